@@ -1,0 +1,1 @@
+"""The pure core: values in, values out. No client, clock, environment, files or logging."""

@@ -1,0 +1,162 @@
+"""Decide: one snapshot in, one decision and the next memory out. Pure; killing a run loses nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from hook.core import fleet as fleets
+from hook.core import gates, restarts
+from hook.core.memory import Memory, Timers
+from hook.core.nodes import judge_node
+from hook.core.reasons import Reason
+from hook.core.stacks import GPU_OPERATOR
+from hook.core.verdicts import Decision, Judgement, NodeState, Patience, Verdict
+from hook.settings import OnDeadline
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from hook.core.fleet import Fleet
+    from hook.core.gates import Hold
+    from hook.core.views import Snapshot
+    from hook.settings import Settings
+
+RANK: Final = {
+    NodeState.WAITING: 0,
+    NodeState.FAILED: 0,
+    NodeState.STALE: 2,
+    NodeState.RESTARTING: 3,
+    NodeState.VERIFYING: 4,
+    NodeState.VERIFIED: 5,
+    NodeState.EXCLUDED: 5,
+}
+"""How far a state is on the way; a fleet that reaches no new high for long has stalled."""
+ROLLING_RANK: Final = 1
+"""Of a node whose new driver pod is on its way."""
+NOT_MOVING: Final = frozenset(
+    {
+        Reason.DRIVER_OUTDATED,
+        Reason.UPGRADE_IN_PROGRESS,
+        Reason.LABELS_MISSING,
+        Reason.MANUAL_UPGRADE,
+        Reason.UPGRADE_FAILED,
+        Reason.DRIVER_FAILING,
+    }
+)
+"""Waiting for a turn or for a person; a node that waits for anything else may still progress by itself."""
+
+
+def decide(seen: Snapshot, memory: Memory, settings: Settings, now: datetime) -> tuple[Decision, Memory]:
+    """Judge every node, choose what to do now, and say how the run stands."""
+    fleet = fleets.index(seen, GPU_OPERATOR, settings)
+    if skip := gates.nothing_to_protect(fleet):
+        return Decision(Verdict.SKIP, *skip), memory
+    judged = [one for name in fleet.node_names for one in judge_node(name, fleet, now)]
+    if skip := gates.no_eligible_node(fleet, judged):
+        return Decision(Verdict.SKIP, *skip, judgements=tuple(judged)), memory
+    timers = Timers(memory, now)
+    patient = [_out_of_patience(one, settings, timers) for one in judged]
+    plan = restarts.plan(patient, fleet, memory, now)
+    shown = tuple(_out_of_patience(one, settings, timers) for one in plan.judgements)
+    holds, warnings = gates.before_done(fleet, shown, timers, now)
+    progress = _advance(memory, fleet, shown, now)
+    verdict, hold = _verdict(holds, shown, progress, settings, timers)
+    may_act = verdict is Verdict.WAIT and not gates.blind_to_intent(fleet)
+    decision = Decision(
+        verdict,
+        *hold,
+        judgements=shown,
+        actions=plan.actions if may_act else (),
+        warnings=tuple(warnings),
+    )
+    return decision, replace(progress, first_seen=timers.first_seen)
+
+
+def first_look(seen: Snapshot, settings: Settings) -> Decision | None:
+    """Decide from policies and DaemonSets alone whether the rest of the cluster need not be read."""
+    skip = gates.nothing_to_protect(fleets.index(seen, GPU_OPERATOR, settings))
+    return Decision(Verdict.SKIP, *skip) if skip else None
+
+
+def succeeded(decision: Decision, settings: Settings) -> bool:
+    """Whether the deployer hears success."""
+    if decision.verdict is Verdict.DEADLINE:
+        return settings.on_deadline is OnDeadline.REPORT
+    return decision.verdict in (Verdict.DONE, Verdict.SKIP)
+
+
+def _out_of_patience(judged: Judgement, settings: Settings, timers: Timers) -> Judgement:
+    """Turn a state that lasts beyond its grace into one that needs a person."""
+    if judged.patience is None:
+        return judged
+    held = timers.held(f"{judged.patience}/{judged.node}/{judged.consumer}")
+    grace = {
+        Patience.DRIVER: settings.failed_grace,
+        Patience.PLUGIN: settings.plugin_timeout,
+        Patience.NODE: settings.not_ready_grace,
+    }[judged.patience]
+    if held < grace:
+        return judged
+    if judged.patience is Patience.NODE:
+        return replace(judged, state=NodeState.EXCLUDED, reason=Reason.NODE_NOT_READY)
+    return judged.failed(message=f"{judged.message} (for {int(held.total_seconds())} s)")
+
+
+def _advance(memory: Memory, fleet: Fleet, judgements: Sequence[Judgement], now: datetime) -> Memory:
+    """Note whether the fleet is further than ever under the intent of now."""
+    generation = fleet.policy.generation if fleet.policy else 0
+    epoch = f"{generation}/{','.join(sorted(one.hash for one in fleet.newest.values()))}"
+    rank = sum(_rank(one) for one in judgements)
+    if memory.advanced_at is not None and epoch == memory.epoch and rank <= memory.best_rank:
+        return memory
+    return replace(memory, epoch=epoch, best_rank=rank, advanced_at=now)
+
+
+def _rank(judged: Judgement) -> int:
+    on_its_way = judged.reason in (Reason.DRIVER_NOT_READY, Reason.OPERANDS_PAUSED)
+    return ROLLING_RANK if on_its_way else RANK[judged.state]
+
+
+def _verdict(
+    holds: list[Hold], judgements: Sequence[Judgement], progress: Memory, settings: Settings, timers: Timers
+) -> tuple[Verdict, Hold]:
+    now = timers.now
+    if not holds:
+        return Verdict.DONE, _success(judgements, progress)
+    if now >= progress.started + settings.timeout - settings.margin:
+        return Verdict.DEADLINE, (Reason.TIME_UP, f"the time is up with work left: {holds[0][1]}")
+    if failure := _failure(holds, judgements, settings, timers):
+        return Verdict.FAIL, failure
+    since = progress.advanced_at or now
+    if settings.stall_timeout and now - since >= settings.stall_timeout:
+        minutes = int((now - since).total_seconds() // 60)
+        return Verdict.DEADLINE, (Reason.STALLED, f"no node advanced for {minutes} min: {holds[0][1]}")
+    return Verdict.WAIT, holds[0]
+
+
+def _success(judgements: Sequence[Judgement], memory: Memory) -> Hold:
+    served = sum(one.reason is Reason.VERIFIED for one in judgements)
+    excluded = sum(one.state is NodeState.EXCLUDED for one in judgements)
+    left_out = f"; {excluded} nodes were left alone" if excluded else ""
+    if memory.restarts:
+        message = f"{len(memory.restarts)} plugins were restarted, {served} run on the loaded driver{left_out}"
+        return Reason.REFRESHED, message
+    return Reason.NOTHING_STALE, f"no plugin was stale, {served} run on the loaded driver{left_out}"
+
+
+def _failure(holds: list[Hold], judgements: Sequence[Judgement], settings: Settings, timers: Timers) -> Hold | None:
+    """Say what needs a person, once no other node can still progress: they are served first."""
+    unnamed = next((hold for hold in holds if hold[0] is Reason.UNNAMED_CONSUMER), None)
+    if unnamed is not None:
+        return unnamed
+    failed = [one for one in judgements if one.state is NodeState.FAILED]
+    if not failed:
+        return None
+    others = [one for one in judgements if one.state not in (NodeState.FAILED, *gates.TERMINAL)]
+    moving = [one for one in others if one.reason not in NOT_MOVING]
+    if moving or (others and timers.held("no-node-moves") < settings.failed_grace):
+        return None
+    more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+    return failed[0].reason, f"node {failed[0].node} needs a person{more}: {failed[0].message}"

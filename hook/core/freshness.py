@@ -1,0 +1,109 @@
+"""Judge whether a consumer pod runs on the driver that is loaded now.
+
+The API never says when a driver was loaded. It lies between the start of the driver container (D)
+and the ``ContainersReady`` transition of its pod (R; not ``Ready``, which the node controller moves
+when a node is lost). Either of two proofs makes a consumer fresh; doubt is stale:
+
+* by start-up: its init container, which waits for a working driver, finished after D, and nothing
+  old was still mounted at D;
+* by time: every main container started after R.
+
+All times of one node come from one kubelet, in whole seconds: equality proves nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from hook.core.stacks import Stack
+    from hook.core.views import Container, Pod
+
+
+class Freshness(StrEnum):
+    """What can be said about one consumer pod."""
+
+    FRESH = "Fresh"
+    STALE = "Stale"
+    STARTING = "Starting"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A freshness with the observation behind it."""
+
+    freshness: Freshness
+    because: str
+
+
+def judge(consumer: Pod, driver: Pod, stack: Stack) -> Evidence:
+    """Compare a consumer with the ready driver pod of its node."""
+    if pending := _not_running(consumer):
+        return Evidence(Freshness.STARTING, pending)
+    if _saw_this_driver(consumer, driver, stack):
+        return Evidence(Freshness.FRESH, "it waited for this driver before it started")
+    started = min(one.started_at for one in consumer.containers if one.started_at is not None)
+    ready = driver.containers_ready_since
+    if ready is not None and started > ready:
+        return Evidence(Freshness.FRESH, "it started after this driver was ready")
+    return Evidence(Freshness.STALE, _why_stale(started, ready))
+
+
+def driver_started(driver: Pod, stack: Stack) -> datetime | None:
+    """Give D: the start of the driver container's current run."""
+    container = _named(driver.containers, stack.driver_container)
+    return container.started_at if container is not None else None
+
+
+def _saw_this_driver(consumer: Pod, driver: Pod, stack: Stack) -> bool:
+    started = driver_started(driver, stack)
+    waiter = _named(consumer.init_containers, stack.consumer.waiter)
+    if started is None or waiter is None or not waiter.succeeded or waiter.finished_at is None:
+        return False
+    return waiter.finished_at > started and _unloaded_before_start(driver, stack)
+
+
+def _unloaded_before_start(driver: Pod, stack: Stack) -> bool:
+    """Whether nothing old was mounted at D: the unloader ran since the container last ended.
+
+    After a crash in place the init containers do not run again, and the old root may still be there.
+    """
+    unloader = _named(driver.init_containers, stack.unloader)
+    container = _named(driver.containers, stack.driver_container)
+    if unloader is None or container is None or not unloader.succeeded or unloader.finished_at is None:
+        return False
+    if container.last_finished_at is None:
+        return container.restarts == 0
+    return unloader.finished_at > container.last_finished_at
+
+
+def _not_running(consumer: Pod) -> str:
+    """Say what a consumer's start still waits for; empty if all main containers run."""
+    if not consumer.containers:
+        return "it has no containers yet"
+    pending = next((one for one in consumer.containers if one.started_at is None), None)
+    if pending is None:
+        return ""
+    initialising = next((one for one in consumer.init_containers if not one.succeeded), None)
+    if initialising is None:
+        return f"its container {pending.name} is not running ({pending.waiting or 'terminated'})"
+    if initialising.started_at is not None:
+        return f"its init container {initialising.name} is still waiting for a working driver"
+    return f"its init container {initialising.name} is not running ({initialising.waiting or 'terminated'})"
+
+
+def _why_stale(started: datetime, ready: datetime | None) -> str:
+    if ready is None:
+        return "its node's driver has no ready time to compare with"
+    seconds = int((ready - started).total_seconds())
+    if seconds == 0:
+        return "it started in the same second in which this driver became ready"
+    return f"it started {seconds} s before this driver was ready"
+
+
+def _named(containers: tuple[Container, ...], name: str) -> Container | None:
+    return next((one for one in containers if one.name == name), None)

@@ -1,0 +1,61 @@
+"""What a run remembers between decisions. Small, and losing it costs time, never correctness."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime, timedelta
+
+    from hook.core.verdicts import StalePod
+
+
+@dataclass(frozen=True, slots=True)
+class AskedRestart:
+    """A restart that was asked for."""
+
+    pod_uid: str
+    driver_run: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """When conditions were first seen, which restarts were asked for, and when the fleet last advanced."""
+
+    started: datetime
+    """Start of the Job: retries share one deadline."""
+    first_seen: Mapping[str, datetime] = field(default_factory=dict)
+    """Condition to the moment since which it holds without a break."""
+    restarts: Mapping[str, AskedRestart] = field(default_factory=dict)
+    """By ``restart_key``: the last restart asked for."""
+    epoch: str = ""
+    """Which intent the rank below was reached under."""
+    best_rank: int = -1
+    advanced_at: datetime | None = None
+
+    def asked(self, node: str, pod: StalePod, at: datetime) -> Memory:
+        """Note that a restart was asked for."""
+        entry = AskedRestart(pod_uid=pod.uid, driver_run=pod.driver_run, at=at)
+        return replace(self, restarts={**self.restarts, restart_key(pod.daemonset_uid, node): entry})
+
+
+def restart_key(daemonset_uid: str, node: str) -> str:
+    """One consumer on one node."""
+    return f"{daemonset_uid}/{node}"
+
+
+class Timers:
+    """Collects, during one decision, how long each condition has held; those not asked about end."""
+
+    def __init__(self, memory: Memory, now: datetime) -> None:
+        self._before = memory.first_seen
+        self.now = now
+        self.first_seen: dict[str, datetime] = {}
+
+    def held(self, condition: str) -> timedelta:
+        """Say how long a condition has held by now; zero if it is new."""
+        since = self.first_seen.setdefault(condition, self._before.get(condition, self.now))
+        return self.now - since

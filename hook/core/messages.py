@@ -1,0 +1,166 @@
+"""What a reason means and what to run next: every failure says what was seen, what it means, what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from hook.core import names
+from hook.core.reasons import Reason
+from hook.core.verdicts import NodeState, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hook.core.verdicts import Decision, Judgement
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The meaning of a reason, and the command to run next."""
+
+    meaning: str
+    command: str = ""
+    """May hold ``{node}``, ``{namespace}`` and ``{name}`` of the pod it is about."""
+
+
+_DESCRIBE: Final = "kubectl -n {namespace} describe pod {name}"
+_LOGS: Final = "kubectl -n {namespace} logs {name} --all-containers --previous"
+_STATES: Final = f"kubectl get nodes -L {names.UPGRADE_STATE_LABEL}"
+_AGAIN: Final = f"kubectl label node {{node}} {names.UPGRADE_STATE_LABEL}=upgrade-required --overwrite"
+"""GO documentation, troubleshooting a failed upgrade: how to put a node back."""
+
+EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
+    Reason.VERIFIED: Explanation("The plugin started on the driver that is loaded, is Ready, and publishes devices."),
+    Reason.NOTHING_TO_REFRESH: Explanation("The plugin's DaemonSet wants no pod on this node."),
+    Reason.NODE_SKIPPED: Explanation(
+        "A person took the node out of driver upgrades; its driver and plugin stay as they are.",
+        f"kubectl label node {{node}} {names.UPGRADE_SKIP_LABEL}-",
+    ),
+    Reason.NODE_NOT_READY: Explanation(
+        "The kubelet does not report. A plugin there may be stale when it is back; run the release again then.",
+        "kubectl describe node {node}",
+    ),
+    Reason.HOST_DRIVER: Explanation("The host's own driver is in use; nothing here reloads it."),
+    Reason.DRIVER_NOT_DEPLOYED: Explanation("The GPU operator deploys no driver to this node."),
+    Reason.MANUAL_UPGRADE: Explanation(
+        "With autoUpgrade off nobody rotates driver pods; the old driver, and the plugin on it, still match. "
+        "Delete the driver pod to upgrade the node, then run the release again.",
+        "kubectl -n {namespace} delete pod {name}",
+    ),
+    Reason.UNREADABLE: Explanation(
+        "An object does not have the shape that its kind promises, so nothing is concluded from it.",
+        "kubectl get --raw and read the object named above",
+    ),
+    Reason.NODE_BLIP: Explanation("The node is NotReady; it may come back.", "kubectl describe node {node}"),
+    Reason.LABELS_MISSING: Explanation(
+        "Nodes lose these labels when node-feature-discovery is down; pods show that there is a GPU.",
+        "kubectl get pods -A -l app.kubernetes.io/name=node-feature-discovery",
+    ),
+    Reason.EXPECTATION_UNMET: Explanation(
+        "This ran before the operator's own release was applied, or expect.* names another version.",
+        "kubectl get clusterpolicies -o yaml",
+    ),
+    Reason.NOT_RENDERED: Explanation(
+        "The GPU operator has not rendered the policy into its driver DaemonSet yet.",
+        "kubectl get daemonsets -A -l app.kubernetes.io/component=nvidia-driver -o wide",
+    ),
+    Reason.DRIVER_MISSING: Explanation("The node's driver pod is being replaced.", _STATES),
+    Reason.SEVERAL_DRIVER_PODS: Explanation("Only one of them can own the driver; wait or delete the old one."),
+    Reason.DRIVER_ORPHANED: Explanation(
+        "Its DaemonSet was replaced; the pod stays until somebody deletes it.",
+        "kubectl -n {namespace} delete pod {name}",
+    ),
+    Reason.DRIVER_OUTDATED: Explanation("The upgrade controller has not come to this node yet.", _STATES),
+    Reason.DRIVER_NOT_READY: Explanation("The new driver is being built and loaded; minutes are normal.", _DESCRIBE),
+    Reason.DRIVER_FAILING: Explanation("The new driver cannot start.", _DESCRIBE),
+    Reason.UPGRADE_IN_PROGRESS: Explanation("The upgrade controller is about to restart this node's driver.", _STATES),
+    Reason.UPGRADE_STATE_UNKNOWN: Explanation(
+        "A newer upgrade controller may use it; an unknown state counts as an upgrade in progress.", _STATES
+    ),
+    Reason.OPERANDS_PAUSED: Explanation("k8s-driver-manager has paused the node's operands.", _DESCRIBE),
+    Reason.UPGRADE_FAILED: Explanation(
+        "The upgrade controller gave up on the node. Look at its GPUDriverUpgrade events and the operator's "
+        "controllers.Upgrade log lines; when the cause is gone, put the node back.",
+        _AGAIN,
+    ),
+    Reason.PLUGIN_STALE: Explanation("The plugin holds a driver that is gone; claims on this node fail."),
+    Reason.PLUGIN_QUEUED: Explanation("It will be restarted as soon as another one is back."),
+    Reason.PLUGIN_RESTARTING: Explanation("Its old pod is on its way out.", _DESCRIBE),
+    Reason.PLUGIN_MISSING: Explanation(
+        "The DaemonSet controller did not create the pod: a quota, an admission webhook or a full node.",
+        "kubectl -n {namespace} describe daemonset {name}",
+    ),
+    Reason.PLUGIN_STARTING: Explanation("The plugin's pod does not come up.", _DESCRIBE),
+    Reason.PLUGIN_NOT_READY: Explanation("The plugin's pod does not stay up.", _LOGS),
+    Reason.SLICE_MISSING: Explanation("The plugin publishes no devices; look at its log.", _LOGS),
+    Reason.SLICE_OUTDATED: Explanation(
+        "The plugin published devices of another driver version than the policy asks for.",
+        "kubectl get resourceslices --field-selector spec.nodeName={node} -o yaml",
+    ),
+    Reason.RESTART_DID_NOT_HELP: Explanation(
+        "By the kubelet's own times the new pod started before the driver was ready: compare the node's clock.",
+        "kubectl -n {namespace} get pod {name} -o yaml",
+    ),
+    Reason.ROLLOUT_IMPOSSIBLE: Explanation("Use strategy stale-pods, or set the DaemonSet to RollingUpdate."),
+    Reason.NO_CONSUMER: Explanation("Nothing in the cluster holds the driver; install order makes this normal."),
+    Reason.NO_POLICY: Explanation("The GPU operator is not installed, or not configured by a ClusterPolicy."),
+    Reason.POLICY_EXPECTED: Explanation("expect.* is set, so the operator's release is still to come."),
+    Reason.DRIVER_DISABLED: Explanation("Drivers come with the hosts; no upgrade of the operator reloads them."),
+    Reason.OPERATOR_MANAGED: Explanation("The GPU operator restarts its own plugin."),
+    Reason.NO_ELIGIBLE_NODE: Explanation("There is no driver for this operator to reload."),
+    Reason.UNNAMED_CONSUMER: Explanation(
+        "Add its name to consumer.names, which confines what this program may restart.",
+        "helm upgrade … --set 'consumer.names={{NAME}}'",
+    ),
+    Reason.OPERATOR_ROLLING_OUT: Explanation("A new operator may render the driver a second time."),
+    Reason.OPERATOR_NOT_LEADING: Explanation(
+        "The old operator still leads; the new one may render the driver a second time.",
+        f"kubectl get leases -A --field-selector metadata.name={names.OPERATOR_LEASE}",
+    ),
+    Reason.OPERATOR_SETTLING: Explanation("A second render would come within this time."),
+    Reason.UPGRADE_LABELS_PENDING: Explanation(
+        "The upgrade controller finishes a node up to two minutes late.", _STATES
+    ),
+    Reason.POLICY_NOT_READY: Explanation("Some operand is not ready.", "kubectl get clusterpolicies -o yaml"),
+    Reason.NODES_PENDING: Explanation("Nodes reload one after another; about two minutes a node is normal.", _STATES),
+    Reason.NODES_FAILED: Explanation("At least one node needs a person."),
+    Reason.REFRESHED: Explanation("Every stale plugin came back on the loaded driver."),
+    Reason.NOTHING_STALE: Explanation("Every plugin already ran on the loaded driver."),
+    Reason.TIME_UP: Explanation(
+        "The migration takes longer than this release may. Raise timeout (and the deployer's), then run the "
+        "release again: it goes on where it stopped.",
+        _STATES,
+    ),
+    Reason.STALLED: Explanation("The migration does not move; see the nodes below for what each waits for.", _STATES),
+    Reason.PERMISSION_MISSING: Explanation("Grant it (rbac.create, rbac.scope), then run the release again."),
+    Reason.API_UNREACHABLE: Explanation(
+        "The API server did not answer, or refused in a way that trying again may mend; the Job tries again.",
+        "kubectl get --raw /readyz",
+    ),
+    Reason.TERMINATED: Explanation("The run was told to stop; the next one goes on where it stopped."),
+}
+
+
+def remedy(reason: Reason, node: str = "", subject: str = "") -> str:
+    """Say what a reason means and what to run, with the names of what it is about."""
+    explanation = EXPLANATIONS[reason]
+    if not explanation.command:
+        return explanation.meaning
+    namespace, _, name = subject.partition("/")
+    command = explanation.command.format(node=node or "NODE", namespace=namespace or "NAMESPACE", name=name or "NAME")
+    return f"{explanation.meaning} Next: {command}"
+
+
+def headline(decision: Decision) -> str:
+    """Give the one line that says how a run stands."""
+    return f"{decision.verdict} ({decision.reason}): {decision.message}"
+
+
+def in_need(decision: Decision) -> list[Judgement]:
+    """List the nodes that a failing run must name, those that need a person first."""
+    if decision.verdict not in (Verdict.FAIL, Verdict.DEADLINE):
+        return []
+    failed = [one for one in decision.judgements if one.state is NodeState.FAILED]
+    calm = (NodeState.FAILED, NodeState.VERIFIED, NodeState.EXCLUDED)
+    return failed + [one for one in decision.judgements if one.state not in calm]

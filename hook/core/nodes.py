@@ -1,0 +1,263 @@
+"""Judge one node: whether it may be touched, its driver is settled, its consumers are fresh and verified.
+
+Guard clauses, each with a reason. The signals of a whole cluster lie (see docs/architecture.md), so a
+node is judged by itself, and is served as soon as it is settled, not when the last node is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from hook.core import names
+from hook.core.plugins import judge_plugin
+from hook.core.reasons import Reason
+from hook.core.verdicts import Judgement, NodeState, Patience
+from hook.settings import WhenManual
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    from hook.core.fleet import Fleet
+    from hook.core.views import Node, Pod
+
+FAILING_TO_START: Final = frozenset(
+    {
+        "CrashLoopBackOff",
+        "ImagePullBackOff",
+        "ErrImagePull",
+        "InvalidImageName",
+        "ErrImageNeverPull",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "RunContainerError",
+    }
+)
+"""Waiting reasons of a container that do not go away by waiting (K8S ``pkg/kubelet``, ``images/types.go``)."""
+
+
+class Label(StrEnum):
+    """What an upgrade state label says. It trails the truth by up to two minutes: a veto, never a proof."""
+
+    QUIET = "quiet"
+    BEFORE_RESTART = "before"
+    AFTER_RESTART = "after"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Why a node's plugins must not be touched now."""
+
+    state: NodeState
+    reason: Reason
+    message: str
+    patience: Patience | None = None
+
+
+def judge_node(name: str, fleet: Fleet, now: datetime) -> tuple[Judgement, ...]:
+    """Judge a node: one judgement for each consumer on it, or one for why it is not its turn."""
+    node = fleet.seen.nodes.get(name)
+    gate = _unreadable(name, fleet) or _left_alone(name, node, fleet, now) or _unsettled(name, node, fleet)
+    label = label_meaning(node, fleet)
+    if gate is not None:
+        return (_upgrade_failed(_closed(name, gate, fleet), label),)
+    driver = _live(fleet.driver_pods.get(name, ()))[0]
+    if not fleet.consumers.named:
+        return (_closed(name, Gate(NodeState.VERIFIED, Reason.NOTHING_TO_REFRESH, "no plugin is known here"), fleet),)
+    judged = (judge_plugin(name, consumer, driver, fleet, now) for consumer in fleet.consumers.named)
+    pending = label is not Label.QUIET
+    return tuple(_upgrade_failed(one.with_label_pending(pending=pending), label) for one in judged)
+
+
+def label_meaning(node: Node | None, fleet: Fleet) -> Label:
+    """Classify the upgrade state label; a value nobody documented counts as an upgrade in progress."""
+    value = _label(node, fleet.stack.state_label)
+    if value in names.STATES_QUIET:
+        return Label.QUIET
+    if value in names.STATES_AFTER_RESTART:
+        return Label.AFTER_RESTART
+    if value in names.STATES_BEFORE_RESTART:
+        return Label.BEFORE_RESTART
+    return Label.FAILED if value == names.STATE_FAILED else Label.UNKNOWN
+
+
+def managed(node: Node, fleet: Fleet) -> bool:
+    """Whether the stack's driver pods belong on this node."""
+    labels, stack = node.labels, fleet.stack
+    return (
+        labels.get(stack.present_label) == "true"
+        and labels.get(stack.deploy_label) == "true"
+        and labels.get(stack.operands_label) != "false"
+    )
+
+
+def _closed(name: str, gate: Gate, fleet: Fleet) -> Judgement:
+    pods = [*fleet.driver_pods.get(name, ()), *fleet.consumer_pods.get(name, ())]
+    return Judgement(
+        node=name,
+        state=gate.state,
+        reason=gate.reason,
+        message=gate.message,
+        patience=gate.patience,
+        subject=next((str(pod) for pod in sorted(pods, key=lambda pod: not pod.live)), ""),
+    )
+
+
+def _upgrade_failed(judged: Judgement, label: Label) -> Judgement:
+    """Hold a node that nothing else holds back, or whose driver is not settled, for its failed upgrade.
+
+    It is not terminal: the controller leaves the state by itself once the new driver pod is ready.
+    """
+    if label is not Label.FAILED or judged.state not in (NodeState.WAITING, NodeState.VERIFIED):
+        return judged
+    message = f"its upgrade state is {names.STATE_FAILED} ({judged.message})"
+    return replace(
+        judged, state=NodeState.WAITING, reason=Reason.UPGRADE_FAILED, message=message, patience=Patience.DRIVER
+    )
+
+
+def _unreadable(name: str, fleet: Fleet) -> Gate | None:
+    """Refuse to touch a node while one of its objects, or a pod of an unknown node, cannot be read."""
+    for one in fleet.seen.unreadable:
+        if name in (one.node, one.name) or (one.kind == "Pod" and not one.node):
+            message = f"{one.kind} {one.namespace}/{one.name} cannot be read: {one.problem}"
+            return Gate(NodeState.WAITING, Reason.UNREADABLE, message)
+    return None
+
+
+def _left_alone(name: str, node: Node | None, fleet: Fleet, now: datetime) -> Gate | None:
+    """Say why a node is not ours to serve, or not now."""
+    if node is None or node.labels.get(fleet.stack.present_label) != "true":
+        return _unlabelled(name, fleet)
+    if node.labels.get(fleet.stack.skip_label) == "true":
+        return Gate(NodeState.EXCLUDED, Reason.NODE_SKIPPED, f"it carries {fleet.stack.skip_label}=true")
+    return _without_driver(name, node, fleet) or _unreachable(node, fleet, now) or _manual(name, fleet)
+
+
+def _unlabelled(name: str, fleet: Fleet) -> Gate:
+    """Tell a node that lost its labels from one that never had a GPU: there no driver ever came, nor a plugin up.
+
+    The plugin's DaemonSet also selects by CPU vendor (DRA), so it sits in its init container on Grace
+    nodes without a GPU.
+    """
+    label = f"{fleet.stack.present_label}=true"
+    running = any(container.started_at for pod in fleet.consumer_pods.get(name, ()) for container in pod.containers)
+    if not running and not fleet.driver_pods.get(name):
+        message = f"it does not carry {label}, and neither a driver nor a plugin runs there"
+        return Gate(NodeState.EXCLUDED, Reason.DRIVER_NOT_DEPLOYED, message)
+    message = f"a driver or plugin runs there, but it does not carry {label} (is NFD down, or the node gone?)"
+    return Gate(NodeState.WAITING, Reason.LABELS_MISSING, message)
+
+
+def _without_driver(name: str, node: Node, fleet: Fleet) -> Gate | None:
+    """Nodes on which this stack deploys no driver: nothing of it reloads there."""
+    if managed(node, fleet):
+        return None
+    deploy = node.labels.get(fleet.stack.deploy_label, "")
+    if deploy == names.PRE_INSTALLED:
+        return Gate(NodeState.EXCLUDED, Reason.HOST_DRIVER, "its host brings its own driver, which nothing reloads")
+    if not deploy and fleet.driver_pods.get(name):
+        message = f"it runs a driver pod but lost its {fleet.stack.deploy_label} label"
+        return Gate(NodeState.WAITING, Reason.LABELS_MISSING, message)
+    off = node.labels.get(fleet.stack.operands_label) == "false"
+    why = f"{fleet.stack.operands_label}=false" if off else f"{fleet.stack.deploy_label}={deploy or '(none)'}"
+    message = f"no driver is deployed to it ({why})"
+    return Gate(NodeState.EXCLUDED, Reason.DRIVER_NOT_DEPLOYED, message)
+
+
+def _unreachable(node: Node, fleet: Fleet, now: datetime) -> Gate | None:
+    if node.ready:
+        return None
+    if node.ready_since is not None and now - node.ready_since >= fleet.settings.not_ready_grace:
+        minutes = int((now - node.ready_since).total_seconds() // 60)
+        message = f"it has been NotReady for {minutes} min; its plugin is judged when it is back and this runs again"
+        return Gate(NodeState.EXCLUDED, Reason.NODE_NOT_READY, message)
+    return Gate(NodeState.WAITING, Reason.NODE_BLIP, "it is NotReady, maybe for a moment", Patience.NODE)
+
+
+def _manual(name: str, fleet: Fleet) -> Gate | None:
+    """Find an outdated driver pod that nobody rotates: with ``autoUpgrade`` off a person does it."""
+    live = _live(fleet.driver_pods.get(name, ()))
+    if fleet.policy is None or fleet.policy.auto_upgrade or len(live) != 1 or not _outdated(live[0], fleet):
+        return None
+    message = f"driver pod {live[0]} is outdated, and upgrades are manual (autoUpgrade is off)"
+    state, patience = {
+        WhenManual.REPORT: (NodeState.EXCLUDED, None),
+        WhenManual.WAIT: (NodeState.WAITING, None),
+        WhenManual.FAIL: (NodeState.FAILED, None),
+    }[fleet.settings.when_manual]
+    return Gate(state, Reason.MANUAL_UPGRADE, message, patience)
+
+
+def _unsettled(name: str, node: Node | None, fleet: Fleet) -> Gate | None:
+    """Settled: exactly one live driver pod, of its owner's newest revision, Ready; no label objects."""
+    pods = fleet.driver_pods.get(name, ())
+    live = _live(pods)
+    if not live:
+        message = "its driver pod is terminating" if pods else "it has no driver pod"
+        return Gate(NodeState.WAITING, Reason.DRIVER_MISSING, message)
+    if len(live) > 1:
+        message = f"{len(live)} driver pods live on it: {', '.join(str(pod) for pod in live)}"
+        return Gate(NodeState.WAITING, Reason.SEVERAL_DRIVER_PODS, message)
+    return _driver_gate(live[0], fleet) or _label_gate(node, fleet)
+
+
+def _driver_gate(pod: Pod, fleet: Fleet) -> Gate | None:
+    if pod.owner_uid not in fleet.drivers:
+        message = f"driver pod {pod} belongs to no driver DaemonSet any more"
+        return Gate(NodeState.WAITING, Reason.DRIVER_ORPHANED, message)
+    if unrendered := fleet.unrendered.get(pod.owner_uid):
+        return Gate(NodeState.WAITING, Reason.NOT_RENDERED, unrendered)
+    if _outdated(pod, fleet):
+        newest = fleet.newest.get(pod.owner_uid)
+        message = f"driver pod {pod} is of revision {pod.hash or '(none)'}, newest is {newest.hash if newest else '?'}"
+        return Gate(NodeState.WAITING, Reason.DRIVER_OUTDATED, message)
+    if pod.ready and pod.containers_ready_since is not None:
+        return None
+    return _not_ready_gate(pod)
+
+
+def _not_ready_gate(pod: Pod) -> Gate:
+    for container in (*pod.init_containers, *pod.containers):
+        if container.waiting in FAILING_TO_START:
+            detail = f": {container.message}" if container.message else ""
+            message = f"driver pod {pod}: container {container.name} is in {container.waiting}{detail}"
+            return Gate(NodeState.WAITING, Reason.DRIVER_FAILING, message, Patience.DRIVER)
+    return Gate(NodeState.WAITING, Reason.DRIVER_NOT_READY, f"driver pod {pod} is not Ready yet")
+
+
+def _label_gate(node: Node | None, fleet: Fleet) -> Gate | None:
+    meaning = label_meaning(node, fleet)
+    value = _label(node, fleet.stack.state_label)
+    if meaning is Label.BEFORE_RESTART:
+        return Gate(NodeState.WAITING, Reason.UPGRADE_IN_PROGRESS, f"its upgrade state is {value}")
+    if meaning is Label.UNKNOWN:
+        message = f"its upgrade state {value!r} is unknown to this version"
+        return Gate(NodeState.WAITING, Reason.UPGRADE_STATE_UNKNOWN, message)
+    paused = [
+        key
+        for key, text in (node.labels if node else {}).items()
+        if key.startswith(fleet.stack.paused_prefix) and names.PAUSED_FOR_UPGRADE in text
+    ]
+    if paused:
+        message = f"its operands are paused while the driver is unloaded ({paused[0]})"
+        return Gate(NodeState.WAITING, Reason.OPERANDS_PAUSED, message)
+    return None
+
+
+def _outdated(pod: Pod, fleet: Fleet) -> bool:
+    newest = fleet.newest.get(pod.owner_uid)
+    return newest is None or pod.hash != newest.hash
+
+
+def _live(pods: Iterable[Pod]) -> list[Pod]:
+    return [pod for pod in pods if pod.live]
+
+
+def _label(node: Node | None, key: str) -> str:
+    labels: Mapping[str, str] = node.labels if node else {}
+    return labels.get(key, "")

@@ -1,0 +1,84 @@
+"""Whether the operator may still render a second time.
+
+During an operator upgrade the old one, still running, renders the new intent first; the new one
+renders it again with another template some 20 s later, and every node rotates twice. So done waits
+until the new operator leads and has been quiet. Serving a node early is harmless: it turns stale again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hook.core.reasons import Reason
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from hook.core.fleet import Fleet
+    from hook.core.memory import Timers
+    from hook.core.views import Deployment, Lease, ReplicaSet
+
+Hold = tuple[Reason, str]
+
+
+def unsettled(fleet: Fleet, timers: Timers, now: datetime) -> Hold | None:
+    """Say why a second render may still come; None when it will not."""
+    deployment = _deployment(fleet)
+    if deployment is None or deployment.wanted == 0:
+        return _noisy(fleet, None, fleet.settings.unknown_operator_quiet, timers, now)
+    if not deployment.rolled_out:
+        message = (
+            f"the operator's Deployment {deployment.namespace}/{deployment.name} is still rolling out "
+            f"({deployment.updated} of {deployment.wanted} updated, {deployment.available} available)"
+        )
+        return Reason.OPERATOR_ROLLING_OUT, message
+    lease = next((one for one in fleet.seen.leases if one.namespace == deployment.namespace and one.holder), None)
+    current = _current(deployment, fleet.seen.replicasets)
+    if lease is None or current is None:
+        return _noisy(fleet, None, fleet.settings.unknown_operator_quiet, timers, now)
+    if not lease.holder.startswith(f"{current.name}-"):
+        message = f"the operator's lease is still held by {lease.holder}, not by a pod of {current.name}"
+        return Reason.OPERATOR_NOT_LEADING, message
+    return _noisy(fleet, lease, fleet.settings.operator_quiet, timers, now)
+
+
+def _deployment(fleet: Fleet) -> Deployment | None:
+    """Give the operator's Deployment, in the namespace that the policy names where it does."""
+    namespace = fleet.policy.namespace if fleet.policy else ""
+    found = [one for one in fleet.seen.deployments if namespace in ("", one.namespace)]
+    return min(found, key=lambda one: (one.namespace, one.name), default=None)
+
+
+def _current(deployment: Deployment, replicasets: tuple[ReplicaSet, ...]) -> ReplicaSet | None:
+    return next(
+        (one for one in replicasets if one.owner_uid == deployment.uid and one.revision == deployment.revision),
+        None,
+    )
+
+
+def _noisy(fleet: Fleet, lease: Lease | None, quiet: timedelta, timers: Timers, now: datetime) -> Hold | None:
+    """Ask for a quiet period since the last leader change and the last driver revision.
+
+    By the API's times where they lie in the past, else by how long nothing was seen to change: either
+    is enough, so that a wrong clock delays, but does not block.
+    """
+    newest = [fleet.newest[uid] for uid in sorted(fleet.drivers) if uid in fleet.newest]
+    moments = [one.created for one in newest]
+    if lease is not None and lease.acquired is not None:
+        moments.append(lease.acquired)
+    last = max(moments, default=None)
+    state = f"{last}/{','.join(f'{one.hash}:{one.revision}' for one in newest)}"
+    unchanged = timers.held(f"quiet/{state}")
+    if last is None or unchanged >= quiet or (now - last >= quiet and not _rolled_back(fleet)):
+        return None
+    seconds = max(0, int((now - last).total_seconds()))
+    message = (
+        f"the operator or the driver's revision changed {seconds} s ago; {int(quiet.total_seconds())} s quiet needed"
+    )
+    return Reason.OPERATOR_SETTLING, message
+
+
+def _rolled_back(fleet: Fleet) -> bool:
+    """Whether a driver's newest revision is an old one taken up again, whose creation says nothing."""
+    owned = [one for one in fleet.seen.revisions if one.owner_uid in fleet.drivers]
+    return any(one.created > fleet.newest[one.owner_uid].created for one in owned)

@@ -1,0 +1,127 @@
+"""Judge one consumer on one settled node: whether it is fresh, and proven to be."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from hook.core import freshness, intent
+from hook.core.freshness import Freshness
+from hook.core.reasons import Reason
+from hook.core.verdicts import Judgement, NodeState, Patience, StalePod
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from hook.core.fleet import Fleet
+    from hook.core.views import DaemonSet, Pod
+
+STEADY: Final = timedelta(seconds=10)
+"""The kubelet's first crash back-off (K8S ``pkg/kubelet/kubelet.go``, initial 10 s)."""
+
+
+def judge_plugin(node: str, consumer: DaemonSet, driver: Pod, fleet: Fleet, now: datetime) -> Judgement:
+    """Judge the consumer's pod on a node whose driver is settled."""
+    pods = [pod for pod in fleet.consumer_pods.get(node, ()) if pod.owner_uid == consumer.uid]
+    live = [pod for pod in pods if pod.live]
+    if live:
+        return _judge_live(consumer, live, driver, fleet, now)
+    if pods:
+        return Judgement(
+            node, NodeState.RESTARTING, Reason.PLUGIN_RESTARTING, f"plugin pod {pods[0]} is terminating",
+            subject=str(pods[0]), consumer=str(consumer), patience=Patience.PLUGIN,
+        )  # fmt: skip
+    return _judge_absent(node, consumer, fleet)
+
+
+def _judge_absent(node: str, consumer: DaemonSet, fleet: Fleet) -> Judgement:
+    """Without a pod there is nothing to refresh, but only if the consumer has all the pods that it wants."""
+    if consumer.uid in fleet.complete:
+        return Judgement(
+            node, NodeState.VERIFIED, Reason.NOTHING_TO_REFRESH, f"{consumer} runs no pod here", consumer=str(consumer)
+        )
+    return Judgement(
+        node, NodeState.WAITING, Reason.PLUGIN_MISSING,
+        f"no pod of {consumer} is here, and it has fewer pods than the {consumer.desired} that it wants",
+        subject=str(consumer), consumer=str(consumer), patience=Patience.PLUGIN,
+    )  # fmt: skip
+
+
+def _judge_live(consumer: DaemonSet, live: list[Pod], driver: Pod, fleet: Fleet, now: datetime) -> Judgement:
+    """Judge every live pod; there may be two for a moment. The least proven one speaks for the node."""
+    node = driver.node
+    judged = [(pod, freshness.judge(pod, driver, fleet.stack)) for pod in live]
+    for pod, evidence in judged:
+        if evidence.freshness is Freshness.STALE:
+            return Judgement(
+                node, NodeState.STALE, Reason.PLUGIN_STALE, f"plugin pod {pod} is stale: {evidence.because}",
+                subject=str(pod), consumer=str(consumer), stale_pod=_stale(pod, consumer, driver, fleet),
+            )  # fmt: skip
+    for pod, evidence in judged:
+        if evidence.freshness is Freshness.STARTING:
+            return _verifying(node, consumer, pod, Reason.PLUGIN_STARTING, f"plugin pod {pod}: {evidence.because}")
+    proven = [_verify(node, consumer, pod, fleet, now) for pod in live]
+    return next((one for one in proven if one.state is not NodeState.VERIFIED), proven[0])
+
+
+def _verify(node: str, consumer: DaemonSet, pod: Pod, fleet: Fleet, now: datetime) -> Judgement:
+    """Prove a fresh pod: Ready, and its devices are published from the expected driver."""
+    if not pod.ready:
+        return _verifying(node, consumer, pod, Reason.PLUGIN_NOT_READY, f"plugin pod {pod} is fresh but not Ready")
+    if shaky := _just_crashed(pod, now):
+        return _verifying(node, consumer, pod, Reason.PLUGIN_NOT_READY, shaky)
+    if unproven := _unproven(pod, node, fleet):
+        reason, message = unproven
+        return _verifying(node, consumer, pod, reason, f"plugin pod {pod}: {message}")
+    return Judgement(
+        node, NodeState.VERIFIED, Reason.VERIFIED, f"plugin pod {pod} runs on the loaded driver",
+        subject=str(pod), consumer=str(consumer),
+    )  # fmt: skip
+
+
+def _just_crashed(pod: Pod, now: datetime) -> str:
+    """Say so if a container came back a moment ago: one that crash-loops looks ready between two crashes.
+
+    A start in the future means that clocks differ, and proves nothing either way.
+    """
+    for container in pod.containers:
+        if container.restarts and container.started_at and timedelta() <= now - container.started_at < STEADY:
+            return (
+                f"plugin pod {pod}: container {container.name} restarted a moment ago ({container.restarts} restarts)"
+            )
+    return ""
+
+
+def _unproven(pod: Pod, node: str, fleet: Fleet) -> tuple[Reason, str] | None:
+    """Say what the node's ResourceSlices do not show yet, for a consumer that publishes devices."""
+    publishes = any(one.name == fleet.stack.consumer.publisher for one in pod.containers)
+    if not publishes or fleet.seen.slices is None:
+        return None
+    slices = [one for one in fleet.slices.get(node, ()) if one.devices > 0]
+    if not slices:
+        return Reason.SLICE_MISSING, "it is fresh, but its node has no ResourceSlice with devices"
+    for version in sorted(frozenset[str]().union(*(one.driver_versions for one in slices))):
+        if fleet.policy is not None and not intent.same_driver(version, fleet.policy):
+            message = f"its node's ResourceSlice says driver {version}, expected {fleet.policy.version}"
+            return Reason.SLICE_OUTDATED, message
+    return None
+
+
+def _verifying(node: str, consumer: DaemonSet, pod: Pod, reason: Reason, message: str) -> Judgement:
+    return Judgement(
+        node, NodeState.VERIFYING, reason, message,
+        subject=str(pod), consumer=str(consumer), patience=Patience.PLUGIN,
+    )  # fmt: skip
+
+
+def _stale(pod: Pod, consumer: DaemonSet, driver: Pod, fleet: Fleet) -> StalePod:
+    started = freshness.driver_started(driver, fleet.stack)
+    return StalePod(
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        resource_version=pod.resource_version,
+        daemonset=consumer.name,
+        daemonset_uid=consumer.uid,
+        driver_run=f"{driver.uid}/{started.isoformat() if started else driver.containers_ready_since}",
+    )

@@ -1,0 +1,130 @@
+"""Turn stale plugins into actions, and never ask twice for what was asked.
+
+A strategy is one function from the judgements to actions; another one is one function and a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from hook.core.memory import restart_key
+from hook.core.reasons import Reason
+from hook.core.verdicts import DeletePod, NodeState, Patience, RolloutRestart
+from hook.settings import Strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from hook.core.fleet import Fleet
+    from hook.core.memory import AskedRestart, Memory
+    from hook.core.verdicts import Action, Judgement
+
+ASK_AGAIN: Final = timedelta(seconds=30)
+"""A deletion that is not seen for so long did not happen: watches deliver within a second or so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Judgements as they look beside what was asked for before, and what to ask for now."""
+
+    judgements: tuple[Judgement, ...]
+    actions: tuple[Action, ...]
+
+
+def plan(judgements: Sequence[Judgement], fleet: Fleet, memory: Memory, now: datetime) -> Plan:
+    """Compare judgements with memory, then let the strategy choose."""
+    compared = tuple(_beside_memory(one, memory, now) for one in judgements)
+    return _STRATEGIES[fleet.settings.strategy](compared, fleet, memory, now)
+
+
+def _beside_memory(judged: Judgement, memory: Memory, now: datetime) -> Judgement:
+    """Show a stale pod that we asked to restart as restarting; its successor, stale again, needs a person."""
+    if judged.stale_pod is None:
+        return judged
+    asked = memory.restarts.get(restart_key(judged.stale_pod.daemonset_uid, judged.node))
+    if asked is None or asked.driver_run != judged.stale_pod.driver_run:
+        return judged
+    if asked.pod_uid != judged.stale_pod.uid:
+        message = f"{judged.message}, although it was restarted under this very driver run"
+        return judged.failed(Reason.RESTART_DID_NOT_HELP, message)
+    if now - asked.at >= ASK_AGAIN:
+        return judged
+    message = f"plugin pod {judged.subject} was asked to restart"
+    return replace(judged, state=NodeState.RESTARTING, reason=Reason.PLUGIN_RESTARTING, message=message)
+
+
+def _delete_stale_pods(judgements: tuple[Judgement, ...], fleet: Fleet, memory: Memory, _now: datetime) -> Plan:
+    """Delete each stale pod, as many at once as is allowed. Works with OnDelete too, mutates no template."""
+    limit = fleet.settings.max_parallel_restarts
+    room = limit - sum(_in_flight(one, memory.restarts, fleet) for one in judgements) if limit else len(judgements)
+    actions: list[Action] = []
+    shown: list[Judgement] = []
+    for one in judgements:
+        if one.state is not NodeState.STALE or one.stale_pod is None:
+            shown.append(one)
+        elif len(actions) < room:
+            actions.append(DeletePod(one.node, one.stale_pod, one.message))
+            shown.append(one)
+        else:
+            message = f"{one.message}; waits for its turn (max {limit} plugins down at once)"
+            shown.append(replace(one, reason=Reason.PLUGIN_QUEUED, message=message))
+    return Plan(tuple(shown), tuple(actions))
+
+
+def _in_flight(judged: Judgement, restarts: Mapping[str, AskedRestart], fleet: Fleet) -> bool:
+    """Whether a plugin is down because of us: restarting, or asked to and not verified yet."""
+    if judged.state is NodeState.RESTARTING:
+        return True
+    unproven = judged.state is NodeState.VERIFYING or judged.reason is Reason.PLUGIN_MISSING
+    return unproven and any(restart_key(ds.uid, judged.node) in restarts for ds in fleet.consumers.named)
+
+
+def _restart_rollout(judgements: tuple[Judgement, ...], fleet: Fleet, _memory: Memory, now: datetime) -> Plan:
+    """Stamp the template once all nodes are settled: it restarts every pod, fresh or not."""
+    shown = tuple(_refuse_on_delete(one, fleet) for one in judgements)
+    if any(one.state is NodeState.WAITING for one in shown):
+        return Plan(shown, ())
+    actions: list[Action] = []
+    rolling = {str(ds) for ds in fleet.consumers.named if not ds.observed or ds.updated < ds.desired}
+    shown = tuple(_rolling(one) if one.consumer in rolling else one for one in shown)
+    for daemonset in fleet.consumers.named:
+        pods = tuple(
+            (one.node, one.stale_pod)
+            for one in shown
+            if one.state is NodeState.STALE and one.stale_pod and one.stale_pod.daemonset_uid == daemonset.uid
+        )
+        if pods:
+            actions.append(RolloutRestart(daemonset.namespace, daemonset.name, daemonset.uid, now, pods))
+    return Plan(shown, tuple(actions))
+
+
+def _rolling(judged: Judgement) -> Judgement:
+    """Leave a stale pod to the rollout that is going on: stamping again would start it anew."""
+    if judged.state is not NodeState.STALE:
+        return judged
+    message = f"{judged.message}; a rollout of {judged.consumer} is going on"
+    return replace(
+        judged,
+        state=NodeState.RESTARTING,
+        reason=Reason.PLUGIN_RESTARTING,
+        message=message,
+        patience=Patience.PLUGIN,
+    )
+
+
+def _refuse_on_delete(judged: Judgement, fleet: Fleet) -> Judgement:
+    stale = judged.stale_pod
+    on_delete = {ds.uid for ds in fleet.consumers.named if not ds.rolling}
+    if judged.state is not NodeState.STALE or stale is None or stale.daemonset_uid not in on_delete:
+        return judged
+    message = f"{judged.message}, but {judged.consumer} is updated OnDelete: a rollout restarts nothing"
+    return judged.failed(Reason.ROLLOUT_IMPOSSIBLE, message)
+
+
+_STRATEGIES: Final[Mapping[Strategy, Callable[[tuple[Judgement, ...], Fleet, Memory, datetime], Plan]]] = {
+    Strategy.STALE_PODS: _delete_stale_pods,
+    Strategy.ROLLOUT: _restart_rollout,
+}

@@ -1,0 +1,134 @@
+"""What the core says: judgements of nodes, actions, and one decision for the run. Data with reasons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from hook.core.reasons import Reason
+
+
+class NodeState(StrEnum):
+    """How far a node is."""
+
+    EXCLUDED = "Excluded"
+    """Reported and left alone."""
+    WAITING = "Waiting"
+    """Its driver is not settled, or its plugin is not there."""
+    STALE = "Stale"
+    RESTARTING = "Restarting"
+    VERIFYING = "Verifying"
+    """Fresh, but not proven yet."""
+    VERIFIED = "Verified"
+    FAILED = "Failed"
+    """Needs a person."""
+
+
+class Patience(StrEnum):
+    """Which grace a state gets before it counts as failed."""
+
+    DRIVER = "driver"
+    PLUGIN = "plugin"
+    NODE = "node"
+    """A node that is not back after it is left alone, not failed."""
+
+
+class Verdict(StrEnum):
+    """What a run comes to."""
+
+    DONE = "Done"
+    SKIP = "Skip"
+    WAIT = "Wait"
+    FAIL = "Fail"
+    DEADLINE = "Deadline"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """One node's state (for one consumer, if it got that far) and the sentence that explains it."""
+
+    node: str
+    state: NodeState
+    reason: Reason
+    message: str
+    subject: str = ""
+    """The pod it is about, ``namespace/name``; for remedies."""
+    consumer: str = ""
+    """The consumer DaemonSet, ``namespace/name``."""
+    patience: Patience | None = None
+    label_pending: bool = False
+    """Its upgrade state label is not quiet yet: it is served, but not done."""
+    stale_pod: StalePod | None = None
+    """The pod to restart, where the state is STALE."""
+
+    def with_label_pending(self, *, pending: bool) -> Judgement:
+        """Note that the node's label trails behind."""
+        return replace(self, label_pending=pending)
+
+    def failed(self, reason: Reason | None = None, message: str = "") -> Judgement:
+        """Turn into one that needs a person."""
+        return replace(self, state=NodeState.FAILED, reason=reason or self.reason, message=message or self.message)
+
+
+@dataclass(frozen=True, slots=True)
+class StalePod:
+    """A pod that must restart, and the driver run that it is stale under."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    daemonset: str
+    """Name of the consumer."""
+    daemonset_uid: str
+    driver_run: str
+    """Identifies the driver container's current run: pod UID and start time."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePod:
+    """Restart one plugin: delete this very pod, as it was read."""
+
+    node: str
+    pod: StalePod
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutRestart:
+    """Restart a whole consumer by stamping its pod template."""
+
+    namespace: str
+    name: str
+    uid: str
+    at: datetime
+    pods: tuple[tuple[str, StalePod], ...]
+    """The stale pods that it is for, by node."""
+
+
+Action = DeletePod | RolloutRestart
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A verdict with its reason, what to do now, and one line per node."""
+
+    verdict: Verdict
+    reason: Reason
+    message: str
+    judgements: tuple[Judgement, ...] = ()
+    actions: tuple[Action, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def final(self) -> bool:
+        """There is nothing left to wait for."""
+        return self.verdict is not Verdict.WAIT
+
+    def count(self, *states: NodeState) -> int:
+        """Count judgements in any of these states."""
+        return sum(one.state in states for one in self.judgements)

@@ -1,0 +1,225 @@
+"""Frozen views of API objects: only what decisions need, so that a fleet of 5,000 nodes stays small.
+
+Times are timezone-aware UTC. ``None`` means that the API did not say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPolicy:
+    """The GPU operator's intent (``nvidia.com/v1`` ClusterPolicy)."""
+
+    name: str
+    uid: str
+    created: datetime
+    generation: int
+    state: str
+    """``status.state``: ``ready``, ``notReady``, ``ignored`` or empty. It lies; only a late veto."""
+    namespace: str
+    """``status.namespace``: where the operator lives. Empty until it reconciled once."""
+    driver_enabled: bool
+    uses_driver_crd: bool
+    """The intent is in NVIDIADriver objects, so nothing below can be compared with a DaemonSet."""
+    repository: str
+    image: str
+    version: str
+    precompiled: bool
+    chart: str
+    """``helm.sh/chart`` that operands must carry (``spec.daemonsets.labels``), or empty."""
+    auto_upgrade: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node that has, or had, a GPU."""
+
+    name: str
+    labels: Mapping[str, str]
+    """Only labels under ``names.NODE_LABEL_PREFIXES``."""
+    ready: bool
+    ready_since: datetime | None
+    """Last transition of the Ready condition, whichever way."""
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonSet:
+    """A DaemonSet; driver and consumer alike."""
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    observed_generation: int
+    desired: int
+    updated: int
+    labels: Mapping[str, str]
+    """Component, application name and ComputeDomain only."""
+    selector: tuple[tuple[str, str], ...]
+    template_chart: str
+    """``helm.sh/chart`` on the pod template, or empty."""
+    images: Mapping[str, str]
+    """Main container name to image."""
+    rolling: bool
+    """Update strategy is RollingUpdate."""
+
+    @property
+    def observed(self) -> bool:
+        """The DaemonSet controller has seen this spec, so its ControllerRevision exists."""
+        return self.observed_generation >= self.generation
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A ControllerRevision of a DaemonSet."""
+
+    namespace: str
+    name: str
+    owner_uid: str
+    revision: int
+    hash: str
+    created: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """The status of one container of a pod."""
+
+    name: str
+    started_at: datetime | None
+    """Of the run that is going on; None while it is not running."""
+    finished_at: datetime | None
+    """Of the run that ended: of an init container, its completion."""
+    succeeded: bool
+    """It ended with exit code 0 (an init container that is through)."""
+    last_finished_at: datetime | None
+    """End of the run before this one (``lastState.terminated``)."""
+    restarts: int
+    waiting: str
+    """Why it is not running, e.g. ``CrashLoopBackOff``; empty otherwise."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A driver or consumer pod."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    node: str
+    """Empty while it is not scheduled."""
+    owner_uid: str
+    hash: str
+    deleting: bool
+    ended: bool
+    """Phase Succeeded or Failed: the DaemonSet controller will replace it."""
+    ready: bool
+    containers_ready_since: datetime | None
+    """Transition of a true ``ContainersReady``; None while it is not true."""
+    init_containers: tuple[Container, ...]
+    containers: tuple[Container, ...]
+
+    @property
+    def live(self) -> bool:
+        """It counts: neither being deleted nor over."""
+        return not self.deleting and not self.ended
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSlice:
+    """A ResourceSlice of the GPU driver, reduced to what proves a plugin."""
+
+    name: str
+    node: str
+    devices: int
+    driver_versions: frozenset[str]
+    """As published, without leading zeros; empty where devices carry none (MIG, VFIO)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """The operator's Deployment."""
+
+    namespace: str
+    name: str
+    uid: str
+    revision: str
+    generation: int
+    observed_generation: int
+    wanted: int
+    total: int
+    updated: int
+    available: int
+
+    @property
+    def rolled_out(self) -> bool:
+        """What ``kubectl rollout status`` asks for."""
+        return (
+            self.observed_generation >= self.generation and self.updated == self.total == self.available == self.wanted
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSet:
+    """A ReplicaSet of the operator's Deployment."""
+
+    namespace: str
+    name: str
+    owner_uid: str
+    revision: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The operator's leader lease."""
+
+    namespace: str
+    holder: str
+    """``<pod name>_<uuid>`` (controller-runtime)."""
+    acquired: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An object that does not have the shape its kind promises. Never taken for ready or fresh."""
+
+    kind: str
+    namespace: str
+    name: str
+    node: str
+    """The node of an unreadable pod; empty if even that is unknown."""
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that one decision sees, read together."""
+
+    policies: tuple[ClusterPolicy, ...] | None = ()
+    """None: the API server does not know the kind."""
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    daemonsets: tuple[DaemonSet, ...] = ()
+    revisions: tuple[Revision, ...] = ()
+    driver_pods: tuple[Pod, ...] = ()
+    consumer_pods: tuple[Pod, ...] = ()
+    slices: tuple[DeviceSlice, ...] | None = ()
+    """None: the API server serves no ResourceSlices."""
+    deployments: tuple[Deployment, ...] = ()
+    replicasets: tuple[ReplicaSet, ...] = ()
+    leases: tuple[Lease, ...] = ()
+    unreadable: tuple[Unreadable, ...] = ()

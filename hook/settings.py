@@ -1,0 +1,84 @@
+"""What a run is asked to do: one frozen value, each default with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final
+
+from hook.core.names import PLUGIN_DAEMONSETS
+
+
+class OnDeadline(StrEnum):
+    """What the exit code says when the time is up."""
+
+    FAIL = "fail"
+    REPORT = "report"
+
+
+class Strategy(StrEnum):
+    """How stale plugins are restarted."""
+
+    STALE_PODS = "stale-pods"
+    ROLLOUT = "rollout"
+
+
+class WhenManual(StrEnum):
+    """What to do about nodes whose driver pods nobody rotates (``autoUpgrade: false``)."""
+
+    REPORT = "report"
+    WAIT = "wait"
+    FAIL = "fail"
+
+
+MARGIN_SHARE: Final = 20
+MARGIN_CEILING: Final = timedelta(seconds=30)
+"""The report, the events and the pod's end must fit between our deadline and the Job's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that a decision depends on beside the cluster itself."""
+
+    timeout: timedelta = timedelta(minutes=25)
+    """From the Job's start. A serial upgrade takes about two minutes a node: raise it for large fleets."""
+    stall_timeout: timedelta = timedelta(minutes=30)
+    """No node advanced for so long. Above the driver's own start-up budget of 21 minutes
+    (start-up probe: 60 s + 120 times 10 s). Zero: never."""
+    plugin_timeout: timedelta = timedelta(minutes=5)
+    """For one plugin on a settled node to become verified; a healthy one takes 10 to 40 s."""
+    on_deadline: OnDeadline = OnDeadline.FAIL
+    strategy: Strategy = Strategy.STALE_PODS
+    max_parallel_restarts: int = 0
+    """Plugins that may be down at once because of us. Zero: no bound (their nodes are down already)."""
+    when_manual: WhenManual = WhenManual.REPORT
+    expect_chart_version: str = ""
+    """The operator chart version that must be seen in the ClusterPolicy. Empty: whatever is there."""
+    expect_driver_version: str = ""
+    consumer_namespace: str = ""
+    """Empty: any namespace."""
+    consumer_names: tuple[str, ...] = PLUGIN_DAEMONSETS
+    namespaces: tuple[str, ...] = ()
+    """Read namespaced objects only here. Empty: everywhere."""
+    dry_run: bool = False
+    operator_quiet: timedelta = timedelta(seconds=15)
+    """After the operator's leader or the driver's revisions changed. A new operator renders about as
+    long after the old one as a lease lasts (measured: 22 s after the first render, 0.7 s after acquiring)."""
+    unknown_operator_quiet: timedelta = timedelta(seconds=60)
+    """The same where Deployment or Lease cannot be found, as under OLM."""
+    policy_grace: timedelta = timedelta(minutes=2)
+    """How long a ``notReady`` policy may veto done: the upgrade controller requeues every 2 minutes,
+    and some policies (a skipped or unreachable node) stay ``notReady`` for good."""
+    failed_grace: timedelta = timedelta(minutes=5)
+    """``upgrade-failed`` was seen to clear by itself after 240 s."""
+    not_ready_grace: timedelta = timedelta(minutes=5)
+    """Kubernetes evicts from a NotReady node after 300 s; until then it may be a blip."""
+
+    api_patience: timedelta = timedelta(minutes=1)
+    """How long the API server may be out of reach before anything was read; then the Job tries again."""
+
+    @property
+    def margin(self) -> timedelta:
+        """What is kept of the timeout for reporting."""
+        return min(self.timeout / MARGIN_SHARE, MARGIN_CEILING)
