@@ -1,0 +1,199 @@
+"""Send requests to the API server and turn its refusals into our own errors.
+
+The client library gives configuration, credentials, TLS and connections. Its typed models are not
+used: they cost hundreds of MiB on a large fleet, and reject objects that they do not know.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import urllib3
+from kubernetes import client, config
+from kubernetes.config.incluster_config import InClusterConfigLoader
+
+from hook import __version__
+from hook.cluster.requests import versions_of
+from hook.core.fields import MalformedObjectError, items, text
+from hook.errors import (
+    ClusterError,
+    ConflictError,
+    GoneError,
+    NotFoundError,
+    PermissionDeniedError,
+    RejectedError,
+    SettingsError,
+    ThrottledError,
+    UnauthorizedError,
+    UnreachableError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hook.cluster.requests import Request, Resource, Selection
+
+CONNECT_SECONDS: Final = 5.0
+READ_SECONDS: Final = 60.0
+"""A page of 50 objects takes well under a second; a server that is silent for a minute is gone."""
+WATCH_SLACK_SECONDS: Final = 15.0
+"""The server ends a watch by itself; one that stays silent for longer than agreed is a black hole."""
+CONNECTIONS: Final = 32
+"""One for each watch, and a few for lists and writes."""
+SERVICE_ACCOUNT_DIR: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+"""Where every kubelet mounts a pod's token (K8S ``plugin/pkg/admission/serviceaccount``)."""
+
+_BY_STATUS: Final[Mapping[int, type[ClusterError]]] = {
+    401: UnauthorizedError,
+    404: NotFoundError,
+    409: ConflictError,
+    410: GoneError,
+    429: ThrottledError,
+}
+
+
+def connect(kubeconfig: str, context: str, service_account_dir: str) -> Api:
+    """Connect as the pod's ServiceAccount where there is one and no kubeconfig is named, else by kubeconfig."""
+    configuration = client.Configuration()
+    try:
+        if not kubeconfig and not context and (Path(service_account_dir) / "token").is_file():
+            InClusterConfigLoader(
+                token_filename=str(Path(service_account_dir) / "token"),
+                cert_filename=str(Path(service_account_dir) / "ca.crt"),
+            ).load_and_set(configuration)
+        else:
+            config.load_kube_config(kubeconfig or None, context or None, configuration)
+    except (config.ConfigException, OSError, ValueError, TypeError) as error:
+        where = kubeconfig or "the default kubeconfig or ServiceAccount"
+        raise SettingsError(f"cannot use {where}: {error}") from error
+    return Api(configuration)
+
+
+class Api:
+    """A connection to one API server. Safe to use from several threads."""
+
+    def __init__(self, configuration: client.Configuration) -> None:
+        configuration.keep_alive = True
+        configuration.connection_pool_maxsize = CONNECTIONS
+        self._client = client.ApiClient(configuration)
+        self._client.user_agent = f"gpu-operator-post/{__version__}"
+        self.host = str(configuration.host)
+        self._clock_offset = timedelta()
+
+    def now(self) -> datetime:
+        """Give the time by the API server's clock, to a second: what its timestamps compare with."""
+        return datetime.now(UTC) + self._clock_offset
+
+    def send(self, request: Request) -> dict[str, Any]:
+        """Send a request and give the decoded answer."""
+        response = self._open(request, READ_SECONDS)
+        try:
+            body = response.read()
+        except urllib3.exceptions.HTTPError as error:
+            raise UnreachableError(f"the answer of {self.host} broke off: {_short(error)}") from error
+        finally:
+            response.release_conn()
+        return _decode(body)
+
+    def stream(self, request: Request, seconds: int) -> Iterator[dict[str, Any]]:
+        """Send a watch request and give its events until the server, or the connection, ends it."""
+        response = self._open(request, seconds + WATCH_SLACK_SECONDS)
+        try:
+            for line in response:
+                if line.strip():
+                    yield _decode(line)
+        except urllib3.exceptions.HTTPError as error:
+            raise UnreachableError(f"a watch of {request.resource.plural} broke off: {_short(error)}") from error
+        finally:
+            response.close()
+
+    def served_versions(self, resource: Resource) -> frozenset[str]:
+        """Give the versions of a resource's group that the server serves."""
+        try:
+            found = self.send(versions_of(resource))
+            return frozenset(text(version, "version") for version in items(found, "versions"))
+        except NotFoundError:
+            return frozenset()
+        except MalformedObjectError as error:
+            raise UnreachableError(f"the API server's list of versions cannot be read: {error}") from error
+
+    def watch_error(self, selection: Selection, status: Mapping[str, Any]) -> ClusterError:
+        """Translate the error event that ends a watch."""
+        code = status.get("code")
+        return refusal(selection.watch("", 0), code if isinstance(code, int) else 500, status)
+
+    def _open(self, request: Request, read_seconds: float) -> urllib3.BaseHTTPResponse:
+        try:
+            response: urllib3.BaseHTTPResponse = self._client.rest_client.pool_manager.request(
+                request.method,
+                self.host + request.target,
+                body=json.dumps(request.body).encode() if request.body is not None else None,
+                headers=self._headers(request),
+                timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=read_seconds),
+                retries=False,
+                preload_content=False,
+            )
+        except urllib3.exceptions.HTTPError as error:
+            raise UnreachableError(f"cannot reach the API server at {self.host}: {_short(error)}") from error
+        except (config.ConfigException, OSError) as error:
+            raise UnauthorizedError(f"cannot read the ServiceAccount token: {error}") from error
+        self._set_clock(response)
+        if response.status >= 400:  # noqa: PLR2004 - HTTP: where errors begin
+            raise _refusal(request, response)
+        return response
+
+    def _headers(self, request: Request) -> dict[str, str]:
+        headers = {"accept": "application/json", "user-agent": self._client.user_agent}
+        if request.body is not None:
+            headers["content-type"] = request.content_type
+        self._client.update_params_for_auth(headers, [], ["BearerToken"], request.target, request.method, None)
+        return headers
+
+    def _set_clock(self, response: urllib3.BaseHTTPResponse) -> None:
+        """Follow the server's ``Date``. It has whole seconds: only a real difference counts."""
+        try:
+            theirs = parsedate_to_datetime(response.headers.get("date", ""))
+        except ValueError:
+            return
+        offset = theirs - datetime.now(UTC)
+        self._clock_offset = offset if abs(offset) > timedelta(seconds=2) else timedelta()
+
+
+def refusal(request: Request, status: int, body: Mapping[str, Any], retry_after: float | None = None) -> ClusterError:
+    """Translate a refusal by its status code; its text is for people only."""
+    message = str(body.get("message") or f"HTTP {status}")
+    if status == 403:  # noqa: PLR2004 - HTTP: forbidden
+        return PermissionDeniedError(request.verb, request.resource.grant, request.namespace, message)
+    if status >= 500:  # noqa: PLR2004 - HTTP: the server's fault
+        return UnreachableError(f"the API server answered {status}: {message}", retry_after)
+    return _BY_STATUS.get(status, RejectedError)(message, retry_after)
+
+
+def _refusal(request: Request, response: urllib3.BaseHTTPResponse) -> ClusterError:
+    try:
+        body = _decode(response.read())
+    except (urllib3.exceptions.HTTPError, UnreachableError):
+        body = {}
+    finally:
+        response.release_conn()
+    retry_after = response.headers.get("retry-after", "")
+    return refusal(request, response.status, body, float(retry_after) if retry_after.isdigit() else None)
+
+
+def _decode(body: bytes) -> dict[str, Any]:
+    try:
+        decoded = json.loads(body)
+    except ValueError as error:
+        raise UnreachableError(f"the API server's answer is no JSON: {_short(error)}") from error
+    if not isinstance(decoded, dict):
+        raise UnreachableError("the API server's answer is no object")
+    return decoded
+
+
+def _short(error: Exception) -> str:
+    """Give the last clause of an error: the client library puts its own objects before it."""
+    return str(error).rsplit(": ", 1)[-1][:200]

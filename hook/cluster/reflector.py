@@ -1,0 +1,195 @@
+"""Keep one kind of object up to date: list it, then watch it from where the list ended.
+
+Each object is cut down to its view as it arrives, so a page is never kept. A thread per selection:
+a dozen, mostly asleep in a read.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from hook.cluster import retry
+from hook.core import parse
+from hook.errors import ClusterError, GoneError, NotFoundError, UnreachableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from hook.cluster.api import Api
+    from hook.cluster.requests import Selection
+    from hook.core.fields import Json
+    from hook.core.views import Unreadable
+
+log = logging.getLogger(__name__)
+
+View = TypeVar("View")
+
+WATCH_SECONDS: Final = 60
+"""Short watches bound how long a black-holed one can blind us; restarting one costs a request."""
+WATCH_SPREAD_SECONDS: Final = 15
+ABSENT_SECONDS: Final = 5.0
+"""How often to ask again for a kind that the API server does not know (a CRD to come)."""
+BREATH_SECONDS: Final = 0.2
+"""Between watches that end by themselves, so that a server that ends them at once is not hammered."""
+
+Key = tuple[str, str]
+
+
+def list_views(
+    api: Api, selection: Selection, read: Callable[[Json], View], patience: retry.Retrier
+) -> tuple[dict[Key, View | Unreadable], str]:
+    """Read the current state, page by page. Gives the views and the version to watch from.
+
+    A page that expired (410) starts the list anew: half of two states is no state.
+    """
+    for _attempt in range(3):
+        try:
+            return _list_once(api, selection, read, patience)
+        except GoneError:
+            continue
+    raise UnreachableError(f"the list of {selection.resource.plural} expired three times while it was read")
+
+
+def _list_once(
+    api: Api, selection: Selection, read: Callable[[Json], View], patience: retry.Retrier
+) -> tuple[dict[Key, View | Unreadable], str]:
+    views: dict[Key, View | Unreadable] = {}
+    request = selection.page()
+    while True:
+        page = patience(api.send, request)
+        for obj in _objects(page):
+            views[_key(obj)] = parse.readable(read, selection.resource.kind, obj)
+        meta = page.get("metadata") or {}
+        if not meta.get("continue"):
+            return views, str(meta.get("resourceVersion") or "")
+        request = selection.page(str(meta["continue"]))
+
+
+def _objects(page: Mapping[str, Any]) -> Iterator[Json]:
+    items = page.get("items")
+    if not isinstance(items, list):
+        raise UnreachableError("the API server's list has no items")
+    return (item for item in items if isinstance(item, dict))
+
+
+def _key(obj: Json) -> Key:
+    meta = obj.get("metadata")
+    found = meta if isinstance(meta, dict) else {}
+    return str(found.get("namespace") or ""), str(found.get("name") or "")
+
+
+class Reflector:
+    """The current views of one selection, kept by a thread of its own."""
+
+    def __init__(
+        self, api: Api, selection: Selection, read: Callable[[Json], Any], changed: Callable[[], None], patience: float
+    ) -> None:
+        self.selection = selection
+        self.read = read
+        self.absent = False
+        """The API server does not know the kind."""
+        self.problem: ClusterError | None = None
+        """Why this reflector gave up."""
+        self.restarts = 0
+        self._api = api
+        self._changed = changed
+        self._starting = retry.starting(patience)
+        self._views: dict[Key, Any] = {}
+        self._version = ""
+        self._synced = False
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"watch-{selection.resource.plural}", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Tell the thread to end; it is a daemon and need not be waited for."""
+        self._stopping.set()
+
+    @property
+    def synced(self) -> bool:
+        """The first list is in."""
+        return self._synced
+
+    def views(self) -> tuple[Any, ...]:
+        """Give what is known now."""
+        with self._lock:
+            return tuple(self._views.values())
+
+    def _run(self) -> None:
+        """List and watch until told to stop, or until only a person can help."""
+        try:
+            while not self._stopping.is_set():
+                self._list()
+                while self._version and not self._stopping.is_set():
+                    self._watch()
+        except ClusterError as error:
+            self.problem = error
+            self._changed()
+
+    def _list(self) -> None:
+        patience = retry.WATCHING if self._synced else self._starting
+        started = time.monotonic()
+        try:
+            views, version = list_views(self._api, self.selection, self.read, self._retrier(patience))
+        except NotFoundError:
+            self._replace({}, "", absent=True)
+            self._stopping.wait(ABSENT_SECONDS)
+            return
+        self._replace(views, version, absent=False)
+        log.debug("listed %d %s in %.2f s", len(views), self.selection.resource.plural, time.monotonic() - started)
+
+    def _watch(self) -> None:
+        """Follow changes once; afterwards the version says where to go on, or is empty to list again."""
+        try:
+            self._retrier(retry.WATCHING)(self._follow)
+        except (GoneError, NotFoundError) as error:
+            log.debug("listing %s again: %s", self.selection.resource.plural, error)
+            self._version = ""
+        self.restarts += 1
+        self._stopping.wait(BREATH_SECONDS)
+
+    def _follow(self) -> None:
+        seconds = WATCH_SECONDS + random.randrange(WATCH_SPREAD_SECONDS)  # noqa: S311 - jitter, not a secret
+        request = self.selection.watch(self._version, seconds)
+        for event in self._api.stream(request, seconds):
+            if self._stopping.is_set():
+                return
+            self._apply(event)
+
+    def _apply(self, event: Json) -> None:
+        kind, obj = event.get("type"), event.get("object")
+        if not isinstance(obj, dict):
+            raise UnreachableError(f"a watch of {self.selection.resource.plural} sent an event without an object")
+        if kind == "ERROR":
+            raise self._api.watch_error(self.selection, obj)
+        if kind != "BOOKMARK":
+            self._take(str(kind), obj)
+            self._changed()
+        self._version = str((obj.get("metadata") or {}).get("resourceVersion") or self._version)
+
+    def _take(self, kind: str, obj: Json) -> None:
+        view = None if kind == "DELETED" else parse.readable(self.read, self.selection.resource.kind, obj)
+        with self._lock:
+            if view is None:
+                self._views.pop(_key(obj), None)
+            else:
+                self._views[_key(obj)] = view
+
+    def _replace(self, views: dict[Key, Any], version: str, *, absent: bool) -> None:
+        with self._lock:
+            self._views, self._version, self.absent, self._synced = views, version, absent, True
+        self._changed()
+
+    def _retrier(self, patience: retry.Patience) -> retry.Retrier:
+        return retry.retrying(patience, self._sleep)
+
+    def _sleep(self, seconds: float) -> None:
+        self._stopping.wait(seconds)

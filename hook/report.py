@@ -1,0 +1,119 @@
+"""Show a decision: a table for people, JSON for programs, and the pod's termination message."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from hook import __version__
+from hook.core import messages
+from hook.core.verdicts import NodeState
+from hook.logs import clean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hook.core.verdicts import Decision, Judgement
+
+ROWS_WHOLE: Final = 60
+"""A fleet of up to so many nodes is shown whole; of a larger one, what is not verified."""
+ROWS_MOST: Final = 200
+TERMINATION_LIMIT: Final = 4096
+"""Bytes; the kubelet cuts a longer message (K8S ``pkg/kubelet/container``, MaxContainerTerminationMessageLength)."""
+HEADINGS: Final = ("NODE", "STATE", "REASON", "DETAIL")
+
+
+def table(decision: Decision) -> str:
+    """Give one row a node; of a large fleet only those that are not verified."""
+    shown = _worth_showing(decision.judgements)
+    rows = [(one.node, one.state, one.reason, one.message) for one in shown]
+    left_out = len(decision.judgements) - len(rows)
+    lines = _aligned([HEADINGS, *rows]) if rows else []
+    if left_out:
+        lines.append(f"({left_out} more nodes: {counts_sentence(decision)})")
+    return "\n".join(lines)
+
+
+def counts_sentence(decision: Decision) -> str:
+    """Say how many nodes are in which state."""
+    return ", ".join(f"{count} {state.lower()}" for state, count in counts(decision).items()) or "no nodes"
+
+
+def counts(decision: Decision) -> dict[str, int]:
+    """Count the nodes by state; states without nodes are left out."""
+    found = {state.value: decision.count(state) for state in NodeState}
+    return {state: count for state, count in found.items() if count}
+
+
+def advice(decision: Decision) -> list[str]:
+    """Say for each kind of trouble what it means and what to run next, once each."""
+    lines: dict[str, str] = {}
+    for one in messages.in_need(decision):
+        lines.setdefault(one.reason, f"{one.reason} ({one.node}): {messages.remedy(one.reason, one.node, one.subject)}")
+    return [f"{decision.reason}: {messages.remedy(decision.reason)}", *lines.values()]
+
+
+def as_json(decision: Decision) -> dict[str, Any]:
+    """Give everything, for programs."""
+    return {
+        "version": __version__,
+        "verdict": decision.verdict,
+        "reason": decision.reason,
+        "message": decision.message,
+        "counts": counts(decision),
+        "warnings": list(decision.warnings),
+        "nodes": [_node(one) for one in decision.judgements],
+    }
+
+
+def termination_message(decision: Decision, exit_code: int, restarted: int) -> str:
+    """Give the story in at most 4 KiB of JSON; nodes that need somebody first, as many as fit."""
+    story: dict[str, Any] = {
+        "verdict": decision.verdict,
+        "reason": decision.reason,
+        "message": _cut(decision.message),
+        "exitCode": exit_code,
+        "restarted": restarted,
+        "counts": counts(decision),
+        "warnings": [_cut(one) for one in decision.warnings[:3]],
+        "nodes": [],
+        "version": __version__,
+    }
+    worst = messages.in_need(decision) or [one for one in decision.judgements if one.state is NodeState.EXCLUDED]
+    for one in worst:
+        story["nodes"].append({"node": one.node, "reason": one.reason, "message": _cut(one.message)})
+        if len(json.dumps(story).encode()) > TERMINATION_LIMIT:
+            story["nodes"].pop()
+            break
+    return json.dumps(story)
+
+
+def _worth_showing(judgements: Sequence[Judgement]) -> Sequence[Judgement]:
+    if len(judgements) <= ROWS_WHOLE:
+        return judgements
+    return [one for one in judgements if one.state is not NodeState.VERIFIED][:ROWS_MOST]
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    cleaned = [[clean(cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in cleaned) for column in range(len(HEADINGS) - 1)]
+    return [
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
+        for row in cleaned
+    ]
+
+
+def _node(judged: Judgement) -> dict[str, Any]:
+    return {
+        "node": judged.node,
+        "state": judged.state,
+        "reason": judged.reason,
+        "message": judged.message,
+        "consumer": judged.consumer,
+        "pod": judged.subject,
+        "upgradeLabelPending": judged.label_pending,
+    }
+
+
+def _cut(text: str, limit: int = 400) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -1,0 +1,234 @@
+"""Observe, decide, act, until a verdict. The only place where the core meets the cluster."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from hook import report
+from hook.cluster import events, requests, retry
+from hook.core import messages, names
+from hook.core.decide import decide, first_look, succeeded
+from hook.core.memory import Memory
+from hook.core.reasons import Reason
+from hook.core.verdicts import Decision, DeletePod, Verdict
+from hook.errors import ClusterError, ConflictError, NotFoundError, PermissionDeniedError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from hook.cluster.api import Api
+    from hook.cluster.events import Job, Teller
+    from hook.cluster.observer import Observer
+    from hook.core.verdicts import Action, RolloutRestart, StalePod
+    from hook.core.views import Snapshot
+    from hook.settings import Settings
+
+log = logging.getLogger(__name__)
+
+SUMMARY_SECONDS: Final = 30.0
+TICK_SECONDS: Final = 1.0
+"""Graces and quiet times end without an event; a second is precise enough for them."""
+LONGEST_PAUSE_SECONDS: Final = 0.5
+"""Between two decisions while events pour in; keeps the reaction under a second."""
+PAUSE_FACTOR: Final = 4
+"""Rest four times as long as a decision took: at most a fifth of a core on any fleet."""
+EXIT_FAILED: Final = 3
+EXIT_DEADLINE: Final = 124
+"""As ``timeout(1)`` and cert-manager's startupapicheck have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended."""
+
+    decision: Decision
+    exit_code: int
+
+
+class Runner:
+    """One run. Keeps the last decision, so that whatever ends it can report."""
+
+    def __init__(self, api: Api, observer: Observer, settings: Settings, teller: Teller, job: Job | None) -> None:
+        self._api, self._observer, self._settings, self._teller, self._job = api, observer, settings, teller, job
+        self._memory = Memory(started=job.started if job else api.now())
+        self._told: dict[str, str] = {}
+        self._last_summary = time.monotonic()
+        self._subjects: dict[str, events.Subject] = {}
+        self.restarted = 0
+        self.last = Decision(Verdict.WAIT, Reason.NODES_PENDING, "nothing was read yet")
+
+    def run(self) -> Outcome:
+        """Run to the end. Raises ClusterError if the cluster cannot be read or written for good."""
+        self._observer.look_at_intent()
+        decision = self._await_sync()
+        if decision is None:
+            decision = first_look(self._observer.snapshot(), self._settings)
+        if decision is None:
+            self._observer.look_at_fleet()
+            decision = self._loop()
+        self.last = decision
+        return Outcome(decision, self._exit_code(decision))
+
+    def _await_sync(self) -> Decision | None:
+        """Wait for the first lists; None once they are in."""
+        while not self._observer.synced:
+            if self._api.now() >= self._deadline:
+                return Decision(Verdict.DEADLINE, Reason.TIME_UP, "the time is up before the cluster could be read")
+            self._observer.wait(TICK_SECONDS)
+        return None
+
+    def _loop(self) -> Decision:
+        while True:
+            seen = self._observe()
+            if isinstance(seen, Decision):
+                return seen
+            started = time.monotonic()
+            decision, self._memory = decide(seen, self._memory, self._settings, self._api.now())
+            took = time.monotonic() - started
+            self._tell(decision)
+            if self._settings.dry_run:
+                self._tell_what_would_be_done(decision)
+                return decision
+            if decision.final and (final := self._confirmed(decision)):
+                return final
+            for action in decision.actions:
+                self._act(action)
+            time.sleep(min(LONGEST_PAUSE_SECONDS, PAUSE_FACTOR * took))
+            self._observer.wait(max(TICK_SECONDS, PAUSE_FACTOR * PAUSE_FACTOR * took))
+
+    def _tell_what_would_be_done(self, decision: Decision) -> None:
+        for action in decision.actions:
+            if isinstance(action, DeletePod):
+                log.info("dry run: would delete pod %s/%s: %s", action.pod.namespace, action.pod.name, action.because)
+            else:
+                log.info("dry run: would restart the rollout of %s/%s", action.namespace, action.name)
+
+    def _observe(self) -> Snapshot | Decision:
+        """Give a snapshot in which the pods of every consumer are seen; they may have come just now."""
+        while True:
+            if late := self._await_sync():
+                return late
+            seen = self._observer.snapshot()
+            consumers = [ds for ds in seen.daemonsets if self._is_consumer(ds.name, ds.namespace)]
+            self._observer.look_at_consumers(consumers)
+            self._subjects = {ds.uid: events.daemonset(ds) for ds in consumers}
+            if self._observer.synced:
+                return self._observer.snapshot()
+
+    def _is_consumer(self, name: str, namespace: str) -> bool:
+        wanted = self._settings.consumer_namespace
+        return name in self._settings.consumer_names and wanted in ("", namespace)
+
+    def _confirmed(self, decision: Decision) -> Decision | None:
+        """Believe a happy end only if a second, consistent read agrees: a watch may be behind."""
+        if decision.verdict not in (Verdict.DONE, Verdict.SKIP):
+            return decision
+        try:
+            second, _memory = decide(self._observer.read_again(), self._memory, self._settings, self._api.now())
+        except PermissionDeniedError:
+            raise
+        except ClusterError as error:
+            log.warning("cannot confirm %s yet: %s", decision.verdict, error)
+            return None
+        if second.verdict is not decision.verdict:
+            log.info("a second read does not agree: %s", messages.headline(second))
+            return None
+        return second
+
+    def _act(self, action: Action) -> None:
+        if isinstance(action, DeletePod):
+            self._delete(action)
+        else:
+            self._rollout(action)
+
+    def _delete(self, action: DeletePod) -> None:
+        pod = action.pod
+        request = requests.delete_pod(pod.namespace, pod.name, pod.uid, pod.resource_version)
+        if self._sent(request, f"restart {pod.name} on {action.node}"):
+            self._note_restart(action.node, pod, self._api.now())
+            log.info(
+                "node %s: restarted %s/%s: %s", action.node, pod.namespace, pod.name, action.because,
+                extra={"facts": {"node": action.node, "pod": pod.name, "action": "delete"}},
+            )  # fmt: skip
+            self._tell_restart(pod.daemonset_uid, f"node {action.node}: {action.because}")
+
+    def _rollout(self, action: RolloutRestart) -> None:
+        stamp = action.at.isoformat(timespec="seconds")
+        request = requests.restart_daemonset(
+            action.namespace, action.name, action.uid, names.RESTARTED_AT_ANNOTATION, stamp
+        )
+        if self._sent(request, f"restart the rollout of {action.namespace}/{action.name}"):
+            for node, pod in action.pods:
+                self._note_restart(node, pod, action.at)
+            note = f"{len(action.pods)} stale plugins on settled nodes"
+            log.info("restarted the rollout of %s/%s: %s", action.namespace, action.name, note)
+            self._tell_restart(action.uid, f"rollout restarted: {note}")
+
+    def _sent(self, request: requests.Request, what: str) -> bool:
+        """Send a write. A conflict means: look again. What fails otherwise is decided upon anew."""
+        try:
+            retry.retrying(retry.WRITING, time.sleep)(self._api.send, request)
+        except NotFoundError:
+            log.info("cannot %s: it is gone already", what)
+        except ConflictError:
+            log.info("cannot %s as it was read: it changed meanwhile, looking again", what)
+            return False
+        except PermissionDeniedError:
+            raise
+        except ClusterError as error:
+            log.warning("cannot %s, trying again: %s", what, error)
+            return False
+        return True
+
+    def _note_restart(self, node: str, pod: StalePod, at: datetime) -> None:
+        self._memory = self._memory.asked(node, pod, at)
+        self.restarted += 1
+
+    def _tell_restart(self, daemonset_uid: str, note: str) -> None:
+        for subject in filter(None, (self._subjects.get(daemonset_uid), self._job.subject if self._job else None)):
+            self._teller.tell(subject, "StalePluginRestarted", note)
+
+    def _tell(self, decision: Decision) -> None:
+        """Log what changed since the last decision, and now and then where the run stands."""
+        self.last = decision
+        for one in decision.judgements:
+            key = f"{one.node}/{one.consumer}"
+            if self._told.get(key) != one.reason:
+                self._told[key] = one.reason
+                log.info(
+                    "node %s: %s (%s): %s", one.node, one.state, one.reason, one.message,
+                    extra={"facts": {"node": one.node, "state": one.state, "reason": one.reason}},
+                )  # fmt: skip
+        if decision.final or time.monotonic() - self._last_summary < SUMMARY_SECONDS:
+            return
+        self._last_summary = time.monotonic()
+        left = int((self._deadline - self._api.now()).total_seconds())
+        log.info("waiting, %d s left: %s (%s)", left, decision.message, report.counts_sentence(decision))
+        if self._job:
+            self._teller.tell(self._job.subject, "WaitingForDriver", decision.message)
+
+    @property
+    def _deadline(self) -> datetime:
+        return self._memory.started + self._settings.timeout - self._settings.margin
+
+    def _exit_code(self, decision: Decision) -> int:
+        if self._settings.dry_run and decision.verdict is Verdict.WAIT:
+            return 0
+        if succeeded(decision, self._settings):
+            return 0
+        return EXIT_DEADLINE if decision.verdict is Verdict.DEADLINE else EXIT_FAILED
+
+    def tell_end(self, decision: Decision) -> None:
+        """Put the end of the run where deployers look."""
+        warning = decision.verdict in (Verdict.FAIL, Verdict.DEADLINE)
+        note = messages.headline(decision)
+        if warning:
+            note = f"{note} {messages.remedy(decision.reason)}"
+        if self._job:
+            self._teller.tell(self._job.subject, decision.reason, note, warning=warning)
+        if self.restarted or warning:
+            for subject in self._subjects.values():
+                self._teller.tell(subject, decision.reason, note, warning=warning)
