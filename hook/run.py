@@ -7,7 +7,6 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from hook import report
 from hook.cluster import events, requests, retry
 from hook.core import messages, names
 from hook.core.decide import decide, first_look, succeeded
@@ -15,6 +14,7 @@ from hook.core.memory import Memory
 from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, DeletePod, Verdict
 from hook.errors import ClusterError, ConflictError, NotFoundError, PermissionDeniedError
+from hook.narration import Narrator
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SUMMARY_SECONDS: Final = 30.0
 TICK_SECONDS: Final = 1.0
 """Graces and quiet times end without an event; a second is precise enough for them."""
 LONGEST_PAUSE_SECONDS: Final = 0.5
@@ -54,8 +53,7 @@ class Runner:
     def __init__(self, api: Api, observer: Observer, settings: Settings, teller: Teller, job: Job | None) -> None:
         self._api, self._observer, self._settings, self._teller, self._job = api, observer, settings, teller, job
         self._memory = Memory(started=job.started if job else api.now())
-        self._told: dict[str, str] = {}
-        self._last_summary = time.monotonic()
+        self._narrator = Narrator(teller, job)
         self._subjects: dict[str, events.Subject] = {}
         self.restarted = 0
         self.last = Decision(Verdict.WAIT, Reason.NODES_PENDING, "nothing was read yet")
@@ -88,7 +86,8 @@ class Runner:
             started = time.monotonic()
             decision, self._memory = decide(seen, self._memory, self._settings, self._api.now())
             took = time.monotonic() - started
-            self._tell(decision)
+            self.last = decision
+            self._narrator.tell(decision, self._deadline - self._api.now())
             if self._settings.dry_run:
                 self._tell_what_would_be_done(decision)
                 return decision
@@ -102,7 +101,9 @@ class Runner:
     def _tell_what_would_be_done(self, decision: Decision) -> None:
         for action in decision.actions:
             if isinstance(action, DeletePod):
-                log.info("dry run: would delete pod %s/%s: %s", action.pod.namespace, action.pod.name, action.because)
+                log.info(
+                    "dry run: would delete pod %s/%s: %s", action.pod.namespace, action.pod.name, action.pod.because
+                )
             else:
                 log.info("dry run: would restart the rollout of %s/%s", action.namespace, action.name)
 
@@ -149,11 +150,9 @@ class Runner:
         request = requests.delete_pod(pod.namespace, pod.name, pod.uid, pod.resource_version)
         if self._sent(request, f"restart {pod.name} on {action.node}"):
             self._note_restart(action.node, pod, self._api.now())
-            log.info(
-                "node %s: restarted %s/%s: %s", action.node, pod.namespace, pod.name, action.because,
-                extra={"facts": {"node": action.node, "pod": pod.name, "action": "delete"}},
-            )  # fmt: skip
-            self._tell_restart(pod.daemonset_uid, f"node {action.node}: {action.because}")
+            note = f"node {action.node}: restarted plugin pod {pod.name}: {pod.because}"
+            log.info("%s", note, extra={"facts": {"node": action.node, "pod": pod.name, "action": "delete"}})
+            self._tell_restart(pod.daemonset_uid, note)
 
     def _rollout(self, action: RolloutRestart) -> None:
         stamp = action.at.isoformat(timespec="seconds")
@@ -190,25 +189,6 @@ class Runner:
     def _tell_restart(self, daemonset_uid: str, note: str) -> None:
         for subject in filter(None, (self._subjects.get(daemonset_uid), self._job.subject if self._job else None)):
             self._teller.tell(subject, "StalePluginRestarted", note)
-
-    def _tell(self, decision: Decision) -> None:
-        """Log what changed since the last decision, and now and then where the run stands."""
-        self.last = decision
-        for one in decision.judgements:
-            key = f"{one.node}/{one.consumer}"
-            if self._told.get(key) != one.reason:
-                self._told[key] = one.reason
-                log.info(
-                    "node %s: %s (%s): %s", one.node, one.state, one.reason, one.message,
-                    extra={"facts": {"node": one.node, "state": one.state, "reason": one.reason}},
-                )  # fmt: skip
-        if decision.final or time.monotonic() - self._last_summary < SUMMARY_SECONDS:
-            return
-        self._last_summary = time.monotonic()
-        left = int((self._deadline - self._api.now()).total_seconds())
-        log.info("waiting, %d s left: %s (%s)", left, decision.message, report.counts_sentence(decision))
-        if self._job:
-            self._teller.tell(self._job.subject, "WaitingForDriver", decision.message)
 
     @property
     def _deadline(self) -> datetime:

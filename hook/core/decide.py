@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hook.core import fleet as fleets
-from hook.core import gates, restarts
+from hook.core import gates, operator, restarts
 from hook.core.memory import Memory, Timers
 from hook.core.nodes import judge_node
 from hook.core.reasons import Reason
@@ -54,13 +54,15 @@ def decide(seen: Snapshot, memory: Memory, settings: Settings, now: datetime) ->
     if skip := gates.nothing_to_protect(fleet):
         return Decision(Verdict.SKIP, *skip), memory
     judged = [one for name in fleet.node_names for one in judge_node(name, fleet, now)]
-    if skip := gates.no_eligible_node(fleet, judged):
-        return Decision(Verdict.SKIP, *skip, judgements=tuple(judged)), memory
     timers = Timers(memory, now)
+    # Asked about in every decision, so that the operator's quiet time runs beside all other holds.
+    noisy = operator.unsettled(fleet, timers, now)
+    if skip := gates.no_eligible_node(fleet, judged, noisy):
+        return Decision(Verdict.SKIP, *skip, judgements=tuple(judged)), memory
     patient = [_out_of_patience(one, settings, timers) for one in judged]
     plan = restarts.plan(patient, fleet, memory, now)
     shown = tuple(_out_of_patience(one, settings, timers) for one in plan.judgements)
-    holds, warnings = gates.before_done(fleet, shown, timers, now)
+    holds, warnings = gates.before_done(fleet, shown, noisy, timers)
     progress = _advance(memory, fleet, shown, now)
     verdict, hold = _verdict(holds, shown, progress, settings, timers)
     may_act = verdict is Verdict.WAIT and not gates.blind_to_intent(fleet)

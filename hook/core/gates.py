@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hook.core import intent, nodes, operator
+from hook.core import intent, nodes
 from hook.core.reasons import Reason
 from hook.core.verdicts import NodeState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from datetime import datetime
-
     from hook.core.fleet import Fleet
     from hook.core.memory import Timers
     from hook.core.verdicts import Judgement
@@ -54,12 +52,19 @@ def _no_consumer(fleet: Fleet) -> Hold | None:
     return Reason.NO_CONSUMER, f"no DRA kubelet plugin DaemonSet{where} ({' or '.join(settings.consumer_names)})"
 
 
-def no_eligible_node(fleet: Fleet, judgements: Sequence[Judgement]) -> Hold | None:
-    """Say that no node has a driver to reload. With pods of ours around, labels may just have vanished."""
+def no_eligible_node(fleet: Fleet, judgements: Sequence[Judgement], noisy: Hold | None) -> Hold | None:
+    """Say that no node has a driver to reload.
+
+    On a fresh install plugins wait on nodes that the operator has not labelled yet: where pods of ours
+    are around, it must have reconciled once and be quiet before the labels can be believed.
+    """
     if _blind(fleet) is not None or any(one.reason not in NOT_OURS for one in judgements):
         return None
     unmet = fleet.policy is None or intent.unmet_expectation(fleet.policy, fleet.settings)
     if unmet or "" in fleet.driver_pods or not fleet.consumers.named:
+        return None
+    hosting = any(one.subject for one in judgements)
+    if hosting and (noisy is not None or fleet.policy is None or not fleet.policy.state):
         return None
     if not judgements:
         return Reason.NO_ELIGIBLE_NODE, "no node has a GPU driver that the operator manages"
@@ -70,11 +75,9 @@ def no_eligible_node(fleet: Fleet, judgements: Sequence[Judgement]) -> Hold | No
 
 
 def before_done(
-    fleet: Fleet, judgements: Sequence[Judgement], timers: Timers, now: datetime
+    fleet: Fleet, judgements: Sequence[Judgement], noisy: Hold | None, timers: Timers
 ) -> tuple[list[Hold], list[str]]:
     """List what holds done back, the most telling first, and warnings that go with done."""
-    # The operator's quiet time runs beside the other holds, so it is asked about in every decision.
-    noisy = operator.unsettled(fleet, timers, now)
     holds = [*_holds(fleet, judgements), *([noisy] if noisy else [])]
     warnings = list(_warnings(fleet, judgements))
     policy = fleet.policy

@@ -184,7 +184,7 @@ def _manual(name: str, fleet: Fleet) -> Gate | None:
     live = _live(fleet.driver_pods.get(name, ()))
     if fleet.policy is None or fleet.policy.auto_upgrade or len(live) != 1 or not _outdated(live[0], fleet):
         return None
-    message = f"driver pod {live[0]} is outdated, and upgrades are manual (autoUpgrade is off)"
+    message = f"driver pod {live[0].name} is outdated, and upgrades are manual (autoUpgrade is off)"
     state, patience = {
         WhenManual.REPORT: (NodeState.EXCLUDED, None),
         WhenManual.WAIT: (NodeState.WAITING, None),
@@ -201,20 +201,22 @@ def _unsettled(name: str, node: Node | None, fleet: Fleet) -> Gate | None:
         message = "its driver pod is terminating" if pods else "it has no driver pod"
         return Gate(NodeState.WAITING, Reason.DRIVER_MISSING, message)
     if len(live) > 1:
-        message = f"{len(live)} driver pods live on it: {', '.join(str(pod) for pod in live)}"
+        message = f"{len(live)} driver pods live on it: {', '.join(pod.name for pod in live)}"
         return Gate(NodeState.WAITING, Reason.SEVERAL_DRIVER_PODS, message)
     return _driver_gate(live[0], fleet) or _label_gate(node, fleet)
 
 
 def _driver_gate(pod: Pod, fleet: Fleet) -> Gate | None:
     if pod.owner_uid not in fleet.drivers:
-        message = f"driver pod {pod} belongs to no driver DaemonSet any more"
+        message = f"driver pod {pod.name} belongs to no driver DaemonSet any more"
         return Gate(NodeState.WAITING, Reason.DRIVER_ORPHANED, message)
     if unrendered := fleet.unrendered.get(pod.owner_uid):
         return Gate(NodeState.WAITING, Reason.NOT_RENDERED, unrendered)
     if _outdated(pod, fleet):
         newest = fleet.newest.get(pod.owner_uid)
-        message = f"driver pod {pod} is of revision {pod.hash or '(none)'}, newest is {newest.hash if newest else '?'}"
+        message = (
+            f"driver pod {pod.name} is of revision {pod.hash or '(none)'}, newest is {newest.hash if newest else '?'}"
+        )
         return Gate(NodeState.WAITING, Reason.DRIVER_OUTDATED, message)
     if pod.ready and pod.containers_ready_since is not None:
         return None
@@ -225,9 +227,9 @@ def _not_ready_gate(pod: Pod) -> Gate:
     for container in (*pod.init_containers, *pod.containers):
         if container.waiting in FAILING_TO_START:
             detail = f": {container.message}" if container.message else ""
-            message = f"driver pod {pod}: container {container.name} is in {container.waiting}{detail}"
+            message = f"driver pod {pod.name}: container {container.name} is in {container.waiting}{detail}"
             return Gate(NodeState.WAITING, Reason.DRIVER_FAILING, message, Patience.DRIVER)
-    return Gate(NodeState.WAITING, Reason.DRIVER_NOT_READY, f"driver pod {pod} is not Ready yet")
+    return Gate(NodeState.WAITING, Reason.DRIVER_NOT_READY, f"driver pod {pod.name} is not Ready yet")
 
 
 def _label_gate(node: Node | None, fleet: Fleet) -> Gate | None:

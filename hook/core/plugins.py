@@ -28,7 +28,7 @@ def judge_plugin(node: str, consumer: DaemonSet, driver: Pod, fleet: Fleet, now:
         return _judge_live(consumer, live, driver, fleet, now)
     if pods:
         return Judgement(
-            node, NodeState.RESTARTING, Reason.PLUGIN_RESTARTING, f"plugin pod {pods[0]} is terminating",
+            node, NodeState.RESTARTING, Reason.PLUGIN_RESTARTING, f"plugin pod {pods[0].name} is terminating",
             subject=str(pods[0]), consumer=str(consumer), patience=Patience.PLUGIN,
         )  # fmt: skip
     return _judge_absent(node, consumer, fleet)
@@ -54,12 +54,12 @@ def _judge_live(consumer: DaemonSet, live: list[Pod], driver: Pod, fleet: Fleet,
     for pod, evidence in judged:
         if evidence.freshness is Freshness.STALE:
             return Judgement(
-                node, NodeState.STALE, Reason.PLUGIN_STALE, f"plugin pod {pod} is stale: {evidence.because}",
-                subject=str(pod), consumer=str(consumer), stale_pod=_stale(pod, consumer, driver, fleet),
+                node, NodeState.STALE, Reason.PLUGIN_STALE, f"plugin pod {pod.name} is stale: {evidence.because}",
+                subject=str(pod), consumer=str(consumer), stale_pod=_stale(pod, driver, fleet, evidence.because),
             )  # fmt: skip
     for pod, evidence in judged:
         if evidence.freshness is Freshness.STARTING:
-            return _verifying(node, consumer, pod, Reason.PLUGIN_STARTING, f"plugin pod {pod}: {evidence.because}")
+            return _verifying(node, consumer, pod, Reason.PLUGIN_STARTING, f"plugin pod {pod.name}: {evidence.because}")
     proven = [_verify(node, consumer, pod, fleet, now) for pod in live]
     return next((one for one in proven if one.state is not NodeState.VERIFIED), proven[0])
 
@@ -67,14 +67,14 @@ def _judge_live(consumer: DaemonSet, live: list[Pod], driver: Pod, fleet: Fleet,
 def _verify(node: str, consumer: DaemonSet, pod: Pod, fleet: Fleet, now: datetime) -> Judgement:
     """Prove a fresh pod: Ready, and its devices are published from the expected driver."""
     if not pod.ready:
-        return _verifying(node, consumer, pod, Reason.PLUGIN_NOT_READY, f"plugin pod {pod} is fresh but not Ready")
+        return _verifying(node, consumer, pod, Reason.PLUGIN_NOT_READY, f"plugin pod {pod.name} is fresh but not Ready")
     if shaky := _just_crashed(pod, now):
         return _verifying(node, consumer, pod, Reason.PLUGIN_NOT_READY, shaky)
     if unproven := _unproven(pod, node, fleet):
         reason, message = unproven
-        return _verifying(node, consumer, pod, reason, f"plugin pod {pod}: {message}")
+        return _verifying(node, consumer, pod, reason, f"plugin pod {pod.name}: {message}")
     return Judgement(
-        node, NodeState.VERIFIED, Reason.VERIFIED, f"plugin pod {pod} runs on the loaded driver",
+        node, NodeState.VERIFIED, Reason.VERIFIED, f"plugin pod {pod.name} runs on the loaded driver",
         subject=str(pod), consumer=str(consumer),
     )  # fmt: skip
 
@@ -86,9 +86,8 @@ def _just_crashed(pod: Pod, now: datetime) -> str:
     """
     for container in pod.containers:
         if container.restarts and container.started_at and timedelta() <= now - container.started_at < STEADY:
-            return (
-                f"plugin pod {pod}: container {container.name} restarted a moment ago ({container.restarts} restarts)"
-            )
+            restarts = f"{container.restarts} restarts, the last one a moment ago"
+            return f"plugin pod {pod.name}: container {container.name} has {restarts}"
     return ""
 
 
@@ -114,14 +113,14 @@ def _verifying(node: str, consumer: DaemonSet, pod: Pod, reason: Reason, message
     )  # fmt: skip
 
 
-def _stale(pod: Pod, consumer: DaemonSet, driver: Pod, fleet: Fleet) -> StalePod:
+def _stale(pod: Pod, driver: Pod, fleet: Fleet, because: str) -> StalePod:
     started = freshness.driver_started(driver, fleet.stack)
     return StalePod(
         namespace=pod.namespace,
         name=pod.name,
         uid=pod.uid,
         resource_version=pod.resource_version,
-        daemonset=consumer.name,
-        daemonset_uid=consumer.uid,
+        daemonset_uid=pod.owner_uid,
+        because=because,
         driver_run=f"{driver.uid}/{started.isoformat() if started else driver.containers_ready_since}",
     )

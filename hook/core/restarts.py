@@ -52,7 +52,7 @@ def _beside_memory(judged: Judgement, memory: Memory, now: datetime) -> Judgemen
         return judged.failed(Reason.RESTART_DID_NOT_HELP, message)
     if now - asked.at >= ASK_AGAIN:
         return judged
-    message = f"plugin pod {judged.subject} was asked to restart"
+    message = f"plugin pod {judged.stale_pod.name} was asked to restart"
     return replace(judged, state=NodeState.RESTARTING, reason=Reason.PLUGIN_RESTARTING, message=message)
 
 
@@ -66,7 +66,7 @@ def _delete_stale_pods(judgements: tuple[Judgement, ...], fleet: Fleet, memory: 
         if one.state is not NodeState.STALE or one.stale_pod is None:
             shown.append(one)
         elif len(actions) < room:
-            actions.append(DeletePod(one.node, one.stale_pod, one.message))
+            actions.append(DeletePod(one.node, one.stale_pod))
             shown.append(one)
         else:
             message = f"{one.message}; waits for its turn (max {limit} plugins down at once)"

@@ -82,9 +82,9 @@ class StalePod:
     name: str
     uid: str
     resource_version: str
-    daemonset: str
-    """Name of the consumer."""
     daemonset_uid: str
+    because: str
+    """What shows that it is stale."""
     driver_run: str
     """Identifies the driver container's current run: pod UID and start time."""
 
@@ -95,7 +95,6 @@ class DeletePod:
 
     node: str
     pod: StalePod
-    because: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,60 @@
+# The same verbs for people and CI. Everything is set up on first use: Python packages into .venv, the
+# embedded cluster's programs into the user's cache directory.
+SHELL := /bin/sh
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+# Clusters side by side; each takes about one core while it boots.
+WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
+
+.PHONY: help demo test test-quick lint type format chart binaries image docs clean
+
+help: ## Show this help
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+$(READY): requirements/dev.txt pyproject.toml
+	@echo "Setting up Python packages in $(VENV) (once)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@touch $@
+
+binaries: $(READY) ## Build the embedded cluster's programs (once; minutes) or find them
+	@$(PY) -m devcluster binaries
+
+demo: binaries ## Watch a driver migration on a real control plane
+	@$(PY) -m devcluster.demo
+
+test: binaries ## Run every test
+	$(PY) -m pytest -n $(WORKERS) --dist worksteal tests
+	$(PY) -m pytest -q tests/unit tests/replay --cov=hook.core --cov=hook.settings --cov-branch --cov-fail-under=100 --cov-report=term-missing:skip-covered
+
+test-quick: $(READY) ## Run the tests that need no cluster
+	$(PY) -m pytest -n $(WORKERS) tests/unit tests/replay
+
+lint: $(READY) ## Check style, imports and workflows
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	PYTHONPATH=. $(VENV)/bin/lint-imports --no-logo
+	$(VENV)/bin/zizmor --offline --quiet .github
+
+type: $(READY) ## Check types
+	$(PY) -m mypy
+
+format: $(READY) ## Bring the sources into shape
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+chart: binaries ## Check the Helm chart and its generated documents
+	$(PY) -m tools.chart_docs --check
+	$(PY) -m yamllint --strict -c tools/ct/lintconf.yaml charts/gpu-operator-post/Chart.yaml charts/gpu-operator-post/values.yaml charts/gpu-operator-post/ci
+	$(PY) -m pytest -q -n $(WORKERS) tests/chart
+
+docs: $(READY) ## Write the chart's README and schema from its values
+	$(PY) -m tools.chart_docs
+
+image: ## Build the image
+	docker build -t gpu-operator-post:dev .
+
+clean: ## Remove what was set up in this directory
+	rm -rf $(VENV) .devcluster build *.egg-info

@@ -1,0 +1,77 @@
+"""Tell people what changes while a run goes on: one line a change, one summary now and then."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Final
+
+from hook import report
+from hook.core.reasons import Reason
+from hook.core.verdicts import NodeState
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from hook.cluster.events import Job, Teller
+    from hook.core.verdicts import Decision, Judgement
+
+log = logging.getLogger(__name__)
+
+SUMMARY_SECONDS: Final = 30.0
+ONE_BY_ONE: Final = 3
+"""Up to so many nodes that change alike get a line each; more share one."""
+NAMED: Final = 8
+"""Nodes that a shared line names."""
+PASSING: Final = frozenset({NodeState.STALE, NodeState.RESTARTING, NodeState.VERIFYING})
+"""States that last seconds; the restart and the verified plugin are told, what is between on request."""
+
+
+class Narrator:
+    """Remembers what was told, so that nothing is told twice in a row."""
+
+    def __init__(self, teller: Teller, job: Job | None) -> None:
+        self._teller, self._job = teller, job
+        self._told: dict[tuple[str, str], Reason] = {}
+        self._last_summary = time.monotonic()
+
+    def tell(self, decision: Decision, left: timedelta) -> None:
+        """Log what changed since the last decision and, at times, where the run stands."""
+        changed: dict[Reason, list[Judgement]] = {}
+        for one in decision.judgements:
+            if self._told.get((one.node, one.consumer)) != one.reason:
+                self._told[one.node, one.consumer] = one.reason
+                changed.setdefault(one.reason, []).append(one)
+        for alike in changed.values():
+            _log_change(alike)
+        if not decision.final and time.monotonic() - self._last_summary >= SUMMARY_SECONDS:
+            self._summarise(decision, left)
+
+    def _summarise(self, decision: Decision, left: timedelta) -> None:
+        self._last_summary = time.monotonic()
+        counts = report.counts_sentence(decision)
+        log.info("waiting, %d s left: %s (%s)", left.total_seconds(), decision.message, counts)
+        if self._job:
+            self._teller.tell(self._job.subject, "WaitingForDriver", decision.message)
+
+
+def _log_change(alike: list[Judgement]) -> None:
+    first = alike[0]
+    level = logging.DEBUG if _passing(first) else logging.INFO
+    if len(alike) > ONE_BY_ONE:
+        nodes = ", ".join(one.node for one in alike[:NAMED]) + (", …" if len(alike) > NAMED else "")
+        facts = {"nodes": [one.node for one in alike], "state": first.state, "reason": first.reason}
+        log.log(
+            level,
+            "%d nodes: %s (%s), such as: %s [%s]",
+            len(alike), first.state, first.reason, first.message, nodes,
+            extra={"facts": facts},
+        )  # fmt: skip
+        return
+    for one in alike:
+        facts = {"node": one.node, "state": one.state, "reason": one.reason}
+        log.log(level, "node %s: %s (%s): %s", one.node, one.state, one.reason, one.message, extra={"facts": facts})
+
+
+def _passing(judged: Judgement) -> bool:
+    return judged.state in PASSING or judged.reason in (Reason.PLUGIN_MISSING, Reason.DRIVER_MISSING)
