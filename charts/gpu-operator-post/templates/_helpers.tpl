@@ -1,0 +1,216 @@
+{{/*
+Names
+*/}}
+
+{{- define "gpu-operator-post.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/*
+The full name of the release's objects. A release that already carries the chart's name (as
+gpu-operator-gpu-operator-post, which Flux makes of a target namespace and a name) is not named twice.
+*/}}
+{{- define "gpu-operator-post.fullname" -}}
+{{- $name := include "gpu-operator-post.name" . -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+The name of cluster-scoped objects: two releases of one name may live in two namespaces. A colon separates, because
+neither part can hold one.
+*/}}
+{{- define "gpu-operator-post.clusterName" -}}
+{{- printf "%s:%s" .Release.Namespace (include "gpu-operator-post.fullname" .) -}}
+{{- end -}}
+
+{{- define "gpu-operator-post.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "gpu-operator-post.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- required "serviceAccount.create is false, so serviceAccount.name must name an existing ServiceAccount: the default one would get permission to restart pods." .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Ten digits of a hash over everything that makes a plain Job another Job: its specification (which names the Job
+itself in its arguments, hence the placeholder) and the trigger.
+*/}}
+{{- define "gpu-operator-post.jobHash" -}}
+{{- $spec := include "gpu-operator-post.jobSpec" (dict "root" . "jobName" "JOB") -}}
+{{- printf "%s\n%s" $spec .Values.trigger | sha256sum | trunc 10 -}}
+{{- end -}}
+
+{{/*
+The name of the Job. As a hook it is stable, so that before-hook-creation finds the last one; a plain Job is
+immutable and changes its name instead. 52 + 1 + 10 = 63, the most that the label job-name of its pods may have.
+*/}}
+{{- define "gpu-operator-post.jobName" -}}
+{{- $fullname := include "gpu-operator-post.fullname" . -}}
+{{- if .Values.hook.enabled -}}
+{{- $fullname -}}
+{{- else -}}
+{{- printf "%s-%s" ($fullname | trunc 52 | trimSuffix "-") (include "gpu-operator-post.jobHash" .) -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Labels
+*/}}
+
+{{/*
+Make a text a label value: a chart version may hold a "+" (Flux appends a digest so), which a label value may not.
+*/}}
+{{- define "gpu-operator-post.labelValue" -}}
+{{- regexReplaceAll "[^A-Za-z0-9._-]" . "_" | trunc 63 | trimAll "-_." -}}
+{{- end -}}
+
+{{- define "gpu-operator-post.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "gpu-operator-post.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{/*
+Labels of every object. Ours win over the user's, so that none is written twice and no selector breaks.
+*/}}
+{{- define "gpu-operator-post.labels" -}}
+{{- $ours := include "gpu-operator-post.selectorLabels" . | fromYaml -}}
+{{- $_ := set $ours "app.kubernetes.io/managed-by" .Release.Service -}}
+{{- $_ := set $ours "app.kubernetes.io/version" (include "gpu-operator-post.labelValue" .Chart.AppVersion) -}}
+{{- $_ := set $ours "helm.sh/chart" (include "gpu-operator-post.labelValue" (printf "%s-%s" .Chart.Name .Chart.Version)) -}}
+{{- merge $ours (.Values.commonLabels | default dict) | toYaml -}}
+{{- end -}}
+
+{{/*
+Labels of the pod. No chart version here: it would give a plain Job a new name, and a second run, for a chart that
+renders the same Job.
+*/}}
+{{- define "gpu-operator-post.podLabels" -}}
+{{- $ours := include "gpu-operator-post.selectorLabels" . | fromYaml -}}
+{{- $_ := set $ours "app.kubernetes.io/component" "hook" -}}
+{{- merge $ours (.Values.podLabels | default dict) (.Values.commonLabels | default dict) | toYaml -}}
+{{- end -}}
+
+{{/*
+Values
+*/}}
+
+{{/*
+Seconds of a duration such as 90s, 25m or 1h30m. Takes a dict of name and value, for the message.
+*/}}
+{{- define "gpu-operator-post.seconds" -}}
+{{- $text := toString .value -}}
+{{- if not (regexMatch "^([0-9]+h([0-9]+m)?([0-9]+s)?|[0-9]+m([0-9]+s)?|[0-9]+s)$" $text) -}}
+{{- fail (printf "%s is %q, which is no duration: write whole hours, minutes and seconds, such as 90s, 25m or 1h30m." .name $text) -}}
+{{- end -}}
+{{- $seconds := 0 -}}
+{{- range regexFindAll "[0-9]+[hms]" $text -1 -}}
+{{- /* Without leading zeros: they would make the number octal. */ -}}
+{{- $number := regexFind "[1-9][0-9]*" . | default "0" | int64 -}}
+{{- $factor := get (dict "h" 3600 "m" 60 "s" 1) (. | trunc -1) -}}
+{{- $seconds = add $seconds (mul $number $factor) -}}
+{{- end -}}
+{{- if lt $seconds 1 -}}
+{{- fail (printf "%s is %q: it must be longer than nothing." .name $text) -}}
+{{- end -}}
+{{- $seconds -}}
+{{- end -}}
+
+{{/*
+The image reference: registry/repository@digest, or registry/repository:tag.
+*/}}
+{{- define "gpu-operator-post.image" -}}
+{{- $registry := (.Values.global).imageRegistry | default .Values.image.registry -}}
+{{- $repository := trimPrefix "/" (printf "%s/%s" (default "" $registry | trimSuffix "/") .Values.image.repository) -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" $repository .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" $repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Pull secrets of this chart and of all charts, each once, given as a name or as an object with a name.
+*/}}
+{{- define "gpu-operator-post.imagePullSecrets" -}}
+{{- $names := list -}}
+{{- range concat ((.Values.global).imagePullSecrets | default list) (.Values.imagePullSecrets | default list) -}}
+{{- $names = append $names (kindIs "map" . | ternary . (dict "name" .)) -}}
+{{- end -}}
+{{- with uniq $names -}}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Permissions
+*/}}
+
+{{/*
+The namespaces in which the program may read and restart; empty means all of them.
+*/}}
+{{- define "gpu-operator-post.namespaces" -}}
+{{- if and (eq .Values.rbac.scope "namespace") (empty .Values.rbac.namespaces) -}}
+{{- fail "rbac.scope is namespace, but rbac.namespaces is empty: name the namespaces of the GPU operator and of the DRA driver." -}}
+{{- else if and (eq .Values.rbac.scope "cluster") .Values.rbac.namespaces -}}
+{{- fail "rbac.namespaces has an effect only with rbac.scope: namespace. Set the scope, or leave the list empty." -}}
+{{- else if and .Values.rbac.namespaces .Values.consumer.namespace (not (has .Values.consumer.namespace .Values.rbac.namespaces)) -}}
+{{- fail (printf "consumer.namespace is %q, which rbac.namespaces does not name: the plugins there could not be read." .Values.consumer.namespace) -}}
+{{- end -}}
+{{- .Values.rbac.namespaces | default list | toJson -}}
+{{- end -}}
+
+{{/*
+What has no namespace: the policy, the nodes and what their plugins publish.
+*/}}
+{{- define "gpu-operator-post.clusterRules" -}}
+- apiGroups: [nvidia.com]
+  resources: [clusterpolicies]
+  verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [get, list, watch]
+- apiGroups: [resource.k8s.io]
+  resources: [resourceslices]
+  verbs: [get, list, watch]
+{{- end -}}
+
+{{/*
+What lives in namespaces. The writes are those of the chosen strategy alone; a dry run has none.
+*/}}
+{{- define "gpu-operator-post.namespacedRules" -}}
+- apiGroups: [apps]
+  resources: [daemonsets, controllerrevisions, deployments, replicasets]
+  verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [get, list, watch]
+{{- if not .Values.dryRun }}
+{{- if eq .Values.strategy "rollout" }}
+# Whoever may change a DaemonSet's template may run anything on its nodes.
+- apiGroups: [apps]
+  resources: [daemonsets]
+  verbs: [patch]
+{{- else }}
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [delete]
+{{- end }}
+{{ include "gpu-operator-post.eventRules" . }}
+{{- end }}
+{{- end -}}
+
+{{- define "gpu-operator-post.eventRules" -}}
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, patch]
+{{- end -}}

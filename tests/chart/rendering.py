@@ -1,0 +1,107 @@
+"""Run the real Helm on the real chart, without a cluster."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+ROOT: Final = Path(__file__).parents[2]
+CHART: Final = ROOT / "charts" / "gpu-operator-post"
+RELEASE: Final = "gpu-operator-post"
+NAMESPACE: Final = "gpu-operator"
+KUBE_VERSION: Final = "1.32.0"
+"""The oldest version that the chart admits; each Helm has another default."""
+
+Object = dict[str, Any]
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifests:
+    """What one rendering produced."""
+
+    objects: tuple[Object, ...]
+
+    def all(self, kind: str) -> list[Object]:
+        """Every object of a kind, in order."""
+        return [item for item in self.objects if item["kind"] == kind]
+
+    def one(self, kind: str) -> Object:
+        """Return the only object of a kind."""
+        found = self.all(kind)
+        assert len(found) == 1, f"{len(found)} objects of kind {kind}"
+        return found[0]
+
+    @property
+    def job(self) -> Object:
+        """The Job."""
+        return self.one("Job")
+
+    @property
+    def pod(self) -> Object:
+        """The specification of the Job's pod."""
+        return dict(self.job["spec"]["template"]["spec"])
+
+    @property
+    def container(self) -> Object:
+        """The pod's only container."""
+        (container,) = self.pod["containers"]
+        return dict(container)
+
+    @property
+    def args(self) -> list[str]:
+        """The arguments of the program."""
+        return list(self.container["args"])
+
+
+@dataclass(frozen=True, slots=True)
+class Helm:
+    """One real Helm."""
+
+    binary: Path
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run Helm; the caller judges the exit code."""
+        return _run(self.binary, arguments)
+
+    def template(
+        self,
+        values: Values | None = None,
+        *options: str,
+        release: str = RELEASE,
+        chart: Path = CHART,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run ``helm template``; values are passed as JSON, which keeps their types."""
+        given = [f"--set-json={key}={json.dumps(value)}" for key, value in (values or {}).items()]
+        fixed = ["template", release, str(chart), f"--namespace={NAMESPACE}", f"--kube-version={KUBE_VERSION}"]
+        return self.run(*fixed, *given, *options)
+
+    def render(
+        self,
+        values: Values | None = None,
+        *options: str,
+        release: str = RELEASE,
+        chart: Path = CHART,
+    ) -> Manifests:
+        """Render the chart, which must succeed."""
+        done = self.template(values, *options, release=release, chart=chart)
+        assert done.returncode == 0, done.stderr
+        return Manifests(tuple(item for item in yaml.safe_load_all(done.stdout) if item))
+
+    def refuse(self, values: Values, *options: str) -> str:
+        """Render the chart, which must fail, and return what Helm says."""
+        done = self.template(values, *options)
+        assert done.returncode != 0, "Helm accepted these values"
+        return done.stderr
+
+
+@cache
+def _run(binary: Path, arguments: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+    """Run a Helm once for the same arguments: many tests look at the same rendering."""
+    return subprocess.run([binary, *arguments], capture_output=True, text=True, check=False, timeout=60)

@@ -1,0 +1,182 @@
+"""Permissions: what each scope and strategy allows, and nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.chart.rendering import Helm, Manifests, Object, Values
+
+READ = ("get", "list", "watch")
+SCOPED: Values = {"rbac.scope": "namespace", "rbac.namespaces": ["dra", "operator"]}
+
+
+class Right(NamedTuple):
+    """One thing that somebody may do."""
+
+    group: str
+    resource: str
+    verb: str
+
+
+def rights(*roles: Object) -> set[Right]:
+    """Spell out what roles allow."""
+    return {
+        Right(group, resource, verb)
+        for role in roles
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def reads(*resources: tuple[str, str]) -> set[Right]:
+    """Spell out get, list and watch of resources."""
+    return {Right(group, resource, verb) for group, resource in resources for verb in READ}
+
+
+WITHOUT_NAMESPACE = reads(("nvidia.com", "clusterpolicies"), ("", "nodes"), ("resource.k8s.io", "resourceslices"))
+IN_NAMESPACES = reads(
+    ("apps", "daemonsets"),
+    ("apps", "controllerrevisions"),
+    ("apps", "deployments"),
+    ("apps", "replicasets"),
+    ("", "pods"),
+    ("coordination.k8s.io", "leases"),
+)
+EVENTS = {Right("", "events", "create"), Right("", "events", "patch")}
+DELETE_PODS = {Right("", "pods", "delete")}
+PATCH_DAEMONSETS = {Right("apps", "daemonsets", "patch")}
+OWN_JOB = {Right("batch", "jobs", "get")}
+
+
+@pytest.mark.parametrize(
+    ("values", "writes"),
+    [
+        pytest.param({}, DELETE_PODS | EVENTS, id="stale-pods"),
+        pytest.param({"strategy": "rollout"}, PATCH_DAEMONSETS | EVENTS, id="rollout"),
+        pytest.param({"dryRun": True}, set(), id="dry-run"),
+        pytest.param({"dryRun": True, "strategy": "rollout"}, set(), id="dry-run-of-rollout"),
+    ],
+)
+def test_cluster_scope_allows_what_the_strategy_needs(helm: Helm, values: Values, writes: set[Right]) -> None:
+    """One ClusterRole with the reads and one strategy's writes; a dry run cannot write at all."""
+    assert WITHOUT_NAMESPACE | IN_NAMESPACES | writes == rights(helm.render(values).one("ClusterRole"))
+
+
+@pytest.mark.parametrize("values", [{}, {"hook.enabled": False}], ids=["hook", "plain"])
+def test_it_may_get_its_own_job_and_no_other(helm: Helm, values: Values) -> None:
+    """By name and in the release's namespace, in both modes."""
+    rendered = helm.render(values)
+    role = rendered.one("Role")
+    assert rights(role) == OWN_JOB
+    assert role["metadata"]["namespace"] == "gpu-operator"
+    assert role["rules"][0]["resourceNames"] == [rendered.job["metadata"]["name"]]
+
+
+@pytest.mark.parametrize(
+    ("values", "writes"),
+    [
+        pytest.param({}, DELETE_PODS | EVENTS, id="stale-pods"),
+        pytest.param({"strategy": "rollout"}, PATCH_DAEMONSETS | EVENTS, id="rollout"),
+        pytest.param({"dryRun": True}, set(), id="dry-run"),
+    ],
+)
+def test_namespace_scope_limits_all_but_what_has_no_namespace(helm: Helm, values: Values, writes: set[Right]) -> None:
+    """The ClusterRole keeps three reads; a Role in each named namespace holds the rest."""
+    rendered = helm.render(SCOPED | values)
+    own, *fleet = rendered.all("Role")
+    assert rights(rendered.one("ClusterRole")) == WITHOUT_NAMESPACE
+    assert OWN_JOB | (writes & EVENTS) == rights(own)
+    assert [role["metadata"]["namespace"] for role in fleet] == ["dra", "operator"]
+    for role in fleet:
+        assert IN_NAMESPACES | writes == rights(role)
+
+
+def test_events_on_its_job_are_not_allowed_twice(helm: Helm) -> None:
+    """Where the release's namespace is among the named ones, its fleet Role already allows them."""
+    own, *_ = helm.render({"rbac.scope": "namespace", "rbac.namespaces": ["gpu-operator"]}).all("Role")
+    assert rights(own) == OWN_JOB
+
+
+def test_no_wildcard_and_no_other_writes(helm: Helm) -> None:
+    """Whatever the values, no rule allows everything, and none reaches secrets or escalates."""
+    for values in ({}, {"strategy": "rollout"}, SCOPED):
+        rendered = helm.render(values)
+        granted = rights(*rendered.all("ClusterRole"), *rendered.all("Role"))
+        assert "*" not in {part for right in granted for part in right}
+        assert not {"secrets", "serviceaccounts", "roles", "clusterroles"} & {right.resource for right in granted}
+
+
+@pytest.mark.parametrize("values", [{}, SCOPED], ids=["cluster", "namespace"])
+def test_every_role_is_bound_to_the_service_account(helm: Helm, values: Values) -> None:
+    """Each binding stands beside its role and names the account that the pod runs as."""
+    rendered = helm.render(values)
+    subject = [{"kind": "ServiceAccount", "name": rendered.pod["serviceAccountName"], "namespace": "gpu-operator"}]
+    for kind in ("ClusterRole", "Role"):
+        bindings = rendered.all(f"{kind}Binding")
+        assert _places(rendered.all(kind)) == _places(bindings)
+        for binding in bindings:
+            assert subject == binding["subjects"]
+            assert binding["roleRef"]["kind"] == kind
+            assert binding["roleRef"]["name"] == binding["metadata"]["name"]
+
+
+def test_nothing_by_default_needs_the_dra_namespace(helm: Helm) -> None:
+    """On a first install that namespace does not exist yet."""
+    namespaces = {item["metadata"].get("namespace", "gpu-operator") for item in helm.render().objects}
+    assert namespaces == {"gpu-operator"}
+
+
+def test_two_releases_of_one_name_do_not_fight_over_cluster_objects(helm: Helm) -> None:
+    """The names of cluster-scoped objects hold the namespace."""
+    first, second = helm.render(), helm.render({}, "--namespace=other")
+    assert not _cluster_names(first) & _cluster_names(second)
+
+
+def test_permissions_can_be_left_to_others(helm: Helm) -> None:
+    """No role and no binding; the pod then runs as the account that was named."""
+    rendered = helm.render({"rbac.create": False, "serviceAccount.create": False, "serviceAccount.name": "mine"})
+    assert {"ConfigMap", "Job"} == {item["kind"] for item in rendered.objects}
+    assert rendered.pod["serviceAccountName"] == "mine"
+
+
+def test_service_account(helm: Helm) -> None:
+    """Name, annotations and token mounting are passed on; the pod and the bindings follow the name."""
+    values: Values = {
+        "serviceAccount.name": "mine",
+        "serviceAccount.annotations": {"a": "b"},
+        "serviceAccount.automountServiceAccountToken": False,
+    }
+    rendered = helm.render(values)
+    account = rendered.one("ServiceAccount")
+    assert account["metadata"]["name"] == rendered.pod["serviceAccountName"] == "mine"
+    assert account["metadata"]["annotations"] == {"a": "b"}
+    assert account["automountServiceAccountToken"] is rendered.pod["automountServiceAccountToken"] is False
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        pytest.param({"rbac.scope": "namespace"}, "rbac.namespaces is empty", id="scope-without-namespaces"),
+        pytest.param({"rbac.namespaces": ["a"]}, "only with rbac.scope: namespace", id="namespaces-without-scope"),
+        pytest.param(SCOPED | {"consumer.namespace": "x"}, "rbac.namespaces does not name", id="consumer-out-of-reach"),
+        pytest.param({"serviceAccount.create": False}, "serviceAccount.name must name", id="default-account"),
+    ],
+)
+def test_contradictions_are_refused_with_a_sentence(helm: Helm, values: Values, message: str) -> None:
+    """What could only fail later, or quietly empower the wrong account, fails while rendering."""
+    assert message in helm.refuse(values)
+
+
+def _places(objects: Iterable[Object]) -> list[tuple[str, str | None]]:
+    return [(item["metadata"]["name"], item["metadata"].get("namespace")) for item in objects]
+
+
+def _cluster_names(rendered: Manifests) -> set[str]:
+    return {item["metadata"]["name"] for kind in ("ClusterRole", "ClusterRoleBinding") for item in rendered.all(kind)}
