@@ -45,13 +45,14 @@ format: $(READY) ## Bring the sources into shape
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
-chart: binaries ## Check the Helm chart and its generated documents
+chart: $(READY) ## Check the Helm chart and its generated documents
 	$(PY) -m tools.chart_docs --check
+	$(PY) -m tools.reasons --check
 	$(PY) -m yamllint --strict -c tools/ct/lintconf.yaml charts/gpu-operator-post/Chart.yaml charts/gpu-operator-post/values.yaml charts/gpu-operator-post/ci
-	$(PY) -m pytest -q -n $(WORKERS) tests/chart
 
-docs: $(READY) ## Write the chart's README and schema from its values
+docs: $(READY) ## Write the generated documents: chart README, schema, reasons
 	$(PY) -m tools.chart_docs
+	$(PY) -m tools.reasons
 
 image: ## Build the image
 	docker build -t gpu-operator-post:dev .
