@@ -1,7 +1,7 @@
 """Write the table of reasons in docs/operations.md from the program's own explanations.
 
-    python -m tools.reasons           write it
-    python -m tools.reasons --check   exit 1 if it is not what the code says
+python -m tools.reasons           write it
+python -m tools.reasons --check   exit 1 if it is not what the code says
 """
 
 from __future__ import annotations

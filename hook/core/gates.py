@@ -10,6 +10,7 @@ from hook.core.verdicts import NodeState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
     from hook.core.fleet import Fleet
     from hook.core.memory import Timers
     from hook.core.verdicts import Judgement

@@ -49,8 +49,8 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
         "kubectl -n {namespace} delete pod {name}",
     ),
     Reason.UNREADABLE: Explanation(
-        "An object does not have the shape that its kind promises, so nothing is concluded from it.",
-        "kubectl get --raw and read the object named above",
+        "An object does not have the shape that its kind promises, so nothing is concluded from it, and nothing "
+        "is called done. Read it with kubectl get -o yaml, and mend or delete it.",
     ),
     Reason.NODE_BLIP: Explanation("The node is NotReady; it may come back.", "kubectl describe node {node}"),
     Reason.LABELS_MISSING: Explanation(
