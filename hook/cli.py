@@ -70,11 +70,13 @@ def run(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     """Wait for each node's driver, restart the plugins that went stale, prove that they came back."""
     configure(values["log_format"], verbose=values["verbose"])
     _end_on_signals()
-    settings = settings_from(values)
     try:
+        settings = settings_from(values)
         api = _connect(values)
     except SettingsError as error:
         _give_up(error, values["termination_log"])
+    except TerminatedError as error:
+        sys.exit(error.exit_code)
     sys.exit(_run(api, settings, values))
 
 
@@ -93,7 +95,7 @@ def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed fla
     if values["output"] == "json":
         click.echo(json.dumps(report.as_json(decision), indent=2))
     else:
-        _print_report(decision)
+        _print_report(decision, values["log_format"])
     sys.exit(0)
 
 
@@ -111,7 +113,7 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
         teller = events.Teller(api, job.subject.uid if job else "", silent=settings.dry_run)
         runner = Runner(api, observer, settings, teller, job)
         outcome = runner.run()
-    except HookError as error:
+    except (HookError, TerminatedError) as error:
         outcome = _outcome_of(error, runner.last if runner else None)
         stopped = isinstance(error, TerminatedError)
     _ignore_signals()
@@ -119,7 +121,7 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     if runner is not None and not stopped:
         # Whoever stopped us waits for our end: then no time is spent on the API server.
         runner.tell_end(outcome.decision)
-    return _report(outcome, runner.restarted if runner else 0, values["termination_log"])
+    return _report(outcome, runner.restarted if runner else 0, values)
 
 
 def _own_job(api: Api, values: Mapping[str, Any], settings: Settings) -> Job | None:
@@ -170,21 +172,26 @@ def _await(observer: Observer) -> None:
         observer.wait(STATUS_PATIENCE_SECONDS)
 
 
-def _report(outcome: Outcome, restarted: int, termination_log: str) -> int:
+def _report(outcome: Outcome, restarted: int, values: Mapping[str, Any]) -> int:
     decision = outcome.decision
-    _print_report(decision)
+    _print_report(decision, values["log_format"])
     log.info("exit code %d, plugins restarted: %d", outcome.exit_code, restarted)
-    _write_termination_message(report.termination_message(decision, outcome.exit_code, restarted), termination_log)
+    _write_termination_message(
+        report.termination_message(decision, outcome.exit_code, restarted), values["termination_log"]
+    )
     return outcome.exit_code
 
 
-def _print_report(decision: Decision) -> None:
-    """Print table, warnings, verdict and advice; the verdict last, where eyes land."""
-    if shown := report.table(decision):
+def _print_report(decision: Decision, log_format: str) -> None:
+    """Print table, warnings, verdict and advice. As JSON the table is part of the verdict's line."""
+    facts = {}
+    if log_format == "json":
+        facts = {"report": report.as_json(decision)}
+    elif shown := report.table(decision):
         click.echo(shown)
     for warning in decision.warnings:
         log.warning("%s", warning)
-    log.log(_level(decision), "%s", messages.headline(decision))
+    log.log(_level(decision), "%s", messages.headline(decision), extra={"facts": facts})
     if decision.verdict is not Verdict.DONE:
         for line in report.advice(decision):
             log.info("%s", line)
@@ -194,7 +201,7 @@ def _level(decision: Decision) -> int:
     return logging.ERROR if decision.verdict in (Verdict.FAIL, Verdict.DEADLINE) else logging.INFO
 
 
-def _outcome_of(error: HookError, last: Decision | None) -> Outcome:
+def _outcome_of(error: HookError | TerminatedError, last: Decision | None) -> Outcome:
     """Turn the error that ended a run into a decision that says so, with the nodes as last seen."""
     reason = Reason.TERMINATED if isinstance(error, TerminatedError) else Reason.API_UNREACHABLE
     if isinstance(error, PermissionDeniedError):
@@ -203,7 +210,7 @@ def _outcome_of(error: HookError, last: Decision | None) -> Outcome:
     return Outcome(Decision(Verdict.FAIL, reason, str(error), judgements=judgements), _exit_code(error))
 
 
-def _exit_code(error: HookError) -> int:
+def _exit_code(error: HookError | TerminatedError) -> int:
     if isinstance(error, TerminatedError):
         return error.exit_code
     if isinstance(error, SettingsError):

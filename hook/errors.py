@@ -1,8 +1,8 @@
 """The error tree. Whoever catches one knows what to do by its class, never by its text.
 
+TerminatedError               told to stop by SIGTERM or Ctrl-C (exit 143 or 130)
 HookError
 ├── SettingsError             a flag, a kubeconfig: nothing was asked of the cluster (exit 2)
-├── TerminatedError           told to stop by SIGTERM or Ctrl-C (exit 143 or 130)
 └── ClusterError              the API server's answer, or the lack of one
     ├── UnreachableError      no connection, a broken one, or a 5xx: worth another try (exit 1)
     ├── ThrottledError        429, with the time to wait
@@ -25,8 +25,11 @@ class SettingsError(HookError):
     """A flag, environment variable or kubeconfig that cannot work."""
 
 
-class TerminatedError(HookError):
-    """Somebody asked the process to stop."""
+class TerminatedError(BaseException):
+    """Somebody asked the process to stop.
+
+    No Exception, as KeyboardInterrupt is none: whatever library the signal arrives in must not swallow it.
+    """
 
     def __init__(self, signal_number: int) -> None:
         super().__init__(f"stopped by signal {signal_number}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from hook.cluster.api import SERVICE_ACCOUNT_DIR
+from hook.errors import SettingsError
 from hook.settings import OnDeadline, Settings, Strategy, WhenManual
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ WHAT: Final = (
     click.option(
         "--consumer-name",
         "consumer_names",
+        envvar="GPU_OPERATOR_POST_CONSUMER_NAME",
         multiple=True,
         default=DEFAULTS.consumer_names,
         show_default=True,
@@ -71,6 +73,7 @@ WHAT: Final = (
     click.option(
         "--namespace",
         "namespaces",
+        envvar="GPU_OPERATOR_POST_NAMESPACE",
         multiple=True,
         help="Read namespaced objects only here (RBAC scope namespace); repeatable; default: everywhere.",
     ),
@@ -156,4 +159,6 @@ def settings_from(values: dict[str, Any]) -> Settings:
         for key, value in values.items()
         if key in Settings.__dataclass_fields__
     }
+    if not known.get("timeout", DEFAULTS.timeout):
+        raise SettingsError("--timeout must be longer than 0s")
     return Settings(**known)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import urllib3
+import yaml
 from kubernetes import client, config
 from kubernetes.config.incluster_config import InClusterConfigLoader
 
@@ -67,9 +68,9 @@ def connect(kubeconfig: str, context: str, service_account_dir: str) -> Api:
             ).load_and_set(configuration)
         else:
             config.load_kube_config(kubeconfig or None, context or None, configuration)
-    except (config.ConfigException, OSError, ValueError, TypeError) as error:
+    except (config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, AttributeError) as error:
         where = kubeconfig or "the default kubeconfig or ServiceAccount"
-        raise SettingsError(f"cannot use {where}: {error}") from error
+        raise SettingsError(f"cannot use {where}: {_one_line(error)}") from error
     return Api(configuration)
 
 
@@ -192,6 +193,10 @@ def _decode(body: bytes) -> dict[str, Any]:
     if not isinstance(decoded, dict):
         raise UnreachableError("the API server's answer is no object")
     return decoded
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _short(error: Exception) -> str:
