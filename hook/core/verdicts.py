@@ -71,7 +71,13 @@ class Judgement:
 
     def failed(self, reason: Reason | None = None, message: str = "") -> Judgement:
         """Turn into one that needs a person."""
-        return replace(self, state=NodeState.FAILED, reason=reason or self.reason, message=message or self.message)
+        return replace(
+            self,
+            state=NodeState.FAILED,
+            reason=reason or self.reason,
+            message=message or self.message,
+            patience=None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
