@@ -1,0 +1,94 @@
+"""The command line: ``python -m devcluster up | down | status | kubeconfig | binaries``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from devcluster import binaries as programs
+from devcluster import machines
+from devcluster.cluster import Cluster, ClusterError
+from devcluster.gobuild import BuildError
+from devcluster.gotoolchain import ToolchainError
+from devcluster.layout import CHECKOUT
+from devcluster.processes import ProcessError
+
+EXPECTED = (ClusterError, BuildError, ToolchainError, ProcessError)
+"""Failures whose message is for people; anything else is a bug and keeps its traceback."""
+
+state_option = click.option(
+    "--state",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=CHECKOUT / ".devcluster",
+    help="Directory of the cluster; .devcluster in the checkout unless given.",
+)
+
+
+@click.group()
+def main() -> None:
+    """Run a real Kubernetes control plane, with simulated GPU nodes, on this machine."""
+
+
+@main.command()
+@state_option
+@click.option("--nodes", type=click.IntRange(min=0), default=8, show_default=True, help="GPU nodes.")
+@click.option("--fleet/--no-fleet", default=True, help="Simulate the GPU nodes' drivers and plugins.")
+def up(state: Path, nodes: int, fleet: bool) -> None:
+    """Boot a cluster and return when its nodes are Ready."""
+    started = time.monotonic()
+    cluster = Cluster(state)
+    cluster.up(nodes, fleet=fleet)
+    click.echo(f"up with {nodes} GPU nodes in {time.monotonic() - started:.1f} s")
+    click.echo(f"export KUBECONFIG={cluster.kubeconfig}")
+
+
+@main.command()
+@state_option
+def down(state: Path) -> None:
+    """End the cluster and remove its directory."""
+    Cluster(state).down()
+
+
+@main.command()
+@state_option
+def status(state: Path) -> None:
+    """Show processes and nodes; exit 1 if the cluster is not whole."""
+    cluster = Cluster(state)
+    records = cluster.status()
+    for record in records:
+        click.echo(f"{record.name:28} {record.pid:>8}  {'running' if record.alive else 'ENDED'}")
+    if not records or not all(record.alive for record in records):
+        click.echo("not up" if not records else "some processes have ended; logs are in the state directory")
+        sys.exit(1)
+    nodes = cluster.list(machines.NODES)
+    ready = sum(machines.is_ready(node) for node in nodes)
+    click.echo(f"{ready} of {len(nodes)} nodes are Ready")
+
+
+@main.command()
+@state_option
+def kubeconfig(state: Path) -> None:
+    """Print the path of the administrator's kubeconfig."""
+    path = Cluster(state).kubeconfig
+    if not path.exists():
+        raise ClusterError(f"no cluster is up in {state}")
+    click.echo(path)
+
+
+@main.command()
+@click.argument("names", nargs=-1, type=click.Choice(programs.NAMES))
+def binaries(names: tuple[str, ...]) -> None:
+    """Find or build the programs, and print where each is."""
+    for name, path in programs.ensure(names or programs.NAMES).items():
+        click.echo(f"{name:24} {path}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except EXPECTED as error:
+        click.echo(f"devcluster: {error}", err=True)
+        sys.exit(1)

@@ -1,0 +1,163 @@
+"""A small asynchronous client of the Kubernetes API, for the simulator's own processes.
+
+Objects are plain dictionaries as the API server sends them. Paths come from `path`, requests go
+through `Api`; `devcluster.watching` turns list and watch into one endless stream of events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Self
+
+import aiohttp
+
+from devcluster.access import Access, ApiError, Object, decode, path
+from devcluster.watching import Event, follow
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+    from pathlib import Path
+    from types import TracebackType
+
+__all__ = [
+    "JSON_PATCH",
+    "MERGE_PATCH",
+    "STRATEGIC_PATCH",
+    "Access",
+    "Api",
+    "ApiError",
+    "Event",
+    "Object",
+    "path",
+]
+
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+
+PAGE = 500
+"""Objects a list page; kubectl's own figure."""
+
+REQUEST_SECONDS = 30.0
+"""Long enough for an API server on a busy machine; a watch has its own limit."""
+
+CONNECTIONS = 32
+"""Parallel requests of one process; more only queue in the API server."""
+
+
+class Api:
+    """An open connection pool to one API server; use it as an asynchronous context manager."""
+
+    def __init__(self, access: Access) -> None:
+        self.access = access
+        self._session: aiohttp.ClientSession | None = None
+
+    @classmethod
+    def from_kubeconfig(cls, kubeconfig: Path) -> Self:
+        """Connect as the current context of a kubeconfig says."""
+        return cls(Access.from_kubeconfig(kubeconfig))
+
+    @classmethod
+    def from_service_account(cls, directory: Path, server: str) -> Self:
+        """Connect as a pod does."""
+        return cls(Access.from_service_account(directory, server))
+
+    async def __aenter__(self) -> Self:
+        connector = aiohttp.TCPConnector(ssl=self.access.tls, limit=0)
+        self._session = aiohttp.ClientSession(connector=connector)
+        self._slots = asyncio.Semaphore(CONNECTIONS)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    @property
+    def session(self) -> aiohttp.ClientSession:
+        """The open session; asking outside of ``async with`` is a programming error."""
+        if self._session is None:
+            raise RuntimeError("the Api is not open; use `async with`")
+        return self._session
+
+    async def request(  # noqa: PLR0913 - one keyword for each part of an HTTP request
+        self,
+        method: str,
+        url_path: str,
+        *,
+        body: object = None,
+        params: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+        seconds: float = REQUEST_SECONDS,
+    ) -> Object:
+        """Send one request and decode its answer; an answer of 400 or more raises `ApiError`."""
+        async with (
+            self._slots,
+            self.session.request(
+                method,
+                self.access.server + url_path,
+                params=params,
+                data=None if body is None else json.dumps(body),
+                headers=self.access.headers() | {"Content-Type": content_type},
+                timeout=aiohttp.ClientTimeout(total=seconds),
+            ) as response,
+        ):
+            return decode(response.status, await response.text())
+
+    async def get(self, url_path: str, **params: str) -> Object:
+        """Read one object, or one page of a collection."""
+        return await self.request("GET", url_path, params=params)
+
+    async def create(self, url_path: str, body: Object, **params: str) -> Object:
+        """POST an object to a collection or a subresource."""
+        return await self.request("POST", url_path, body=body, params=params)
+
+    async def replace(self, url_path: str, body: Object) -> Object:
+        """PUT an object; its resourceVersion, if set, guards against lost updates."""
+        return await self.request("PUT", url_path, body=body)
+
+    async def patch(self, url_path: str, body: object, content_type: str = MERGE_PATCH) -> Object:
+        """PATCH an object or its subresource; a JSON merge patch unless told otherwise."""
+        return await self.request("PATCH", url_path, body=body, content_type=content_type)
+
+    async def apply(self, url_path: str, body: Object, field_manager: str) -> Object:
+        """Server-side apply, taking over contested fields."""
+        return await self.request(
+            "PATCH",
+            url_path,
+            body=body,
+            params={"fieldManager": field_manager, "force": "true"},
+            content_type="application/apply-patch+yaml",
+        )
+
+    async def delete(self, url_path: str, options: Object | None = None) -> Object:
+        """DELETE an object, with DeleteOptions such as preconditions or a grace period."""
+        return await self.request("DELETE", url_path, body=options)
+
+    async def list_at(self, url_path: str, **selectors: str) -> tuple[list[Object], str]:
+        """Read a whole collection and the resourceVersion to watch from."""
+        items: list[Object] = []
+        params = {"limit": str(PAGE), **selectors}
+        while True:
+            page = await self.get(url_path, **params)
+            items += page["items"]
+            token = page["metadata"].get("continue")
+            if not token:
+                return items, page["metadata"]["resourceVersion"]
+            params["continue"] = token
+
+    def watch(self, url_path: str, **selectors: str) -> AsyncIterator[Event]:
+        """Follow a collection for ever: everything there is, SYNCED, then each change.
+
+        Broken connections, expired versions and an overloaded or restarting server are
+        survived; `ApiError` is raised for refusals that time does not heal (401, 403, 404).
+        """
+        return follow(self, url_path, selectors)
+
+    async def list(self, url_path: str, **selectors: str) -> list[Object]:
+        """Read a whole collection, page by page (``labelSelector=``, ``fieldSelector=``)."""
+        items, _ = await self.list_at(url_path, **selectors)
+        return items

@@ -1,0 +1,208 @@
+"""A cluster of one state directory: boot it, use it, and leave nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from devcluster import binaries, commands, controlplane, machines
+from devcluster.client import MERGE_PATCH, Api
+from devcluster.layout import SYSTEM_NODE, State
+from devcluster.processes import Record, end, records, start
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from types import TracebackType
+
+    from devcluster.client import Object
+
+T = TypeVar("T")
+
+SIMULATOR_GRACE = 5.0
+"""The fleet closes its journal and the pod runner ends its pods; nobody needs longer."""
+
+POD_RUNNER, FLEET, GUARD = "podrunner", "fleet", "guard"
+
+EVIDENCE = ("logs", "pods", "audit.jsonl", "truth.jsonl")
+"""What explains a failed test after the cluster is gone."""
+
+
+class ClusterError(Exception):
+    """The cluster cannot do what was asked; the message says why."""
+
+
+class Cluster:
+    """One cluster. As a context manager it is taken down at the end, however that comes.
+
+    The methods are for code outside of an event loop: tests, the demo, the command line.
+    """
+
+    def __init__(self, state: Path, images: Mapping[str, Sequence[str]] | None = None) -> None:
+        self.files = State(Path(state).resolve())
+        self._images = dict(images or {})
+        """More images for the pod runner: last part of the repository -> arguments of Python."""
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._owner: int | None = None
+
+    @property
+    def state(self) -> Path:
+        """The state directory."""
+        return self.files.root
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
+        return self.files.kubeconfig
+
+    def __enter__(self) -> Self:
+        self._owner = os.getpid()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.down()
+
+    def up(self, nodes: int = 1, *, fleet: bool = False) -> None:
+        """Boot everything and return when all nodes are Ready; on failure leave nothing running."""
+        programs = binaries.ensure()
+        self._claim()
+        try:
+            if self._owner is not None:
+                mark = Record.of("owner", self._owner).started
+                self._start(GUARD, "devcluster.guard", "--owner", str(self._owner), "--started", mark)
+            controlplane.boot(self.files, programs, nodes, self._running)
+            self.run(machines.prepare)
+            images = [f"--image={name}={json.dumps(list(args))}" for name, args in self._images.items()]
+            self._start(POD_RUNNER, "devcluster.podrunner", *images)
+            if fleet:
+                self._start(FLEET, "devcluster.fleet")
+            self.run(lambda api: machines.create_gpu_nodes(api, nodes))
+            self._await_nodes({SYSTEM_NODE, *machines.gpu_node_names(nodes)})
+        except BaseException:
+            self.down()
+            raise
+
+    def down(self) -> None:
+        """End every process of this cluster and remove its directory. Nothing to do is no error."""
+        recorded = [each for each in records(self.files.processes) if each.pid != os.getpid()]
+        end([each for each in recorded if each.name == GUARD], grace=0)
+        end([each for each in recorded if each.name in (POD_RUNNER, FLEET)], grace=SIMULATOR_GRACE)
+        # Read again: until it ended, the pod runner may have started more. What these processes
+        # know dies with the directory, so nothing is gained by letting them end slowly.
+        end([each for each in records(self.files.processes) if each.pid != os.getpid()], grace=0)
+        for process in self._running.values():
+            process.wait()
+        self._running.clear()
+        if self.files.marker.exists():
+            shutil.rmtree(self.files.root)
+
+    def status(self) -> list[Record]:
+        """Return the records of all processes that belong to the cluster, pods included."""
+        return records(self.files.processes)
+
+    def save_evidence(self, target: Path) -> None:
+        """Copy logs and journals to a place that outlives the cluster."""
+        target.mkdir(parents=True, exist_ok=True)
+        for name in EVIDENCE:
+            source = self.state / name
+            if source.is_dir():
+                shutil.copytree(source, target / name, dirs_exist_ok=True)
+            elif source.exists():
+                shutil.copy2(source, target / name)
+
+    def _claim(self) -> None:
+        """Make the state directory ours, after clearing what a crashed cluster left in it."""
+        if self.files.marker.exists():
+            if any(record.alive for record in self.status()):
+                raise ClusterError(f"a cluster is up in {self.state}; `down` ends it")
+            self.down()
+        if self.state.exists() and any(self.state.iterdir()):
+            raise ClusterError(f"{self.state} is not empty, and no cluster's state directory")
+        self.state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.files.marker.touch()
+
+    def _start(self, name: str, module: str, *arguments: str) -> None:
+        """Start one of our own programs on this cluster."""
+        command = [sys.executable, "-m", module, "--state", str(self.state), *arguments]
+        self._running[name] = start(self.files, name, command)
+
+    def _await_nodes(self, expected: set[str]) -> None:
+        """Wait until the nodes take pods, and pods can be created (they need a ServiceAccount)."""
+
+        async def complete(api: Api) -> bool:
+            return expected <= await machines.usable_nodes(api) and await machines.accepts_pods(api)
+
+        step = 0.05 + len(expected) / 500  # looking at 500 nodes keeps the API server from making them Ready
+        controlplane.wait_until(self.files, self._running, "all nodes are Ready", lambda: self.run(complete), step)
+
+    # Using it
+
+    def run(self, task: Callable[[Api], Awaitable[T]]) -> T:
+        """Run an asynchronous function with a client of this cluster."""
+
+        async def with_client() -> T:
+            async with Api.from_kubeconfig(self.kubeconfig) as api:
+                return await task(api)
+
+        return asyncio.run(with_client())
+
+    def get(self, url_path: str, **params: str) -> Object:
+        """Read one object."""
+        return self.run(lambda api: api.get(url_path, **params))
+
+    def create(self, url_path: str, body: Object) -> Object:
+        """Create an object."""
+        return self.run(lambda api: api.create(url_path, body))
+
+    def patch(self, url_path: str, body: object, content_type: str = MERGE_PATCH) -> Object:
+        """Patch an object."""
+        return self.run(lambda api: api.patch(url_path, body, content_type))
+
+    def delete(self, url_path: str, options: Object | None = None) -> Object:
+        """Delete an object."""
+        return self.run(lambda api: api.delete(url_path, options))
+
+    def kubectl(self, *arguments: str, check: bool = True, text: str | None = None) -> commands.Result:
+        """Run kubectl as the administrator; `text` is its standard input."""
+        return commands.run(self.files, ["kubectl", *arguments], check=check, text=text)
+
+    def helm(
+        self, *arguments: str, version: int = 4, check: bool = True, timeout: float | None = None
+    ) -> commands.Result:
+        """Run Helm 4 or 3 as the administrator, with homes of its own."""
+        return commands.run(self.files, [f"helm{version}", *arguments], check=check, timeout=timeout)
+
+    def start_helm(self, *arguments: str, version: int = 4) -> subprocess.Popen[str]:
+        """Start Helm and return at once; the caller waits for it."""
+        return commands.launch(self.files, [f"helm{version}", *arguments])
+
+    def binary(self, name: str) -> Path:
+        """Return the path of one of the cluster's programs, as `binaries.NAMES` lists them."""
+        return binaries.ensure([name])[name]
+
+    def audit(self) -> list[dict[str, Any]]:
+        """Return the audit log: writes of ServiceAccounts outside of kube-system, oldest first."""
+        return _json_lines(self.files.audit)
+
+    def truth(self) -> list[dict[str, Any]]:
+        """Return the fleet simulator's journal, oldest first."""
+        return _json_lines(self.files.truth)
+
+    def list(self, url_path: str, **selectors: str) -> list[Object]:
+        """Read a whole collection."""
+        return self.run(lambda api: api.list(url_path, **selectors))
+
+
+def _json_lines(file: Path) -> list[dict[str, Any]]:
+    """Read a journal that may be written at this moment: a last line without its end is left out."""
+    if not file.exists():
+        return []
+    *complete, _ = file.read_text().split("\n")
+    return [json.loads(line) for line in complete if line]

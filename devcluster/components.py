@@ -1,0 +1,137 @@
+"""The programs of the control plane: each a command line, with the reasons beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from devcluster.layout import State
+
+NODE_STAGES = Path(__file__).with_name("node-stages.yaml")
+"""What KWOK does to nodes; it has no stages for pods."""
+
+NODE_GRACE_SECONDS = 10
+"""How long a node may be silent before it is NotReady. Kubernetes' 50 s would make tests of an outage
+slow; much less would take a stalled test machine for a node outage."""
+
+RENEWALS_PER_SECOND = 50
+"""Lease renewals that a large fleet may cost; beyond, leases and the grace period grow."""
+
+RENEWALS_PER_LEASE = 4
+"""KWOK renews a lease four times in its duration (controllers/controller.go)."""
+
+CLIENT_QPS = 500
+"""For controllers that create pods for hundreds of nodes at once; the default of 20 takes minutes."""
+
+AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {"level": "None", "verbs": ["get", "list", "watch"]},
+        {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]},
+        {"level": "Metadata", "userGroups": ["system:serviceaccounts"]},
+        {"level": "None"},
+    ],
+}
+"""Writes of ServiceAccounts that are not the control plane's own: what tests ask about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Loopback ports of one cluster."""
+
+    etcd: int
+    etcd_peer: int
+    api_server: int
+    kwok: int
+
+    @property
+    def server(self) -> str:
+        """The API server's address."""
+        return f"https://127.0.0.1:{self.api_server}"
+
+
+def lease_seconds(nodes: int) -> int:
+    """Choose the node leases' duration so that renewing them costs a bounded number of requests."""
+    return max(NODE_GRACE_SECONDS - 2, nodes * RENEWALS_PER_LEASE // RENEWALS_PER_SECOND)
+
+
+def etcd(state: State, ports: Ports) -> list[str]:
+    """Spell etcd's arguments."""
+    client, peer = (f"http://127.0.0.1:{port}" for port in (ports.etcd, ports.etcd_peer))
+    return [
+        f"--data-dir={state.root / 'etcd'}",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=default={peer}",
+        "--unsafe-no-fsync",  # the data does not outlive the cluster
+        "--log-level=warn",
+    ]
+
+
+def api_server(state: State, ports: Ports) -> list[str]:
+    """Spell the API server's arguments: RBAC, and admission as it is by default."""
+    return [
+        f"--etcd-servers=http://127.0.0.1:{ports.etcd}",
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        f"--secure-port={ports.api_server}",
+        f"--cert-dir={state.private}",
+        f"--token-auth-file={state.private / 'tokens.csv'}",
+        "--authorization-mode=RBAC",
+        "--allow-privileged=true",  # driver pods are privileged
+        "--service-cluster-ip-range=10.96.0.0/16",
+        "--endpoint-reconciler-type=none",  # refuses loopback addresses
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-signing-key-file={state.signing_key}",
+        f"--service-account-key-file={state.signing_key}",
+        f"--audit-policy-file={state.private / 'audit-policy.json'}",
+        f"--audit-log-path={state.audit}",
+        "--kubelet-preferred-address-types=InternalIP",
+        "--profiling=false",
+    ]
+
+
+def controller_manager(state: State, lease: int) -> list[str]:
+    """Spell the controller manager's arguments."""
+    return [
+        f"--kubeconfig={state.component_kubeconfig('kube-controller-manager')}",
+        "--use-service-account-credentials",
+        f"--service-account-private-key-file={state.signing_key}",
+        f"--root-ca-file={state.certificate}",
+        "--leader-elect=false",
+        "--secure-port=0",
+        "--node-monitor-period=1s",
+        f"--node-monitor-grace-period={lease + 2}s",
+        f"--kube-api-qps={CLIENT_QPS}",
+        f"--kube-api-burst={2 * CLIENT_QPS}",
+    ]
+
+
+def scheduler(state: State) -> list[str]:
+    """Spell the scheduler's arguments."""
+    return [
+        f"--kubeconfig={state.component_kubeconfig('kube-scheduler')}",
+        "--leader-elect=false",
+        "--secure-port=0",
+        f"--kube-api-qps={CLIENT_QPS}",
+        f"--kube-api-burst={2 * CLIENT_QPS}",
+    ]
+
+
+def kwok(state: State, ports: Ports, lease: int) -> list[str]:
+    """Spell KWOK's arguments: it plays the kubelets of the fake nodes, but none of their pods."""
+    return [
+        f"--kubeconfig={state.component_kubeconfig('kwok')}",
+        f"--config={NODE_STAGES}",
+        "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
+        "--manage-nodes-with-label-selector=devcluster/outage!=true",
+        f"--node-lease-duration-seconds={lease}",
+        "--node-ip=127.0.0.1",
+        f"--server-address=127.0.0.1:{ports.kwok}",
+    ]

@@ -1,0 +1,110 @@
+"""Boot a control plane on loopback: etcd, API server, controller manager, scheduler and KWOK.
+
+Everything but etcd and the API server waits for the API server by itself, so that nearly all of it
+starts at once and only the last answer is waited for.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import time
+import urllib.error
+import urllib.request
+from typing import TYPE_CHECKING
+
+from devcluster import certificates, components
+from devcluster.ports import free_ports
+from devcluster.processes import ProcessError, start, tail
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from devcluster.layout import State
+
+    Running = dict[str, subprocess.Popen[bytes]]
+
+START_SECONDS = 120.0
+"""Five to six seconds on an idle machine; generous for one that runs several clusters and a build."""
+
+STEP_SECONDS = 0.05
+"""Between two looks at something that is waited for."""
+
+KUBECONFIGS = {
+    "kube-controller-manager": certificates.CONTROLLER_MANAGER,
+    "kube-scheduler": certificates.SCHEDULER,
+    "kwok": certificates.KWOK,
+    "podrunner": certificates.NODES,
+}
+"""Who each component is."""
+
+
+def boot(state: State, binaries: Mapping[str, Path], nodes: int, running: Running) -> None:
+    """Start everything and return once the API server is ready.
+
+    What was started is put into `running` as it starts, so that the caller can end it on failure.
+    """
+    ports = components.Ports(*free_ports(4))
+    lease = components.lease_seconds(nodes)
+    tokens = certificates.new_tokens()
+    _write_configuration(state, tokens)
+
+    def launch(name: str, *arguments: str) -> None:
+        running[name] = start(state, name, [str(binaries[name]), *arguments])
+
+    launch("etcd", *components.etcd(state, ports))
+    launch("kube-apiserver", *components.api_server(state, ports))
+    wait_until(state, running, "the API server has made its certificate", state.certificate.exists)
+    _write_kubeconfigs(state, ports.server, tokens)
+    launch("kube-controller-manager", *components.controller_manager(state, lease))
+    launch("kube-scheduler", *components.scheduler(state))
+    wait_until(state, running, "the API server is ready", Probe(state, ports.server).ready)
+    # Last, because KWOK gives up soon when the API server does not answer.
+    launch("kwok", *components.kwok(state, ports, lease))
+
+
+def _write_configuration(state: State, tokens: Mapping[certificates.User, str]) -> None:
+    """Write what the API server reads when it starts."""
+    certificates.write_private(state.private / "tokens.csv", certificates.token_file(tokens))
+    certificates.write_private(state.signing_key, certificates.new_signing_key())
+    certificates.write_private(state.private / "audit-policy.json", json.dumps(components.AUDIT_POLICY))
+
+
+def _write_kubeconfigs(state: State, server: str, tokens: Mapping[certificates.User, str]) -> None:
+    """Write a kubeconfig for each component, and last, as the sign that it works, the administrator's."""
+    authority = state.certificate.read_bytes()
+    users = {state.component_kubeconfig(name): user for name, user in KUBECONFIGS.items()}
+    for file, user in {**users, state.kubeconfig: certificates.ADMIN}.items():
+        text = certificates.kubeconfig(server, authority, user, tokens[user])
+        certificates.write_private(file, text)
+
+
+class Probe:
+    """Asks the API server whether it is ready."""
+
+    def __init__(self, state: State, server: str) -> None:
+        self._url = f"{server}/readyz"
+        self._tls = ssl.create_default_context(cafile=str(state.certificate))
+
+    def ready(self) -> bool:
+        """Whether all of the API server's own checks pass."""
+        try:
+            with urllib.request.urlopen(self._url, timeout=2, context=self._tls):  # noqa: S310 - https, ours
+                return True
+        except OSError:  # refused, or 500 while a check fails
+            return False
+
+
+def wait_until(state: State, running: Running, what: str, done: Callable[[], bool], step: float = STEP_SECONDS) -> None:
+    """Wait for what the running processes bring about; fail at once when one of them ends."""
+    deadline = time.monotonic() + START_SECONDS
+    while not done():
+        for name, process in running.items():
+            if process.poll() is not None:
+                raise ProcessError(f"{name} ended with {process.returncode} before {what}:\n{tail(state.log(name))}")
+        if time.monotonic() > deadline:
+            tails = "\n".join(f"  {name}:\n{tail(state.log(name), 5)}" for name in running)
+            raise ProcessError(f"waited {START_SECONDS:.0f} s in vain until {what}; the logs end with\n{tails}")
+        time.sleep(step)

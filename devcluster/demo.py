@@ -1,0 +1,253 @@
+"""``python -m devcluster.demo``: a driver migration, served by our hook and by the usual script.
+
+Both plugins live on the same nodes and see the same driver reloads. Every figure comes from the
+simulator's ground truth; what the hook and the script believe is not asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from devcluster.client import path
+from devcluster.cluster import Cluster, ClusterError
+from devcluster.commands import CommandError
+from devcluster.demoview import Show, Side, proof, rows
+from devcluster.gobuild import BuildError
+from devcluster.gotoolchain import ToolchainError
+from devcluster.layout import CHECKOUT
+from devcluster.processes import ProcessError
+from devcluster.timeline import Mark, Panel, draw
+from devcluster.truth import Truth
+
+OLD, NEW = "580.105.08", "580.126.20"
+
+OUR_NAMESPACE, THEIR_NAMESPACE = "nvidia-dra-driver-gpu", "served-by-script"
+DAEMONSET = "dra-driver-nvidia-gpu-kubelet-plugin"
+OURS, THEIRS = f"{OUR_NAMESPACE}/{DAEMONSET}", f"{THEIR_NAMESPACE}/{DAEMONSET}"
+
+OPERATOR, PLUGIN, POST = (
+    str(CHECKOUT / folder)
+    for folder in ("devcluster/charts/gpu-operator", "devcluster/charts/dra-driver", "charts/gpu-operator-post")
+)
+
+KNOBS = {"driver_unload_seconds": 1.5, "driver_install_seconds": 3.5, "driver_ready_gap_seconds": 2.5}
+"""Slow enough to watch, and for the whole to stay under three minutes."""
+
+SERVED_WITHIN_SECONDS = 90
+"""The fleet comes up; a quarter of that is usual."""
+
+HOOK_TIMEOUT = "4m"
+"""Four times what the migration takes here."""
+
+
+class DemoError(Exception):
+    """The demo did not show what it promises."""
+
+
+@dataclass(slots=True)
+class Command:
+    """Something that runs beside the fleet: when it began and ended, and how."""
+
+    name: str
+    began: float = 0.0
+    ended: float = 0.0
+    exit_code: int | None = None
+    output: str = ""
+
+    @property
+    def mark(self) -> Mark:
+        """Its end, for the picture."""
+        return Mark(self.ended, f"{self.name} ends: exit {self.exit_code}")
+
+
+class Demo:
+    """One run on one cluster."""
+
+    def __init__(self, cluster: Cluster, nodes: int, show: Show) -> None:
+        self.cluster = cluster
+        self.nodes = nodes
+        self.show = show
+        self.hook = Command("hook")
+        self.script = Command("script")
+        self.migrated_at = 0.0
+
+    @property
+    def truth(self) -> Truth:
+        """The journal so far."""
+        return Truth.read(self.cluster.state)
+
+    def prepare(self) -> None:
+        """Bring up the fleet on the old driver, with two plugins a node, and our chart."""
+        self.show.say(f"booting a control plane with {self.nodes} GPU nodes")
+        self.cluster.up(nodes=self.nodes, fleet=True)
+        self._set_knobs()
+        self.show.say(f"helm install: GPU operator with driver {OLD}, DRA plugin (twice)")
+        self._upgrade_operator(OLD)
+        self._helm("dra-driver", PLUGIN, OUR_NAMESPACE)
+        self._helm("dra-driver", PLUGIN, THEIR_NAMESPACE, ("driverName", "served-by-script.example.com"))
+        self._await_fleet()
+        self.show.say("helm install: gpu-operator-post (nothing is stale: its hook has nothing to do)")
+        self._finish(self.hook, self._post())
+        if self.hook.exit_code != 0:
+            raise DemoError(f"the first install failed: {self.hook.output}")
+
+    def migrate(self) -> None:
+        """Upgrade the operator, and let the hook and the script run side by side."""
+        self.show.say(f"helm upgrade: GPU operator with driver {NEW}, two nodes at a time")
+        self._upgrade_operator(NEW)
+        self.migrated_at = time.time()
+        self.show.say("helm has returned, no driver was reloaded yet: starting the script, and helm upgrade of ours")
+        script = threading.Thread(target=self._run_script, daemon=True)
+        script.start()
+        post = threading.Thread(target=lambda: self._finish(self.hook, self._post()), daemon=True)
+        post.start()
+        while script.is_alive() or post.is_alive():
+            self._look()
+            time.sleep(0.25)
+        self._look()
+
+    def conclude(self) -> str:
+        """Compare, draw, and return the line for machines."""
+        now = time.time()
+        self.show.settle()
+        ours, theirs = self._side(self.hook, OURS, now), self._side(self.script, THEIRS, now)
+        self.show.console.print(proof([ours, theirs]))
+        Path("demo-timeline.svg").write_text(self._picture(now), encoding="utf-8")
+        self.show.say("the picture: demo-timeline.svg")
+        self._check(ours)
+        return (
+            f"demo: ok nodes={self.nodes} stale_after={len(ours.stale_after)} early_restarts={ours.early} "
+            f"needless_restarts={ours.needless} restarts={ours.restarts} shell_stale_after={len(theirs.stale_after)}"
+        )
+
+    def _check(self, ours: Side) -> None:
+        """Refuse to call this a success where a promise is broken."""
+        wrong = {
+            f"the hook ended with {ours.exit_code}": ours.exit_code != 0,
+            f"stale plugins on {', '.join(ours.stale_after)}": bool(ours.stale_after),
+            f"{ours.early} early restarts": ours.early > 0,
+            f"{ours.needless} needless restarts": ours.needless > 0,
+            f"{ours.restarts} restarts on {self.nodes} nodes": ours.restarts != self.nodes,
+            "not every node has the new driver": set(self.truth.loaded_now().values()) != {NEW},
+        }
+        reasons = [text for text, holds in wrong.items() if holds]
+        if reasons:
+            raise DemoError("; ".join(reasons))
+
+    def _side(self, command: Command, daemonset: str, now: float) -> Side:
+        truth, since = self.truth, self.migrated_at
+        return Side(
+            name="gpu-operator-post" if command is self.hook else "the usual script",
+            exit_code=-1 if command.exit_code is None else command.exit_code,
+            seconds=command.ended - command.began,
+            restarts=len(truth.restarts(daemonset, since)),
+            early=len(truth.early_restarts(daemonset, since)),
+            needless=len(truth.needless_restarts(daemonset, since)),
+            stale_after=truth.stale_now(daemonset),
+            stale_seconds=truth.stale_seconds(now, daemonset),
+        )
+
+    def _picture(self, now: float) -> str:
+        truth = self.truth
+        panels = [
+            Panel(title, [truth.lane(node, daemonset) for node in truth.nodes], [command.mark])
+            for title, daemonset, command in (
+                ("gpu-operator-post: each node's plugin is restarted when its driver is ready", OURS, self.hook),
+                ("the usual script: kubectl wait, rollout restart, rollout status", THEIRS, self.script),
+            )
+        ]
+        return draw(panels, self.migrated_at, now + 1, "seconds since helm upgrade of the operator returned")
+
+    def _look(self) -> None:
+        self.show.update(rows(self.truth, OURS, THEIRS, NEW))
+
+    def _run_script(self) -> None:
+        """Run what people run, as soon as Helm returns, with the real kubectl."""
+        self.script.began = time.time()
+        daemonset = ("daemonset", DAEMONSET, "-n", THEIR_NAMESPACE, "--timeout=10m")
+        steps = (
+            ("wait", "--for=jsonpath={.status.state}=ready", "clusterpolicy/cluster-policy", "--timeout=10m"),
+            ("rollout", "restart", *daemonset[:-1]),
+            ("rollout", "status", *daemonset),
+        )
+        for step in steps:
+            result = self.cluster.kubectl(*step, check=False)
+            self.script.exit_code = result.returncode
+            self.script.output += result.stdout + result.stderr
+            if result.returncode != 0:
+                break
+        self.script.ended = time.time()
+        self.show.say(f"the script has ended with {self.script.exit_code}")
+
+    def _finish(self, command: Command, arguments: list[str]) -> None:
+        """Run Helm to its end."""
+        command.began = time.time()
+        process = self.cluster.start_helm(*arguments)
+        command.output, _ = process.communicate()
+        command.ended = time.time()
+        command.exit_code = process.returncode
+        self.show.say(f"helm upgrade of gpu-operator-post has ended with {command.exit_code}")
+
+    def _post(self) -> list[str]:
+        """Spell the installation of our chart; the namespace keeps it off the script's plugin."""
+        sets = [f"--set=consumer.namespace={OUR_NAMESPACE}", f"--set=timeout={HOOK_TIMEOUT}"]
+        release = ["gpu-operator-post", POST, "-n", "gpu-operator"]
+        return ["upgrade", "--install", *release, "--reset-values", "--timeout", HOOK_TIMEOUT, *sets]
+
+    def _upgrade_operator(self, version: str) -> None:
+        self._helm(
+            "gpu-operator",
+            OPERATOR,
+            "gpu-operator",
+            ("driver.version", version),
+            ("driver.upgradePolicy.maxParallelUpgrades", "2"),
+        )
+
+    def _helm(self, release: str, chart: str, namespace: str, *values: tuple[str, str]) -> None:
+        sets = [f"--set={key}={value}" for key, value in values]
+        place = ["-n", namespace, "--create-namespace"]
+        self.cluster.helm("upgrade", "--install", release, chart, *place, "--reset-values", *sets)
+
+    def _set_knobs(self) -> None:
+        config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "fleet"}}
+        body = config_map | {"data": {"knobs": json.dumps(KNOBS)}}
+        url_path = path("v1", "configmaps", namespace="devcluster", name="fleet")
+        self.cluster.run(lambda api: api.apply(url_path, body, "demo"))
+
+    def _await_fleet(self) -> None:
+        """Wait until both plugins are up on every node."""
+        deadline = time.monotonic() + SERVED_WITHIN_SECONDS
+        wanted = 2 * self.nodes
+        while sum(each.event == "plugin-ready" for each in self.truth.happenings) < wanted:
+            if time.monotonic() > deadline:
+                raise DemoError("the fleet did not come up")
+            time.sleep(0.2)
+
+
+def main() -> None:
+    """Run the demo; the last line is for machines."""
+    parser = argparse.ArgumentParser(prog="python -m devcluster.demo", description=__doc__)
+    parser.add_argument("--nodes", type=int, default=8)
+    nodes = parser.parse_args().nodes
+    with tempfile.TemporaryDirectory(prefix="gpu-operator-post-demo-") as folder, Show(time.time()) as show:
+        try:
+            with Cluster(Path(folder) / "cluster") as cluster:
+                demo = Demo(cluster, nodes, show)
+                demo.prepare()
+                demo.migrate()
+                verdict = demo.conclude()
+        except (DemoError, CommandError, ClusterError, ProcessError, BuildError, ToolchainError) as error:
+            verdict = f"demo: failed {error}"
+    print(verdict.replace("\n", " "))  # noqa: T201 - this line is the command's result
+    sys.exit(0 if verdict.startswith("demo: ok") else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+"""The life of a driver pod: unload what is loaded, load its own driver, turn Ready some time later."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from devcluster.client import path
+from devcluster.fleet import knobs as k
+from devcluster.fleet.life import Life
+from devcluster.fleet.node import DriverPod
+from devcluster.fleet.status import CRASH_LOOP, CREATING, IMAGE_PULL
+
+if TYPE_CHECKING:
+    from devcluster.fleet.node import Driver
+    from devcluster.fleet.status import Container
+
+COMPONENT, DRIVER = "app.kubernetes.io/component", "nvidia-driver"
+"""The label that marks driver pods in all modes of the real operator."""
+
+DIGEST_VARIABLE = "DRIVER_CONFIG_DIGEST"
+
+PAUSED = "paused-for-driver-upgrade"
+OPERAND_LABELS = tuple(
+    f"nvidia.com/gpu.deploy.{operand}"
+    for operand in (
+        "operator-validator",
+        "container-toolkit",
+        "device-plugin",
+        "gpu-feature-discovery",
+        "dcgm",
+        "dcgm-exporter",
+    )
+)
+"""What k8s-driver-manager pauses, of what the simulated operator sets; never ``.driver``."""
+
+
+class DriverLife(Life):
+    """k8s-driver-manager first, then the driver container."""
+
+    @property
+    def container(self) -> Container:
+        """The container that owns the driver: always the first."""
+        return self.status.mains[0]
+
+    @property
+    def digest(self) -> str:
+        """The DRIVER_CONFIG_DIGEST that this pod was rendered with."""
+        variables = self.pod["spec"]["containers"][0].get("env", [])
+        return next((str(v.get("value", "")) for v in variables if v["name"] == DIGEST_VARIABLE), "")
+
+    def on_deleted(self) -> None:
+        """Stop being the node's Ready driver; what is loaded stays so until the next pod unloads it."""
+        self._resign()
+
+    def on_gone(self) -> None:
+        """Tell the journal."""
+        self.node.journal.write("driver-gone", self.node.name, pod=self.name, uid=self.uid)
+
+    async def live(self) -> None:
+        """Run the driver-manager, then the driver."""
+        await self.accept()
+        kept = await self._run_driver_manager()
+        await self._pull_image()
+        await self._run_driver(kept)
+
+    def restart_container(self) -> None:
+        """Let the driver container exit once: it restarts in place and the init container does not."""
+        if self.container.running and not self.deleted:
+            self.become(self._restart_in_place())
+
+    async def _run_driver_manager(self) -> Driver | None:
+        """Unload the old driver, or keep it if it is configured alike; its root is unmounted anyway."""
+        for init in self.status.inits:
+            init.run()
+        await self.report()
+        old = self.node.loaded
+        if old is not None:
+            await self._pause_operands()
+            await self.pause(self.knobs.driver_unload_seconds)
+            self.node.unload()
+        await self._resume_operands()
+        for init in self.status.inits:
+            init.end()
+        for main in self.status.mains:
+            main.wait(CREATING)
+        await self.report()
+        return old if old is not None and self.digest and old.digest == self.digest else None
+
+    async def _pull_image(self) -> None:
+        """Wait for an image that cannot be pulled; the old driver is gone by now."""
+        if self.node.fault(k.DRIVER_FAULT) == "image-pull":
+            image = self.container.image
+            self.container.wait(IMAGE_PULL, f'Back-off pulling image "{image}": not found')
+            await self.report()
+            await self.node.until(lambda: self.node.fault(k.DRIVER_FAULT) != "image-pull")
+
+    async def _run_driver(self, kept: Driver | None) -> None:
+        """Start the container (D), load the driver, and be Ready some time after that (R)."""
+        self._start_containers()
+        await self.report()
+        await self._crash_while_faulty()
+        if kept is None:
+            await self.pause(self.knobs.driver_install_seconds)
+            self.node.load(loaded_version(self.container.image, self.knobs.branch_patch), self.digest)
+        else:
+            await self.pause(self.knobs.driver_remount_seconds)
+            self.node.load(kept.version, kept.digest)
+        await self.pause(self.knobs.driver_ready_gap_seconds)
+        await self._turn_ready()
+
+    async def _crash_while_faulty(self) -> None:
+        """Crash and restart for as long as somebody wants it."""
+        while self.node.fault(k.DRIVER_FAULT) == "crash-loop":
+            await self.pause(self.knobs.crash_seconds)
+            self.container.crash(CRASH_LOOP)
+            await self.report()
+            await self.pause(self.knobs.crash_backoff_seconds)
+            self.container.run()
+            await self.report()
+
+    async def _restart_in_place(self) -> None:
+        """Exit and start again. The old driver is still mounted at the new start; then it is replaced."""
+        self._resign()
+        self.container.crash(CRASH_LOOP)
+        await self.report()
+        await self.pause(self.knobs.crash_backoff_seconds)
+        self.container.run()
+        await self.report()
+        await self.pause(self.knobs.driver_unload_seconds)
+        self.node.unload()
+        await self.pause(self.knobs.driver_install_seconds)
+        self.node.load(loaded_version(self.container.image, self.knobs.branch_patch), self.digest)
+        await self.pause(self.knobs.driver_ready_gap_seconds)
+        await self._turn_ready()
+
+    def _start_containers(self) -> None:
+        for main in self.status.mains:
+            main.run()
+
+    async def _turn_ready(self) -> None:
+        """Pass the startup probe. The truth knows it first: somebody may act on the API's word at once."""
+        for main in self.status.mains:
+            main.succeed_startup()
+        labels = self.pod["metadata"]["labels"]
+        pod = DriverPod(self.uid, self.owner.get("uid", ""), labels.get("controller-revision-hash", ""))
+        self.node.set_ready_driver(pod)
+        loaded = self.node.loaded
+        self.node.journal.write(
+            "driver-ready",
+            self.node.name,
+            pod=self.name,
+            uid=self.uid,
+            hash=pod.hash,
+            load=loaded.load if loaded else None,
+            version=loaded.version if loaded else "",
+        )
+        await self.report()
+
+    def _resign(self) -> None:
+        ready = self.node.ready_driver
+        if ready is not None and ready.uid == self.uid:
+            self.node.set_ready_driver(None)
+
+    async def _pause_operands(self) -> None:
+        await self._label({key: PAUSED for key in OPERAND_LABELS if self.node.labels.get(key) == "true"})
+
+    async def _resume_operands(self) -> None:
+        """Also those that a driver-manager before us left paused."""
+        await self._label({key: "true" for key in OPERAND_LABELS if self.node.labels.get(key) == PAUSED})
+
+    async def _label(self, labels: dict[str, str]) -> None:
+        if labels:
+            await self.node.online()
+            answer = await self.api.patch(path("v1", "nodes", name=self.node.name), {"metadata": {"labels": labels}})
+            self.node.update(answer)
+
+
+def is_driver(pod: dict[str, Any]) -> bool:
+    """Tell a driver pod from all others."""
+    return bool(pod["metadata"].get("labels", {}).get(COMPONENT) == DRIVER)
+
+
+def loaded_version(image: str, branch_patch: str) -> str:
+    """Read the driver's version from its image's tag: ``<version>-<os>`` or ``<branch>-<kernel>-<os>``."""
+    version = image.rpartition(":")[2].split("-")[0]
+    return version if "." in version else f"{version}.{branch_patch}"

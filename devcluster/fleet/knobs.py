@@ -1,0 +1,83 @@
+"""How long things take on the simulated nodes. Short by default; the real times are beside them."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+NAMESPACE, CONFIG_MAP, KEY = "devcluster", "fleet", "knobs"
+"""Where the knobs are set while the fleet runs."""
+
+DRIVER_FAULT = "devcluster/driver-fault"
+"""Node annotation: ``image-pull`` or ``crash-loop``, for as long as it is there."""
+PLUGIN_FAULT = "devcluster/plugin-fault"
+"""Node annotation: ``crash-loop``; bites when a plugin's container starts, not while it runs."""
+REBOOT = "devcluster/reboot"
+"""Node annotation: each new value reboots the node once."""
+RESTART_DRIVER_CONTAINER = "devcluster/restart-driver-container"
+"""Node annotation: with each new value the driver container exits once and restarts in place."""
+OUTAGE = "devcluster/outage"
+"""Node annotation: while ``true``, the node's kubelet is silent. Nothing on it restarts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Knobs:
+    """Seconds, unless said otherwise."""
+
+    driver_unload_seconds: float = 0.5
+    """k8s-driver-manager evicts, unloads and unmounts; 5 to 60 s in reality."""
+    driver_install_seconds: float = 2.0
+    """Start of the driver container to a loaded driver; 30 to 300 s in reality. Keep it at 1 or more:
+    statuses carry whole seconds, and a plugin's wait must end in a later one than its beginning."""
+    driver_remount_seconds: float = 1.0
+    """The same where k8s-driver-manager kept the loaded driver and only unmounted its root."""
+    driver_ready_gap_seconds: float = 1.0
+    """A loaded driver to a Ready pod; the real startup probe takes up to 70 s to notice."""
+    jitter: float = 0.2
+    """Each time is multiplied by a random factor between 1 - jitter and 1 + jitter."""
+    plugin_init_poll_seconds: float = 0.3
+    """The plugin's init container looks for a driver this often; 10 s in reality."""
+    plugin_start_seconds: float = 0.2
+    """The end of the plugin's init container to the start of its main ones."""
+    plugin_ready_seconds: float = 0.5
+    """Start of the plugin's containers to its startup probe's success."""
+    pod_start_seconds: float = 0.1
+    """A pod is accepted to its first container starts."""
+    pod_stop_seconds: float = 0.3
+    """A deleted pod's Ready turns false to the pod is gone."""
+    slice_wipe_seconds: float = 5.0
+    """The kubelet wipes the slices of a driver that stays unregistered; 30 s in reality."""
+    reboot_seconds: float = 1.0
+    """A node goes down to its kubelet's first words."""
+    crash_seconds: float = 0.2
+    """A crashing container runs this long."""
+    crash_backoff_seconds: float = 0.3
+    """The pause before each restart; 10 s doubling to 5 min in reality."""
+    devices_per_node: int = 8
+    """How many GPUs a node has."""
+    product_name: str = "NVIDIA H100 80GB HBM3"
+    """What the GPUs are called in the ResourceSlice."""
+    branch_patch: str = "95.05"
+    """A precompiled driver's tag names only a branch; this completes the version that is loaded."""
+
+    @classmethod
+    def parse(cls, text: str) -> Knobs:
+        """Read the ConfigMap's JSON; unknown names are refused, so that a typo is not a default."""
+        given: dict[str, Any] = json.loads(text or "{}")
+        unknown = given.keys() - {each.name for each in fields(cls)}
+        if unknown:
+            raise ValueError(f"unknown knobs: {', '.join(sorted(unknown))}")
+        return cls(**given)
+
+    def vary(self, seconds: float) -> float:
+        """Apply the jitter."""
+        return seconds * random.uniform(1 - self.jitter, 1 + self.jitter)
+
+
+@dataclass(slots=True)
+class Dials:
+    """The knobs as they are now; everything that lives on the fleet shares one of these."""
+
+    knobs: Knobs = field(default_factory=Knobs)

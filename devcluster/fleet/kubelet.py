@@ -1,0 +1,199 @@
+"""Watch the API server for everything that is bound to a simulated node, and let it live."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from devcluster.client import ApiError, Event, path
+from devcluster.fleet import knobs as k
+from devcluster.fleet.driver import COMPONENT, DRIVER, DriverLife, is_driver
+from devcluster.fleet.node import DriverPod, Node
+from devcluster.fleet.plugin import PluginLife, is_plugin
+from devcluster.fleet.slices import Slices
+from devcluster.fleet.workload import ProbeLife, WorkloadLife, is_probe
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine
+
+    from devcluster.client import Api
+    from devcluster.fleet.journal import Journal
+    from devcluster.fleet.life import Life
+
+Object = dict[str, Any]
+
+log = logging.getLogger(__name__)
+
+EXISTS = 409
+
+SIMULATED = "kwok.x-k8s.io/node"
+"""The annotation that KWOK puts its nodes under, and that tells ours from the node that runs pods."""
+
+
+class Fleet:
+    """All simulated nodes and the pods on them."""
+
+    def __init__(self, api: Api, journal: Journal) -> None:
+        self.api = api
+        self.journal = journal
+        self.dials = k.Dials()
+        self.nodes: dict[str, Node] = {}
+        self.slices: dict[str, Slices] = {}
+        self.lives: dict[str, Life] = {}
+        self.revisions: dict[str, dict[str, tuple[int, str]]] = {}
+        """Driver revisions: owner's UID -> revision's UID -> number and hash."""
+        self._early: dict[str, dict[str, Object]] = {}
+        """Pods whose node has not been seen yet, by node and UID."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Simulate until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow_knobs())
+            group.create_task(self._follow_nodes())
+            group.create_task(self._follow_revisions())
+            group.create_task(self._follow_pods())
+
+    def is_current(self, driver: DriverPod) -> bool:
+        """Tell whether a driver pod is of its DaemonSet's newest revision."""
+        revisions = self.revisions.get(driver.owner, {})
+        return bool(revisions) and max(revisions.values())[1] == driver.hash
+
+    async def _follow_knobs(self) -> None:
+        """Turn the knobs as somebody edits their ConfigMap, which is there to be edited."""
+        await self._create_knobs()
+        selector = {"fieldSelector": f"metadata.name={k.CONFIG_MAP}"}
+        async for event in self._watch(path("v1", "configmaps", namespace=k.NAMESPACE), selector):
+            text = "" if event.kind == "DELETED" else event.object.get("data", {}).get(k.KEY, "")
+            try:
+                self.dials.knobs = k.Knobs.parse(text)
+            except (TypeError, ValueError) as error:
+                log.error("the knobs stay as they were: %s", error)  # noqa: TRY400 - no traceback for a typo
+
+    async def _create_knobs(self) -> None:
+        config_map = {"metadata": {"name": k.CONFIG_MAP}, "data": {k.KEY: "{}"}}
+        try:
+            await self.api.create(path("v1", "configmaps", namespace=k.NAMESPACE), config_map)
+        except ApiError as error:
+            if error.code != EXISTS:
+                raise
+
+    async def _follow_nodes(self) -> None:
+        """Learn the nodes, and what somebody wants to happen to them."""
+        async for event in self._watch(path("v1", "nodes"), {}):
+            name = event.object["metadata"]["name"]
+            if SIMULATED not in event.object["metadata"].get("annotations", {}):
+                continue
+            if event.kind == "DELETED":
+                self.nodes.pop(name, None)
+            elif name in self.nodes:
+                self._see_change(self.nodes[name], event.object)
+            else:
+                self._see_node(name, event.object)
+
+    def _see_node(self, name: str, node: Object) -> None:
+        known = Node(name, node["metadata"]["uid"], self.journal)
+        known.update(node)
+        self.nodes[name] = known
+        self.slices[name] = Slices(self.api, known)
+        for pod in self._early.pop(name, {}).values():
+            self._see_pod(pod)
+
+    def _see_change(self, node: Node, seen: Object) -> None:
+        """Do what an annotation's new value asks for, once."""
+        before, was_silent = node.annotations, node.silent
+        node.update(seen)
+        after = node.annotations
+        if after.get(k.REBOOT, "") not in {"", before.get(k.REBOOT, "")}:
+            self._spawn(self._reboot(node))
+        if after.get(k.RESTART_DRIVER_CONTAINER, "") not in {"", before.get(k.RESTART_DRIVER_CONTAINER, "")}:
+            for life in self._lives_on(node):
+                if isinstance(life, DriverLife):
+                    life.restart_container()
+        if was_silent and not node.silent:
+            for life in self._lives_on(node):
+                self._spawn(life.reconcile())
+
+    async def _reboot(self, node: Node) -> None:
+        """Take the node down: same pods, all containers anew, another boot ID."""
+        node.power_off()
+        for life in self._lives_on(node):
+            life.reboot()
+        await asyncio.sleep(self.dials.knobs.vary(self.dials.knobs.reboot_seconds))
+        await self.slices[node.name].wipe_all()
+        await self.api.patch(
+            path("v1", "nodes", name=node.name, subresource="status"),
+            {"status": {"nodeInfo": {"bootID": str(uuid.uuid4())}}},
+        )
+        node.down = False
+        node.touch()
+
+    async def _follow_revisions(self) -> None:
+        """Know the newest revision of each driver DaemonSet; its revisions carry its template's labels."""
+        selector = {"labelSelector": f"{COMPONENT}={DRIVER}"}
+        async for event in self._watch(path("apps/v1", "controllerrevisions"), selector):
+            meta = event.object["metadata"]
+            owner = next((each["uid"] for each in meta.get("ownerReferences", [])), "")
+            revisions = self.revisions.setdefault(owner, {})
+            if event.kind == "DELETED":
+                revisions.pop(meta["uid"], None)
+            else:
+                digest = meta["labels"].get("controller-revision-hash", "")
+                revisions[meta["uid"]] = (event.object["revision"], digest)
+
+    async def _follow_pods(self) -> None:
+        """Start, change and end lives. Pods that nobody has bound yet are nobody's."""
+        async for event in self._watch(path("v1", "pods"), {"fieldSelector": "spec.nodeName!="}):
+            uid, name = event.object["metadata"]["uid"], event.object["spec"]["nodeName"]
+            if event.kind == "DELETED":
+                self._early.get(name, {}).pop(uid, None)
+                if uid in self.lives:
+                    self.lives.pop(uid).vanish()
+            elif name in self.nodes:
+                self._see_pod(event.object)
+            else:
+                self._early.setdefault(name, {})[uid] = event.object
+
+    def _see_pod(self, pod: Object) -> None:
+        uid = pod["metadata"]["uid"]
+        life = self.lives.get(uid)
+        if life is None:
+            life = self.lives[uid] = self._bear(pod)
+            life.start()
+        life.pod = pod
+        if "deletionTimestamp" in pod["metadata"]:
+            life.delete()
+        elif not life.node.silent:
+            self._spawn(life.reconcile())
+
+    def _bear(self, pod: Object) -> Life:
+        node = self.nodes[pod["spec"]["nodeName"]]
+        if is_driver(pod):
+            return DriverLife(self.api, self.dials, node, pod)
+        if is_plugin(pod):
+            slices = self.slices[node.name]
+            return PluginLife(self.api, self.dials, node, pod, slices=slices, is_current=self.is_current)
+        kind = ProbeLife if is_probe(pod) else WorkloadLife
+        return kind(self.api, self.dials, node, pod)
+
+    def _lives_on(self, node: Node) -> list[Life]:
+        return [life for life in self.lives.values() if life.node is node]
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something beside the watches; asyncio keeps only weak references to tasks."""
+        task: asyncio.Task[None] = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _watch(self, url_path: str, selectors: dict[str, str]) -> AsyncIterator[Event]:
+        """Follow a collection; the lists' ends are of no interest here."""
+        while True:
+            try:
+                async for event in self.api.watch(url_path, **selectors):
+                    if event.kind != "SYNCED":
+                        yield event
+            except ApiError as error:
+                log.warning("watching %s: %s", url_path, error)
+                await asyncio.sleep(1.0)  # a control plane that is coming up refuses for a moment

@@ -1,0 +1,175 @@
+"""What the lives of all pods have in common: reports, deletion, reboot."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+
+from devcluster.client import ApiError, path
+from devcluster.fleet.status import PodStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from devcluster.client import Api
+    from devcluster.fleet.knobs import Dials, Knobs
+    from devcluster.fleet.node import Node
+
+Object = dict[str, Any]
+
+log = logging.getLogger(__name__)
+
+POD_IS_ANOTHER = {404, 409}
+"""The pod is gone, or another one has its name: nothing is left to report."""
+
+RETRY_SECONDS = 0.5
+"""A kubelet repeats a status that the API server did not take."""
+
+
+class Life:
+    """One pod on one node. Subclasses say in `live` what becomes of it; one task runs at a time."""
+
+    def __init__(self, api: Api, dials: Dials, node: Node, pod: Object) -> None:
+        self.api = api
+        self.dials = dials
+        self.node = node
+        self.pod = pod
+        self.status = PodStatus.of(pod)
+        self.deleted = False
+        self.gone = False
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def knobs(self) -> Knobs:
+        """The knobs as they are now."""
+        return self.dials.knobs
+
+    @property
+    def uid(self) -> str:
+        """The pod's UID."""
+        return str(self.pod["metadata"]["uid"])
+
+    @property
+    def name(self) -> str:
+        """The pod's name."""
+        return str(self.pod["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str:
+        """The pod's namespace."""
+        return str(self.pod["metadata"]["namespace"])
+
+    @property
+    def owner(self) -> Object:
+        """The owner's reference; empty for a pod that nobody owns."""
+        owners: list[Object] = self.pod["metadata"].get("ownerReferences", [])
+        return owners[0] if owners else {}
+
+    async def live(self) -> None:
+        """Be a pod: everything from the first container to Ready."""
+        raise NotImplementedError
+
+    def on_deleted(self) -> None:
+        """Do what the first sight of the deletion asks for."""
+
+    def on_gone(self) -> None:
+        """Do what the end of the last container asks for."""
+
+    def start(self) -> None:
+        """Begin to live."""
+        self.become(self.live())
+
+    def become(self, life: Coroutine[Any, Any, None]) -> None:
+        """Replace what the pod does now."""
+        if self._task is not None:
+            self._task.cancel()
+        self._task = asyncio.create_task(life, name=f"{self.namespace}/{self.name}")
+        self._task.add_done_callback(_say_if_it_broke)
+
+    def delete(self) -> None:
+        """See the pod's deletion; stopping it waits until its kubelet can hear of it."""
+        if not self.deleted:
+            self.deleted = True
+            self.on_deleted()
+            self.become(self._stop())
+
+    def reboot(self) -> None:
+        """Lose all containers with the node, and start again when its kubelet is back."""
+        self.status.lose_node()
+        self.become(self._stop() if self.deleted else self.live())
+
+    def vanish(self) -> None:
+        """Stop at once: the pod is gone from the API, perhaps by force."""
+        if self._task is not None:
+            self._task.cancel()
+        if not self.deleted:
+            self.deleted = True
+            self.on_deleted()
+        self._end()
+
+    async def reconcile(self) -> None:
+        """Correct what the node controller wrote while the node was lost: it moves Ready alone."""
+        conditions = {c["type"]: c["status"] for c in self.pod.get("status", {}).get("conditions", [])}
+        mistaken = conditions.get("Ready") == "False" and conditions.get("ContainersReady") == "True"
+        if mistaken and not self.deleted and not self.node.silent:
+            self.status.touch_ready()
+            await self.report()
+
+    async def pause(self, seconds: float) -> None:
+        """Let time pass, with the fleet's jitter."""
+        await asyncio.sleep(self.knobs.vary(seconds))
+
+    async def report(self) -> None:
+        """Write the status, when the kubelet can; the UID keeps it off a namesake."""
+        await self.node.online()
+        body = {"metadata": {"uid": self.uid}, "status": self.status.render()}
+        while True:
+            try:
+                await self.api.patch(self._path("status"), body)
+            except ApiError as error:
+                if error.code in POD_IS_ANOTHER:
+                    return
+                log.warning("status of %s: %s", self.name, error)
+            except (aiohttp.ClientError, TimeoutError) as error:
+                log.warning("status of %s: %r", self.name, error)
+            else:
+                return
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def accept(self) -> None:
+        """Take the pod in: a sandbox, and all containers waiting."""
+        await self.node.online()
+        self.status.begin()
+        await self.report()
+        await self.pause(self.knobs.pod_start_seconds)
+
+    async def _stop(self) -> None:
+        """Turn not Ready first, then end, as a kubelet does."""
+        await self.node.online()
+        self.status.stop()
+        await self.report()
+        await self.pause(self.knobs.pod_stop_seconds)
+        self._end()
+        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": self.uid}}
+        try:
+            await self.api.delete(self._path(), options)
+        except ApiError as error:
+            if error.code not in POD_IS_ANOTHER:
+                raise
+
+    def _end(self) -> None:
+        if not self.gone:
+            self.gone = True
+            self.on_gone()
+
+    def _path(self, subresource: str | None = None) -> str:
+        return path("v1", "pods", namespace=self.namespace, name=self.name, subresource=subresource)
+
+
+def _say_if_it_broke(task: asyncio.Task[None]) -> None:
+    """Log a life that breaks: that is a bug of the simulator and must not stay unseen."""
+    if not task.cancelled() and task.exception() is not None:
+        log.error("the life of %s broke", task.get_name(), exc_info=task.exception())

@@ -1,0 +1,114 @@
+"""The ResourceSlices of one node: published by plugins, wiped by the kubelet when they stay away."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from devcluster.client import ApiError, path
+
+if TYPE_CHECKING:
+    from devcluster.client import Api
+    from devcluster.fleet.knobs import Knobs
+    from devcluster.fleet.node import Node
+
+Object = dict[str, Any]
+
+GONE = 404
+
+CUDA_VERSION = "13.0.0"
+"""The newest CUDA that the driver supports; nothing depends on it."""
+
+
+class Slices:
+    """One slice for each DRA driver; an existing one is updated in place, as the real library does."""
+
+    def __init__(self, api: Api, node: Node) -> None:
+        self.api = api
+        self.node = node
+        self._names: dict[str, str] = {}
+        """The slice of each DRA driver."""
+        self._wipes: dict[str, asyncio.Task[None]] = {}
+
+    async def publish(self, driver: str, version: str, knobs: Knobs) -> None:
+        """Say which devices there are, with the driver version that the plugin found at its start."""
+        wipe = self._wipes.pop(driver, None)
+        if wipe is not None:
+            wipe.cancel()
+        slice_ = describe(self.node.name, self.node.uid, driver, version, knobs)
+        if driver in self._names:
+            try:
+                await self.api.patch(self._path(driver), {"spec": slice_["spec"]})
+            except ApiError as error:
+                if error.code != GONE:
+                    raise
+            else:
+                return
+        created = await self.api.create(path("resource.k8s.io/v1", "resourceslices"), slice_)
+        self._names[driver] = created["metadata"]["name"]
+
+    def forsake(self, driver: str, seconds: float) -> None:
+        """Wipe the slice after a while, unless a plugin publishes it anew before that."""
+        if driver in self._names and driver not in self._wipes:
+            self._wipes[driver] = asyncio.create_task(self._wipe_later(driver, seconds))
+
+    async def wipe_all(self) -> None:
+        """Wipe everything, as a kubelet does when it starts."""
+        for driver in list(self._names):
+            await self._wipe(driver)
+
+    async def _wipe_later(self, driver: str, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        await self.node.online()
+        self._wipes.pop(driver, None)
+        await self._wipe(driver)
+
+    async def _wipe(self, driver: str) -> None:
+        url_path = self._path(driver)
+        self._names.pop(driver, None)
+        try:
+            await self.api.delete(url_path)
+        except ApiError as error:
+            if error.code != GONE:
+                raise
+
+    def _path(self, driver: str) -> str:
+        return path("resource.k8s.io/v1", "resourceslices", name=self._names[driver])
+
+
+def describe(node: str, node_uid: str, driver: str, version: str, knobs: Knobs) -> Object:
+    """Spell a node's slice."""
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {
+            "generateName": f"{node}-{driver}-",
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid, "controller": True}
+            ],
+        },
+        "spec": {
+            "driver": driver,
+            "nodeName": node,
+            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+            "devices": [_device(number, version, knobs) for number in range(knobs.devices_per_node)],
+        },
+    }
+
+
+def _device(number: int, version: str, knobs: Knobs) -> Object:
+    return {
+        "name": f"gpu-{number}",
+        "attributes": {
+            "type": {"string": "gpu"},
+            "productName": {"string": knobs.product_name},
+            "driverVersion": {"version": semantic(version)},
+            "cudaDriverVersion": {"version": CUDA_VERSION},
+        },
+        "capacity": {"memory": {"value": "81559Mi"}},
+    }
+
+
+def semantic(version: str) -> str:
+    """Spell a version as a semantic one, which has no leading zeros: 580.105.08 becomes 580.105.8."""
+    return ".".join(str(int(part)) for part in version.split("."))

@@ -1,0 +1,166 @@
+"""Build Go programs into a cache: one process at a time, all or nothing, with visible progress."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO
+
+from devcluster.gotoolchain import find_go
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+FLAGS = ("-mod=readonly", "-trimpath")
+"""readonly: what is built is what go.sum pins, or nothing."""
+
+ENVIRONMENT = {
+    "GOFLAGS": "-buildvcs=false",  # the sources come from modules, not from this checkout
+    "GOTOOLCHAIN": "local",  # never download another Go behind the user's back
+    "GOWORK": "off",
+    "CGO_ENABLED": "0",  # no C compiler or headers needed
+}
+
+TAIL_LINES = 25
+"""What a person reads of a build log before opening the file."""
+
+STEP_SECONDS = 0.2
+"""How often a running build is looked at."""
+
+REPORT_SECONDS = 30.0
+"""Between two lines of progress where the output is a log and not a terminal."""
+
+
+class BuildError(Exception):
+    """A program could not be built; the message ends with the tail of the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One program to build."""
+
+    name: str
+    source: Path
+    """Folder with go.mod and go.sum."""
+    package: str
+    linker_flags: str
+    target: Path
+    """The executable; appears only when it is complete."""
+
+
+def build_all(jobs: Sequence[Job], cache: Path, out: TextIO | None = None) -> None:
+    """Build what is still missing once no other process builds."""
+    out = out or sys.stderr
+    with only_builder(cache, out):
+        missing = [job for job in jobs if not job.target.is_file()]
+        if not missing:
+            return
+        go = find_go(cache, out)
+        _say(out, f"building {len(missing)} programs from source; the first time takes some minutes")
+        for number, job in enumerate(missing, start=1):
+            _build(job, go, cache, Progress(out, f"{job.name} ({number} of {len(missing)})"))
+
+
+def _build(job: Job, go: Path, cache: Path, progress: Progress) -> None:
+    """Build one program under a temporary name, then move it into place."""
+    log = cache / "log" / f"{job.target.parent.name}.log"
+    for folder in (log.parent, job.target.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    unfinished = job.target.with_name(f".{job.target.name}.{os.getpid()}")
+    command = [str(go), "build", *FLAGS, "-ldflags", job.linker_flags, "-o", str(unfinished), job.package]
+    try:
+        with log.open("w") as lines:
+            code = _run(command, job.source, lines, progress)
+        if code != 0:
+            raise BuildError(_explanation(job, code, log))
+        unfinished.rename(job.target)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    progress.done()
+
+
+def _run(command: list[str], directory: Path, log: TextIO, progress: Progress) -> int:
+    """Run a build to its end and end it if we are interrupted."""
+    process = subprocess.Popen(
+        command,
+        cwd=directory,
+        env={**os.environ, **ENVIRONMENT},
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+    )
+    try:
+        while True:
+            try:
+                return process.wait(STEP_SECONDS)
+            except subprocess.TimeoutExpired:
+                progress.tick()
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait()
+
+
+def _explanation(job: Job, code: int, log: Path) -> str:
+    """Say what failed, show why, and where the rest is."""
+    tail = "\n".join(f"    {line}" for line in log.read_text(errors="replace").splitlines()[-TAIL_LINES:])
+    return (
+        f"building {job.name} failed: `go build {job.package}` in {job.source} ended with {code}\n"
+        f"{tail}\n"
+        f"  whole log: {log}\n"
+        "  the build needs the Go module proxy (GOPROXY) and about 3 GB of disk; "
+        "a program of a fitting version in PATH or KUBEBUILDER_ASSETS is used instead of a build"
+    )
+
+
+@contextmanager
+def only_builder(cache: Path, out: TextIO) -> Iterator[None]:
+    """Hold the cache's lock; the kernel drops it even if we are killed."""
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "build.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _say(out, "waiting for another process that builds into the same cache")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+class Progress:
+    """Shows that a build is alive: one moving line on a terminal, a line now and then in a log."""
+
+    def __init__(self, out: TextIO, label: str) -> None:
+        self._out = out
+        self._label = label
+        self._started = time.monotonic()
+        self._shown = self._started
+        self._show(end="")
+
+    def tick(self) -> None:
+        """Bring the elapsed time up to date."""
+        now = time.monotonic()
+        if now - self._shown >= (1.0 if self._out.isatty() else REPORT_SECONDS):
+            self._shown = now
+            self._show(end="")
+
+    def done(self) -> None:
+        """Close the line."""
+        self._show(end="done\n")
+
+    def _show(self, end: str) -> None:
+        seconds = int(time.monotonic() - self._started)
+        text = f"devcluster: building {self._label}  {seconds // 60}:{seconds % 60:02d} {end}"
+        if self._out.isatty():
+            print(f"\r{text}", end="", file=self._out, flush=True)
+        else:
+            print(text.rstrip(), file=self._out, flush=True)
+
+
+def _say(out: TextIO, text: str) -> None:
+    print(f"devcluster: {text}", file=out, flush=True)

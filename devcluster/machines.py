@@ -1,0 +1,166 @@
+"""The cluster's first objects: GPU nodes as Node Feature Discovery labels them, and the outage switch."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from devcluster.client import ApiError, path
+
+if TYPE_CHECKING:
+    from devcluster.client import Api, Object
+
+NODES = path("v1", "nodes")
+
+KERNEL = "5.15.0-139-generic"
+
+GPU_NODE_LABELS = {
+    "beta.kubernetes.io/arch": "amd64",
+    "beta.kubernetes.io/os": "linux",
+    "kubernetes.io/arch": "amd64",
+    "kubernetes.io/os": "linux",
+    "feature.node.kubernetes.io/cpu-model.vendor_id": "Intel",
+    "feature.node.kubernetes.io/kernel-version.full": KERNEL,
+    "feature.node.kubernetes.io/kernel-version.major": "5",
+    "feature.node.kubernetes.io/kernel-version.minor": "15",
+    "feature.node.kubernetes.io/kernel-version.revision": "0",
+    "feature.node.kubernetes.io/pci-10de.present": "true",
+    "feature.node.kubernetes.io/pci-10de.sriov.capable": "false",
+    "feature.node.kubernetes.io/system-os_release.ID": "ubuntu",
+    "feature.node.kubernetes.io/system-os_release.VERSION_ID": "22.04",
+    "feature.node.kubernetes.io/system-os_release.VERSION_ID.major": "22",
+    "feature.node.kubernetes.io/system-os_release.VERSION_ID.minor": "04",
+}
+"""As on a node that the GPU operator has not seen yet; its own ``nvidia.com`` labels are the operator's."""
+
+CAPACITY = {
+    "cpu": "64",
+    "ephemeral-storage": "1Ti",
+    "memory": "512Gi",
+    "nvidia.com/gpu": "8",
+    "pods": "250",
+}
+
+GPU_TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+"""Keeps all but the GPU operator's and the driver's consumers' pods off: they land where pods really run."""
+
+OUTAGE = "devcluster/outage"
+"""Annotation "true" on a node: its kubelet falls silent."""
+
+_POLICIES = path("admissionregistration.k8s.io/v1", "mutatingadmissionpolicies")
+_BINDINGS = path("admissionregistration.k8s.io/v1", "mutatingadmissionpolicybindings")
+
+_ANNOTATED = f'has(object.metadata.annotations) && "{OUTAGE}" in object.metadata.annotations'
+_LABELLED = f'has(object.metadata.labels) && "{OUTAGE}" in object.metadata.labels'
+_LABEL = f'"/metadata/labels/" + jsonpatch.escapeKey("{OUTAGE}")'
+
+OUTAGE_POLICY: Object = {
+    "metadata": {"name": "devcluster-outage"},
+    "spec": {
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "Never",
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": [""],
+                    "apiVersions": ["v1"],
+                    "resources": ["nodes"],
+                    "operations": ["CREATE", "UPDATE"],
+                }
+            ]
+        },
+        # Without this, every write to a node pays for a mutation that changes nothing.
+        "matchConditions": [{"name": "concerned", "expression": f"{_ANNOTATED} || {_LABELLED}"}],
+        "mutations": [
+            {
+                "patchType": "JSONPatch",
+                "jsonPatch": {
+                    "expression": f"""{_ANNOTATED}
+                        ? [JSONPatch{{op: "add", path: {_LABEL}, value: object.metadata.annotations["{OUTAGE}"]}}]
+                        : [JSONPatch{{op: "remove", path: {_LABEL}}}]"""
+                },
+            }
+        ],
+    },
+}
+"""Mirrors the annotation into a label, in the same write. KWOK selects its nodes by label on the server,
+so that a node in an outage leaves its sight and nobody renews its lease; an annotation it would only see
+once, when the node is added."""
+
+
+def gpu_node(name: str) -> Object:
+    """Describe a GPU node that has just joined."""
+    return {
+        "metadata": {
+            "name": name,
+            "annotations": {"kwok.x-k8s.io/node": "fake", "node.alpha.kubernetes.io/ttl": "0"},
+            "labels": {**GPU_NODE_LABELS, "kubernetes.io/hostname": name},
+        },
+        "spec": {"taints": [GPU_TAINT]},
+        "status": {
+            "allocatable": CAPACITY,
+            "capacity": CAPACITY,
+            "nodeInfo": {
+                "architecture": "amd64",
+                "bootID": f"boot-{name}",
+                "containerRuntimeVersion": "containerd://1.7.27",
+                "kernelVersion": KERNEL,
+                "kubeProxyVersion": "v1.36.3",
+                "kubeletVersion": "v1.36.3",
+                "machineID": f"machine-{name}",
+                "operatingSystem": "linux",
+                "osImage": "Ubuntu 22.04.5 LTS",
+                "systemUUID": f"system-{name}",
+            },
+        },
+    }
+
+
+def gpu_node_names(count: int) -> list[str]:
+    """Name the GPU nodes of a cluster."""
+    return [f"gpu-{number}" for number in range(count)]
+
+
+async def prepare(api: Api) -> None:
+    """Create what the cluster needs before its nodes: the outage switch and the simulator's namespace."""
+    name = OUTAGE_POLICY["metadata"]["name"]
+    binding = {"metadata": {"name": name}, "spec": {"policyName": name}}
+    await create_missing(api, _POLICIES, OUTAGE_POLICY)
+    await create_missing(api, _BINDINGS, binding)
+    await create_missing(api, path("v1", "namespaces"), {"metadata": {"name": "devcluster"}})
+
+
+async def create_gpu_nodes(api: Api, count: int) -> None:
+    """Create the GPU nodes at once."""
+    await asyncio.gather(*(create_missing(api, NODES, gpu_node(name)) for name in gpu_node_names(count)))
+
+
+async def create_missing(api: Api, collection: str, body: Object) -> None:
+    """Create an object unless it is there."""
+    try:
+        await api.create(collection, body)
+    except ApiError as error:
+        if error.reason != "AlreadyExists":
+            raise
+
+
+async def usable_nodes(api: Api) -> set[str]:
+    """Name the nodes that are Ready, and whose taint of a node that is not has been taken away."""
+    return {node["metadata"]["name"] for node in await api.list(NODES) if is_ready(node) and not _held(node)}
+
+
+def _held(node: Object) -> bool:
+    """Whether the node lifecycle controller keeps pods off the node."""
+    return any(taint["key"].startswith("node.kubernetes.io/") for taint in node["spec"].get("taints", []))
+
+
+def is_ready(node: Object) -> bool:
+    """Whether a node says, or is said to be, Ready."""
+    conditions = node["status"].get("conditions", [])
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+async def accepts_pods(api: Api) -> bool:
+    """Whether the controller manager has made the ServiceAccount that every pod without one gets."""
+    accounts = await api.list(path("v1", "serviceaccounts", namespace="default"))
+    return any(account["metadata"]["name"] == "default" for account in accounts)

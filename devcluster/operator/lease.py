@@ -1,0 +1,104 @@
+"""Leader election on the real operator's Lease."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from devcluster.client import ApiError, path
+from devcluster.operator.names import LEASE
+
+if TYPE_CHECKING:
+    from devcluster.client import Api
+
+Object = dict[str, Any]
+
+RETRY_SECONDS = 0.5
+"""How often a candidate looks; 2 s in reality."""
+
+TAKEN, ABSENT = 409, 404
+
+
+class LeadershipLostError(Exception):
+    """Another operator holds the Lease; the real one exits then."""
+
+
+class Lease:
+    """Our claim to be the leader. The holder is known as ``<pod>_<random>``, as in reality."""
+
+    def __init__(self, api: Api, namespace: str, pod: str, seconds: float) -> None:
+        self.api = api
+        self.identity = f"{pod}_{uuid.uuid4()}"
+        self.seconds = seconds
+        self._namespace = namespace
+
+    async def acquire(self) -> None:
+        """Wait until the Lease is free, released or expired, and take it."""
+        while not await self._try():  # noqa: ASYNC110 - a Lease cannot be waited for
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def keep(self) -> None:
+        """Renew until cancelled; three renewals fit into one term."""
+        while True:
+            await asyncio.sleep(self.seconds / 3)
+            lease = await self.api.get(self._path(LEASE))
+            if lease["spec"].get("holderIdentity") != self.identity:
+                raise LeadershipLostError(self.identity)
+            lease["spec"]["renewTime"] = _micro_time()
+            await self.api.replace(self._path(LEASE), lease)
+
+    async def release(self) -> None:
+        """Let the next candidate have it at once."""
+        try:
+            lease = await self.api.get(self._path(LEASE))
+        except ApiError as error:
+            if error.code == ABSENT:
+                return
+            raise
+        if lease["spec"].get("holderIdentity") == self.identity:
+            lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _micro_time()}
+            await self.api.replace(self._path(LEASE), lease)
+
+    async def _try(self) -> bool:
+        """Take the Lease if nobody holds it; lose the race quietly."""
+        try:
+            lease = await self.api.get(self._path(LEASE))
+            if not _is_free(lease["spec"]):
+                return False
+            transitions = lease["spec"].get("leaseTransitions", 0) + 1
+            lease["spec"] = self._spec(transitions)
+            await self.api.replace(self._path(LEASE), lease)
+        except ApiError as error:
+            if error.code == ABSENT:
+                await self.api.create(self._path(), {"metadata": {"name": LEASE}, "spec": self._spec(0)})
+                return True
+            if error.code == TAKEN:
+                return False
+            raise
+        return True
+
+    def _spec(self, transitions: int) -> Object:
+        return {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": max(1, round(self.seconds)),
+            "acquireTime": _micro_time(),
+            "renewTime": _micro_time(),
+            "leaseTransitions": transitions,
+        }
+
+    def _path(self, name: str | None = None) -> str:
+        return path("coordination.k8s.io/v1", "leases", namespace=self._namespace, name=name)
+
+
+def _is_free(spec: Object) -> bool:
+    """Released, or not renewed for a whole term."""
+    if not spec.get("holderIdentity"):
+        return True
+    age = datetime.now(UTC) - datetime.fromisoformat(spec["renewTime"])
+    return bool(age.total_seconds() > spec["leaseDurationSeconds"])
+
+
+def _micro_time() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

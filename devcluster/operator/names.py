@@ -1,0 +1,67 @@
+"""Labels, annotations and states as the real operator spells them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from devcluster.client import path
+
+Object = dict[str, Any]
+
+COMPONENT, DRIVER = "app.kubernetes.io/component", "nvidia-driver"
+"""The label on driver DaemonSets and pods in all modes."""
+
+CHART = "helm.sh/chart"
+"""Reaches the pods' template through ``spec.daemonsets.labels``."""
+
+HASH = "controller-revision-hash"
+"""What the DaemonSet controller labels pods and revisions with."""
+
+APPLIED_HASH = "nvidia.com/last-applied-hash"
+"""The operator updates a DaemonSet only where this annotation says that its rendering changed."""
+
+PRESENT = "nvidia.com/gpu.present"
+DEPLOY = "nvidia.com/gpu.deploy."
+NFD_GPU = "feature.node.kubernetes.io/pci-10de.present"
+NFD_KERNEL = "feature.node.kubernetes.io/kernel-version.full"
+NFD_OS = "feature.node.kubernetes.io/system-os_release.ID"
+NFD_OS_VERSION = "feature.node.kubernetes.io/system-os_release.VERSION_ID"
+
+UPGRADE = "nvidia.com/gpu-driver-upgrade"
+STATE = f"{UPGRADE}-state"
+SKIP = f"{UPGRADE}.skip"
+ENABLED = f"{UPGRADE}-enabled"
+INITIALLY_CORDONED = f"{UPGRADE}.node-initial-state.unschedulable"
+
+LEASE = "53822513.nvidia.com"
+"""The real operator's LeaderElectionID."""
+
+POLICIES = path("nvidia.com/v1", "clusterpolicies")
+NODES = path("v1", "nodes")
+
+
+def labels_of(thing: Object) -> dict[str, str]:
+    """Return an object's labels."""
+    labels: dict[str, str] = thing["metadata"].get("labels", {})
+    return labels
+
+
+def annotations_of(thing: Object) -> dict[str, str]:
+    """Return an object's annotations."""
+    annotations: dict[str, str] = thing["metadata"].get("annotations", {})
+    return annotations
+
+
+def name_of(thing: Object) -> str:
+    """Return an object's name."""
+    return str(thing["metadata"]["name"])
+
+
+def is_owned_by(thing: Object, owner: Object) -> bool:
+    """Tell whether an object belongs to another one."""
+    return any(each["uid"] == owner["metadata"]["uid"] for each in thing["metadata"].get("ownerReferences", []))
+
+
+def by_number(name: str) -> tuple[int, str]:
+    """Sort gpu-2 before gpu-10."""
+    return len(name), name

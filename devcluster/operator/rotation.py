@@ -1,0 +1,114 @@
+"""The upgrade controller: carries out the state machine, and is slow to notice."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from devcluster.client import ApiError, path
+from devcluster.operator import names as n
+from devcluster.operator.upgrade import Change, Seat, advance
+
+if TYPE_CHECKING:
+    from devcluster.client import Api
+    from devcluster.operator.settings import Settings
+    from devcluster.operator.world import World
+
+Object = dict[str, Any]
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 0.5
+"""After a pass that could not be made; the real queue backs off from milliseconds to minutes."""
+
+ABSENT, CONFLICT = 404, 409
+
+
+class IncompleteError(Exception):
+    """A DaemonSet has not the pods that it should have: the real controller freezes then, all of it."""
+
+
+class RotationController:
+    """Moves nodes through the upgrade, by their labels."""
+
+    def __init__(self, api: Api, world: World, settings: Settings) -> None:
+        self.api = api
+        self.world = world
+        self.settings = settings
+
+    async def run(self) -> None:
+        """Pass over the nodes when something wakes us, or when the requeue is due."""
+        while True:
+            self.world.rotation_due.clear()
+            patience = self.settings.requeue
+            try:
+                await self._pass()
+            except IncompleteError as error:
+                log.info("%s", error)
+                patience = RETRY_SECONDS
+            except ApiError as error:
+                if error.code not in {ABSENT, CONFLICT}:
+                    raise
+                patience = RETRY_SECONDS
+            await asyncio.sleep(self.settings.step)
+            try:
+                await asyncio.wait_for(self.world.rotation_due.wait(), patience)
+            except TimeoutError:
+                continue
+
+    async def _pass(self) -> None:
+        policy = self.world.policy
+        if policy is None:
+            return
+        limits = policy["spec"]["driver"].get("upgradePolicy", {})
+        if not limits.get("autoUpgrade", False):
+            await self._forget()
+            return
+        changes = advance(self._seats(), limits, self.settings.failed_restarts)
+        await asyncio.gather(*(self._carry_out(change) for change in changes))
+
+    async def _forget(self) -> None:
+        """Take the labels off: nobody upgrades these nodes automatically."""
+        for node in self.world.nodes:
+            if n.STATE in n.labels_of(node):
+                await self._patch(n.name_of(node), {"metadata": {"labels": {n.STATE: None}}})
+
+    def _seats(self) -> list[Seat]:
+        """Pair nodes with their driver pods; refuse while a DaemonSet's pods are not all there."""
+        nodes = {n.name_of(node): node for node in self.world.nodes}
+        seats = {}
+        for daemonset in self.world.daemonsets:
+            pods = self.world.pods_of(daemonset)
+            desired = daemonset.get("status", {}).get("desiredNumberScheduled", 0)
+            if len(pods) != desired:
+                raise IncompleteError(f"{n.name_of(daemonset)} has {len(pods)} of {desired} pods")
+            newest = self.world.newest_hash(daemonset)
+            for pod in pods:
+                name = pod["spec"].get("nodeName", "")
+                if name in nodes:
+                    seats[name] = Seat(nodes[name], pod, newest)
+        return [seats[name] for name in nodes if name in seats]
+
+    async def _carry_out(self, change: Change) -> None:
+        patch: Object = {}
+        if change.state is not None:
+            log.info("node %s: %s", change.node, change.state)
+            patch["metadata"] = {"labels": {n.STATE: change.state}}
+        if change.remember_cordon is not None:
+            value = "true" if change.remember_cordon else None
+            patch.setdefault("metadata", {})["annotations"] = {n.INITIALLY_CORDONED: value}
+        if change.cordon is not None:
+            patch["spec"] = {"unschedulable": True if change.cordon else None}
+        if patch:
+            await self._patch(change.node, patch)
+        if change.delete_pod is not None:
+            await self._delete(change.delete_pod)
+
+    async def _patch(self, node: str, patch: Object) -> None:
+        self.world.node_mirror.put(await self.api.patch(f"{n.NODES}/{node}", patch))
+
+    async def _delete(self, pod: Object) -> None:
+        meta = pod["metadata"]
+        url_path = path("v1", "pods", namespace=meta["namespace"], name=meta["name"])
+        await self.api.delete(url_path, {"preconditions": {"uid": meta["uid"]}})

@@ -1,0 +1,41 @@
+"""Which program stands for a container image."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from devcluster.client import Object
+
+IMAGES: dict[str, Sequence[str]] = {
+    "gpu-operator-post": ("-m", "hook"),
+    "gpu-operator": ("-m", "devcluster.operator"),
+}
+"""Last part of the image's repository -> arguments of Python. Any other image cannot be pulled."""
+
+
+class UnknownImageError(Exception):
+    """No program stands for this image."""
+
+
+class UnsupportedCommandError(Exception):
+    """The container replaces the image's entry point by something that we do not have."""
+
+
+def repository_name(image: str) -> str:
+    """Return the last part of an image's repository, without tag and digest."""
+    return image.partition("@")[0].rsplit("/", 1)[-1].partition(":")[0]
+
+
+def entry_point(container: Object, images: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the program of a container's image, without the container's own arguments."""
+    name = repository_name(container["image"])
+    if name not in images:
+        raise UnknownImageError(f'no program stands for image "{container["image"]}"')
+    command = container.get("command") or [name]
+    if command[0].rsplit("/", 1)[-1] != name:
+        raise UnsupportedCommandError(f'exec: "{command[0]}": only the image\'s own entry point can be run')
+    return [sys.executable, *images[name], *command[1:]]

@@ -1,0 +1,152 @@
+"""Draw a migration as SVG: one lane a node, seconds from left to right. Pure: values in, text out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from devcluster.truth import Interval, Lane
+
+WIDTH, MARGIN_LEFT, MARGIN_RIGHT = 960, 72, 24
+LANE_HEIGHT, BAR_HEIGHT = 20, 14
+TITLE_HEIGHT, MARK_HEIGHT, PANEL_GAP = 24, 18, 16
+LEGEND_HEIGHT, AXIS_HEIGHT = 34, 46
+
+TICKS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600)
+"""Steps of the time axis that people read easily, in seconds."""
+MOST_TICKS = 14
+
+RELOAD, STALE, RESTART = "#8da9c4", "#d1495b", "#2a9d8f"
+"""Blue for what must happen, red for what must not last, green for the cure; distinct in grey, too."""
+
+LEGEND = ((RELOAD, "driver reloads"), (STALE, "plugin stale: new GPU pods fail"), (RESTART, "plugin restarts"))
+
+INK, FAINT, PAPER, STRIPE = "#22303c", "#c5ced6", "#ffffff", "#f4f6f8"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A moment worth a word, such as the end of a command."""
+
+    t: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One way to serve the fleet."""
+
+    title: str
+    lanes: list[Lane]
+    marks: list[Mark]
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """From unix seconds to pixels."""
+
+    start: float
+    end: float
+
+    @property
+    def step(self) -> int:
+        """Seconds between two ticks."""
+        return next((step for step in TICKS if (self.end - self.start) / step <= MOST_TICKS), TICKS[-1])
+
+    def x(self, t: float) -> float:
+        """Place a moment; what lies outside is cut off."""
+        share = (min(max(t, self.start), self.end) - self.start) / (self.end - self.start)
+        return MARGIN_LEFT + share * (WIDTH - MARGIN_LEFT - MARGIN_RIGHT)
+
+
+def draw(panels: list[Panel], start: float, end: float, caption: str) -> str:
+    """Draw all panels below one another, on one axis from `start` to `end`; `caption` says what it counts."""
+    scale = _Scale(start, end)
+    top = LEGEND_HEIGHT
+    body: list[str] = []
+    for panel in panels:
+        body += _panel(panel, scale, top)
+        top += _height(panel) + PANEL_GAP
+    height = top - PANEL_GAP + AXIS_HEIGHT
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
+        f'viewBox="0 0 {WIDTH} {height}" font-family="Helvetica, Arial, sans-serif" font-size="12" fill="{INK}">'
+    )
+    return "\n".join(
+        [
+            head,
+            _rectangle(0, 0, WIDTH, height, PAPER),
+            *_legend(),
+            *body,
+            *_axis(scale, height - AXIS_HEIGHT, caption),
+            "</svg>\n",
+        ]
+    )
+
+
+def _height(panel: Panel) -> int:
+    return TITLE_HEIGHT + MARK_HEIGHT + LANE_HEIGHT * len(panel.lanes)
+
+
+def _panel(panel: Panel, scale: _Scale, top: int) -> Iterator[str]:
+    """Draw a title, the marks and the lanes."""
+    yield _text(8, top + 16, panel.title, weight="bold")
+    lanes_top = top + TITLE_HEIGHT + MARK_HEIGHT
+    bottom = lanes_top + LANE_HEIGHT * len(panel.lanes)
+    for number, lane in enumerate(panel.lanes):
+        yield from _lane(lane, scale, lanes_top + number * LANE_HEIGHT, striped=number % 2 == 0)
+    for mark in panel.marks:
+        x = scale.x(mark.t)
+        dash = f'stroke="{INK}" stroke-dasharray="3 2"'
+        yield f'<line x1="{x:.1f}" y1="{lanes_top - 4}" x2="{x:.1f}" y2="{bottom}" {dash}/>'
+        near_the_end = x > WIDTH * 0.7
+        yield _text(x, lanes_top - 7, mark.text, anchor="end" if near_the_end else "start")
+
+
+def _lane(lane: Lane, scale: _Scale, top: float, *, striped: bool) -> Iterator[str]:
+    """Draw one node. Restarts come last, because they lie within stale time."""
+    yield _rectangle(0, top, WIDTH, LANE_HEIGHT, STRIPE if striped else PAPER)
+    yield _text(MARGIN_LEFT - 8, top + LANE_HEIGHT - 6, lane.node, anchor="end")
+    for colour, intervals in ((RELOAD, lane.reloads), (STALE, lane.stale), (RESTART, lane.restarts)):
+        for interval in intervals:
+            yield from _bar(interval, scale, top, colour)
+
+
+def _bar(interval: Interval, scale: _Scale, top: float, colour: str) -> Iterator[str]:
+    """Draw an interval; one that still lasts goes to the right edge, one outside of the picture is left out."""
+    begin, end = interval[0], scale.end if interval[1] is None else interval[1]
+    if end > scale.start and begin < scale.end:
+        x = scale.x(begin)
+        inset = (LANE_HEIGHT - BAR_HEIGHT) / 2
+        yield _rectangle(x, top + inset, max(scale.x(end) - x, 2), BAR_HEIGHT, colour)
+
+
+def _legend() -> Iterator[str]:
+    x = MARGIN_LEFT
+    for colour, text in LEGEND:
+        yield _rectangle(x, 10, 14, BAR_HEIGHT, colour)
+        yield _text(x + 20, 21, text)
+        x += 40 + 7 * len(text)
+
+
+def _axis(scale: _Scale, top: float, caption: str) -> Iterator[str]:
+    """Draw seconds since the start."""
+    yield f'<line x1="{MARGIN_LEFT}" y1="{top}" x2="{WIDTH - MARGIN_RIGHT}" y2="{top}" stroke="{FAINT}"/>'
+    for second in range(0, int(scale.end - scale.start) + 1, scale.step):
+        x = scale.x(scale.start + second)
+        yield f'<line x1="{x:.1f}" y1="{top}" x2="{x:.1f}" y2="{top + 5}" stroke="{INK}"/>'
+        yield _text(x, top + 19, str(second), anchor="middle")
+    yield _text(MARGIN_LEFT, top + 36, caption)
+
+
+def _rectangle(x: float, y: float, width: float, height: float, colour: str) -> str:
+    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}"/>'
+
+
+def _text(x: float, y: float, text: str, anchor: str = "start", weight: str = "normal") -> str:
+    style = f'text-anchor="{anchor}" font-weight="{weight}"'
+    return f'<text x="{x:.1f}" y="{y:.1f}" {style}>{escape(text)}</text>'

@@ -1,0 +1,265 @@
+"""What really happened on the fleet, read from the simulator's journal.
+
+Tests and the demo assert on this and never on what the program under test believes. The journal
+has one JSON object a line (`devcluster.fleet.journal` writes it); this module only reads it, and
+is pure apart from `Truth.read`.
+
+A plugin is *stale* while a driver is loaded on its node that is not the one it started on: not
+the same *load*, a number that grows with each load and each remount of the driver's root file
+system. While no driver is loaded at all, nothing can be fresh, and nothing counts as stale.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+JOURNAL = "truth.jsonl"
+"""The journal's name in a cluster's state directory."""
+
+Interval = tuple[float, float | None]
+"""From when to when; None while it lasts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One line of the journal; what an event does not have is left at its default."""
+
+    t: float
+    event: str
+    node: str
+    pod: str = ""
+    uid: str = ""
+    daemonset: str = ""
+    namespace: str = ""
+    hash: str = ""
+    version: str = ""
+    load: int | None = None
+    node_load: int | None = None
+    stale: bool = False
+    driver_ready: bool = False
+    driver_current: bool = False
+
+    @classmethod
+    def parse(cls, line: str) -> Happening:
+        """Read one line; keys that this version does not know are ignored."""
+        known = {each.name for each in fields(cls)}
+        return cls(**{key: value for key, value in json.loads(line).items() if key in known})
+
+    def concerns(self, daemonset: str | None) -> bool:
+        """Tell whether this is about a DaemonSet, given as ``name`` or ``namespace/name``; None is any."""
+        return daemonset in {None, self.daemonset, f"{self.namespace}/{self.daemonset}"}
+
+
+@dataclass(slots=True)
+class _Node:
+    """One node while the journal is replayed."""
+
+    load: int | None = None
+    version: str = ""
+    driver_ready: bool = False
+    plugins: dict[str, Happening] = field(default_factory=dict)
+    """How each running plugin started, by pod UID."""
+
+    def take(self, now: Happening) -> None:
+        """Let one event happen."""
+        match now.event:
+            case "driver-unloaded":
+                self.load, self.version, self.driver_ready = None, "", False
+            case "driver-loaded":
+                self.load, self.version, self.driver_ready = now.load, now.version, False
+            case "driver-ready":
+                self.driver_ready = True
+            case "driver-gone":
+                self.driver_ready = False
+            case "plugin-started":
+                self.plugins[now.uid] = now
+            case "plugin-gone":
+                self.plugins.pop(now.uid, None)
+            case "reboot":
+                self.load, self.version, self.driver_ready = None, "", False
+                self.plugins.clear()
+
+    def standing(self, daemonset: str | None) -> Standing:
+        """Sum up."""
+        running = [plugin for plugin in self.plugins.values() if plugin.concerns(daemonset)]
+        held = running[-1].version if running else None
+        return Standing(self.version, self.driver_ready, held, self.stale(daemonset))
+
+    def stale(self, daemonset: str | None) -> bool:
+        """Tell whether a plugin here holds another load than the one that is there."""
+        if self.load is None:
+            return False
+        return any(p.load != self.load for p in self.plugins.values() if p.concerns(daemonset))
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How one node stands at the journal's end."""
+
+    version: str
+    """The loaded driver; empty while there is none."""
+    driver_ready: bool
+    plugin_version: str | None
+    """The driver that the plugin started on; None while no plugin runs."""
+    stale: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One node's story for a picture: when its driver reloaded, its plugin was stale and restarted."""
+
+    node: str
+    reloads: list[Interval]
+    """From unloading the old driver to the new one's pod being Ready."""
+    stale: list[Interval]
+    restarts: list[Interval]
+    """From the deletion of a plugin's pod to the next one's being Ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """The journal, with the questions that tests ask it.
+
+    Wherever a `daemonset` can be given, it is a name or ``namespace/name``, and None means all.
+    """
+
+    happenings: tuple[Happening, ...]
+
+    @classmethod
+    def of(cls, lines: Iterable[str]) -> Truth:
+        """Parse the journal's lines. A last line without its newline is still being written."""
+        return cls(tuple(Happening.parse(line) for line in lines if line.endswith("\n")))
+
+    @classmethod
+    def read(cls, journal: Path) -> Truth:
+        """Read a journal, or the one in a cluster's state directory; a missing one is empty."""
+        file = journal / JOURNAL if journal.is_dir() else journal
+        if not file.exists():
+            return cls(())
+        with file.open() as lines:
+            return cls.of(lines)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """All nodes that anything happened on, in the order of their numbers."""
+        return tuple(sorted({each.node for each in self.happenings}, key=lambda name: (len(name), name)))
+
+    def since(self, moment: float) -> tuple[Happening, ...]:
+        """Return everything from this moment (unix seconds) on."""
+        return tuple(each for each in self.happenings if each.t >= moment)
+
+    def stale_now(self, daemonset: str | None = None) -> tuple[str, ...]:
+        """Name the nodes that have a stale plugin at the journal's end."""
+        ends = self._replay()
+        return tuple(name for name in self.nodes if ends[name].stale(daemonset))
+
+    def loaded_now(self) -> dict[str, str]:
+        """Say which driver version is loaded on each node; empty where none is."""
+        ends = self._replay()
+        return {name: ends[name].version for name in self.nodes}
+
+    def standings(self, daemonset: str | None = None) -> dict[str, Standing]:
+        """Say how each node stands, with the plugin of one DaemonSet."""
+        ends = self._replay()
+        return {name: ends[name].standing(daemonset) for name in self.nodes}
+
+    def driver_ready_now(self, node: str) -> bool:
+        """Tell whether the node's driver pod is Ready at the journal's end."""
+        return self._replay().get(node, _Node()).driver_ready
+
+    def restarts(self, daemonset: str | None = None, since: float = 0.0) -> tuple[Happening, ...]:
+        """Return all deletions of plugin pods."""
+        return tuple(each for each in self.since(since) if each.event == "plugin-deleted" and each.concerns(daemonset))
+
+    def early_restarts(self, daemonset: str | None = None, since: float = 0.0) -> tuple[Happening, ...]:
+        """Return deletions while the node's driver pod was not Ready, or not of the newest revision."""
+        return tuple(
+            each for each in self.restarts(daemonset, since) if not (each.driver_ready and each.driver_current)
+        )
+
+    def needless_restarts(self, daemonset: str | None = None, since: float = 0.0) -> tuple[Happening, ...]:
+        """Return deletions of plugins that were fresh, or had not started yet."""
+        return tuple(each for each in self.restarts(daemonset, since) if not each.stale)
+
+    def stale_intervals(self, daemonset: str | None = None) -> dict[str, list[Interval]]:
+        """Say when each node had a stale plugin; the last interval may be open."""
+        found: dict[str, list[Interval]] = {name: [] for name in self.nodes}
+        for now, node in self._steps():
+            mine = found[now.node]
+            last_is_open = bool(mine) and mine[-1][1] is None
+            if node.stale(daemonset) and not last_is_open:
+                mine.append((now.t, None))
+            elif last_is_open and _cured(now, node, daemonset):
+                mine[-1] = (mine[-1][0], now.t)
+        return found
+
+    def stale_seconds(self, until: float, daemonset: str | None = None) -> dict[str, float]:
+        """Add up the seconds that each node spent with a stale plugin, or with it gone to be replaced."""
+        return {
+            name: sum((until if end is None else end) - start for start, end in intervals)
+            for name, intervals in self.stale_intervals(daemonset).items()
+        }
+
+    def lane(self, node: str, daemonset: str | None = None) -> Lane:
+        """Tell one node's story for a picture."""
+        return Lane(
+            node,
+            reloads=_spans(self._of(node, None), {"driver-unloaded"}, {"driver-ready"}),
+            stale=self.stale_intervals(daemonset).get(node, []),
+            restarts=_spans(self._of(node, daemonset), {"plugin-deleted"}, {"plugin-ready"}),
+        )
+
+    def _of(self, node: str, daemonset: str | None) -> Iterator[Happening]:
+        """All that happened on a node to its driver and to the plugins asked for."""
+        for each in self.happenings:
+            if each.node == node and (not each.daemonset or each.concerns(daemonset)):
+                yield each
+
+    def _steps(self) -> Iterator[tuple[Happening, _Node]]:
+        """Replay: each event and its node's state right after it."""
+        nodes: dict[str, _Node] = {}
+        for now in self.happenings:
+            node = nodes.setdefault(now.node, _Node())
+            node.take(now)
+            yield now, node
+
+    def _replay(self) -> dict[str, _Node]:
+        """Replay to the end."""
+        return {now.node: node for now, node in self._steps()}
+
+
+def _cured(now: Happening, node: _Node, daemonset: str | None) -> bool:
+    """End a stale spell: a fresh plugin started, or there is no driver any more to be stale against.
+
+    The plugin's mere absence between its deletion and its successor cures nothing: the node
+    still gives no devices.
+    """
+    if node.stale(daemonset):
+        return False
+    return now.event in {"driver-unloaded", "reboot"} or (now.event == "plugin-started" and now.concerns(daemonset))
+
+
+def _spans(happenings: Iterable[Happening], opens: set[str], closes: set[str]) -> list[Interval]:
+    """Pair each opening event with the first closing one after it."""
+    spans: list[Interval] = []
+    start: float | None = None
+    for each in happenings:
+        if each.event in opens and start is None:
+            start = each.t
+        elif each.event in closes and start is not None:
+            spans.append((start, each.t))
+            start = None
+    if start is not None:
+        spans.append((start, None))
+    return spans
+
+
+def encode(event: str, node: str, t: float, **details: object) -> str:
+    """Spell one line of the journal, its newline included."""
+    return json.dumps({"t": round(t, 3), "event": event, "node": node, **details}) + "\n"
