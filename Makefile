@@ -26,7 +26,7 @@ demo: binaries ## Watch a driver migration on a real control plane
 	@$(PY) -m devcluster.demo
 
 test: binaries ## Run every test
-	$(PY) -m pytest -n $(WORKERS) --dist worksteal tests
+	$(PY) -m pytest -n $(WORKERS) --dist loadgroup tests
 	$(PY) -m pytest -q tests/unit tests/replay --cov=hook.core --cov=hook.settings --cov-branch --cov-fail-under=100 --cov-report=term-missing:skip-covered
 
 test-quick: $(READY) ## Run the tests that need no cluster

@@ -50,7 +50,9 @@ def advice(decision: Decision) -> list[str]:
     lines: dict[str, str] = {}
     for one in messages.in_need(decision):
         lines.setdefault(one.reason, f"{one.reason} ({one.node}): {messages.remedy(one.reason, one.node, one.subject)}")
-    return [f"{decision.reason}: {messages.remedy(decision.reason)}", *lines.values()]
+    if decision.reason not in lines:
+        lines = {decision.reason: f"{decision.reason}: {messages.remedy(decision.reason)}", **lines}
+    return list(lines.values())
 
 
 def as_json(decision: Decision) -> dict[str, Any]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 STEADY: Final = timedelta(seconds=10)
 """The kubelet's first crash back-off (K8S ``pkg/kubelet/kubelet.go``, initial 10 s)."""
+CRASH_LOOP_RESTARTS: Final = 2
+"""From the second restart on the kubelet backs off (same source)."""
 
 
 def judge_plugin(node: str, consumer: DaemonSet, driver: Pod, fleet: Fleet, now: datetime) -> Judgement:
@@ -67,7 +69,8 @@ def _judge_live(consumer: DaemonSet, live: list[Pod], driver: Pod, fleet: Fleet,
 def _verify(node: str, consumer: DaemonSet, pod: Pod, fleet: Fleet, now: datetime) -> Judgement:
     """Prove a fresh pod: Ready, and its devices are published from the expected driver."""
     if not pod.ready:
-        return _verifying(node, consumer, pod, Reason.PLUGIN_NOT_READY, f"plugin pod {pod.name} is fresh but not Ready")
+        message = f"plugin pod {pod.name} is fresh but not Ready{_crashing(pod)}"
+        return _verifying(node, consumer, pod, Reason.PLUGIN_NOT_READY, message)
     if shaky := _just_crashed(pod, now):
         return _verifying(node, consumer, pod, Reason.PLUGIN_NOT_READY, shaky)
     if unproven := _unproven(pod, node, fleet):
@@ -77,6 +80,14 @@ def _verify(node: str, consumer: DaemonSet, pod: Pod, fleet: Fleet, now: datetim
         node, NodeState.VERIFIED, Reason.VERIFIED, f"plugin pod {pod.name} runs on the loaded driver",
         subject=str(pod), consumer=str(consumer),
     )  # fmt: skip
+
+
+def _crashing(pod: Pod) -> str:
+    """Name a container that keeps crashing, also in a moment in which it happens to run."""
+    worst = max(pod.containers, key=lambda one: one.restarts)
+    if worst.restarts < CRASH_LOOP_RESTARTS:
+        return ""
+    return f": container {worst.name} is in CrashLoopBackOff ({worst.restarts} restarts)"
 
 
 def _just_crashed(pod: Pod, now: datetime) -> str:
