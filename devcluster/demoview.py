@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 COLUMNS = {"node": 6, "driver": 12, "plugin": 16, "script's plugin": 16, "state": 17}
 """Headings, and widths that hold everything that comes below them, so that the table does not jump."""
 
+MOST_NODES = 16
+"""So many nodes fit below the summary on a screen."""
+
 NOTHING_YET = Standing("", False, None, False)
 
 Row = tuple[str, str, str, str, str]
@@ -90,7 +93,7 @@ class Show:
         self._said: dict[str, Row] = {}
 
     def __enter__(self) -> Self:
-        if self.console.is_terminal:
+        if self.console.is_terminal and not self.console.is_dumb_terminal:
             self._live = Live(console=self.console, refresh_per_second=4)
             self._live.start()
         return self
@@ -157,7 +160,16 @@ def proof(sides: list[Side]) -> Table:
     }
     for name, values in lines.items():
         table.add_row(name, *values)
+    table.add_section()
+    nodes = sorted(sides[0].stale_seconds, key=lambda name: (len(name), name))
+    for node in nodes[:MOST_NODES]:
+        table.add_row(f"{node} was stale for", *(_spell(side, node) for side in sides))
     return table
+
+
+def _spell(side: Side, node: str) -> str:
+    seconds = f"{side.stale_seconds[node]:.0f} s"
+    return f"{seconds}, and counting" if node in side.stale_after else seconds
 
 
 def _longest(side: Side) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from devcluster.client import ApiError, Event, path
 from devcluster.fleet import knobs as k
 from devcluster.fleet.driver import COMPONENT, DRIVER, DriverLife, is_driver
+from devcluster.fleet.life import Life, say_if_it_broke
 from devcluster.fleet.node import DriverPod, Node
 from devcluster.fleet.plugin import PluginLife, is_plugin
 from devcluster.fleet.slices import Slices
@@ -20,13 +21,12 @@ if TYPE_CHECKING:
 
     from devcluster.client import Api
     from devcluster.fleet.journal import Journal
-    from devcluster.fleet.life import Life
 
 Object = dict[str, Any]
 
 log = logging.getLogger(__name__)
 
-EXISTS = 409
+EXISTS, NO_NAMESPACE = 409, 404
 
 SIMULATED = "kwok.x-k8s.io/node"
 """The annotation that KWOK puts its nodes under, and that tells ours from the node that runs pods."""
@@ -77,7 +77,7 @@ class Fleet:
         try:
             await self.api.create(path("v1", "configmaps", namespace=k.NAMESPACE), config_map)
         except ApiError as error:
-            if error.code != EXISTS:
+            if error.code not in {EXISTS, NO_NAMESPACE}:
                 raise
 
     async def _follow_nodes(self) -> None:
@@ -114,7 +114,7 @@ class Fleet:
                     life.restart_container()
         if was_silent and not node.silent:
             for life in self._lives_on(node):
-                self._spawn(life.reconcile())
+                self._reconcile(life)
 
     async def _reboot(self, node: Node) -> None:
         """Take the node down: same pods, all containers anew, another boot ID."""
@@ -165,8 +165,8 @@ class Fleet:
         life.pod = pod
         if "deletionTimestamp" in pod["metadata"]:
             life.delete()
-        elif not life.node.silent:
-            self._spawn(life.reconcile())
+        else:
+            self._reconcile(life)
 
     def _bear(self, pod: Object) -> Life:
         node = self.nodes[pod["spec"]["nodeName"]]
@@ -181,11 +181,16 @@ class Fleet:
     def _lives_on(self, node: Node) -> list[Life]:
         return [life for life in self.lives.values() if life.node is node]
 
+    def _reconcile(self, life: Life) -> None:
+        if life.mistaken_for_lost:
+            self._spawn(life.assert_ready())
+
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something beside the watches; asyncio keeps only weak references to tasks."""
         task: asyncio.Task[None] = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(say_if_it_broke)
 
     async def _watch(self, url_path: str, selectors: dict[str, str]) -> AsyncIterator[Event]:
         """Follow a collection; the lists' ends are of no interest here."""

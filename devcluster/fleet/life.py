@@ -87,7 +87,7 @@ class Life:
         if self._task is not None:
             self._task.cancel()
         self._task = asyncio.create_task(life, name=f"{self.namespace}/{self.name}")
-        self._task.add_done_callback(_say_if_it_broke)
+        self._task.add_done_callback(say_if_it_broke)
 
     def delete(self) -> None:
         """See the pod's deletion; stopping it waits until its kubelet can hear of it."""
@@ -110,13 +110,18 @@ class Life:
             self.on_deleted()
         self._end()
 
-    async def reconcile(self) -> None:
-        """Correct what the node controller wrote while the node was lost: it moves Ready alone."""
+    @property
+    def mistaken_for_lost(self) -> bool:
+        """Whether the node controller took Ready away while the node was lost; it moves Ready alone."""
+        if self.deleted or self.node.silent:
+            return False
         conditions = {c["type"]: c["status"] for c in self.pod.get("status", {}).get("conditions", [])}
-        mistaken = conditions.get("Ready") == "False" and conditions.get("ContainersReady") == "True"
-        if mistaken and not self.deleted and not self.node.silent:
-            self.status.touch_ready()
-            await self.report()
+        return conditions.get("Ready") == "False" and conditions.get("ContainersReady") == "True"
+
+    async def assert_ready(self) -> None:
+        """Say again that the pod is Ready: its kubelet was only silent."""
+        self.status.touch_ready()
+        await self.report()
 
     async def pause(self, seconds: float) -> None:
         """Let time pass, with the fleet's jitter."""
@@ -169,7 +174,7 @@ class Life:
         return path("v1", "pods", namespace=self.namespace, name=self.name, subresource=subresource)
 
 
-def _say_if_it_broke(task: asyncio.Task[None]) -> None:
-    """Log a life that breaks: that is a bug of the simulator and must not stay unseen."""
+def say_if_it_broke(task: asyncio.Task[None]) -> None:
+    """Log a task that breaks: that is a bug of the simulator and must not stay unseen."""
     if not task.cancelled() and task.exception() is not None:
-        log.error("the life of %s broke", task.get_name(), exc_info=task.exception())
+        log.error("%s broke", task.get_name(), exc_info=task.exception())

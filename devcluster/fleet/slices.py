@@ -64,8 +64,10 @@ class Slices:
         await self._wipe(driver)
 
     async def _wipe(self, driver: str) -> None:
+        if driver not in self._names:
+            return  # wiped by a reboot meanwhile
         url_path = self._path(driver)
-        self._names.pop(driver, None)
+        del self._names[driver]
         try:
             await self.api.delete(url_path)
         except ApiError as error:

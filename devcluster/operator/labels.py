@@ -29,15 +29,16 @@ def missing_metadata(node: Object, *, auto_upgrade: bool) -> Object:
     """Return the merge patch that labels a node; empty where nothing is missing.
 
     A value that is there stays, whatever it is: users disable operands with it, and
-    k8s-driver-manager pauses them. Without NFD's label all of ours go.
+    k8s-driver-manager pauses them. Without NFD's label the node is marked as one that
+    has lost its GPU, and loses the rest of ours.
     """
     have = labels_of(node)
     labels: dict[str, str | None] = {}
     if is_gpu_node(node):
         wanted = {PRESENT: "true"} | {DEPLOY + operand: "true" for operand in OPERANDS}
         labels = {key: value for key, value in wanted.items() if key not in have}
-    elif PRESENT in have:
-        labels = {key: None for key in have if key == PRESENT or key.startswith(DEPLOY)}
+    elif have.get(PRESENT) == "true":
+        labels = {PRESENT: "false"} | {key: None for key in have if key.startswith(DEPLOY)}
     annotations: dict[str, str | None] = {}
     enabled = is_gpu_node(node) and auto_upgrade
     if enabled != (ENABLED in annotations_of(node)):

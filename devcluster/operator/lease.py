@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from devcluster.client import ApiError, path
-from devcluster.operator.names import LEASE
+from devcluster.operator.names import LEASE, TROUBLE
 
 if TYPE_CHECKING:
     from devcluster.client import Api
 
 Object = dict[str, Any]
+
+log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.5
 """How often a candidate looks; 2 s in reality."""
@@ -36,30 +39,36 @@ class Lease:
 
     async def acquire(self) -> None:
         """Wait until the Lease is free, released or expired, and take it."""
-        while not await self._try():  # noqa: ASYNC110 - a Lease cannot be waited for
+        while True:
+            try:
+                if await self._try():
+                    return
+            except TROUBLE as error:
+                log.warning("lease: %r", error)
             await asyncio.sleep(RETRY_SECONDS)
 
     async def keep(self) -> None:
-        """Renew until cancelled; three renewals fit into one term."""
+        """Renew until cancelled; three renewals fit into one term. Another holder ends us."""
         while True:
             await asyncio.sleep(self.seconds / 3)
-            lease = await self.api.get(self._path(LEASE))
-            if lease["spec"].get("holderIdentity") != self.identity:
-                raise LeadershipLostError(self.identity)
-            lease["spec"]["renewTime"] = _micro_time()
-            await self.api.replace(self._path(LEASE), lease)
+            try:
+                lease = await self.api.get(self._path(LEASE))
+                if lease["spec"].get("holderIdentity") != self.identity:
+                    raise LeadershipLostError(self.identity)
+                lease["spec"]["renewTime"] = _micro_time()
+                await self.api.replace(self._path(LEASE), lease)
+            except TROUBLE as error:
+                log.warning("lease: %r", error)
 
     async def release(self) -> None:
         """Let the next candidate have it at once."""
         try:
             lease = await self.api.get(self._path(LEASE))
-        except ApiError as error:
-            if error.code == ABSENT:
-                return
-            raise
-        if lease["spec"].get("holderIdentity") == self.identity:
-            lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _micro_time()}
-            await self.api.replace(self._path(LEASE), lease)
+            if lease["spec"].get("holderIdentity") == self.identity:
+                lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _micro_time()}
+                await self.api.replace(self._path(LEASE), lease)
+        except TROUBLE as error:
+            log.warning("lease: %r", error)
 
     async def _try(self) -> bool:
         """Take the Lease if nobody holds it; lose the race quietly."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any
+
+from devcluster.client import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -11,6 +14,10 @@ if TYPE_CHECKING:
     from devcluster.client import Api
 
 Object = dict[str, Any]
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 0.5
 
 
 class Mirror:
@@ -31,7 +38,15 @@ class Mirror:
         return list(self._objects.values())
 
     async def follow(self, api: Api) -> None:
-        """Watch for ever."""
+        """Watch for ever. Right after an installation the permission or the kind may not be there yet."""
+        while True:
+            try:
+                await self._follow_once(api)
+            except ApiError as error:
+                log.warning("watching %s: %s", self.url_path, error)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _follow_once(self, api: Api) -> None:
         async for event in api.watch(self.url_path, **self._selectors):
             if event.kind == "SYNCED":
                 self.synced.set()

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from devcluster.client import path
+import aiohttp
+
+from devcluster.client import ApiError, path
 
 Object = dict[str, Any]
+
+TROUBLE = (ApiError, aiohttp.ClientError, TimeoutError)
+"""What a request can end with: the object is gone or newer, a permission not there yet, a server too busy.
+A controller does not ask which; it looks again."""
 
 COMPONENT, DRIVER = "app.kubernetes.io/component", "nvidia-driver"
 """The label on driver DaemonSets and pods in all modes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +20,15 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 
+log = logging.getLogger(__name__)
+
 LOOK_AGAIN_SECONDS = 1.0
 """The real controller looks again after 5 s while something is not ready."""
 
 BETWEEN_WRITES_SECONDS = 0.05
 """State and conditions are two writes; in between they contradict each other."""
 
-ABSENT, CONFLICT = 404, 409
+EXISTS = 409
 
 
 class PolicyController:
@@ -45,9 +48,8 @@ class PolicyController:
             if policy is not None and self._is_ours(policy):
                 try:
                     await self._reconcile(policy)
-                except ApiError as error:
-                    if error.code not in {ABSENT, CONFLICT}:
-                        raise
+                except n.TROUBLE as error:
+                    log.warning("policy: %r", error)
             try:
                 await asyncio.wait_for(self.world.policy_changed.wait(), LOOK_AGAIN_SECONDS)
             except TimeoutError:
@@ -99,7 +101,7 @@ class PolicyController:
         try:
             await self.api.create(self._path(), daemonset)
         except ApiError as error:
-            if error.code != CONFLICT:
+            if error.code != EXISTS:
                 raise
 
     async def _write_status(self, policy: Object) -> None:

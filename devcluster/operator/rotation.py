@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from devcluster.client import ApiError, path
+from devcluster.client import path
 from devcluster.operator import names as n
 from devcluster.operator.upgrade import Change, Seat, advance
 
@@ -21,8 +21,6 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.5
 """After a pass that could not be made; the real queue backs off from milliseconds to minutes."""
-
-ABSENT, CONFLICT = 404, 409
 
 
 class IncompleteError(Exception):
@@ -47,9 +45,8 @@ class RotationController:
             except IncompleteError as error:
                 log.info("%s", error)
                 patience = RETRY_SECONDS
-            except ApiError as error:
-                if error.code not in {ABSENT, CONFLICT}:
-                    raise
+            except n.TROUBLE as error:
+                log.warning("upgrade: %r", error)
                 patience = RETRY_SECONDS
             await asyncio.sleep(self.settings.step)
             try:
