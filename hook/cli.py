@@ -17,6 +17,7 @@ from hook.cluster import api as apis
 from hook.cluster import events, retry
 from hook.cluster.observer import Observer
 from hook.core import messages
+from hook.core.consumers import named
 from hook.core.decide import decide
 from hook.core.fields import MalformedObjectError, text, when
 from hook.core.memory import Memory
@@ -154,12 +155,7 @@ def _look(api: Api, settings: Settings) -> Decision:
     observer.look_at_intent()
     observer.look_at_fleet()
     _await(observer)
-    wanted = settings.consumer_namespace
-    observer.look_at_consumers(
-        ds
-        for ds in observer.snapshot().daemonsets
-        if ds.name in settings.consumer_names and wanted in ("", ds.namespace)
-    )
+    observer.look_at_consumers(named(observer.snapshot().daemonsets, settings))
     _await(observer)
     now = api.now()
     decision, _memory = decide(observer.snapshot(), Memory(started=now), settings, now)

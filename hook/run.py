@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from hook.cluster import events, requests, retry
 from hook.core import messages, names
+from hook.core.consumers import named
 from hook.core.decide import decide, first_look, succeeded
 from hook.core.memory import Memory
 from hook.core.reasons import Reason
@@ -113,15 +114,11 @@ class Runner:
             if late := self._await_sync():
                 return late
             seen = self._observer.snapshot()
-            consumers = [ds for ds in seen.daemonsets if self._is_consumer(ds.name, ds.namespace)]
+            consumers = named(seen.daemonsets, self._settings)
             self._observer.look_at_consumers(consumers)
             self._subjects = {ds.uid: events.daemonset(ds) for ds in consumers}
             if self._observer.synced:
                 return self._observer.snapshot()
-
-    def _is_consumer(self, name: str, namespace: str) -> bool:
-        wanted = self._settings.consumer_namespace
-        return name in self._settings.consumer_names and wanted in ("", namespace)
 
     def _confirmed(self, decision: Decision) -> Decision | None:
         """Believe a happy end only if a second, consistent read agrees: a watch may be behind."""

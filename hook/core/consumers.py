@@ -28,12 +28,23 @@ class Consumers:
     operator_managed: tuple[DaemonSet, ...]
 
 
+def named(daemonsets: Iterable[DaemonSet], settings: Settings) -> tuple[DaemonSet, ...]:
+    """Give the DaemonSets to serve: of the names and the namespace that are set, and no ComputeDomain daemon."""
+    return tuple(
+        ds
+        for ds in daemonsets
+        if ds.name in settings.consumer_names
+        and settings.consumer_namespace in ("", ds.namespace)
+        and not _is_compute_domain_daemon(ds)
+    )
+
+
 def find(daemonsets: Iterable[DaemonSet], kind: ConsumerKind, settings: Settings) -> Consumers:
     """Sort DaemonSets into ours, lookalikes, and those that the operator restarts itself."""
     inside = [ds for ds in daemonsets if settings.consumer_namespace in ("", ds.namespace)]
     lookalikes = [ds for ds in inside if _looks_like(ds, kind) and ds.name not in settings.consumer_names]
     return Consumers(
-        named=tuple(ds for ds in inside if ds.name in settings.consumer_names and not _is_compute_domain_daemon(ds)),
+        named=named(inside, settings),
         unnamed=tuple(ds for ds in lookalikes if ds.name != kind.operator_managed),
         operator_managed=tuple(ds for ds in lookalikes if ds.name == kind.operator_managed),
     )
