@@ -33,6 +33,7 @@ class Narrator:
     def __init__(self, teller: Teller, job: Job | None) -> None:
         self._teller, self._job = teller, job
         self._told: dict[tuple[str, str], Reason] = {}
+        self._reason: Reason | None = None
         self._last_summary = time.monotonic()
 
     def tell(self, decision: Decision, left: timedelta) -> None:
@@ -44,6 +45,9 @@ class Narrator:
                 changed.setdefault(one.reason, []).append(one)
         for alike in changed.values():
             _log_change(alike)
+        if not decision.final and self._reason != decision.reason:
+            self._reason = decision.reason
+            log.info("waiting (%s): %s", decision.reason, decision.message)
         if not decision.final and time.monotonic() - self._last_summary >= SUMMARY_SECONDS:
             self._summarise(decision, left)
 

@@ -50,9 +50,8 @@ def advice(decision: Decision) -> list[str]:
     lines: dict[str, str] = {}
     for one in messages.in_need(decision):
         lines.setdefault(one.reason, f"{one.reason} ({one.node}): {messages.remedy(one.reason, one.node, one.subject)}")
-    if decision.reason not in lines:
-        lines = {decision.reason: f"{decision.reason}: {messages.remedy(decision.reason)}", **lines}
-    return list(lines.values())
+    general = [reason for reason in (decision.reason, decision.cause) if reason and reason not in lines]
+    return [*(f"{reason}: {messages.remedy(reason)}" for reason in general), *lines.values()]
 
 
 def as_json(decision: Decision) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def already_so(error: ClusterError) -> bool:
 
 
 _BACKOFF: Final = tenacity.wait_exponential_jitter(
-    initial=FIRST_WAIT_SECONDS, max=LONGEST_WAIT_SECONDS, jitter=JITTER_SECONDS
+    multiplier=FIRST_WAIT_SECONDS, max=LONGEST_WAIT_SECONDS, jitter=JITTER_SECONDS
 )
 
 

@@ -72,6 +72,7 @@ def decide(seen: Snapshot, memory: Memory, settings: Settings, now: datetime) ->
         judgements=shown,
         actions=plan.actions if may_act else (),
         warnings=tuple(warnings),
+        cause=holds[0][0] if holds and verdict is Verdict.DEADLINE else None,
     )
     return decision, replace(progress, first_seen=timers.first_seen)
 

@@ -21,13 +21,12 @@ _DAEMONSET_LABELS: Final = (names.COMPONENT_LABEL, names.COMPUTE_DOMAIN_LABEL)
 
 def policy(obj: Json) -> views.ClusterPolicy:
     """Read a ClusterPolicy. One without ``spec.driver`` states no intent and is malformed."""
-    driver = mapping(obj, "spec", "driver")
-    if not driver:
+    driver = ("spec", "driver")
+    if not mapping(obj, *driver):
         raise MalformedObjectError("spec.driver: missing")
     created = when(obj, "metadata", "creationTimestamp")
     if created is None:
         raise MalformedObjectError("metadata.creationTimestamp: missing")
-    labels = mapping(obj, "spec", "daemonsets", "labels")
     return views.ClusterPolicy(
         name=required(obj, "metadata", "name"),
         uid=required(obj, "metadata", "uid"),
@@ -36,15 +35,15 @@ def policy(obj: Json) -> views.ClusterPolicy:
         state=text(obj, "status", "state"),
         namespace=text(obj, "status", "namespace"),
         # GO api/nvidia/v1: DriverSpec.IsEnabled is true where the field is absent.
-        driver_enabled=flag(driver, "enabled", default=True),
-        uses_driver_crd=flag(driver, "useNvidiaDriverCRD", default=False),
-        repository=text(driver, "repository"),
-        image=text(driver, "image"),
-        version=text(driver, "version"),
-        precompiled=flag(driver, "usePrecompiled", default=False),
-        chart=text(labels, names.CHART_LABEL),
+        driver_enabled=flag(obj, *driver, "enabled", default=True),
+        uses_driver_crd=flag(obj, *driver, "useNvidiaDriverCRD", default=False),
+        repository=text(obj, *driver, "repository"),
+        image=text(obj, *driver, "image"),
+        version=text(obj, *driver, "version"),
+        precompiled=flag(obj, *driver, "usePrecompiled", default=False),
+        chart=text(obj, "spec", "daemonsets", "labels", names.CHART_LABEL),
         # GO api/nvidia/v1: the CRD's default is false; the chart sets it.
-        auto_upgrade=flag(driver, "upgradePolicy", "autoUpgrade", default=False),
+        auto_upgrade=flag(obj, *driver, "upgradePolicy", "autoUpgrade", default=False),
     )
 
 

@@ -128,6 +128,8 @@ class Decision:
     judgements: tuple[Judgement, ...] = ()
     actions: tuple[Action, ...] = ()
     warnings: tuple[str, ...] = ()
+    cause: Reason | None = None
+    """What held it up, where the reason says only that the time is over."""
 
     @property
     def final(self) -> bool:
