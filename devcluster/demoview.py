@@ -153,7 +153,7 @@ def proof(sides: list[Side]) -> Table:
         "it took": [f"{side.seconds:.0f} s" for side in sides],
         "stale plugins after": [str(len(side.stale_after)) for side in sides],
         "plugins restarted": [str(side.restarts) for side in sides],
-        "… before their driver was ready": [str(side.early) for side in sides],
+        "… before the new driver was ready": [str(side.early) for side in sides],
         "… although they were fresh": [str(side.needless) for side in sides],
         "longest time a node was stale": [_longest(side) for side in sides],
         "all nodes' stale time": [f"{sum(side.stale_seconds.values()):.0f} s" for side in sides],

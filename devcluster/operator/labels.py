@@ -35,8 +35,9 @@ def missing_metadata(node: Object, *, auto_upgrade: bool) -> Object:
     have = labels_of(node)
     labels: dict[str, str | None] = {}
     if is_gpu_node(node):
-        wanted = {PRESENT: "true"} | {DEPLOY + operand: "true" for operand in OPERANDS}
-        labels = {key: value for key, value in wanted.items() if key not in have}
+        labels = {key: "true" for operand in OPERANDS if (key := DEPLOY + operand) not in have}
+        if have.get(PRESENT) != "true":
+            labels[PRESENT] = "true"
     elif have.get(PRESENT) == "true":
         labels = {PRESENT: "false"} | {key: None for key in have if key.startswith(DEPLOY)}
     annotations: dict[str, str | None] = {}

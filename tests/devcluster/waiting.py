@@ -1,0 +1,20 @@
+"""Wait for what a real cluster brings about in its own time."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+
+def until(look: Callable[[], T], seconds: float = 30) -> T:
+    """Look again and again until there is something to see."""
+    deadline = time.monotonic() + seconds
+    while not (seen := look()):
+        assert time.monotonic() < deadline, f"{seconds} s passed in vain"
+        time.sleep(0.05)
+    return seen

@@ -1,0 +1,50 @@
+"""The picture of a migration: well-formed, and what matters is where it should be."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+from devcluster.timeline import RELOAD, RESTART, STALE, Mark, Panel, draw
+from devcluster.truth import Lane
+
+SERVED = Lane("gpu-0", reloads=[(10, 20)], stale=[(18, 22)], restarts=[(20, 23)])
+FORGOTTEN = Lane("gpu-1", reloads=[(10, 20)], stale=[(18, None)], restarts=[])
+
+
+def bars(svg: str, colour: str) -> list[tuple[float, float]]:
+    """Return the left edges and widths of a colour's bars, the legend's aside."""
+    found = [each for each in ET.fromstring(svg).iter() if each.get("fill") == colour]  # noqa: S314 - our own text
+    return [(float(each.get("x", "")), float(each.get("width", ""))) for each in found[1:]]
+
+
+def drawn(*lanes: Lane, start: float = 0, end: float = 100) -> str:
+    """Draw one panel with a mark."""
+    return draw([Panel("a <title>", list(lanes), [Mark(30, "the end")])], start, end, "seconds since then")
+
+
+def test_each_interval_is_a_bar() -> None:
+    """Lengths are in proportion to time."""
+    svg = drawn(SERVED)
+    ((_, reload),) = bars(svg, RELOAD)
+    ((stale_left, stale),) = bars(svg, STALE)
+    ((restart_left, _),) = bars(svg, RESTART)
+    assert abs(reload / stale - 10 / 4) < 0.1
+    assert restart_left > stale_left
+
+
+def test_what_still_lasts_goes_to_the_edge() -> None:
+    """A stale plugin that nobody serves is red to the end."""
+    ((left, width),) = bars(drawn(FORGOTTEN), STALE)
+    ((other_left, other_width),) = bars(drawn(FORGOTTEN, end=200), STALE)
+    assert abs((left + width) - (other_left + other_width)) < 0.2
+
+
+def test_what_is_outside_is_left_out() -> None:
+    """The fresh install before the migration is not drawn."""
+    assert bars(drawn(SERVED, start=50), RELOAD) == []
+
+
+def test_every_node_mark_and_title_has_its_word() -> None:
+    """Text is escaped; the axis counts seconds from the start."""
+    texts = [each.text for each in ET.fromstring(drawn(SERVED, FORGOTTEN)).iter() if each.text]  # noqa: S314
+    assert {"gpu-0", "gpu-1", "a <title>", "the end", "100", "driver reloads", "seconds since then"} <= set(texts)
