@@ -1,0 +1,137 @@
+"""The chart's arguments and the program's flags are one list, kept in two places."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+import pytest
+import yaml
+
+from devcluster import binaries
+from hook.cli import CONTEXT, EXIT_USAGE, run
+from hook.flags import settings_from
+from hook.run import EXIT_DEADLINE, EXIT_FAILED
+from hook.settings import OnDeadline, Settings, Strategy, WhenManual
+from tests.chart.rendering import CHART, Helm, Values
+
+EVERY_VALUE: Final[Values] = {
+    "timeout": "1h1m1s",
+    "stallTimeout": "2m",
+    "pluginTimeout": "3m",
+    "onDeadline": "report",
+    "strategy": "rollout",
+    "maxParallelRestarts": 7,
+    "whenManual": "wait",
+    "dryRun": True,
+    "logFormat": "json",
+    "expect": {"chartVersion": "v26.7.0", "driverVersion": "580.126.20"},
+    "consumer": {"namespace": "dra", "names": ["one", "two"]},
+    "rbac": {"scope": "namespace", "namespaces": ["dra", "operator"]},
+}
+"""Each value that becomes an argument, away from its default."""
+
+NOT_IN_THE_CHART: Final = {
+    "--kubeconfig": "for a person's shell; the pod has a ServiceAccount",
+    "--context": "for a person's shell",
+    "--service-account-dir": "every kubelet mounts it in the same place; for tests",
+    "--termination-log": "the kubelet's own default place; for tests",
+    "--verbose": "by extraArgs, when something is looked for",
+    "--operator-quiet": "advanced: derived from the operator's own timing; by extraArgs",
+    "--unknown-operator-quiet": "advanced: the same under OLM; by extraArgs",
+    "--policy-grace": "advanced: derived from the operator's requeue; by extraArgs",
+    "--failed-grace": "advanced: derived from the upgrade controller; by extraArgs",
+    "--not-ready-grace": "advanced: Kubernetes' own eviction time; by extraArgs",
+    "--api-patience": "advanced: the Job tries again anyway; by extraArgs",
+    "--help": "for people",
+}
+"""Flags of ``run`` that no value of the chart sets, and why."""
+
+
+@pytest.fixture(scope="session")
+def helm() -> Helm:
+    """Give one real Helm; that both render alike is the chart's own test."""
+    return Helm(binaries.ensure(["helm4"])["helm4"])
+
+
+def _context() -> click.Context:
+    return click.Context(run, info_name="run", auto_envvar_prefix=str(CONTEXT["auto_envvar_prefix"]))
+
+
+def _flags() -> dict[str, click.Parameter]:
+    """Give every long flag of ``run``."""
+    parameters = run.get_params(_context())
+    return {flag: one for one in parameters for flag in one.opts if flag.startswith("--")}
+
+
+def _names(args: list[str]) -> set[str]:
+    return {arg.partition("=")[0] for arg in args if arg.startswith("--")}
+
+
+def _parsed(args: list[str]) -> dict[str, Any]:
+    command, *rest = args
+    assert command == "run"
+    return dict(run.make_context("run", rest, auto_envvar_prefix="NOBODY_SETS_THIS").params)
+
+
+def test_every_argument_of_the_chart_is_a_flag(helm: Helm) -> None:
+    """With every value set, the program knows each argument."""
+    assert _names(helm.render(EVERY_VALUE).args) <= _flags().keys()
+
+
+def test_every_flag_is_set_by_the_chart_or_left_out_for_a_reason(helm: Helm) -> None:
+    """A flag that nobody can reach is a mistake in one of the two places."""
+    assert _flags().keys() - _names(helm.render(EVERY_VALUE).args) == NOT_IN_THE_CHART.keys()
+
+
+def test_the_chart_s_values_arrive(helm: Helm) -> None:
+    """What the chart passes on means to the program what it means in the values."""
+    values = _parsed(helm.render(EVERY_VALUE).args)
+    settings = settings_from(values)
+    assert (3661, 120, 180) == tuple(
+        int(one.total_seconds()) for one in (settings.timeout, settings.stall_timeout, settings.plugin_timeout)
+    )
+    assert (OnDeadline.REPORT, Strategy.ROLLOUT, WhenManual.WAIT) == (
+        settings.on_deadline,
+        settings.strategy,
+        settings.when_manual,
+    )
+    assert (7, True) == (settings.max_parallel_restarts, settings.dry_run)
+    assert ("v26.7.0", "580.126.20") == (settings.expect_chart_version, settings.expect_driver_version)
+    assert ("dra", ("one", "two")) == (settings.consumer_namespace, settings.consumer_names)
+    assert settings.namespaces == ("dra", "operator")
+    assert ("gpu-operator-post", "gpu-operator", "json") == (
+        values["job_name"],
+        values["job_namespace"],
+        values["log_format"],
+    )
+
+
+def test_defaults_agree(helm: Helm) -> None:
+    """The chart's defaults are the program's: whoever leaves a value out gets what the documentation says."""
+    assert settings_from(_parsed(helm.render().args)) == Settings()
+
+
+@pytest.mark.parametrize("flag", sorted(_flags().keys() - {"--help"}))
+def test_every_flag_is_an_environment_variable(flag: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``GPU_OPERATOR_POST_<FLAG>`` is looked at, named exactly as the flag is."""
+    variable = f"GPU_OPERATOR_POST_{flag.removeprefix('--').upper().replace('-', '_')}"
+    monkeypatch.setenv(variable, "given")
+    assert _flags()[flag].resolve_envvar_value(_context()) == "given"
+
+
+def test_exit_codes_that_end_the_job(helm: Helm) -> None:
+    """The Job gives up at once on exactly the exit codes that another try would not change."""
+    rules = helm.render().job["spec"]["podFailurePolicy"]["rules"]
+    (codes,) = [rule["onExitCodes"] for rule in rules if rule["action"] == "FailJob"]
+    assert {EXIT_USAGE, EXIT_FAILED, EXIT_DEADLINE} == set(codes["values"])
+    assert codes["containerName"] == helm.render().container["name"]
+
+
+def test_the_image_is_the_program_s_version() -> None:
+    """The chart's appVersion, which is the image's default tag, is the version that the program says it has."""
+    with (CHART / "Chart.yaml").open() as file:
+        chart = yaml.safe_load(file)
+    from hook import __version__  # noqa: PLC0415 - beside what it is compared with
+
+    assert chart["appVersion"] == __version__

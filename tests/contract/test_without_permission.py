@@ -1,0 +1,114 @@
+"""Take each right away, one at a time, on a real API server: the program says which one is missing.
+
+What nobody may take for done is a run that could not see or could not act. What only tells the story
+(events, the Job's start) is not worth failing for, and is warned about once.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.chart.rendering import Helm, Values
+from tests.e2e.identity import Right, kubeconfig, rights
+from tests.e2e.lab import NAMESPACE, PLUGIN_NAMESPACE
+from tests.shell.program import Ended, ended
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Iterable
+
+    from tests.e2e.lab import Lab
+
+pytestmark = pytest.mark.e2e
+
+WAITING: Final = ("run", "--timeout=50s", "--expect-driver-version=999.1")
+"""A run that never ends by itself, so that a watch that is refused is found out."""
+EVENTS: Final = Right("", "events", "create")
+OWN_JOB: Final = Right("batch", "jobs", "get")
+ACCOUNTS_AT_ONCE: Final = 8
+
+
+def _granted(lab: Lab, values: Values) -> set[Right]:
+    """Give everything that the chart grants in scope cluster."""
+    rendered = Helm(lab.cluster.binary("helm4")).render(values)
+    return {right for kind in ("ClusterRole", "Role") for role in rendered.all(kind) for right in rights(role["rules"])}
+
+
+def _start(lab: Lab, name: str, allowed: Iterable[Right], *args: str) -> subprocess.Popen[str]:
+    """Start the program as an account with these rights."""
+    return lab.start(*args, kubeconfig=kubeconfig(lab.cluster, name, allowed))
+
+
+def _named(right: Right) -> str:
+    """Spell a right as whoever grants it needs it."""
+    return f"{right.verb} {right.resource}{f'.{right.group}' if right.group else ''}"
+
+
+def _assert_missing(done: Ended, what: str) -> None:
+    assert done.code == 3, done.said
+    assert "PermissionMissing" in done.out
+    assert what in done.out
+
+
+def test_without_one_read(boot: Callable[..., Lab], subtests: pytest.Subtests) -> None:
+    """Exit 3 with verb and resource, for each kind that the program lists and watches."""
+    lab = boot(1)
+    lab.fleet(nodes=1)
+    granted = _granted(lab, {})
+    reads = sorted(right for right in granted if right.verb in ("list", "watch"))
+    assert len(reads) == 18
+
+    def attempt(number: int) -> subprocess.Popen[str]:
+        return _start(lab, f"without-{number}", granted - {reads[number]}, *WAITING)
+
+    with ThreadPoolExecutor(ACCOUNTS_AT_ONCE) as pool:
+        processes = list(pool.map(attempt, range(len(reads))))
+    for right, process in zip(reads, processes, strict=True):
+        with subtests.test(_named(right)):
+            _assert_missing(ended(process), f"{_named(right)} in the whole cluster")
+    lab.assert_clean([])
+
+
+def test_without_one_namespace(boot: Callable[..., Lab]) -> None:
+    """Where only some namespaces are granted, the missing one is named."""
+    lab = boot(1)
+    lab.fleet(nodes=1)
+    cluster_wide = [
+        right for right in _granted(lab, {}) if right.resource in ("clusterpolicies", "nodes", "resourceslices")
+    ]
+    scoped = (*WAITING, f"--namespace={PLUGIN_NAMESPACE}")
+    _assert_missing(ended(_start(lab, "scoped", cluster_wide, *scoped)), f"in namespace {PLUGIN_NAMESPACE}")
+
+
+def test_without_one_write(boot: Callable[..., Lab], subtests: pytest.Subtests) -> None:
+    """A plugin that cannot be restarted is exit 3; a story that cannot be told is a warning."""
+    lab = boot(1)
+    lab.stale_fleet(nodes=1)
+    delete, patch = Right("", "pods", "delete"), Right("apps", "daemonsets", "patch")
+    quick = ("run", "--timeout=2m", "--operator-quiet=2s")
+    job = (f"--job-namespace={NAMESPACE}", "--job-name=gpu-operator-post")
+    stale_pods, rollout = _granted(lab, {}), _granted(lab, {"strategy": "rollout"})
+    deleting = _start(lab, "without-delete", stale_pods - {delete}, *quick)
+    patching = _start(lab, "without-patch", rollout - {patch}, *quick, "--strategy=rollout")
+    reading = _start(lab, "without-job", stale_pods - {OWN_JOB}, *quick, *job, "--dry-run")
+    with subtests.test(_named(delete)):
+        _assert_missing(ended(deleting), f"{_named(delete)} in namespace {PLUGIN_NAMESPACE}")
+    with subtests.test(_named(patch)):
+        _assert_missing(ended(patching), f"{_named(patch)} in namespace {PLUGIN_NAMESPACE}")
+    with subtests.test(_named(OWN_JOB)):
+        _assert_warned(ended(reading), f"{_named(OWN_JOB)} in namespace {NAMESPACE}")
+    lab.assert_untouched()
+    telling = _start(lab, "without-events", stale_pods - {EVENTS}, *quick)
+    with subtests.test(_named(EVENTS)):
+        _assert_warned(ended(telling), f"{_named(EVENTS)} in namespace {PLUGIN_NAMESPACE}")
+    lab.assert_clean(["gpu-0"])
+
+
+def _assert_warned(done: Ended, what: str) -> None:
+    """Assert success, with exactly one warning, which names what is missing."""
+    assert done.code == 0, done.said
+    (warning,) = [line for line in done.out.splitlines() if " WARNING " in line]
+    assert what in warning

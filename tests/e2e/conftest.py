@@ -1,0 +1,37 @@
+"""One cluster a scenario: booting one takes a few seconds, and nothing leaks from one to the next."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from devcluster.cluster import Cluster
+from tests.e2e.lab import Lab
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@pytest.fixture
+def boot(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[..., Lab]]:
+    """Give a function that boots a cluster with a fleet; clusters end with the test.
+
+    Set EVIDENCE to a directory to keep the logs and journals of every scenario.
+    """
+    clusters: list[Cluster] = []
+
+    def start(nodes: int, helm: int = 4) -> Lab:
+        cluster = Cluster(tmp_path / f"cluster-{len(clusters)}")
+        cluster.__enter__()
+        clusters.append(cluster)
+        cluster.up(nodes=nodes, fleet=True)
+        return Lab(cluster, helm)
+
+    yield start
+    for cluster in clusters:
+        if target := os.environ.get("EVIDENCE"):
+            cluster.save_evidence(Path(target) / request.node.name)
+        cluster.down()

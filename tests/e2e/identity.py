@@ -1,0 +1,67 @@
+"""ServiceAccounts that may do exactly what a test allows them, and kubeconfigs to act as one."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import yaml
+
+from devcluster.client import path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from devcluster.cluster import Cluster
+
+RBAC = "rbac.authorization.k8s.io/v1"
+HOME = "default"
+"""Namespace of these accounts; it is there from the start."""
+
+
+class Right(NamedTuple):
+    """One thing that somebody may do."""
+
+    group: str
+    resource: str
+    verb: str
+
+
+def rights(rules: Iterable[dict[str, Any]]) -> set[Right]:
+    """Spell out what rules of a Role allow."""
+    return {
+        Right(group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def kubeconfig(cluster: Cluster, name: str, allowed: Iterable[Right]) -> Path:
+    """Make an account that has these rights in the whole cluster and no others, and give its kubeconfig."""
+    manifests = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(_account(name, allowed))})
+    cluster.kubectl("apply", "-f", "-", text=manifests)
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    answer = cluster.create(path("v1", "serviceaccounts", namespace=HOME, name=name, subresource="token"), request)
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    for user in config["users"]:
+        user["user"] = {"token": answer["status"]["token"]}
+    file = cluster.state / f"{name}.kubeconfig"
+    file.write_text(yaml.safe_dump(config))
+    return file
+
+
+def _account(name: str, allowed: Iterable[Right]) -> Iterable[dict[str, Any]]:
+    """Give the account, its role and what binds them."""
+    yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": HOME}}
+    rules = [{"apiGroups": [one.group], "resources": [one.resource], "verbs": [one.verb]} for one in sorted(allowed)]
+    yield {"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}
+    yield {
+        "apiVersion": RBAC,
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": HOME}],
+    }

@@ -1,0 +1,244 @@
+"""A laboratory: one embedded cluster with a simulated fleet, and what a platform team does to it.
+
+Whatever a scenario asserts comes from the simulator's ground truth, the API server's audit log and the
+deployer's own exit code, never from what the program believes.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from devcluster.truth import Truth
+from tests.shell.program import Ended, ended, start
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from devcluster.cluster import Cluster
+
+CHART: Final = "charts/gpu-operator-post"
+OPERATOR: Final = "devcluster/charts/gpu-operator"
+PLUGIN: Final = "devcluster/charts/dra-driver"
+NAMESPACE: Final = "gpu-operator"
+PLUGIN_NAMESPACE: Final = "nvidia-dra-driver-gpu"
+PLUGIN_NAME: Final = "dra-driver-nvidia-gpu-kubelet-plugin"
+OLD: Final = "580.105.08"
+NEW: Final = "580.126.20"
+OLD_CHART: Final = "v26.3.3"
+NEW_CHART: Final = "v26.3.4"
+RELEASE: Final = "gpu-operator-post"
+ALL_AT_ONCE: Final[dict[str, Any]] = {
+    "driver__upgradePolicy": {"autoUpgrade": True, "maxParallelUpgrades": 0, "maxUnavailable": "100%"}
+}
+QUICK: Final = ("--operator-quiet=3s", "--unknown-operator-quiet=5s", "--policy-grace=15s")
+"""Simulated operators act within seconds; one scenario keeps the real times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """What a deployer's command came to."""
+
+    code: int
+    output: str
+
+
+class Lab:
+    """A cluster and short names for what is done to it."""
+
+    def __init__(self, cluster: Cluster, helm: int = 4) -> None:
+        self.cluster, self.helm = cluster, helm
+        self.began = time.time()
+
+    # What the platform team does.
+
+    def operator(self, *, chart: str = OLD_CHART, driver: str = OLD, **values: Any) -> None:  # noqa: ANN401 - chart values
+        """Install or upgrade the simulated operator; returns at once, long before drivers reload."""
+        chosen = {"chartVersion": chart, "driver__version": driver, **values}
+        self._install("gpu-operator", OPERATOR, NAMESPACE, chosen)
+
+    def plugin(self, **values: object) -> None:
+        """Install the DRA driver."""
+        self._install("dra-driver", PLUGIN, PLUGIN_NAMESPACE, dict(values))
+
+    def post(self, *, args: tuple[str, ...] = QUICK, helm: tuple[str, ...] = (), **values: object) -> Deployed:
+        """Install or upgrade our chart and wait for its hook, as a deployer does."""
+        return self.deployed(self.start_post(args=args, helm=helm, **values))
+
+    def start_post(
+        self, *, args: tuple[str, ...] = QUICK, helm: tuple[str, ...] = (), **values: object
+    ) -> subprocess.Popen[str]:
+        """Start the same without waiting; `args` go to the program, `helm` to Helm, values to the chart."""
+        chosen: dict[str, object] = {"timeout": "3m", "extraArgs": list(args), **values}
+        return self.cluster.start_helm(
+            "upgrade", "--install", RELEASE, CHART, "-n", NAMESPACE, "--create-namespace",
+            "--reset-values", "--timeout", "4m", *helm, *_sets(chosen), version=self.helm,
+        )  # fmt: skip
+
+    def deployed(self, process: subprocess.Popen[str]) -> Deployed:
+        """Wait for a deployer that was started."""
+        output, _ = process.communicate(timeout=300)
+        return Deployed(process.returncode, output)
+
+    def run(self, *args: str, kubeconfig: Path | None = None) -> Ended:
+        """Run the program as a person does, from a shell with a kubeconfig."""
+        return ended(self.start(*args, kubeconfig=kubeconfig))
+
+    def start(self, *args: str, kubeconfig: Path | None = None) -> subprocess.Popen[str]:
+        """Start the same without waiting."""
+        return start(*args, f"--kubeconfig={kubeconfig or self.cluster.kubeconfig}")
+
+    def fleet(self, *, nodes: int, **values: Any) -> None:  # noqa: ANN401 - chart values
+        """Bring a fleet up on the old driver, with a fresh plugin on every node."""
+        self.operator(**values)
+        self.plugin()
+        self.until(lambda: self.serving() == nodes, f"{nodes} plugins run on a ready driver", 90)
+        self.began = time.time()
+
+    def stale_fleet(self, *, nodes: int, **values: Any) -> None:  # noqa: ANN401 - chart values
+        """Bring a fleet up and migrate it without us: every plugin is stale."""
+        self.fleet(nodes=nodes, **ALL_AT_ONCE, **values)
+        self.operator(chart=NEW_CHART, driver=NEW, **ALL_AT_ONCE, **values)
+        self.until(lambda: self.settled(nodes), "all nodes run the new driver, and their labels are quiet", 90)
+        self.began = time.time()
+        assert len(self.truth.stale_now()) == nodes
+
+    def annotate(self, node: str, key: str, value: str | None) -> None:
+        """Inject a fault or an action (`devcluster/<key>`) into a node."""
+        self.cluster.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {f"devcluster/{key}": value}}})
+
+    def knobs(self, **knobs: float) -> None:
+        """Set the durations of the simulation, in seconds."""
+        self.cluster.kubectl(
+            "patch", "configmap", "fleet", "-n", "devcluster", "--type=merge",
+            "-p", json.dumps({"data": {"knobs": json.dumps(knobs)}}),
+        )  # fmt: skip
+
+    # What is true.
+
+    @property
+    def truth(self) -> Truth:
+        """The simulator's journal."""
+        return Truth.read(self.cluster.state)
+
+    def serving(self) -> int:
+        """Count the nodes with a ready driver and a plugin that reports ready."""
+        daemonset = self.cluster.get(f"/apis/apps/v1/namespaces/{PLUGIN_NAMESPACE}/daemonsets/{PLUGIN_NAME}")
+        truth = self.truth
+        ready = sum(truth.driver_ready_now(node) for node in truth.loaded_now())
+        return min(ready, int(daemonset.get("status", {}).get("numberReady", 0)))
+
+    def restarts(self) -> list[str]:
+        """List the nodes whose plugin was deleted since the scenario began."""
+        return sorted(each.node for each in self.truth.restarts(since=self.began))
+
+    def writes(self) -> list[str]:
+        """List the writes of the hook's ServiceAccount as ``verb resource``, events left out."""
+        return [
+            f"{each['verb']} {each['objectRef']['resource']}"
+            for each in self.cluster.audit()
+            if each["user"]["username"].startswith(f"system:serviceaccount:{NAMESPACE}:{RELEASE}")
+            and each["objectRef"]["resource"] != "events"
+            and each["responseStatus"]["code"] < 300
+        ]
+
+    def policy_state(self) -> str:
+        """Give what the lying ClusterPolicy says."""
+        policies = self.cluster.list("/apis/nvidia.com/v1/clusterpolicies")
+        return str(policies[0].get("status", {}).get("state", "")) if policies else ""
+
+    def label_states(self) -> set[str]:
+        """Give the upgrade states on the nodes' labels."""
+        nodes = self.cluster.list("/api/v1/nodes", labelSelector="nvidia.com/gpu.present=true")
+        return {node["metadata"]["labels"].get("nvidia.com/gpu-driver-upgrade-state", "") for node in nodes}
+
+    def settled(self, nodes: int) -> bool:
+        """Whether so many nodes run the new driver, Ready, and the upgrade controller is through."""
+        truth = self.truth
+        loaded = [node for node, version in truth.loaded_now().items() if version == NEW]
+        ready = [node for node in loaded if truth.driver_ready_now(node)]
+        return len(ready) == nodes and self.label_states() == {"upgrade-done"}
+
+    def runs(self) -> list[Path]:
+        """List the folders of our Jobs' pods, oldest first; they outlive the pods."""
+        pids = (self.cluster.state / "pods").glob(f"{NAMESPACE}_{RELEASE}*/pid")
+        return [each.parent for each in sorted(pids, key=lambda file: file.stat().st_mtime_ns)]
+
+    def log(self) -> str:
+        """Give the log of the last run, as far as it is written."""
+        runs = self.runs()
+        return (runs[-1] / f"{RELEASE}.log").read_text() if runs else ""
+
+    def story(self) -> dict[str, Any]:
+        """Give the termination message of the last run."""
+        found: dict[str, Any] = json.loads((self.runs()[-1] / f"{RELEASE}.message").read_text())
+        return found
+
+    def last_run_seconds(self) -> float:
+        """How long the last run's process lived."""
+        return self.ended_at() - (self.runs()[-1] / "pid").stat().st_mtime
+
+    def ended_at(self) -> float:
+        """When the last run wrote its termination message, which it does at its very end."""
+        return (self.runs()[-1] / f"{RELEASE}.message").stat().st_mtime
+
+    def seconds_since_last_render(self) -> float:
+        """From the last change of a leader or of a driver's revision to the last run's end."""
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/53822513.nvidia.com"
+        revisions = self.cluster.list(f"/apis/apps/v1/namespaces/{NAMESPACE}/controllerrevisions")
+        times = [str(each["metadata"]["creationTimestamp"]) for each in revisions]
+        times.append(str(self.cluster.get(path)["spec"]["acquireTime"]))
+        return self.ended_at() - max(datetime.fromisoformat(each).timestamp() for each in times)
+
+    def terminated(self) -> list[dict[str, Any]]:
+        """Tell how the pods of our Job ended, as a deployer sees it; empty once they are deleted."""
+        pods = self.cluster.list(
+            f"/api/v1/namespaces/{NAMESPACE}/pods", labelSelector=f"app.kubernetes.io/name={RELEASE}"
+        )
+        ends = (each["state"].get("terminated") for pod in pods for each in pod["status"].get("containerStatuses", []))
+        return [each for each in ends if each]
+
+    def events(self, kind: str, reason: str) -> list[str]:
+        """List the messages of the events that the hook wrote on objects of a kind."""
+        return [
+            str(each["message"])
+            for each in self.cluster.list("/api/v1/events")
+            if each.get("source", {}).get("component") == RELEASE
+            and (kind, reason) == (each["involvedObject"]["kind"], each["reason"])
+        ]
+
+    def until(self, holds: Callable[[], bool], what: str, seconds: float = 60) -> None:
+        """Wait for a condition of the world."""
+        end = time.monotonic() + seconds
+        while not holds():
+            if time.monotonic() > end:
+                raise AssertionError(f"not within {seconds} s: {what}")
+            time.sleep(0.1)
+
+    def assert_clean(self, restarted: list[str]) -> None:
+        """Assert the promises: nothing stale, nothing early, nothing needless, and exactly these restarts."""
+        truth = self.truth
+        assert truth.stale_now() == ()
+        assert truth.early_restarts(since=self.began) == ()
+        assert truth.needless_restarts(since=self.began) == ()
+        assert restarted == self.restarts()
+
+    def assert_untouched(self) -> None:
+        """Assert that no plugin was restarted."""
+        assert self.restarts() == []
+
+    def _install(self, release: str, chart: str, namespace: str, values: dict[str, object]) -> None:
+        self.cluster.helm(
+            "upgrade", "--install", release, chart, "-n", namespace, "--create-namespace", "--reset-values",
+            *_sets(values), version=self.helm,
+        )  # fmt: skip
+
+
+def _sets(values: dict[str, object]) -> list[str]:
+    """Write values as ``--set-json`` flags, which know types; ``a__b`` stands for ``a.b``."""
+    return [f"--set-json={key.replace('__', '.')}={json.dumps(value)}" for key, value in values.items()]

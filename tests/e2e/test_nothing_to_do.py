@@ -1,0 +1,94 @@
+"""Where there is nothing to do, nothing is done, quickly, and the reason is said."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.lab import PLUGIN_NAMESPACE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.e2e.lab import Lab
+
+pytestmark = pytest.mark.e2e
+
+
+def test_nothing_changed(boot: Callable[..., Lab]) -> None:
+    """A run on a fleet whose plugins are all fresh ends in seconds and writes nothing but events."""
+    lab = boot(3)
+    lab.fleet(nodes=3)
+    done = lab.post()
+    assert done.code == 0, done.output
+    assert lab.last_run_seconds() < 15
+    lab.assert_clean([])
+    assert lab.writes() == []
+    assert lab.story()["reason"] == "NothingStale"
+    assert lab.events("DaemonSet", "StalePluginRestarted") == []
+
+
+def _nothing(_lab: Lab) -> None:
+    """Install nothing."""
+
+
+def _operator_alone(lab: Lab) -> None:
+    lab.operator()
+
+
+def _plugin_alone(lab: Lab) -> None:
+    lab.plugin()
+
+
+def _operator_without_policy(lab: Lab) -> None:
+    lab.operator(clusterPolicy__create=False)
+    lab.plugin()
+
+
+def _driver_disabled(lab: Lab) -> None:
+    lab.operator(driver__enabled=False)
+    lab.plugin()
+
+
+def _drivers_of_the_hosts(lab: Lab) -> None:
+    lab.cluster.kubectl("label", "nodes", "--all", "nvidia.com/gpu.deploy.driver=pre-installed")
+    lab.operator()
+    lab.plugin()
+    lab.until(lambda: lab.policy_state() == "ready", "the operator has labelled the nodes")
+
+
+@pytest.mark.parametrize(
+    ("prepare", "reason"),
+    [
+        pytest.param(_nothing, "NoConsumer", id="empty-cluster"),
+        pytest.param(_operator_alone, "NoConsumer", id="no-plugin"),
+        pytest.param(_plugin_alone, "NoPolicy", id="no-policy-kind"),
+        pytest.param(_operator_without_policy, "NoPolicy", id="no-policy-object"),
+        pytest.param(_driver_disabled, "DriverDisabled", id="driver-disabled"),
+        pytest.param(_drivers_of_the_hosts, "NoEligibleNode", id="pre-installed-drivers"),
+    ],
+)
+def test_nothing_to_protect(boot: Callable[..., Lab], prepare: Callable[[Lab], None], reason: str) -> None:
+    """`helm install` succeeds within seconds, and log, termination message and event say why nothing was done."""
+    lab = boot(1)
+    prepare(lab)
+    done = lab.post()
+    assert done.code == 0, done.output
+    assert lab.last_run_seconds() < 15
+    assert ("Skip", reason, 0) == tuple(lab.story()[key] for key in ("verdict", "reason", "exitCode"))
+    assert reason in lab.log()
+    assert reason in done.output
+    assert len(lab.events("Job", reason)) == 1
+    assert lab.writes() == []
+
+
+def test_the_namespace_of_the_plugin_need_not_exist(boot: Callable[..., Lab]) -> None:
+    """On a first install of everything the DRA driver comes later: neither Helm nor the program minds."""
+    lab = boot(1)
+    lab.operator()
+    done = lab.post(consumer__namespace=PLUGIN_NAMESPACE)
+    assert done.code == 0, done.output
+    namespaces = {each["metadata"]["name"] for each in lab.cluster.list("/api/v1/namespaces")}
+    assert PLUGIN_NAMESPACE not in namespaces
+    assert lab.story()["reason"] == "NoConsumer"

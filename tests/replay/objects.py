@@ -1,0 +1,234 @@
+"""The API objects that a reduced recording stands for, at any moment of it.
+
+What a recording does not hold is modelled, and never in the core's favour:
+
+* **Leader lease**: not recorded. The old operator's pod is given the lease until it is gone, and a
+  successor acquires it a lease duration (15 s) later.
+* **ReplicaSets**: not recorded. Their names are those of the operator's pods without the last part;
+  the Deployment's annotation names the newest one once the controller has observed the Deployment.
+* **Deployment.status.replicas**: not recorded. The operator's live pods are counted.
+* **ControllerRevision.creationTimestamp**: the moment of its record; ten minutes before the start for
+  those that were there when it began.
+* **ContainersReady**: not recorded. No node was lost, so it moves together with Ready.
+* **End of the driver's init container**: the moment at which its record says terminated; a second
+  before D for pods that were there when the recording began.
+* **Node Ready**: the nodes are simulated and never lost: true since an hour before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.fixtures.cluster import Cluster
+from tests.fixtures.objects import Object, obj
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hook.core.views import Snapshot
+    from tests.replay.recording import Change, Recording
+
+LEASE: Final = 15.0
+"""Seconds; controller-runtime's default lease duration."""
+LONG_AGO: Final = -600.0
+
+
+class Objects:
+    """The API objects of a recording, moved on change by change."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._views: dict[tuple[str, str], Object] = {}
+        self._created: dict[str, float] = {}
+        self._unloaded: dict[str, float] = {}
+        self._operators: dict[str, float] = {}
+        """ReplicaSet name to the moment at which its first pod was seen."""
+        self._holder = ""
+        self._acquired = LONG_AGO
+        self._released: float | None = None
+        self._versions = 0
+        self._read: Snapshot | None = None
+
+    def apply(self, change: Change) -> None:
+        """Take one change over."""
+        self._read = None
+        key = (change.kind, change.name)
+        if change.view is None:
+            self._views.pop(key, None)
+            if change.name == self._holder:
+                self._released = change.at
+            return
+        self._versions += 1
+        self._views[key] = {**change.view, "version": self._versions}
+        moment = LONG_AGO if change.listed else change.at
+        self._created.setdefault(change.name, moment)
+        if change.kind == "pod" and change.view["comp"] == "gpu-operator":
+            self._operators.setdefault(_replicaset(change.name), moment)
+            if not self._holder:
+                self._holder, self._acquired = change.name, moment
+        if change.kind == "pod" and change.view["init"] == ["terminated"]:
+            self._unloaded.setdefault(change.name, change.at)
+
+    def seen(self, now: float) -> Snapshot:
+        """Give everything as the program reads it; read once for each change."""
+        self._pass_lease(now)
+        if self._read is None:
+            self._read = Cluster(dict(self._parts())).seen()
+        return self._read
+
+    def _parts(self) -> dict[str, list[Object] | None]:
+        return {
+            "policy": [self._policy(name, view) for name, view in self._of("clusterpolicy")],
+            "node": [self._node(name, view) for name, view in self._of("node") if view["present"] is not None],
+            "daemonset": [self._daemonset(name, view) for name, view in self._of("ds")],
+            "revision": [self._revision(name, view) for name, view in self._of("rev")],
+            "driver-pod": [self._driver_pod(name, view) for name, view in self._of("pod") if "driver" in name],
+            "deployment": [self._deployment(view) for _name, view in self._of("deploy")],
+            "replicaset": [self._replicaset(name) for name in self._operators],
+            "lease": [self._lease()] if self._holder else [],
+        }
+
+    def _of(self, kind: str) -> Iterator[tuple[str, Object]]:
+        return ((key[1], view) for key, view in list(self._views.items()) if key[0] == kind)
+
+    def _stamp(self, seconds: float) -> str:
+        return self._recording.moment(seconds).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def _policy(self, name: str, view: Object) -> Object:
+        return obj(
+            "policy",
+            {
+                "metadata": {"name": name, "generation": view["gen"]},
+                "spec": {
+                    "daemonsets": {"labels": {"helm.sh/chart": view["chart"]}},
+                    "driver": {"version": view["driver"], "upgradePolicy": {"autoUpgrade": view["auto"]}},
+                },
+                "status": {"state": view["state"]} if view["state"] else None,
+            },
+        )
+
+    def _node(self, name: str, view: Object) -> Object:
+        labels: Object = {
+            "nvidia.com/gpu.present": view["present"],
+            "nvidia.com/gpu-driver-upgrade-state": view["up"],
+            "nvidia.com/gpu-driver-upgrade.skip": view["skip"],
+            "nvidia.com/gpu.deploy.driver": None,
+        }
+        labels |= {f"nvidia.com/gpu.deploy.{key}": value for key, value in view["deploy"].items()}
+        return obj("node", {"metadata": {"name": name, "labels": labels}})
+
+    def _daemonset(self, name: str, view: Object) -> Object:
+        chart = {"helm.sh/chart": view["chart"]}
+        containers = [{"name": "nvidia-driver-ctr", "image": view["image"]}]
+        return obj(
+            "driver-daemonset",
+            {
+                "metadata": {"name": name, "uid": view["uid"], "generation": view["gen"]},
+                "spec": {"template": {"metadata": {"labels": chart}, "spec": {"containers": containers}}},
+                "status": {
+                    "observedGeneration": view["obs"],
+                    "desiredNumberScheduled": view["desired"],
+                    "updatedNumberScheduled": view["updated"],
+                },
+            },
+        )
+
+    def _revision(self, name: str, view: Object) -> Object:
+        created, revision_hash = self._stamp(self._created[name]), name.rpartition("-")[2]
+        metadata = {
+            "name": name,
+            "creationTimestamp": created,
+            "labels": {"controller-revision-hash": revision_hash},
+            "ownerReferences": self._owner(view["owner"]),
+        }
+        return obj("revision", {"metadata": metadata, "revision": view["revision"]})
+
+    def _owner(self, daemonset: str) -> list[Object]:
+        view = self._views.get(("ds", daemonset))
+        return [{"kind": "DaemonSet", "name": daemonset, "uid": view["uid"], "controller": True}] if view else []
+
+    def _driver_pod(self, name: str, view: Object) -> Object:
+        metadata = {
+            "name": name,
+            "uid": view["uid"],
+            "resourceVersion": str(view["version"]),
+            "labels": {"controller-revision-hash": view["hash"]},
+            "ownerReferences": self._owner(name.rpartition("-")[0]),
+            "deletionTimestamp": view["deleting"],
+        }
+        return obj(
+            "driver-pod",
+            {
+                "metadata": metadata,
+                "spec": {"nodeName": view["node"]},
+                "status": {
+                    "phase": view["phase"],
+                    "conditions": _conditions(view),
+                    "initContainerStatuses": [self._init_status(name, view, one) for one in view["init"]],
+                    "containerStatuses": [_status("nvidia-driver-ctr", *one) for one in view["ctr"]],
+                },
+            },
+        )
+
+    def _init_status(self, name: str, view: Object, state: str) -> Object:
+        status = _status("k8s-driver-manager", state, state == "terminated", 0, None)
+        if state == "terminated":
+            started = view["ctr"][0][3]
+            was_there = self._created[name] == LONG_AGO and started is not None
+            ended = self._recording.seconds(started) - 1 if was_there else self._unloaded[name]
+            status["state"] = {"terminated": {"exitCode": 0, "finishedAt": self._stamp(ended)}}
+        return status
+
+    def _deployment(self, view: Object) -> Object:
+        live = [one for name, one in self._of("pod") if one["comp"] == "gpu-operator" and not one["deleting"]]
+        observed = view["obs"] or 0
+        revision = len(self._operators) if observed >= view["gen"] else view["gen"] - 1
+        return obj(
+            "deployment",
+            {
+                "metadata": {
+                    "generation": view["gen"],
+                    "annotations": {"deployment.kubernetes.io/revision": str(revision)},
+                },
+                "status": {
+                    "observedGeneration": observed,
+                    "replicas": len(live),
+                    "updatedReplicas": view["updated"] or 0,
+                    "availableReplicas": view["avail"] or 0,
+                },
+            },
+        )
+
+    def _replicaset(self, name: str) -> Object:
+        revision = list(self._operators).index(name) + 1
+        annotations = {"deployment.kubernetes.io/revision": str(revision)}
+        return obj("replicaset", {"metadata": {"name": name, "annotations": annotations}})
+
+    def _pass_lease(self, now: float) -> None:
+        if self._released is not None and now >= self._released + LEASE:
+            successor = next((name for name, one in self._of("pod") if one["comp"] == "gpu-operator"), "")
+            self._holder, self._acquired, self._released = successor, self._released + LEASE, None
+            self._read = None
+
+    def _lease(self) -> Object:
+        return obj(
+            "lease", {"spec": {"holderIdentity": f"{self._holder}_uuid", "acquireTime": self._stamp(self._acquired)}}
+        )
+
+
+def _replicaset(pod: str) -> str:
+    return pod.rpartition("-")[0]
+
+
+def _conditions(view: Object) -> list[Object]:
+    if view["ready"] is None:
+        return []
+    return [
+        {"type": kind, "status": view["ready"], "lastTransitionTime": view["readyAt"]}
+        for kind in ("Ready", "ContainersReady")
+    ]
+
+
+def _status(name: str, state: str, ready: Any, restarts: int, started: str | None) -> Object:  # noqa: ANN401 - as recorded
+    detail: Object = {"startedAt": started} if state == "running" and started else {}
+    return {"name": name, "ready": ready, "restartCount": restarts, "lastState": {}, "state": {state: detail}}

@@ -1,0 +1,59 @@
+"""Run the program as people do from a shell: a process with arguments, an exit code and two streams."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+ENOUGH_SECONDS: Final = 150.0
+"""Longer than any run of a test; one that hangs fails instead of blocking the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What is left of a process."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def said(self) -> str:
+        """Both streams, as a terminal shows them."""
+        return self.out + self.err
+
+
+def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """Start the program with nothing of the user's own configuration."""
+    ours = ("KUBECONFIG", "KUBERNETES_", "GPU_OPERATOR_POST_")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "hook", *arguments],
+        cwd=ROOT,
+        env={**inherited, "HOME": "/nonexistent", **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ended(process: subprocess.Popen[str]) -> Ended:
+    """Wait for a process that was started."""
+    try:
+        out, err = process.communicate(timeout=ENOUGH_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+        raise AssertionError(f"it did not end within {ENOUGH_SECONDS:.0f} s:\n{out}{err}") from None
+    return Ended(process.returncode, out, err)
+
+
+def run(*arguments: str, **environment: str) -> Ended:
+    """Run the program to its end."""
+    return ended(start(*arguments, **environment))

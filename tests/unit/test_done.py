@@ -1,0 +1,111 @@
+"""What done asks for beyond serving every node."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from hook.core.reasons import Reason
+from hook.core.verdicts import Verdict
+from hook.settings import Settings
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale
+
+NOT_READY = "status: {state: notReady}"
+
+
+@pytest.mark.parametrize(
+    "state",
+    [pytest.param("notReady", id="not-ready"), pytest.param(None, id="none"), pytest.param("ignored", id="ignored")],
+)
+def test_a_policy_that_is_not_ready_vetoes_done_for_two_minutes(state: str | None) -> None:
+    """Bounded: a skipped node or an unrelated operand keeps it so for good."""
+    found = cluster().change("policy", {"status": {"state": state}})
+    first, memory = found.decide()
+    early, memory = found.decide(memory=memory, now=LATER + timedelta(seconds=119))
+    late, _memory = found.decide(memory=memory, now=LATER + timedelta(seconds=120))
+    assert [Reason.POLICY_NOT_READY, Reason.POLICY_NOT_READY, Reason.NOTHING_STALE] == [
+        first.reason, early.reason, late.reason,
+    ]  # fmt: skip
+    assert [0, 0, 1] == [len(one.warnings) for one in (first, early, late)]
+
+
+def test_the_veto_counts_from_when_all_else_holds() -> None:
+    """While nodes are still to be served the policy is rightly notReady."""
+    found = stale().change("policy", NOT_READY)
+    memory = found.decide()[1]
+    served = cluster().change("policy", NOT_READY)
+    decision, _memory = served.decide(memory=memory, now=LATER + timedelta(minutes=10))
+    assert (Verdict.WAIT, Reason.POLICY_NOT_READY) == (decision.verdict, decision.reason)
+
+
+def test_a_policy_that_becomes_ready_ends_the_veto() -> None:
+    """And one that falls back starts it anew."""
+    memory = cluster().change("policy", NOT_READY).decide()[1]
+    ready, memory = cluster().decide(memory=memory, now=LATER + timedelta(seconds=60))
+    again, _memory = cluster().change("policy", NOT_READY).decide(memory=memory, now=LATER + timedelta(seconds=130))
+    assert [Verdict.DONE, Verdict.WAIT] == [ready.verdict, again.verdict]
+
+
+def test_the_grace_of_the_veto_is_a_setting() -> None:
+    """Zero: the policy's state is not asked about."""
+    found = cluster().change("policy", NOT_READY)
+    assert found.decide(Settings(policy_grace=timedelta()))[0].verdict is Verdict.DONE
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(cluster("a", "b"), Reason.NOTHING_STALE, id="nothing-left"),
+        pytest.param(cluster("a", "b").drop("slice", "0-gpu.nvidia.com-b"), Reason.NODES_PENDING, id="node-to-verify"),
+        pytest.param(cluster("a", "b").drop("driver-pod", "driver-b"), Reason.NODES_PENDING, id="a-node-to-settle"),
+        pytest.param(cluster("a", "b").change("node", labelled("b", state="validation-required"), "b"),
+                     Reason.UPGRADE_LABELS_PENDING, id="a-label-to-become-quiet"),
+        pytest.param(cluster("a", "b").change("node", labelled("b", skip="true"), "b"), Reason.NOTHING_STALE,
+                     id="an-excluded-node"),
+    ],
+)  # fmt: skip
+def test_done_needs_every_eligible_node_verified_and_quiet(found: Cluster, expected: Reason) -> None:
+    """Excluded nodes are reported and hold nothing back."""
+    assert expected == found.decide()[0].reason
+
+
+def test_done_says_how_many_were_restarted() -> None:
+    """By what this run asked for."""
+    memory = stale().decide()[1]
+    pod = stale().judge().stale_pod
+    assert pod is not None
+    decision, _memory = cluster().decide(memory=memory.asked("gpu-0", pod, LATER))
+    assert (Verdict.DONE, Reason.REFRESHED) == (decision.verdict, decision.reason)
+
+
+def test_a_plugin_that_wants_no_pod_at_all_is_done_with_a_warning() -> None:
+    """Nothing is stale, but nobody meant that."""
+    found = cluster().drop("plugin-pod").change("daemonset", "status: {desiredNumberScheduled: 0}", "")
+    found.change("daemonset", "status: {desiredNumberScheduled: 1}", "nvidia-driver-daemonset")
+    decision, _memory = found.decide()
+    assert (Verdict.DONE, 1) == (decision.verdict, len(decision.warnings))
+
+
+def test_done_is_not_said_while_the_expected_version_is_not_seen() -> None:
+    """Though every node is verified, on the driver of before."""
+    decision, _memory = cluster().decide(Settings(expect_driver_version="590.1"))
+    assert (Verdict.WAIT, Reason.EXPECTATION_UNMET) == (decision.verdict, decision.reason)
+
+
+def test_many_pending_nodes_are_named_shortly() -> None:
+    """A sentence names five nodes; the table has all of them."""
+    eight, five = (stale(*(f"gpu-{number}" for number in range(count))).decide()[0].message for count in (8, 5))
+    assert [True, False, False] == ["gpu-4 and 3 more" in eight, "gpu-5" in eight, "more" in five]
+
+
+def test_a_driver_daemonset_that_wants_no_pods_is_not_rendered_for_the_nodes_that_want_one() -> None:
+    """Seen for a moment on a fresh install, before the DaemonSet controller counted."""
+    found = cluster().drop("driver-pod").change("daemonset", "status: {desiredNumberScheduled: 0}")
+    assert found.decide()[0].reason is Reason.NOT_RENDERED
+
+
+def test_the_same_snapshot_decides_the_same() -> None:
+    """Nothing but its arguments goes into a decision."""
+    memory = stale("a").decide()[1]
+    assert stale("a", "b", "c").decide(memory=memory) == stale("a", "b", "c").decide(memory=memory)

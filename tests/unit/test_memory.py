@@ -1,0 +1,52 @@
+"""What a run remembers: small, frozen, and never changed by deciding."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from hook.core.memory import AskedRestart, Memory, Timers, restart_key
+from tests.fixtures.cluster import LATER, cluster, stale
+
+BEFORE = LATER - timedelta(seconds=40)
+
+
+def test_asking_gives_another_memory() -> None:
+    """The old one stays as it was; one entry for each consumer on each node."""
+    memory = Memory(started=BEFORE)
+    pod = stale().judge().stale_pod
+    assert pod is not None
+    once = memory.asked("gpu-0", pod, BEFORE)
+    twice = once.asked("gpu-0", pod, LATER)
+    entry = AskedRestart(pod_uid=pod.uid, driver_run=pod.driver_run, at=LATER)
+    assert {} == memory.restarts
+    assert {restart_key("plugin-ds", "gpu-0"): entry} == twice.restarts
+    assert BEFORE == once.restarts[restart_key("plugin-ds", "gpu-0")].at
+
+
+def test_deciding_changes_no_memory_in_place() -> None:
+    """The next memory is a new value."""
+    memory = Memory(started=BEFORE)
+    after = stale().drop("slice").decide(memory=memory)[1]
+    assert (Memory(started=BEFORE), True) == (memory, after != memory)
+
+
+def test_a_condition_holds_from_when_it_was_first_seen() -> None:
+    """Zero if it is new."""
+    timers = Timers(Memory(started=BEFORE, first_seen={"old": BEFORE}), LATER)
+    assert (timedelta(seconds=40), timedelta()) == (timers.held("old"), timers.held("new"))
+    assert {"old": BEFORE, "new": LATER} == timers.first_seen
+
+
+def test_a_condition_that_is_not_asked_about_ends() -> None:
+    """What no longer holds is forgotten."""
+    timers = Timers(Memory(started=BEFORE, first_seen={"old": BEFORE}), LATER)
+    timers.held("new")
+    assert {"new": LATER} == timers.first_seen
+
+
+def test_losing_the_memory_costs_time_never_correctness() -> None:
+    """A run that was killed and started again asks for the very same restarts, and for no other."""
+    found = stale("a", "b").put("plugin-pod", *cluster("b").of("plugin-pod"))
+    first = found.decide()[0].actions
+    again = found.decide(memory=Memory(started=BEFORE))[0].actions
+    assert first == again

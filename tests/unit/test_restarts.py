@@ -1,0 +1,160 @@
+"""Which stale plugins are restarted now, and that nothing is asked for twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from hook.core.memory import Memory
+from hook.core.reasons import Reason
+from hook.core.verdicts import DeletePod, NodeState, Verdict
+from hook.settings import Settings
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons, stale, stale_plugin
+from tests.fixtures.objects import merged, parsed, plugin_pod, running
+
+DELETING = "metadata: {deletionTimestamp: '2026-01-01T10:59:59Z'}"
+ONE_AT_A_TIME = Settings(max_parallel_restarts=1)
+TWO_AT_A_TIME = Settings(max_parallel_restarts=2)
+
+
+def after(seconds: float) -> object:
+    """Give the moment so long after the first decision."""
+    return LATER + timedelta(seconds=seconds)
+
+
+def asked_of(found: Cluster, *nodes: str) -> Memory:
+    """Give the memory of a run that asked for restarts on these nodes at LATER."""
+    decision, memory = found.decide()
+    for action in decision.actions:
+        assert isinstance(action, DeletePod)
+        if action.node in nodes:
+            memory = memory.asked(action.node, action.pod, LATER)
+    return memory
+
+
+def deleted(
+    found: Cluster, settings: Settings | None = None, memory: Memory | None = None, seconds: float = 0
+) -> list[str]:
+    """Give the nodes on which the program now deletes a plugin pod."""
+    decision, _memory = found.decide(settings, memory, LATER + timedelta(seconds=seconds))
+    return [action.node for action in decision.actions if isinstance(action, DeletePod)]
+
+
+def test_every_stale_plugin_on_a_settled_node_is_restarted_at_once() -> None:
+    """Their nodes are down already: no bound by default; the others are left alone."""
+    found = stale("a", "b", "c", "d").put("plugin-pod", plugin_pod("b")).drop("driver-pod", "driver-c")
+    assert ["a", "d"] == deleted(found)
+
+
+def test_a_restart_names_the_very_pod_that_was_judged() -> None:
+    """With UID and resourceVersion, for the preconditions, and why."""
+    (action,) = stale().decide()[0].actions
+    assert isinstance(action, DeletePod)
+    pod = action.pod
+    assert ("nvidia-dra-driver-gpu", "plugin-gpu-0", "plugin-gpu-0-uid", "200") == (
+        pod.namespace, pod.name, pod.uid, pod.resource_version,
+    )  # fmt: skip
+    assert pod.because != ""
+
+
+def test_a_stale_pod_on_delete_is_restarted_as_well() -> None:
+    """Deleting a pod works with either update strategy."""
+    found = stale().change("daemonset", "spec: {updateStrategy: {type: OnDelete}}")
+    assert ["gpu-0"] == deleted(found)
+
+
+def test_what_was_asked_is_not_asked_again() -> None:
+    """The pod shows as restarting until its deletion is seen."""
+    found = stale()
+    decision, _memory = found.decide(memory=asked_of(found, "gpu-0"), now=LATER + timedelta(seconds=29))
+    (judged,) = decision.judgements
+    assert ((), NodeState.RESTARTING) == (decision.actions, judged.state)
+
+
+def test_what_did_not_happen_is_asked_again() -> None:
+    """A deletion that is not seen for half a minute did not happen."""
+    found = stale()
+    assert ["gpu-0"] == deleted(found, memory=asked_of(found, "gpu-0"), seconds=30)
+
+
+def test_a_conflict_leads_to_the_same_request_for_the_pod_as_it_is_now() -> None:
+    """A refused deletion is not remembered, and the next one carries the new resourceVersion."""
+    memory = stale().decide()[1]
+    changed = stale().change("plugin-pod", "metadata: {resourceVersion: '201'}")
+    (action,) = changed.decide(memory=memory, now=LATER + timedelta(seconds=1))[0].actions
+    assert isinstance(action, DeletePod)
+    assert "201" == action.pod.resource_version
+
+
+def test_a_second_restart_under_the_same_driver_run_needs_a_person() -> None:
+    """The new pod is stale by its times again: a clock is wrong, and restarting would go on for ever."""
+    found = stale()
+    successor = merged(stale_plugin(), parsed("metadata: {name: next, uid: next}"))
+    decision, _memory = found.only("plugin-pod", successor).decide(memory=asked_of(stale(), "gpu-0"))
+    assert (Verdict.FAIL, Reason.RESTART_DID_NOT_HELP, ()) == (decision.verdict, decision.reason, decision.actions)
+
+
+def test_a_new_driver_run_makes_a_plugin_stale_again() -> None:
+    """The driver container restarted in place, or the node rotated twice: it is served again."""
+    again = stale().change("plugin-pod", "metadata: {uid: next}")
+    again.change("driver-pod", {"status": {"containerStatuses": [running("nvidia-driver-ctr", 60, restarts=1)]}})
+    assert ["gpu-0"] == deleted(again, memory=asked_of(stale(), "gpu-0"), seconds=5)
+
+
+def test_a_fresh_plugin_is_never_touched() -> None:
+    """Whatever was asked before, and whatever its label says."""
+    found = cluster("a", "b").change("node", labelled("a", state="pod-restart-required"), "a")
+    assert [] == deleted(found, memory=asked_of(stale("a", "b"), "a", "b"))
+
+
+def test_a_bound_on_parallel_restarts_queues_the_rest() -> None:
+    """By node name; the others wait for their turn and say so."""
+    decision, _memory = stale("a", "b", "c").decide(TWO_AT_A_TIME)
+    assert ["PluginStale", "PluginStale", "PluginQueued"] == reasons(decision.judgements)
+    assert ["a", "b"] == [one.node for one in decision.actions if isinstance(one, DeletePod)]
+
+
+def unready(node: str) -> dict[str, object]:
+    """Give a restarted plugin pod that is not Ready yet."""
+    pod: dict[str, object] = merged(plugin_pod(node, ready=None), {"metadata": {"uid": f"{node}-next"}})
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        pytest.param(lambda found: found, [], id="asked-and-not-seen-yet"),
+        pytest.param(lambda found: found.change("plugin-pod", DELETING, "plugin-a"), [], id="terminating"),
+        pytest.param(lambda found: found.drop("plugin-pod", "plugin-a"), [], id="not-recreated-yet"),
+        pytest.param(lambda found: found.put("plugin-pod", unready("a")), [], id="not-verified-yet"),
+        pytest.param(lambda found: found.put("plugin-pod", plugin_pod("a")), ["b"], id="verified"),
+    ],
+)
+def test_a_restarted_plugin_takes_its_place_until_it_is_verified(change: object, expected: list[str]) -> None:
+    """The bound counts plugins that are down because of us, not requests."""
+    assert callable(change)
+    found = change(stale("a", "b"))
+    assert expected == deleted(found, ONE_AT_A_TIME, asked_of(stale("a", "b"), "a"), 5)
+
+
+def test_plugins_that_are_down_by_themselves_take_no_place() -> None:
+    """A plugin that somebody else restarted does not hold up those that are stale."""
+    found = stale("a", "b").put("plugin-pod", unready("a"))
+    assert ["b"] == deleted(found, ONE_AT_A_TIME)
+
+
+def test_a_plugin_that_failed_gives_its_place_free() -> None:
+    """Or one broken node would stop the fleet."""
+    memory = asked_of(stale("a", "b"), "a")
+    found = stale("a", "b").put("plugin-pod", unready("a"))
+    held = replace(ONE_AT_A_TIME, plugin_timeout=timedelta())
+    assert ["b"] == deleted(found, held, memory, 5)
+
+
+def test_nothing_is_restarted_after_the_last_word() -> None:
+    """A deadline ends the run; what it would still do is left to the next one."""
+    found, memory = stale(), Memory(started=LATER - timedelta(hours=1))
+    decision, _memory = found.decide(memory=memory)
+    assert (Verdict.DEADLINE, ()) == (decision.verdict, decision.actions)

@@ -1,0 +1,109 @@
+"""The strategy that stamps the plugin's pod template once all nodes are settled."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from hook.core.reasons import Reason
+from hook.core.verdicts import NodeState, RolloutRestart, Verdict
+from hook.settings import Settings, Strategy
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons, stale, stale_plugin
+from tests.fixtures.objects import merged, obj, parsed, plugin_pod
+
+ROLLOUT = Settings(strategy=Strategy.ROLLOUT)
+PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
+
+
+def test_one_stamp_restarts_all_stale_plugins() -> None:
+    """It names the DaemonSet, the moment, and the stale pods that it is for."""
+    (action,) = stale("a", "b").put("plugin-pod", plugin_pod("b")).decide(ROLLOUT)[0].actions
+    assert isinstance(action, RolloutRestart)
+    assert ("nvidia-dra-driver-gpu", PLUGIN, "plugin-ds", LATER) == (
+        action.namespace, action.name, action.uid, action.at,
+    )  # fmt: skip
+    assert ["a"] == [node for node, _pod in action.pods]
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(stale("a", "b"), 1, id="all-settled"),
+        pytest.param(stale("a", "b").drop("driver-pod", "driver-b"), 0, id="one-still-reloads"),
+        pytest.param(stale("a", "b").change("node", labelled("b", state="drain-required"), "b"), 0, id="one-is-vetoed"),
+        pytest.param(stale("a", "b").change("node", labelled("b", skip="true"), "b"), 1, id="one-is-excluded"),
+        pytest.param(cluster("a", "b"), 0, id="nothing-stale"),
+    ],
+)
+def test_the_template_is_stamped_once_every_node_is_settled(found: Cluster, expected: int) -> None:
+    """It restarts fresh plugins as well, so it must not have to be done twice."""
+    assert expected == len(found.decide(ROLLOUT)[0].actions)
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        pytest.param("metadata: {generation: 2}", id="not-observed"),
+        pytest.param("status: {updatedNumberScheduled: 1}", id="old-pods-are-left"),
+    ],
+)
+def test_a_rollout_that_is_going_on_is_not_started_anew(patch: str) -> None:
+    """Whoever started it; its stale pods show as restarting."""
+    decision, _memory = stale("a", "b").change("daemonset", patch, PLUGIN).decide(ROLLOUT)
+    assert ((), {NodeState.RESTARTING}) == (decision.actions, {one.state for one in decision.judgements})
+
+
+def test_a_rollout_that_hangs_runs_out_of_patience() -> None:
+    """A pod that stays Terminating on a lost node would hold it for ever."""
+    found = stale("a", "b").change("daemonset", "status: {updatedNumberScheduled: 1}", PLUGIN)
+    memory = found.decide(ROLLOUT)[1]
+    decision, _memory = found.decide(ROLLOUT, memory, LATER + timedelta(minutes=5))
+    assert (Verdict.FAIL, {NodeState.FAILED}) == (decision.verdict, {one.state for one in decision.judgements})
+
+
+def test_a_fresh_plugin_in_a_rollout_is_judged_as_ever() -> None:
+    """Only a stale one is said to be restarting."""
+    found = stale("a", "b").put("plugin-pod", plugin_pod("b"))
+    found.change("daemonset", "status: {updatedNumberScheduled: 1}", PLUGIN)
+    assert ["PluginRestarting", "Verified"] == reasons(found.decide(ROLLOUT)[0].judgements)
+
+
+def test_an_on_delete_daemonset_is_refused() -> None:
+    """A stamp would restart nothing, and the run would wait for nothing."""
+    found = stale("a", "b").change("daemonset", "spec: {updateStrategy: {type: OnDelete}}", PLUGIN)
+    decision, _memory = found.put("plugin-pod", plugin_pod("b")).decide(ROLLOUT)
+    assert (Verdict.FAIL, ["RolloutImpossible", "Verified"]) == (decision.verdict, reasons(decision.judgements))
+
+
+def test_what_was_asked_is_not_stamped_again() -> None:
+    """Until the DaemonSet controller has seen the stamp, the pods show as restarting."""
+    found = stale()
+    (action,), memory = found.decide(ROLLOUT)[0].actions, found.decide(ROLLOUT)[1]
+    assert isinstance(action, RolloutRestart)
+    for node, pod in action.pods:
+        memory = memory.asked(node, pod, LATER)
+    soon, _memory = found.decide(ROLLOUT, memory, LATER + timedelta(seconds=5))
+    late, _memory = found.decide(ROLLOUT, memory, LATER + timedelta(seconds=30))
+    assert [0, 1] == [len(soon.actions), len(late.actions)]
+
+
+def test_each_consumer_is_stamped_by_itself() -> None:
+    """Both chart names may be there after a botched upgrade; only one has a stale pod."""
+    old = "nvidia-dra-driver-gpu-kubelet-plugin"
+    owner = f"ownerReferences: [{{uid: old-ds, controller: true, name: {old}}}]"
+    found = cluster().put("daemonset", obj("plugin-daemonset", f"metadata: {{name: {old}, uid: old-ds}}"))
+    found.put("plugin-pod", merged(stale_plugin(), parsed(f"metadata: {{name: other, uid: other, {owner}}}")))
+    actions = found.decide(ROLLOUT)[0].actions
+    assert [old] == [one.name for one in actions if isinstance(one, RolloutRestart)]
+
+
+def test_a_second_rollout_that_did_not_help_needs_a_person() -> None:
+    """As with single pods: stale again under the same driver run."""
+    found = stale()
+    (action,), memory = found.decide(ROLLOUT)[0].actions, found.decide(ROLLOUT)[1]
+    assert isinstance(action, RolloutRestart)
+    memory = memory.asked("gpu-0", action.pods[0][1], LATER)
+    found.change("plugin-pod", "metadata: {uid: next}")
+    decision, _memory = found.decide(ROLLOUT, memory, LATER + timedelta(seconds=40))
+    assert (Verdict.FAIL, Reason.RESTART_DID_NOT_HELP) == (decision.verdict, decision.reason)

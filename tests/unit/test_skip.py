@@ -1,0 +1,177 @@
+"""What makes a run pointless, and what must not be taken for that."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hook.core.decide import first_look
+from hook.core.reasons import Reason
+from hook.core.verdicts import Verdict
+from hook.settings import Settings
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale
+from tests.fixtures.objects import conditions, merged, obj, parsed, plugin_pod, waiting
+
+if TYPE_CHECKING:
+    from hook.core.verdicts import Decision
+
+PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
+MANAGED = "metadata: {name: nvidia-dra-driver-kubelet-plugin, namespace: gpu-operator}"
+DISABLED = "spec: {driver: {enabled: false}}"
+EXPECTING = Settings(expect_chart_version="v26.7.0")
+UNREADABLE_POLICY = "metadata: {uid: 7}"
+WAITING_PLUGIN = merged(
+    plugin_pod(),
+    {
+        "status": {
+            "conditions": conditions(None),
+            "initContainerStatuses": [waiting("init-container", "PodInitializing")],
+            "containerStatuses": [],
+        }
+    },
+)
+
+
+def without_plugin() -> Cluster:
+    """Give a cluster without any DRA plugin."""
+    return cluster().drop("daemonset", PLUGIN).drop("plugin-pod")
+
+
+def without_nodes() -> Cluster:
+    """Give a cluster with neither a GPU node nor a pod of ours."""
+    return cluster().drop("node").drop("driver-pod").drop("plugin-pod")
+
+
+@pytest.mark.parametrize(
+    ("found", "settings", "expected"),
+    [
+        pytest.param(without_plugin(), Settings(), Reason.NO_CONSUMER, id="no-plugin"),
+        pytest.param(cluster(), Settings(consumer_namespace="x"), Reason.NO_CONSUMER, id="no-plugin-in-its-namespace"),
+        pytest.param(without_plugin(), EXPECTING, Reason.NO_CONSUMER, id="no-plugin-whatever-is-expected"),
+        pytest.param(without_plugin().put("daemonset", obj("plugin-daemonset", MANAGED)), Settings(),
+                     Reason.OPERATOR_MANAGED, id="operator-managed-plugin"),
+        pytest.param(cluster().drop("policy"), Settings(), Reason.NO_POLICY, id="no-policy"),
+        pytest.param(cluster().unserved("policy"), Settings(), Reason.NO_POLICY, id="no-policy-kind"),
+        pytest.param(cluster().change("policy", DISABLED), Settings(), Reason.DRIVER_DISABLED, id="driver-disabled"),
+        pytest.param(without_nodes(), Settings(), Reason.NO_ELIGIBLE_NODE, id="no-gpu-node"),
+        pytest.param(cluster().change("node", labelled(deploy_driver="pre-installed")), Settings(),
+                     Reason.NO_ELIGIBLE_NODE, id="hosts-bring-their-drivers"),
+        pytest.param(cluster().change("node", labelled(deploy_driver="false")), Settings(), Reason.NO_ELIGIBLE_NODE,
+                     id="no-driver-deployed-anywhere"),
+    ],
+)  # fmt: skip
+def test_a_run_with_nothing_to_protect_is_skipped(found: Cluster, settings: Settings, expected: Reason) -> None:
+    """The deployer hears success, with the reason; nothing is done."""
+    decision, _memory = found.decide(settings)
+    assert (Verdict.SKIP, expected, ()) == (decision.verdict, decision.reason, decision.actions)
+
+
+@pytest.mark.parametrize(
+    ("found", "settings", "expected"),
+    [
+        pytest.param(cluster().drop("policy"), EXPECTING, Reason.POLICY_EXPECTED, id="policy-is-expected"),
+        pytest.param(cluster().unserved("policy"), EXPECTING, Reason.POLICY_EXPECTED, id="policy-kind-is-expected"),
+        pytest.param(cluster().change("policy", DISABLED), EXPECTING, Reason.EXPECTATION_UNMET,
+                     id="disabled-in-the-policy-of-before"),
+        pytest.param(without_nodes(), EXPECTING, Reason.EXPECTATION_UNMET, id="no-node-before-the-expected-policy"),
+        pytest.param(without_nodes().drop("policy"), EXPECTING, Reason.POLICY_EXPECTED, id="no-node-and-no-policy-yet"),
+        pytest.param(cluster().drop("policy").put("policy", obj("policy", UNREADABLE_POLICY)), Settings(),
+                     Reason.UNREADABLE, id="policy-unreadable"),
+        pytest.param(without_plugin().put("daemonset", obj("plugin-daemonset", "status: {desiredNumberScheduled: x}")),
+                     Settings(), Reason.UNREADABLE, id="plugin-daemonset-unreadable"),
+        pytest.param(without_nodes().put("node", obj("node", "metadata: {labels: []}")), Settings(), Reason.UNREADABLE,
+                     id="node-unreadable"),
+        pytest.param(cluster().drop("node"), Settings(), Reason.NODES_PENDING, id="labels-vanished-pods-run"),
+        pytest.param(cluster().change("node", labelled(present="false")), Settings(), Reason.NODES_PENDING,
+                     id="labels-false-pods-run"),
+        pytest.param(cluster().drop("daemonset", "nvidia-driver-daemonset").drop("driver-pod"), Settings(),
+                     Reason.NOT_RENDERED, id="driver-daemonset-replaced"),
+        pytest.param(without_nodes().put("driver-pod", obj("driver-pod", "spec: {nodeName: null}")), Settings(),
+                     Reason.OPERATOR_SETTLING, id="a-driver-pod-waits-for-a-node"),
+    ],
+)  # fmt: skip
+def test_what_is_not_known_is_never_a_reason_to_skip(found: Cluster, settings: Settings, expected: Reason) -> None:
+    """Unmet expectations, unreadable objects and vanished labels hold the run instead."""
+    decision, _memory = found.change("revision", "metadata: {creationTimestamp: '2026-01-01T10:59:50Z'}").decide(
+        settings
+    )
+    assert (Verdict.WAIT, expected) == (decision.verdict, decision.reason)
+
+
+def fresh_install() -> Cluster:
+    """Give a cluster in which plugins wait for their first driver on nodes that nobody has labelled yet."""
+    found = without_nodes().only("plugin-pod", WAITING_PLUGIN).drop("revision").drop("lease").drop("deployment")
+    return found.drop("daemonset", "nvidia-driver-daemonset").change("policy", "status: null")
+
+
+def test_a_fresh_install_is_not_skipped_before_the_operator_labelled_its_nodes() -> None:
+    """Plugins are there, and a policy that was never reconciled: labels are still to come."""
+    assert fresh_install().decide()[0].verdict is Verdict.WAIT
+
+
+def test_plugins_on_nodes_without_a_gpu_are_skipped_once_the_operator_has_spoken() -> None:
+    """It reconciled, it is quiet, and it labelled no node."""
+    found = fresh_install().change("policy", "status: {state: ready}")
+    decision, _memory = found.decide()
+    assert (Verdict.SKIP, Reason.NO_ELIGIBLE_NODE) == (decision.verdict, decision.reason)
+
+
+def test_plugins_without_labels_wait_for_a_quiet_operator() -> None:
+    """A new operator may label them."""
+    found = without_nodes().only("plugin-pod", WAITING_PLUGIN).change("deployment", "status: {replicas: 2}")
+    assert found.decide()[0].verdict is Verdict.WAIT
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(cluster(), id="drivers-settled"),
+        pytest.param(cluster().drop("driver-pod"), id="drivers-missing"),
+        pytest.param(without_nodes(), id="no-node"),
+    ],
+)
+def test_a_plugin_under_another_name_fails_with_the_name(found: Cluster) -> None:
+    """It is never half-handled, nor skipped: what to set is said, with exit 3."""
+    found.change("daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN)
+    decision, _memory = found.decide()
+    assert (Verdict.FAIL, Reason.UNNAMED_CONSUMER, True) == (
+        decision.verdict,
+        decision.reason,
+        "mine-kubelet-plugin" in decision.message,
+    )
+
+
+def test_a_lookalike_beside_a_named_plugin_is_a_warning() -> None:
+    """The named one is served."""
+    found = cluster().put("daemonset", obj("plugin-daemonset", "metadata: {name: mine, uid: mine}"))
+    decision, _memory = found.decide()
+    assert (Verdict.DONE, 1) == (decision.verdict, len(decision.warnings))
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(without_plugin(), Reason.NO_CONSUMER, id="pointless"),
+        pytest.param(stale(), None, id="worth-a-second-look"),
+    ],
+)
+def test_the_first_look_needs_policies_and_daemonsets_only(found: Cluster, expected: Reason | None) -> None:
+    """The rest of the cluster need not be read for a skip."""
+    for part in ("node", "driver-pod", "plugin-pod", "revision", "slice", "deployment", "replicaset", "lease"):
+        found.drop(part)
+    looked: Decision | None = first_look(found.seen(), Settings())
+    assert expected == (looked.reason if looked else None)
+
+
+def test_a_skip_changes_no_memory() -> None:
+    """Nothing was waited for."""
+    memory = stale().decide()[1]
+    assert memory == without_plugin().decide(memory=memory, now=LATER + timedelta(minutes=1))[1]
+
+
+def test_an_unreadable_object_without_a_name_is_still_a_hold() -> None:
+    """It might be the one that matters."""
+    found = cluster().put("slice", merged(obj("slice"), parsed("metadata: {name: ''}")))
+    assert found.decide()[0].reason is Reason.UNREADABLE

@@ -1,0 +1,166 @@
+"""Whole migrations told step by step, as they were seen on real clusters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from hook.core.memory import Memory
+from hook.core.verdicts import Decision, DeletePod
+from tests.fixtures.cluster import Cluster, cluster, reasons
+from tests.fixtures.objects import at, driver_pod, merged, obj, parsed, plugin_pod, stamp
+
+DRIVER = "nvidia-driver-daemonset"
+
+
+@dataclass
+class Story:
+    """A cluster that changes, and a run that watches it."""
+
+    found: Cluster
+    memory: Memory = field(default_factory=lambda: Memory(started=at(0)))
+    restarted: list[tuple[float, str]] = field(default_factory=list)
+
+    def tell(self, seconds: float) -> Decision:
+        """Decide at a moment, and note what is asked for, as the run does."""
+        decision, self.memory = self.found.decide(memory=self.memory, now=at(seconds))
+        for action in decision.actions:
+            assert isinstance(action, DeletePod)
+            self.restarted.append((seconds, action.node))
+            self.memory = self.memory.asked(action.node, action.pod, at(seconds))
+        return decision
+
+    def revision(self, name: str, number: int, seconds: float) -> None:
+        """Let the driver's DaemonSet have another newest revision."""
+        labels = {"controller-revision-hash": name}
+        metadata = {"name": name, "labels": labels, "creationTimestamp": stamp(seconds)}
+        self.found.put("revision", obj("revision", {"metadata": metadata, "revision": number}))
+
+    def driver(self, name: str, started: float, revision: str) -> None:
+        """Let the node have this driver pod, ready ten seconds after its start."""
+        labels = {"labels": {"controller-revision-hash": revision}, "name": name, "uid": name}
+        self.found.only("driver-pod", merged(driver_pod(started=started, ready=started + 10), {"metadata": labels}))
+
+    def plugin(self, name: str, started: float) -> None:
+        """Let the node have this plugin pod, started at a moment after a driver was there."""
+        pod = plugin_pod(waited=started - 1, started=started, ready=started + 2)
+        self.found.only("plugin-pod", merged(pod, {"metadata": {"name": name, "uid": name}}))
+
+
+def test_an_operator_that_renders_twice_is_done_only_after_the_second() -> None:
+    """The old operator renders the new intent first, the new one again: served twice, done once."""
+    story = Story(cluster())
+    story.found.change("lease", "spec: {holderIdentity: gpu-operator-57d75775c8-szwt7_uuid}")
+    story.revision("first", 3, 5)
+    story.driver("d1", 20, "first")
+    story.plugin("p0", -400)
+    assert ["PluginStale"] == reasons(story.tell(31).judgements)
+    story.plugin("p1", 40)
+    assert ("Verified", "OperatorNotLeading") == _told(story.tell(50))
+    lease = {"holderIdentity": "gpu-operator-5ddc6f64ff-x_uuid", "acquireTime": stamp(55)}
+    story.found.change("lease", {"spec": lease})
+    assert ("Verified", "OperatorSettling") == _told(story.tell(56))
+    story.revision("second", 4, 57)
+    assert ("DriverOutdated", "NodesPending") == _told(story.tell(58))
+    story.driver("d2", 80, "second")
+    assert ("PluginStale", "NodesPending") == _told(story.tell(91))
+    story.plugin("p2", 95)
+    assert ("Verified", "Refreshed") == _told(story.tell(100))
+    assert [(31, "gpu-0"), (91, "gpu-0")] == story.restarted
+
+
+def test_a_precompiled_switch_is_waited_for_though_no_label_ever_moves() -> None:
+    """For seconds there is no driver DaemonSet at all, and every label stays upgrade-done."""
+    story = Story(cluster())
+    story.plugin("p0", -400)
+    story.found.change("policy", "spec: {driver: {version: '580', usePrecompiled: true}}")
+    assert ("NotRendered", "NotRendered") == _told(story.tell(200))
+    story.found.drop("daemonset", DRIVER).change("driver-pod", "metadata: {deletionTimestamp: '2026-01-01T10:03:20Z'}")
+    assert ("DriverMissing", "NotRendered") == _told(story.tell(201))
+    story.found.drop("driver-pod")
+    assert ("DriverMissing", "NotRendered") == _told(story.tell(203))
+    story.found.put("daemonset", _precompiled()).drop("revision")
+    assert ("DriverMissing", "NodesPending") == _told(story.tell(206))
+    story.revision("pre", 1, 207)
+    story.found.change("revision", "metadata: {ownerReferences: [{uid: pre-ds, controller: true}]}")
+    story.driver("d1", 210, "pre")
+    story.found.change("driver-pod", "metadata: {ownerReferences: [{uid: pre-ds, controller: true}]}")
+    assert ("PluginStale", "NodesPending") == _told(story.tell(221))
+    story.plugin("p1", 225)
+    assert ("Verified", "Refreshed") == _told(story.tell(240))
+
+
+def test_a_reboot_needs_no_restart() -> None:
+    """The plugin came up in the gap between loaded and Ready; its init container is the proof."""
+    story = Story(cluster())
+    rebooted = driver_pod(started=500, ready=570, unloaded=498, ended_before=430, restarts=1)
+    story.found.only("driver-pod", rebooted)
+    story.plugin("plugin-gpu-0", 530)
+    assert ("Verified", "NothingStale") == _told(story.tell(600))
+    assert [] == story.restarted
+
+
+def test_an_outage_without_a_reload_needs_no_restart() -> None:
+    """Ready moves on every pod of the node; no container was started, so nothing is stale."""
+    story = Story(cluster())
+    outage = [
+        {"type": "Ready", "status": "True", "lastTransitionTime": stamp(900)},
+        {"type": "ContainersReady", "status": "True", "lastTransitionTime": stamp(70)},
+    ]
+    for part in ("driver-pod", "plugin-pod"):
+        story.found.change(part, {"status": {"conditions": outage}})
+    assert ("Verified", "NothingStale") == _told(story.tell(1000))
+
+
+def test_a_driver_pod_beside_an_orphan_is_waited_for() -> None:
+    """A DaemonSet that was replaced left its pod on the node; the new one is Pending beside it."""
+    story = Story(cluster())
+    story.found.change("driver-pod", "metadata: {ownerReferences: []}")
+    pending = merged(driver_pod(ready=None), parsed("metadata: {name: d1, uid: d1}"))
+    story.found.put("driver-pod", pending)
+    assert ("SeveralDriverPods", "NodesPending") == _told(story.tell(100))
+
+
+def test_a_lost_restart_is_made_up_for_by_the_next_run() -> None:
+    """Killed between the deletion and its note: the fresh pod is left alone by the next run."""
+    story = Story(cluster())
+    story.plugin("p0", -400)
+    story.tell(100)
+    again = Story(story.found)
+    again.plugin("p1", 110)
+    assert ("Verified", "NothingStale") == _told(again.tell(150))
+    assert [] == again.restarted
+
+
+def test_a_second_run_beside_the_first_asks_for_the_same_pod() -> None:
+    """Both name the very pod; the second deletion meets a conflict or an absence, and looks again."""
+    story = Story(cluster())
+    story.plugin("p0", -400)
+    first, second = story.tell(100).actions, Story(story.found).tell(100).actions
+    assert first == second
+
+
+def test_time_alone_never_turns_a_served_fleet_stale() -> None:
+    """A run a day later, of the same release, does nothing."""
+    story = Story(cluster("a", "b", "c"), Memory(started=at(86400)))
+    decision = story.tell(86400 + timedelta(minutes=1).total_seconds())
+    assert ([], "NothingStale") == (story.restarted, decision.reason.value)
+
+
+def _told(decision: Decision) -> tuple[str, str]:
+    """Give the reason for the only node, and that of the decision."""
+    (judged,) = decision.judgements
+    return judged.reason.value, decision.reason.value
+
+
+def _precompiled() -> dict[str, object]:
+    image = "nvcr.io/nvidia/driver:580-5.15.0-105-generic-ubuntu22.04"
+    containers = [{"name": "nvidia-driver-ctr", "image": image}]
+    found: dict[str, object] = obj(
+        "driver-daemonset",
+        {
+            "metadata": {"name": f"{DRIVER}-5.15.0-105-generic-ubuntu22.04", "uid": "pre-ds"},
+            "spec": {"template": {"spec": {"containers": containers}}},
+        },
+    )
+    return found

@@ -1,0 +1,158 @@
+"""When a run ends without being done: the deadline, the stall, and what the deployer hears."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from hook.core.decide import succeeded
+from hook.core.memory import Memory
+from hook.core.reasons import Reason
+from hook.core.verdicts import Decision, NodeState, Verdict
+from hook.settings import OnDeadline, Settings
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale
+from tests.fixtures.objects import driver_pod, obj
+
+TWO = ("a", "b")
+
+
+def rotating() -> Cluster:
+    """Give a fleet whose driver pods are all being replaced."""
+    return cluster(*TWO).drop("driver-pod")
+
+
+def decided(
+    found: Cluster, memory: Memory, minutes: float, settings: Settings | None = None
+) -> tuple[Decision, Memory]:
+    """Decide so many minutes after LATER."""
+    return found.decide(settings, memory, LATER + timedelta(minutes=minutes))
+
+
+@pytest.mark.parametrize(
+    ("timeout", "seconds", "expected"),
+    [
+        pytest.param(25 * 60, 25 * 60 - 31, Verdict.WAIT, id="before-the-margin"),
+        pytest.param(25 * 60, 25 * 60 - 30, Verdict.DEADLINE, id="margin-of-half-a-minute"),
+        pytest.param(100, 94, Verdict.WAIT, id="before-a-short-margin"),
+        pytest.param(100, 95, Verdict.DEADLINE, id="margin-of-a-twentieth"),
+    ],
+)
+def test_the_time_is_up_a_margin_before_the_jobs_end(timeout: int, seconds: int, expected: Verdict) -> None:
+    """Counted from the Job's start, so that retries share it, with time left to report."""
+    memory = Memory(started=LATER - timedelta(seconds=seconds))
+    decision, _memory = rotating().decide(Settings(timeout=timedelta(seconds=timeout)), memory)
+    assert expected is decision.verdict
+
+
+def test_done_is_said_even_after_the_time_is_up() -> None:
+    """A retry that starts late and finds nothing to do succeeds."""
+    decision, _memory = cluster().decide(memory=Memory(started=LATER - timedelta(hours=2)))
+    assert decision.verdict is Verdict.DONE
+
+
+def test_the_deadline_comes_before_a_failure() -> None:
+    """Both say that a person is needed; the time is what the deployer asked for."""
+    found = stale().change("daemonset", "metadata: {name: mine}", "dra-driver-nvidia-gpu-kubelet-plugin")
+    decision, _memory = found.decide(memory=Memory(started=LATER - timedelta(hours=2)))
+    assert Reason.TIME_UP is decision.reason
+
+
+@pytest.mark.parametrize(
+    ("stall", "minutes", "expected"),
+    [
+        pytest.param(30, 29.9, Verdict.WAIT, id="not-yet"),
+        pytest.param(30, 30, Verdict.DEADLINE, id="stalled"),
+        pytest.param(0, 500, Verdict.WAIT, id="never"),
+    ],
+)
+def test_a_fleet_that_does_not_advance_has_stalled(stall: int, minutes: float, expected: Verdict) -> None:
+    """No node came further for so long; zero means never."""
+    settings = Settings(timeout=timedelta(days=1), stall_timeout=timedelta(minutes=stall))
+    memory = decided(rotating(), Memory(started=LATER), 0, settings)[1]
+    decision, _memory = decided(rotating(), memory, minutes, settings)
+    assert expected is decision.verdict
+    assert (expected is Verdict.DEADLINE) == (decision.reason is Reason.STALLED)
+
+
+LONG = Settings(timeout=timedelta(days=1))
+
+
+@pytest.mark.parametrize(
+    "further",
+    [
+        pytest.param(rotating().put("driver-pod", driver_pod("a", ready=None)), id="a-driver-comes"),
+        pytest.param(stale(*TWO).drop("driver-pod", "driver-b"), id="a-driver-is-ready"),
+    ],
+)
+def test_a_node_that_comes_further_starts_the_stall_anew(further: Cluster) -> None:
+    """Each step of each node counts."""
+    memory = decided(rotating(), Memory(started=LATER), 0, LONG)[1]
+    memory = decided(further, memory, 20, LONG)[1]
+    verdicts = [decided(further, memory, minutes, LONG)[0].verdict for minutes in (49, 50)]
+    assert [Verdict.WAIT, Verdict.DEADLINE] == verdicts
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(rotating().change("policy", "metadata: {generation: 3}"), id="new-intent"),
+        pytest.param(rotating().put("revision", obj("revision", """
+            {metadata: {name: c, labels: {controller-revision-hash: c}}, revision: 3}""")), id="rendered-again"),
+    ],
+)  # fmt: skip
+def test_a_new_intent_starts_the_stall_anew(found: Cluster) -> None:
+    """The fleet starts from the beginning under it."""
+    memory = decided(rotating(), Memory(started=LATER), 0, LONG)[1]
+    memory = decided(found, memory, 20, LONG)[1]
+    assert decided(found, memory, 45, LONG)[0].verdict is Verdict.WAIT
+
+
+def test_going_back_and_forth_is_no_advance() -> None:
+    """Only a new high counts, so a plugin that crash-loops does not keep a run alive."""
+    memory = decided(cluster(*TWO).drop("slice", "0-gpu.nvidia.com-b"), Memory(started=LATER), 0, LONG)[1]
+    for minutes in (10, 20):
+        memory = decided(rotating(), memory, minutes, LONG)[1]
+    assert decided(stale(*TWO), memory, 30, LONG)[0].reason is Reason.STALLED
+
+
+def test_without_a_policy_there_is_still_a_stall() -> None:
+    """While one is expected."""
+    settings = Settings(timeout=timedelta(days=1), expect_driver_version="1.2.3")
+    found = cluster(*TWO).drop("policy")
+    memory = decided(found, Memory(started=LATER), 0, settings)[1]
+    assert decided(found, memory, 30, settings)[0].reason is Reason.STALLED
+
+
+@pytest.mark.parametrize(
+    ("verdict", "on_deadline", "expected"),
+    [
+        pytest.param(Verdict.DONE, OnDeadline.FAIL, True, id="done"),
+        pytest.param(Verdict.SKIP, OnDeadline.FAIL, True, id="skip"),
+        pytest.param(Verdict.FAIL, OnDeadline.REPORT, False, id="fail"),
+        pytest.param(Verdict.DEADLINE, OnDeadline.FAIL, False, id="deadline"),
+        pytest.param(Verdict.DEADLINE, OnDeadline.REPORT, True, id="deadline-report-only"),
+        pytest.param(Verdict.WAIT, OnDeadline.FAIL, False, id="wait"),
+    ],
+)
+def test_what_the_deployer_hears(verdict: Verdict, on_deadline: OnDeadline, expected: bool) -> None:
+    """A deadline is a success only for those who asked for a report."""
+    decision = Decision(verdict, Reason.NODES_PENDING, "")
+    assert expected == succeeded(decision, Settings(on_deadline=on_deadline))
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_every_verdict_but_wait_is_final(verdict: Verdict) -> None:
+    """There is nothing left to wait for."""
+    assert (verdict is not Verdict.WAIT) == Decision(verdict, Reason.NODES_PENDING, "").final
+
+
+def test_a_decision_counts_its_judgements() -> None:
+    """For summaries."""
+    decision, _memory = stale("a", "b", "c").change("node", labelled("c", skip="true"), "c").decide()
+    assert (2, 1, 3, 0) == (
+        decision.count(NodeState.STALE),
+        decision.count(NodeState.EXCLUDED),
+        decision.count(NodeState.STALE, NodeState.EXCLUDED),
+        decision.count(),
+    )
