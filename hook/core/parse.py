@@ -233,7 +233,7 @@ def _container(name: str, status: Json) -> views.Container:
         name=intern(name),
         started_at=when(running, "startedAt"),
         finished_at=when(terminated, "finishedAt"),
-        succeeded="exitCode" in terminated and number(terminated, "exitCode") == 0,
+        succeeded=terminated.get("exitCode") is not None and number(terminated, "exitCode") == 0,
         last_finished_at=when(status, "lastState", "terminated", "finishedAt"),
         restarts=number(status, "restartCount"),
         waiting=text(waiting, "reason") or ("" if running or ended else "ContainerCreating"),

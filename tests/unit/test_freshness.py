@@ -29,6 +29,14 @@ LOST_ITS_PAST = driver_pod(restarts=1)
 NO_UNLOADER = merged(DRIVER, {"spec": {"initContainers": []}, "status": {"initContainerStatuses": []}})
 UNLOADER_FAILED = merged(DRIVER, {"status": {"initContainerStatuses": [finished("k8s-driver-manager", -2, 1)]}})
 UNLOADER_RUNS = merged(DRIVER, {"status": {"initContainerStatuses": [running("k8s-driver-manager", -2)]}})
+UNLOADED_AT_NO_TIME = merged(
+    driver_pod(ended_before=-60, restarts=1),
+    {
+        "status": {
+            "initContainerStatuses": [{"name": "k8s-driver-manager", "state": {"terminated": {"exitCode": 0}}}],
+        }
+    },
+)
 OTHER_CONTAINER = merged(
     DRIVER,
     {"spec": {"containers": [{"name": "vgpu-ctr"}]}, "status": {"containerStatuses": [running("vgpu-ctr", 0)]}},
@@ -71,6 +79,7 @@ def main_containers(first: float, second: float) -> Object:
         pytest.param(plugin_pod(waited=30, started=31), NO_UNLOADER, STALE, id="no-unloader"),
         pytest.param(plugin_pod(waited=30, started=31), UNLOADER_FAILED, STALE, id="unloader-failed"),
         pytest.param(plugin_pod(waited=30, started=31), UNLOADER_RUNS, STALE, id="unloader-still-runs"),
+        pytest.param(plugin_pod(waited=30, started=31), UNLOADED_AT_NO_TIME, STALE, id="unloader-ended-at-no-time"),
         pytest.param(plugin_pod(waited=30, started=31), OTHER_CONTAINER, STALE, id="unknown-driver-container"),
         pytest.param(
             plugin_pod(waited=80, started=81), OTHER_CONTAINER, FRESH, id="unknown-driver-container-but-later"

@@ -60,6 +60,22 @@ def test_done_waits_for_a_quiet_operator(found: Cluster, expected: Reason) -> No
     assert expected == found.decide()[0].reason
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(obj("replicaset", OLD_REPLICASET), id="an-older-one"),
+        pytest.param(
+            obj("replicaset", "metadata: {name: other, ownerReferences: [{uid: other, controller: true}]}"),
+            id="of-another-deployment",
+        ),
+    ],
+)
+def test_only_the_deployments_current_replicaset_counts(other: dict[str, object]) -> None:
+    """Others stay behind, and may be listed first."""
+    found = cluster().only("replicaset", other, obj("replicaset"))
+    assert found.decide()[0].reason is DONE
+
+
 @pytest.mark.parametrize("age", [pytest.param(59, id="59-s"), pytest.param(60, id="60-s")])
 @pytest.mark.parametrize(
     "found",

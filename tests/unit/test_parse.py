@@ -209,6 +209,8 @@ def test_ready_and_containers_ready_are_read_apart() -> None:
         pytest.param(finished("gpus", 5), (None, True, "", ""), id="succeeded"),
         pytest.param(finished("gpus", 5, 1), (None, False, "", ""), id="failed"),
         pytest.param({"name": "gpus", "state": {"terminated": {}}}, (None, False, "", ""), id="ended-without-a-code"),
+        pytest.param({"name": "gpus", "state": {"terminated": {"exitCode": None}}}, (None, False, "", ""),
+                     id="ended-with-a-null-code"),
         pytest.param({"name": "gpus"}, (None, False, "ContainerCreating", ""), id="nothing-known"),
         pytest.param({"name": "gpus", "state": {"running": {}}}, (None, False, "ContainerCreating", ""),
                      id="running-since-never"),

@@ -71,6 +71,17 @@ def test_a_plugin_that_came_back_a_moment_ago_is_not_verified(seconds: int, rest
     assert expected == found.judge().reason
 
 
+@pytest.mark.parametrize(
+    ("restarts", "expected"),
+    [pytest.param(1, False, id="one-restart"), pytest.param(2, True, id="backing-off")],
+)
+def test_a_plugin_that_keeps_crashing_is_named_while_it_happens_to_run(restarts: int, expected: bool) -> None:
+    """The waiting reason is what people look for, and is gone between two crashes."""
+    statuses = [running("compute-domains", R + 6), running("gpus", R + 6, restarts=restarts)]
+    found = cluster().put("plugin-pod", merged(plugin_pod(ready=None), {"status": {"containerStatuses": statuses}}))
+    assert expected == ("container gpus is in CrashLoopBackOff" in found.judge().message)
+
+
 def starting(name: str) -> dict[str, object]:
     """Give a plugin pod whose containers do not run."""
     patch = parsed(f"metadata: {{name: {name}, uid: {name}}}")
@@ -120,6 +131,15 @@ def test_a_pod_that_is_going_or_not_scheduled_does_not_count_as_there() -> None:
     unscheduled = merged(plugin_pod(), parsed("{metadata: {name: new, uid: new}, spec: {nodeName: null}}"))
     found = cluster("gpu-0", "gpu-1").drop("plugin-pod", "plugin-gpu-1").put("plugin-pod", unscheduled)
     assert ["Verified", "PluginMissing"] == reasons(found.decide()[0].judgements)
+
+
+def test_a_terminating_pod_does_not_stand_for_one_that_is_missing() -> None:
+    """The DaemonSet wants two; one lives, another one is on its way out elsewhere."""
+    leaving = merged(
+        plugin_pod("gpu-1"), parsed("metadata: {name: leaving, deletionTimestamp: '2026-01-01T10:30:00Z'}")
+    )
+    found = cluster("gpu-0", "gpu-1").drop("plugin-pod", "plugin-gpu-0").put("plugin-pod", leaving)
+    assert ["PluginMissing", "Verified"] == reasons(found.decide()[0].judgements)
 
 
 def test_each_consumer_on_a_node_is_judged() -> None:

@@ -45,6 +45,19 @@ def test_the_time_is_up_a_margin_before_the_jobs_end(timeout: int, seconds: int,
     assert expected is decision.verdict
 
 
+@pytest.mark.parametrize(
+    ("found", "minutes", "expected"),
+    [
+        pytest.param(rotating(), 0, None, id="wait"),
+        pytest.param(rotating(), 60, Reason.NODES_PENDING, id="deadline"),
+        pytest.param(cluster(), 60, None, id="done"),
+    ],
+)
+def test_a_deadline_says_what_held_the_run_up(found: Cluster, minutes: int, expected: Reason | None) -> None:
+    """That the time is over explains nothing."""
+    assert expected == decided(found, Memory(started=LATER), minutes)[0].cause
+
+
 def test_done_is_said_even_after_the_time_is_up() -> None:
     """A retry that starts late and finds nothing to do succeeds."""
     decision, _memory = cluster().decide(memory=Memory(started=LATER - timedelta(hours=2)))
