@@ -10,16 +10,18 @@ from hook.settings import OnDeadline, Settings, Strategy, WhenManual
 
 
 @pytest.mark.parametrize(
-    ("minutes", "expected"),
+    ("timeout", "expected"),
     [
-        pytest.param(5, 15, id="a-twentieth"),
-        pytest.param(10, 30, id="at-most"),
-        pytest.param(120, 30, id="half-a-minute"),
+        pytest.param(8, 4, id="half-of-a-tiny-one"),
+        pytest.param(60, 5, id="never-less-than-a-report-takes"),
+        pytest.param(5 * 60, 15, id="a-twentieth"),
+        pytest.param(10 * 60, 30, id="at-most"),
+        pytest.param(120 * 60, 30, id="half-a-minute"),
     ],
 )
-def test_a_margin_of_the_timeout_is_kept_for_reporting(minutes: int, expected: int) -> None:
+def test_a_margin_of_the_timeout_is_kept_for_reporting(timeout: int, expected: int) -> None:
     """The report, the events and the pod's end must fit between our deadline and the Job's."""
-    assert timedelta(seconds=expected) == Settings(timeout=timedelta(minutes=minutes)).margin
+    assert timedelta(seconds=expected) == Settings(timeout=timedelta(seconds=timeout)).margin
 
 
 def test_the_defaults_are_those_that_are_documented() -> None:
