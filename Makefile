@@ -26,8 +26,8 @@ demo: binaries ## Watch a driver migration on a real control plane
 	@$(PY) -m devcluster.demo
 
 test: binaries ## Run every test
-	$(PY) -m pytest -n $(WORKERS) --dist loadgroup tests
-	$(PY) -m pytest -q tests/unit tests/replay --cov=hook.core --cov=hook.settings --cov-branch --cov-fail-under=100 --cov-report=term-missing:skip-covered
+	$(PY) -m pytest -q -n $(WORKERS) tests/unit --cov=hook.core --cov=hook.settings --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
+	$(PY) -m pytest -n $(WORKERS) --dist loadgroup --ignore=tests/unit --durations=10 tests
 
 test-quick: $(READY) ## Run the tests that need no cluster
 	$(PY) -m pytest -n $(WORKERS) tests/unit tests/replay
