@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-import signal
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -15,33 +13,25 @@ import click
 from hook import __version__, report
 from hook.cluster import api as apis
 from hook.cluster import events, retry
+from hook.cluster.jobs import own_job
 from hook.cluster.observer import Observer
 from hook.core import messages
 from hook.core.consumers import named
 from hook.core.decide import decide
-from hook.core.fields import MalformedObjectError, text, when
 from hook.core.memory import Memory
 from hook.core.reasons import Reason
 from hook.core.stacks import GPU_OPERATOR
 from hook.core.verdicts import Decision, Verdict
-from hook.errors import (
-    ClusterError,
-    HookError,
-    PermissionDeniedError,
-    SettingsError,
-    TerminatedError,
-    UnreachableError,
-)
+from hook.errors import HookError, PermissionDeniedError, SettingsError, TerminatedError, UnauthorizedError
 from hook.flags import HOW, LOGGING, TIMES, WHAT, WHERE, flags, settings_from
 from hook.logs import configure
 from hook.run import EXIT_FAILED, Outcome, Runner
+from hook.signals import end_on_signals, ignore_signals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import FrameType
 
     from hook.cluster.api import Api
-    from hook.cluster.events import Job
     from hook.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -50,6 +40,11 @@ EXIT_OTHER: Final = 1
 EXIT_USAGE: Final = 2
 CONTEXT: Final = {"auto_envvar_prefix": "GPU_OPERATOR_POST", "help_option_names": ["-h", "--help"]}
 """Each flag is also ``GPU_OPERATOR_POST_<FLAG>``, the same for every command."""
+REASON_OF_ERROR: Final = (
+    (TerminatedError, Reason.TERMINATED),
+    (PermissionDeniedError, Reason.PERMISSION_MISSING),
+    (UnauthorizedError, Reason.UNAUTHORIZED),
+)
 STATUS_PATIENCE_SECONDS: Final = 10.0
 """A person waits for ``status``; a hook may wait longer."""
 
@@ -69,16 +64,15 @@ def main() -> None:
 @flags(TIMES, HOW, WHAT, WHERE, LOGGING)
 def run(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     """Wait for each node's driver, restart the plugins that went stale, prove that they came back."""
-    configure(values["log_format"], verbose=values["verbose"])
-    _end_on_signals()
+    configure(values["log_format"], verbose=values["verbose"], stream=sys.stdout)
+    end_on_signals()
     try:
         settings = settings_from(values)
-        api = _connect(values)
+        sys.exit(_run(_connect(values), settings, values))
     except SettingsError as error:
         _give_up(error, values["termination_log"])
     except TerminatedError as error:
         sys.exit(error.exit_code)
-    sys.exit(_run(api, settings, values))
 
 
 @main.command(context_settings=CONTEXT)
@@ -86,17 +80,16 @@ def run(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     """Show how each node stands, read-only: the same judgement as run."""
-    configure(values["log_format"], verbose=values["verbose"])
-    settings = settings_from(values)
+    configure(values["log_format"], verbose=values["verbose"], stream=sys.stderr)
     try:
-        decision = _look(_connect(values), settings)
+        decision = _look(_connect(values), settings_from(values))
     except HookError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(_exit_code(error))
     if values["output"] == "json":
         click.echo(json.dumps(report.as_json(decision), indent=2))
     else:
-        _print_report(decision, values["log_format"])
+        click.echo("\n".join(filter(None, (report.table(decision), *report.ending(decision)))))
     sys.exit(0)
 
 
@@ -106,40 +99,25 @@ def _connect(values: Mapping[str, Any]) -> Api:
 
 def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     """Run, and report whatever way it ends. Gives the exit code."""
-    observer = Observer(api, GPU_OPERATOR, settings.namespaces, settings.api_patience.total_seconds())
+    patience = retry.starting(settings.api_patience.total_seconds())
+    observer = Observer(api, GPU_OPERATOR, settings.namespaces, patience)
     runner: Runner | None = None
     stopped = False
     try:
-        job = _own_job(api, values, settings)
+        job = own_job(api, values["job_namespace"] or _pod_namespace(values), values["job_name"], patience)
         teller = events.Teller(api, job.subject.uid if job else "", silent=settings.dry_run)
         runner = Runner(api, observer, settings, teller, job)
         outcome = runner.run()
     except (HookError, TerminatedError) as error:
         outcome = _outcome_of(error, runner.last if runner else None)
         stopped = isinstance(error, TerminatedError)
-    _ignore_signals()
+    ignore_signals()
     observer.stop()
+    _report(outcome, runner.restarted if runner else 0, values)
     if runner is not None and not stopped:
-        # Whoever stopped us waits for our end: then no time is spent on the API server.
+        # Last, because it may take a moment; and whoever stopped us waits for our end.
         runner.tell_end(outcome.decision)
-    return _report(outcome, runner.restarted if runner else 0, values)
-
-
-def _own_job(api: Api, values: Mapping[str, Any], settings: Settings) -> Job | None:
-    """Read our own Job, so that retries share its time and events have a subject."""
-    name, namespace = values["job_name"], values["job_namespace"] or _pod_namespace(values)
-    if not name:
-        return None
-    retrier = retry.retrying(retry.starting(settings.api_patience.total_seconds()), time.sleep)
-    try:
-        found = retrier(api.send, events.job_request(namespace, name))
-        started = when(found, "status", "startTime") or api.now()
-        return events.Job(events.Subject("batch/v1", "Job", namespace, name, text(found, "metadata", "uid")), started)
-    except UnreachableError:
-        raise
-    except (ClusterError, MalformedObjectError) as error:
-        log.warning("cannot read our own Job %s/%s, the time counts from now: %s", namespace, name, error)
-        return None
+    return outcome.exit_code
 
 
 def _pod_namespace(values: Mapping[str, Any]) -> str:
@@ -151,7 +129,7 @@ def _pod_namespace(values: Mapping[str, Any]) -> str:
 
 def _look(api: Api, settings: Settings) -> Decision:
     """Take one snapshot and judge it, without memory: nothing has failed by lasting too long."""
-    observer = Observer(api, GPU_OPERATOR, settings.namespaces, STATUS_PATIENCE_SECONDS)
+    observer = Observer(api, GPU_OPERATOR, settings.namespaces, retry.looking(STATUS_PATIENCE_SECONDS))
     observer.look_at_intent()
     observer.look_at_fleet()
     _await(observer)
@@ -168,40 +146,30 @@ def _await(observer: Observer) -> None:
         observer.wait(STATUS_PATIENCE_SECONDS)
 
 
-def _report(outcome: Outcome, restarted: int, values: Mapping[str, Any]) -> int:
+def _report(outcome: Outcome, restarted: int, values: Mapping[str, Any]) -> None:
+    """Write the termination message first: it must survive whatever cuts the rest short."""
     decision = outcome.decision
-    _print_report(decision, values["log_format"])
-    log.info("exit code %d, plugins restarted: %d", outcome.exit_code, restarted)
     _write_termination_message(
         report.termination_message(decision, outcome.exit_code, restarted), values["termination_log"]
     )
-    return outcome.exit_code
-
-
-def _print_report(decision: Decision, log_format: str) -> None:
-    """Print table, warnings, verdict and advice. As JSON the table is part of the verdict's line."""
-    facts = {}
-    if log_format == "json":
+    facts: dict[str, Any] = {}
+    if values["log_format"] == "json":
         facts = {"report": report.as_json(decision)}
     elif shown := report.table(decision):
         click.echo(shown)
     for warning in decision.warnings:
         log.warning("%s", warning)
-    log.log(_level(decision), "%s", messages.headline(decision), extra={"facts": facts})
-    if decision.verdict is not Verdict.DONE:
-        for line in report.advice(decision):
-            log.info("%s", line)
-
-
-def _level(decision: Decision) -> int:
-    return logging.ERROR if decision.verdict in (Verdict.FAIL, Verdict.DEADLINE) else logging.INFO
+    failed = decision.verdict in (Verdict.FAIL, Verdict.DEADLINE)
+    level = logging.ERROR if failed else logging.INFO
+    log.log(level, "%s", messages.headline(decision), extra={"facts": facts})
+    for line in report.advice(decision) if decision.verdict is not Verdict.DONE else ():
+        log.info("%s", line)
+    log.info("exit code %d, plugins restarted: %d", outcome.exit_code, restarted)
 
 
 def _outcome_of(error: HookError | TerminatedError, last: Decision | None) -> Outcome:
     """Turn the error that ended a run into a decision that says so, with the nodes as last seen."""
-    reason = Reason.TERMINATED if isinstance(error, TerminatedError) else Reason.API_UNREACHABLE
-    if isinstance(error, PermissionDeniedError):
-        reason = Reason.PERMISSION_MISSING
+    reason = next((reason for kind, reason in REASON_OF_ERROR if isinstance(error, kind)), Reason.API_UNREACHABLE)
     judgements = last.judgements if last else ()
     return Outcome(Decision(Verdict.FAIL, reason, str(error), judgements=judgements), _exit_code(error))
 
@@ -224,26 +192,8 @@ def _give_up(error: SettingsError, termination_log: str) -> NoReturn:
 def _write_termination_message(message: str, path: str) -> None:
     """Write for the kubelet, into the file that it made; anywhere else there is no such file."""
     target = Path(path)
-    if not target.exists():
-        return
     try:
-        target.write_text(message, encoding="utf-8")
+        if target.exists():
+            target.write_text(message, encoding="utf-8")
     except OSError as error:
         log.warning("cannot write the termination message: %s", error)
-
-
-def _end_on_signals() -> None:
-    """Turn SIGTERM and Ctrl-C into an error that every caller sees; a second one changes nothing."""
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        _ignore_signals()
-        raise TerminatedError(number)
-
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGINT, end)
-
-
-def _ignore_signals() -> None:
-    """Let the report be written whole."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

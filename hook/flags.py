@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _DURATION: Final = re.compile(r"(?=\d)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+LONGEST_SECONDS: Final = 30 * 24 * 3600
+"""No driver migration takes a month; a longer time is a typing error."""
 DEFAULTS: Final = Settings()
 
 
@@ -40,7 +42,10 @@ class Duration(click.ParamType[timedelta]):
         if found is None:
             self.fail(f"{value!r} is no duration; write it with units, such as 25m, 90s or 1h30m", param, ctx)
         hours, minutes, seconds = (int(part or 0) for part in found.groups())
-        return timedelta(hours=hours, minutes=minutes, seconds=seconds)
+        total = hours * 3600 + minutes * 60 + seconds
+        if total > LONGEST_SECONDS:
+            self.fail(f"{value!r} is longer than 30 days", param, ctx)
+        return timedelta(seconds=total)
 
 
 def _duration(flag: str, default: timedelta, text: str) -> Callable[[Any], Any]:
@@ -159,6 +164,7 @@ def settings_from(values: dict[str, Any]) -> Settings:
         for key, value in values.items()
         if key in Settings.__dataclass_fields__
     }
-    if not known.get("timeout", DEFAULTS.timeout):
-        raise SettingsError("--timeout must be longer than 0s")
+    for name in ("timeout", "plugin_timeout"):
+        if not known.get(name, getattr(DEFAULTS, name)):
+            raise SettingsError(f"--{name.replace('_', '-')} must be longer than 0s")
     return Settings(**known)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from datetime import UTC, datetime
 from typing import Final, TextIO
 
@@ -43,7 +42,7 @@ class JsonFormatter(logging.Formatter):
         )
 
 
-def configure(log_format: str, *, verbose: bool, stream: TextIO = sys.stdout) -> None:
+def configure(log_format: str, *, verbose: bool, stream: TextIO) -> None:
     """Send the program's log lines to a stream; libraries speak up only when something is wrong."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter() if log_format == "json" else PeopleFormatter())

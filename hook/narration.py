@@ -13,7 +13,8 @@ from hook.core.verdicts import NodeState
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from hook.cluster.events import Job, Teller
+    from hook.cluster.events import Teller
+    from hook.cluster.jobs import Job
     from hook.core.verdicts import Decision, Judgement
 
 log = logging.getLogger(__name__)
@@ -32,24 +33,34 @@ class Narrator:
 
     def __init__(self, teller: Teller, job: Job | None) -> None:
         self._teller, self._job = teller, job
-        self._told: dict[tuple[str, str], Reason] = {}
+        self._told: dict[tuple[str, str], tuple[NodeState, Reason]] = {}
         self._reason: Reason | None = None
         self._last_summary = time.monotonic()
 
     def tell(self, decision: Decision, left: timedelta) -> None:
         """Log what changed since the last decision and, at times, where the run stands."""
-        changed: dict[Reason, list[Judgement]] = {}
+        changed: dict[tuple[NodeState, Reason], list[Judgement]] = {}
         for one in decision.judgements:
-            if self._told.get((one.node, one.consumer)) != one.reason:
-                self._told[one.node, one.consumer] = one.reason
-                changed.setdefault(one.reason, []).append(one)
+            standing = (one.state, one.reason)
+            if self._told.get((one.node, one.consumer)) != standing:
+                self._told[one.node, one.consumer] = standing
+                changed.setdefault(standing, []).append(one)
         for alike in changed.values():
             _log_change(alike)
+            if self._job and alike[0].state is NodeState.FAILED:
+                self._teller.tell(
+                    self._job.subject, "NodeFailed", _sentence(alike[0]), about=alike[0].node, warning=True
+                )
         if not decision.final and self._reason != decision.reason:
             self._reason = decision.reason
             log.info("waiting (%s): %s", decision.reason, decision.message)
         if not decision.final and time.monotonic() - self._last_summary >= SUMMARY_SECONDS:
             self._summarise(decision, left)
+
+    def _tell_failure(self, judged: Judgement) -> None:
+        """Put a node that needs a person where deployers look, while the others are still served."""
+        if self._job and judged.state is NodeState.FAILED:
+            self._teller.tell(self._job.subject, "NodeFailed", _sentence(judged), about=judged.node, warning=True)
 
     def _summarise(self, decision: Decision, left: timedelta) -> None:
         self._last_summary = time.monotonic()
@@ -59,9 +70,14 @@ class Narrator:
             self._teller.tell(self._job.subject, "WaitingForDriver", decision.message)
 
 
+def _sentence(judged: Judgement) -> str:
+    return f"node {judged.node}: {judged.state} ({judged.reason}): {judged.message}"
+
+
 def _log_change(alike: list[Judgement]) -> None:
     first = alike[0]
     level = logging.DEBUG if _passing(first) else logging.INFO
+    level = logging.WARNING if first.state is NodeState.FAILED else level
     if len(alike) > ONE_BY_ONE:
         nodes = ", ".join(one.node for one in alike[:NAMED]) + (", …" if len(alike) > NAMED else "")
         facts = {"nodes": [one.node for one in alike], "state": first.state, "reason": first.reason}
@@ -74,8 +90,9 @@ def _log_change(alike: list[Judgement]) -> None:
         return
     for one in alike:
         facts = {"node": one.node, "state": one.state, "reason": one.reason}
-        log.log(level, "node %s: %s (%s): %s", one.node, one.state, one.reason, one.message, extra={"facts": facts})
+        log.log(level, "%s", _sentence(one), extra={"facts": facts})
 
 
 def _passing(judged: Judgement) -> bool:
-    return judged.state in PASSING or judged.reason in (Reason.PLUGIN_MISSING, Reason.DRIVER_MISSING)
+    missing = judged.state is NodeState.WAITING and judged.reason in (Reason.PLUGIN_MISSING, Reason.DRIVER_MISSING)
+    return judged.state in PASSING or missing

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hook import __version__
 from hook.core import messages
-from hook.core.verdicts import NodeState
+from hook.core.verdicts import NodeState, Verdict
 from hook.logs import clean
 
 if TYPE_CHECKING:
@@ -54,6 +54,13 @@ def advice(decision: Decision) -> list[str]:
     return [*(f"{reason}: {messages.remedy(reason)}" for reason in general), *lines.values()]
 
 
+def ending(decision: Decision) -> list[str]:
+    """Give warnings, verdict and advice; the verdict where eyes land after a table."""
+    warnings = [f"WARNING {warning}" for warning in decision.warnings]
+    more = advice(decision) if decision.verdict is not Verdict.DONE else []
+    return [*warnings, messages.headline(decision), *more]
+
+
 def as_json(decision: Decision) -> dict[str, Any]:
     """Give everything, for programs."""
     return {
@@ -77,6 +84,7 @@ def termination_message(decision: Decision, exit_code: int, restarted: int) -> s
         "restarted": restarted,
         "counts": counts(decision),
         "warnings": [_cut(one) for one in decision.warnings[:3]],
+        "next": _cut(advice(decision)[-1]) if decision.verdict in (Verdict.FAIL, Verdict.DEADLINE) else "",
         "nodes": [],
         "version": __version__,
     }

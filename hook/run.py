@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from hook import report
 from hook.cluster import events, requests, retry
 from hook.core import messages, names
 from hook.core.consumers import named
@@ -14,16 +15,17 @@ from hook.core.decide import decide, first_look, succeeded
 from hook.core.memory import Memory
 from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, DeletePod, Verdict
-from hook.errors import ClusterError, ConflictError, NotFoundError, PermissionDeniedError
+from hook.errors import ClusterError, ConflictError, NotFoundError, PermissionDeniedError, RejectedError
 from hook.narration import Narrator
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.cluster.api import Api
-    from hook.cluster.events import Job, Teller
+    from hook.cluster.events import Teller
+    from hook.cluster.jobs import Job
     from hook.cluster.observer import Observer
-    from hook.core.verdicts import Action, RolloutRestart, StalePod
+    from hook.core.verdicts import RolloutRestart, StalePod
     from hook.core.views import Snapshot
     from hook.settings import Settings
 
@@ -34,7 +36,12 @@ TICK_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 0.5
 """Between two decisions while events pour in; keeps the reaction under a second."""
 PAUSE_FACTOR: Final = 4
-"""Rest four times as long as a decision took: at most a fifth of a core on any fleet."""
+"""Rest four times as long as a decision took, within the bound above."""
+ACT_SECONDS: Final = 2.0
+"""Then look again: what was decided on an old snapshot may be wrong by now."""
+WRITE_SECONDS: Final = 10.0
+CONFIRM_AGAIN_SECONDS: Final = 5.0
+"""Between two confirming reads, each of which lists the whole fleet."""
 EXIT_FAILED: Final = 3
 EXIT_DEADLINE: Final = 124
 """As ``timeout(1)`` and cert-manager's startupapicheck have it."""
@@ -56,6 +63,7 @@ class Runner:
         self._memory = Memory(started=job.started if job else api.now())
         self._narrator = Narrator(teller, job)
         self._subjects: dict[str, events.Subject] = {}
+        self._confirm_after = 0.0
         self.restarted = 0
         self.last = Decision(Verdict.WAIT, Reason.NODES_PENDING, "nothing was read yet")
 
@@ -94,10 +102,9 @@ class Runner:
                 return decision
             if decision.final and (final := self._confirmed(decision)):
                 return final
-            for action in decision.actions:
-                self._act(action)
+            self._act(decision)
             time.sleep(min(LONGEST_PAUSE_SECONDS, PAUSE_FACTOR * took))
-            self._observer.wait(max(TICK_SECONDS, PAUSE_FACTOR * PAUSE_FACTOR * took))
+            self._observer.wait(TICK_SECONDS)
 
     def _tell_what_would_be_done(self, decision: Decision) -> None:
         for action in decision.actions:
@@ -121,9 +128,15 @@ class Runner:
                 return self._observer.snapshot()
 
     def _confirmed(self, decision: Decision) -> Decision | None:
-        """Believe a happy end only if a second, consistent read agrees: a watch may be behind."""
-        if decision.verdict not in (Verdict.DONE, Verdict.SKIP):
+        """Believe an end only if a second, consistent read agrees: a watch may be behind, or cut off."""
+        if decision.verdict is Verdict.DEADLINE:
             return decision
+        if self._api.now() >= self._deadline:
+            message = f"the time is up, and a second read could not confirm: {messages.headline(decision)}"
+            return replace(decision, verdict=Verdict.DEADLINE, reason=Reason.TIME_UP, message=message)
+        if time.monotonic() < self._confirm_after:
+            return None
+        self._confirm_after = time.monotonic() + CONFIRM_AGAIN_SECONDS
         try:
             second, _memory = decide(self._observer.read_again(), self._memory, self._settings, self._api.now())
         except PermissionDeniedError:
@@ -136,43 +149,64 @@ class Runner:
             return None
         return second
 
-    def _act(self, action: Action) -> None:
-        if isinstance(action, DeletePod):
-            self._delete(action)
-        else:
-            self._rollout(action)
+    def _act(self, decision: Decision) -> None:
+        """Do what was decided, for a moment: what is left is decided anew from what is there then.
 
-    def _delete(self, action: DeletePod) -> None:
+        Events come last, so that they hold up no restart.
+        """
+        until = time.monotonic() + ACT_SECONDS
+        told: list[tuple[str, str, str]] = []
+        for action in decision.actions:
+            done = self._delete(action) if isinstance(action, DeletePod) else self._rollout(action)
+            told += [done] if done else []
+            if time.monotonic() > until:
+                log.debug("%d actions are left for the next decision", len(decision.actions) - len(told))
+                break
+        for daemonset_uid, about, note in told:
+            for subject in filter(None, (self._subjects.get(daemonset_uid), self._job.subject if self._job else None)):
+                self._teller.tell(subject, "StalePluginRestarted", note, about=about)
+
+    def _delete(self, action: DeletePod) -> tuple[str, str, str] | None:
+        """Restart one plugin. Gives what to tell: of which DaemonSet, about which pod, and the words."""
         pod = action.pod
         request = requests.delete_pod(pod.namespace, pod.name, pod.uid, pod.resource_version)
-        if self._sent(request, f"restart {pod.name} on {action.node}"):
-            self._note_restart(action.node, pod, self._api.now())
-            note = f"node {action.node}: restarted plugin pod {pod.name}: {pod.because}"
-            log.info("%s", note, extra={"facts": {"node": action.node, "pod": pod.name, "action": "delete"}})
-            self._tell_restart(pod.daemonset_uid, note)
+        try:
+            if not self._sent(request, f"restart {pod.name} on {action.node}"):
+                return None
+        except RejectedError as error:
+            log.warning("node %s: deleting plugin pod %s was refused: %s", action.node, pod.name, error)
+            self._memory = self._memory.asked(action.node, pod, self._api.now(), refused=str(error))
+            return None
+        self._note_restart(action.node, pod, self._api.now())
+        note = f"node {action.node}: restarted plugin pod {pod.name}: {pod.because}"
+        log.info("%s", note, extra={"facts": {"node": action.node, "pod": pod.name, "action": "delete"}})
+        return pod.daemonset_uid, pod.uid, note
 
-    def _rollout(self, action: RolloutRestart) -> None:
+    def _rollout(self, action: RolloutRestart) -> tuple[str, str, str] | None:
+        """Restart a whole DaemonSet. Gives what to tell, as for one plugin."""
         stamp = action.at.isoformat(timespec="seconds")
         request = requests.restart_daemonset(
             action.namespace, action.name, action.uid, names.RESTARTED_AT_ANNOTATION, stamp
         )
-        if self._sent(request, f"restart the rollout of {action.namespace}/{action.name}"):
-            for node, pod in action.pods:
-                self._note_restart(node, pod, action.at)
-            note = f"{len(action.pods)} stale plugins on settled nodes"
-            log.info("restarted the rollout of %s/%s: %s", action.namespace, action.name, note)
-            self._tell_restart(action.uid, f"rollout restarted: {note}")
+        if not self._sent(request, f"restart the rollout of {action.namespace}/{action.name}"):
+            return None
+        for node, pod in action.pods:
+            self._note_restart(node, pod, action.at)
+        note = f"restarted the rollout of {action.name}: {len(action.pods)} stale plugins on settled nodes"
+        log.info("%s", note)
+        return action.uid, stamp, note
 
     def _sent(self, request: requests.Request, what: str) -> bool:
-        """Send a write. A conflict means: look again. What fails otherwise is decided upon anew."""
+        """Send a write. A conflict means: look again. Trouble that may pass is decided upon anew."""
         try:
-            retry.retrying(retry.WRITING, time.sleep)(self._api.send, request)
+            retry.retrying(retry.WRITING, time.sleep)(self._api.send, request, WRITE_SECONDS)
         except NotFoundError:
             log.info("cannot %s: it is gone already", what)
+            return False
         except ConflictError:
             log.info("cannot %s as it was read: it changed meanwhile, looking again", what)
             return False
-        except PermissionDeniedError:
+        except (PermissionDeniedError, RejectedError):
             raise
         except ClusterError as error:
             log.warning("cannot %s, trying again: %s", what, error)
@@ -182,10 +216,6 @@ class Runner:
     def _note_restart(self, node: str, pod: StalePod, at: datetime) -> None:
         self._memory = self._memory.asked(node, pod, at)
         self.restarted += 1
-
-    def _tell_restart(self, daemonset_uid: str, note: str) -> None:
-        for subject in filter(None, (self._subjects.get(daemonset_uid), self._job.subject if self._job else None)):
-            self._teller.tell(subject, "StalePluginRestarted", note)
 
     @property
     def _deadline(self) -> datetime:
@@ -203,7 +233,7 @@ class Runner:
         warning = decision.verdict in (Verdict.FAIL, Verdict.DEADLINE)
         note = messages.headline(decision)
         if warning:
-            note = f"{note} {messages.remedy(decision.reason)}"
+            note = f"{note} {report.advice(decision)[-1]}"
         if self._job:
             self._teller.tell(self._job.subject, decision.reason, note, warning=warning)
         if self.restarted or warning:

@@ -7,6 +7,7 @@ used: they cost hundreds of MiB on a large fleet, and reject objects that they d
 from __future__ import annotations
 
 import json
+from collections import deque
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -43,6 +44,9 @@ READ_SECONDS: Final = 60.0
 """A page of 50 objects takes well under a second; a server that is silent for a minute is gone."""
 WATCH_SLACK_SECONDS: Final = 15.0
 """The server ends a watch by itself; one that stays silent for longer than agreed is a black hole."""
+CLOCK_TOLERANCE: Final = timedelta(seconds=2)
+"""``Date`` has whole seconds, and answers take a while: less is no difference between clocks."""
+OFFSETS_KEPT: Final = 9
 CONNECTIONS: Final = 32
 """One for each watch, and a few for lists and writes."""
 SERVICE_ACCOUNT_DIR: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -83,15 +87,16 @@ class Api:
         self._client = client.ApiClient(configuration)
         self._client.user_agent = f"gpu-operator-post/{__version__}"
         self.host = str(configuration.host)
+        self._offsets: deque[timedelta] = deque(maxlen=OFFSETS_KEPT)
         self._clock_offset = timedelta()
 
     def now(self) -> datetime:
         """Give the time by the API server's clock, to a second: what its timestamps compare with."""
         return datetime.now(UTC) + self._clock_offset
 
-    def send(self, request: Request) -> dict[str, Any]:
+    def send(self, request: Request, read_seconds: float = READ_SECONDS) -> dict[str, Any]:
         """Send a request and give the decoded answer."""
-        response = self._open(request, READ_SECONDS)
+        response = self._open(request, read_seconds)
         try:
             body = response.read()
         except urllib3.exceptions.HTTPError as error:
@@ -100,15 +105,18 @@ class Api:
             response.release_conn()
         return _decode(body)
 
-    def stream(self, request: Request, seconds: int) -> Iterator[dict[str, Any]]:
-        """Send a watch request and give its events until the server, or the connection, ends it."""
-        response = self._open(request, seconds + WATCH_SLACK_SECONDS)
+    def open_watch(self, request: Request, seconds: int) -> urllib3.BaseHTTPResponse:
+        """Send a watch request. Its events are read by ``events``."""
+        return self._open(request, seconds + WATCH_SLACK_SECONDS)
+
+    def events(self, response: urllib3.BaseHTTPResponse) -> Iterator[dict[str, Any]]:
+        """Give the events of an open watch until the server, or the connection, ends it."""
         try:
             for line in response:
                 if line.strip():
                     yield _decode(line)
         except urllib3.exceptions.HTTPError as error:
-            raise UnreachableError(f"a watch of {request.resource.plural} broke off: {_short(error)}") from error
+            raise UnreachableError(f"the watch broke off: {_short(error)}") from error
         finally:
             response.close()
 
@@ -140,7 +148,7 @@ class Api:
             )
         except urllib3.exceptions.HTTPError as error:
             raise UnreachableError(f"cannot reach the API server at {self.host}: {_short(error)}") from error
-        except (config.ConfigException, OSError) as error:
+        except (config.ConfigException, OSError, ValueError) as error:
             raise UnauthorizedError(f"cannot read the ServiceAccount token: {error}") from error
         self._set_clock(response)
         if response.status >= 400:  # noqa: PLR2004 - HTTP: where errors begin
@@ -155,20 +163,22 @@ class Api:
         return headers
 
     def _set_clock(self, response: urllib3.BaseHTTPResponse) -> None:
-        """Follow the server's ``Date``. It has whole seconds: only a real difference counts."""
+        """Follow the server's ``Date``: the median of the last few, so that one late answer moves nothing."""
         try:
             theirs = parsedate_to_datetime(response.headers.get("date", ""))
         except ValueError:
             return
-        offset = theirs - datetime.now(UTC)
-        self._clock_offset = offset if abs(offset) > timedelta(seconds=2) else timedelta()
+        self._offsets.append(theirs - datetime.now(UTC))
+        offset = sorted(self._offsets)[len(self._offsets) // 2]
+        self._clock_offset = offset if abs(offset) > CLOCK_TOLERANCE else timedelta()
 
 
 def refusal(request: Request, status: int, body: Mapping[str, Any], retry_after: float | None = None) -> ClusterError:
     """Translate a refusal by its status code; its text is for people only."""
     message = str(body.get("message") or f"HTTP {status}")
     if status == 403:  # noqa: PLR2004 - HTTP: forbidden
-        return PermissionDeniedError(request.verb, request.resource.grant, request.namespace, message)
+        what = request.path or request.resource.grant
+        return PermissionDeniedError(request.verb, what, request.namespace, message)
     if status >= 500:  # noqa: PLR2004 - HTTP: the server's fault
         return UnreachableError(f"the API server answered {status}: {message}", retry_after)
     return _BY_STATUS.get(status, RejectedError)(message, retry_after)

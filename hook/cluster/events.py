@@ -12,19 +12,20 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from hook.cluster import retry
-from hook.cluster.requests import EVENTS, JOBS, Request
-from hook.errors import ClusterError, ConflictError
+from hook.cluster.requests import EVENTS, Request
+from hook.errors import ClusterError, ConflictError, NotFoundError
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from hook.cluster.api import Api
     from hook.core.views import DaemonSet
 
 log = logging.getLogger(__name__)
 
 COMPONENT: Final = "gpu-operator-post"
+EVENT_SECONDS: Final = 3.0
+"""Events are for people; they must not hold up the work."""
+QUIET_SECONDS: Final = 30.0
+"""After a failure, so that a server that cannot take events is not asked for each node."""
 NOTE_LIMIT: Final = 1024
 """K8S ``pkg/apis/core/validation/events.go``: a longer message is refused."""
 
@@ -40,63 +41,58 @@ class Subject:
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """Our own Job."""
-
-    subject: Subject
-    started: datetime
-
-
 def daemonset(seen: DaemonSet) -> Subject:
     """Give a DaemonSet as the subject of an event."""
     return Subject("apps/v1", "DaemonSet", seen.namespace, seen.name, seen.uid)
 
 
-def job_request(namespace: str, name: str) -> Request:
-    """Ask for our own Job."""
-    return Request("get", JOBS, namespace, name)
-
-
 class Teller:
-    """Writes events. A failure to write is logged once and never stops the work."""
+    """Writes events. It never stops the work: what cannot be written soon is logged once and left."""
 
     def __init__(self, api: Api, run_id: str, *, silent: bool) -> None:
         self._api, self._run_id, self._silent = api, run_id, silent
         self._counts: dict[str, int] = {}
+        self._quiet_until = 0.0
         self._complained = False
 
-    def tell(self, subject: Subject, reason: str, note: str, *, warning: bool = False) -> None:
-        """Tell a fact about a subject; the same one again raises its count."""
-        if self._silent:
+    def tell(self, subject: Subject, reason: str, note: str, *, about: str = "", warning: bool = False) -> None:
+        """Tell a fact. The same reason about the same thing (a node, say) again updates it and its count."""
+        if self._silent or time.monotonic() < self._quiet_until:
             return
-        name = self._name(subject, reason, note)
+        name = self._name(subject, reason, about)
         count = self._counts.get(name, 0) + 1
-        self._counts[name] = count
-        now = self._api.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        if count > 1:
-            self._write(_again(subject, name, count, now))
-        else:
-            fact = {"reason": reason, "message": note[:NOTE_LIMIT], "type": "Warning" if warning else "Normal"}
-            self._write(_first(subject, name, fact, now))
+        fact: dict[str, Any] = {
+            "message": note[:NOTE_LIMIT],
+            "count": count,
+            "lastTimestamp": self._api.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+        if count == 1:
+            fact |= {"reason": reason, "type": "Warning" if warning else "Normal"}
+        request = _first(subject, name, fact) if count == 1 else _again(subject, name, fact)
+        self._counts[name] = count if self._written(request) else 0
 
-    def _write(self, request: Request) -> None:
+    def _written(self, request: Request) -> bool:
         try:
-            retry.retrying(retry.TELLING, time.sleep)(self._api.send, request)
+            self._api.send(request, EVENT_SECONDS)
         except ConflictError:
             log.debug("event %s is there already", request.name)
+        except NotFoundError:
+            log.debug("event %s has expired; the next one is new", request.name)
+            return False
         except ClusterError as error:
             level = logging.DEBUG if self._complained else logging.WARNING
-            self._complained = True
+            self._complained, self._quiet_until = True, time.monotonic() + QUIET_SECONDS
             log.log(level, "cannot write Kubernetes events, going on without: %s", error)
+            return False
+        return True
 
-    def _name(self, subject: Subject, reason: str, note: str) -> str:
-        """Name an event by what it says, so that the same fact of one run is one object."""
-        told = f"{self._run_id}\x00{subject.uid}\x00{reason}\x00{note}"
+    def _name(self, subject: Subject, reason: str, about: str) -> str:
+        """Name an event by what it is about, so that the same fact of one run is one object."""
+        told = f"{self._run_id}\0{subject.uid}\0{reason}\0{about}"
         return f"{subject.name[:200]}.{hashlib.sha256(told.encode()).hexdigest()[:16]}"
 
 
-def _first(subject: Subject, name: str, fact: dict[str, str], now: str) -> Request:
+def _first(subject: Subject, name: str, fact: dict[str, Any]) -> Request:
     regarding = {
         "apiVersion": subject.api_version,
         "kind": subject.kind,
@@ -109,22 +105,13 @@ def _first(subject: Subject, name: str, fact: dict[str, str], now: str) -> Reque
         "kind": "Event",
         "metadata": {"name": name, "namespace": subject.namespace},
         "involvedObject": regarding,
-        **fact,
         "source": {"component": COMPONENT},
         "reportingComponent": COMPONENT,
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
+        "firstTimestamp": fact["lastTimestamp"],
+        **fact,
     }
     return Request("create", EVENTS, subject.namespace, body=body)
 
 
-def _again(subject: Subject, name: str, count: int, now: str) -> Request:
-    return Request(
-        "patch",
-        EVENTS,
-        subject.namespace,
-        name,
-        body={"count": count, "lastTimestamp": now},
-        content_type="application/merge-patch+json",
-    )
+def _again(subject: Subject, name: str, fact: dict[str, Any]) -> Request:
+    return Request("patch", EVENTS, subject.namespace, name, body=fact, content_type="application/merge-patch+json")

@@ -37,7 +37,7 @@ class Source:
 class Observer:
     """A set of reflectors that grows as more becomes worth looking at."""
 
-    def __init__(self, api: Api, stack: Stack, namespaces: tuple[str, ...], patience: float) -> None:
+    def __init__(self, api: Api, stack: Stack, namespaces: tuple[str, ...], patience: retry.Patience) -> None:
         self._api, self._stack, self._patience = api, stack, patience
         self._namespaces = namespaces or ("",)
         self._reflectors: dict[Source, Reflector] = {}
@@ -65,7 +65,8 @@ class Observer:
         self._add(self._slices())
 
     def look_at_consumers(self, consumers: Iterable[DaemonSet]) -> None:
-        """Follow the pods of these DaemonSets, by their own selectors."""
+        """Follow the pods of these DaemonSets, by their own selectors; from now on any outage is outlived."""
+        self._patience = retry.WATCHING
         self._add(
             Source(
                 CONSUMER_PODS,
@@ -121,13 +122,15 @@ class Observer:
     def _assemble(self, views: dict[str, list[Any]], absent: set[str]) -> Snapshot:
         unreadable = tuple(one for part in views.values() for one in part if isinstance(one, Unreadable))
         good = {part: tuple(one for one in found if not isinstance(one, Unreadable)) for part, found in views.items()}
+        # Selectors may overlap (v0.4.0 pods carry the labels of both charts): a pod counts once.
+        consumer_pods = {pod.uid: pod for pod in good.get(CONSUMER_PODS, ())}
         return Snapshot(
             policies=None if POLICIES in absent else good.get(POLICIES, ()),
             nodes={node.name: node for node in good.get(NODES, ())},
             daemonsets=good.get(DAEMON_SETS, ()),
             revisions=good.get(REVISIONS, ()),
             driver_pods=good.get(DRIVER_PODS, ()),
-            consumer_pods=good.get(CONSUMER_PODS, ()),
+            consumer_pods=tuple(consumer_pods.values()),
             slices=good.get(SLICES, ()) if self._slices_served and SLICES not in absent else None,
             deployments=good.get(DEPLOYMENTS, ()),
             replicasets=good.get(REPLICA_SETS, ()),
@@ -137,7 +140,7 @@ class Observer:
 
     def _slices(self) -> list[Source]:
         """Find out which version of ResourceSlices is served; none on a cluster without DRA."""
-        retrier = retry.retrying(retry.starting(self._patience), time.sleep)
+        retrier = retry.retrying(self._patience, time.sleep)
         resource = requests.resource_slices(retrier(self._api.served_versions, requests.RESOURCE_SLICES))
         self._slices_served = resource is not None
         if resource is None:

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hook.cluster import retry
 from hook.core import parse
-from hook.errors import ClusterError, GoneError, NotFoundError, UnreachableError
+from hook.errors import ClusterError, GoneError, NotFoundError, RejectedError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    import urllib3
 
     from hook.cluster.api import Api
     from hook.cluster.requests import Selection
@@ -63,9 +65,9 @@ def _list_once(
         page = patience(api.send, request)
         for obj in _objects(page):
             views[_key(obj)] = parse.readable(read, selection.resource.kind, obj)
-        meta = page.get("metadata") or {}
+        meta = _meta(page)
         if not meta.get("continue"):
-            return views, str(meta.get("resourceVersion") or "")
+            return views, _version(page)
         request = selection.page(str(meta["continue"]))
 
 
@@ -73,20 +75,36 @@ def _objects(page: Mapping[str, Any]) -> Iterator[Json]:
     items = page.get("items")
     if not isinstance(items, list):
         raise UnreachableError("the API server's list has no items")
-    return (item for item in items if isinstance(item, dict))
+    if not all(isinstance(item, dict) for item in items):
+        raise UnreachableError("the API server's list holds something that is no object")
+    return iter(items)
+
+
+def _meta(obj: Json) -> Json:
+    """Give the metadata, whatever shape it has: keys and versions must be found in malformed objects, too."""
+    meta = obj.get("metadata")
+    return meta if isinstance(meta, dict) else {}
 
 
 def _key(obj: Json) -> Key:
-    meta = obj.get("metadata")
-    found = meta if isinstance(meta, dict) else {}
-    return str(found.get("namespace") or ""), str(found.get("name") or "")
+    meta = _meta(obj)
+    return str(meta.get("namespace") or ""), str(meta.get("name") or "")
+
+
+def _version(obj: Json) -> str:
+    return str(_meta(obj).get("resourceVersion") or "")
 
 
 class Reflector:
     """The current views of one selection, kept by a thread of its own."""
 
     def __init__(
-        self, api: Api, selection: Selection, read: Callable[[Json], Any], changed: Callable[[], None], patience: float
+        self,
+        api: Api,
+        selection: Selection,
+        read: Callable[[Json], Any],
+        changed: Callable[[], None],
+        patience: retry.Patience,
     ) -> None:
         self.selection = selection
         self.read = read
@@ -94,10 +112,9 @@ class Reflector:
         """The API server does not know the kind."""
         self.problem: ClusterError | None = None
         """Why this reflector gave up."""
-        self.restarts = 0
         self._api = api
         self._changed = changed
-        self._starting = retry.starting(patience)
+        self._starting = patience
         self._views: dict[Key, Any] = {}
         self._version = ""
         self._synced = False
@@ -128,11 +145,15 @@ class Reflector:
         try:
             while not self._stopping.is_set():
                 self._list()
+                self._stopping.wait(BREATH_SECONDS)
                 while self._version and not self._stopping.is_set():
                     self._watch()
         except ClusterError as error:
             self.problem = error
-            self._changed()
+        except Exception as error:
+            log.debug("a watch of %s failed", self.selection.resource.plural, exc_info=True)
+            self.problem = RejectedError(f"cannot follow {self.selection.resource.plural}: {error!r}")
+        self._changed()
 
     def _list(self) -> None:
         patience = retry.WATCHING if self._synced else self._starting
@@ -148,18 +169,20 @@ class Reflector:
 
     def _watch(self) -> None:
         """Follow changes once; afterwards the version says where to go on, or is empty to list again."""
+        seconds = WATCH_SECONDS + random.randrange(WATCH_SPREAD_SECONDS)  # noqa: S311 - jitter, not a secret
+        request = self.selection.watch(self._version, seconds)
         try:
-            self._retrier(retry.WATCHING)(self._follow)
+            self._follow(self._retrier(retry.WATCHING)(self._api.open_watch, request, seconds))
         except (GoneError, NotFoundError) as error:
             log.debug("listing %s again: %s", self.selection.resource.plural, error)
             self._version = ""
-        self.restarts += 1
+        except UnreachableError as error:
+            # A watch that was open and broke off is no failed attempt: the next one starts with new patience.
+            log.debug("watching %s again: %s", self.selection.resource.plural, error)
         self._stopping.wait(BREATH_SECONDS)
 
-    def _follow(self) -> None:
-        seconds = WATCH_SECONDS + random.randrange(WATCH_SPREAD_SECONDS)  # noqa: S311 - jitter, not a secret
-        request = self.selection.watch(self._version, seconds)
-        for event in self._api.stream(request, seconds):
+    def _follow(self, response: urllib3.BaseHTTPResponse) -> None:
+        for event in self._api.events(response):
             if self._stopping.is_set():
                 return
             self._apply(event)
@@ -173,7 +196,7 @@ class Reflector:
         if kind != "BOOKMARK":
             self._take(str(kind), obj)
             self._changed()
-        self._version = str((obj.get("metadata") or {}).get("resourceVersion") or self._version)
+        self._version = _version(obj) or self._version
 
     def _take(self, kind: str, obj: Json) -> None:
         view = None if kind == "DELETED" else parse.readable(self.read, self.selection.resource.kind, obj)

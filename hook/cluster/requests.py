@@ -55,7 +55,7 @@ RESOURCE_SLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", "Re
 SLICE_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 """Served ResourceSlice versions, newest first (Kubernetes 1.34, 1.33, 1.32)."""
 
-READ: Final = ("get", "list", "watch")
+READ: Final = ("list", "watch")
 PERMISSIONS: Final[Mapping[Resource, tuple[str, ...]]] = {
     CLUSTER_POLICIES: READ,
     NODES: READ,

@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Final
 import tenacity
 
 from hook.errors import (
-    ClusterError,
-    ConflictError,
-    NotFoundError,
     PermissionDeniedError,
     ThrottledError,
     UnauthorizedError,
@@ -59,10 +56,13 @@ def starting(seconds: float) -> Patience:
     return Patience(unreachable=seconds)
 
 
+def looking(seconds: float) -> Patience:
+    """Give up on anything at all after what a person at a terminal waits for."""
+    return Patience(unreachable=seconds, unauthorized=seconds, denied=seconds / 4)
+
+
 WRITING: Final = Patience(unreachable=5.0, unauthorized=30.0, denied=15.0)
 """A write that fails for longer is decided upon anew, from what is there then."""
-TELLING: Final = Patience(unreachable=2.0, unauthorized=0.0, denied=0.0)
-"""Events are for people; they must not hold up the work."""
 
 
 def retrying(patience: Patience, sleep: Callable[[float], None]) -> tenacity.Retrying:
@@ -70,20 +70,10 @@ def retrying(patience: Patience, sleep: Callable[[float], None]) -> tenacity.Ret
     return tenacity.Retrying(
         retry=tenacity.retry_if_exception(lambda error: patience.of(error) > 0),
         wait=_wait,
-        stop=lambda state: _would_exceed(state, patience),
+        stop=_StopWhenImpatient(patience),
         sleep=sleep,
         reraise=True,
     )
-
-
-def waits_for_person(error: ClusterError) -> bool:
-    """Whether only a person can make a request succeed."""
-    return isinstance(error, PermissionDeniedError)
-
-
-def already_so(error: ClusterError) -> bool:
-    """Whether a deletion need not happen any more, or not as it was asked."""
-    return isinstance(error, NotFoundError | ConflictError)
 
 
 _BACKOFF: Final = tenacity.wait_exponential_jitter(
@@ -98,7 +88,20 @@ def _wait(state: tenacity.RetryCallState) -> float:
     return max(_BACKOFF(state), asked or 0.0)
 
 
-def _would_exceed(state: tenacity.RetryCallState, patience: Patience) -> bool:
-    """Stop before a wait that ends beyond the patience for this error (tenacity's stop_before_delay)."""
-    error = state.outcome.exception() if state.outcome else None
-    return (state.seconds_since_start or 0.0) + state.upcoming_sleep >= patience.of(error)
+class _StopWhenImpatient:
+    """Stop before a wait that ends beyond the patience for this kind of error (as stop_before_delay does).
+
+    Each kind's time counts from its first occurrence in a row: a refusal after an outage is new trouble.
+    """
+
+    def __init__(self, patience: Patience) -> None:
+        self._patience = patience
+        self._kind: type[BaseException] | None = None
+        self._since = 0.0
+
+    def __call__(self, state: tenacity.RetryCallState) -> bool:
+        error = state.outcome.exception() if state.outcome else None
+        elapsed = state.seconds_since_start or 0.0
+        if state.attempt_number == 1 or type(error) is not self._kind:
+            self._kind, self._since = (type(error) if error else None), elapsed
+        return elapsed - self._since + state.upcoming_sleep >= self._patience.of(error)

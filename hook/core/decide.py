@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.core.fleet import Fleet
-    from hook.core.gates import Hold
+    from hook.core.operator import Hold
     from hook.core.views import Snapshot
     from hook.settings import Settings
 
@@ -32,7 +32,7 @@ RANK: Final = {
     NodeState.VERIFIED: 5,
     NodeState.EXCLUDED: 5,
 }
-"""How far a state is on the way; a fleet that reaches no new high for long has stalled."""
+"""How far a state is on the way; a fleet of which no node comes further for long has stalled."""
 ROLLING_RANK: Final = 1
 """Of a node whose new driver pod is on its way."""
 NOT_MOVING: Final = frozenset(
@@ -43,6 +43,7 @@ NOT_MOVING: Final = frozenset(
         Reason.MANUAL_UPGRADE,
         Reason.UPGRADE_FAILED,
         Reason.DRIVER_FAILING,
+        Reason.PLUGIN_QUEUED,
     }
 )
 """Waiting for a turn or for a person; a node that waits for anything else may still progress by itself."""
@@ -51,14 +52,12 @@ NOT_MOVING: Final = frozenset(
 def decide(seen: Snapshot, memory: Memory, settings: Settings, now: datetime) -> tuple[Decision, Memory]:
     """Judge every node, choose what to do now, and say how the run stands."""
     fleet = fleets.index(seen, GPU_OPERATOR, settings)
-    if skip := gates.nothing_to_protect(fleet):
-        return Decision(Verdict.SKIP, *skip), memory
     judged = [one for name in fleet.node_names for one in judge_node(name, fleet, now)]
     timers = Timers(memory, now)
     # Asked about in every decision, so that the operator's quiet time runs beside all other holds.
     noisy = operator.unsettled(fleet, timers, now)
-    if skip := gates.no_eligible_node(fleet, judged, noisy):
-        return Decision(Verdict.SKIP, *skip, judgements=tuple(judged)), memory
+    if skip := gates.nothing_to_protect(fleet) or gates.no_eligible_node(fleet, judged, noisy):
+        return _skip(skip, judged, memory, settings, timers)
     patient = [_out_of_patience(one, settings, timers) for one in judged]
     plan = restarts.plan(patient, fleet, memory, now)
     shown = tuple(_out_of_patience(one, settings, timers) for one in plan.judgements)
@@ -75,6 +74,19 @@ def decide(seen: Snapshot, memory: Memory, settings: Settings, now: datetime) ->
         cause=holds[0][0] if holds and verdict is Verdict.DEADLINE else None,
     )
     return decision, replace(progress, first_seen=timers.first_seen)
+
+
+def _skip(
+    skip: Hold, judged: Sequence[Judgement], memory: Memory, settings: Settings, timers: Timers
+) -> tuple[Decision, Memory]:
+    """Skip at once, unless this run has seen a fleet: what vanished then may only be replaced, or unlabelled."""
+    remembering = replace(memory, first_seen=timers.first_seen)
+    lasting = memory.advanced_at is None or timers.held(f"skip/{skip[0]}") >= settings.not_ready_grace
+    late = timers.now >= memory.started + settings.timeout - settings.margin
+    if lasting or late:
+        return Decision(Verdict.SKIP, *skip, judgements=tuple(judged)), remembering
+    message = f"{skip[1]} (but there was, a moment ago: it may come back)"
+    return Decision(Verdict.WAIT, skip[0], message, judgements=tuple(judged)), remembering
 
 
 def first_look(seen: Snapshot, settings: Settings) -> Decision | None:
@@ -94,7 +106,7 @@ def _out_of_patience(judged: Judgement, settings: Settings, timers: Timers) -> J
     """Turn a state that lasts beyond its grace into one that needs a person."""
     if judged.patience is None:
         return judged
-    held = timers.held(f"{judged.patience}/{judged.node}/{judged.consumer}")
+    held = timers.held(f"{judged.patience}/{judged.patience_with or f'{judged.node}/{judged.consumer}'}")
     grace = {
         Patience.DRIVER: settings.failed_grace,
         Patience.PLUGIN: settings.plugin_timeout,
@@ -108,13 +120,17 @@ def _out_of_patience(judged: Judgement, settings: Settings, timers: Timers) -> J
 
 
 def _advance(memory: Memory, fleet: Fleet, judgements: Sequence[Judgement], now: datetime) -> Memory:
-    """Note whether the fleet is further than ever under the intent of now."""
+    """Note whether any node is further than it ever was under the intent of now."""
     generation = fleet.policy.generation if fleet.policy else 0
     epoch = f"{generation}/{','.join(sorted(one.hash for one in fleet.newest.values()))}"
-    rank = sum(_rank(one) for one in judgements)
-    if memory.advanced_at is not None and epoch == memory.epoch and rank <= memory.best_rank:
-        return memory
-    return replace(memory, epoch=epoch, best_rank=rank, advanced_at=now)
+    before = memory.ranks if epoch == memory.epoch else {}
+    reached: dict[str, int] = {}
+    for one in judgements:
+        reached[one.node] = min(_rank(one), reached.get(one.node, _rank(one)))
+    ranks = {node: max(rank, before.get(node, -1)) for node, rank in reached.items()}
+    if memory.advanced_at is not None and all(rank <= before.get(node, -1) for node, rank in ranks.items()):
+        return replace(memory, ranks=ranks)
+    return replace(memory, epoch=epoch, ranks=ranks, advanced_at=now)
 
 
 def _rank(judged: Judgement) -> int:
@@ -143,10 +159,10 @@ def _success(judgements: Sequence[Judgement], memory: Memory) -> Hold:
     served = sum(one.reason is Reason.VERIFIED for one in judgements)
     excluded = sum(one.state is NodeState.EXCLUDED for one in judgements)
     left_out = f"; {excluded} nodes were left alone" if excluded else ""
-    if memory.restarts:
-        message = f"{len(memory.restarts)} plugins were restarted, {served} run on the loaded driver{left_out}"
+    if memory.restarted:
+        message = f"{memory.restarted} plugins were restarted, {served} run on the loaded driver{left_out}"
         return Reason.REFRESHED, message
-    return Reason.NOTHING_STALE, f"no plugin was stale, {served} run on the loaded driver{left_out}"
+    return Reason.NOTHING_STALE, f"no plugin needed a restart, {served} run on the loaded driver{left_out}"
 
 
 def _failure(holds: list[Hold], judgements: Sequence[Judgement], settings: Settings, timers: Timers) -> Hold | None:

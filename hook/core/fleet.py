@@ -106,4 +106,4 @@ def _slices_by_node(slices: Iterable[DeviceSlice]) -> dict[str, list[DeviceSlice
 
 def _complete(named: Iterable[DaemonSet], pods: Iterable[Pod]) -> frozenset[str]:
     live = Counter(pod.owner_uid for pod in pods if pod.live and pod.node)
-    return frozenset(ds.uid for ds in named if ds.observed and live[ds.uid] >= ds.desired)
+    return frozenset(ds.uid for ds in named if ds.observed and live[ds.uid] - ds.misscheduled >= ds.desired)

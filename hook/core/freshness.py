@@ -42,6 +42,8 @@ class Evidence:
 
 def judge(consumer: Pod, driver: Pod, stack: Stack) -> Evidence:
     """Compare a consumer with the ready driver pod of its node."""
+    if old := _older_than_driver(consumer, driver, stack):
+        return Evidence(Freshness.STALE, old)
     if pending := _not_running(consumer):
         return Evidence(Freshness.STARTING, pending)
     if _saw_this_driver(consumer, driver, stack):
@@ -53,10 +55,28 @@ def judge(consumer: Pod, driver: Pod, stack: Stack) -> Evidence:
     return Evidence(Freshness.STALE, _why_stale(started, ready))
 
 
+def restarted_in_place(driver: Pod, stack: Stack) -> bool:
+    """Whether the driver container crashed since its pod was set up: a reboot runs the init containers anew."""
+    container = _named(driver.containers, stack.driver_container)
+    return container is not None and container.restarts > 0 and not _unloaded_before_start(driver, stack)
+
+
 def driver_started(driver: Pod, stack: Stack) -> datetime | None:
     """Give D: the start of the driver container's current run."""
     container = _named(driver.containers, stack.driver_container)
     return container.started_at if container is not None else None
+
+
+def _older_than_driver(consumer: Pod, driver: Pod, stack: Stack) -> str:
+    """Name a container that has run since before the driver: stale, whatever the others wait for."""
+    started = driver_started(driver, stack)
+    if started is None or _saw_this_driver(consumer, driver, stack):
+        return ""
+    for container in consumer.containers:
+        if container.started_at is not None and container.started_at <= started:
+            seconds = int((started - container.started_at).total_seconds())
+            return f"its container {container.name} started {seconds} s before this driver's container did"
+    return ""
 
 
 def _saw_this_driver(consumer: Pod, driver: Pod, stack: Stack) -> bool:

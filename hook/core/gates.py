@@ -13,10 +13,9 @@ if TYPE_CHECKING:
 
     from hook.core.fleet import Fleet
     from hook.core.memory import Timers
+    from hook.core.operator import Hold
     from hook.core.verdicts import Judgement
     from hook.settings import Settings
-
-Hold = tuple[Reason, str]
 
 NOT_OURS: Final = frozenset({Reason.HOST_DRIVER, Reason.DRIVER_NOT_DEPLOYED})
 """Nodes excluded for these have no driver that this stack could reload."""
@@ -49,8 +48,9 @@ def _no_consumer(fleet: Fleet) -> Hold | None:
     if found.operator_managed:
         message = f"{found.operator_managed[0]} is managed by the GPU operator, which restarts it itself"
         return Reason.OPERATOR_MANAGED, message
-    where = f" in namespace {settings.consumer_namespace}" if settings.consumer_namespace else ""
-    return Reason.NO_CONSUMER, f"no DRA kubelet plugin DaemonSet{where} ({' or '.join(settings.consumer_names)})"
+    read = settings.consumer_namespace or ", ".join(settings.namespaces)
+    where = f" in {read} (no other namespace was looked at)" if read else " in any namespace"
+    return Reason.NO_CONSUMER, f"there is no DaemonSet {' or '.join(settings.consumer_names)}{where}"
 
 
 def no_eligible_node(fleet: Fleet, judgements: Sequence[Judgement], noisy: Hold | None) -> Hold | None:
@@ -121,6 +121,9 @@ def _warnings(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[str]:
             yield f"{daemonset} wants no pod at all (DESIRED=0): check its nodeSelector and the nodes' labels"
     if fleet.consumers.named and fleet.consumers.unnamed:
         yield _unnamed(fleet)[1]
+    expected = fleet.settings.expect_driver_version
+    if fleet.policy is not None and expected and not intent.names_version(fleet.policy):
+        yield f"ClusterPolicy {fleet.policy.name} names no driver version to compare with the expected {expected}"
     if fleet.policy is not None and fleet.policy.uses_driver_crd:
         yield (
             "drivers are configured by NVIDIADriver objects, which this version does not read: "
@@ -151,12 +154,12 @@ def _expecting(settings: Settings) -> bool:
 
 
 def _pending_sentence(pending: Sequence[Judgement], judgements: Sequence[Judgement]) -> str:
-    eligible = sum(one.state is not NodeState.EXCLUDED for one in judgements)
+    eligible = len({one.node for one in judgements if one.state is not NodeState.EXCLUDED})
     by_reason: dict[str, list[str]] = {}
     for one in pending:
         by_reason.setdefault(one.reason, []).append(one.node)
     waiting = "; ".join(f"{reason}: {_some(nodes)}" for reason, nodes in by_reason.items())
-    return f"{eligible - len(pending)} of {eligible} nodes served; {waiting}"
+    return f"{eligible - len({one.node for one in pending})} of {eligible} nodes served; {waiting}"
 
 
 def _some(nodes: Sequence[str]) -> str:

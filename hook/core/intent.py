@@ -35,12 +35,17 @@ def active_policy(policies: Iterable[ClusterPolicy]) -> ClusterPolicy | None:
 def unmet_expectation(policy: ClusterPolicy, settings: Settings) -> str:
     """Say in what the policy is still the old one, by what the deployer told us to expect; or empty."""
     wanted = settings.expect_driver_version
-    if wanted and policy.version != wanted:
+    if wanted and names_version(policy) and policy.version != wanted:
         return f"ClusterPolicy {policy.name} asks for driver {policy.version or '(none)'}, expected {wanted}"
     wanted = settings.expect_chart_version
     if wanted and chart_version(policy.chart) != chart_version(wanted):
         return f"ClusterPolicy {policy.name} comes from chart {policy.chart or '(unlabelled)'}, expected {wanted}"
     return ""
+
+
+def names_version(policy: ClusterPolicy) -> bool:
+    """Whether the policy names a driver version, rather than a digest, an NVIDIADriver or nothing."""
+    return bool(policy.version) and not policy.uses_driver_crd and not policy.version.startswith("sha256:")
 
 
 def chart_version(label: str) -> str:

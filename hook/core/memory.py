@@ -19,6 +19,8 @@ class AskedRestart:
     pod_uid: str
     driver_run: str
     at: datetime
+    refused: str = ""
+    """The server's words, where it refused for good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +34,19 @@ class Memory:
     restarts: Mapping[str, AskedRestart] = field(default_factory=dict)
     """By ``restart_key``: the last restart asked for."""
     epoch: str = ""
-    """Which intent the rank below was reached under."""
-    best_rank: int = -1
+    """Which intent the ranks below were reached under."""
+    ranks: Mapping[str, int] = field(default_factory=dict)
+    """By node: how far it ever was under this intent."""
     advanced_at: datetime | None = None
 
-    def asked(self, node: str, pod: StalePod, at: datetime) -> Memory:
-        """Note that a restart was asked for."""
-        entry = AskedRestart(pod_uid=pod.uid, driver_run=pod.driver_run, at=at)
+    @property
+    def restarted(self) -> int:
+        """How many plugins this run restarted last."""
+        return sum(not one.refused for one in self.restarts.values())
+
+    def asked(self, node: str, pod: StalePod, at: datetime, refused: str = "") -> Memory:
+        """Note that a restart was asked for, or refused for good."""
+        entry = AskedRestart(pod_uid=pod.uid, driver_run=pod.driver_run, at=at, refused=refused)
         return replace(self, restarts={**self.restarts, restart_key(pod.daemonset_uid, node): entry})
 
 

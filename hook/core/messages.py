@@ -25,7 +25,7 @@ class Explanation:
 
 
 _DESCRIBE: Final = "kubectl -n {namespace} describe pod {name}"
-_LOGS: Final = "kubectl -n {namespace} logs {name} --all-containers --previous"
+_LOGS: Final = "kubectl -n {namespace} logs {name} --all-containers --prefix --tail=50"
 _STATES: Final = f"kubectl get nodes -L {names.UPGRADE_STATE_LABEL}"
 _AGAIN: Final = f"kubectl label node {{node}} {names.UPGRADE_STATE_LABEL}=upgrade-required --overwrite"
 """GO documentation, troubleshooting a failed upgrade: how to put a node back."""
@@ -45,7 +45,7 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
     Reason.DRIVER_NOT_DEPLOYED: Explanation("The GPU operator deploys no driver to this node."),
     Reason.MANUAL_UPGRADE: Explanation(
         "With autoUpgrade off nobody rotates driver pods; the old driver, and the plugin on it, still match. "
-        "Delete the driver pod to upgrade the node, then run the release again.",
+        "Drain the node's GPU pods and delete the driver pod to upgrade it, then run the release again.",
         "kubectl -n {namespace} delete pod {name}",
     ),
     Reason.UNREADABLE: Explanation(
@@ -68,17 +68,23 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
     Reason.DRIVER_MISSING: Explanation("The node's driver pod is being replaced.", _STATES),
     Reason.SEVERAL_DRIVER_PODS: Explanation("Only one of them can own the driver; wait or delete the old one."),
     Reason.DRIVER_ORPHANED: Explanation(
-        "Its DaemonSet was replaced; the pod stays until somebody deletes it.",
+        "Its DaemonSet was replaced; the pod stays until somebody drains the node's GPU pods and deletes it.",
         "kubectl -n {namespace} delete pod {name}",
     ),
-    Reason.DRIVER_OUTDATED: Explanation("The upgrade controller has not come to this node yet.", _STATES),
+    Reason.DRIVER_OUTDATED: Explanation(
+        "The upgrade controller has not come to this node yet. Cordoned, NotReady and failed nodes use up "
+        "maxUnavailable: if nothing moves, look for them.",
+        _STATES,
+    ),
     Reason.DRIVER_NOT_READY: Explanation("The new driver is being built and loaded; minutes are normal.", _DESCRIBE),
     Reason.DRIVER_FAILING: Explanation("The new driver cannot start.", _DESCRIBE),
     Reason.UPGRADE_IN_PROGRESS: Explanation("The upgrade controller is about to restart this node's driver.", _STATES),
     Reason.UPGRADE_STATE_UNKNOWN: Explanation(
         "A newer upgrade controller may use it; an unknown state counts as an upgrade in progress.", _STATES
     ),
-    Reason.OPERANDS_PAUSED: Explanation("k8s-driver-manager has paused the node's operands.", _DESCRIBE),
+    Reason.OPERANDS_PAUSED: Explanation(
+        "k8s-driver-manager has paused the node's operands by its labels.", "kubectl get node {node} --show-labels"
+    ),
     Reason.UPGRADE_FAILED: Explanation(
         "The upgrade controller gave up on the node. Look at its GPUDriverUpgrade events and the operator's "
         "controllers.Upgrade log lines; when the cause is gone, put the node back.",
@@ -98,20 +104,32 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
         "The plugin published devices of another driver version than the policy asks for.",
         "kubectl get resourceslices --field-selector spec.nodeName={node} -o yaml",
     ),
+    Reason.PLUGIN_UNWELCOME: Explanation(
+        "The plugin must restart, but would not be scheduled again. Add the toleration to the DRA driver's chart "
+        "(kubeletPlugin.tolerations), or remove the taint, then run the release again.",
+        "kubectl describe node {node}",
+    ),
+    Reason.RESTART_REFUSED: Explanation(
+        "An admission policy or webhook refuses to delete the plugin's pod; its own words are above.",
+        "kubectl get validatingadmissionpolicies,validatingwebhookconfigurations",
+    ),
     Reason.RESTART_DID_NOT_HELP: Explanation(
-        "By the kubelet's own times the new pod started before the driver was ready: compare the node's clock.",
+        "By the kubelet's own times the new pod started before the driver was ready: the node's clock was set "
+        "back, or the kubelet restarted and moved the driver's ready time.",
         "kubectl -n {namespace} get pod {name} -o yaml",
     ),
     Reason.ROLLOUT_IMPOSSIBLE: Explanation("Use strategy stale-pods, or set the DaemonSet to RollingUpdate."),
-    Reason.NO_CONSUMER: Explanation("Nothing in the cluster holds the driver; install order makes this normal."),
+    Reason.NO_CONSUMER: Explanation(
+        "Nothing that was looked at holds the driver. Before the DRA driver's first install this is normal."
+    ),
     Reason.NO_POLICY: Explanation("The GPU operator is not installed, or not configured by a ClusterPolicy."),
     Reason.POLICY_EXPECTED: Explanation("expect.* is set, so the operator's release is still to come."),
     Reason.DRIVER_DISABLED: Explanation("Drivers come with the hosts; no upgrade of the operator reloads them."),
     Reason.OPERATOR_MANAGED: Explanation("The GPU operator restarts its own plugin."),
     Reason.NO_ELIGIBLE_NODE: Explanation("There is no driver for this operator to reload."),
     Reason.UNNAMED_CONSUMER: Explanation(
-        "Add its name to consumer.names, which confines what this program may restart.",
-        "helm upgrade … --set 'consumer.names={{NAME}}'",
+        "Set consumer.names to the names of all plugins to serve: the value replaces the default names, and it "
+        "confines what this program may restart.",
     ),
     Reason.OPERATOR_ROLLING_OUT: Explanation("A new operator may render the driver a second time."),
     Reason.OPERATOR_NOT_LEADING: Explanation(
@@ -124,7 +142,6 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
     ),
     Reason.POLICY_NOT_READY: Explanation("Some operand is not ready.", "kubectl get clusterpolicies -o yaml"),
     Reason.NODES_PENDING: Explanation("Nodes reload one after another; about two minutes a node is normal.", _STATES),
-    Reason.NODES_FAILED: Explanation("At least one node needs a person."),
     Reason.REFRESHED: Explanation("Every stale plugin came back on the loaded driver."),
     Reason.NOTHING_STALE: Explanation("Every plugin already ran on the loaded driver."),
     Reason.TIME_UP: Explanation(
@@ -133,7 +150,15 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
         _STATES,
     ),
     Reason.STALLED: Explanation("The migration does not move; see the nodes below for what each waits for.", _STATES),
-    Reason.PERMISSION_MISSING: Explanation("Grant it (rbac.create, rbac.scope), then run the release again."),
+    Reason.PERMISSION_MISSING: Explanation(
+        "Grant it (rbac.create, rbac.scope), then run the release again. If an admission policy refused it, its "
+        "own words are in the message.",
+        "kubectl auth can-i --list --as system:serviceaccount:NAMESPACE:SERVICEACCOUNT",
+    ),
+    Reason.UNAUTHORIZED: Explanation(
+        "The API server does not accept the credentials; a ServiceAccount's token is renewed by the kubelet.",
+        "kubectl auth whoami",
+    ),
     Reason.API_UNREACHABLE: Explanation(
         "The API server did not answer, or refused in a way that trying again may mend; the Job tries again.",
         "kubectl get --raw /readyz",

@@ -27,6 +27,10 @@ UPGRADE_SKIP_LABEL: Final = "nvidia.com/gpu-driver-upgrade.skip"
 NODE_LABEL_PREFIXES: Final = ("nvidia.com/gpu.", "nvidia.com/gpu-driver-upgrade")
 """The only node labels that this program reads; all others are dropped when a node is read."""
 
+REPELLING_EFFECTS: Final = ("NoSchedule", "NoExecute")
+NODE_CONDITION_TAINTS: Final = "node.kubernetes.io/"
+"""Taints under this prefix are tolerated by every DaemonSet pod (K8S ``AddOrUpdateDaemonPodTolerations``)."""
+
 # Driver upgrade states, k8s-operator-libs pkg/upgrade/consts.go.
 STATES_BEFORE_RESTART: Final = frozenset(
     {

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from hook.core import names
+from hook.core import freshness, names
 from hook.core.plugins import judge_plugin
 from hook.core.reasons import Reason
 from hook.core.verdicts import Judgement, NodeState, Patience
@@ -220,15 +220,19 @@ def _driver_gate(pod: Pod, fleet: Fleet) -> Gate | None:
         return Gate(NodeState.WAITING, Reason.DRIVER_OUTDATED, message)
     if pod.ready and pod.containers_ready_since is not None:
         return None
-    return _not_ready_gate(pod)
+    return _not_ready_gate(pod, fleet)
 
 
-def _not_ready_gate(pod: Pod) -> Gate:
+def _not_ready_gate(pod: Pod, fleet: Fleet) -> Gate:
     for container in (*pod.init_containers, *pod.containers):
         if container.waiting in FAILING_TO_START:
             detail = f": {container.message}" if container.message else ""
             message = f"driver pod {pod.name}: container {container.name} is in {container.waiting}{detail}"
             return Gate(NodeState.WAITING, Reason.DRIVER_FAILING, message, Patience.DRIVER)
+    if freshness.restarted_in_place(pod, fleet.stack):
+        restarts = max(one.restarts for one in pod.containers)
+        message = f"driver pod {pod.name} is not Ready, and its container crashed ({restarts} restarts)"
+        return Gate(NodeState.WAITING, Reason.DRIVER_FAILING, message, Patience.DRIVER)
     return Gate(NodeState.WAITING, Reason.DRIVER_NOT_READY, f"driver pod {pod.name} is not Ready yet")
 
 

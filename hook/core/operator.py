@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hook.core.views import Deployment, Lease, ReplicaSet
 
 Hold = tuple[Reason, str]
+"""Why the end of a run is held back."""
 
 
 def unsettled(fleet: Fleet, timers: Timers, now: datetime) -> Hold | None:
@@ -66,14 +67,18 @@ def _noisy(fleet: Fleet, lease: Lease | None, quiet: timedelta, timers: Timers, 
     moments = [one.created for one in newest]
     if lease is not None and lease.acquired is not None:
         moments.append(lease.acquired)
+    if fleet.policy is not None and fleet.policy.changed is not None:
+        # What changed may show in no version, image or label: the operator needs a moment to render it.
+        moments.append(fleet.policy.changed)
     last = max(moments, default=None)
     state = f"{last}/{','.join(f'{one.hash}:{one.revision}' for one in newest)}"
     unchanged = timers.held(f"quiet/{state}")
     if last is None or unchanged >= quiet or (now - last >= quiet and not _rolled_back(fleet)):
         return None
-    seconds = max(0, int((now - last).total_seconds()))
+    seconds = int(unchanged.total_seconds())
     message = (
-        f"the operator or the driver's revision changed {seconds} s ago; {int(quiet.total_seconds())} s quiet needed"
+        "policy, operator and driver revision must be unchanged for "
+        f"{int(quiet.total_seconds())} s, this run has seen {seconds} s of it"
     )
     return Reason.OPERATOR_SETTLING, message
 

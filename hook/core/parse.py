@@ -13,6 +13,7 @@ from hook.core.fields import Json, MalformedObjectError, flag, items, mapping, n
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
 
 View = TypeVar("View")
 
@@ -43,7 +44,10 @@ def policy(obj: Json) -> views.ClusterPolicy:
         precompiled=flag(obj, *driver, "usePrecompiled", default=False),
         chart=text(obj, "spec", "daemonsets", "labels", names.CHART_LABEL),
         # GO api/nvidia/v1: the CRD's default is false; the chart sets it.
-        auto_upgrade=flag(obj, *driver, "upgradePolicy", "autoUpgrade", default=False),
+        # GO controllers/upgrade_controller.go: it does nothing while sandbox workloads are enabled.
+        auto_upgrade=flag(obj, *driver, "upgradePolicy", "autoUpgrade", default=False)
+        and not flag(obj, "spec", "sandboxWorkloads", "enabled", default=False),
+        changed=_spec_changed(obj),
     )
 
 
@@ -60,6 +64,7 @@ def node(obj: Json) -> views.Node:
         },
         ready=text(ready, "status") == "True",
         ready_since=when(ready, "lastTransitionTime"),
+        taints=_taints(obj),
     )
 
 
@@ -73,6 +78,7 @@ def daemonset(obj: Json) -> views.DaemonSet:
         generation=number(obj, "metadata", "generation"),
         observed_generation=number(obj, "status", "observedGeneration"),
         desired=number(obj, "status", "desiredNumberScheduled"),
+        misscheduled=number(obj, "status", "numberMisscheduled"),
         updated=number(obj, "status", "updatedNumberScheduled"),
         labels={key: value for key in _DAEMONSET_LABELS if (value := text(obj, "metadata", "labels", key))},
         selector=_match_labels(obj),
@@ -80,6 +86,15 @@ def daemonset(obj: Json) -> views.DaemonSet:
         images={
             required(container, "name"): text(container, "image") for container in items(template, "spec", "containers")
         },
+        tolerations=tuple(
+            views.Taint(
+                key=text(one, "key"),
+                value=text(one, "value"),
+                effect=text(one, "effect"),
+                exists=text(one, "operator") == "Exists",
+            )
+            for one in items(template, "spec", "tolerations")
+        ),
         rolling=text(obj, "spec", "updateStrategy", "type") != "OnDelete",
     )
 
@@ -184,6 +199,25 @@ def readable(read: Callable[[Json], View], kind: str, obj: Json) -> View | views
             node=_text_or_empty(obj, "spec", "nodeName"),
             problem=str(error),
         )
+
+
+def _spec_changed(obj: Json) -> datetime | None:
+    """Give the last write that was no status update."""
+    writes = (one for one in items(obj, "metadata", "managedFields") if text(one, "subresource") != "status")
+    return max((moment for one in writes if (moment := when(one, "time"))), default=None)
+
+
+def _taints(obj: Json) -> tuple[views.Taint, ...]:
+    """Give the taints that can keep a DaemonSet's pod off a node."""
+    found = (
+        views.Taint(key=text(one, "key"), value=text(one, "value"), effect=text(one, "effect"))
+        for one in items(obj, "spec", "taints")
+    )
+    return tuple(
+        taint
+        for taint in found
+        if taint.effect in names.REPELLING_EFFECTS and not taint.key.startswith(names.NODE_CONDITION_TAINTS)
+    )
 
 
 def _text_or_empty(obj: Json, *path: str) -> str:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 STEADY: Final = timedelta(seconds=10)
 """The kubelet's first crash back-off (K8S ``pkg/kubelet/kubelet.go``, initial 10 s)."""
+STEADY_AFTER_CRASHES: Final = timedelta(seconds=60)
+"""For a container that crashed more than once: longer than most crash loops take to crash again."""
 CRASH_LOOP_RESTARTS: Final = 2
 """From the second restart on the kubelet backs off (same source)."""
 
@@ -29,8 +31,9 @@ def judge_plugin(node: str, consumer: DaemonSet, driver: Pod, fleet: Fleet, now:
     if live:
         return _judge_live(consumer, live, driver, fleet, now)
     if pods:
+        end = "is terminating" if pods[0].deleting else "has ended"
         return Judgement(
-            node, NodeState.RESTARTING, Reason.PLUGIN_RESTARTING, f"plugin pod {pods[0].name} is terminating",
+            node, NodeState.RESTARTING, Reason.PLUGIN_RESTARTING, f"plugin pod {pods[0].name} {end}",
             subject=str(pods[0]), consumer=str(consumer), patience=Patience.PLUGIN,
         )  # fmt: skip
     return _judge_absent(node, consumer, fleet)
@@ -40,7 +43,12 @@ def _judge_absent(node: str, consumer: DaemonSet, fleet: Fleet) -> Judgement:
     """Without a pod there is nothing to refresh, but only if the consumer has all the pods that it wants."""
     if consumer.uid in fleet.complete:
         return Judgement(
-            node, NodeState.VERIFIED, Reason.NOTHING_TO_REFRESH, f"{consumer} runs no pod here", consumer=str(consumer)
+            node,
+            NodeState.VERIFIED,
+            Reason.NOTHING_TO_REFRESH,
+            f"{consumer} runs no pod here",
+            consumer=str(consumer),
+            daemonset_uid=consumer.uid,
         )
     return Judgement(
         node, NodeState.WAITING, Reason.PLUGIN_MISSING,
@@ -52,8 +60,14 @@ def _judge_absent(node: str, consumer: DaemonSet, fleet: Fleet) -> Judgement:
 def _judge_live(consumer: DaemonSet, live: list[Pod], driver: Pod, fleet: Fleet, now: datetime) -> Judgement:
     """Judge every live pod; there may be two for a moment. The least proven one speaks for the node."""
     node = driver.node
+    unwelcome = _untolerated(node, consumer, fleet)
     judged = [(pod, freshness.judge(pod, driver, fleet.stack)) for pod in live]
     for pod, evidence in judged:
+        if evidence.freshness is Freshness.STALE and unwelcome:
+            message = f"plugin pod {pod.name} is stale: {evidence.because}; {unwelcome}"
+            return Judgement(
+                node, NodeState.FAILED, Reason.PLUGIN_UNWELCOME, message, subject=str(pod), consumer=str(consumer)
+            )
         if evidence.freshness is Freshness.STALE:
             return Judgement(
                 node, NodeState.STALE, Reason.PLUGIN_STALE, f"plugin pod {pod.name} is stale: {evidence.because}",
@@ -64,6 +78,15 @@ def _judge_live(consumer: DaemonSet, live: list[Pod], driver: Pod, fleet: Fleet,
             return _verifying(node, consumer, pod, Reason.PLUGIN_STARTING, f"plugin pod {pod.name}: {evidence.because}")
     proven = [_verify(node, consumer, pod, fleet, now) for pod in live]
     return next((one for one in proven if one.state is not NodeState.VERIFIED), proven[0])
+
+
+def _untolerated(name: str, consumer: DaemonSet, fleet: Fleet) -> str:
+    """Say so if a deleted pod would not come back: its node got a taint that the plugin does not tolerate."""
+    node = fleet.seen.nodes.get(name)
+    for taint in node.taints if node else ():
+        if not any(one.tolerates(taint) for one in consumer.tolerations):
+            return f"deleted it would not come back, since it does not tolerate the taint {taint.key}:{taint.effect}"
+    return ""
 
 
 def _verify(node: str, consumer: DaemonSet, pod: Pod, fleet: Fleet, now: datetime) -> Judgement:
@@ -96,7 +119,8 @@ def _just_crashed(pod: Pod, now: datetime) -> str:
     A start in the future means that clocks differ, and proves nothing either way.
     """
     for container in pod.containers:
-        if container.restarts and container.started_at and timedelta() <= now - container.started_at < STEADY:
+        steady = STEADY if container.restarts < CRASH_LOOP_RESTARTS else STEADY_AFTER_CRASHES
+        if container.restarts and container.started_at and timedelta() <= now - container.started_at < steady:
             restarts = f"{container.restarts} restarts, the last one a moment ago"
             return f"plugin pod {pod.name}: container {container.name} has {restarts}"
     return ""

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from hook.core.fleet import Fleet
     from hook.core.memory import AskedRestart, Memory
-    from hook.core.verdicts import Action, Judgement
+    from hook.core.verdicts import Action, Judgement, StalePod
+    from hook.core.views import DaemonSet
 
 ASK_AGAIN: Final = timedelta(seconds=30)
 """A deletion that is not seen for so long did not happen: watches deliver within a second or so."""
@@ -42,18 +43,41 @@ def plan(judgements: Sequence[Judgement], fleet: Fleet, memory: Memory, now: dat
 
 def _beside_memory(judged: Judgement, memory: Memory, now: datetime) -> Judgement:
     """Show a stale pod that we asked to restart as restarting; its successor, stale again, needs a person."""
+    if judged.reason is Reason.NOTHING_TO_REFRESH:
+        return _must_come_back(judged, memory)
     if judged.stale_pod is None:
         return judged
     asked = memory.restarts.get(restart_key(judged.stale_pod.daemonset_uid, judged.node))
-    if asked is None or asked.driver_run != judged.stale_pod.driver_run:
-        return judged
-    if asked.pod_uid != judged.stale_pod.uid:
+    same_run = asked is not None and asked.driver_run == judged.stale_pod.driver_run
+    return _asked_before(judged, judged.stale_pod, asked, now) if asked and same_run else judged
+
+
+def _asked_before(judged: Judgement, stale: StalePod, asked: AskedRestart, now: datetime) -> Judgement:
+    """Judge a stale plugin by what came of the restart that was asked for under this driver run."""
+    if asked.pod_uid != stale.uid:
         message = f"{judged.message}, although it was restarted under this very driver run"
         return judged.failed(Reason.RESTART_DID_NOT_HELP, message)
+    if asked.refused:
+        return judged.failed(Reason.RESTART_REFUSED, f"{judged.message}, and its deletion was refused: {asked.refused}")
     if now - asked.at >= ASK_AGAIN:
         return judged
-    message = f"plugin pod {judged.stale_pod.name} was asked to restart"
+    message = f"plugin pod {stale.name} was asked to restart"
     return replace(judged, state=NodeState.RESTARTING, reason=Reason.PLUGIN_RESTARTING, message=message)
+
+
+def _must_come_back(judged: Judgement, memory: Memory) -> Judgement:
+    """Where this run took a plugin away, a node without one is not done, whatever the DaemonSet says."""
+    if judged.daemonset_uid == "" or restart_key(judged.daemonset_uid, judged.node) not in memory.restarts:
+        return judged
+    message = f"the plugin that was restarted here did not come back: {judged.message}"
+    return replace(
+        judged,
+        state=NodeState.WAITING,
+        reason=Reason.PLUGIN_MISSING,
+        message=message,
+        subject=judged.consumer,
+        patience=Patience.PLUGIN,
+    )
 
 
 def _delete_stale_pods(judgements: tuple[Judgement, ...], fleet: Fleet, memory: Memory, _now: datetime) -> Plan:
@@ -75,10 +99,10 @@ def _delete_stale_pods(judgements: tuple[Judgement, ...], fleet: Fleet, memory: 
 
 
 def _in_flight(judged: Judgement, restarts: Mapping[str, AskedRestart], fleet: Fleet) -> bool:
-    """Whether a plugin is down because of us: restarting, or asked to and not verified yet."""
+    """Whether a plugin is down because of us: restarting, or asked to and not verified (any more)."""
     if judged.state is NodeState.RESTARTING:
         return True
-    unproven = judged.state is NodeState.VERIFYING or judged.reason is Reason.PLUGIN_MISSING
+    unproven = judged.state in (NodeState.VERIFYING, NodeState.FAILED) or judged.reason is Reason.PLUGIN_MISSING
     return unproven and any(restart_key(ds.uid, judged.node) in restarts for ds in fleet.consumers.named)
 
 
@@ -88,8 +112,8 @@ def _restart_rollout(judgements: tuple[Judgement, ...], fleet: Fleet, _memory: M
     if any(one.state is NodeState.WAITING for one in shown):
         return Plan(shown, ())
     actions: list[Action] = []
-    rolling = {str(ds) for ds in fleet.consumers.named if not ds.observed or ds.updated < ds.desired}
-    shown = tuple(_rolling(one) if one.consumer in rolling else one for one in shown)
+    rolling = {str(ds): ds for ds in fleet.consumers.named if not ds.observed or ds.updated < ds.desired}
+    shown = tuple(_rolling(one, rolling[one.consumer]) if one.consumer in rolling else one for one in shown)
     for daemonset in fleet.consumers.named:
         pods = tuple(
             (one.node, one.stale_pod)
@@ -101,8 +125,11 @@ def _restart_rollout(judgements: tuple[Judgement, ...], fleet: Fleet, _memory: M
     return Plan(shown, tuple(actions))
 
 
-def _rolling(judged: Judgement) -> Judgement:
-    """Leave a stale pod to the rollout that is going on: stamping again would start it anew."""
+def _rolling(judged: Judgement, consumer: DaemonSet) -> Judgement:
+    """Leave a stale pod to the rollout that is going on: stamping again would start it anew.
+
+    Patience is had with the rollout: it starts again with each pod that it updates.
+    """
     if judged.state is not NodeState.STALE:
         return judged
     message = f"{judged.message}; a rollout of {judged.consumer} is going on"
@@ -112,6 +139,7 @@ def _rolling(judged: Judgement) -> Judgement:
         reason=Reason.PLUGIN_RESTARTING,
         message=message,
         patience=Patience.PLUGIN,
+        patience_with=f"rollout/{consumer}/{consumer.updated}",
     )
 
 

@@ -29,7 +29,6 @@ class ConsumerKind:
 class Stack:
     """A driver stack: the names under which its parts are found."""
 
-    name: str
     driver_component: str
     """Value of the component label on driver DaemonSets, their pods and revisions."""
     driver_container: str
@@ -53,7 +52,6 @@ DRA_PLUGIN: Final = ConsumerKind(
 )
 
 GPU_OPERATOR: Final = Stack(
-    name="gpu",
     driver_component=names.DRIVER_COMPONENT,
     driver_container=names.DRIVER_CONTAINER,
     unloader=names.DRIVER_MANAGER_CONTAINER,
@@ -65,5 +63,3 @@ GPU_OPERATOR: Final = Stack(
     skip_label=names.UPGRADE_SKIP_LABEL,
     consumer=DRA_PLUGIN,
 )
-
-STACKS: Final = (GPU_OPERATOR,)

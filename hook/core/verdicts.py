@@ -59,7 +59,11 @@ class Judgement:
     """The pod it is about, ``namespace/name``; for remedies."""
     consumer: str = ""
     """The consumer DaemonSet, ``namespace/name``."""
+    daemonset_uid: str = ""
+    """Its UID."""
     patience: Patience | None = None
+    patience_with: str = ""
+    """What patience is had with, where that is not this node alone."""
     label_pending: bool = False
     """Its upgrade state label is not quiet yet: it is served, but not done."""
     stale_pod: StalePod | None = None

@@ -35,6 +35,26 @@ class ClusterPolicy:
     chart: str
     """``helm.sh/chart`` that operands must carry (``spec.daemonsets.labels``), or empty."""
     auto_upgrade: bool
+    """Somebody rotates the driver pods: ``autoUpgrade`` is on, and sandbox workloads are off."""
+    changed: datetime | None
+    """When its spec was last written (``managedFields``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A taint of a node, or (with ``exists``) a toleration of a pod template."""
+
+    key: str
+    value: str
+    effect: str
+    exists: bool = False
+    """Of a toleration: any value, and with an empty key any taint."""
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Whether this, as a toleration, lets a pod onto a node with a taint (K8S ``ToleratesTaint``)."""
+        if self.effect not in ("", taint.effect) or (self.key and self.key != taint.key):
+            return False
+        return self.exists or (bool(self.key) and self.value == taint.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +67,8 @@ class Node:
     ready: bool
     ready_since: datetime | None
     """Last transition of the Ready condition, whichever way."""
+    taints: tuple[Taint, ...] = ()
+    """Those that keep pods off; without the ones that every DaemonSet pod tolerates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +81,17 @@ class DaemonSet:
     generation: int
     observed_generation: int
     desired: int
+    misscheduled: int
+    """Pods on nodes that this spec does not want any more: they would not come back."""
     updated: int
     labels: Mapping[str, str]
-    """Component, application name and ComputeDomain only."""
+    """Component and ComputeDomain only."""
     selector: tuple[tuple[str, str], ...]
     template_chart: str
     """``helm.sh/chart`` on the pod template, or empty."""
     images: Mapping[str, str]
     """Main container name to image."""
+    tolerations: tuple[Taint, ...]
     rolling: bool
     """Update strategy is RollingUpdate."""
 

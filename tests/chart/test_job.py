@@ -150,7 +150,7 @@ def test_optional_settings_become_flags_only_when_set(helm: Helm) -> None:
         "rbac": {"scope": "namespace", "namespaces": ["dra", "gpu-operator"]},
         "dryRun": True,
         "maxParallelRestarts": 1234567,
-        "extraArgs": ["--poll-interval=10s", "--context=a b"],
+        "extraArgs": ["--operator-quiet=30s", "--context=a b"],
     }
     args = helm.render(values).args
     optional = [
@@ -165,7 +165,7 @@ def test_optional_settings_become_flags_only_when_set(helm: Helm) -> None:
     ]
     assert "--max-parallel-restarts=1234567" in args
     assert optional == args[9:17]
-    assert args[-2:] == ["--poll-interval=10s", "--context=a b"]
+    assert args[-2:] == ["--operator-quiet=30s", "--context=a b"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from tests.chart.rendering import Helm, Manifests, Object, Values
 
-READ = ("get", "list", "watch")
+READ = ("list", "watch")
 SCOPED: Values = {"rbac.scope": "namespace", "rbac.namespaces": ["dra", "operator"]}
 
 
@@ -36,7 +36,7 @@ def rights(*roles: Object) -> set[Right]:
 
 
 def reads(*resources: tuple[str, str]) -> set[Right]:
-    """Spell out get, list and watch of resources."""
+    """Spell out list and watch of resources."""
     return {Right(group, resource, verb) for group, resource in resources for verb in READ}
 
 

@@ -172,13 +172,13 @@ What has no namespace: the policy, the nodes and what their plugins publish.
 {{- define "gpu-operator-post.clusterRules" -}}
 - apiGroups: [nvidia.com]
   resources: [clusterpolicies]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [""]
   resources: [nodes]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [resource.k8s.io]
   resources: [resourceslices]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 {{- end -}}
 
 {{/*
@@ -187,13 +187,13 @@ What lives in namespaces. The writes are those of the chosen strategy alone; a d
 {{- define "gpu-operator-post.namespacedRules" -}}
 - apiGroups: [apps]
   resources: [daemonsets, controllerrevisions, deployments, replicasets]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 {{- if not .Values.dryRun }}
 {{- if eq .Values.strategy "rollout" }}
 # Whoever may change a DaemonSet's template may run anything on its nodes.

@@ -1,0 +1,44 @@
+"""Our own Job: its start is when the time began for all its retries, and its events tell the story."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hook.cluster import retry
+from hook.cluster.events import Subject
+from hook.cluster.requests import JOBS, Request
+from hook.core.fields import MalformedObjectError, text, when
+from hook.errors import ClusterError, UnreachableError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from hook.cluster.api import Api
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Our own Job."""
+
+    subject: Subject
+    started: datetime
+
+
+def own_job(api: Api, namespace: str, name: str, patience: retry.Patience) -> Job | None:
+    """Read our own Job. None where there is none to read: the time then counts from now."""
+    if not name:
+        return None
+    try:
+        found = retry.retrying(patience, time.sleep)(api.send, Request("get", JOBS, namespace, name))
+        started = when(found, "status", "startTime") or api.now()
+        return Job(Subject("batch/v1", "Job", namespace, name, text(found, "metadata", "uid")), started)
+    except UnreachableError:
+        raise
+    except (ClusterError, MalformedObjectError) as error:
+        log.warning("cannot read our own Job %s/%s, the time counts from now: %s", namespace, name, error)
+        return None
