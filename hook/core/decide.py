@@ -44,6 +44,7 @@ NOT_MOVING: Final = frozenset(
         Reason.UPGRADE_FAILED,
         Reason.DRIVER_FAILING,
         Reason.PLUGIN_QUEUED,
+        Reason.PLUGIN_UNWELCOME,
     }
 )
 """Waiting for a turn or for a person; a node that waits for anything else may still progress by itself."""
@@ -73,19 +74,24 @@ def decide(seen: Snapshot, memory: Memory, settings: Settings, now: datetime) ->
         warnings=tuple(warnings),
         cause=holds[0][0] if holds and verdict is Verdict.DEADLINE else None,
     )
-    return decision, replace(progress, first_seen=timers.first_seen)
+    saw_fleet = memory.saw_fleet or any(one.state is not NodeState.EXCLUDED for one in shown)
+    after = replace(progress, first_seen=timers.first_seen, saw_fleet=saw_fleet)
+    return decision, after.with_verified(one for one in shown if one.reason is Reason.VERIFIED)
 
 
 def _skip(
     skip: Hold, judged: Sequence[Judgement], memory: Memory, settings: Settings, timers: Timers
 ) -> tuple[Decision, Memory]:
-    """Skip at once, unless this run has seen a fleet: what vanished then may only be replaced, or unlabelled."""
+    """Skip at once, unless this run has served a fleet: what vanished then may only be replaced, or unlabelled."""
+    sure = not memory.saw_fleet or skip[0] is Reason.DRIVER_DISABLED
+    lasting = timers.held(f"skip/{skip[0]}") >= settings.not_ready_grace
     remembering = replace(memory, first_seen=timers.first_seen)
-    lasting = memory.advanced_at is None or timers.held(f"skip/{skip[0]}") >= settings.not_ready_grace
-    late = timers.now >= memory.started + settings.timeout - settings.margin
-    if lasting or late:
+    if sure or lasting:
         return Decision(Verdict.SKIP, *skip, judgements=tuple(judged)), remembering
     message = f"{skip[1]} (but there was, a moment ago: it may come back)"
+    if timers.now >= memory.started + settings.timeout - settings.margin:
+        late = (Reason.TIME_UP, f"the time is up with work left: {message}")
+        return Decision(Verdict.DEADLINE, *late, judgements=tuple(judged), cause=skip[0]), remembering
     return Decision(Verdict.WAIT, skip[0], message, judgements=tuple(judged)), remembering
 
 

@@ -15,13 +15,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.core.stacks import Stack
     from hook.core.views import Container, Pod
+
+
+CRASH_LOOP_RESTARTS: Final = 2
+"""From the second restart on the kubelet backs off (K8S ``pkg/kubelet/kubelet.go``)."""
 
 
 class Freshness(StrEnum):
@@ -55,10 +59,14 @@ def judge(consumer: Pod, driver: Pod, stack: Stack) -> Evidence:
     return Evidence(Freshness.STALE, _why_stale(started, ready))
 
 
-def restarted_in_place(driver: Pod, stack: Stack) -> bool:
-    """Whether the driver container crashed since its pod was set up: a reboot runs the init containers anew."""
+def keeps_crashing(driver: Pod, stack: Stack) -> bool:
+    """Whether the driver container keeps crashing in its pod: a reboot runs the init containers anew."""
     container = _named(driver.containers, stack.driver_container)
-    return container is not None and container.restarts > 0 and not _unloaded_before_start(driver, stack)
+    unloader = _named(driver.init_containers, stack.unloader)
+    if container is None or container.restarts < CRASH_LOOP_RESTARTS or container.last_finished_at is None:
+        return False
+    set_up = unloader.finished_at if unloader is not None and unloader.succeeded else None
+    return set_up is not None and set_up <= container.last_finished_at
 
 
 def driver_started(driver: Pod, stack: Stack) -> datetime | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hook.core import intent, nodes
+from hook.core import eligibility, intent
 from hook.core.reasons import Reason
 from hook.core.verdicts import NodeState
 
@@ -112,7 +112,7 @@ def _holds(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[Hold]:
 
 
 def _any_managed(fleet: Fleet) -> bool:
-    return any(nodes.managed(node, fleet) for node in fleet.seen.nodes.values())
+    return any(eligibility.managed(node, fleet) for node in fleet.seen.nodes.values())
 
 
 def _warnings(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[str]:

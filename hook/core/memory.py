@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime, timedelta
 
-    from hook.core.verdicts import StalePod
+    from hook.core.verdicts import Judgement, StalePod
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,8 @@ class AskedRestart:
     at: datetime
     refused: str = ""
     """The server's words, where it refused for good."""
+    came_back: bool = False
+    """A plugin was verified there since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class Memory:
     ranks: Mapping[str, int] = field(default_factory=dict)
     """By node: how far it ever was under this intent."""
     advanced_at: datetime | None = None
+    saw_fleet: bool = False
+    """Some node was eligible: what is gone after that may come back."""
 
     @property
     def restarted(self) -> int:
@@ -48,6 +52,16 @@ class Memory:
         """Note that a restart was asked for, or refused for good."""
         entry = AskedRestart(pod_uid=pod.uid, driver_run=pod.driver_run, at=at, refused=refused)
         return replace(self, restarts={**self.restarts, restart_key(pod.daemonset_uid, node): entry})
+
+    def with_verified(self, verified: Iterable[Judgement]) -> Memory:
+        """Note on which nodes a plugin came back after its restart."""
+        keys = {restart_key(one.daemonset_uid, one.node) for one in verified}
+        back = {
+            key: replace(asked, came_back=True)
+            for key, asked in self.restarts.items()
+            if key in keys and not asked.came_back
+        }
+        return replace(self, restarts={**self.restarts, **back}) if back else self
 
 
 def restart_key(daemonset_uid: str, node: str) -> str:

@@ -29,7 +29,8 @@ NODE_LABEL_PREFIXES: Final = ("nvidia.com/gpu.", "nvidia.com/gpu-driver-upgrade"
 
 REPELLING_EFFECTS: Final = ("NoSchedule", "NoExecute")
 NODE_CONDITION_TAINTS: Final = "node.kubernetes.io/"
-"""Taints under this prefix are tolerated by every DaemonSet pod (K8S ``AddOrUpdateDaemonPodTolerations``)."""
+"""Taints of conditions of a node: DaemonSet pods tolerate most of them (K8S ``AddOrUpdateDaemonPodTolerations``),
+and the others only stand on nodes that are NotReady, which are judged by that."""
 
 # Driver upgrade states, k8s-operator-libs pkg/upgrade/consts.go.
 STATES_BEFORE_RESTART: Final = frozenset(

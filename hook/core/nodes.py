@@ -6,18 +6,18 @@ node is judged by itself, and is served as soon as it is settled, not when the l
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from hook.core import freshness, names
+from hook.core.eligibility import Gate, left_alone, live_pods, outdated
 from hook.core.plugins import judge_plugin
 from hook.core.reasons import Reason
 from hook.core.verdicts import Judgement, NodeState, Patience
-from hook.settings import WhenManual
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from datetime import datetime
 
     from hook.core.fleet import Fleet
@@ -48,24 +48,14 @@ class Label(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """Why a node's plugins must not be touched now."""
-
-    state: NodeState
-    reason: Reason
-    message: str
-    patience: Patience | None = None
-
-
 def judge_node(name: str, fleet: Fleet, now: datetime) -> tuple[Judgement, ...]:
     """Judge a node: one judgement for each consumer on it, or one for why it is not its turn."""
     node = fleet.seen.nodes.get(name)
-    gate = _unreadable(name, fleet) or _left_alone(name, node, fleet, now) or _unsettled(name, node, fleet)
+    gate = _unreadable(name, fleet) or left_alone(name, node, fleet, now) or _unsettled(name, node, fleet)
     label = label_meaning(node, fleet)
     if gate is not None:
         return (_upgrade_failed(_closed(name, gate, fleet), label),)
-    driver = _live(fleet.driver_pods.get(name, ()))[0]
+    driver = live_pods(fleet.driver_pods.get(name, ()))[0]
     if not fleet.consumers.named:
         return (_closed(name, Gate(NodeState.VERIFIED, Reason.NOTHING_TO_REFRESH, "no plugin is known here"), fleet),)
     judged = (judge_plugin(name, consumer, driver, fleet, now) for consumer in fleet.consumers.named)
@@ -83,16 +73,6 @@ def label_meaning(node: Node | None, fleet: Fleet) -> Label:
     if value in names.STATES_BEFORE_RESTART:
         return Label.BEFORE_RESTART
     return Label.FAILED if value == names.STATE_FAILED else Label.UNKNOWN
-
-
-def managed(node: Node, fleet: Fleet) -> bool:
-    """Whether the stack's driver pods belong on this node."""
-    labels, stack = node.labels, fleet.stack
-    return (
-        labels.get(stack.present_label) == "true"
-        and labels.get(stack.deploy_label) == "true"
-        and labels.get(stack.operands_label) != "false"
-    )
 
 
 def _closed(name: str, gate: Gate, fleet: Fleet) -> Judgement:
@@ -129,74 +109,10 @@ def _unreadable(name: str, fleet: Fleet) -> Gate | None:
     return None
 
 
-def _left_alone(name: str, node: Node | None, fleet: Fleet, now: datetime) -> Gate | None:
-    """Say why a node is not ours to serve, or not now."""
-    if node is None or node.labels.get(fleet.stack.present_label) != "true":
-        return _unlabelled(name, fleet)
-    if node.labels.get(fleet.stack.skip_label) == "true":
-        return Gate(NodeState.EXCLUDED, Reason.NODE_SKIPPED, f"it carries {fleet.stack.skip_label}=true")
-    return _without_driver(name, node, fleet) or _unreachable(node, fleet, now) or _manual(name, fleet)
-
-
-def _unlabelled(name: str, fleet: Fleet) -> Gate:
-    """Tell a node that lost its labels from one that never had a GPU: there no driver ever came, nor a plugin up.
-
-    The plugin's DaemonSet also selects by CPU vendor (DRA), so it sits in its init container on Grace
-    nodes without a GPU.
-    """
-    label = f"{fleet.stack.present_label}=true"
-    running = any(container.started_at for pod in fleet.consumer_pods.get(name, ()) for container in pod.containers)
-    if not running and not fleet.driver_pods.get(name):
-        message = f"it does not carry {label}, and neither a driver nor a plugin runs there"
-        return Gate(NodeState.EXCLUDED, Reason.DRIVER_NOT_DEPLOYED, message)
-    message = f"a driver or plugin runs there, but it does not carry {label} (is NFD down, or the node gone?)"
-    return Gate(NodeState.WAITING, Reason.LABELS_MISSING, message)
-
-
-def _without_driver(name: str, node: Node, fleet: Fleet) -> Gate | None:
-    """Nodes on which this stack deploys no driver: nothing of it reloads there."""
-    if managed(node, fleet):
-        return None
-    deploy = node.labels.get(fleet.stack.deploy_label, "")
-    if deploy == names.PRE_INSTALLED:
-        return Gate(NodeState.EXCLUDED, Reason.HOST_DRIVER, "its host brings its own driver, which nothing reloads")
-    if not deploy and fleet.driver_pods.get(name):
-        message = f"it runs a driver pod but lost its {fleet.stack.deploy_label} label"
-        return Gate(NodeState.WAITING, Reason.LABELS_MISSING, message)
-    off = node.labels.get(fleet.stack.operands_label) == "false"
-    why = f"{fleet.stack.operands_label}=false" if off else f"{fleet.stack.deploy_label}={deploy or '(none)'}"
-    message = f"no driver is deployed to it ({why})"
-    return Gate(NodeState.EXCLUDED, Reason.DRIVER_NOT_DEPLOYED, message)
-
-
-def _unreachable(node: Node, fleet: Fleet, now: datetime) -> Gate | None:
-    if node.ready:
-        return None
-    if node.ready_since is not None and now - node.ready_since >= fleet.settings.not_ready_grace:
-        minutes = int((now - node.ready_since).total_seconds() // 60)
-        message = f"it has been NotReady for {minutes} min; its plugin is judged when it is back and this runs again"
-        return Gate(NodeState.EXCLUDED, Reason.NODE_NOT_READY, message)
-    return Gate(NodeState.WAITING, Reason.NODE_BLIP, "it is NotReady, maybe for a moment", Patience.NODE)
-
-
-def _manual(name: str, fleet: Fleet) -> Gate | None:
-    """Find an outdated driver pod that nobody rotates: with ``autoUpgrade`` off a person does it."""
-    live = _live(fleet.driver_pods.get(name, ()))
-    if fleet.policy is None or fleet.policy.auto_upgrade or len(live) != 1 or not _outdated(live[0], fleet):
-        return None
-    message = f"driver pod {live[0].name} is outdated, and upgrades are manual (autoUpgrade is off)"
-    state, patience = {
-        WhenManual.REPORT: (NodeState.EXCLUDED, None),
-        WhenManual.WAIT: (NodeState.WAITING, None),
-        WhenManual.FAIL: (NodeState.FAILED, None),
-    }[fleet.settings.when_manual]
-    return Gate(state, Reason.MANUAL_UPGRADE, message, patience)
-
-
 def _unsettled(name: str, node: Node | None, fleet: Fleet) -> Gate | None:
     """Settled: exactly one live driver pod, of its owner's newest revision, Ready; no label objects."""
     pods = fleet.driver_pods.get(name, ())
-    live = _live(pods)
+    live = live_pods(pods)
     if not live:
         message = "its driver pod is terminating" if pods else "it has no driver pod"
         return Gate(NodeState.WAITING, Reason.DRIVER_MISSING, message)
@@ -212,7 +128,7 @@ def _driver_gate(pod: Pod, fleet: Fleet) -> Gate | None:
         return Gate(NodeState.WAITING, Reason.DRIVER_ORPHANED, message)
     if unrendered := fleet.unrendered.get(pod.owner_uid):
         return Gate(NodeState.WAITING, Reason.NOT_RENDERED, unrendered)
-    if _outdated(pod, fleet):
+    if outdated(pod, fleet):
         newest = fleet.newest.get(pod.owner_uid)
         message = (
             f"driver pod {pod.name} is of revision {pod.hash or '(none)'}, newest is {newest.hash if newest else '?'}"
@@ -229,7 +145,7 @@ def _not_ready_gate(pod: Pod, fleet: Fleet) -> Gate:
             detail = f": {container.message}" if container.message else ""
             message = f"driver pod {pod.name}: container {container.name} is in {container.waiting}{detail}"
             return Gate(NodeState.WAITING, Reason.DRIVER_FAILING, message, Patience.DRIVER)
-    if freshness.restarted_in_place(pod, fleet.stack):
+    if freshness.keeps_crashing(pod, fleet.stack):
         restarts = max(one.restarts for one in pod.containers)
         message = f"driver pod {pod.name} is not Ready, and its container crashed ({restarts} restarts)"
         return Gate(NodeState.WAITING, Reason.DRIVER_FAILING, message, Patience.DRIVER)
@@ -253,15 +169,6 @@ def _label_gate(node: Node | None, fleet: Fleet) -> Gate | None:
         message = f"its operands are paused while the driver is unloaded ({paused[0]})"
         return Gate(NodeState.WAITING, Reason.OPERANDS_PAUSED, message)
     return None
-
-
-def _outdated(pod: Pod, fleet: Fleet) -> bool:
-    newest = fleet.newest.get(pod.owner_uid)
-    return newest is None or pod.hash != newest.hash
-
-
-def _live(pods: Iterable[Pod]) -> list[Pod]:
-    return [pod for pod in pods if pod.live]
 
 
 def _label(node: Node | None, key: str) -> str:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from hook.core import freshness, intent
-from hook.core.freshness import Freshness
+from hook.core.freshness import CRASH_LOOP_RESTARTS, Freshness
 from hook.core.reasons import Reason
 from hook.core.verdicts import Judgement, NodeState, Patience, StalePod
 
@@ -20,8 +20,6 @@ STEADY: Final = timedelta(seconds=10)
 """The kubelet's first crash back-off (K8S ``pkg/kubelet/kubelet.go``, initial 10 s)."""
 STEADY_AFTER_CRASHES: Final = timedelta(seconds=60)
 """For a container that crashed more than once: longer than most crash loops take to crash again."""
-CRASH_LOOP_RESTARTS: Final = 2
-"""From the second restart on the kubelet backs off (same source)."""
 
 
 def judge_plugin(node: str, consumer: DaemonSet, driver: Pod, fleet: Fleet, now: datetime) -> Judgement:
@@ -60,14 +58,15 @@ def _judge_absent(node: str, consumer: DaemonSet, fleet: Fleet) -> Judgement:
 def _judge_live(consumer: DaemonSet, live: list[Pod], driver: Pod, fleet: Fleet, now: datetime) -> Judgement:
     """Judge every live pod; there may be two for a moment. The least proven one speaks for the node."""
     node = driver.node
-    unwelcome = _untolerated(node, consumer, fleet)
+    unwelcome = untolerated(node, consumer, fleet)
     judged = [(pod, freshness.judge(pod, driver, fleet.stack)) for pod in live]
     for pod, evidence in judged:
         if evidence.freshness is Freshness.STALE and unwelcome:
             message = f"plugin pod {pod.name} is stale: {evidence.because}; {unwelcome}"
             return Judgement(
-                node, NodeState.FAILED, Reason.PLUGIN_UNWELCOME, message, subject=str(pod), consumer=str(consumer)
-            )
+                node, NodeState.WAITING, Reason.PLUGIN_UNWELCOME, message,
+                subject=str(pod), consumer=str(consumer), patience=Patience.PLUGIN,
+            )  # fmt: skip
         if evidence.freshness is Freshness.STALE:
             return Judgement(
                 node, NodeState.STALE, Reason.PLUGIN_STALE, f"plugin pod {pod.name} is stale: {evidence.because}",
@@ -80,7 +79,7 @@ def _judge_live(consumer: DaemonSet, live: list[Pod], driver: Pod, fleet: Fleet,
     return next((one for one in proven if one.state is not NodeState.VERIFIED), proven[0])
 
 
-def _untolerated(name: str, consumer: DaemonSet, fleet: Fleet) -> str:
+def untolerated(name: str, consumer: DaemonSet, fleet: Fleet) -> str:
     """Say so if a deleted pod would not come back: its node got a taint that the plugin does not tolerate."""
     node = fleet.seen.nodes.get(name)
     for taint in node.taints if node else ():
@@ -101,7 +100,7 @@ def _verify(node: str, consumer: DaemonSet, pod: Pod, fleet: Fleet, now: datetim
         return _verifying(node, consumer, pod, reason, f"plugin pod {pod.name}: {message}")
     return Judgement(
         node, NodeState.VERIFIED, Reason.VERIFIED, f"plugin pod {pod.name} runs on the loaded driver",
-        subject=str(pod), consumer=str(consumer),
+        subject=str(pod), consumer=str(consumer), daemonset_uid=consumer.uid,
     )  # fmt: skip
 
 

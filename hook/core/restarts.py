@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from hook.core.memory import restart_key
+from hook.core.plugins import untolerated
 from hook.core.reasons import Reason
 from hook.core.verdicts import DeletePod, NodeState, Patience, RolloutRestart
 from hook.settings import Strategy
@@ -23,6 +24,17 @@ if TYPE_CHECKING:
     from hook.core.verdicts import Action, Judgement, StalePod
     from hook.core.views import DaemonSet
 
+DOWN: Final = frozenset(
+    {
+        Reason.PLUGIN_RESTARTING,
+        Reason.PLUGIN_MISSING,
+        Reason.PLUGIN_STARTING,
+        Reason.PLUGIN_NOT_READY,
+        Reason.SLICE_MISSING,
+        Reason.SLICE_OUTDATED,
+    }
+)
+"""A plugin that does not serve, whether it is still on its way or failed."""
 ASK_AGAIN: Final = timedelta(seconds=30)
 """A deletion that is not seen for so long did not happen: watches deliver within a second or so."""
 
@@ -67,7 +79,8 @@ def _asked_before(judged: Judgement, stale: StalePod, asked: AskedRestart, now: 
 
 def _must_come_back(judged: Judgement, memory: Memory) -> Judgement:
     """Where this run took a plugin away, a node without one is not done, whatever the DaemonSet says."""
-    if judged.daemonset_uid == "" or restart_key(judged.daemonset_uid, judged.node) not in memory.restarts:
+    asked = memory.restarts.get(restart_key(judged.daemonset_uid, judged.node))
+    if asked is None or asked.refused or asked.came_back:
         return judged
     message = f"the plugin that was restarted here did not come back: {judged.message}"
     return replace(
@@ -102,18 +115,21 @@ def _in_flight(judged: Judgement, restarts: Mapping[str, AskedRestart], fleet: F
     """Whether a plugin is down because of us: restarting, or asked to and not verified (any more)."""
     if judged.state is NodeState.RESTARTING:
         return True
-    unproven = judged.state in (NodeState.VERIFYING, NodeState.FAILED) or judged.reason is Reason.PLUGIN_MISSING
-    return unproven and any(restart_key(ds.uid, judged.node) in restarts for ds in fleet.consumers.named)
+    if judged.reason not in DOWN:
+        return False
+    asked = (restarts.get(restart_key(ds.uid, judged.node)) for ds in fleet.consumers.named)
+    return any(one is not None and not one.refused for one in asked)
 
 
 def _restart_rollout(judgements: tuple[Judgement, ...], fleet: Fleet, _memory: Memory, now: datetime) -> Plan:
     """Stamp the template once all nodes are settled: it restarts every pod, fresh or not."""
-    shown = tuple(_refuse_on_delete(one, fleet) for one in judgements)
+    unwelcome = _unwelcome(fleet)
+    shown = tuple(_held_back(_refuse_on_delete(one, fleet), unwelcome) for one in judgements)
     if any(one.state is NodeState.WAITING for one in shown):
         return Plan(shown, ())
-    actions: list[Action] = []
     rolling = {str(ds): ds for ds in fleet.consumers.named if not ds.observed or ds.updated < ds.desired}
     shown = tuple(_rolling(one, rolling[one.consumer]) if one.consumer in rolling else one for one in shown)
+    actions: list[Action] = []
     for daemonset in fleet.consumers.named:
         pods = tuple(
             (one.node, one.stale_pod)
@@ -123,6 +139,29 @@ def _restart_rollout(judgements: tuple[Judgement, ...], fleet: Fleet, _memory: M
         if pods:
             actions.append(RolloutRestart(daemonset.namespace, daemonset.name, daemonset.uid, now, pods))
     return Plan(shown, tuple(actions))
+
+
+def _unwelcome(fleet: Fleet) -> dict[str, str]:
+    """Say of which consumers a rollout would take a plugin down that could not come back, stale or fresh."""
+    found: dict[str, str] = {}
+    for daemonset in fleet.consumers.named:
+        for node, pods in fleet.consumer_pods.items():
+            why = untolerated(node, daemonset, fleet)
+            if why and any(pod.owner_uid == daemonset.uid and pod.live for pod in pods):
+                found.setdefault(str(daemonset), f"a rollout would also restart the pod on {node}: {why}")
+    return found
+
+
+def _held_back(judged: Judgement, unwelcome: Mapping[str, str]) -> Judgement:
+    if judged.state is not NodeState.STALE or judged.consumer not in unwelcome:
+        return judged
+    return replace(
+        judged,
+        state=NodeState.WAITING,
+        reason=Reason.PLUGIN_UNWELCOME,
+        message=f"{judged.message}; {unwelcome[judged.consumer]}",
+        patience=Patience.PLUGIN,
+    )
 
 
 def _rolling(judged: Judgement, consumer: DaemonSet) -> Judgement:

@@ -1,0 +1,113 @@
+"""Decide whether a node is ours to serve now: excluded with a reason, waited for, or eligible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hook.core import names
+from hook.core.reasons import Reason
+from hook.core.verdicts import NodeState, Patience
+from hook.settings import WhenManual
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from hook.core.fleet import Fleet
+    from hook.core.views import Node, Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Why a node's plugins must not be touched now."""
+
+    state: NodeState
+    reason: Reason
+    message: str
+    patience: Patience | None = None
+
+
+def left_alone(name: str, node: Node | None, fleet: Fleet, now: datetime) -> Gate | None:
+    """Say why a node is not ours to serve, or not now."""
+    if node is None or node.labels.get(fleet.stack.present_label) != "true":
+        return _unlabelled(name, fleet)
+    if node.labels.get(fleet.stack.skip_label) == "true":
+        return Gate(NodeState.EXCLUDED, Reason.NODE_SKIPPED, f"it carries {fleet.stack.skip_label}=true")
+    return _without_driver(name, node, fleet) or _unreachable(node, fleet, now) or _manual(name, fleet)
+
+
+def _unlabelled(name: str, fleet: Fleet) -> Gate:
+    """Tell a node that lost its labels from one that never had a GPU: there no driver ever came, nor a plugin up.
+
+    The plugin's DaemonSet also selects by CPU vendor (DRA), so it sits in its init container on Grace
+    nodes without a GPU.
+    """
+    label = f"{fleet.stack.present_label}=true"
+    running = any(container.started_at for pod in fleet.consumer_pods.get(name, ()) for container in pod.containers)
+    if not running and not fleet.driver_pods.get(name):
+        message = f"it does not carry {label}, and neither a driver nor a plugin runs there"
+        return Gate(NodeState.EXCLUDED, Reason.DRIVER_NOT_DEPLOYED, message)
+    message = f"a driver or plugin runs there, but it does not carry {label} (is NFD down, or the node gone?)"
+    return Gate(NodeState.WAITING, Reason.LABELS_MISSING, message)
+
+
+def _without_driver(name: str, node: Node, fleet: Fleet) -> Gate | None:
+    """Nodes on which this stack deploys no driver: nothing of it reloads there."""
+    if managed(node, fleet):
+        return None
+    deploy = node.labels.get(fleet.stack.deploy_label, "")
+    if deploy == names.PRE_INSTALLED:
+        return Gate(NodeState.EXCLUDED, Reason.HOST_DRIVER, "its host brings its own driver, which nothing reloads")
+    if not deploy and fleet.driver_pods.get(name):
+        message = f"it runs a driver pod but lost its {fleet.stack.deploy_label} label"
+        return Gate(NodeState.WAITING, Reason.LABELS_MISSING, message)
+    off = node.labels.get(fleet.stack.operands_label) == "false"
+    why = f"{fleet.stack.operands_label}=false" if off else f"{fleet.stack.deploy_label}={deploy or '(none)'}"
+    message = f"no driver is deployed to it ({why})"
+    return Gate(NodeState.EXCLUDED, Reason.DRIVER_NOT_DEPLOYED, message)
+
+
+def _unreachable(node: Node, fleet: Fleet, now: datetime) -> Gate | None:
+    if node.ready:
+        return None
+    if node.ready_since is not None and now - node.ready_since >= fleet.settings.not_ready_grace:
+        minutes = int((now - node.ready_since).total_seconds() // 60)
+        message = f"it has been NotReady for {minutes} min; its plugin is judged when it is back and this runs again"
+        return Gate(NodeState.EXCLUDED, Reason.NODE_NOT_READY, message)
+    return Gate(NodeState.WAITING, Reason.NODE_BLIP, "it is NotReady, maybe for a moment", Patience.NODE)
+
+
+def _manual(name: str, fleet: Fleet) -> Gate | None:
+    """Find an outdated driver pod that nobody rotates: with ``autoUpgrade`` off a person does it."""
+    live = live_pods(fleet.driver_pods.get(name, ()))
+    if fleet.policy is None or fleet.policy.auto_upgrade or len(live) != 1 or not outdated(live[0], fleet):
+        return None
+    message = f"driver pod {live[0].name} is outdated, and upgrades are manual (autoUpgrade is off)"
+    state, patience = {
+        WhenManual.REPORT: (NodeState.EXCLUDED, None),
+        WhenManual.WAIT: (NodeState.WAITING, None),
+        WhenManual.FAIL: (NodeState.FAILED, None),
+    }[fleet.settings.when_manual]
+    return Gate(state, Reason.MANUAL_UPGRADE, message, patience)
+
+
+def managed(node: Node, fleet: Fleet) -> bool:
+    """Whether the stack's driver pods belong on this node."""
+    labels, stack = node.labels, fleet.stack
+    return (
+        labels.get(stack.present_label) == "true"
+        and labels.get(stack.deploy_label) == "true"
+        and labels.get(stack.operands_label) != "false"
+    )
+
+
+def outdated(pod: Pod, fleet: Fleet) -> bool:
+    """Whether a driver pod is not of its owner's newest revision, or that revision is not known."""
+    newest = fleet.newest.get(pod.owner_uid)
+    return newest is None or pod.hash != newest.hash
+
+
+def live_pods(pods: Iterable[Pod]) -> list[Pod]:
+    """Leave out the pods that are being deleted or over."""
+    return [pod for pod in pods if pod.live]
