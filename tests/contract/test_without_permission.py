@@ -28,6 +28,7 @@ WAITING: Final = ("run", "--timeout=50s", "--expect-driver-version=999.1")
 """A run that never ends by itself, so that a watch that is refused is found out."""
 EVENTS: Final = Right("", "events", "create")
 OWN_JOB: Final = Right("batch", "jobs", "get")
+WITHOUT_NAMESPACE: Final = ("clusterpolicies", "nodes", "resourceslices")
 ACCOUNTS_AT_ONCE: Final = 8
 
 
@@ -54,7 +55,7 @@ def _assert_missing(done: Ended, what: str) -> None:
 
 
 def test_without_one_read(boot: Callable[..., Lab], subtests: pytest.Subtests) -> None:
-    """Exit 3 with verb and resource, for each kind that the program lists and watches."""
+    """Exit 3 with verb, resource and namespace, for each kind that the program lists and watches."""
     lab = boot(1)
     lab.fleet(nodes=1)
     granted = _granted(lab, {})
@@ -66,21 +67,14 @@ def test_without_one_read(boot: Callable[..., Lab], subtests: pytest.Subtests) -
 
     with ThreadPoolExecutor(ACCOUNTS_AT_ONCE) as pool:
         processes = list(pool.map(attempt, range(len(reads))))
+    cluster_wide = {right for right in granted if right.resource in WITHOUT_NAMESPACE}
+    scoped = _start(lab, "scoped", cluster_wide, *WAITING, f"--namespace={PLUGIN_NAMESPACE}")
     for right, process in zip(reads, processes, strict=True):
         with subtests.test(_named(right)):
             _assert_missing(ended(process), f"{_named(right)} in the whole cluster")
+    with subtests.test("one namespace"):
+        _assert_missing(ended(scoped), f"in namespace {PLUGIN_NAMESPACE}")
     lab.assert_clean([])
-
-
-def test_without_one_namespace(boot: Callable[..., Lab]) -> None:
-    """Where only some namespaces are granted, the missing one is named."""
-    lab = boot(1)
-    lab.fleet(nodes=1)
-    cluster_wide = [
-        right for right in _granted(lab, {}) if right.resource in ("clusterpolicies", "nodes", "resourceslices")
-    ]
-    scoped = (*WAITING, f"--namespace={PLUGIN_NAMESPACE}")
-    _assert_missing(ended(_start(lab, "scoped", cluster_wide, *scoped)), f"in namespace {PLUGIN_NAMESPACE}")
 
 
 def test_without_one_write(boot: Callable[..., Lab], subtests: pytest.Subtests) -> None:

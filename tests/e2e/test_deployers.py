@@ -55,7 +55,7 @@ def test_plain_job(boot: Callable[..., Lab], helm: int) -> None:
     assert lab.story()["reason"] == "NothingStale"
     # Helm 3 compares failures with the backoffLimit only, so it hears of this one by its own timeout.
     hurry = (*WAIT_FOR_JOBS, "--timeout", "20s")
-    failed = lab.post(helm=hurry, hook__enabled=False, trigger="two", expect__driverVersion="9", timeout="10s")
+    failed = lab.post(helm=hurry, hook__enabled=False, trigger="two", expect__driverVersion="9", stallTimeout="3s")
     assert failed.code != 0
     assert lab.story()["exitCode"] == 124
     lab.assert_clean(BOTH)

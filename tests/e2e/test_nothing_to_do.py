@@ -33,53 +33,53 @@ def _nothing(_lab: Lab) -> None:
     """Install nothing."""
 
 
-def _operator_alone(lab: Lab) -> None:
-    lab.operator()
-
-
-def _plugin_alone(lab: Lab) -> None:
+def _plugin(lab: Lab) -> None:
     lab.plugin()
 
 
 def _operator_without_policy(lab: Lab) -> None:
     lab.operator(clusterPolicy__create=False)
-    lab.plugin()
 
 
 def _driver_disabled(lab: Lab) -> None:
     lab.operator(driver__enabled=False)
-    lab.plugin()
 
 
 def _drivers_of_the_hosts(lab: Lab) -> None:
-    lab.cluster.kubectl("label", "nodes", "--all", "nvidia.com/gpu.deploy.driver=pre-installed")
+    lab.cluster.kubectl("label", "nodes", "--all", "--overwrite", "nvidia.com/gpu.deploy.driver=pre-installed")
     lab.operator()
-    lab.plugin()
     lab.until(lambda: lab.policy_state() == "ready", "the operator has labelled the nodes")
 
 
-@pytest.mark.parametrize(
-    ("prepare", "reason"),
-    [
-        pytest.param(_nothing, "NoConsumer", id="empty-cluster"),
-        pytest.param(_operator_alone, "NoConsumer", id="no-plugin"),
-        pytest.param(_plugin_alone, "NoPolicy", id="no-policy-kind"),
-        pytest.param(_operator_without_policy, "NoPolicy", id="no-policy-object"),
-        pytest.param(_driver_disabled, "DriverDisabled", id="driver-disabled"),
-        pytest.param(_drivers_of_the_hosts, "NoEligibleNode", id="pre-installed-drivers"),
-    ],
+def _no_plugin(lab: Lab) -> None:
+    lab.cluster.helm("uninstall", "dra-driver", "-n", PLUGIN_NAMESPACE)
+
+
+STORY = (
+    ("an empty cluster", _nothing, "NoConsumer"),
+    ("no kind ClusterPolicy", _plugin, "NoPolicy"),
+    ("no ClusterPolicy", _operator_without_policy, "NoPolicy"),
+    ("drivers disabled", _driver_disabled, "DriverDisabled"),
+    ("pre-installed drivers", _drivers_of_the_hosts, "NoEligibleNode"),
+    ("no plugin", _no_plugin, "NoConsumer"),
 )
-def test_nothing_to_protect(boot: Callable[..., Lab], prepare: Callable[[Lab], None], reason: str) -> None:
-    """`helm install` succeeds within seconds, and log, termination message and event say why nothing was done."""
+"""What is done to one cluster, step by step, and the reason that the next run gives."""
+
+
+def test_nothing_to_protect(boot: Callable[..., Lab], subtests: pytest.Subtests) -> None:
+    """Helm succeeds within seconds, and log, termination message and event say why nothing was done."""
     lab = boot(1)
-    prepare(lab)
-    done = lab.post()
-    assert done.code == 0, done.output
-    assert lab.last_run_seconds() < 15
-    assert ("Skip", reason, 0) == tuple(lab.story()[key] for key in ("verdict", "reason", "exitCode"))
-    assert reason in lab.log()
-    assert reason in done.output
-    assert len(lab.events("Job", reason)) == 1
+    for step, prepare, reason in STORY:
+        prepare(lab)
+        done = lab.post()
+        with subtests.test(step):
+            assert done.code == 0, done.output
+            assert lab.last_run_seconds() < 15
+            assert ("Skip", reason, 0) == tuple(lab.story()[key] for key in ("verdict", "reason", "exitCode"))
+            assert reason in lab.log()
+            assert reason in done.output
+            assert lab.events("Job", reason)
+    assert len(lab.runs()) == len(STORY)
     assert lab.writes() == []
 
 

@@ -6,10 +6,11 @@ from datetime import timedelta
 
 import pytest
 
+from hook.core.memory import Memory
 from hook.core.reasons import Reason
 from hook.core.verdicts import Verdict
 from hook.settings import Settings
-from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, stale
 
 NOT_READY = "status: {state: notReady}"
 
@@ -70,13 +71,50 @@ def test_done_needs_every_eligible_node_verified_and_quiet(found: Cluster, expec
     assert expected == found.decide()[0].reason
 
 
-def test_done_says_how_many_were_restarted() -> None:
-    """By what this run asked for."""
-    memory = stale().decide()[1]
-    pod = stale().judge().stale_pod
-    assert pod is not None
-    decision, _memory = cluster().decide(memory=memory.asked("gpu-0", pod, LATER))
-    assert (Verdict.DONE, Reason.REFRESHED) == (decision.verdict, decision.reason)
+NODES = ("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    ("asked", "refused", "reason", "message"),
+    [
+        pytest.param("", "", Reason.NOTHING_STALE, "no plugin needed a restart, 3 run on the loaded driver", id="none"),
+        pytest.param("ab", "", Reason.REFRESHED, "2 plugins were restarted, 3 run on the loaded driver", id="two"),
+        pytest.param("ab", "a", Reason.REFRESHED, "1 plugins were restarted, 3 run on the loaded driver",
+                     id="one-was-refused-and-went-by-itself"),
+        pytest.param("a", "a", Reason.NOTHING_STALE, "no plugin needed a restart, 3 run on the loaded driver",
+                     id="the-only-one-was-refused"),
+    ],
+)  # fmt: skip
+def test_done_says_how_many_were_restarted(asked: str, refused: str, reason: Reason, message: str) -> None:
+    """By what this run asked for and was granted."""
+    found, memory = stale(*NODES), Memory(started=LATER)
+    for one in found.decide()[0].judgements:
+        assert one.stale_pod is not None
+        if one.node in asked:
+            memory = memory.asked(one.node, one.stale_pod, LATER, refused="no" if one.node in refused else "")
+    decision, _memory = cluster(*NODES).decide(memory=memory)
+    assert (Verdict.DONE, reason, message) == (decision.verdict, decision.reason, decision.message)
+
+
+def test_done_counts_what_was_left_alone() -> None:
+    """A node that was not looked at is not called fresh."""
+    found = stale(*NODES).change("node", not_ready_since(0)).change("node", labelled("a", skip="true"), "a")
+    decision, _memory = found.decide()
+    expected = "no plugin needed a restart, 0 run on the loaded driver; 3 nodes were left alone"
+    assert (Verdict.DONE, expected) == (decision.verdict, decision.message)
+
+
+@pytest.mark.parametrize(
+    ("patch", "warnings"),
+    [
+        pytest.param("spec: {driver: {version: null}}", 1, id="policy-names-no-version"),
+        pytest.param("spec: {driver: {version: 590.1}}", 0, id="policy-names-a-version"),
+    ],
+)
+def test_an_expectation_that_cannot_be_compared_is_a_warning(patch: str, warnings: int) -> None:
+    """It would hold the run for ever."""
+    decision, _memory = cluster().change("policy", patch).decide(Settings(expect_driver_version="590.1"))
+    assert warnings == len([one for one in decision.warnings if "590.1" in one])
 
 
 def test_a_plugin_that_wants_no_pod_at_all_is_done_with_a_warning() -> None:

@@ -134,6 +134,13 @@ def test_an_outdated_driver_that_nobody_rotates_is_handled_as_asked(
     assert (state, Reason.MANUAL_UPGRADE, verdict) == (judged.state, judged.reason, decision.verdict)
 
 
+def test_sandbox_workloads_make_upgrades_manual() -> None:
+    """The upgrade controller does nothing while they are enabled, whatever autoUpgrade says."""
+    found = cluster("gpu-0", "gpu-1").change("policy", "spec: {sandboxWorkloads: {enabled: true}}")
+    decision, _memory = found.change("driver-pod", OUTDATED, "driver-gpu-1").decide()
+    assert (Verdict.DONE, Reason.MANUAL_UPGRADE) == (decision.verdict, decision.judgements[1].reason)
+
+
 def test_manual_upgrades_name_the_pod_to_delete() -> None:
     """Not the one that is on its way out already."""
     ending = obj("driver-pod", "metadata: {name: a, deletionTimestamp: '2026-01-01T10:00:00Z'}")

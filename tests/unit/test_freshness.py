@@ -26,9 +26,11 @@ DRIVER = driver_pod()
 CRASHED_IN_PLACE = driver_pod(unloaded=-2, ended_before=-1, restarts=1)
 REBOOTED = driver_pod(unloaded=-2, ended_before=-60, restarts=1)
 LOST_ITS_PAST = driver_pod(restarts=1)
-NO_UNLOADER = merged(DRIVER, {"spec": {"initContainers": []}, "status": {"initContainerStatuses": []}})
+WITHOUT_UNLOADER: Object = {"spec": {"initContainers": []}, "status": {"initContainerStatuses": []}}
+NO_UNLOADER = merged(DRIVER, WITHOUT_UNLOADER)
 UNLOADER_FAILED = merged(DRIVER, {"status": {"initContainerStatuses": [finished("k8s-driver-manager", -2, 1)]}})
-UNLOADER_RUNS = merged(DRIVER, {"status": {"initContainerStatuses": [running("k8s-driver-manager", -2)]}})
+SETTING_UP: Object = {"status": {"initContainerStatuses": [running("k8s-driver-manager", -2)]}}
+UNLOADER_RUNS = merged(DRIVER, SETTING_UP)
 UNLOADED_AT_NO_TIME = merged(
     driver_pod(ended_before=-60, restarts=1),
     {
@@ -57,6 +59,13 @@ def main_containers(first: float, second: float) -> Object:
     """Give a plugin pod without a waiter, whose containers started at two moments."""
     statuses = [running("compute-domains", first), running("gpus", second)]
     pod: Object = merged(plugin_pod(waited=None), {"status": {"containerStatuses": statuses}})
+    return pod
+
+
+def half_running(first: float, waited: float | None = -99) -> Object:
+    """Give a plugin pod of which one container started at a moment, and the other is in its back-off."""
+    statuses = [waiting("gpus", "CrashLoopBackOff"), running("compute-domains", first)]
+    pod: Object = merged(plugin_pod(waited=waited), {"status": {"containerStatuses": statuses}})
     return pod
 
 
@@ -93,6 +102,11 @@ def main_containers(first: float, second: float) -> Object:
         pytest.param(main_containers(R + 9, R + 1), DRIVER, FRESH, id="all-containers-are-newer"),
         pytest.param(plugin_pod(), NODE_OUTAGE, FRESH, id="node-outage-moves-only-ready"),
         pytest.param(main_containers(R + 9, R + 9), NODE_OUTAGE, FRESH, id="node-outage-no-waiter"),
+        pytest.param(half_running(-90), DRIVER, STALE, id="half-of-it-since-before-the-driver"),
+        pytest.param(half_running(0), DRIVER, STALE, id="half-of-it-since-the-second-of-the-start"),
+        pytest.param(half_running(1), DRIVER, STARTING, id="half-of-it-since-after-the-start"),
+        pytest.param(half_running(-90), NOT_STARTED, STARTING, id="half-of-it-and-no-driver-to-compare-with"),
+        pytest.param(half_running(1, waited=5), DRIVER, STARTING, id="half-of-it-after-waiting"),
     ],
 )
 def test_fresh_only_with_a_proof(consumer: Object, driver: Object, expected: Freshness) -> None:
@@ -146,6 +160,30 @@ def test_stale_says_why(started: float, driver: Object, expected: str) -> None:
     """The sentence carries the comparison that failed."""
     consumer = parse.pod(plugin_pod(waited=None, started=started))
     assert expected == freshness.judge(consumer, parse.pod(driver), GPU_OPERATOR).because
+
+
+def crashing(restarts: int, ended_before: float = -1) -> Object:
+    """Give a driver pod that was set up a minute before D, whose container ended since then."""
+    return driver_pod(unloaded=-60, ended_before=ended_before, restarts=restarts)
+
+
+@pytest.mark.parametrize(
+    ("driver", "expected"),
+    [
+        pytest.param(DRIVER, False, id="first-run"),
+        pytest.param(crashing(1), False, id="crashed-once"),
+        pytest.param(crashing(2), True, id="crashed-twice"),
+        pytest.param(crashing(2, ended_before=-60), True, id="ended-in-the-second-in-which-it-was-set-up"),
+        pytest.param(crashing(2, ended_before=-61), False, id="rebooted-twice"),
+        pytest.param(driver_pod(restarts=2), False, id="restarted-but-its-past-is-unknown"),
+        pytest.param(merged(crashing(2), SETTING_UP), False, id="rebooted-and-being-set-up"),
+        pytest.param(merged(crashing(2), WITHOUT_UNLOADER), False, id="no-unloader-to-tell-a-reboot-by"),
+        pytest.param(OTHER_CONTAINER, False, id="no-such-container"),
+    ],
+)
+def test_a_driver_that_keeps_crashing_is_told_from_one_that_is_set_up_anew(driver: Object, expected: bool) -> None:
+    """A reboot runs the pod's init containers again, a crash of the container does not; one crash may be bad luck."""
+    assert expected == freshness.keeps_crashing(parse.pod(driver), GPU_OPERATOR)
 
 
 @pytest.mark.parametrize(

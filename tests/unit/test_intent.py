@@ -110,20 +110,25 @@ def test_an_expectation_must_be_seen_in_the_policy(settings: Settings, expected:
     assert (expected != "", True) == (found != "", expected in found)
 
 
-@pytest.mark.parametrize(
-    ("patch", "settings", "expected"),
-    [
-        pytest.param(
-            "spec: {driver: {version: null}}", Settings(expect_driver_version="1"), "driver (none)", id="driver"
-        ),
-        pytest.param("spec: {daemonsets: null}", Settings(expect_chart_version="1"), "chart (unlabelled)", id="chart"),
-    ],
-)
-def test_an_expectation_that_the_policy_does_not_speak_of_is_unmet(
-    patch: str, settings: Settings, expected: str
-) -> None:
-    """Absent is not equal."""
-    assert expected in intent.unmet_expectation(parse.policy(obj("policy", patch)), settings)
+def test_an_expected_chart_that_the_policy_does_not_name_is_unmet() -> None:
+    """Absent is not equal: the chart labels its policy, so one without a label is of before."""
+    unlabelled = parse.policy(obj("policy", "spec: {daemonsets: null}"))
+    assert "chart (unlabelled)" in intent.unmet_expectation(unlabelled, Settings(expect_chart_version="1"))
+
+
+NO_VERSION = {
+    "none": policy(""),
+    "digest": policy(DIGEST),
+    "nvidiadriver": obj("policy", "spec: {driver: {useNvidiaDriverCRD: true}}"),
+}
+
+
+@pytest.mark.parametrize("asked", NO_VERSION.values(), ids=NO_VERSION)
+def test_a_policy_that_names_no_version_leaves_no_expectation_of_one_unmet(asked: Object) -> None:
+    """It could never be met; the chart's version is compared all the same."""
+    found = parse.policy(asked)
+    assert "" == intent.unmet_expectation(found, Settings(expect_driver_version="590.1"))
+    assert "" != intent.unmet_expectation(found, Settings(expect_driver_version="590.1", expect_chart_version="1"))
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,28 @@ def test_asking_gives_another_memory() -> None:
     assert BEFORE == once.restarts[restart_key("plugin-ds", "gpu-0")].at
 
 
+def test_a_refusal_is_remembered_and_is_no_restart() -> None:
+    """With the server's words, until something else is asked for there."""
+    pod = stale().judge().stale_pod
+    assert pod is not None
+    refused = Memory(started=BEFORE).asked("gpu-0", pod, BEFORE, refused="no")
+    assert ("no", 0) == (refused.restarts[restart_key("plugin-ds", "gpu-0")].refused, refused.restarted)
+    assert 1 == refused.asked("gpu-0", pod, LATER).restarted
+
+
+def test_a_plugin_that_came_back_is_remembered_until_it_is_restarted_again() -> None:
+    """By node and consumer; a verified plugin elsewhere says nothing."""
+    pod = stale().judge().stale_pod
+    assert pod is not None
+    memory = Memory(started=BEFORE).asked("gpu-0", pod, BEFORE)
+    elsewhere = memory.with_verified([cluster("gpu-1").judge()])
+    back = elsewhere.with_verified([cluster().judge()])
+    again = back.asked("gpu-0", pod, LATER)
+    key = restart_key("plugin-ds", "gpu-0")
+    assert [False, True, False] == [one.restarts[key].came_back for one in (elsewhere, back, again)]
+    assert back == back.with_verified([cluster().judge()])
+
+
 def test_deciding_changes_no_memory_in_place() -> None:
     """The next memory is a new value."""
     memory = Memory(started=BEFORE)

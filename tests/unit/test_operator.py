@@ -33,6 +33,12 @@ def created(seconds: float) -> dict[str, object]:
     return {"metadata": {"creationTimestamp": (LATER - timedelta(seconds=seconds)).isoformat()}}
 
 
+def written(*seconds: float, part: str = "") -> dict[str, object]:
+    """Give a patch of the policy: written so many seconds before LATER, or a part of it."""
+    times = [(LATER - timedelta(seconds=one)).isoformat() for one in seconds]
+    return {"metadata": {"managedFields": [{"manager": "helm", "subresource": part, "time": one} for one in times]}}
+
+
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
@@ -51,12 +57,20 @@ def created(seconds: float) -> dict[str, object]:
         pytest.param(cluster().change("revision", created(15)), DONE, id="rendered-15-s-ago"),
         pytest.param(cluster().change("revision", created(20)).change("lease", acquired(3)), SETTLING,
                      id="the-later-of-both-counts"),
+        pytest.param(cluster().change("policy", written(14)), SETTLING, id="policy-changed-14-s-ago"),
+        pytest.param(cluster().change("policy", written(15)), DONE, id="policy-changed-15-s-ago"),
+        pytest.param(cluster().change("policy", written(60, 3)), SETTLING, id="the-latest-of-its-changes-counts"),
+        pytest.param(cluster().change("policy", written(3, part="status")), DONE, id="only-its-status-was-written"),
+        pytest.param(cluster().change("policy", "metadata: {managedFields: [{manager: helm}]}"), DONE,
+                     id="changed-at-no-time"),
+        pytest.param(cluster().change("policy", written(3)).change("lease", acquired(60)), SETTLING,
+                     id="policy-changed-after-the-leader"),
         pytest.param(cluster().change("lease", "spec: {acquireTime: null}"), DONE, id="never-acquired-but-held"),
         pytest.param(cluster().change("revision", created(-9)), SETTLING, id="in-the-future-by-a-wrong-clock"),
     ],
 )  # fmt: skip
 def test_done_waits_for_a_quiet_operator(found: Cluster, expected: Reason) -> None:
-    """Rolled out, leading by a pod of the current ReplicaSet, and quiet since the last change."""
+    """Rolled out, leading by a pod of the current ReplicaSet, and quiet since the last change, the policy's too."""
     assert expected == found.decide()[0].reason
 
 

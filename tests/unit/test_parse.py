@@ -31,6 +31,7 @@ def test_a_policy_is_read() -> None:
         chart="gpu-operator-v26.3.4",
         auto_upgrade=True,
         uses_driver_crd=False,
+        changed=None,
     )
     assert expected == parse.policy(obj("policy"))
 
@@ -43,6 +44,8 @@ def test_a_policy_is_read() -> None:
         pytest.param("spec: {driver: {usePrecompiled: true}}", (True, True, True), id="precompiled"),
         pytest.param("spec: {driver: {upgradePolicy: null}}", (True, False, False), id="manual-by-default"),
         pytest.param("spec: {driver: {upgradePolicy: {autoUpgrade: false}}}", (True, False, False), id="manual"),
+        pytest.param("spec: {sandboxWorkloads: {enabled: true}}", (True, False, False), id="sandbox-workloads"),
+        pytest.param("spec: {sandboxWorkloads: {enabled: false}}", (True, False, True), id="no-sandbox-workloads"),
     ],
 )
 def test_a_policys_switches_have_the_operators_defaults(patch: str, expected: tuple[bool, bool, bool]) -> None:
@@ -98,11 +101,13 @@ def test_a_driver_daemonset_is_read() -> None:
         generation=2,
         observed_generation=2,
         desired=1,
+        misscheduled=0,
         updated=0,
         labels={"app.kubernetes.io/component": "nvidia-driver"},
         selector=(("app", "nvidia-driver-daemonset"),),
         template_chart="gpu-operator-v26.3.4",
         images={"nvidia-driver-ctr": "nvcr.io/nvidia/driver:580.126.20-ubuntu22.04"},
+        tolerations=(),
         rolling=False,
     )
     assert (expected, "gpu-operator/nvidia-driver-daemonset") == (found, str(found))

@@ -28,6 +28,9 @@ MALFORMED = {
         "generation-is-text": "metadata: {generation: '2'}",
         "state-is-a-boolean": "status: {state: true}",
         "chart-is-a-number": "spec: {daemonsets: {labels: {helm.sh/chart: 26}}}",
+        "sandbox-is-text": "spec: {sandboxWorkloads: {enabled: 'true'}}",
+        "writes-are-text": "metadata: {managedFields: helm}",
+        "written-at-no-time": "metadata: {managedFields: [{manager: helm, time: soon}]}",
     },
     "node": {
         "no-name": "metadata: {name: null}",
@@ -37,6 +40,8 @@ MALFORMED = {
         "ready-is-a-boolean": "status: {conditions: [{type: Ready, status: true}]}",
         "ready-twice": "status: {conditions: [{type: Ready, status: 'True'}, {type: Ready, status: 'False'}]}",
         "no-time": "status: {conditions: [{type: Ready, status: 'False', lastTransitionTime: now}]}",
+        "taints-are-an-object": "spec: {taints: {key: x}}",
+        "effect-is-a-list": "spec: {taints: [{key: x, effect: [NoSchedule]}]}",
     },
     "driver-daemonset": {
         "no-uid": "metadata: {uid: null}",
@@ -44,6 +49,8 @@ MALFORMED = {
         "generation-is-text": "metadata: {generation: two}",
         "observed-is-text": "status: {observedGeneration: '2'}",
         "desired-is-text": "status: {desiredNumberScheduled: all}",
+        "misscheduled-is-text": "status: {numberMisscheduled: some}",
+        "tolerations-are-text": "spec: {template: {spec: {tolerations: all}}}",
         "labels-are-a-list": "metadata: {labels: []}",
         "selector-is-text": "spec: {selector: {matchLabels: {app: 1}}}",
         "nameless-container": "spec: {template: {spec: {containers: [{image: x}]}}}",

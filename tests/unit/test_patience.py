@@ -24,6 +24,12 @@ def image_pull(node: str = "gpu-0") -> dict[str, object]:
     return pod
 
 
+def crashed(restarts: int) -> dict[str, object]:
+    """Give a driver pod whose container crashed so often, came back in place, and is not Ready."""
+    pod: dict[str, object] = driver_pod(ready=None, unloaded=-2, ended_before=-1, restarts=restarts)
+    return pod
+
+
 def over(time: list[int], found: Cluster, settings: Settings | None = None) -> list[Decision]:
     """Decide at several moments, in seconds after LATER, carrying the memory on."""
     memory, told = Memory(started=LATER), []
@@ -41,6 +47,7 @@ def over(time: list[int], found: Cluster, settings: Settings | None = None) -> l
         pytest.param(cluster().drop("plugin-pod"), Reason.PLUGIN_MISSING, id="plugin-not-recreated"),
         pytest.param(stale().change("plugin-pod", DELETING), Reason.PLUGIN_RESTARTING, id="plugin-never-gone"),
         pytest.param(cluster().put("driver-pod", image_pull()), Reason.DRIVER_FAILING, id="driver-image-pull"),
+        pytest.param(cluster().put("driver-pod", crashed(2)), Reason.DRIVER_FAILING, id="driver-crashed-and-runs"),
         pytest.param(cluster().change("node", labelled(state="upgrade-failed")), Reason.UPGRADE_FAILED,
                      id="upgrade-failed"),
     ],
@@ -76,12 +83,14 @@ def test_the_graces_are_settings(found: Cluster, settings: Settings) -> None:
     [
         pytest.param(cluster().drop("driver-pod"), id="driver-missing"),
         pytest.param(cluster().put("driver-pod", driver_pod(ready=None)), id="driver-being-built"),
+        pytest.param(cluster().put("driver-pod", driver_pod(ready=None, ended_before=-60, restarts=2)),
+                     id="driver-being-built-after-two-reboots"),
+        pytest.param(cluster().put("driver-pod", crashed(1)), id="driver-being-built-once-more"),
         pytest.param(cluster().change("node", labelled(state="drain-required")), id="upgrade-in-progress"),
-        pytest.param(
-            cluster().change("driver-pod", "metadata: {labels: {controller-revision-hash: x}}"), id="outdated"
-        ),
+        pytest.param(cluster().change("driver-pod", "metadata: {labels: {controller-revision-hash: x}}"),
+                     id="outdated"),
     ],
-)
+)  # fmt: skip
 def test_waiting_for_the_driver_has_no_patience_of_its_own(found: Cluster) -> None:
     """Only the stall and the deadline end it: a serial upgrade takes hours."""
     assert {Verdict.WAIT} == {one.verdict for one in over([0, 1200], found)}
@@ -93,6 +102,19 @@ def test_a_state_that_breaks_off_starts_anew() -> None:
     memory = cluster().decide(memory=memory, now=LATER + timedelta(seconds=200))[1]
     decision, _memory = cluster().drop("slice").decide(memory=memory, now=LATER + timedelta(seconds=400))
     assert decision.verdict is Verdict.WAIT
+
+
+def test_a_driver_that_crash_loops_fails_though_it_runs_now_and_then() -> None:
+    """Between two crashes its container runs for a minute; that is no progress."""
+    back_off = merged(crashed(2), {"status": {"containerStatuses": [
+        {**waiting("nvidia-driver-ctr", "CrashLoopBackOff"), "restartCount": 2}]}})  # fmt: skip
+    memory, told = Memory(started=LATER), []
+    for number in range(6):
+        found = cluster().put("driver-pod", back_off if number % 2 else crashed(restarts=2 + number))
+        decision, memory = found.decide(memory=memory, now=LATER + timedelta(minutes=number))
+        told.append((decision.verdict, decision.judgements[0].reason))
+    assert [(Verdict.WAIT, Reason.DRIVER_FAILING)] * 5 == told[:-1]
+    assert (Verdict.FAIL, Reason.DRIVER_FAILING) == told[-1]
 
 
 def test_a_plugins_timeout_runs_through_all_its_states() -> None:

@@ -57,14 +57,16 @@ def test_a_fresh_plugin_is_verified_by_ready_and_slices(found: Cluster, expected
 @pytest.mark.parametrize(
     ("seconds", "restarts", "expected"),
     [
-        pytest.param(9, 3, Reason.PLUGIN_NOT_READY, id="came-back-a-moment-ago"),
-        pytest.param(10, 3, Reason.VERIFIED, id="steady"),
+        pytest.param(9, 1, Reason.PLUGIN_NOT_READY, id="came-back-a-moment-ago"),
+        pytest.param(10, 1, Reason.VERIFIED, id="steady"),
+        pytest.param(59, 2, Reason.PLUGIN_NOT_READY, id="crashed-again-and-again"),
+        pytest.param(60, 2, Reason.VERIFIED, id="steady-after-crashes"),
         pytest.param(-5, 3, Reason.VERIFIED, id="in-the-future-clocks-differ"),
         pytest.param(1, 0, Reason.VERIFIED, id="first-start"),
     ],
 )
 def test_a_plugin_that_came_back_a_moment_ago_is_not_verified(seconds: int, restarts: int, expected: Reason) -> None:
-    """One that crash-loops looks ready between two crashes."""
+    """One that crash-loops looks ready between two crashes: the more it crashed, the longer it must stand."""
     started = (LATER - timedelta(seconds=seconds) - at(0)).total_seconds()
     statuses = [running("compute-domains", R + 6), running("gpus", started, restarts=restarts)]
     found = cluster().put("plugin-pod", merged(plugin_pod(), {"status": {"containerStatuses": statuses}}))
@@ -92,6 +94,10 @@ def starting(name: str) -> dict[str, object]:
 
 
 NOT_READY = merged(plugin_pod(ready=None), parsed("metadata: {name: b, uid: b}"))
+HALF_RUNNING = merged(
+    stale_plugin(),
+    {"status": {"containerStatuses": [running("compute-domains", -499), waiting("gpus", "CrashLoopBackOff")]}},
+)
 
 
 @pytest.mark.parametrize(
@@ -104,6 +110,9 @@ NOT_READY = merged(plugin_pod(ready=None), parsed("metadata: {name: b, uid: b}")
         pytest.param([merged(stale_plugin(), parsed(DELETING)), starting("b")], Reason.PLUGIN_STARTING,
                      id="the-stale-one-is-on-its-way-out"),
         pytest.param([merged(stale_plugin(), parsed(DELETING))], Reason.PLUGIN_RESTARTING, id="only-one-terminating"),
+        pytest.param([merged(plugin_pod(), parsed("status: {phase: Failed}"))], Reason.PLUGIN_RESTARTING,
+                     id="only-one-evicted"),
+        pytest.param([HALF_RUNNING], Reason.PLUGIN_STALE, id="half-of-it-runs-on-the-old-driver"),
     ],
 )  # fmt: skip
 def test_the_least_proven_pod_speaks_for_the_node(pods: list[dict[str, object]], expected: Reason) -> None:
@@ -140,6 +149,24 @@ def test_a_terminating_pod_does_not_stand_for_one_that_is_missing() -> None:
     )
     found = cluster("gpu-0", "gpu-1").drop("plugin-pod", "plugin-gpu-0").put("plugin-pod", leaving)
     assert ["PluginMissing", "Verified"] == reasons(found.decide()[0].judgements)
+
+
+@pytest.mark.parametrize(
+    ("desired", "misscheduled", "expected"),
+    [
+        pytest.param(3, 0, "NothingToRefresh", id="three-wanted-and-three-there"),
+        pytest.param(3, 1, "PluginMissing", id="one-of-the-three-is-where-none-is-wanted"),
+        pytest.param(2, 1, "NothingToRefresh", id="two-wanted-beside-it"),
+    ],
+)
+def test_a_pod_where_none_is_wanted_does_not_stand_for_one_that_is_missing(
+    desired: int, misscheduled: int, expected: str
+) -> None:
+    """A node tainted after its plugin started keeps it; another node's, refused by a quota, is missing."""
+    found = cluster("a", "b", "c", "d").drop("plugin-pod", "plugin-c")
+    status = {"desiredNumberScheduled": desired, "numberMisscheduled": misscheduled}
+    decision, _memory = found.change("daemonset", {"status": status}, PLUGIN).decide()
+    assert ["Verified", "Verified", expected, "Verified"] == reasons(decision.judgements)
 
 
 def test_each_consumer_on_a_node_is_judged() -> None:

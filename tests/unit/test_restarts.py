@@ -145,12 +145,53 @@ def test_plugins_that_are_down_by_themselves_take_no_place() -> None:
     assert ["b"] == deleted(found, ONE_AT_A_TIME)
 
 
-def test_a_plugin_that_failed_gives_its_place_free() -> None:
-    """Or one broken node would stop the fleet."""
+def test_a_plugin_that_failed_after_its_restart_keeps_its_place() -> None:
+    """Or every node would be taken down, one after another; the failure is said once nothing moves."""
     memory = asked_of(stale("a", "b"), "a")
     found = stale("a", "b").put("plugin-pod", unready("a"))
     held = replace(ONE_AT_A_TIME, plugin_timeout=timedelta())
-    assert ["b"] == deleted(found, held, memory, 5)
+    first, memory = found.decide(held, memory, LATER)
+    later, _memory = found.decide(held, memory, LATER + held.failed_grace)
+    assert ((), Verdict.WAIT) == (first.actions, first.verdict)
+    assert ((), Verdict.FAIL, Reason.PLUGIN_NOT_READY) == (later.actions, later.verdict, later.reason)
+    assert ["PluginNotReady", "PluginQueued"] == reasons(later.judgements)
+
+
+def without_plugin(node: str) -> Cluster:
+    """Give a served fleet whose plugin DaemonSet wants no pod on one of its two nodes, and has none there."""
+    gone = cluster("a", "b").drop("plugin-pod", f"plugin-{node}")
+    return gone.change("daemonset", "status: {desiredNumberScheduled: 1}", "dra-driver-nvidia-gpu-kubelet-plugin")
+
+
+@pytest.mark.parametrize(
+    ("node", "expected"),
+    [
+        pytest.param("a", ["PluginMissing", "Verified"], id="where-this-run-took-it-away"),
+        pytest.param("b", ["Verified", "NothingToRefresh"], id="where-it-did-not"),
+    ],
+)
+def test_a_node_whose_plugin_was_restarted_must_have_one_again(node: str, expected: list[str]) -> None:
+    """Whatever the DaemonSet says: a taint put on the node since then makes it want none there."""
+    decision, _memory = without_plugin(node).decide(memory=asked_of(stale("a", "b"), "a"))
+    assert expected == reasons(decision.judgements)
+
+
+def test_a_plugin_that_came_back_may_go_again() -> None:
+    """It was verified after its restart; what its DaemonSet wants after that is not our business."""
+    memory = asked_of(stale("a", "b"), "a")
+    memory = cluster("a", "b").decide(memory=memory, now=LATER + timedelta(seconds=20))[1]
+    decision, _memory = without_plugin("a").decide(memory=memory, now=LATER + timedelta(seconds=40))
+    assert ["NothingToRefresh", "Verified"] == reasons(decision.judgements)
+
+
+def test_a_plugin_that_never_comes_back_fails_after_the_plugins_timeout() -> None:
+    """From when it went away."""
+    memory, verdicts = asked_of(stale("a", "b"), "a"), []
+    for seconds in (5, 304, 305):
+        decision, memory = without_plugin("a").decide(memory=memory, now=LATER + timedelta(seconds=seconds))
+        verdicts.append(decision.verdict)
+    assert [Verdict.WAIT, Verdict.WAIT, Verdict.FAIL] == verdicts
+    assert (Reason.PLUGIN_MISSING, NodeState.FAILED) == (decision.reason, decision.judgements[0].state)
 
 
 def test_nothing_is_restarted_after_the_last_word() -> None:

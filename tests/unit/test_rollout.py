@@ -62,11 +62,56 @@ def test_a_rollout_that_hangs_runs_out_of_patience() -> None:
     assert (Verdict.FAIL, {NodeState.FAILED}) == (decision.verdict, {one.state for one in decision.judgements})
 
 
+def test_a_rollout_has_patience_anew_with_each_pod_that_it_updates() -> None:
+    """Nine nodes, one after another, forty seconds each: longer than the patience with one plugin."""
+    nodes = tuple("abcdefghi")
+    found, verdicts = stale(*nodes), set()
+    memory = found.decide(ROLLOUT)[1]
+    for number, node in enumerate(nodes[:-1]):
+        found.change("daemonset", {"status": {"updatedNumberScheduled": number}}, PLUGIN)
+        found.put("plugin-pod", plugin_pod(node))
+        decision, memory = found.decide(ROLLOUT, memory, LATER + timedelta(seconds=40 * number))
+        verdicts.add(decision.verdict)
+    last, _memory = found.decide(ROLLOUT, memory, LATER + timedelta(seconds=40 * 7 + 300))
+    assert ({Verdict.WAIT}, Verdict.FAIL) == (verdicts, last.verdict)
+    assert ["i"] == [one.node for one in last.judgements if one.state is NodeState.FAILED]
+
+
 def test_a_fresh_plugin_in_a_rollout_is_judged_as_ever() -> None:
     """Only a stale one is said to be restarting."""
     found = stale("a", "b").put("plugin-pod", plugin_pod("b"))
     found.change("daemonset", "status: {updatedNumberScheduled: 1}", PLUGIN)
     assert ["PluginRestarting", "Verified"] == reasons(found.decide(ROLLOUT)[0].judgements)
+
+
+MINE = "spec: {taints: [{key: mine, effect: NoSchedule}]}"
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(stale("a", "b"), ["PluginUnwelcome", "PluginUnwelcome"], id="stale"),
+        pytest.param(stale("a", "b").put("plugin-pod", plugin_pod("b")), ["PluginUnwelcome", "Verified"], id="fresh"),
+        pytest.param(stale("a", "b").drop("plugin-pod", "plugin-b").change("daemonset",
+                     "status: {desiredNumberScheduled: 1, updatedNumberScheduled: 1}", PLUGIN),
+                     ["PluginStale", "NothingToRefresh"], id="none-there"),
+    ],
+)  # fmt: skip
+def test_a_template_is_not_stamped_where_a_plugin_would_not_come_back(found: Cluster, expected: list[str]) -> None:
+    """The rollout would take down the plugin on a node whose taint it does not tolerate, stale or fresh, for good."""
+    found.change("node", MINE, "b")
+    first, memory = found.decide(ROLLOUT)
+    later, _memory = found.decide(ROLLOUT, memory, LATER + timedelta(minutes=5))
+    held = "PluginUnwelcome" in expected
+    assert (expected, 0 if held else 1) == (reasons(first.judgements), len(first.actions))
+    assert (Verdict.FAIL if held else Verdict.WAIT) == later.verdict
+
+
+def test_a_taint_that_goes_away_lets_the_rollout_begin() -> None:
+    """An autoscaler changed its mind."""
+    memory = stale("a", "b").change("node", MINE, "b").decide(ROLLOUT)[1]
+    decision, _memory = stale("a", "b").decide(ROLLOUT, memory, LATER + timedelta(minutes=4))
+    assert 1 == len(decision.actions)
 
 
 def test_an_on_delete_daemonset_is_refused() -> None:

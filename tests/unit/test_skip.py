@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from hook.core.decide import first_look
+from hook.core.memory import Memory
 from hook.core.reasons import Reason
 from hook.core.verdicts import Verdict
 from hook.settings import Settings
@@ -49,6 +51,8 @@ def without_nodes() -> Cluster:
     [
         pytest.param(without_plugin(), Settings(), Reason.NO_CONSUMER, id="no-plugin"),
         pytest.param(cluster(), Settings(consumer_namespace="x"), Reason.NO_CONSUMER, id="no-plugin-in-its-namespace"),
+        pytest.param(without_plugin(), Settings(namespaces=("gpu-operator",)), Reason.NO_CONSUMER,
+                     id="no-plugin-where-it-may-look"),
         pytest.param(without_plugin(), EXPECTING, Reason.NO_CONSUMER, id="no-plugin-whatever-is-expected"),
         pytest.param(without_plugin().put("daemonset", obj("plugin-daemonset", MANAGED)), Settings(),
                      Reason.OPERATOR_MANAGED, id="operator-managed-plugin"),
@@ -165,10 +169,75 @@ def test_the_first_look_needs_policies_and_daemonsets_only(found: Cluster, expec
     assert expected == (looked.reason if looked else None)
 
 
-def test_a_skip_changes_no_memory() -> None:
-    """Nothing was waited for."""
-    memory = stale().decide()[1]
-    assert memory == without_plugin().decide(memory=memory, now=LATER + timedelta(minutes=1))[1]
+def test_a_skip_forgets_nothing() -> None:
+    """What was asked for, and how far the nodes were, counts again when they are back."""
+    before = stale().decide()[1]
+    after = without_plugin().decide(memory=before, now=LATER + timedelta(minutes=1))[1]
+    assert before == replace(after, first_seen=before.first_seen)
+
+
+def unlabelled() -> Cluster:
+    """Give a fleet whose labels are gone, and with them, as their DaemonSets select by label, all pods of ours."""
+    labels = labelled(present="false", deploy_driver=None)
+    found = cluster().change("node", labels).drop("driver-pod").drop("plugin-pod").drop("slice")
+    return found.change("daemonset", "status: {desiredNumberScheduled: 0}")
+
+
+VANISHED = {
+    "policy-recreated": (cluster().drop("policy"), Reason.NO_POLICY),
+    "plugin-daemonset-recreated": (without_plugin(), Reason.NO_CONSUMER),
+    "labels-and-all-pods-gone": (unlabelled(), Reason.NO_ELIGIBLE_NODE),
+}
+
+
+@pytest.mark.parametrize(("found", "reason"), VANISHED.values(), ids=VANISHED)
+def test_a_fleet_that_vanishes_is_skipped_only_after_a_grace(found: Cluster, reason: Reason) -> None:
+    """Recreated by its deployer, or unlabelled by an outage of NFD, it comes back: success would be a lie."""
+    memory, told = stale().decide(memory=Memory(started=LATER))[1], []
+    for seconds in (2, 301, 302):
+        decision, memory = found.decide(memory=memory, now=LATER + timedelta(seconds=seconds))
+        told.append((decision.verdict, decision.reason, decision.actions))
+    assert [(Verdict.WAIT, reason, ()), (Verdict.WAIT, reason, ()), (Verdict.SKIP, reason, ())] == told
+
+
+@pytest.mark.parametrize(("found", "reason"), VANISHED.values(), ids=VANISHED)
+def test_a_fleet_that_comes_back_is_served(found: Cluster, reason: Reason) -> None:
+    """And if it vanishes again, the grace starts anew."""
+    memory, told = stale().decide(memory=Memory(started=LATER))[1], []
+    for seconds, seen in ((2, found), (200, stale()), (250, found), (549, found), (550, found)):
+        decision, memory = seen.decide(memory=memory, now=LATER + timedelta(seconds=seconds))
+        told.append((decision.verdict, decision.reason, len(decision.actions)))
+    gone = (Verdict.WAIT, reason, 0)
+    back = (Verdict.WAIT, Reason.NODES_PENDING, 1)
+    assert [gone, back, gone, gone, (Verdict.SKIP, reason, 0)] == told
+
+
+def test_a_fleet_that_vanishes_at_the_end_of_the_time_is_no_success() -> None:
+    """Nobody knows what became of it; the run ends when its Job does."""
+    memory = stale().decide(memory=Memory(started=LATER))[1]
+    early, late = (
+        cluster().drop("policy").decide(memory=memory, now=LATER + timedelta(seconds=seconds))[0]
+        for seconds in (25 * 60 - 31, 25 * 60 - 30)
+    )
+    assert (Verdict.WAIT, Verdict.DEADLINE) == (early.verdict, late.verdict)
+    assert (Reason.TIME_UP, Reason.NO_POLICY) == (late.reason, late.cause)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        pytest.param(fresh_install(), fresh_install().change("policy", "status: {state: ready}"),
+                     Reason.NO_ELIGIBLE_NODE, id="plugins-on-nodes-without-a-gpu"),
+        pytest.param(without_nodes().put("node", obj("node", "metadata: {labels: []}")), without_nodes(),
+                     Reason.NO_ELIGIBLE_NODE, id="nothing-but-a-node-that-could-not-be-read"),
+        pytest.param(stale(), cluster().change("policy", DISABLED), Reason.DRIVER_DISABLED, id="said-by-the-policy"),
+    ],
+)  # fmt: skip
+def test_a_skip_that_nothing_speaks_against_is_said_at_once(before: Cluster, after: Cluster, reason: Reason) -> None:
+    """The run waited for something, but no fleet was there to vanish; or somebody switched drivers off."""
+    first, memory = before.decide()
+    second, _memory = after.decide(memory=memory, now=LATER + timedelta(seconds=90))
+    assert (Verdict.WAIT, Verdict.SKIP, reason) == (first.verdict, second.verdict, second.reason)
 
 
 def test_an_unreadable_object_without_a_name_is_still_a_hold() -> None:

@@ -7,10 +7,11 @@ from datetime import timedelta
 
 from hook.core.memory import Memory
 from hook.core.verdicts import Decision, DeletePod
-from tests.fixtures.cluster import Cluster, cluster, reasons
+from tests.fixtures.cluster import Cluster, cluster, labelled, reasons
 from tests.fixtures.objects import at, driver_pod, merged, obj, parsed, plugin_pod, stamp
 
 DRIVER = "nvidia-driver-daemonset"
+PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
 
 
 @dataclass
@@ -88,6 +89,56 @@ def test_a_precompiled_switch_is_waited_for_though_no_label_ever_moves() -> None
     assert ("PluginStale", "NodesPending") == _told(story.tell(221))
     story.plugin("p1", 225)
     assert ("Verified", "Refreshed") == _told(story.tell(240))
+
+
+def test_a_change_that_shows_in_no_version_is_waited_for() -> None:
+    """Another kernel module type: version, image and chart stay, and the policy is still ready from before."""
+    story = Story(cluster())
+    helm = {"manager": "helm", "operation": "Update", "time": stamp(200)}
+    patch = {"metadata": {"generation": 3, "managedFields": [helm]}, "spec": {"driver": {"kernelModuleType": "open"}}}
+    story.found.change("policy", patch)
+    assert ("Verified", "OperatorSettling") == _told(story.tell(201))
+    story.revision("open", 3, 203)
+    assert ("DriverOutdated", "NodesPending") == _told(story.tell(204))
+    story.driver("d1", 210, "open")
+    assert ("PluginStale", "NodesPending") == _told(story.tell(221))
+    story.plugin("p1", 225)
+    assert ("Verified", "Refreshed") == _told(story.tell(240))
+
+
+def test_a_change_that_renders_nothing_is_done_after_the_quiet_time() -> None:
+    """Only another operand was changed."""
+    story = Story(cluster())
+    story.found.change("policy", {"metadata": {"managedFields": [{"manager": "helm", "time": stamp(200)}]}})
+    assert ["OperatorSettling", "NothingStale"] == [_told(story.tell(seconds))[1] for seconds in (214, 215)]
+
+
+def test_a_plugin_that_is_evicted_after_its_restart_is_not_forgotten() -> None:
+    """The node got a taint in between: its DaemonSet wants no pod there any more, and says it is complete."""
+    story = Story(cluster())
+    story.plugin("p0", -400)
+    assert ("PluginStale", "NodesPending") == _told(story.tell(100))
+    story.found.drop("plugin-pod").change("daemonset", "status: {desiredNumberScheduled: 0}", PLUGIN)
+    assert ("PluginMissing", "NodesPending") == _told(story.tell(105))
+    assert ("PluginMissing", "PluginMissing") == _told(story.tell(405))
+
+
+def test_an_outage_of_nfd_in_the_middle_is_waited_for() -> None:
+    """Labels gone, and with them driver and plugin; when they are back, the plugin started before the driver."""
+    story = Story(cluster("gpu-0"))
+    story.found.drop("driver-pod")
+    assert ("DriverMissing", "NodesPending") == _told(story.tell(100))
+    lost = labelled(present="false", deploy_driver=None)
+    story.found.change("node", lost).drop("plugin-pod")
+    story.found.change("daemonset", "status: {desiredNumberScheduled: 0}")
+    gone = story.tell(110)
+    assert ("Wait", "NoEligibleNode") == (gone.verdict.value, gone.reason.value)
+    story.found.put("node", obj("node")).change("daemonset", "status: {desiredNumberScheduled: 1}")
+    story.driver("d1", 300, "new")
+    story.plugin("p1", 299)
+    assert ("PluginStale", "NodesPending") == _told(story.tell(311))
+    story.plugin("p2", 315)
+    assert ("Verified", "Refreshed") == _told(story.tell(330))
 
 
 def test_a_reboot_needs_no_restart() -> None:

@@ -121,6 +121,48 @@ def test_a_new_intent_starts_the_stall_anew(found: Cluster) -> None:
     assert decided(found, memory, 45, LONG)[0].verdict is Verdict.WAIT
 
 
+def leave(found: Cluster, *nodes: str) -> Cluster:
+    """Take nodes with all their pods out of a cluster, as an autoscaler does."""
+    for node in nodes:
+        found.drop("node", node).drop("driver-pod", f"driver-{node}").drop("plugin-pod", f"plugin-{node}")
+    return found
+
+
+def test_a_node_that_comes_further_counts_though_others_leave() -> None:
+    """Each node is compared with itself: what the fleet has lost need not be made up for."""
+    names = tuple("abcdefgh")
+    waiting_driver = [driver_pod(node, ready=None) for node in names[6:]]
+    found = cluster(*names).put("driver-pod", *waiting_driver)
+    memory = decided(found, Memory(started=LATER), 0, LONG)[1]
+    memory = decided(leave(found, *names[:6]), memory, 10, LONG)[1]
+    memory = decided(found.put("driver-pod", driver_pod("g")), memory, 20, LONG)[1]
+    verdicts = [decided(found, memory, minutes, LONG)[0].verdict for minutes in (49, 50)]
+    assert [Verdict.WAIT, Verdict.DEADLINE] == verdicts
+
+
+def test_a_node_that_comes_further_counts_though_another_falls_back() -> None:
+    """The other one rotates; the fleet moves."""
+    memory = decided(cluster(*TWO).drop("driver-pod", "driver-b"), Memory(started=LATER), 0, LONG)[1]
+    found = cluster(*TWO).drop("driver-pod", "driver-a").drop("slice", "0-gpu.nvidia.com-b")
+    memory = decided(found, memory, 20, LONG)[1]
+    assert decided(found, memory, 49, LONG)[0].verdict is Verdict.WAIT
+
+
+def test_nodes_that_leave_are_no_advance() -> None:
+    """Nothing was served."""
+    memory = decided(rotating(), Memory(started=LATER), 0, LONG)[1]
+    found = leave(rotating(), "a")
+    memory = decided(found, memory, 20, LONG)[1]
+    assert decided(found, memory, 30, LONG)[0].reason is Reason.STALLED
+
+
+def test_a_node_that_joins_is_an_advance() -> None:
+    """Its driver is still to come, and may take its time."""
+    memory = decided(leave(rotating(), "b"), Memory(started=LATER), 0, LONG)[1]
+    memory = decided(rotating(), memory, 20, LONG)[1]
+    assert decided(rotating(), memory, 49, LONG)[0].verdict is Verdict.WAIT
+
+
 def test_going_back_and_forth_is_no_advance() -> None:
     """Only a new high counts, so a plugin that crash-loops does not keep a run alive."""
     memory = decided(cluster(*TWO).drop("slice", "0-gpu.nvidia.com-b"), Memory(started=LATER), 0, LONG)[1]
