@@ -125,7 +125,7 @@ def _restart_rollout(judgements: tuple[Judgement, ...], fleet: Fleet, _memory: M
     """Stamp the template once all nodes are settled: it restarts every pod, fresh or not."""
     unwelcome = _unwelcome(fleet)
     shown = tuple(_held_back(_refuse_on_delete(one, fleet), unwelcome) for one in judgements)
-    if any(one.state is NodeState.WAITING for one in shown):
+    if any(one.state is NodeState.WAITING and one.reason is not Reason.PLUGIN_UNWELCOME for one in shown):
         return Plan(shown, ())
     rolling = {str(ds): ds for ds in fleet.consumers.named if not ds.observed or ds.updated < ds.desired}
     shown = tuple(_rolling(one, rolling[one.consumer]) if one.consumer in rolling else one for one in shown)

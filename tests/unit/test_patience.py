@@ -186,6 +186,14 @@ def test_nodes_that_only_wait_for_their_turn_do_not_hold_a_failure_for_ever(patc
     assert [Verdict.WAIT, Verdict.WAIT, Verdict.FAIL] == [one.verdict for one in over([0, 300, 600], found)]
 
 
+def test_a_plugin_that_must_not_be_restarted_does_not_hold_a_failure_for_ever() -> None:
+    """It waits for a person to take a taint away, however long it may."""
+    found = stale("a", "b").change("node", "spec: {taints: [{key: mine, effect: NoSchedule}]}", "b")
+    found.put("driver-pod", image_pull("a"))
+    told = over([0, 300, 600], found, Settings(plugin_timeout=timedelta(hours=1)))
+    assert [Verdict.WAIT, Verdict.WAIT, Verdict.FAIL] == [one.verdict for one in told]
+
+
 def test_a_failure_counts_the_other_failed_nodes() -> None:
     """The sentence names one; the table has all."""
     found = cluster("a", "b").put("driver-pod", image_pull("a"), image_pull("b"))

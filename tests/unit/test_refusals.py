@@ -12,7 +12,7 @@ from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, DeletePod, NodeState, Verdict
 from hook.settings import Settings
 from tests.fixtures.cluster import LATER, Cluster, cluster, reasons, stale
-from tests.fixtures.objects import obj, parsed, running
+from tests.fixtures.objects import obj, parsed, plugin_pod, running
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -165,10 +165,17 @@ def test_a_refusal_is_what_the_run_ends_with_in_the_servers_words() -> None:
     )
 
 
-def test_a_refused_deletion_takes_no_place() -> None:
-    """Its plugin runs on: nothing is down because of us."""
-    found = stale("a", "b")
-    decision, _memory = found.decide(Settings(max_parallel_restarts=1), refused(found, "a"), soon())
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(stale("a", "b"), id="it-runs-on"),
+        pytest.param(stale("a", "b").put("plugin-pod", plugin_pod("a", ready=None)), id="somebody-else-restarted-it"),
+    ],
+)
+def test_a_refused_deletion_takes_no_place(found: Cluster) -> None:
+    """Nothing is down because of us."""
+    memory = refused(stale("a", "b"), "a")
+    decision, _memory = found.decide(Settings(max_parallel_restarts=1), memory, soon())
     assert ["b"] == deleted(decision)
 
 

@@ -63,8 +63,8 @@ def test_a_rollout_that_hangs_runs_out_of_patience() -> None:
 
 
 def test_a_rollout_has_patience_anew_with_each_pod_that_it_updates() -> None:
-    """Nine nodes, one after another, forty seconds each: longer than the patience with one plugin."""
-    nodes = tuple("abcdefghi")
+    """Twelve nodes, one after another, forty seconds each: longer than the patience with one plugin."""
+    nodes = tuple("abcdefghijkl")
     found, verdicts = stale(*nodes), set()
     memory = found.decide(ROLLOUT)[1]
     for number, node in enumerate(nodes[:-1]):
@@ -72,9 +72,9 @@ def test_a_rollout_has_patience_anew_with_each_pod_that_it_updates() -> None:
         found.put("plugin-pod", plugin_pod(node))
         decision, memory = found.decide(ROLLOUT, memory, LATER + timedelta(seconds=40 * number))
         verdicts.add(decision.verdict)
-    last, _memory = found.decide(ROLLOUT, memory, LATER + timedelta(seconds=40 * 7 + 300))
+    last, _memory = found.decide(ROLLOUT, memory, LATER + timedelta(seconds=40 * 10 + 300))
     assert ({Verdict.WAIT}, Verdict.FAIL) == (verdicts, last.verdict)
-    assert ["i"] == [one.node for one in last.judgements if one.state is NodeState.FAILED]
+    assert ["l"] == [one.node for one in last.judgements if one.state is NodeState.FAILED]
 
 
 def test_a_fresh_plugin_in_a_rollout_is_judged_as_ever() -> None:
@@ -84,6 +84,7 @@ def test_a_fresh_plugin_in_a_rollout_is_judged_as_ever() -> None:
     assert ["PluginRestarting", "Verified"] == reasons(found.decide(ROLLOUT)[0].judgements)
 
 
+DELETING = "metadata: {deletionTimestamp: '2026-01-01T10:59:59Z'}"
 MINE = "spec: {taints: [{key: mine, effect: NoSchedule}]}"
 
 
@@ -95,6 +96,8 @@ MINE = "spec: {taints: [{key: mine, effect: NoSchedule}]}"
         pytest.param(stale("a", "b").drop("plugin-pod", "plugin-b").change("daemonset",
                      "status: {desiredNumberScheduled: 1, updatedNumberScheduled: 1}", PLUGIN),
                      ["PluginStale", "NothingToRefresh"], id="none-there"),
+        pytest.param(stale("a", "b").change("plugin-pod", DELETING, "plugin-b"), ["PluginStale", "PluginRestarting"],
+                     id="on-its-way-out"),
     ],
 )  # fmt: skip
 def test_a_template_is_not_stamped_where_a_plugin_would_not_come_back(found: Cluster, expected: list[str]) -> None:
@@ -104,7 +107,19 @@ def test_a_template_is_not_stamped_where_a_plugin_would_not_come_back(found: Clu
     later, _memory = found.decide(ROLLOUT, memory, LATER + timedelta(minutes=5))
     held = "PluginUnwelcome" in expected
     assert (expected, 0 if held else 1) == (reasons(first.judgements), len(first.actions))
-    assert (Verdict.FAIL if held else Verdict.WAIT) == later.verdict
+    assert held == (later.reason is Reason.PLUGIN_UNWELCOME)
+
+
+def test_a_taint_under_another_consumers_pod_holds_no_rollout() -> None:
+    """Each DaemonSet is stamped by itself."""
+    old = "nvidia-dra-driver-gpu-kubelet-plugin"
+    owner = f"ownerReferences: [{{uid: old-ds, controller: true, name: {old}}}]"
+    found = stale("a", "b").change("node", MINE, "b").drop("plugin-pod", "plugin-b")
+    found.put("daemonset", obj("plugin-daemonset", f"metadata: {{name: {old}, uid: old-ds}}"))
+    found.put("plugin-pod", merged(plugin_pod("b"), parsed(f"metadata: {{{owner}}}")))
+    found.change("daemonset", "status: {desiredNumberScheduled: 1, updatedNumberScheduled: 1}", PLUGIN)
+    actions = found.decide(ROLLOUT)[0].actions
+    assert [PLUGIN] == [one.name for one in actions if isinstance(one, RolloutRestart)]
 
 
 def test_a_taint_that_goes_away_lets_the_rollout_begin() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -12,7 +13,7 @@ from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, NodeState, Verdict
 from hook.settings import OnDeadline, Settings
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale
-from tests.fixtures.objects import driver_pod, obj
+from tests.fixtures.objects import driver_pod, merged, obj, parsed, plugin_pod
 
 TWO = ("a", "b")
 
@@ -89,6 +90,7 @@ def test_a_fleet_that_does_not_advance_has_stalled(stall: int, minutes: float, e
 
 
 LONG = Settings(timeout=timedelta(days=1))
+PATIENT = replace(LONG, plugin_timeout=timedelta(days=1))
 
 
 @pytest.mark.parametrize(
@@ -146,6 +148,18 @@ def test_a_node_that_comes_further_counts_though_another_falls_back() -> None:
     found = cluster(*TWO).drop("driver-pod", "driver-a").drop("slice", "0-gpu.nvidia.com-b")
     memory = decided(found, memory, 20, LONG)[1]
     assert decided(found, memory, 49, LONG)[0].verdict is Verdict.WAIT
+
+
+def test_a_node_with_two_plugins_is_as_far_as_the_one_that_is_behind() -> None:
+    """Both chart names may be there after a botched upgrade."""
+    old = "nvidia-dra-driver-gpu-kubelet-plugin"
+    owner = f"ownerReferences: [{{uid: old-ds, controller: true, name: {old}}}]"
+    both = cluster().put("daemonset", obj("plugin-daemonset", f"metadata: {{name: {old}, uid: old-ds}}"))
+    both.put("plugin-pod", merged(plugin_pod(), parsed(f"metadata: {{name: other, uid: other, {owner}}}")))
+    memory = decided(both.drop("plugin-pod", "plugin-gpu-0"), Memory(started=LATER), 0, PATIENT)[1]
+    memory = decided(both.put("plugin-pod", plugin_pod(ready=None)), memory, 20, PATIENT)[1]
+    verdicts = [decided(both, memory, minutes, PATIENT)[0].verdict for minutes in (49, 50)]
+    assert [Verdict.WAIT, Verdict.DEADLINE] == verdicts
 
 
 def test_nodes_that_leave_are_no_advance() -> None:
