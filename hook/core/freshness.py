@@ -83,7 +83,8 @@ def _older_than_driver(consumer: Pod, driver: Pod, stack: Stack) -> str:
     for container in consumer.containers:
         if container.started_at is not None and container.started_at <= started:
             seconds = int((started - container.started_at).total_seconds())
-            return f"its container {container.name} started {seconds} s before this driver's container did"
+            when = f"{seconds} s before" if seconds else "in the same second as"
+            return f"its container {container.name} started {when} this driver's container"
     return ""
 
 

@@ -123,7 +123,10 @@ def _warnings(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[str]:
         yield _unnamed(fleet)[1]
     expected = fleet.settings.expect_driver_version
     if fleet.policy is not None and expected and not intent.names_version(fleet.policy):
-        yield f"ClusterPolicy {fleet.policy.name} names no driver version to compare with the expected {expected}"
+        yield (
+            f"ClusterPolicy {fleet.policy.name} names no driver version; the expected {expected} was looked for "
+            "in the plugins' ResourceSlices only"
+        )
     if fleet.policy is not None and fleet.policy.uses_driver_crd:
         yield (
             "drivers are configured by NVIDIADriver objects, which this version does not read: "

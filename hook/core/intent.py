@@ -85,13 +85,19 @@ def _shows(image: str, policy: ClusterPolicy) -> bool:
     return re.fullmatch(f"{re.escape(base)}:{tag}", image) is not None
 
 
-def same_driver(published: str, policy: ClusterPolicy) -> bool:
+def wanted_version(policy: ClusterPolicy | None, settings: Settings) -> str:
+    """Give the driver version to verify: the policy's, else the one that the deployer expects, else none."""
+    if policy is None:
+        return ""
+    return policy.version if names_version(policy) else settings.expect_driver_version
+
+
+def same_driver(published: str, wanted: str) -> bool:
     """Whether a published driver version is the one asked for; True where that cannot be told.
 
     Published versions lose leading zeros (``580.105.08`` becomes ``580.105.8``), so segments are
     compared as numbers. A precompiled tag gives only a branch.
     """
-    wanted = "" if policy.uses_driver_crd else policy.version
     if _FULL_VERSION.fullmatch(wanted) and _FULL_VERSION.fullmatch(published):
         return _segments(wanted) == _segments(published)
     if _BRANCH.fullmatch(wanted) and _FULL_VERSION.fullmatch(published):

@@ -133,9 +133,10 @@ def _unproven(pod: Pod, node: str, fleet: Fleet) -> tuple[Reason, str] | None:
     slices = [one for one in fleet.slices.get(node, ()) if one.devices > 0]
     if not slices:
         return Reason.SLICE_MISSING, "it is fresh, but its node has no ResourceSlice with devices"
+    wanted = intent.wanted_version(fleet.policy, fleet.settings)
     for version in sorted(frozenset[str]().union(*(one.driver_versions for one in slices))):
-        if fleet.policy is not None and not intent.same_driver(version, fleet.policy):
-            message = f"its node's ResourceSlice says driver {version}, expected {fleet.policy.version}"
+        if not intent.same_driver(version, wanted):
+            message = f"its node's ResourceSlice says driver {version}, expected {wanted}"
             return Reason.SLICE_OUTDATED, message
     return None
 

@@ -162,7 +162,21 @@ def test_chart_versions_compare_without_their_decoration(label: str, expected: s
 )
 def test_driver_versions_compare_as_numbers(published: str, asked: str, expected: bool) -> None:
     """Published versions lose leading zeros; where nothing can be compared, nothing contradicts."""
-    assert expected == intent.same_driver(published, parse.policy(policy(asked)))
+    assert expected == intent.same_driver(published, asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        pytest.param("580.126.20", "580.126.20", id="the-policys"),
+        pytest.param(DIGEST, "570.1.2", id="a-digest-names-none-so-the-deployers"),
+        pytest.param("", "570.1.2", id="none-so-the-deployers"),
+    ],
+)
+def test_the_version_to_verify_is_the_policys_or_else_the_deployers(asked: str, expected: str) -> None:
+    """A policy by digest still proves its driver where the deployer was told what to expect."""
+    settings = Settings(expect_driver_version="570.1.2")
+    assert expected == intent.wanted_version(parse.policy(policy(asked)), settings)
 
 
 @pytest.mark.parametrize(
