@@ -33,11 +33,13 @@ def unsettled(fleet: Fleet, timers: Timers, now: datetime) -> Hold | None:
             f"({deployment.updated} of {deployment.wanted} updated, {deployment.available} available)"
         )
         return Reason.OPERATOR_ROLLING_OUT, message
-    lease = next((one for one in fleet.seen.leases if one.namespace == deployment.namespace and one.holder), None)
+    lease = next((one for one in fleet.seen.leases if one.namespace == deployment.namespace), None)
     current = _current(deployment, fleet.seen.replicasets)
     if lease is None or current is None:
         return _noisy(fleet, None, fleet.settings.unknown_operator_quiet, timers, now)
-    if not lease.holder.startswith(f"{current.name}-"):
+    if not lease.holder and timers.held("no-leader") < fleet.settings.unknown_operator_quiet:
+        return Reason.OPERATOR_NOT_LEADING, "nobody holds the operator's lease: the next leader may render again"
+    if lease.holder and not lease.holder.startswith(f"{current.name}-"):
         message = f"the operator's lease is still held by {lease.holder}, not by a pod of {current.name}"
         return Reason.OPERATOR_NOT_LEADING, message
     return _noisy(fleet, lease, fleet.settings.operator_quiet, timers, now)

@@ -96,7 +96,6 @@ def test_only_the_deployments_current_replicaset_counts(other: dict[str, object]
     [
         pytest.param(lambda: cluster().drop("deployment"), id="no-deployment-as-under-olm"),
         pytest.param(lambda: cluster().drop("lease"), id="no-lease"),
-        pytest.param(lambda: cluster().change("lease", "spec: {holderIdentity: null}"), id="nobody-holds-the-lease"),
         pytest.param(lambda: cluster().change("lease", "metadata: {namespace: x}"), id="lease-of-another-namespace"),
         pytest.param(lambda: cluster().drop("replicaset"), id="no-replicaset"),
         pytest.param(lambda: cluster().change("replicaset", OLD_REPLICASET), id="no-current-replicaset"),
@@ -108,6 +107,18 @@ def test_an_invisible_operator_asks_for_a_minute(found: Callable[[], Cluster], a
     """Where Deployment, ReplicaSet or Lease cannot be found, only a longer quiet time tells."""
     decision, _memory = found().change("revision", created(age)).decide()
     assert (SETTLING if age < 60 else DONE) == decision.reason
+
+
+def test_a_lease_that_nobody_holds_waits_for_the_next_leader() -> None:
+    """Between two operators the lease is released for a moment: the next one renders again.
+
+    Only one that stays free for a minute is believed to say nothing.
+    """
+    free = cluster().change("lease", "spec: {holderIdentity: null}")
+    first, memory = free.decide()
+    early, memory = free.decide(memory=memory, now=LATER + timedelta(seconds=59))
+    late, _memory = free.decide(memory=memory, now=LATER + timedelta(seconds=60))
+    assert [NOT_LEADING, NOT_LEADING, DONE] == [first.reason, early.reason, late.reason]
 
 
 def test_the_deployment_is_looked_for_anywhere_until_the_policy_names_a_namespace() -> None:
