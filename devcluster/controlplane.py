@@ -56,13 +56,18 @@ def boot(state: State, binaries: Mapping[str, Path], nodes: int, running: Runnin
 
     launch("etcd", *components.etcd(state, ports))
     launch("kube-apiserver", *components.api_server(state, ports))
-    wait_until(state, running, "the API server has made its certificate", state.certificate.exists)
+    wait_until(state, running, "the API server has made its certificate", lambda: _whole(state.certificate))
     _write_kubeconfigs(state, ports.server, tokens)
     launch("kube-controller-manager", *components.controller_manager(state, lease))
     launch("kube-scheduler", *components.scheduler(state))
     wait_until(state, running, "the API server is ready", Probe(state, ports.server).ready)
     # Last, because KWOK gives up soon when the API server does not answer.
     launch("kwok", *components.kwok(state, ports, lease))
+
+
+def _whole(certificate: Path) -> bool:
+    """Tell whether the serving certificate and its authority are written: the file is there before they are."""
+    return certificate.exists() and certificate.read_text(encoding="ascii").count("END CERTIFICATE") == 2  # noqa: PLR2004
 
 
 def _write_configuration(state: State, tokens: Mapping[certificates.User, str]) -> None:
