@@ -35,6 +35,8 @@ RANK: Final = {
 """How far a state is on the way; a fleet of which no node comes further for long has stalled."""
 ROLLING_RANK: Final = 1
 """Of a node whose new driver pod is on its way."""
+NOT_RENDERED_YET: Final = frozenset({Reason.EXPECTATION_UNMET, Reason.POLICY_EXPECTED})
+"""The intent of now is not the one that was asked for: whatever is served would be reloaded again."""
 NOT_MOVING: Final = frozenset(
     {
         Reason.DRIVER_OUTDATED,
@@ -65,7 +67,8 @@ def decide(seen: Snapshot, memory: Memory, settings: Settings, now: datetime) ->
     holds, warnings = gates.before_done(fleet, shown, noisy, timers)
     progress = _advance(memory, fleet, shown, now)
     verdict, hold = _verdict(holds, shown, progress, settings, timers)
-    may_act = verdict is Verdict.WAIT and not gates.blind_to_intent(fleet)
+    too_early = gates.blind_to_intent(fleet) or any(reason in NOT_RENDERED_YET for reason, _message in holds)
+    may_act = verdict is Verdict.WAIT and not too_early
     decision = Decision(
         verdict,
         *hold,

@@ -147,3 +147,16 @@ def test_the_same_snapshot_decides_the_same() -> None:
     """Nothing but its arguments goes into a decision."""
     memory = stale("a").decide()[1]
     assert stale("a", "b", "c").decide(memory=memory) == stale("a", "b", "c").decide(memory=memory)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(stale("a"), "ExpectationUnmet", id="the-old-policy"),
+        pytest.param(stale("a").drop("policy"), "PolicyExpected", id="no-policy-yet"),
+    ],
+)
+def test_nothing_is_restarted_before_the_expected_intent_is_there(found: Cluster, expected: str) -> None:
+    """Whatever was served then would be reloaded again."""
+    decision, _memory = found.decide(Settings(expect_driver_version="590.1"))
+    assert (expected, ()) == (decision.reason, decision.actions)
