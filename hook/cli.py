@@ -159,9 +159,9 @@ def _report(outcome: Outcome, restarted: int, values: Mapping[str, Any]) -> None
         click.echo(shown)
     for warning in decision.warnings:
         log.warning("%s", warning)
-    failed = decision.verdict in (Verdict.FAIL, Verdict.DEADLINE)
-    level = logging.ERROR if failed else logging.INFO
-    log.log(level, "%s", messages.headline(decision), extra={"facts": facts})
+    log.log(
+        logging.ERROR if decision.unhappy else logging.INFO, "%s", messages.headline(decision), extra={"facts": facts}
+    )
     for line in report.advice(decision) if decision.verdict is not Verdict.DONE else ():
         log.info("%s", line)
     log.info("exit code %d, plugins restarted: %d", outcome.exit_code, restarted)

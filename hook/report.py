@@ -84,7 +84,7 @@ def termination_message(decision: Decision, exit_code: int, restarted: int) -> s
         "restarted": restarted,
         "counts": counts(decision),
         "warnings": [_cut(one) for one in decision.warnings[:3]],
-        "next": _cut(advice(decision)[-1]) if decision.verdict in (Verdict.FAIL, Verdict.DEADLINE) else "",
+        "next": _cut(advice(decision)[-1]) if decision.unhappy else "",
         "nodes": [],
         "version": __version__,
     }

@@ -219,7 +219,7 @@ class Runner:
 
     @property
     def _deadline(self) -> datetime:
-        return self._memory.started + self._settings.timeout - self._settings.margin
+        return self._settings.deadline(self._memory.started)
 
     def _exit_code(self, decision: Decision) -> int:
         if self._settings.dry_run and decision.verdict is Verdict.WAIT:
@@ -230,12 +230,11 @@ class Runner:
 
     def tell_end(self, decision: Decision) -> None:
         """Put the end of the run where deployers look."""
-        warning = decision.verdict in (Verdict.FAIL, Verdict.DEADLINE)
         note = messages.headline(decision)
-        if warning:
+        if decision.unhappy:
             note = f"{note} {report.advice(decision)[-1]}"
         if self._job:
-            self._teller.tell(self._job.subject, decision.reason, note, warning=warning)
-        if self.restarted or warning:
+            self._teller.tell(self._job.subject, decision.reason, note, warning=decision.unhappy)
+        if self.restarted or decision.unhappy:
             for subject in self._subjects.values():
-                self._teller.tell(subject, decision.reason, note, warning=warning)
+                self._teller.tell(subject, decision.reason, note, warning=decision.unhappy)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hook.core.names import PLUGIN_DAEMONSETS
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 
 class OnDeadline(StrEnum):
@@ -85,3 +88,7 @@ class Settings:
         """What is kept of the timeout for reporting."""
         share = min(self.timeout / MARGIN_SHARE, MARGIN_CEILING)
         return min(max(share, MARGIN_FLOOR), self.timeout / 2)
+
+    def deadline(self, started: datetime) -> datetime:
+        """When a run that started then must begin to report."""
+        return started + self.timeout - self.margin

@@ -92,7 +92,7 @@ def _skip(
     if sure or lasting:
         return Decision(Verdict.SKIP, *skip, judgements=tuple(judged)), remembering
     message = f"{skip[1]} (but there was, a moment ago: it may come back)"
-    if timers.now >= memory.started + settings.timeout - settings.margin:
+    if timers.now >= settings.deadline(memory.started):
         late = (Reason.TIME_UP, f"the time is up with work left: {message}")
         return Decision(Verdict.DEADLINE, *late, judgements=tuple(judged), cause=skip[0]), remembering
     return Decision(Verdict.WAIT, skip[0], message, judgements=tuple(judged)), remembering
@@ -153,7 +153,7 @@ def _verdict(
     now = timers.now
     if not holds:
         return Verdict.DONE, _success(judgements, progress)
-    if now >= progress.started + settings.timeout - settings.margin:
+    if now >= settings.deadline(progress.started):
         return Verdict.DEADLINE, (Reason.TIME_UP, f"the time is up with work left: {holds[0][1]}")
     if failure := _failure(holds, judgements, settings, timers):
         return Verdict.FAIL, failure

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from hook.core import names
 from hook.core.reasons import Reason
-from hook.core.verdicts import NodeState, Verdict
+from hook.core.verdicts import NodeState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -184,7 +184,7 @@ def headline(decision: Decision) -> str:
 
 def in_need(decision: Decision) -> list[Judgement]:
     """List the nodes that a failing run must name, those that need a person first."""
-    if decision.verdict not in (Verdict.FAIL, Verdict.DEADLINE):
+    if not decision.unhappy:
         return []
     failed = [one for one in decision.judgements if one.state is NodeState.FAILED]
     calm = (NodeState.FAILED, NodeState.VERIFIED, NodeState.EXCLUDED)

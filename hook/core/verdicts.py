@@ -140,6 +140,11 @@ class Decision:
         """There is nothing left to wait for."""
         return self.verdict is not Verdict.WAIT
 
+    @property
+    def unhappy(self) -> bool:
+        """It ended with work left, so people are told what to do, whatever the exit code says."""
+        return self.verdict in (Verdict.FAIL, Verdict.DEADLINE)
+
     def count(self, *states: NodeState) -> int:
         """Count judgements in any of these states."""
         return sum(one.state in states for one in self.judgements)
