@@ -16,11 +16,8 @@ from hook.cluster import events, retry
 from hook.cluster.jobs import own_job
 from hook.cluster.observer import Observer
 from hook.core import messages
-from hook.core.consumers import named
-from hook.core.decide import decide
-from hook.core.memory import Memory
 from hook.core.reasons import Reason
-from hook.core.stacks import GPU_OPERATOR
+from hook.core.together import chosen, decide_all
 from hook.core.verdicts import Decision, Verdict
 from hook.errors import HookError, PermissionDeniedError, SettingsError, TerminatedError, UnauthorizedError
 from hook.flags import HOW, LOGGING, TIMES, WHAT, WHERE, flags, settings_from
@@ -100,7 +97,7 @@ def _connect(values: Mapping[str, Any]) -> Api:
 def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     """Run, and report whatever way it ends. Gives the exit code."""
     patience = retry.starting(settings.api_patience.total_seconds())
-    observer = Observer(api, GPU_OPERATOR, settings.namespaces, patience)
+    observer = Observer(api, chosen(settings), settings, patience)
     runner: Runner | None = None
     stopped = False
     try:
@@ -129,14 +126,16 @@ def _pod_namespace(values: Mapping[str, Any]) -> str:
 
 def _look(api: Api, settings: Settings) -> Decision:
     """Take one snapshot and judge it, without memory: nothing has failed by lasting too long."""
-    observer = Observer(api, GPU_OPERATOR, settings.namespaces, retry.looking(STATUS_PATIENCE_SECONDS))
+    observer = Observer(api, chosen(settings), settings, retry.looking(STATUS_PATIENCE_SECONDS))
     observer.look_at_intent()
     observer.look_at_fleet()
     _await(observer)
-    observer.look_at_consumers(named(observer.snapshot().daemonsets, settings))
-    _await(observer)
-    now = api.now()
-    decision, _memory = decide(observer.snapshot(), Memory(started=now), settings, now)
+    observer.look_closer()
+    while not observer.synced:
+        # What comes into sight may show more to look at, such as the pools of a policy.
+        _await(observer)
+        observer.look_closer()
+    decision, _memories = decide_all(observer.snapshot(), {}, settings, api.now())
     observer.stop()
     return decision
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from hook.cluster.api import SERVICE_ACCOUNT_DIR
+from hook.core.stacks import STACKS
 from hook.errors import SettingsError
-from hook.settings import OnDeadline, Settings, Strategy, WhenManual
+from hook.settings import OnDeadline, Settings, Strategy, WaitFor, Wanted, WhenAbsent, WhenManual
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +20,13 @@ _DURATION: Final = re.compile(r"(?=\d)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 LONGEST_SECONDS: Final = 30 * 24 * 3600
 """No driver migration takes a month; a longer time is a typing error."""
 DEFAULTS: Final = Settings()
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+"""K8S ``apimachinery/pkg/util/validation``, DNS-1123 subdomain."""
+_LABEL: Final = re.compile(
+    r"(?P<key>([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)"
+    r"==?(?P<value>([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?)"
+)
+"""Same source: a qualified name, and a label's value."""
 
 
 def as_text(duration: timedelta) -> str:
@@ -65,15 +73,40 @@ WHERE: Final = (
     ),
 )
 WHAT: Final = (
+    click.option(
+        "--stack",
+        "stacks",
+        envvar="GPU_OPERATOR_POST_STACK",
+        multiple=True,
+        type=click.Choice(list(STACKS)),
+        default=DEFAULTS.stacks,
+        show_default=True,
+        help="Driver stack to serve; repeatable.",
+    ),
     click.option("--consumer-namespace", default="", help="Serve plugins of this namespace only; default: any."),
     click.option(
         "--consumer-name",
         "consumer_names",
         envvar="GPU_OPERATOR_POST_CONSUMER_NAME",
         multiple=True,
-        default=DEFAULTS.consumer_names,
-        show_default=True,
-        help="Name of a plugin's DaemonSet; repeatable.",
+        metavar="[STACK:]NAME",
+        help="Name of a plugin's DaemonSet, in place of the known ones; repeatable.",
+    ),
+    click.option(
+        "--consumer",
+        "consumers",
+        envvar="GPU_OPERATOR_POST_CONSUMER",
+        multiple=True,
+        metavar="[STACK:]NAMESPACE/NAME|[STACK:]KEY=VALUE[,...]",
+        help="Another DaemonSet that holds the driver, by name or by labels of its pods; repeatable.",
+    ),
+    click.option(
+        "--provider",
+        "providers",
+        envvar="GPU_OPERATOR_POST_PROVIDER",
+        multiple=True,
+        type=click.Choice(sorted({name for stack in STACKS.values() for name in stack.providers})),
+        help="What a plugin must have started after beside the driver; repeatable.",
     ),
     click.option(
         "--namespace",
@@ -84,6 +117,20 @@ WHAT: Final = (
     ),
     click.option("--expect-chart-version", default="", help="Operator chart version that must be seen first."),
     click.option("--expect-driver-version", default="", help="Driver version that must be seen first."),
+    click.option(
+        "--wait-for",
+        type=click.Choice([one.value for one in WaitFor]),
+        default=DEFAULTS.wait_for.value,
+        show_default=True,
+        help="Judge each node, or believe the policy's own status (which lies) and read nothing else.",
+    ),
+    click.option(
+        "--when-absent",
+        type=click.Choice([one.value for one in WhenAbsent]),
+        default=DEFAULTS.when_absent.value,
+        show_default=True,
+        help="While no plugin is installed: skip, or wait until the driver has settled.",
+    ),
     click.option(
         "--when-manual",
         type=click.Choice([one.value for one in WhenManual]),
@@ -158,7 +205,13 @@ def flags(*groups: tuple[Callable[[Any], Any], ...]) -> Callable[[Any], Any]:
 
 def settings_from(values: dict[str, Any]) -> Settings:
     """Build settings from parsed flags; what a command does not have keeps its default."""
-    enums = {"on_deadline": OnDeadline, "strategy": Strategy, "when_manual": WhenManual}
+    enums = {
+        "on_deadline": OnDeadline,
+        "strategy": Strategy,
+        "when_manual": WhenManual,
+        "when_absent": WhenAbsent,
+        "wait_for": WaitFor,
+    }
     known: dict[str, Any] = {
         key: enums[key](value) if key in enums else value
         for key, value in values.items()
@@ -167,4 +220,40 @@ def settings_from(values: dict[str, Any]) -> Settings:
     for name in ("timeout", "plugin_timeout"):
         if not known.get(name, getattr(DEFAULTS, name)):
             raise SettingsError(f"--{name.replace('_', '-')} must be longer than 0s")
-    return Settings(**known)
+    first = known.get("stacks", DEFAULTS.stacks)[0]
+    known["consumer_names"] = tuple(_named(text, first) for text in known.get("consumer_names", ()))
+    known["consumers"] = tuple(_consumer(text, first) for text in known.get("consumers", ()))
+    settings = Settings(**known)
+    if stray := sorted({one.stack for one in (*settings.consumer_names, *settings.consumers)} - set(settings.stacks)):
+        raise SettingsError(f"a consumer is named for stack {stray[0]}, which is not among --stack")
+    return settings
+
+
+def _named(text: str, first: str) -> Wanted:
+    """Read a DaemonSet's name, with the stack that it belongs to."""
+    stack, name = _stack_and_rest(text, first)
+    if not _NAME.fullmatch(name):
+        raise SettingsError(f"--consumer-name {text!r} is no name of a DaemonSet")
+    return Wanted(stack=stack, name=name)
+
+
+def _consumer(text: str, first: str) -> Wanted:
+    """Read another consumer: ``namespace/name``, or labels of its pod template."""
+    stack, rest = _stack_and_rest(text, first)
+    namespace, _, name = rest.partition("/")
+    if _NAME.fullmatch(namespace) and _NAME.fullmatch(name):
+        return Wanted(stack=stack, namespace=namespace, name=name)
+    pairs = tuple(_LABEL.fullmatch(pair) for pair in rest.split(","))
+    labels = tuple((found["key"], found["value"]) for found in pairs if found is not None)
+    if not rest or len(labels) != len(pairs):
+        raise SettingsError(f"--consumer {text!r} is neither NAMESPACE/NAME nor KEY=VALUE[,KEY=VALUE]")
+    return Wanted(stack=stack, labels=labels)
+
+
+def _stack_and_rest(text: str, first: str) -> tuple[str, str]:
+    before, colon, rest = text.partition(":")
+    if not colon:
+        return first, text
+    if before not in STACKS:
+        raise SettingsError(f"{text!r} names no driver stack before the colon; known are {', '.join(STACKS)}")
+    return before, rest

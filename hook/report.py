@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hook import __version__
 from hook.core import messages
+from hook.core.stacks import GPU_OPERATOR, STACKS
 from hook.core.verdicts import NodeState, Verdict
 from hook.logs import clean
 
@@ -49,9 +50,12 @@ def advice(decision: Decision) -> list[str]:
     """Say for each kind of trouble what it means and what to run next, once each."""
     lines: dict[str, str] = {}
     for one in messages.in_need(decision):
-        lines.setdefault(one.reason, f"{one.reason} ({one.node}): {messages.remedy(one.reason, one.node, one.subject)}")
+        stack = STACKS.get(one.stack, GPU_OPERATOR)
+        what_next = messages.remedy(one.reason, one.node, one.subject, stack)
+        lines.setdefault(one.reason, f"{one.reason} ({one.node}): {what_next}")
     general = [reason for reason in (decision.reason, decision.cause) if reason and reason not in lines]
-    return [*(f"{reason}: {messages.remedy(reason)}" for reason in general), *lines.values()]
+    stack = STACKS.get(decision.stack, GPU_OPERATOR)
+    return [*(f"{reason}: {messages.remedy(reason, stack=stack)}" for reason in general), *lines.values()]
 
 
 def ending(decision: Decision) -> list[str]:
@@ -119,6 +123,7 @@ def _node(judged: Judgement) -> dict[str, Any]:
         "reason": judged.reason,
         "message": judged.message,
         "consumer": judged.consumer,
+        "stack": judged.stack,
         "pod": judged.subject,
         "upgradeLabelPending": judged.label_pending,
     }

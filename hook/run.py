@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 from hook import report
 from hook.cluster import events, requests, retry
 from hook.core import messages, names
-from hook.core.consumers import named
-from hook.core.decide import decide, first_look, succeeded
+from hook.core.decide import succeeded
 from hook.core.memory import Memory
 from hook.core.reasons import Reason
+from hook.core.together import Seen, chosen, decide_all, look_first
 from hook.core.verdicts import Decision, DeletePod, Verdict
 from hook.errors import ClusterError, ConflictError, NotFoundError, PermissionDeniedError, RejectedError
 from hook.narration import Narrator
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from hook.cluster.jobs import Job
     from hook.cluster.observer import Observer
     from hook.core.verdicts import RolloutRestart, StalePod
-    from hook.core.views import Snapshot
     from hook.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -60,7 +59,10 @@ class Runner:
 
     def __init__(self, api: Api, observer: Observer, settings: Settings, teller: Teller, job: Job | None) -> None:
         self._api, self._observer, self._settings, self._teller, self._job = api, observer, settings, teller, job
-        self._memory = Memory(started=job.started if job else api.now())
+        self._started = job.started if job else api.now()
+        self._memories = {stack.name: Memory(started=self._started) for stack in chosen(settings)}
+        self._stack_of: dict[str, str] = {}
+        """By UID of a consumer DaemonSet: the stack that it is served for."""
         self._narrator = Narrator(teller, job)
         self._subjects: dict[str, events.Subject] = {}
         self._confirm_after = 0.0
@@ -72,7 +74,7 @@ class Runner:
         self._observer.look_at_intent()
         decision = self._await_sync()
         if decision is None:
-            decision = first_look(self._observer.snapshot(), self._settings)
+            decision = look_first(self._observer.snapshot(), self._settings)
         if decision is None:
             self._observer.look_at_fleet()
             decision = self._loop()
@@ -93,7 +95,7 @@ class Runner:
             if isinstance(seen, Decision):
                 return seen
             started = time.monotonic()
-            decision, self._memory = decide(seen, self._memory, self._settings, self._api.now())
+            decision, self._memories = decide_all(seen, self._memories, self._settings, self._api.now())
             took = time.monotonic() - started
             self.last = decision
             self._narrator.tell(decision, self._deadline - self._api.now())
@@ -115,15 +117,14 @@ class Runner:
             else:
                 log.info("dry run: would restart the rollout of %s/%s", action.namespace, action.name)
 
-    def _observe(self) -> Snapshot | Decision:
-        """Give a snapshot in which the pods of every consumer are seen; they may have come just now."""
+    def _observe(self) -> Seen | Decision:
+        """Give snapshots in which the pods of every consumer are seen; they may have come just now."""
         while True:
             if late := self._await_sync():
                 return late
-            seen = self._observer.snapshot()
-            consumers = named(seen.daemonsets, self._settings)
-            self._observer.look_at_consumers(consumers)
-            self._subjects = {ds.uid: events.daemonset(ds) for ds in consumers}
+            consumers = self._observer.look_closer()
+            self._subjects = {ds.uid: events.daemonset(ds) for found in consumers.values() for ds in found}
+            self._stack_of = {ds.uid: stack for stack, found in consumers.items() for ds in found}
             if self._observer.synced:
                 return self._observer.snapshot()
 
@@ -138,7 +139,8 @@ class Runner:
             return None
         self._confirm_after = time.monotonic() + CONFIRM_AGAIN_SECONDS
         try:
-            second, _memory = decide(self._observer.read_again(), self._memory, self._settings, self._api.now())
+            again = self._observer.read_again()
+            second, _memories = decide_all(again, self._memories, self._settings, self._api.now())
         except PermissionDeniedError:
             raise
         except ClusterError as error:
@@ -175,7 +177,7 @@ class Runner:
                 return None
         except RejectedError as error:
             log.warning("node %s: deleting plugin pod %s was refused: %s", action.node, pod.name, error)
-            self._memory = self._memory.asked(action.node, pod, self._api.now(), refused=str(error))
+            self._remember(action.node, pod, self._api.now(), refused=str(error))
             return None
         self._note_restart(action.node, pod, self._api.now())
         note = f"node {action.node}: restarted plugin pod {pod.name}: {pod.because}"
@@ -214,12 +216,16 @@ class Runner:
         return True
 
     def _note_restart(self, node: str, pod: StalePod, at: datetime) -> None:
-        self._memory = self._memory.asked(node, pod, at)
+        self._remember(node, pod, at)
         self.restarted += 1
+
+    def _remember(self, node: str, pod: StalePod, at: datetime, refused: str = "") -> None:
+        stack = self._stack_of[pod.daemonset_uid]
+        self._memories[stack] = self._memories[stack].asked(node, pod, at, refused)
 
     @property
     def _deadline(self) -> datetime:
-        return self._settings.deadline(self._memory.started)
+        return self._settings.deadline(self._started)
 
     def _exit_code(self, decision: Decision) -> int:
         if self._settings.dry_run and decision.verdict is Verdict.WAIT:

@@ -7,8 +7,6 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from hook.core.names import PLUGIN_DAEMONSETS
-
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -33,6 +31,37 @@ class WhenManual(StrEnum):
     REPORT = "report"
     WAIT = "wait"
     FAIL = "fail"
+
+
+class WhenAbsent(StrEnum):
+    """What to do while no consumer is installed."""
+
+    SKIP = "skip"
+    WAIT = "wait"
+    """Hold the release until the driver has settled: what comes after it starts on a settled driver."""
+
+
+class WaitFor(StrEnum):
+    """By what a node's driver is judged."""
+
+    NODES = "nodes"
+    POLICY_READY = "policy-ready"
+    """The policy's own status alone, which lies; for comparison, and where nothing else may be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Consumers that somebody named: by name, or by labels of their pod template."""
+
+    stack: str
+    namespace: str = ""
+    """Empty: any."""
+    name: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        labels = ",".join(f"{key}={value}" for key, value in self.labels)
+        return labels or "/".join(filter(None, (self.namespace, self.name)))
 
 
 MARGIN_SHARE: Final = 20
@@ -61,9 +90,18 @@ class Settings:
     expect_chart_version: str = ""
     """The operator chart version that must be seen in the ClusterPolicy. Empty: whatever is there."""
     expect_driver_version: str = ""
+    stacks: tuple[str, ...] = ("gpu",)
+    """Names of driver stacks, as ``stacks.STACKS`` has them."""
     consumer_namespace: str = ""
-    """Empty: any namespace."""
-    consumer_names: tuple[str, ...] = PLUGIN_DAEMONSETS
+    """Where consumers are that are known by name alone. Empty: any namespace."""
+    consumer_names: tuple[Wanted, ...] = ()
+    """In place of the names in a stack's row; for a stack without any here, those of its row."""
+    consumers: tuple[Wanted, ...] = ()
+    """Further DaemonSets that hold the driver."""
+    providers: tuple[str, ...] = ()
+    """What a consumer must have started after beside the driver: names in the stacks' rows."""
+    when_absent: WhenAbsent = WhenAbsent.SKIP
+    wait_for: WaitFor = WaitFor.NODES
     namespaces: tuple[str, ...] = ()
     """Read namespaced objects only here. Empty: everywhere."""
     dry_run: bool = False

@@ -1,4 +1,4 @@
-"""Everything that a decision needs to see, kept up to date, and given as one snapshot."""
+"""Everything that a decision needs to see, kept up to date, and given as one snapshot a driver stack."""
 
 from __future__ import annotations
 
@@ -10,71 +10,92 @@ from typing import TYPE_CHECKING, Any
 from hook.cluster import requests, retry
 from hook.cluster.reflector import Reflector, list_views
 from hook.cluster.requests import Selection
-from hook.core import names, parse
+from hook.core import intent, parse
+from hook.core.consumers import named
+from hook.core.fleet import is_driver
+from hook.core.stacks import STACKS, selector
 from hook.core.views import Snapshot, Unreadable
 from hook.errors import NotFoundError
+from hook.settings import WaitFor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from hook.cluster.api import Api
     from hook.core.stacks import Stack
     from hook.core.views import DaemonSet
+    from hook.settings import Settings
 
-POLICIES, DAEMON_SETS, NODES, DRIVER_PODS, CONSUMER_PODS = "policies", "daemonsets", "nodes", "driver_pods", "consumers"
-REVISIONS, SLICES, DEPLOYMENTS, REPLICA_SETS, LEASES = "revisions", "slices", "deployments", "replicasets", "leases"
+POLICIES, POOLS, DAEMON_SETS, NODES, SLICES = "policies", "pools", "daemonsets", "nodes", "slices"
+DRIVER_PODS, PROVIDER_PODS, CONSUMER_PODS, REVISIONS = "driver_pods", "provider_pods", "consumers", "revisions"
+DEPLOYMENTS, REPLICA_SETS, LEASES = "deployments", "replicasets", "leases"
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One selection, how to read it, and which part of a snapshot it fills."""
+    """One selection and how to read it."""
 
-    part: str
     selection: Selection
     read: Callable[[Any], Any]
 
 
-class Observer:
-    """A set of reflectors that grows as more becomes worth looking at."""
+Found = dict[Source, tuple[tuple[Any, ...], bool]]
+"""By source: its views, and whether the API server does not know the kind."""
 
-    def __init__(self, api: Api, stack: Stack, namespaces: tuple[str, ...], patience: retry.Patience) -> None:
-        self._api, self._stack, self._patience = api, stack, patience
-        self._namespaces = namespaces or ("",)
+
+class Observer:
+    """A set of reflectors that grows as more becomes worth looking at. What two stacks share is read once."""
+
+    def __init__(self, api: Api, stacks: Sequence[Stack], settings: Settings, patience: retry.Patience) -> None:
+        self._api, self._stacks, self._settings, self._patience = api, stacks, settings, patience
+        self._namespaces = settings.namespaces or ("",)
         self._reflectors: dict[Source, Reflector] = {}
+        self._parts: dict[str, dict[Source, str]] = {}
+        """By stack: which part of its snapshot a source fills."""
         self._changed = threading.Condition()
         self._changes = 0
-        self._slices_served = False
+        self._slices: requests.Resource | None = None
+        self._slices_asked = False
 
     def look_at_intent(self) -> None:
         """Start with what tells whether there is anything to protect: cheap on any cluster."""
-        self._add([Source(POLICIES, Selection(requests.CLUSTER_POLICIES), parse.policy)])
-        self._add(self._everywhere(DAEMON_SETS, requests.DAEMON_SETS, parse.daemonset))
+        for stack in self._stacks:
+            policies = Source(Selection(requests.policies_of(stack.policy)), stack.policy.read)
+            self._add(stack, POLICIES, [policies])
+            self._add(stack, DAEMON_SETS, self._everywhere(requests.DAEMON_SETS, parse.daemonset))
 
     def look_at_fleet(self) -> None:
-        """Go on with nodes, driver pods, revisions, slices and the operator."""
-        stack = self._stack
-        driver = f"{names.COMPONENT_LABEL}={stack.driver_component}"
-        operator = f"{names.COMPONENT_LABEL}={names.OPERATOR_COMPONENT}"
-        leader = f"metadata.name={names.OPERATOR_LEASE}"
-        self._add([Source(NODES, Selection(requests.NODES, labels=stack.present_label), parse.node)])
-        self._add(self._everywhere(DRIVER_PODS, requests.PODS, parse.pod, labels=driver))
-        self._add(self._everywhere(REVISIONS, requests.CONTROLLER_REVISIONS, parse.revision, labels=driver))
-        self._add(self._everywhere(DEPLOYMENTS, requests.DEPLOYMENTS, parse.deployment, labels=operator))
-        self._add(self._everywhere(REPLICA_SETS, requests.REPLICA_SETS, parse.replicaset, labels=operator))
-        self._add(self._everywhere(LEASES, requests.LEASES, parse.lease, fields=leader))
-        self._add(self._slices())
+        """Go on with nodes, driver pods, revisions, slices and the operator; unless the policy alone shall tell."""
+        if self._settings.wait_for is WaitFor.POLICY_READY:
+            return
+        for stack in self._stacks:
+            self._look_at_drivers(stack)
+            operator = stack.operator
+            self._add(stack, NODES, [Source(Selection(requests.NODES, labels=stack.nodes.present), parse.node)])
+            for part, resource, read in (
+                (DEPLOYMENTS, requests.DEPLOYMENTS, parse.deployment),
+                (REPLICA_SETS, requests.REPLICA_SETS, parse.replicaset),
+            ):
+                self._add(stack, part, self._everywhere(resource, read, labels=operator.selector))
+            leader = f"metadata.name={operator.lease}"
+            self._add(stack, LEASES, self._everywhere(requests.LEASES, parse.lease, fields=leader))
+            self._add(stack, SLICES, self._slices_of(stack))
+            self._look_at_providers(stack)
 
-    def look_at_consumers(self, consumers: Iterable[DaemonSet]) -> None:
-        """Follow the pods of these DaemonSets, by their own selectors; from now on any outage is outlived."""
-        self._patience = retry.WATCHING
-        self._add(
-            Source(
-                CONSUMER_PODS,
-                Selection(requests.PODS, ds.namespace, labels=",".join(f"{key}={value}" for key, value in ds.selector)),
-                parse.pod,
-            )
-            for ds in consumers
-        )
+    def look_closer(self) -> Mapping[str, tuple[DaemonSet, ...]]:
+        """Follow what the last snapshot shows to matter: pods of consumers, pools, other drivers.
+
+        From now on any outage is outlived. Gives the consumers of each stack.
+        """
+        found: dict[str, tuple[DaemonSet, ...]] = {}
+        for stack in self._stacks:
+            seen = self._snapshot_of(stack.name, self._views())
+            found[stack.name] = named(seen.daemonsets, stack, self._settings)
+            if self._settings.wait_for is WaitFor.NODES:
+                self._look_at_what_the_policy_says(stack, seen)
+            self._patience = retry.WATCHING
+            self._add(stack, CONSUMER_PODS, [self._pods_of(ds) for ds in found[stack.name]])
+        return found
 
     @property
     def synced(self) -> bool:
@@ -95,66 +116,111 @@ class Observer:
         for reflector in self._reflectors.values():
             reflector.stop()
 
-    def snapshot(self) -> Snapshot:
-        """Give what is known now."""
-        views: dict[str, list[Any]] = {}
-        absent: set[str] = set()
-        for source, reflector in self._reflectors.items():
-            views.setdefault(source.part, []).extend(reflector.views())
-            if reflector.absent:
-                absent.add(source.part)
-        return self._assemble(views, absent)
+    def snapshot(self) -> dict[str, Snapshot]:
+        """Give what is known now, by the name of the stack."""
+        views = self._views()
+        return {name: self._snapshot_of(name, views) for name in self._parts}
 
-    def read_again(self) -> Snapshot:
+    def read_again(self) -> dict[str, Snapshot]:
         """Read everything anew from the API server, consistently: no watch may be behind in it."""
-        views: dict[str, list[Any]] = {}
-        absent: set[str] = set()
+        views: Found = {}
         retrier = retry.retrying(retry.WRITING, time.sleep)
         for source in self._reflectors:
             try:
                 found, _version = list_views(self._api, source.selection, source.read, retrier)
+                views[source] = tuple(found.values()), False
             except NotFoundError:
-                absent.add(source.part)
-                found = {}
-            views.setdefault(source.part, []).extend(found.values())
-        return self._assemble(views, absent)
+                views[source] = (), True
+        return {name: self._snapshot_of(name, views) for name in self._parts}
 
-    def _assemble(self, views: dict[str, list[Any]], absent: set[str]) -> Snapshot:
-        unreadable = tuple(one for part in views.values() for one in part if isinstance(one, Unreadable))
-        good = {part: tuple(one for one in found if not isinstance(one, Unreadable)) for part, found in views.items()}
-        # Selectors may overlap (v0.4.0 pods carry the labels of both charts): a pod counts once.
-        consumer_pods = {pod.uid: pod for pod in good.get(CONSUMER_PODS, ())}
+    def _views(self) -> Found:
+        return {source: (reflector.views(), reflector.absent) for source, reflector in self._reflectors.items()}
+
+    def _snapshot_of(self, stack: str, views: Found) -> Snapshot:
+        """Put together what one stack's sources show."""
+        parts: dict[str, list[Any]] = {}
+        absent: set[str] = set()
+        for source, part in self._parts[stack].items():
+            found, unknown = views[source]
+            parts.setdefault(part, []).extend(found)
+            if unknown:
+                absent.add(part)
+        unreadable = tuple(one for part in parts.values() for one in part if isinstance(one, Unreadable))
+        good = {part: tuple(one for one in found if not isinstance(one, Unreadable)) for part, found in parts.items()}
         return Snapshot(
             policies=None if POLICIES in absent else good.get(POLICIES, ()),
+            pools=good.get(POOLS, ()),
             nodes={node.name: node for node in good.get(NODES, ())},
             daemonsets=good.get(DAEMON_SETS, ()),
-            revisions=good.get(REVISIONS, ()),
-            driver_pods=good.get(DRIVER_PODS, ()),
-            consumer_pods=tuple(consumer_pods.values()),
-            slices=good.get(SLICES, ()) if self._slices_served and SLICES not in absent else None,
+            revisions=_once(good.get(REVISIONS, ())),
+            driver_pods=_once(good.get(DRIVER_PODS, ())),
+            provider_pods=good.get(PROVIDER_PODS, ()),
+            consumer_pods=_once(good.get(CONSUMER_PODS, ())),
+            slices=None if SLICES in absent or SLICES not in good else good[SLICES],
             deployments=good.get(DEPLOYMENTS, ()),
             replicasets=good.get(REPLICA_SETS, ()),
             leases=good.get(LEASES, ()),
             unreadable=unreadable,
         )
 
-    def _slices(self) -> list[Source]:
+    def _look_at_drivers(self, stack: Stack) -> None:
+        """Read a stack's driver pods and the revisions that tell which of them are outdated."""
+        labels = selector(stack.driver.label)
+        self._add(stack, DRIVER_PODS, self._everywhere(requests.PODS, parse.pod, labels=labels))
+        self._add(stack, REVISIONS, self._everywhere(requests.CONTROLLER_REVISIONS, parse.revision, labels=labels))
+
+    def _look_at_providers(self, stack: Stack) -> None:
+        for name, provider in stack.providers.items():
+            if name in self._settings.providers:
+                labels = selector(provider.label)
+                revisions = self._everywhere(requests.CONTROLLER_REVISIONS, parse.revision, labels=labels)
+                self._add(stack, PROVIDER_PODS, self._everywhere(requests.PODS, parse.pod, labels=labels))
+                self._add(stack, REVISIONS, revisions)
+
+    def _look_at_what_the_policy_says(self, stack: Stack, seen: Snapshot) -> None:
+        """Follow pools, the driver that comes first, and drivers whose labels were overridden."""
+        policy = intent.active_policy(seen.policies or (), stack)
+        if policy is not None and policy.pooled and stack.pool is not None:
+            self._add(stack, POOLS, [Source(Selection(requests.policies_of(stack.pool)), stack.pool.read)])
+        if any(one.rdma for one in (policy, *seen.pools) if one is not None) and stack.after:
+            prior = STACKS[stack.after]
+            self._add(prior, DAEMON_SETS, self._everywhere(requests.DAEMON_SETS, parse.daemonset))
+            self._look_at_drivers(prior)
+        for daemonset in seen.daemonsets:
+            if is_driver(daemonset, stack) and stack.driver.label[0] not in daemonset.template_labels:
+                pods = self._pods_of(daemonset)
+                revisions = Selection(requests.CONTROLLER_REVISIONS, pods.selection.namespace, pods.selection.labels)
+                self._add(stack, DRIVER_PODS, [pods])
+                self._add(stack, REVISIONS, [Source(revisions, parse.revision)])
+
+    def _pods_of(self, daemonset: DaemonSet) -> Source:
+        """Read a DaemonSet's pods by its own selector."""
+        labels = ",".join(f"{key}={value}" for key, value in daemonset.selector)
+        return Source(Selection(requests.PODS, daemonset.namespace, labels=labels), parse.pod)
+
+    def _slices_of(self, stack: Stack) -> list[Source]:
         """Find out which version of ResourceSlices is served; none on a cluster without DRA."""
-        retrier = retry.retrying(self._patience, time.sleep)
-        resource = requests.resource_slices(retrier(self._api.served_versions, requests.RESOURCE_SLICES))
-        self._slices_served = resource is not None
-        if resource is None:
+        if not stack.consumer.slice_driver:
             return []
-        selection = Selection(resource, fields=f"spec.driver={names.GPU_SLICE_DRIVER}")
-        return [Source(SLICES, selection, parse.device_slice)]
+        if not self._slices_asked:
+            retrier = retry.retrying(self._patience, time.sleep)
+            self._slices = requests.resource_slices(retrier(self._api.served_versions, requests.RESOURCE_SLICES))
+            self._slices_asked = True
+        if self._slices is None:
+            return []
+        selection = Selection(self._slices, fields=f"spec.driver={stack.consumer.slice_driver}")
+        return [Source(selection, parse.device_slice)]
 
     def _everywhere(
-        self, part: str, resource: requests.Resource, read: Callable[[Any], Any], labels: str = "", fields: str = ""
+        self, resource: requests.Resource, read: Callable[[Any], Any], labels: str = "", fields: str = ""
     ) -> list[Source]:
-        return [Source(part, Selection(resource, namespace, labels, fields), read) for namespace in self._namespaces]
+        return [Source(Selection(resource, namespace, labels, fields), read) for namespace in self._namespaces]
 
-    def _add(self, sources: Iterable[Source]) -> None:
+    def _add(self, stack: Stack, part: str, sources: Iterable[Source]) -> None:
+        """Let sources fill a part of a stack's snapshot; each selection is followed once."""
+        filled = self._parts.setdefault(stack.name, {})
         for source in sources:
+            filled[source] = part
             if source not in self._reflectors:
                 reflector = Reflector(self._api, source.selection, source.read, self._note_change, self._patience)
                 self._reflectors[source] = reflector
@@ -164,3 +230,8 @@ class Observer:
         with self._changed:
             self._changes += 1
             self._changed.notify_all()
+
+
+def _once(found: Iterable[Any]) -> tuple[Any, ...]:
+    """Let an object count once: selectors may overlap (v0.4.0 pods carry the labels of both charts)."""
+    return tuple({getattr(one, "uid", "") or (one.namespace, one.name): one for one in found}.values())

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable
+
+    from hook.core.stacks import PolicyKind, Stack
 
 PAGE_SIZE: Final = 50
 """Measured on 5,000 nodes and 10,000 pods of 22-28 kB: pages of 50 peak at 64 MiB, of 250 at 101 MiB."""
@@ -41,7 +44,6 @@ class Resource:
         return "/".join(parts)
 
 
-CLUSTER_POLICIES: Final = Resource("nvidia.com", "v1", "clusterpolicies", "ClusterPolicy", namespaced=False)
 NODES: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
 PODS: Final = Resource("", "v1", "pods", "Pod")
 EVENTS: Final = Resource("", "v1", "events", "Event")
@@ -56,25 +58,44 @@ SLICE_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 """Served ResourceSlice versions, newest first (Kubernetes 1.34, 1.33, 1.32)."""
 
 READ: Final = ("list", "watch")
-PERMISSIONS: Final[Mapping[Resource, tuple[str, ...]]] = {
-    CLUSTER_POLICIES: READ,
-    NODES: READ,
-    RESOURCE_SLICES: READ,
+Permissions = Mapping[Resource, tuple[str, ...]]
+"""Verbs by resource."""
+PERMISSIONS: Final[Permissions] = {
     DAEMON_SETS: READ,
-    CONTROLLER_REVISIONS: READ,
-    DEPLOYMENTS: READ,
-    REPLICA_SETS: READ,
     PODS: READ,
-    LEASES: READ,
     JOBS: ("get",),
     EVENTS: ("create", "patch"),
 }
-"""What every run needs. The chart's rules are held to this by a test."""
-STRATEGY_PERMISSIONS: Final[Mapping[str, Mapping[Resource, tuple[str, ...]]]] = {
+"""What every run needs. The chart's rules are held to all of these by a test."""
+NODE_PERMISSIONS: Final[Permissions] = {
+    NODES: READ,
+    RESOURCE_SLICES: READ,
+    CONTROLLER_REVISIONS: READ,
+    DEPLOYMENTS: READ,
+    REPLICA_SETS: READ,
+    LEASES: READ,
+}
+"""What judging node by node needs on top (not with wait-for policy-ready)."""
+STRATEGY_PERMISSIONS: Final[Mapping[str, Permissions]] = {
     "stale-pods": {PODS: ("delete",)},
     "rollout": {DAEMON_SETS: ("patch",)},
 }
 """What a restart strategy needs on top. ``patch daemonsets`` amounts to root on every node."""
+
+
+def policies_of(kind: PolicyKind) -> Resource:
+    """Give the resource of a kind in which somebody says what a driver shall be."""
+    return Resource(kind.group, kind.version, kind.plural, kind.kind, namespaced=False)
+
+
+def permissions(stacks: Iterable[Stack], strategy: str, *, sees_nodes: bool = True) -> dict[Resource, tuple[str, ...]]:
+    """Give what a run with these settings needs."""
+    kinds = (kind for stack in stacks for kind in (stack.policy, stack.pool if sees_nodes else None) if kind)
+    wanted: dict[Resource, tuple[str, ...]] = {policies_of(kind): READ for kind in kinds}
+    for part in (PERMISSIONS, NODE_PERMISSIONS if sees_nodes else {}, STRATEGY_PERMISSIONS[strategy]):
+        for resource, verbs in part.items():
+            wanted[resource] = (*wanted.get(resource, ()), *verbs)
+    return wanted
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Find the DaemonSets whose pods hold the driver, by exact name.
+"""Find the DaemonSets whose pods hold the driver: by exact names, or by labels that somebody gave.
 
 The same names confine what the program may delete, so a plugin under another name is never
 half-handled: it is reported, with the value to set.
@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hook.core import names
+from hook.core.stacks import OTHER_CONSUMER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from hook.core.stacks import ConsumerKind
+    from hook.core.stacks import ConsumerKind, Stack
     from hook.core.views import DaemonSet
-    from hook.settings import Settings
+    from hook.settings import Settings, Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,34 +27,64 @@ class Consumers:
     named: tuple[DaemonSet, ...]
     unnamed: tuple[DaemonSet, ...]
     operator_managed: tuple[DaemonSet, ...]
+    kinds: Mapping[str, ConsumerKind]
+    """Of the named ones, by UID."""
+    missing: tuple[Wanted, ...]
+    """What somebody named beside the plugins, and nothing matches."""
+
+    def of_kind(self, uid: str) -> ConsumerKind:
+        """Give the kind of one of the named."""
+        return self.kinds.get(uid, OTHER_CONSUMER)
 
 
-def named(daemonsets: Iterable[DaemonSet], settings: Settings) -> tuple[DaemonSet, ...]:
-    """Give the DaemonSets to serve: of the names and the namespace that are set, and no ComputeDomain daemon."""
-    return tuple(
-        ds
-        for ds in daemonsets
-        if ds.name in settings.consumer_names
-        and settings.consumer_namespace in ("", ds.namespace)
-        and not _is_compute_domain_daemon(ds)
-    )
+def plugin_names(stack: Stack, settings: Settings) -> tuple[str, ...]:
+    """Give the names of a stack's own consumers: those that were set, else those of its row."""
+    return tuple(one.name for one in settings.consumer_names if one.stack == stack.name) or stack.consumer.names
 
 
-def find(daemonsets: Iterable[DaemonSet], kind: ConsumerKind, settings: Settings) -> Consumers:
+def named(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> tuple[DaemonSet, ...]:
+    """Give the DaemonSets to serve: no ComputeDomain daemon, and none that the operator manages."""
+    return find(daemonsets, stack, settings).named
+
+
+def find(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> Consumers:
     """Sort DaemonSets into ours, lookalikes, and those that the operator restarts itself."""
-    inside = [ds for ds in daemonsets if settings.consumer_namespace in ("", ds.namespace)]
-    lookalikes = [ds for ds in inside if _looks_like(ds, kind) and ds.name not in settings.consumer_names]
+    candidates = [ds for ds in daemonsets if not _is_compute_domain_daemon(ds)]
+    managed = [ds for ds in candidates if _is_operator_managed(ds, stack)]
+    others = [ds for ds in candidates if ds not in managed]
+    inside = [ds for ds in others if settings.consumer_namespace in ("", ds.namespace)]
+    plugins = [ds for ds in inside if ds.name in plugin_names(stack, settings)]
+    wanted = [one for one in settings.consumers if one.stack == stack.name]
+    further = [ds for ds in others if ds not in plugins and any(_matches(ds, one) for one in wanted)]
+    kinds = {ds.uid: stack.consumer for ds in plugins}
+    kinds |= {ds.uid: stack.consumer if _looks_like(ds, stack.consumer) else OTHER_CONSUMER for ds in further}
     return Consumers(
-        named=named(inside, settings),
-        unnamed=tuple(ds for ds in lookalikes if ds.name != kind.operator_managed),
-        operator_managed=tuple(ds for ds in lookalikes if ds.name == kind.operator_managed),
+        named=(*plugins, *further),
+        unnamed=tuple(ds for ds in inside if ds.uid not in kinds and _looks_like(ds, stack.consumer)),
+        operator_managed=tuple(managed),
+        kinds=kinds,
+        missing=_missing(wanted, further, plugins),
     )
+
+
+def _missing(wanted: Sequence[Wanted], *found: Sequence[DaemonSet]) -> tuple[Wanted, ...]:
+    everything = [ds for part in found for ds in part]
+    return tuple(one for one in wanted if not any(_matches(ds, one) for ds in everything))
+
+
+def _matches(daemonset: DaemonSet, wanted: Wanted) -> bool:
+    if wanted.labels:
+        return all(daemonset.template_labels.get(key) == value for key, value in wanted.labels)
+    return (wanted.namespace, wanted.name) == (daemonset.namespace, daemonset.name)
+
+
+def _is_operator_managed(daemonset: DaemonSet, stack: Stack) -> bool:
+    """Whether the operator restarts this one itself: never ours to touch, whoever names it."""
+    return bool(stack.consumer.operator_managed) and daemonset.name == stack.consumer.operator_managed
 
 
 def _looks_like(daemonset: DaemonSet, kind: ConsumerKind) -> bool:
     """Its selector says kubelet-plugin, or it runs a plugin's containers and no others."""
-    if _is_compute_domain_daemon(daemonset):
-        return False
     containers = frozenset(daemonset.images)
     if not containers & kind.containers:
         return False

@@ -1,18 +1,21 @@
-"""Decide: one snapshot in, one decision and the next memory out. Pure; killing a run loses nothing."""
+"""Decide about one driver stack: a snapshot in, a decision and the next memory out.
+
+Pure; killing a run loses nothing. Several stacks are put together in ``together.py``.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from hook.core import by_policy, cautions, gates, operator, restarts
 from hook.core import fleet as fleets
-from hook.core import gates, operator, restarts
 from hook.core.memory import Memory, Timers
 from hook.core.nodes import judge_node
 from hook.core.reasons import Reason
-from hook.core.stacks import GPU_OPERATOR
+from hook.core.stacks import GPU_OPERATOR, STACKS
 from hook.core.verdicts import Decision, Judgement, NodeState, Patience, Verdict
-from hook.settings import OnDeadline
+from hook.settings import OnDeadline, WaitFor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
     from hook.core.fleet import Fleet
     from hook.core.operator import Hold
+    from hook.core.stacks import Stack
     from hook.core.views import Snapshot
     from hook.settings import Settings
 
@@ -47,26 +51,36 @@ NOT_MOVING: Final = frozenset(
         Reason.DRIVER_FAILING,
         Reason.PLUGIN_QUEUED,
         Reason.PLUGIN_UNWELCOME,
+        Reason.PRIOR_DRIVER_UNSETTLED,
     }
 )
 """Waiting for a turn or for a person; a node that waits for anything else may still progress by itself."""
 
 
-def decide(seen: Snapshot, memory: Memory, settings: Settings, now: datetime) -> tuple[Decision, Memory]:
-    """Judge every node, choose what to do now, and say how the run stands."""
-    fleet = fleets.index(seen, GPU_OPERATOR, settings)
-    judged = [one for name in fleet.node_names for one in judge_node(name, fleet, now)]
+def decide(  # noqa: PLR0913 - a pure function of everything that it depends on
+    seen: Snapshot,
+    memory: Memory,
+    settings: Settings,
+    now: datetime,
+    *,
+    stack: Stack = GPU_OPERATOR,
+    prior: Snapshot | None = None,
+) -> tuple[Decision, Memory]:
+    """Judge every node, choose what to do now, and say how the run stands.
+
+    `prior` is what is seen of the stack whose driver must settle first, if it is looked at.
+    """
+    fleet = index(seen, settings, stack, prior)
     timers = Timers(memory, now)
-    # Asked about in every decision, so that the operator's quiet time runs beside all other holds.
-    noisy = operator.unsettled(fleet, timers, now)
-    if skip := gates.nothing_to_protect(fleet) or gates.no_eligible_node(fleet, judged, noisy):
-        return _skip(skip, judged, memory, settings, timers)
+    judged, noisy = _judged(fleet, memory, timers)
+    if skip := _pointless(fleet, judged, noisy):
+        return _skip(skip, judged, memory, fleet, timers)
     patient = [_out_of_patience(one, settings, timers) for one in judged]
     plan = restarts.plan(patient, fleet, memory, now)
-    shown = tuple(_out_of_patience(one, settings, timers) for one in plan.judgements)
+    shown = tuple(replace(_out_of_patience(one, settings, timers), stack=stack.name) for one in plan.judgements)
     holds, warnings = gates.before_done(fleet, shown, noisy, timers)
     progress = _advance(memory, fleet, shown, now)
-    verdict, hold = _verdict(holds, shown, progress, settings, timers)
+    verdict, hold = _verdict(holds, shown, progress, fleet, timers)
     too_early = gates.blind_to_intent(fleet) or any(reason in NOT_RENDERED_YET for reason, _message in holds)
     may_act = verdict is Verdict.WAIT and not too_early
     decision = Decision(
@@ -76,32 +90,58 @@ def decide(seen: Snapshot, memory: Memory, settings: Settings, now: datetime) ->
         actions=plan.actions if may_act else (),
         warnings=tuple(warnings),
         cause=holds[0][0] if holds and verdict is Verdict.DEADLINE else None,
+        stack=stack.name,
     )
     saw_fleet = memory.saw_fleet or any(one.state is not NodeState.EXCLUDED for one in shown)
     after = replace(progress, first_seen=timers.first_seen, saw_fleet=saw_fleet)
     return decision, after.with_verified(one for one in shown if one.reason is Reason.VERIFIED)
 
 
+def _pointless(fleet: Fleet, judged: Sequence[Judgement], noisy: Hold | None) -> Hold | None:
+    """Say why there is nothing to protect. Without nodes to look at, none can be called without a driver."""
+    if skip := gates.nothing_to_protect(fleet):
+        return skip
+    sees_nodes = fleet.settings.wait_for is WaitFor.NODES
+    return gates.no_eligible_node(fleet, judged, noisy) if sees_nodes else None
+
+
+def index(seen: Snapshot, settings: Settings, stack: Stack, prior: Snapshot | None = None) -> Fleet:
+    """Index a snapshot, and that of the stack that comes first."""
+    before = fleets.index(prior, STACKS[stack.after], settings) if prior is not None else None
+    return fleets.index(seen, stack, settings, before)
+
+
+def _judged(fleet: Fleet, memory: Memory, timers: Timers) -> tuple[list[Judgement], Hold | None]:
+    """Judge the nodes, and say whether the operator may still render again."""
+    if fleet.settings.wait_for is WaitFor.POLICY_READY:
+        return by_policy.judge(fleet, memory, timers.now), None
+    # Asked about in every decision, so that the operator's quiet time runs beside all other holds.
+    noisy = operator.unsettled(fleet, timers, timers.now)
+    return [one for name in fleet.node_names for one in judge_node(name, fleet, timers.now)], noisy
+
+
 def _skip(
-    skip: Hold, judged: Sequence[Judgement], memory: Memory, settings: Settings, timers: Timers
+    skip: Hold, judged: Sequence[Judgement], memory: Memory, fleet: Fleet, timers: Timers
 ) -> tuple[Decision, Memory]:
     """Skip at once, unless this run has served a fleet: what vanished then may only be replaced, or unlabelled."""
+    settings, stack = fleet.settings, fleet.stack.name
     sure = not memory.saw_fleet or skip[0] is Reason.DRIVER_DISABLED
     lasting = timers.held(f"skip/{skip[0]}") >= settings.not_ready_grace
     remembering = replace(memory, first_seen=timers.first_seen)
+    shown = tuple(replace(one, stack=stack) for one in judged)
     if sure or lasting:
-        return Decision(Verdict.SKIP, *skip, judgements=tuple(judged)), remembering
+        return Decision(Verdict.SKIP, *skip, judgements=shown, stack=stack), remembering
     message = f"{skip[1]} (but there was, a moment ago: it may come back)"
     if timers.now >= settings.deadline(memory.started):
         late = (Reason.TIME_UP, f"the time is up with work left: {message}")
-        return Decision(Verdict.DEADLINE, *late, judgements=tuple(judged), cause=skip[0]), remembering
-    return Decision(Verdict.WAIT, skip[0], message, judgements=tuple(judged)), remembering
+        return Decision(Verdict.DEADLINE, *late, judgements=shown, cause=skip[0], stack=stack), remembering
+    return Decision(Verdict.WAIT, skip[0], message, judgements=shown, stack=stack), remembering
 
 
-def first_look(seen: Snapshot, settings: Settings) -> Decision | None:
+def first_look(seen: Snapshot, settings: Settings, stack: Stack = GPU_OPERATOR) -> Decision | None:
     """Decide from policies and DaemonSets alone whether the rest of the cluster need not be read."""
-    skip = gates.nothing_to_protect(fleets.index(seen, GPU_OPERATOR, settings))
-    return Decision(Verdict.SKIP, *skip) if skip else None
+    skip = gates.nothing_to_protect(index(seen, settings, stack))
+    return Decision(Verdict.SKIP, *skip, stack=stack.name) if skip else None
 
 
 def succeeded(decision: Decision, settings: Settings) -> bool:
@@ -148,11 +188,11 @@ def _rank(judged: Judgement) -> int:
 
 
 def _verdict(
-    holds: list[Hold], judgements: Sequence[Judgement], progress: Memory, settings: Settings, timers: Timers
+    holds: list[Hold], judgements: Sequence[Judgement], progress: Memory, fleet: Fleet, timers: Timers
 ) -> tuple[Verdict, Hold]:
-    now = timers.now
+    now, settings = timers.now, fleet.settings
     if not holds:
-        return Verdict.DONE, _success(judgements, progress)
+        return Verdict.DONE, _success(judgements, progress, fleet)
     if now >= settings.deadline(progress.started):
         return Verdict.DEADLINE, (Reason.TIME_UP, f"the time is up with work left: {holds[0][1]}")
     if failure := _failure(holds, judgements, settings, timers):
@@ -164,14 +204,19 @@ def _verdict(
     return Verdict.WAIT, holds[0]
 
 
-def _success(judgements: Sequence[Judgement], memory: Memory) -> Hold:
+def _success(judgements: Sequence[Judgement], memory: Memory, fleet: Fleet) -> Hold:
+    noun = fleet.stack.consumer.noun
     served = sum(one.reason is Reason.VERIFIED for one in judgements)
     excluded = sum(one.state is NodeState.EXCLUDED for one in judgements)
     left_out = f"; {excluded} nodes were left alone" if excluded else ""
+    if not fleet.consumers.named:
+        return Reason.DRIVER_SETTLED, f"no {noun} is installed yet; the driver is settled on every node{left_out}"
     if memory.restarted:
-        message = f"{memory.restarted} plugins were restarted, {served} run on the loaded driver{left_out}"
+        message = f"{memory.restarted} {noun}s were restarted, {served} run on the loaded driver{left_out}"
         return Reason.REFRESHED, message
-    return Reason.NOTHING_STALE, f"no plugin needed a restart, {served} run on the loaded driver{left_out}"
+    evicted = next((key for ds in fleet.consumers.named if (key := cautions.evicted_by_driver_manager(ds, fleet))), "")
+    by_itself = f" (the driver manager takes them away before a reload, by {evicted})" if evicted else ""
+    return Reason.NOTHING_STALE, f"no {noun} needed a restart, {served} run on the loaded driver{by_itself}{left_out}"
 
 
 def _failure(holds: list[Hold], judgements: Sequence[Judgement], settings: Settings, timers: Timers) -> Hold | None:

@@ -30,10 +30,10 @@ class Gate:
 
 def left_alone(name: str, node: Node | None, fleet: Fleet, now: datetime) -> Gate | None:
     """Say why a node is not ours to serve, or not now."""
-    if node is None or node.labels.get(fleet.stack.present_label) != "true":
+    if node is None or node.labels.get(fleet.stack.nodes.present) != "true":
         return _unlabelled(name, fleet)
-    if node.labels.get(fleet.stack.skip_label) == "true":
-        return Gate(NodeState.EXCLUDED, Reason.NODE_SKIPPED, f"it carries {fleet.stack.skip_label}=true")
+    if node.labels.get(fleet.stack.upgrade.skip) == "true":
+        return Gate(NodeState.EXCLUDED, Reason.NODE_SKIPPED, f"it carries {fleet.stack.upgrade.skip}=true")
     return _without_driver(name, node, fleet) or _unreachable(node, fleet, now) or _manual(name, fleet)
 
 
@@ -43,7 +43,7 @@ def _unlabelled(name: str, fleet: Fleet) -> Gate:
     The plugin's DaemonSet also selects by CPU vendor (DRA), so it sits in its init container on Grace
     nodes without a GPU.
     """
-    label = f"{fleet.stack.present_label}=true"
+    label = f"{fleet.stack.nodes.present}=true"
     running = any(container.started_at for pod in fleet.consumer_pods.get(name, ()) for container in pod.containers)
     if not running and not fleet.driver_pods.get(name):
         message = f"it does not carry {label}, and neither a driver nor a plugin runs there"
@@ -54,18 +54,31 @@ def _unlabelled(name: str, fleet: Fleet) -> Gate:
 
 def _without_driver(name: str, node: Node, fleet: Fleet) -> Gate | None:
     """Nodes on which this stack deploys no driver: nothing of it reloads there."""
+    labels = fleet.stack.nodes
     if managed(node, fleet):
         return None
-    deploy = node.labels.get(fleet.stack.deploy_label, "")
+    deploy = node.labels.get(labels.deploy, "")
     if deploy == names.PRE_INSTALLED:
         return Gate(NodeState.EXCLUDED, Reason.HOST_DRIVER, "its host brings its own driver, which nothing reloads")
-    if not deploy and fleet.driver_pods.get(name):
-        message = f"it runs a driver pod but lost its {fleet.stack.deploy_label} label"
+    workload = node.labels.get(names.WORKLOAD_CONFIG_LABEL, "")
+    if workload in names.VIRTUAL_MACHINE_WORKLOADS:
+        message = f"its GPUs are for virtual machines ({names.WORKLOAD_CONFIG_LABEL}={workload}), no driver is for pods"
+        return Gate(NodeState.EXCLUDED, Reason.VIRTUAL_MACHINE_NODE, message)
+    if labels.deploy and not deploy and fleet.driver_pods.get(name):
+        message = f"it runs a driver pod but lost its {labels.deploy} label"
         return Gate(NodeState.WAITING, Reason.LABELS_MISSING, message)
-    off = node.labels.get(fleet.stack.operands_label) == "false"
-    why = f"{fleet.stack.operands_label}=false" if off else f"{fleet.stack.deploy_label}={deploy or '(none)'}"
-    message = f"no driver is deployed to it ({why})"
-    return Gate(NodeState.EXCLUDED, Reason.DRIVER_NOT_DEPLOYED, message)
+    return Gate(
+        NodeState.EXCLUDED, Reason.DRIVER_NOT_DEPLOYED, f"no driver is deployed to it ({_why_not(node, fleet)})"
+    )
+
+
+def _why_not(node: Node, fleet: Fleet) -> str:
+    labels = fleet.stack.nodes
+    if not labels.deploy:
+        return "no driver DaemonSet wants a pod there"
+    if node.labels.get(labels.operands) == "false":
+        return f"{labels.operands}=false"
+    return f"{labels.deploy}={node.labels.get(labels.deploy) or '(none)'}"
 
 
 def _unreachable(node: Node, fleet: Fleet, now: datetime) -> Gate | None:
@@ -79,11 +92,11 @@ def _unreachable(node: Node, fleet: Fleet, now: datetime) -> Gate | None:
 
 
 def _manual(name: str, fleet: Fleet) -> Gate | None:
-    """Find an outdated driver pod that nobody rotates: with ``autoUpgrade`` off a person does it."""
+    """Find an outdated driver pod that no controller rotates: a person does it."""
     live = live_pods(fleet.driver_pods.get(name, ()))
-    if fleet.policy is None or fleet.policy.auto_upgrade or len(live) != 1 or not outdated(live[0], fleet):
+    if fleet.policy is None or not fleet.policy.manual or len(live) != 1 or not outdated(live[0], fleet):
         return None
-    message = f"driver pod {live[0].name} is outdated, and upgrades are manual (autoUpgrade is off)"
+    message = f"driver pod {live[0].name} is outdated, and nothing rotates it ({fleet.policy.manual})"
     state, patience = {
         WhenManual.REPORT: (NodeState.EXCLUDED, None),
         WhenManual.WAIT: (NodeState.WAITING, None),
@@ -93,13 +106,21 @@ def _manual(name: str, fleet: Fleet) -> Gate | None:
 
 
 def managed(node: Node, fleet: Fleet) -> bool:
-    """Whether the stack's driver pods belong on this node."""
-    labels, stack = node.labels, fleet.stack
-    return (
-        labels.get(stack.present_label) == "true"
-        and labels.get(stack.deploy_label) == "true"
-        and labels.get(stack.operands_label) != "false"
-    )
+    """Whether the stack's driver pods belong on this node.
+
+    Where no label says so, the DaemonSets do: a node without a driver pod has none to come once they all
+    have as many as they want.
+    """
+    labels = fleet.stack.nodes
+    if node.labels.get(labels.present) != "true":
+        return False
+    if not labels.deploy:
+        return bool(fleet.driver_pods.get(node.name)) or not _all_drivers_placed(fleet)
+    return node.labels.get(labels.deploy) == "true" and node.labels.get(labels.operands) != "false"
+
+
+def _all_drivers_placed(fleet: Fleet) -> bool:
+    return bool(fleet.drivers) and fleet.drivers.keys() <= fleet.complete
 
 
 def outdated(pod: Pod, fleet: Fleet) -> bool:

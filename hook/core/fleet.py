@@ -6,14 +6,14 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hook.core import consumers, intent, names
+from hook.core import consumers, intent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from hook.core.consumers import Consumers
-    from hook.core.stacks import Stack
-    from hook.core.views import ClusterPolicy, DaemonSet, DeviceSlice, Pod, Revision, Snapshot
+    from hook.core.stacks import Provider, Stack
+    from hook.core.views import DaemonSet, DeviceSlice, Pod, Policy, Revision, Snapshot
     from hook.settings import Settings
 
 
@@ -24,8 +24,13 @@ class Fleet:
     stack: Stack
     settings: Settings
     seen: Snapshot
-    policy: ClusterPolicy | None
+    policy: Policy | None
+    """The active one."""
+    intents: Mapping[str, Policy]
+    """By UID of a driver DaemonSet: the policy, or the object of its pool, that it is rendered from."""
     consumers: Consumers
+    providers: Mapping[Provider, Mapping[str, DaemonSet]]
+    """What a consumer must have started after beside the driver, with its DaemonSets by UID; if asked for."""
     drivers: Mapping[str, DaemonSet]
     """Driver DaemonSets by UID."""
     newest: Mapping[str, Revision]
@@ -33,24 +38,28 @@ class Fleet:
     unrendered: Mapping[str, str]
     """By UID of a driver DaemonSet that counts: in what it does not show the policy's intent."""
     driver_pods: Mapping[str, Sequence[Pod]]
+    provider_pods: Mapping[str, Sequence[Pod]]
     consumer_pods: Mapping[str, Sequence[Pod]]
     slices: Mapping[str, Sequence[DeviceSlice]]
     complete: frozenset[str]
-    """UIDs of consumer DaemonSets that have as many live pods as they want, by an up-to-date status."""
+    """UIDs of driver and consumer DaemonSets that have as many live pods as they want, by an up-to-date status."""
+    prior: Fleet | None = None
+    """The fleet of the stack whose driver must settle first, where the policy asks for both together."""
 
     @property
     def node_names(self) -> list[str]:
         """Every node with a GPU, or with a pod of ours, in a stable order."""
-        label = self.stack.present_label
+        label = self.stack.nodes.present
         present = {name for name, node in self.seen.nodes.items() if node.labels.get(label) == "true"}
         return sorted({*present, *self.driver_pods, *self.consumer_pods} - {""})
 
 
-def index(seen: Snapshot, stack: Stack, settings: Settings) -> Fleet:
+def index(seen: Snapshot, stack: Stack, settings: Settings, prior: Fleet | None = None) -> Fleet:
     """Index a snapshot."""
-    policy = intent.active_policy(seen.policies or ())
-    found = consumers.find(seen.daemonsets, stack.consumer, settings)
-    drivers = {ds.uid: ds for ds in seen.daemonsets if ds.labels.get(names.COMPONENT_LABEL) == stack.driver_component}
+    policy = intent.active_policy(seen.policies or (), stack)
+    found = consumers.find(seen.daemonsets, stack, settings)
+    drivers = {ds.uid: ds for ds in seen.daemonsets if is_driver(ds, stack)}
+    intents = _intents(drivers.values(), policy, seen.pools)
     owned = {ds.uid for ds in found.named}
     of_consumers = [pod for pod in seen.consumer_pods if pod.owner_uid in owned]
     return Fleet(
@@ -58,15 +67,46 @@ def index(seen: Snapshot, stack: Stack, settings: Settings) -> Fleet:
         settings=settings,
         seen=seen,
         policy=policy,
+        intents=intents,
         consumers=found,
+        providers=_providers(seen.daemonsets, stack, settings),
         drivers=drivers,
         newest=_newest(seen.revisions),
-        unrendered=_unrendered(drivers.values(), seen.driver_pods, policy, stack),
+        unrendered=_unrendered(drivers.values(), seen.driver_pods, policy, intents, stack),
         driver_pods=_by_node(seen.driver_pods),
+        provider_pods=_by_node(seen.provider_pods),
         consumer_pods=_by_node(of_consumers),
         slices=_slices_by_node(seen.slices or ()),
-        complete=_complete(found.named, of_consumers),
+        complete=_complete((*found.named, *drivers.values()), (*of_consumers, *seen.driver_pods)),
+        prior=prior if any(one.rdma for one in (policy, *seen.pools) if one is not None) else None,
     )
+
+
+def is_driver(daemonset: DaemonSet, stack: Stack) -> bool:
+    """Whether a DaemonSet loads the stack's driver: by its label, else (it can be overridden) by its owner."""
+    if daemonset.labels.get(stack.driver.label[0]) == stack.driver.label[1]:
+        return True
+    return daemonset.owner_kind in stack.driver.owners and stack.driver.container in daemonset.images
+
+
+def _providers(
+    daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings
+) -> dict[Provider, dict[str, DaemonSet]]:
+    chosen = [provider for name, provider in stack.providers.items() if name in settings.providers]
+    return {
+        provider: {ds.uid: ds for ds in daemonsets if ds.labels.get(provider.label[0]) == provider.label[1]}
+        for provider in chosen
+    }
+
+
+def _intents(drivers: Iterable[DaemonSet], policy: Policy | None, pools: Iterable[Policy]) -> dict[str, Policy]:
+    """Find what each driver DaemonSet is rendered from. One whose pool is gone has none: it is a leftover."""
+    if policy is None:
+        return {}
+    if not policy.pooled:
+        return {ds.uid: policy for ds in drivers}
+    by_uid = {pool.uid: pool for pool in pools}
+    return {ds.uid: by_uid[ds.owner_uid] for ds in drivers if ds.owner_uid in by_uid}
 
 
 def _newest(revisions: Iterable[Revision]) -> dict[str, Revision]:
@@ -79,15 +119,27 @@ def _newest(revisions: Iterable[Revision]) -> dict[str, Revision]:
 
 
 def _unrendered(
-    drivers: Iterable[DaemonSet], pods: Iterable[Pod], policy: ClusterPolicy | None, stack: Stack
+    drivers: Iterable[DaemonSet],
+    pods: Iterable[Pod],
+    policy: Policy | None,
+    intents: Mapping[str, Policy],
+    stack: Stack,
 ) -> dict[str, str]:
     """Judge every driver DaemonSet that wants or owns pods; a leftover without any does not count."""
     if policy is None:
         return {}
     owners = {pod.owner_uid for pod in pods}
     counting = (ds for ds in drivers if ds.desired > 0 or ds.uid in owners or not ds.observed)
-    reasons = ((ds.uid, intent.unrendered(ds, policy, stack)) for ds in counting)
+    reasons = (
+        (ds.uid, intent.unrendered(ds, intents.get(ds.uid), stack) or _ownerless(ds, intents)) for ds in counting
+    )
     return {uid: reason for uid, reason in reasons if reason}
+
+
+def _ownerless(daemonset: DaemonSet, intents: Mapping[str, Policy]) -> str:
+    if daemonset.uid in intents:
+        return ""
+    return f"{daemonset} belongs to no pool that is known: the operator is about to replace it"
 
 
 def _by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:

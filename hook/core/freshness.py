@@ -8,6 +8,9 @@ when a node is lost). Either of two proofs makes a consumer fresh; doubt is stal
   old was still mounted at D;
 * by time: every main container started after R.
 
+Whoever asks for it lets a provider beside the driver (the container toolkit) count as well: then every
+main container must also have started after the provider's own ``ContainersReady`` transition.
+
 All times of one node come from one kubelet, in whole seconds: equality proves nothing.
 """
 
@@ -18,9 +21,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
-    from hook.core.stacks import Stack
+    from hook.core.stacks import ConsumerKind, Stack
     from hook.core.views import Container, Pod
 
 
@@ -44,13 +48,13 @@ class Evidence:
     because: str
 
 
-def judge(consumer: Pod, driver: Pod, stack: Stack) -> Evidence:
-    """Compare a consumer with the ready driver pod of its node."""
-    if old := _older_than_driver(consumer, driver, stack):
+def judge(consumer: Pod, kind: ConsumerKind, driver: Pod, stack: Stack, providers: Sequence[Pod] = ()) -> Evidence:
+    """Compare a consumer with the ready driver pod, and provider pods, of its node."""
+    if old := _older_than_driver(consumer, kind, driver, stack) or _older_than_provider(consumer, providers):
         return Evidence(Freshness.STALE, old)
     if pending := _not_running(consumer):
         return Evidence(Freshness.STARTING, pending)
-    if _saw_this_driver(consumer, driver, stack):
+    if _saw_this_driver(consumer, kind, driver, stack):
         return Evidence(Freshness.FRESH, "it waited for this driver before it started")
     started = min(one.started_at for one in consumer.containers if one.started_at is not None)
     ready = driver.containers_ready_since
@@ -61,8 +65,8 @@ def judge(consumer: Pod, driver: Pod, stack: Stack) -> Evidence:
 
 def keeps_crashing(driver: Pod, stack: Stack) -> bool:
     """Whether the driver container keeps crashing in its pod: a reboot runs the init containers anew."""
-    container = _named(driver.containers, stack.driver_container)
-    unloader = _named(driver.init_containers, stack.unloader)
+    container = _named(driver.containers, stack.driver.container)
+    unloader = _named(driver.init_containers, stack.driver.unloader)
     if container is None or container.restarts < CRASH_LOOP_RESTARTS or container.last_finished_at is None:
         return False
     set_up = unloader.finished_at if unloader is not None and unloader.succeeded else None
@@ -71,14 +75,24 @@ def keeps_crashing(driver: Pod, stack: Stack) -> bool:
 
 def driver_started(driver: Pod, stack: Stack) -> datetime | None:
     """Give D: the start of the driver container's current run."""
-    container = _named(driver.containers, stack.driver_container)
+    container = _named(driver.containers, stack.driver.container)
     return container.started_at if container is not None else None
 
 
-def _older_than_driver(consumer: Pod, driver: Pod, stack: Stack) -> str:
+def _older_than_provider(consumer: Pod, providers: Sequence[Pod]) -> str:
+    """Name a provider that became ready only after a container of the consumer had started."""
+    for provider in providers:
+        ready = provider.containers_ready_since
+        for container in consumer.containers:
+            if ready is not None and container.started_at is not None and container.started_at <= ready:
+                return f"its container {container.name} did not start after {provider.name} was ready"
+    return ""
+
+
+def _older_than_driver(consumer: Pod, kind: ConsumerKind, driver: Pod, stack: Stack) -> str:
     """Name a container that has run since before the driver: stale, whatever the others wait for."""
     started = driver_started(driver, stack)
-    if started is None or _saw_this_driver(consumer, driver, stack):
+    if started is None or _saw_this_driver(consumer, kind, driver, stack):
         return ""
     for container in consumer.containers:
         if container.started_at is not None and container.started_at <= started:
@@ -88,9 +102,9 @@ def _older_than_driver(consumer: Pod, driver: Pod, stack: Stack) -> str:
     return ""
 
 
-def _saw_this_driver(consumer: Pod, driver: Pod, stack: Stack) -> bool:
+def _saw_this_driver(consumer: Pod, kind: ConsumerKind, driver: Pod, stack: Stack) -> bool:
     started = driver_started(driver, stack)
-    waiter = _named(consumer.init_containers, stack.consumer.waiter)
+    waiter = _named(consumer.init_containers, kind.waiter)
     if started is None or waiter is None or not waiter.succeeded or waiter.finished_at is None:
         return False
     return waiter.finished_at > started and _unloaded_before_start(driver, stack)
@@ -101,8 +115,8 @@ def _unloaded_before_start(driver: Pod, stack: Stack) -> bool:
 
     After a crash in place the init containers do not run again, and the old root may still be there.
     """
-    unloader = _named(driver.init_containers, stack.unloader)
-    container = _named(driver.containers, stack.driver_container)
+    unloader = _named(driver.init_containers, stack.driver.unloader)
+    container = _named(driver.containers, stack.driver.container)
     if unloader is None or container is None or not unloader.succeeded or unloader.finished_at is None:
         return False
     if container.last_finished_at is None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hook.core import eligibility, intent
+from hook.core import cautions, consumers, eligibility, intent
+from hook.core.cautions import some
 from hook.core.reasons import Reason
+from hook.core.stacks import STACKS
 from hook.core.verdicts import NodeState
+from hook.settings import WhenAbsent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,13 +18,15 @@ if TYPE_CHECKING:
     from hook.core.memory import Timers
     from hook.core.operator import Hold
     from hook.core.verdicts import Judgement
-    from hook.settings import Settings
+    from hook.core.views import Policy
 
-NOT_OURS: Final = frozenset({Reason.HOST_DRIVER, Reason.DRIVER_NOT_DEPLOYED})
+NOT_OURS: Final = frozenset({Reason.HOST_DRIVER, Reason.DRIVER_NOT_DEPLOYED, Reason.VIRTUAL_MACHINE_NODE})
 """Nodes excluded for these have no driver that this stack could reload."""
+INTENT_KINDS: Final = frozenset(
+    {"DaemonSet", "ControllerRevision"}
+    | {kind.kind for stack in STACKS.values() for kind in (stack.policy, stack.pool) if kind is not None}
+)
 TERMINAL: Final = frozenset({NodeState.VERIFIED, NodeState.EXCLUDED})
-NAMED_IN_A_SENTENCE: Final = 5
-"""Nodes named in one line; the table has all of them."""
 
 
 def nothing_to_protect(fleet: Fleet) -> Hold | None:
@@ -30,14 +35,14 @@ def nothing_to_protect(fleet: Fleet) -> Hold | None:
         return None
     if absent := _no_consumer(fleet):
         return absent
-    policy = fleet.policy
+    policy, kind = fleet.policy, fleet.stack.policy.kind
     if policy is None:
-        message = "there is no ClusterPolicy" if fleet.seen.policies is not None else "the API knows no ClusterPolicy"
-        return None if _expecting(fleet.settings) else (Reason.NO_POLICY, f"{message}, so no operator reloads drivers")
-    if intent.unmet_expectation(policy, fleet.settings):
+        message = f"there is no {kind}" if fleet.seen.policies is not None else f"the API knows no {kind}"
+        return None if _expecting(fleet) else (Reason.NO_POLICY, f"{message}, so no operator reloads drivers")
+    if intent.unmet_expectation(policy, fleet.seen.pools, fleet.stack, fleet.settings):
         return None
     if not policy.driver_enabled:
-        return Reason.DRIVER_DISABLED, f"ClusterPolicy {policy.name} has driver.enabled=false: hosts bring their driver"
+        return Reason.DRIVER_DISABLED, f"{policy} asks for no driver: hosts bring theirs"
     return None
 
 
@@ -46,11 +51,16 @@ def _no_consumer(fleet: Fleet) -> Hold | None:
     if found.named or found.unnamed:
         return None
     if found.operator_managed:
-        message = f"{found.operator_managed[0]} is managed by the GPU operator, which restarts it itself"
+        message = (
+            f"{found.operator_managed[0]} is managed by the {fleet.stack.operator.title}, which restarts it itself"
+        )
         return Reason.OPERATOR_MANAGED, message
+    if settings.when_absent is WhenAbsent.WAIT:
+        return None
     read = settings.consumer_namespace or ", ".join(settings.namespaces)
     where = f" in {read} (no other namespace was looked at)" if read else " in any namespace"
-    return Reason.NO_CONSUMER, f"there is no DaemonSet {' or '.join(settings.consumer_names)}{where}"
+    wanted = (*consumers.plugin_names(fleet.stack, settings), *map(str, found.missing))
+    return Reason.NO_CONSUMER, f"there is no DaemonSet {' or '.join(wanted)}{where}"
 
 
 def no_eligible_node(fleet: Fleet, judgements: Sequence[Judgement], noisy: Hold | None) -> Hold | None:
@@ -61,17 +71,19 @@ def no_eligible_node(fleet: Fleet, judgements: Sequence[Judgement], noisy: Hold 
     """
     if _blind(fleet) is not None or any(one.reason not in NOT_OURS for one in judgements):
         return None
-    unmet = fleet.policy is None or intent.unmet_expectation(fleet.policy, fleet.settings)
-    if unmet or "" in fleet.driver_pods or not fleet.consumers.named:
+    unmet = fleet.policy is None or intent.unmet_expectation(
+        fleet.policy, fleet.seen.pools, fleet.stack, fleet.settings
+    )
+    if unmet or "" in fleet.driver_pods or fleet.consumers.unnamed:
         return None
-    hosting = any(one.subject for one in judgements)
+    hosting = any(one.subject for one in judgements) or fleet.settings.when_absent is WhenAbsent.WAIT
     if hosting and (noisy is not None or fleet.policy is None or not fleet.policy.state):
         return None
     if not judgements:
-        return Reason.NO_ELIGIBLE_NODE, "no node has a GPU driver that the operator manages"
+        return Reason.NO_ELIGIBLE_NODE, f"no node has a driver that the {fleet.stack.operator.title} manages"
     return (
         Reason.NO_ELIGIBLE_NODE,
-        f"no driver is deployed to any of {len(judgements)} GPU nodes: {judgements[0].message}",
+        f"no driver is deployed to any of {len(judgements)} nodes with a {fleet.stack.device}: {judgements[0].message}",
     )
 
 
@@ -80,63 +92,48 @@ def before_done(
 ) -> tuple[list[Hold], list[str]]:
     """List what holds done back, the most telling first, and warnings that go with done."""
     holds = [*_holds(fleet, judgements), *([noisy] if noisy else [])]
-    warnings = list(_warnings(fleet, judgements))
-    policy = fleet.policy
-    if holds or policy is None or policy.state == "ready":
+    warnings = list(cautions.of(fleet, judgements))
+    reluctant = [] if holds else [one for one in _gatekeepers(fleet) if one.state != "ready"]
+    if not reluctant:
         return holds, warnings
-    message = f"ClusterPolicy {policy.name} says {policy.state or 'nothing'}, not ready"
+    message = f"{reluctant[0]} says {reluctant[0].state or 'nothing'}, not ready"
     if timers.held("policy-not-ready") < fleet.settings.policy_grace:
         return [(Reason.POLICY_NOT_READY, message)], warnings
     return [], [*warnings, f"{message}; every eligible node is served, so this run does not wait for it any longer"]
+
+
+def _gatekeepers(fleet: Fleet) -> list[Policy]:
+    """Give the objects whose own state has a say: the policy, and each pool that owns nodes.
+
+    A pool without nodes is ready, or not, whatever happens.
+    """
+    owning = {ds.owner_uid for ds in fleet.drivers.values() if ds.desired > 0}
+    return [*([fleet.policy] if fleet.policy else []), *(one for one in fleet.seen.pools if one.uid in owning)]
 
 
 def _holds(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[Hold]:
     if (blind := _blind(fleet)) is not None:
         yield blind
     if fleet.policy is None:
-        yield Reason.POLICY_EXPECTED, "there is no ClusterPolicy yet, and one is expected"
-    elif unmet := intent.unmet_expectation(fleet.policy, fleet.settings):
+        yield Reason.POLICY_EXPECTED, f"there is no {fleet.stack.policy.kind} yet, and one is expected"
+    elif unmet := intent.unmet_expectation(fleet.policy, fleet.seen.pools, fleet.stack, fleet.settings):
         yield Reason.EXPECTATION_UNMET, unmet
     elif unrendered := next(iter(fleet.unrendered.values()), ""):
         yield Reason.NOT_RENDERED, unrendered
     elif not any(ds.desired > 0 for ds in fleet.drivers.values()) and _any_managed(fleet):
         yield Reason.NOT_RENDERED, "there is no driver DaemonSet for the nodes that want a driver"
     if fleet.consumers.unnamed and not fleet.consumers.named:
-        yield _unnamed(fleet)
+        yield Reason.UNNAMED_CONSUMER, cautions.unnamed(fleet)
     pending = [one for one in judgements if one.state not in TERMINAL]
     if pending:
         yield Reason.NODES_PENDING, _pending_sentence(pending, judgements)
     trailing = [one.node for one in judgements if one.state is NodeState.VERIFIED and one.label_pending]
     if trailing:
-        yield Reason.UPGRADE_LABELS_PENDING, f"served, but the upgrade label is not quiet yet on {_some(trailing)}"
+        yield Reason.UPGRADE_LABELS_PENDING, f"served, but the upgrade label is not quiet yet on {some(trailing)}"
 
 
 def _any_managed(fleet: Fleet) -> bool:
     return any(eligibility.managed(node, fleet) for node in fleet.seen.nodes.values())
-
-
-def _warnings(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[str]:
-    for daemonset in fleet.consumers.named:
-        if daemonset.desired == 0 and any(one.state is not NodeState.EXCLUDED for one in judgements):
-            yield f"{daemonset} wants no pod at all (DESIRED=0): check its nodeSelector and the nodes' labels"
-    if fleet.consumers.named and fleet.consumers.unnamed:
-        yield _unnamed(fleet)[1]
-    expected = fleet.settings.expect_driver_version
-    if fleet.policy is not None and expected and not intent.names_version(fleet.policy):
-        yield (
-            f"ClusterPolicy {fleet.policy.name} names no driver version; the expected {expected} was looked for "
-            "in the plugins' ResourceSlices only"
-        )
-    if fleet.policy is not None and fleet.policy.uses_driver_crd:
-        yield (
-            "drivers are configured by NVIDIADriver objects, which this version does not read: "
-            "nodes were judged by generation and revision alone"
-        )
-
-
-def _unnamed(fleet: Fleet) -> Hold:
-    found = ", ".join(str(ds) for ds in fleet.consumers.unnamed)
-    return Reason.UNNAMED_CONSUMER, f"{found} looks like a DRA kubelet plugin but is not among the names to serve"
 
 
 def _blind(fleet: Fleet) -> Hold | None:
@@ -149,11 +146,12 @@ def _blind(fleet: Fleet) -> Hold | None:
 
 def blind_to_intent(fleet: Fleet) -> bool:
     """Whether something unreadable could make an unsettled node look settled: then nothing is touched."""
-    return any(one.kind in ("ClusterPolicy", "DaemonSet", "ControllerRevision") for one in fleet.seen.unreadable)
+    return any(one.kind in INTENT_KINDS for one in fleet.seen.unreadable)
 
 
-def _expecting(settings: Settings) -> bool:
-    return bool(settings.expect_chart_version or settings.expect_driver_version)
+def _expecting(fleet: Fleet) -> bool:
+    expected = fleet.settings.expect_chart_version or fleet.settings.expect_driver_version
+    return bool(expected) and fleet.settings.stacks[0] == fleet.stack.name
 
 
 def _pending_sentence(pending: Sequence[Judgement], judgements: Sequence[Judgement]) -> str:
@@ -161,10 +159,5 @@ def _pending_sentence(pending: Sequence[Judgement], judgements: Sequence[Judgeme
     by_reason: dict[str, list[str]] = {}
     for one in pending:
         by_reason.setdefault(one.reason, []).append(one.node)
-    waiting = "; ".join(f"{reason}: {_some(nodes)}" for reason, nodes in by_reason.items())
+    waiting = "; ".join(f"{reason}: {some(nodes)}" for reason, nodes in by_reason.items())
     return f"{eligible - len({one.node for one in pending})} of {eligible} nodes served; {waiting}"
-
-
-def _some(nodes: Sequence[str]) -> str:
-    shown = ", ".join(nodes[:NAMED_IN_A_SENTENCE])
-    return shown if len(nodes) <= NAMED_IN_A_SENTENCE else f"{shown} and {len(nodes) - NAMED_IN_A_SENTENCE} more"

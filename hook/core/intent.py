@@ -13,81 +13,100 @@ from typing import TYPE_CHECKING, Final
 from hook.core import names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from hook.core.stacks import Stack
-    from hook.core.views import ClusterPolicy, DaemonSet
+    from hook.core.views import DaemonSet, Policy
     from hook.settings import Settings
 
-_OS_TAG: Final = r"[a-z][a-z_-]*[0-9][0-9.]*"
-"""GO ``controllers/object_controls.go``: ``<os-release ID><VERSION_ID>``, e.g. ubuntu22.04, sl-micro6.0.
-It starts with a letter and a kernel with a digit, so neither is taken for the other."""
 _KERNEL: Final = r"[0-9][0-9A-Za-z._+-]*"
+"""A kernel release starts with a digit, an operating system's tag with a letter: neither is taken for the other."""
 _FULL_VERSION: Final = re.compile(r"[0-9]+(\.[0-9]+)+")
 _BRANCH: Final = re.compile(r"[0-9]+")
 
 
-def active_policy(policies: Iterable[ClusterPolicy]) -> ClusterPolicy | None:
+def active_policy(policies: Iterable[Policy], stack: Stack) -> Policy | None:
     """Give the policy that the operator follows: the oldest, then by name (GO ``getSingletonClusterPolicy``)."""
-    return min(policies, key=lambda policy: (policy.created, policy.name), default=None)
+    counting = (one for one in policies if stack.policy.only_name in ("", one.name))
+    return min(counting, key=lambda policy: (policy.created, policy.name), default=None)
 
 
-def unmet_expectation(policy: ClusterPolicy, settings: Settings) -> str:
-    """Say in what the policy is still the old one, by what the deployer told us to expect; or empty."""
+def unmet_expectation(policy: Policy, pools: Sequence[Policy], stack: Stack, settings: Settings) -> str:
+    """Say in what the policy is still the old one, by what the deployer told us to expect; or empty.
+
+    What is expected is expected of the first stack. Pools may ask for different drivers: the expected one
+    must be among them.
+    """
+    if settings.stacks[0] != stack.name:
+        return ""
     wanted = settings.expect_driver_version
-    if wanted and names_version(policy) and policy.version != wanted:
-        return f"ClusterPolicy {policy.name} asks for driver {policy.version or '(none)'}, expected {wanted}"
+    asking = [one for one in (pools if policy.pooled else (policy,)) if names_version(one)]
+    if wanted and asking and all(one.version != wanted for one in asking):
+        asked = ", ".join(sorted({one.version for one in asking}))
+        return f"{_several(asking)} asks for driver {asked}, expected {wanted}"
     wanted = settings.expect_chart_version
-    if wanted and chart_version(policy.chart) != chart_version(wanted):
-        return f"ClusterPolicy {policy.name} comes from chart {policy.chart or '(unlabelled)'}, expected {wanted}"
+    if wanted and stack.policy.carries_chart and chart_version(policy.chart, stack) != chart_version(wanted, stack):
+        return f"{policy} comes from chart {policy.chart or '(unlabelled)'}, expected {wanted}"
     return ""
 
 
-def names_version(policy: ClusterPolicy) -> bool:
-    """Whether the policy names a driver version, rather than a digest, an NVIDIADriver or nothing."""
-    return bool(policy.version) and not policy.uses_driver_crd and not policy.version.startswith("sha256:")
+def _several(asking: Sequence[Policy]) -> str:
+    return str(asking[0]) if len(asking) == 1 else f"each of {len(asking)} {asking[0].kind} objects"
 
 
-def chart_version(label: str) -> str:
+def names_version(policy: Policy | None) -> bool:
+    """Whether the policy names a driver version, rather than a digest, other objects or nothing."""
+    if policy is None or policy.pooled:
+        return False
+    return bool(policy.version) and not policy.version.startswith("sha256:")
+
+
+def comparable(policy: Policy | None) -> bool:
+    """Whether the policy names an image that a DaemonSet can be compared with. Under OLM it names none."""
+    return policy is not None and bool(policy.version and policy.image)
+
+
+def chart_version(label: str, stack: Stack) -> str:
     """Reduce a chart label or version to what compares: ``gpu-operator-v26.3.3`` is ``26.3.3``.
 
     A label cannot carry ``+``; Helm charts write ``_`` instead.
     """
-    return label.removeprefix(names.OPERATOR_CHART + "-").removeprefix("v").replace("+", "_")
+    return label.removeprefix(stack.operator.chart + "-").removeprefix("v").replace("+", "_")
 
 
-def unrendered(daemonset: DaemonSet, policy: ClusterPolicy, stack: Stack) -> str:
-    """Say in what a driver DaemonSet does not show the policy's intent yet; or empty."""
+def unrendered(daemonset: DaemonSet, policy: Policy | None, stack: Stack) -> str:
+    """Say in what a driver DaemonSet does not show the intent for it yet; or empty."""
     if not daemonset.observed:
         return (
             f"the DaemonSet controller has not seen generation {daemonset.generation} of {daemonset} yet "
             f"(observed {daemonset.observed_generation})"
         )
-    if policy.uses_driver_crd:
+    if policy is None:
         return ""
-    if policy.chart and daemonset.template_chart != policy.chart:
-        return f"{daemonset} is still rendered from {daemonset.template_chart or '(no chart)'}, not {policy.chart}"
-    image = daemonset.images.get(stack.driver_container, "")
-    if not _shows(image, policy):
-        return f"{daemonset} still runs {image or '(no driver image)'}, the policy asks for driver {policy.version}"
+    chart = daemonset.template_labels.get(names.CHART_LABEL, "")
+    if policy.chart and chart != policy.chart:
+        return f"{daemonset} is still rendered from {chart or '(no chart)'}, not {policy.chart}"
+    image = daemonset.images.get(stack.driver.container, "")
+    if not _shows(image, policy, stack):
+        return f"{daemonset} still runs {image or '(no driver image)'}, {policy} asks for driver {policy.version}"
     return ""
 
 
-def _shows(image: str, policy: ClusterPolicy) -> bool:
+def _shows(image: str, policy: Policy, stack: Stack) -> bool:
     """Whether an image is what the policy asks for. A policy that names none cannot be compared (OLM)."""
-    if not policy.version or not policy.image:
+    if not comparable(policy):
         return True
     base = "/".join(part for part in (policy.repository, policy.image) if part)
     if policy.version.startswith("sha256:"):
         return image == f"{base}@{policy.version}"
     kernel = f"{_KERNEL}-" if policy.precompiled else ""
-    tag = f"{re.escape(policy.version)}-{kernel}{_OS_TAG}"
+    tag = stack.driver.tag.format(version=re.escape(policy.version), kernel=kernel)
     return re.fullmatch(f"{re.escape(base)}:{tag}", image) is not None
 
 
-def wanted_version(policy: ClusterPolicy | None, settings: Settings) -> str:
-    """Give the driver version to verify: the policy's, else the one that the deployer expects, else none."""
-    if policy is None:
+def wanted_version(policy: Policy | None, settings: Settings) -> str:
+    """Give the driver version to verify: the intent's, else the one that the deployer expects, else none."""
+    if policy is None or policy.pooled:
         return ""
     return policy.version if names_version(policy) else settings.expect_driver_version
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from hook.core import names
 from hook.core.reasons import Reason
+from hook.core.stacks import GPU_OPERATOR, STACKS, selector
 from hook.core.verdicts import NodeState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from hook.core.stacks import Stack
     from hook.core.verdicts import Decision, Judgement
 
 
@@ -20,32 +22,35 @@ class Explanation:
     """The meaning of a reason, and the command to run next."""
 
     meaning: str
+    """May hold the words of a driver stack, as ``words`` gives them."""
     command: str = ""
-    """May hold ``{node}``, ``{namespace}`` and ``{name}`` of the pod it is about."""
+    """May hold them, too, and ``{node}``, ``{namespace}`` and ``{name}`` of the pod it is about."""
 
 
 _DESCRIBE: Final = "kubectl -n {namespace} describe pod {name}"
 _LOGS: Final = "kubectl -n {namespace} logs {name} --all-containers --prefix --tail=50"
-_STATES: Final = f"kubectl get nodes -L {names.UPGRADE_STATE_LABEL}"
-_AGAIN: Final = f"kubectl label node {{node}} {names.UPGRADE_STATE_LABEL}=upgrade-required --overwrite"
-"""GO documentation, troubleshooting a failed upgrade: how to put a node back."""
+_STATES: Final = "kubectl get nodes -L {state_label}"
+_POLICIES: Final = "kubectl get {policies} -o yaml"
 
 EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
     Reason.VERIFIED: Explanation("The plugin started on the driver that is loaded, is Ready, and publishes devices."),
     Reason.NOTHING_TO_REFRESH: Explanation("The plugin's DaemonSet wants no pod on this node."),
     Reason.NODE_SKIPPED: Explanation(
         "A person took the node out of driver upgrades; its driver and plugin stay as they are.",
-        f"kubectl label node {{node}} {names.UPGRADE_SKIP_LABEL}-",
+        "kubectl label node {node} {skip_label}-",
     ),
     Reason.NODE_NOT_READY: Explanation(
         "The kubelet does not report. A plugin there may be stale when it is back; run the release again then.",
         "kubectl describe node {node}",
     ),
     Reason.HOST_DRIVER: Explanation("The host's own driver is in use; nothing here reloads it."),
-    Reason.DRIVER_NOT_DEPLOYED: Explanation("The GPU operator deploys no driver to this node."),
+    Reason.DRIVER_NOT_DEPLOYED: Explanation("The {operator} deploys no driver to this node."),
+    Reason.VIRTUAL_MACHINE_NODE: Explanation(
+        "Its GPUs are passed to virtual machines, so no driver on the host serves DRA claims of pods."
+    ),
     Reason.MANUAL_UPGRADE: Explanation(
-        "With autoUpgrade off nobody rotates driver pods; the old driver, and the plugin on it, still match. "
-        "Drain the node's GPU pods and delete the driver pod to upgrade it, then run the release again.",
+        "Nobody rotates driver pods here; the old driver, and the plugin on it, still match. Drain what uses the "
+        "driver and delete the driver pod to upgrade the node, then run the release again.",
         "kubectl -n {namespace} delete pod {name}",
     ),
     Reason.UNREADABLE: Explanation(
@@ -59,11 +64,11 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
     ),
     Reason.EXPECTATION_UNMET: Explanation(
         "This ran before the operator's own release was applied, or expect.* names another version.",
-        "kubectl get clusterpolicies -o yaml",
+        _POLICIES,
     ),
     Reason.NOT_RENDERED: Explanation(
-        "The GPU operator has not rendered the policy into its driver DaemonSet yet.",
-        "kubectl get daemonsets -A -l app.kubernetes.io/component=nvidia-driver -o wide",
+        "The {operator} has not rendered the policy into its driver DaemonSet yet.",
+        "kubectl get daemonsets -A -l {drivers} -o wide",
     ),
     Reason.DRIVER_MISSING: Explanation("The node's driver pod is being replaced.", _STATES),
     Reason.SEVERAL_DRIVER_PODS: Explanation("Only one of them can own the driver; wait or delete the old one."),
@@ -86,9 +91,18 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
         "k8s-driver-manager has paused the node's operands by its labels.", "kubectl get node {node} --show-labels"
     ),
     Reason.UPGRADE_FAILED: Explanation(
-        "The upgrade controller gave up on the node. Look at its GPUDriverUpgrade events and the operator's "
-        "controllers.Upgrade log lines; when the cause is gone, put the node back.",
-        _AGAIN,
+        "The upgrade controller gave up on the node; it is not final. {failed_upgrade}", "{failed_upgrade_command}"
+    ),
+    Reason.PRIOR_DRIVER_UNSETTLED: Explanation(
+        "GPUDirect RDMA is on, so the GPU driver follows the network driver of its node.",
+        "kubectl get pods -A -l {prior_drivers} -o wide",
+    ),
+    Reason.PROVIDER_NOT_READY: Explanation(
+        "A plugin that starts before the container toolkit prepares claims with empty device edits.",
+        "kubectl get pods -A -l {providers} -o wide",
+    ),
+    Reason.POLICY_SAYS_NOT_READY: Explanation(
+        "With wait-for policy-ready, nothing is restarted before the policy's own status says ready.", _POLICIES
     ),
     Reason.PLUGIN_STALE: Explanation("The plugin holds a driver that is gone; claims on this node fail."),
     Reason.PLUGIN_QUEUED: Explanation("It will be restarted as soon as another one is back."),
@@ -122,10 +136,10 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
     Reason.NO_CONSUMER: Explanation(
         "Nothing that was looked at holds the driver. Before the DRA driver's first install this is normal."
     ),
-    Reason.NO_POLICY: Explanation("The GPU operator is not installed, or not configured by a ClusterPolicy."),
+    Reason.NO_POLICY: Explanation("The {operator} is not installed, or not configured by a {policy}."),
     Reason.POLICY_EXPECTED: Explanation("expect.* is set, so the operator's release is still to come."),
     Reason.DRIVER_DISABLED: Explanation("Drivers come with the hosts; no upgrade of the operator reloads them."),
-    Reason.OPERATOR_MANAGED: Explanation("The GPU operator restarts its own plugin."),
+    Reason.OPERATOR_MANAGED: Explanation("The {operator} restarts its own plugin."),
     Reason.NO_ELIGIBLE_NODE: Explanation("There is no driver for this operator to reload."),
     Reason.UNNAMED_CONSUMER: Explanation(
         "Set consumer.names to the names of all plugins to serve: the value replaces the default names, and it "
@@ -134,16 +148,19 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
     Reason.OPERATOR_ROLLING_OUT: Explanation("A new operator may render the driver a second time."),
     Reason.OPERATOR_NOT_LEADING: Explanation(
         "The old operator still leads; the new one may render the driver a second time.",
-        f"kubectl get leases -A --field-selector metadata.name={names.OPERATOR_LEASE}",
+        "kubectl get leases -A --field-selector metadata.name={lease}",
     ),
     Reason.OPERATOR_SETTLING: Explanation("A second render would come within this time."),
     Reason.UPGRADE_LABELS_PENDING: Explanation(
         "The upgrade controller finishes a node up to two minutes late.", _STATES
     ),
-    Reason.POLICY_NOT_READY: Explanation("Some operand is not ready.", "kubectl get clusterpolicies -o yaml"),
+    Reason.POLICY_NOT_READY: Explanation("Some operand is not ready.", _POLICIES),
     Reason.NODES_PENDING: Explanation("Nodes reload one after another; about two minutes a node is normal.", _STATES),
     Reason.REFRESHED: Explanation("Every stale plugin came back on the loaded driver."),
     Reason.NOTHING_STALE: Explanation("Every plugin already ran on the loaded driver."),
+    Reason.DRIVER_SETTLED: Explanation(
+        "No plugin is installed yet, and whenAbsent is wait: what is installed next starts on a settled driver."
+    ),
     Reason.TIME_UP: Explanation(
         "The migration takes longer than this release may. Raise timeout (and the deployer's), then run the "
         "release again: it goes on where it stopped.",
@@ -167,14 +184,39 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
 }
 
 
-def remedy(reason: Reason, node: str = "", subject: str = "") -> str:
+def remedy(reason: Reason, node: str = "", subject: str = "", stack: Stack = GPU_OPERATOR) -> str:
     """Say what a reason means and what to run, with the names of what it is about."""
     explanation = EXPLANATIONS[reason]
+    meaning = explanation.meaning.format(**words(stack))
     if not explanation.command:
-        return explanation.meaning
+        return meaning
     namespace, _, name = subject.partition("/")
-    command = explanation.command.format(node=node or "NODE", namespace=namespace or "NAMESPACE", name=name or "NAME")
-    return f"{explanation.meaning} Next: {command}"
+    about = {"node": node or "NODE", "namespace": namespace or "NAMESPACE", "name": name or "NAME"}
+    return f"{meaning} Next: {command(explanation, stack, about)}"
+
+
+def command(explanation: Explanation, stack: Stack, about: Mapping[str, str]) -> str:
+    """Give the command to run next. A stack's own remedy is filled in first, and then names what it is about."""
+    return explanation.command.format(**{**words(stack, about), **about})
+
+
+def words(stack: Stack, about: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """Give what sentences and commands call the parts of a driver stack."""
+    prior = STACKS.get(stack.after, stack)
+    providers = (provider.label for provider in stack.providers.values())
+    return {
+        "operator": stack.operator.title,
+        "policy": stack.policy.kind,
+        "policies": stack.policy.plural,
+        "state_label": stack.upgrade.state,
+        "skip_label": stack.upgrade.skip,
+        "lease": stack.operator.lease,
+        "drivers": selector(stack.driver.label),
+        "prior_drivers": selector(prior.driver.label),
+        "providers": ",".join(selector(label) for label in providers),
+        "failed_upgrade": stack.failed_upgrade,
+        "failed_upgrade_command": stack.failed_upgrade_command.format(**about) if about else "",
+    }
 
 
 def headline(decision: Decision) -> str:

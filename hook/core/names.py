@@ -1,7 +1,8 @@
 """The field's terms, each once: labels, annotations, kinds and object names, with their sources.
 
-``GO`` is NVIDIA/gpu-operator, ``DM`` is NVIDIA/k8s-driver-manager, ``DRA`` is
-kubernetes-sigs/dra-driver-nvidia-gpu, ``K8S`` is kubernetes/kubernetes.
+``GO`` is NVIDIA/gpu-operator, ``NO`` is Mellanox/network-operator, ``DM`` is NVIDIA/k8s-driver-manager,
+``LIB`` is NVIDIA/k8s-operator-libs, ``DRA`` is kubernetes-sigs/dra-driver-nvidia-gpu, ``K8S`` is
+kubernetes/kubernetes. Which of them belong to which driver stack says ``stacks.py``.
 """
 
 from typing import Final
@@ -17,15 +18,43 @@ DEPLOY_OPERANDS_LABEL: Final = DEPLOY_LABEL_PREFIX + "operands"
 """``false`` keeps every operand off a node."""
 PRE_INSTALLED: Final = "pre-installed"
 """Value of the driver label where the host brings its own driver (GO)."""
+PAUSED_LABEL_PREFIX: Final = "nvidia.com/"
+"""DM pauses deploy labels, and the one that it is told by ``NODE_LABEL_FOR_GPU_POD_EVICTION``."""
 PAUSED_FOR_UPGRADE: Final = "paused-for-driver-upgrade"
 """DM ``cmd/driver-manager/main.go``: in deploy label values while the old driver is unloaded."""
+WORKLOAD_CONFIG_LABEL: Final = "nvidia.com/gpu.workload.config"
+"""GO ``controllers/state_manager.go``, ``gpuWorkloadConfigLabelKey``: what a node's GPUs are for."""
+VIRTUAL_MACHINE_WORKLOADS: Final = ("vm-passthrough", "vm-vgpu")
+"""Same source: values under which a node gets no driver that containers could use."""
+EVICTED_CLIENT_LABEL: Final = DEPLOY_LABEL_PREFIX + "client"
+"""DM >= v0.12.0: DaemonSets that select it are evicted before the driver is unloaded."""
+EVICTION_LABEL_VARIABLE: Final = "NODE_LABEL_FOR_GPU_POD_EVICTION"
+"""DM: environment variable that names one more label to pause (GO ``spec.driver.manager.env``)."""
 UPGRADE_STATE_LABEL: Final = "nvidia.com/gpu-driver-upgrade-state"
-"""k8s-operator-libs ``pkg/upgrade/consts.go``, driver name ``gpu``."""
+"""LIB ``pkg/upgrade/consts.go``, driver name ``gpu``."""
 UPGRADE_SKIP_LABEL: Final = "nvidia.com/gpu-driver-upgrade.skip"
 """Same source: ``true`` takes a node out of driver upgrades."""
+NIC_PRESENT_LABEL: Final = "feature.node.kubernetes.io/pci-15b3.present"
+"""NFD: a PCI device of vendor 15b3 (Mellanox) is there; the OFED DaemonSet's nodeSelector (NO)."""
+OFED_WAIT_LABEL: Final = "network.nvidia.com/operator.mofed.wait"
+"""NO ``pkg/nodeinfo/attributes.go``: ``true`` until the node's OFED driver is ready."""
+OFED_STATE_LABEL: Final = "nvidia.com/ofed-driver-upgrade-state"
+"""LIB ``pkg/upgrade/consts.go``, driver name ``ofed``."""
+OFED_SKIP_LABEL: Final = "nvidia.com/ofed-driver-upgrade.skip"
+OFED_SAFE_LOAD_ANNOTATION: Final = "nvidia.com/ofed-driver-upgrade.driver-wait-for-safe-load"
+"""LIB: while a node carries it, its new driver waits for the node to be cordoned and drained."""
 
-NODE_LABEL_PREFIXES: Final = ("nvidia.com/gpu.", "nvidia.com/gpu-driver-upgrade")
+NODE_LABEL_PREFIXES: Final = (
+    "nvidia.com/gpu.",
+    "nvidia.com/gpu-driver-upgrade",
+    "nvidia.com/ofed-driver-upgrade",
+    "nvidia.com/dra",
+    "network.nvidia.com/",
+    NIC_PRESENT_LABEL,
+)
 """The only node labels that this program reads; all others are dropped when a node is read."""
+NODE_ANNOTATIONS: Final = (OFED_SAFE_LOAD_ANNOTATION,)
+"""The only node annotations that are read."""
 
 REPELLING_EFFECTS: Final = ("NoSchedule", "NoExecute")
 NODE_CONDITION_TAINTS: Final = "node.kubernetes.io/"
@@ -56,6 +85,24 @@ DRIVER_COMPONENT: Final = "nvidia-driver"
 DRIVER_CONTAINER: Final = "nvidia-driver-ctr"
 DRIVER_MANAGER_CONTAINER: Final = "k8s-driver-manager"
 """The init container that unloads the old driver and unmounts its root filesystem (DM)."""
+DRIVER_OWNERS: Final = frozenset({"ClusterPolicy", "NVIDIADriver"})
+"""Kinds that own GPU driver DaemonSets (GO); tells them apart where their labels were overridden."""
+TOOLKIT_LABEL: Final = "app"
+TOOLKIT_APP: Final = "nvidia-container-toolkit-daemonset"
+"""GO ``assets/state-container-toolkit/0500_daemonset.yaml``: DaemonSet name, label and selector."""
+DEPLOY_TOOLKIT_LABEL: Final = DEPLOY_LABEL_PREFIX + "container-toolkit"
+OFED_DRIVER_LABEL: Final = "nvidia.com/ofed-driver"
+"""NO ``manifests/state-ofed-driver``: with an empty value, on the DaemonSet and its pods."""
+OFED_DRIVER_OWNERS: Final = frozenset({"NicClusterPolicy", "NicNodePolicy"})
+OFED_CONTAINER: Final = "mofed-container"
+"""NO: it unloads and loads the driver itself; its init container unloads nothing."""
+_OS_TAG: Final = r"[a-z][a-z_-]*[0-9][0-9.]*"
+GPU_DRIVER_TAG: Final = "{version}-{kernel}" + _OS_TAG
+"""GO ``controllers/object_controls.go``: ``<version>-<os-release ID><VERSION_ID>``, e.g. ubuntu22.04, sl-micro6.0;
+precompiled with the kernel's release in between."""
+OFED_DRIVER_TAG: Final = "{version}-([0-9][0-9A-Za-z._+-]*-)?" + _OS_TAG + "-[a-z][a-z0-9]*"
+"""NO ``pkg/state/state_ofed.go``: ``<version>-[<kernel>-]<os><version>-<arch>``; the operator takes a precompiled
+image, with the kernel's release in its tag, wherever the registry has one."""
 CHART_LABEL: Final = "helm.sh/chart"
 REVISION_HASH_LABEL: Final = "controller-revision-hash"
 """K8S ``apps/v1`` ``ControllerRevisionHashLabelKey``."""
@@ -66,6 +113,13 @@ OPERATOR_COMPONENT: Final = "gpu-operator"
 """Component label of the operator's Deployment, ReplicaSets and ClusterPolicy (GO chart)."""
 OPERATOR_LEASE: Final = "53822513.nvidia.com"
 """GO ``cmd/gpu-operator/main.go``, ``LeaderElectionID``."""
+NETWORK_OPERATOR_CHART: Final = "network-operator"
+NETWORK_OPERATOR_SELECTOR: Final = "app.kubernetes.io/name=network-operator"
+"""NO ``templates/operator.yaml``: labels of its Deployment and pods; it has no component label."""
+NETWORK_OPERATOR_LEASE: Final = "12620820.mellanox.com"
+"""NO ``main.go``, ``LeaderElectionID``."""
+NETWORK_POLICY_NAME: Final = "nic-cluster-policy"
+"""NO ``controllers/nicclusterpolicy_controller.go``: any other name is ignored."""
 DEPLOYMENT_REVISION_ANNOTATION: Final = "deployment.kubernetes.io/revision"
 """K8S ``pkg/controller/deployment/util``, ``RevisionAnnotation``."""
 
@@ -75,6 +129,8 @@ PLUGIN_DAEMONSETS: Final = (
     "dra-driver-nvidia-gpu-kubelet-plugin",
 )
 """DRA: ``<nameOverride or chart name>-kubelet-plugin``; the chart was renamed in v0.4.0."""
+NETWORK_PLUGIN_DAEMONSETS: Final = ("rdma-shared-dp-ds", "network-operator-sriov-device-plugin")
+"""NO ``manifests/state-rdma-shared-device-plugin``, ``manifests/state-sriov-device-plugin``."""
 OPERATOR_MANAGED_PLUGIN: Final = "nvidia-dra-driver-kubelet-plugin"
 """GO >= v26.7.0 with a GPUCluster; the driver manager drains and restarts this one itself."""
 PLUGIN_SELECTOR_VALUE: Final = "kubelet-plugin"
@@ -86,6 +142,8 @@ PLUGIN_PUBLISHER: Final = "gpus"
 """The container that publishes devices with a driver version."""
 COMPUTE_DOMAIN_LABEL: Final = "resource.nvidia.com/computeDomain"
 """On the per-ComputeDomain IMEX DaemonSets, which are no plugins (DRA)."""
+DAEMONSET_LABELS: Final = frozenset({COMPONENT_LABEL, COMPUTE_DOMAIN_LABEL, TOOLKIT_LABEL, OFED_DRIVER_LABEL})
+"""The only labels of DaemonSets that are read."""
 GPU_SLICE_DRIVER: Final = "gpu.nvidia.com"
 DRIVER_VERSION_ATTRIBUTE: Final = "driverVersion"
 

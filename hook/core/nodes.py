@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.core.fleet import Fleet
+    from hook.core.stacks import Stack
     from hook.core.views import Node, Pod
 
 FAILING_TO_START: Final = frozenset(
@@ -51,7 +52,7 @@ class Label(StrEnum):
 def judge_node(name: str, fleet: Fleet, now: datetime) -> tuple[Judgement, ...]:
     """Judge a node: one judgement for each consumer on it, or one for why it is not its turn."""
     node = fleet.seen.nodes.get(name)
-    gate = _unreadable(name, fleet) or left_alone(name, node, fleet, now) or _unsettled(name, node, fleet)
+    gate = _unreadable(name, fleet) or left_alone(name, node, fleet, now) or _closed_by_drivers(name, node, fleet)
     label = label_meaning(node, fleet)
     if gate is not None:
         return (_upgrade_failed(_closed(name, gate, fleet), label),)
@@ -65,7 +66,7 @@ def judge_node(name: str, fleet: Fleet, now: datetime) -> tuple[Judgement, ...]:
 
 def label_meaning(node: Node | None, fleet: Fleet) -> Label:
     """Classify the upgrade state label; a value nobody documented counts as an upgrade in progress."""
-    value = _label(node, fleet.stack.state_label)
+    value = _label(node, fleet.stack.upgrade.state)
     if value in names.STATES_QUIET:
         return Label.QUIET
     if value in names.STATES_AFTER_RESTART:
@@ -109,6 +110,45 @@ def _unreadable(name: str, fleet: Fleet) -> Gate | None:
     return None
 
 
+def _closed_by_drivers(name: str, node: Node | None, fleet: Fleet) -> Gate | None:
+    """Ask for every driver and provider that a consumer here must have started after."""
+    return _unsettled_before(name, node, fleet) or _unsettled(name, node, fleet) or _unprovided(name, node, fleet)
+
+
+def _unsettled_before(name: str, node: Node | None, fleet: Fleet) -> Gate | None:
+    """Wait for the stack whose driver comes first, on nodes that have one of its drivers.
+
+    An old driver of that stack which is loaded and left alone is no reason to wait: it may stay for months.
+    """
+    prior = fleet.prior
+    if prior is None:
+        return None
+    live = live_pods(prior.driver_pods.get(name, ()))
+    reloading = _label(node, prior.stack.nodes.wait) == "true"
+    if not live and not reloading:
+        return None
+    ready = len(live) == 1 and live[0].ready
+    gate = _label_gate(node, prior)
+    if ready and gate is None:
+        return None
+    detail = gate.message if gate is not None else "its pod is not ready"
+    message = f"the {prior.stack.name} driver, which comes first here, is not settled: {detail}"
+    return Gate(NodeState.WAITING, Reason.PRIOR_DRIVER_UNSETTLED, message)
+
+
+def _unprovided(name: str, node: Node | None, fleet: Fleet) -> Gate | None:
+    """Wait for each provider that somebody asked to count, where the node shall have it."""
+    for provider, owners in fleet.providers.items():
+        if _label(node, provider.deploy_label) != "true":
+            continue
+        live = [pod for pod in live_pods(fleet.provider_pods.get(name, ())) if pod.owner_uid in owners]
+        replaced = any(outdated(pod, fleet) and owners[pod.owner_uid].rolling for pod in live)
+        if len(live) != 1 or live[0].containers_ready_since is None or replaced:
+            message = f"its {provider.title} pod is missing, not ready or about to be replaced"
+            return Gate(NodeState.WAITING, Reason.PROVIDER_NOT_READY, message)
+    return None
+
+
 def _unsettled(name: str, node: Node | None, fleet: Fleet) -> Gate | None:
     """Settled: exactly one live driver pod, of its owner's newest revision, Ready; no label objects."""
     pods = fleet.driver_pods.get(name, ())
@@ -119,10 +159,10 @@ def _unsettled(name: str, node: Node | None, fleet: Fleet) -> Gate | None:
     if len(live) > 1:
         message = f"{len(live)} driver pods live on it: {', '.join(pod.name for pod in live)}"
         return Gate(NodeState.WAITING, Reason.SEVERAL_DRIVER_PODS, message)
-    return _driver_gate(live[0], fleet) or _label_gate(node, fleet)
+    return _driver_gate(live[0], node, fleet) or _label_gate(node, fleet)
 
 
-def _driver_gate(pod: Pod, fleet: Fleet) -> Gate | None:
+def _driver_gate(pod: Pod, node: Node | None, fleet: Fleet) -> Gate | None:
     if pod.owner_uid not in fleet.drivers:
         message = f"driver pod {pod.name} belongs to no driver DaemonSet any more"
         return Gate(NodeState.WAITING, Reason.DRIVER_ORPHANED, message)
@@ -136,10 +176,10 @@ def _driver_gate(pod: Pod, fleet: Fleet) -> Gate | None:
         return Gate(NodeState.WAITING, Reason.DRIVER_OUTDATED, message)
     if pod.ready and pod.containers_ready_since is not None:
         return None
-    return _not_ready_gate(pod, fleet)
+    return _not_ready_gate(pod, node, fleet)
 
 
-def _not_ready_gate(pod: Pod, fleet: Fleet) -> Gate:
+def _not_ready_gate(pod: Pod, node: Node | None, fleet: Fleet) -> Gate:
     for container in (*pod.init_containers, *pod.containers):
         if container.waiting in FAILING_TO_START:
             detail = f": {container.message}" if container.message else ""
@@ -149,26 +189,33 @@ def _not_ready_gate(pod: Pod, fleet: Fleet) -> Gate:
         restarts = max(one.restarts for one in pod.containers)
         message = f"driver pod {pod.name} is not Ready, and its container crashed ({restarts} restarts)"
         return Gate(NodeState.WAITING, Reason.DRIVER_FAILING, message, Patience.DRIVER)
-    return Gate(NodeState.WAITING, Reason.DRIVER_NOT_READY, f"driver pod {pod.name} is not Ready yet")
+    safe_load = fleet.stack.nodes.safe_load
+    held = f", it waits until its node is drained ({safe_load})" if node and node.annotations.get(safe_load) else ""
+    return Gate(NodeState.WAITING, Reason.DRIVER_NOT_READY, f"driver pod {pod.name} is not Ready yet{held}")
 
 
 def _label_gate(node: Node | None, fleet: Fleet) -> Gate | None:
     meaning = label_meaning(node, fleet)
-    value = _label(node, fleet.stack.state_label)
+    value = _label(node, fleet.stack.upgrade.state)
     if meaning is Label.BEFORE_RESTART:
         return Gate(NodeState.WAITING, Reason.UPGRADE_IN_PROGRESS, f"its upgrade state is {value}")
     if meaning is Label.UNKNOWN:
         message = f"its upgrade state {value!r} is unknown to this version"
         return Gate(NodeState.WAITING, Reason.UPGRADE_STATE_UNKNOWN, message)
-    paused = [
-        key
-        for key, text in (node.labels if node else {}).items()
-        if key.startswith(fleet.stack.paused_prefix) and names.PAUSED_FOR_UPGRADE in text
-    ]
-    if paused:
-        message = f"its operands are paused while the driver is unloaded ({paused[0]})"
+    if paused := _paused(node, fleet.stack):
+        message = f"its operands are paused while the driver is unloaded ({paused})"
         return Gate(NodeState.WAITING, Reason.OPERANDS_PAUSED, message)
     return None
+
+
+def _paused(node: Node | None, stack: Stack) -> str:
+    """Give a label that keeps operands off a node while its driver reloads."""
+    labels: Mapping[str, str] = node.labels if node else {}
+    if labels.get(stack.nodes.wait) == "true":
+        return f"{stack.nodes.wait}=true"
+    prefix = stack.nodes.paused_prefix
+    paused = (key for key, text in labels.items() if key.startswith(prefix) and names.PAUSED_FOR_UPGRADE in text)
+    return next(paused, "") if prefix else ""
 
 
 def _label(node: Node | None, key: str) -> str:

@@ -29,7 +29,7 @@ def unsettled(fleet: Fleet, timers: Timers, now: datetime) -> Hold | None:
         return _noisy(fleet, None, fleet.settings.unknown_operator_quiet, timers, now)
     if not deployment.rolled_out:
         message = (
-            f"the operator's Deployment {deployment.namespace}/{deployment.name} is still rolling out "
+            f"the {fleet.stack.operator.title}'s Deployment {deployment.namespace}/{deployment.name} is rolling out "
             f"({deployment.updated} of {deployment.wanted} updated, {deployment.available} available)"
         )
         return Reason.OPERATOR_ROLLING_OUT, message

@@ -6,7 +6,7 @@ Strings that repeat across a fleet are interned, because five thousand nodes car
 from __future__ import annotations
 
 from sys import intern
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hook.core import names, views
 from hook.core.fields import Json, MalformedObjectError, flag, items, mapping, number, required, text, when
@@ -17,38 +17,113 @@ if TYPE_CHECKING:
 
 View = TypeVar("View")
 
-_DAEMONSET_LABELS: Final = (names.COMPONENT_LABEL, names.COMPUTE_DOMAIN_LABEL)
+_STATE_OF_OFED: Final = "state-OFED"
+"""NO ``pkg/state/state_ofed.go``: name of the driver's entry in ``status.appliedStates``."""
 
 
-def policy(obj: Json) -> views.ClusterPolicy:
+def cluster_policy(obj: Json) -> views.Policy:
     """Read a ClusterPolicy. One without ``spec.driver`` states no intent and is malformed."""
     driver = ("spec", "driver")
     if not mapping(obj, *driver):
         raise MalformedObjectError("spec.driver: missing")
-    created = when(obj, "metadata", "creationTimestamp")
-    if created is None:
-        raise MalformedObjectError("metadata.creationTimestamp: missing")
-    return views.ClusterPolicy(
-        name=required(obj, "metadata", "name"),
-        uid=required(obj, "metadata", "uid"),
-        created=created,
-        generation=number(obj, "metadata", "generation"),
+    return views.Policy(
+        **_identity(obj, "ClusterPolicy"),
         state=text(obj, "status", "state"),
         namespace=text(obj, "status", "namespace"),
         # GO api/nvidia/v1: DriverSpec.IsEnabled is true where the field is absent.
         driver_enabled=flag(obj, *driver, "enabled", default=True),
-        uses_driver_crd=flag(obj, *driver, "useNvidiaDriverCRD", default=False),
-        repository=text(obj, *driver, "repository"),
-        image=text(obj, *driver, "image"),
-        version=text(obj, *driver, "version"),
+        pooled=flag(obj, *driver, "useNvidiaDriverCRD", default=False),
+        **_image(obj, *driver),
         precompiled=flag(obj, *driver, "usePrecompiled", default=False),
         chart=text(obj, "spec", "daemonsets", "labels", names.CHART_LABEL),
-        # GO api/nvidia/v1: the CRD's default is false; the chart sets it.
-        # GO controllers/upgrade_controller.go: it does nothing while sandbox workloads are enabled.
-        auto_upgrade=flag(obj, *driver, "upgradePolicy", "autoUpgrade", default=False)
-        and not flag(obj, "spec", "sandboxWorkloads", "enabled", default=False),
-        changed=_spec_changed(obj),
+        manual=_manual(obj),
+        rdma=_needs_ofed(obj, *driver),
+        eviction_label=_eviction_label(obj, *driver),
     )
+
+
+def nvidia_driver(obj: Json) -> views.Policy:
+    """Read an NVIDIADriver: the intent for one pool of nodes. What it has no field for is left to the policy."""
+    if not mapping(obj, "spec"):
+        raise MalformedObjectError("spec: missing")
+    return views.Policy(
+        **_identity(obj, "NVIDIADriver"),
+        state=text(obj, "status", "state"),
+        namespace=text(obj, "status", "namespace"),
+        driver_enabled=True,
+        pooled=False,
+        **_image(obj, "spec"),
+        precompiled=flag(obj, "spec", "usePrecompiled", default=False),
+        chart="",
+        manual="",
+        rdma=_needs_ofed(obj, "spec"),
+        eviction_label=_eviction_label(obj, "spec"),
+    )
+
+
+def nic_cluster_policy(obj: Json) -> views.Policy:
+    """Read a NicClusterPolicy. One without ``spec.ofedDriver`` asks for no driver, which is no mistake."""
+    driver = ("spec", "ofedDriver")
+    rotates = flag(obj, *driver, "upgradePolicy", "autoUpgrade", default=False)
+    states = {text(one, "name"): text(one, "state") for one in items(obj, "status", "appliedStates")}
+    return views.Policy(
+        **_identity(obj, "NicClusterPolicy"),
+        state=states.get(_STATE_OF_OFED, ""),
+        namespace="",
+        driver_enabled=bool(mapping(obj, *driver)),
+        pooled=False,
+        **_image(obj, *driver),
+        precompiled=False,
+        chart="",
+        # NO api/v1alpha1: the CRD's default is false.
+        manual="" if rotates else "ofedDriver.upgradePolicy.autoUpgrade is off",
+        rdma=False,
+        eviction_label="",
+    )
+
+
+def _identity(obj: Json, kind: str) -> dict[str, Any]:
+    """Read what every policy has."""
+    created = when(obj, "metadata", "creationTimestamp")
+    if created is None:
+        raise MalformedObjectError("metadata.creationTimestamp: missing")
+    ready = _condition(obj, "Ready")
+    return {
+        "kind": kind,
+        "name": required(obj, "metadata", "name"),
+        "uid": required(obj, "metadata", "uid"),
+        "created": created,
+        "generation": number(obj, "metadata", "generation"),
+        "ready_since": when(ready, "lastTransitionTime") if text(ready, "status") == "True" else None,
+        "changed": _spec_changed(obj),
+    }
+
+
+def _image(obj: Json, *driver: str) -> dict[str, Any]:
+    return {field: text(obj, *driver, field) for field in ("repository", "image", "version")}
+
+
+def _manual(obj: Json) -> str:
+    """Say why the GPU operator's upgrade controller does nothing, or nothing."""
+    # GO controllers/upgrade_controller.go: sandbox workloads turn it off, whatever autoUpgrade says.
+    if flag(obj, "spec", "sandboxWorkloads", "enabled", default=False):
+        return "sandbox workloads are enabled, which turns the upgrade controller off"
+    # GO api/nvidia/v1: the CRD's default is false; the chart sets it.
+    if not flag(obj, "spec", "driver", "upgradePolicy", "autoUpgrade", default=False):
+        return "autoUpgrade is off"
+    return ""
+
+
+def _needs_ofed(obj: Json, *driver: str) -> bool:
+    """Whether the driver manager waits for a containerised network driver (DM ``isGPUDirectRDMAEnabled``)."""
+    rdma = (*driver, "rdma")
+    return flag(obj, *rdma, "enabled", default=False) and not flag(obj, *rdma, "useHostMofed", default=False)
+
+
+def _eviction_label(obj: Json, *driver: str) -> str:
+    """Give the node label that the driver manager was told to pause as well."""
+    variables = items(obj, *driver, "manager", "env")
+    return next((text(one, "value") for one in variables if text(one, "name") == names.EVICTION_LABEL_VARIABLE), "")
 
 
 def node(obj: Json) -> views.Node:
@@ -65,12 +140,19 @@ def node(obj: Json) -> views.Node:
         ready=text(ready, "status") == "True",
         ready_since=when(ready, "lastTransitionTime"),
         taints=_taints(obj),
+        cordoned=flag(obj, "spec", "unschedulable", default=False),
+        annotations={
+            key: text(obj, "metadata", "annotations", key)
+            for key in names.NODE_ANNOTATIONS
+            if key in mapping(obj, "metadata", "annotations")
+        },
     )
 
 
 def daemonset(obj: Json) -> views.DaemonSet:
     """Read a DaemonSet of any kind; which ones matter is decided elsewhere."""
     template = mapping(obj, "spec", "template")
+    owner = _owner(obj)
     return views.DaemonSet(
         namespace=required(obj, "metadata", "namespace"),
         name=required(obj, "metadata", "name"),
@@ -80,9 +162,16 @@ def daemonset(obj: Json) -> views.DaemonSet:
         desired=number(obj, "status", "desiredNumberScheduled"),
         misscheduled=number(obj, "status", "numberMisscheduled"),
         updated=number(obj, "status", "updatedNumberScheduled"),
-        labels={key: value for key in _DAEMONSET_LABELS if (value := text(obj, "metadata", "labels", key))},
+        owner_kind=text(owner, "kind"),
+        owner_uid=text(owner, "uid"),
+        labels={
+            key: text(obj, "metadata", "labels", key)
+            for key in mapping(obj, "metadata", "labels")
+            if key in names.DAEMONSET_LABELS
+        },
         selector=_match_labels(obj),
-        template_chart=text(template, "metadata", "labels", names.CHART_LABEL),
+        template_labels=_texts(template, "metadata", "labels"),
+        node_selector=_texts(template, "spec", "nodeSelector"),
         images={
             required(container, "name"): text(container, "image") for container in items(template, "spec", "containers")
         },
@@ -227,12 +316,20 @@ def _text_or_empty(obj: Json, *path: str) -> str:
         return ""
 
 
-def _owner_uid(obj: Json) -> str:
-    """Give the UID of the controlling owner, which outlives neither a rename nor an orphaning."""
+def _owner(obj: Json) -> Json:
+    """Give the controlling owner, whose UID outlives neither a rename nor an orphaning."""
     for owner in items(obj, "metadata", "ownerReferences"):
         if flag(owner, "controller", default=False):
-            return text(owner, "uid")
-    return ""
+            return owner
+    return {}
+
+
+def _owner_uid(obj: Json) -> str:
+    return text(_owner(obj), "uid")
+
+
+def _texts(obj: Json, *path: str) -> dict[str, str]:
+    return {key: text(obj, *path, key) for key in mapping(obj, *path)}
 
 
 def _condition(obj: Json, kind: str) -> Json:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from hook.core import freshness, intent
+from hook.core.eligibility import live_pods
 from hook.core.freshness import CRASH_LOOP_RESTARTS, Freshness
 from hook.core.reasons import Reason
 from hook.core.verdicts import Judgement, NodeState, Patience, StalePod
@@ -31,7 +32,7 @@ def judge_plugin(node: str, consumer: DaemonSet, driver: Pod, fleet: Fleet, now:
     if pods:
         end = "is terminating" if pods[0].deleting else "has ended"
         return Judgement(
-            node, NodeState.RESTARTING, Reason.PLUGIN_RESTARTING, f"plugin pod {pods[0].name} {end}",
+            node, NodeState.RESTARTING, Reason.PLUGIN_RESTARTING, f"{_called(pods[0], fleet)} {end}",
             subject=str(pods[0]), consumer=str(consumer), patience=Patience.PLUGIN,
         )  # fmt: skip
     return _judge_absent(node, consumer, fleet)
@@ -59,23 +60,24 @@ def _judge_live(consumer: DaemonSet, live: list[Pod], driver: Pod, fleet: Fleet,
     """Judge every live pod; there may be two for a moment. The least proven one speaks for the node."""
     node = driver.node
     unwelcome = untolerated(node, consumer, fleet)
-    judged = [(pod, freshness.judge(pod, driver, fleet.stack)) for pod in live]
+    kind, providers = fleet.consumers.of_kind(consumer.uid), live_pods(fleet.provider_pods.get(node, ()))
+    judged = [(pod, freshness.judge(pod, kind, driver, fleet.stack, providers)) for pod in live]
     for pod, evidence in judged:
         if evidence.freshness is Freshness.STALE and unwelcome:
-            message = f"plugin pod {pod.name} is stale: {evidence.because}; {unwelcome}"
+            message = f"{_called(pod, fleet)} is stale: {evidence.because}; {unwelcome}"
             return Judgement(
                 node, NodeState.WAITING, Reason.PLUGIN_UNWELCOME, message,
                 subject=str(pod), consumer=str(consumer), patience=Patience.PLUGIN,
             )  # fmt: skip
         if evidence.freshness is Freshness.STALE:
             return Judgement(
-                node, NodeState.STALE, Reason.PLUGIN_STALE, f"plugin pod {pod.name} is stale: {evidence.because}",
+                node, NodeState.STALE, Reason.PLUGIN_STALE, f"{_called(pod, fleet)} is stale: {evidence.because}",
                 subject=str(pod), consumer=str(consumer), stale_pod=_stale(pod, driver, fleet, evidence.because),
             )  # fmt: skip
     for pod, evidence in judged:
         if evidence.freshness is Freshness.STARTING:
-            return _verifying(node, consumer, pod, Reason.PLUGIN_STARTING, f"plugin pod {pod.name}: {evidence.because}")
-    proven = [_verify(node, consumer, pod, fleet, now) for pod in live]
+            return _verifying(node, consumer, pod, Reason.PLUGIN_STARTING, f"{_called(pod, fleet)}: {evidence.because}")
+    proven = [_verify(driver, consumer, pod, fleet, now) for pod in live]
     return next((one for one in proven if one.state is not NodeState.VERIFIED), proven[0])
 
 
@@ -88,23 +90,28 @@ def untolerated(name: str, consumer: DaemonSet, fleet: Fleet) -> str:
     return ""
 
 
-def _verify(node: str, consumer: DaemonSet, pod: Pod, fleet: Fleet, now: datetime) -> Judgement:
+def _verify(driver: Pod, consumer: DaemonSet, pod: Pod, fleet: Fleet, now: datetime) -> Judgement:
     """Prove a fresh pod: Ready, and its devices are published from the expected driver."""
+    node = driver.node
     if not pod.ready:
-        message = f"plugin pod {pod.name} is fresh but not Ready{_crashing(pod)}"
+        message = f"{_called(pod, fleet)} is fresh but not Ready{crashing(pod)}"
         return _verifying(node, consumer, pod, Reason.PLUGIN_NOT_READY, message)
-    if shaky := _just_crashed(pod, now):
-        return _verifying(node, consumer, pod, Reason.PLUGIN_NOT_READY, shaky)
-    if unproven := _unproven(pod, node, fleet):
+    if shaky := just_crashed(pod, now):
+        return _verifying(node, consumer, pod, Reason.PLUGIN_NOT_READY, f"{_called(pod, fleet)}: {shaky}")
+    if unproven := _unproven(pod, driver, fleet):
         reason, message = unproven
-        return _verifying(node, consumer, pod, reason, f"plugin pod {pod.name}: {message}")
+        return _verifying(node, consumer, pod, reason, f"{_called(pod, fleet)}: {message}")
     return Judgement(
-        node, NodeState.VERIFIED, Reason.VERIFIED, f"plugin pod {pod.name} runs on the loaded driver",
+        node, NodeState.VERIFIED, Reason.VERIFIED, f"{_called(pod, fleet)} runs on the loaded driver",
         subject=str(pod), consumer=str(consumer), daemonset_uid=consumer.uid,
     )  # fmt: skip
 
 
-def _crashing(pod: Pod) -> str:
+def _called(pod: Pod, fleet: Fleet) -> str:
+    return f"{fleet.consumers.of_kind(pod.owner_uid).noun} pod {pod.name}"
+
+
+def crashing(pod: Pod) -> str:
     """Name a container that keeps crashing, also in a moment in which it happens to run."""
     worst = max(pod.containers, key=lambda one: one.restarts)
     if worst.restarts < CRASH_LOOP_RESTARTS:
@@ -112,7 +119,7 @@ def _crashing(pod: Pod) -> str:
     return f": container {worst.name} is in CrashLoopBackOff ({worst.restarts} restarts)"
 
 
-def _just_crashed(pod: Pod, now: datetime) -> str:
+def just_crashed(pod: Pod, now: datetime) -> str:
     """Say so if a container came back a moment ago: one that crash-loops looks ready between two crashes.
 
     A start in the future means that clocks differ, and proves nothing either way.
@@ -121,19 +128,20 @@ def _just_crashed(pod: Pod, now: datetime) -> str:
         steady = STEADY if container.restarts < CRASH_LOOP_RESTARTS else STEADY_AFTER_CRASHES
         if container.restarts and container.started_at and timedelta() <= now - container.started_at < steady:
             restarts = f"{container.restarts} restarts, the last one a moment ago"
-            return f"plugin pod {pod.name}: container {container.name} has {restarts}"
+            return f"container {container.name} has {restarts}"
     return ""
 
 
-def _unproven(pod: Pod, node: str, fleet: Fleet) -> tuple[Reason, str] | None:
+def _unproven(pod: Pod, driver: Pod, fleet: Fleet) -> tuple[Reason, str] | None:
     """Say what the node's ResourceSlices do not show yet, for a consumer that publishes devices."""
-    publishes = any(one.name == fleet.stack.consumer.publisher for one in pod.containers)
+    kind = fleet.consumers.of_kind(pod.owner_uid)
+    publishes = any(one.name == kind.publisher for one in pod.containers)
     if not publishes or fleet.seen.slices is None:
         return None
-    slices = [one for one in fleet.slices.get(node, ()) if one.devices > 0]
+    slices = [one for one in fleet.slices.get(driver.node, ()) if one.devices > 0]
     if not slices:
         return Reason.SLICE_MISSING, "it is fresh, but its node has no ResourceSlice with devices"
-    wanted = intent.wanted_version(fleet.policy, fleet.settings)
+    wanted = intent.wanted_version(fleet.intents.get(driver.owner_uid), fleet.settings)
     for version in sorted(frozenset[str]().union(*(one.driver_versions for one in slices))):
         if not intent.same_driver(version, wanted):
             message = f"its node's ResourceSlice says driver {version}, expected {wanted}"
@@ -150,6 +158,8 @@ def _verifying(node: str, consumer: DaemonSet, pod: Pod, reason: Reason, message
 
 def _stale(pod: Pod, driver: Pod, fleet: Fleet, because: str) -> StalePod:
     started = freshness.driver_started(driver, fleet.stack)
+    providers = (f"/{one.uid}" for one in live_pods(fleet.provider_pods.get(driver.node, ())))
+    run = started.isoformat() if started else driver.containers_ready_since
     return StalePod(
         namespace=pod.namespace,
         name=pod.name,
@@ -157,5 +167,5 @@ def _stale(pod: Pod, driver: Pod, fleet: Fleet, because: str) -> StalePod:
         resource_version=pod.resource_version,
         daemonset_uid=pod.owner_uid,
         because=because,
-        driver_run=f"{driver.uid}/{started.isoformat() if started else driver.containers_ready_since}",
+        driver_run=f"{driver.uid}/{run}{''.join(providers)}",
     )

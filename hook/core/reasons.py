@@ -18,6 +18,7 @@ class Reason(StrEnum):
     NODE_NOT_READY = "NodeNotReady"
     HOST_DRIVER = "HostDriver"
     DRIVER_NOT_DEPLOYED = "DriverNotDeployed"
+    VIRTUAL_MACHINE_NODE = "VirtualMachineNode"
     MANUAL_UPGRADE = "ManualUpgrade"
 
     # A node's driver is not settled.
@@ -36,6 +37,9 @@ class Reason(StrEnum):
     UPGRADE_STATE_UNKNOWN = "UpgradeStateUnknown"
     OPERANDS_PAUSED = "OperandsPaused"
     UPGRADE_FAILED = "UpgradeFailed"
+    PRIOR_DRIVER_UNSETTLED = "PriorDriverUnsettled"
+    PROVIDER_NOT_READY = "ProviderNotReady"
+    POLICY_SAYS_NOT_READY = "PolicySaysNotReady"
 
     # A node's plugin is not verified.
     PLUGIN_STALE = "PluginStale"
@@ -67,6 +71,7 @@ class Reason(StrEnum):
     NODES_PENDING = "NodesPending"
     REFRESHED = "Refreshed"
     NOTHING_STALE = "NothingStale"
+    DRIVER_SETTLED = "DriverSettled"
     TIME_UP = "TimeUp"
     STALLED = "Stalled"
     PERMISSION_MISSING = "PermissionMissing"

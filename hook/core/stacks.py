@@ -1,65 +1,249 @@
 """The table of driver stacks: what reloads a kernel driver, and who holds it.
 
-A new stack is a row here. No other module compares a stack's name.
+The only place that knows a stack. A new one is a row here, a reader of its policy in ``parse.py``,
+a set of fixtures and a rule of RBAC: docs/adding-a-stack.md walks through it. No other module
+compares a stack's name.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
-from hook.core import names
+from hook.core import names, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from hook.core.fields import Json
+    from hook.core.views import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyKind:
+    """A cluster-scoped kind in which somebody says what the driver shall be."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    read: Callable[[Json], Policy]
+    only_name: str = ""
+    """The one name that counts; empty where the oldest object does."""
+    carries_chart: bool = False
+    """It says which chart it comes from."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerKind:
     """A kind of DaemonSet whose pods hold the driver."""
 
-    waiter: str
+    noun: str
+    """What people call its pods."""
+    names: tuple[str, ...] = ()
+    """DaemonSet names that are served where nobody names others."""
+    waiter: str = ""
     """Init container that finishes only once a driver works; proof of freshness by start-up."""
-    publisher: str
+    publisher: str = ""
     """Container that publishes devices; a consumer without it has no slice to verify."""
-    containers: frozenset[str]
+    slice_driver: str = ""
+    """``spec.driver`` of the ResourceSlices that it publishes."""
+    containers: frozenset[str] = frozenset()
     """A DaemonSet with only such containers is one of this kind, whatever its name."""
-    operator_managed: str
+    operator_managed: str = ""
     """DaemonSet name of the same consumer where the stack's operator restarts it itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """Something beside the driver that a consumer must have started after, if people ask for it."""
+
+    title: str
+    label: tuple[str, str]
+    """On its DaemonSet, its pods and their revisions."""
+    deploy_label: str
+    """Nodes with this label ``true`` have one."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeLabels:
+    """Where a stack's upgrade controller keeps a node's state."""
+
+    state: str
+    skip: str
+    """``true`` takes a node out of driver upgrades."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """How the operator of a stack is found."""
+
+    title: str
+    selector: str
+    """Labels of its Deployment and ReplicaSets."""
+    lease: str
+    """Name of its leader lease."""
+    chart: str
+    """Chart name, as it stands before the version in ``helm.sh/chart``."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverPods:
+    """How driver DaemonSets, their pods and revisions are found, and what is in them."""
+
+    label: tuple[str, str]
+    """On DaemonSets, pods and revisions; an empty value is a value."""
+    container: str
+    """The container that loads the driver."""
+    unloader: str
+    """Init container that unloads the old driver and unmounts its root; empty where there is none, and then
+    no start-up proves a consumer fresh."""
+    owners: frozenset[str]
+    """Kinds that own driver DaemonSets: a DaemonSet of theirs with the container counts without the label."""
+    tag: str
+    """Image tag of a version, as a regular expression with ``{version}`` and ``{kernel}``."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLabels:
+    """Which nodes a stack has a driver on, by their labels."""
+
+    present: str
+    """``true`` where there is a device."""
+    deploy: str = ""
+    """``true`` where the driver is deployed; empty where the DaemonSets alone decide."""
+    operands: str = ""
+    """``false`` keeps every operand off a node."""
+    paused_prefix: str = ""
+    """Labels under this prefix say that the old driver is being unloaded."""
+    wait: str = ""
+    """``true`` while the driver is not ready."""
+    safe_load: str = ""
+    """Annotation under which a driver waits until its node is drained."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stack:
     """A driver stack: the names under which its parts are found."""
 
-    driver_component: str
-    """Value of the component label on driver DaemonSets, their pods and revisions."""
-    driver_container: str
-    unloader: str
-    """Init container of a driver pod that unloads the old driver and unmounts its root."""
-    present_label: str
-    deploy_label: str
-    operands_label: str
-    paused_prefix: str
-    """Labels under this prefix say that the old driver is being unloaded."""
-    state_label: str
-    skip_label: str
+    name: str
+    """As ``--stack`` has it."""
+    device: str
+    """What a node has, in a sentence."""
+    policy: PolicyKind
+    operator: Operator
+    driver: DriverPods
+    nodes: NodeLabels
+    upgrade: UpgradeLabels
     consumer: ConsumerKind
+    pool: PolicyKind | None = None
+    """The kind of intent for one pool of nodes, where the policy may leave it to such objects."""
+    after: str = ""
+    """Name of the stack whose driver must settle first, where the policy asks for both together."""
+    providers: Mapping[str, Provider] = field(default_factory=dict)
+    """By the name that ``--provider`` has."""
+    failed_upgrade: str = ""
+    """What the operator's documentation tells to do about a failed upgrade."""
+    failed_upgrade_command: str = ""
 
 
 DRA_PLUGIN: Final = ConsumerKind(
+    noun="plugin",
+    names=names.PLUGIN_DAEMONSETS,
     waiter=names.PLUGIN_WAITER,
     publisher=names.PLUGIN_PUBLISHER,
+    slice_driver=names.GPU_SLICE_DRIVER,
     containers=names.PLUGIN_CONTAINERS,
     operator_managed=names.OPERATOR_MANAGED_PLUGIN,
 )
+OTHER_CONSUMER: Final = ConsumerKind(noun="consumer")
+"""A DaemonSet that people named: nothing is known of it but that it holds the driver."""
 
 GPU_OPERATOR: Final = Stack(
-    driver_component=names.DRIVER_COMPONENT,
-    driver_container=names.DRIVER_CONTAINER,
-    unloader=names.DRIVER_MANAGER_CONTAINER,
-    present_label=names.GPU_PRESENT_LABEL,
-    deploy_label=names.DEPLOY_DRIVER_LABEL,
-    operands_label=names.DEPLOY_OPERANDS_LABEL,
-    paused_prefix=names.DEPLOY_LABEL_PREFIX,
-    state_label=names.UPGRADE_STATE_LABEL,
-    skip_label=names.UPGRADE_SKIP_LABEL,
+    name="gpu",
+    device="GPU",
+    policy=PolicyKind("nvidia.com", "v1", "clusterpolicies", "ClusterPolicy", parse.cluster_policy, carries_chart=True),
+    pool=PolicyKind("nvidia.com", "v1alpha1", "nvidiadrivers", "NVIDIADriver", parse.nvidia_driver),
+    operator=Operator(
+        title="GPU operator",
+        selector=f"{names.COMPONENT_LABEL}={names.OPERATOR_COMPONENT}",
+        lease=names.OPERATOR_LEASE,
+        chart=names.OPERATOR_CHART,
+    ),
+    driver=DriverPods(
+        label=(names.COMPONENT_LABEL, names.DRIVER_COMPONENT),
+        container=names.DRIVER_CONTAINER,
+        unloader=names.DRIVER_MANAGER_CONTAINER,
+        owners=names.DRIVER_OWNERS,
+        tag=names.GPU_DRIVER_TAG,
+    ),
+    nodes=NodeLabels(
+        present=names.GPU_PRESENT_LABEL,
+        deploy=names.DEPLOY_DRIVER_LABEL,
+        operands=names.DEPLOY_OPERANDS_LABEL,
+        paused_prefix=names.PAUSED_LABEL_PREFIX,
+    ),
+    upgrade=UpgradeLabels(state=names.UPGRADE_STATE_LABEL, skip=names.UPGRADE_SKIP_LABEL),
     consumer=DRA_PLUGIN,
+    after="network",
+    providers={
+        "toolkit": Provider(
+            title="container toolkit",
+            label=(names.TOOLKIT_LABEL, names.TOOLKIT_APP),
+            deploy_label=names.DEPLOY_TOOLKIT_LABEL,
+        )
+    },
+    failed_upgrade=(
+        "Look at its GPUDriverUpgrade events and the operator's controllers.Upgrade log lines; when the cause is "
+        "gone, put the node back."
+    ),
+    # GO documentation, troubleshooting a failed upgrade.
+    failed_upgrade_command=f"kubectl label node {{node}} {names.UPGRADE_STATE_LABEL}=upgrade-required --overwrite",
 )
+
+NETWORK_OPERATOR: Final = Stack(
+    name="network",
+    device="NVIDIA network device",
+    policy=PolicyKind(
+        "mellanox.com",
+        "v1alpha1",
+        "nicclusterpolicies",
+        "NicClusterPolicy",
+        parse.nic_cluster_policy,
+        only_name=names.NETWORK_POLICY_NAME,
+    ),
+    operator=Operator(
+        title="network operator",
+        selector=names.NETWORK_OPERATOR_SELECTOR,
+        lease=names.NETWORK_OPERATOR_LEASE,
+        chart=names.NETWORK_OPERATOR_CHART,
+    ),
+    driver=DriverPods(
+        label=(names.OFED_DRIVER_LABEL, ""),
+        container=names.OFED_CONTAINER,
+        unloader="",
+        owners=names.OFED_DRIVER_OWNERS,
+        tag=names.OFED_DRIVER_TAG,
+    ),
+    nodes=NodeLabels(
+        present=names.NIC_PRESENT_LABEL,
+        wait=names.OFED_WAIT_LABEL,
+        safe_load=names.OFED_SAFE_LOAD_ANNOTATION,
+    ),
+    upgrade=UpgradeLabels(state=names.OFED_STATE_LABEL, skip=names.OFED_SKIP_LABEL),
+    # Their init container is content with any mlx5_core, also the host's own: no waiter that proves anything (NO).
+    consumer=ConsumerKind(noun="device plugin", names=names.NETWORK_PLUGIN_DAEMONSETS),
+    failed_upgrade=(
+        "Drain the node by hand and delete its driver pod; with safe load also remove the annotation "
+        f"{names.OFED_SAFE_LOAD_ANNOTATION}. If the new driver never starts, go back to the previous version."
+    ),
+    failed_upgrade_command="kubectl -n {namespace} delete pod {name}",
+)
+
+STACKS: Final[Mapping[str, Stack]] = {one.name: one for one in (GPU_OPERATOR, NETWORK_OPERATOR)}
+
+
+def selector(label: tuple[str, str]) -> str:
+    """Write a label as a selector; one with an empty value stands for its key alone."""
+    key, value = label
+    return f"{key}={value}" if value else key

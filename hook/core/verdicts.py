@@ -68,6 +68,8 @@ class Judgement:
     """Its upgrade state label is not quiet yet: it is served, but not done."""
     stale_pod: StalePod | None = None
     """The pod to restart, where the state is STALE."""
+    stack: str = ""
+    """Name of the driver stack that it is about."""
 
     def with_label_pending(self, *, pending: bool) -> Judgement:
         """Note that the node's label trails behind."""
@@ -134,6 +136,8 @@ class Decision:
     warnings: tuple[str, ...] = ()
     cause: Reason | None = None
     """What held it up, where the reason says only that the time is over."""
+    stack: str = ""
+    """Name of the driver stack that the reason is about."""
 
     @property
     def final(self) -> bool:

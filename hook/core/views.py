@@ -14,30 +14,40 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterPolicy:
-    """The GPU operator's intent (``nvidia.com/v1`` ClusterPolicy)."""
+class Policy:
+    """What somebody wants a driver stack to be: a ClusterPolicy, NVIDIADriver or NicClusterPolicy."""
 
+    kind: str
     name: str
     uid: str
     created: datetime
     generation: int
     state: str
-    """``status.state``: ``ready``, ``notReady``, ``ignored`` or empty. It lies; only a late veto."""
+    """``ready``, ``notReady``, ``ignored`` or empty, of the driver where the kind tells. It lies; only a late veto."""
+    ready_since: datetime | None
+    """When its Ready condition last changed to true; None while it is not, or where the kind has none."""
     namespace: str
-    """``status.namespace``: where the operator lives. Empty until it reconciled once."""
+    """``status.namespace``: where the operator lives. Empty until it reconciled once, or where the kind has none."""
     driver_enabled: bool
-    uses_driver_crd: bool
-    """The intent is in NVIDIADriver objects, so nothing below can be compared with a DaemonSet."""
+    pooled: bool
+    """The intent is in an object for each pool of nodes (NVIDIADriver); an image here says nothing."""
     repository: str
     image: str
     version: str
     precompiled: bool
     chart: str
     """``helm.sh/chart`` that operands must carry (``spec.daemonsets.labels``), or empty."""
-    auto_upgrade: bool
-    """Somebody rotates the driver pods: ``autoUpgrade`` is on, and sandbox workloads are off."""
+    manual: str
+    """Why nobody rotates outdated driver pods; empty where the upgrade controller does."""
+    rdma: bool
+    """GPUDirect RDMA is on with a containerised network driver, which the GPU driver waits for."""
+    eviction_label: str
+    """One more node label that the driver manager pauses, so that what selects it goes away during a reload."""
     changed: datetime | None
     """When its spec was last written (``managedFields``)."""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +69,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node that has, or had, a GPU."""
+    """A node that has, or had, a device of a driver stack."""
 
     name: str
     labels: Mapping[str, str]
@@ -69,6 +79,9 @@ class Node:
     """Last transition of the Ready condition, whichever way."""
     taints: tuple[Taint, ...] = ()
     """Those that keep pods off; without the ones that every DaemonSet pod tolerates."""
+    cordoned: bool = False
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Only ``names.NODE_ANNOTATIONS``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +97,14 @@ class DaemonSet:
     misscheduled: int
     """Pods on nodes that this spec does not want any more: they would not come back."""
     updated: int
+    owner_kind: str
+    owner_uid: str
+    """The controlling owner: the policy that a driver DaemonSet was rendered from."""
     labels: Mapping[str, str]
-    """Component and ComputeDomain only."""
+    """Only ``names.DAEMONSET_LABELS``."""
     selector: tuple[tuple[str, str], ...]
-    template_chart: str
-    """``helm.sh/chart`` on the pod template, or empty."""
+    template_labels: Mapping[str, str]
+    node_selector: Mapping[str, str]
     images: Mapping[str, str]
     """Main container name to image."""
     tolerations: tuple[Taint, ...]
@@ -137,7 +153,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A driver or consumer pod."""
+    """A driver, provider or consumer pod."""
 
     namespace: str
     name: str
@@ -167,7 +183,7 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSlice:
-    """A ResourceSlice of the GPU driver, reduced to what proves a plugin."""
+    """A ResourceSlice, reduced to what proves a plugin."""
 
     name: str
     node: str
@@ -233,14 +249,18 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything that one decision sees, read together."""
+    """Everything that one decision about one driver stack sees, read together."""
 
-    policies: tuple[ClusterPolicy, ...] | None = ()
+    policies: tuple[Policy, ...] | None = ()
     """None: the API server does not know the kind."""
+    pools: tuple[Policy, ...] = ()
+    """The intent for each pool of nodes, where the policy says that it is there."""
     nodes: Mapping[str, Node] = field(default_factory=dict)
     daemonsets: tuple[DaemonSet, ...] = ()
     revisions: tuple[Revision, ...] = ()
     driver_pods: tuple[Pod, ...] = ()
+    provider_pods: tuple[Pod, ...] = ()
+    """Pods of what a consumer must have started after beside the driver (opt-in)."""
     consumer_pods: tuple[Pod, ...] = ()
     slices: tuple[DeviceSlice, ...] | None = ()
     """None: the API server serves no ResourceSlices."""

@@ -98,7 +98,7 @@ def test_the_chart_s_values_arrive(helm: Helm) -> None:
     )
     assert (7, True) == (settings.max_parallel_restarts, settings.dry_run)
     assert ("v26.7.0", "580.126.20") == (settings.expect_chart_version, settings.expect_driver_version)
-    assert ("dra", ("one", "two")) == (settings.consumer_namespace, settings.consumer_names)
+    assert ("dra", ["one", "two"]) == (settings.consumer_namespace, [str(one) for one in settings.consumer_names])
     assert settings.namespaces == ("dra", "operator")
     assert ("gpu-operator-post", "gpu-operator", "json") == (
         values["job_name"],

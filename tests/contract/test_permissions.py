@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from devcluster import binaries
-from hook.cluster.requests import JOBS, PERMISSIONS, STRATEGY_PERMISSIONS
+from hook.cluster.requests import JOBS, STRATEGY_PERMISSIONS, permissions
+from hook.core.stacks import GPU_OPERATOR
 from tests.chart.rendering import Helm, Manifests, Values
 from tests.e2e.identity import Right, rights
 
@@ -31,10 +32,9 @@ def helm() -> Helm:
 
 def _needed(strategy: str) -> Iterator[tuple[Resource, Right]]:
     """Spell out what the program asks for."""
-    for permissions in (PERMISSIONS, STRATEGY_PERMISSIONS[strategy]):
-        for resource, verbs in permissions.items():
-            for verb in verbs:
-                yield resource, Right(resource.group, resource.plural, verb)
+    for resource, verbs in permissions([GPU_OPERATOR], strategy).items():
+        for verb in verbs:
+            yield resource, Right(resource.group, resource.plural, verb)
 
 
 def _granted(rendered: Manifests, resource: Resource) -> list[set[Right]]:

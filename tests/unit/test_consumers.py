@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hook.core import consumers, parse
-from hook.core.stacks import DRA_PLUGIN
-from hook.settings import Settings
+from hook.core.stacks import GPU_OPERATOR
+from hook.settings import Settings, Wanted
 from tests.fixtures.objects import Object, obj
 
 OLD_NAME = "nvidia-dra-driver-gpu-kubelet-plugin"
@@ -16,7 +16,7 @@ MANAGED = "nvidia-dra-driver-kubelet-plugin"
 
 def plugin(name: str, spec: str = "{}", labels: str = "{}") -> Object:
     """Give a plugin's DaemonSet under a name."""
-    return obj("plugin-daemonset", f"{{metadata: {{name: {name}, labels: {labels}}}, spec: {spec}}}")
+    return obj("plugin-daemonset", f"{{metadata: {{name: {name}, uid: {name}, labels: {labels}}}, spec: {spec}}}")
 
 
 def containers(*names: str) -> str:
@@ -53,7 +53,7 @@ def test_consumers_are_found_by_exact_name(
     daemonset: Object, named: list[str], unnamed: list[str], managed: list[str]
 ) -> None:
     """Ours are named; what only looks like one is told apart, as is the operator's own."""
-    found = consumers.find([parse.daemonset(daemonset)], DRA_PLUGIN, Settings())
+    found = consumers.find([parse.daemonset(daemonset)], GPU_OPERATOR, Settings())
     kinds = (found.named, found.unnamed, found.operator_managed)
     assert (named, unnamed, managed) == tuple([one.name for one in kind] for kind in kinds)
 
@@ -64,8 +64,8 @@ def test_consumers_are_found_by_exact_name(
         pytest.param(Settings(), (2, 1), id="anywhere"),
         pytest.param(Settings(consumer_namespace="nvidia-dra-driver-gpu"), (1, 1), id="one-namespace"),
         pytest.param(Settings(consumer_namespace="elsewhere"), (0, 0), id="another-namespace"),
-        pytest.param(Settings(consumer_names=("mine-kubelet-plugin",)), (1, 2), id="another-name"),
-        pytest.param(Settings(consumer_names=(MANAGED,)), (0, 3), id="none-of-these-names"),
+        pytest.param(Settings(consumer_names=(Wanted("gpu", name="mine-kubelet-plugin"),)), (1, 2), id="another-name"),
+        pytest.param(Settings(consumer_names=(Wanted("gpu", name=MANAGED),)), (0, 3), id="none-of-these-names"),
     ],
 )
 def test_namespace_and_names_confine_what_is_served(settings: Settings, expected: tuple[int, int]) -> None:
@@ -73,10 +73,10 @@ def test_namespace_and_names_confine_what_is_served(settings: Settings, expected
     found = consumers.find(
         [
             parse.daemonset(plugin(NEW_NAME)),
-            parse.daemonset(obj("plugin-daemonset", f"metadata: {{name: {OLD_NAME}, namespace: old}}")),
+            parse.daemonset(obj("plugin-daemonset", f"metadata: {{name: {OLD_NAME}, uid: old, namespace: old}}")),
             parse.daemonset(plugin("mine-kubelet-plugin")),
         ],
-        DRA_PLUGIN,
+        GPU_OPERATOR,
         settings,
     )
     assert expected == (len(found.named), len(found.unnamed))

@@ -6,7 +6,7 @@ import pytest
 
 from hook.core import freshness, parse
 from hook.core.freshness import Freshness
-from hook.core.stacks import GPU_OPERATOR
+from hook.core.stacks import DRA_PLUGIN, GPU_OPERATOR
 from tests.fixtures.objects import (
     Object,
     R,
@@ -52,7 +52,7 @@ NODE_OUTAGE = merged(
 
 def freshness_of(consumer: Object, driver: Object) -> Freshness:
     """Judge one pair of API objects."""
-    return freshness.judge(parse.pod(consumer), parse.pod(driver), GPU_OPERATOR).freshness
+    return freshness.judge(parse.pod(consumer), DRA_PLUGIN, parse.pod(driver), GPU_OPERATOR).freshness
 
 
 def main_containers(first: float, second: float) -> Object:
@@ -144,7 +144,7 @@ BOTH_WAIT = [waiting("compute-domains", "PodInitializing"), waiting("gpus", "Pod
 )  # fmt: skip
 def test_a_pod_without_all_main_containers_running_is_starting(consumer: Object, expected: str) -> None:
     """It is neither fresh nor stale, and says what it waits for."""
-    evidence = freshness.judge(parse.pod(consumer), parse.pod(DRIVER), GPU_OPERATOR)
+    evidence = freshness.judge(parse.pod(consumer), DRA_PLUGIN, parse.pod(DRIVER), GPU_OPERATOR)
     assert (STARTING, expected) == (evidence.freshness, evidence.because)
 
 
@@ -159,7 +159,7 @@ def test_a_pod_without_all_main_containers_running_is_starting(consumer: Object,
 def test_stale_says_why(started: float, driver: Object, expected: str) -> None:
     """The sentence carries the comparison that failed."""
     consumer = parse.pod(plugin_pod(waited=None, started=started))
-    assert expected == freshness.judge(consumer, parse.pod(driver), GPU_OPERATOR).because
+    assert expected == freshness.judge(consumer, DRA_PLUGIN, parse.pod(driver), GPU_OPERATOR).because
 
 
 def crashing(restarts: int, ended_before: float = -1) -> Object:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 def test_a_policy_is_read() -> None:
     """Intent, status and the operator's namespace."""
-    expected = views.ClusterPolicy(
+    expected = views.Policy(
+        kind="ClusterPolicy",
         name="cluster-policy",
         uid="policy-uid",
         created=datetime(2025, 6, 1, 8, tzinfo=UTC),
@@ -29,11 +30,14 @@ def test_a_policy_is_read() -> None:
         version="580.126.20",
         precompiled=False,
         chart="gpu-operator-v26.3.4",
-        auto_upgrade=True,
-        uses_driver_crd=False,
+        manual="",
+        pooled=False,
+        ready_since=None,
+        rdma=False,
+        eviction_label="",
         changed=None,
     )
-    assert expected == parse.policy(obj("policy"))
+    assert expected == parse.cluster_policy(obj("policy"))
 
 
 @pytest.mark.parametrize(
@@ -50,13 +54,13 @@ def test_a_policy_is_read() -> None:
 )
 def test_a_policys_switches_have_the_operators_defaults(patch: str, expected: tuple[bool, bool, bool]) -> None:
     """What the operator assumes where the field is absent."""
-    policy = parse.policy(obj("policy", patch))
-    assert expected == (policy.driver_enabled, policy.precompiled, policy.auto_upgrade)
+    policy = parse.cluster_policy(obj("policy", patch))
+    assert expected == (policy.driver_enabled, policy.precompiled, not policy.manual)
 
 
 def test_a_policy_that_was_never_reconciled_has_no_state() -> None:
     """No status is not ready."""
-    policy = parse.policy(obj("policy", "status: null"))
+    policy = parse.cluster_policy(obj("policy", "status: null"))
     assert ("", "") == (policy.state, policy.namespace)
 
 
@@ -103,9 +107,16 @@ def test_a_driver_daemonset_is_read() -> None:
         desired=1,
         misscheduled=0,
         updated=0,
-        labels={"app.kubernetes.io/component": "nvidia-driver"},
+        labels={"app": "nvidia-driver-daemonset", "app.kubernetes.io/component": "nvidia-driver"},
         selector=(("app", "nvidia-driver-daemonset"),),
-        template_chart="gpu-operator-v26.3.4",
+        owner_kind="ClusterPolicy",
+        owner_uid="policy-uid",
+        template_labels={
+            "app": "nvidia-driver-daemonset",
+            "app.kubernetes.io/component": "nvidia-driver",
+            "helm.sh/chart": "gpu-operator-v26.3.4",
+        },
+        node_selector={"nvidia.com/gpu.deploy.driver": "true"},
         images={"nvidia-driver-ctr": "nvcr.io/nvidia/driver:580.126.20-ubuntu22.04"},
         tolerations=(),
         rolling=False,

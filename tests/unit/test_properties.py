@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hook.core import freshness, parse
 from hook.core.freshness import Freshness
-from hook.core.stacks import GPU_OPERATOR
+from hook.core.stacks import DRA_PLUGIN, GPU_OPERATOR
 from hook.core.verdicts import DeletePod, Verdict
 from tests.fixtures.cluster import Cluster, cluster, stale
 from tests.fixtures.damage import damaged
@@ -45,7 +45,7 @@ def histories(draw: st.DrawFn) -> tuple[Object, Object, bool]:
 def test_fresh_is_never_said_of_a_plugin_that_saw_the_old_driver(history: tuple[Object, Object, bool]) -> None:
     """Whole seconds hide the order of events within one; the proofs hold all the same."""
     plugin, driver, truth = history
-    judged = freshness.judge(parse.pod(plugin), parse.pod(driver), GPU_OPERATOR).freshness
+    judged = freshness.judge(parse.pod(plugin), DRA_PLUGIN, parse.pod(driver), GPU_OPERATOR).freshness
     assert truth or judged is Freshness.STALE
 
 
@@ -63,7 +63,7 @@ def test_a_driver_that_crashed_in_place_is_proven_by_time_alone(
         restarts=1,
     )
     plugin = plugin_pod(waited=floor(waited), started=floor(waited + begun))
-    judged = freshness.judge(parse.pod(plugin), parse.pod(driver), GPU_OPERATOR).freshness
+    judged = freshness.judge(parse.pod(plugin), DRA_PLUGIN, parse.pod(driver), GPU_OPERATOR).freshness
     assert judged is Freshness.STALE or waited + begun >= ready
 
 

@@ -146,10 +146,3 @@ def test_no_driver_daemonset_is_never_a_reason_to_skip() -> None:
         decision.reason,
         [one.reason for one in decision.judgements],
     )
-
-
-def test_without_a_policy_of_its_own_a_node_is_judged_by_the_cluster() -> None:
-    """A ClusterPolicy that delegates to NVIDIADriver states no image; generation and revision still count."""
-    delegating = "spec: {driver: {useNvidiaDriverCRD: true, version: '1.2.3'}}"
-    decision, _memory = cluster().change("policy", delegating).decide()
-    assert (NodeState.VERIFIED, 1) == (decision.judgements[0].state, len(decision.warnings))

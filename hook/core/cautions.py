@@ -1,0 +1,108 @@
+"""What people should know beside the verdict: what could not be judged, and what will bite them later."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hook.core import by_policy, intent, names
+from hook.core.reasons import Reason
+from hook.core.verdicts import NodeState
+from hook.settings import WaitFor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hook.core.fleet import Fleet
+    from hook.core.verdicts import Judgement
+    from hook.core.views import DaemonSet, Node
+
+NAMED_IN_A_SENTENCE: Final = 5
+"""Nodes named in one line; the table has all of them."""
+WAITING_FOR_A_TURN: Final = frozenset({Reason.DRIVER_OUTDATED, Reason.UPGRADE_IN_PROGRESS})
+
+
+def of(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[str]:
+    """List the warnings that go with a decision."""
+    if fleet.settings.wait_for is WaitFor.POLICY_READY:
+        yield by_policy.WARNING
+    yield from _about_consumers(fleet, judgements)
+    yield from _about_intent(fleet)
+    yield from _about_turns(fleet, judgements)
+
+
+def unnamed(fleet: Fleet) -> str:
+    """Name what looks like a consumer and was not named."""
+    found = ", ".join(str(ds) for ds in fleet.consumers.unnamed)
+    return f"{found} looks like a DRA kubelet plugin but is not among the names to serve"
+
+
+def some(nodes: Sequence[str]) -> str:
+    """Name a few nodes of many."""
+    shown = ", ".join(nodes[:NAMED_IN_A_SENTENCE])
+    return shown if len(nodes) <= NAMED_IN_A_SENTENCE else f"{shown} and {len(nodes) - NAMED_IN_A_SENTENCE} more"
+
+
+def evicted_by_driver_manager(daemonset: DaemonSet, fleet: Fleet) -> str:
+    """Give the node label by which the driver manager takes this consumer away before a reload; or empty."""
+    told = {one.eviction_label for one in (*fleet.seen.pools, fleet.policy) if one is not None}
+    return next((key for key in daemonset.node_selector if key in told | {names.EVICTED_CLIENT_LABEL}), "")
+
+
+def _about_consumers(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[str]:
+    eligible = [one.node for one in judgements if one.state is not NodeState.EXCLUDED]
+    for daemonset in fleet.consumers.named:
+        if daemonset.desired == 0 and eligible:
+            yield f"{daemonset} wants no pod at all (DESIRED=0): check its nodeSelector and the nodes' labels"
+        elif unlabelled := _unlabelled(daemonset, fleet, judgements):
+            wanted = ",".join(f"{key}={value}" for key, value in daemonset.node_selector.items())
+            yield f"{daemonset} runs no pod on {some(unlabelled)}: its nodeSelector asks for {wanted}"
+    if fleet.consumers.named and fleet.consumers.unnamed:
+        yield unnamed(fleet)
+    for missing in fleet.consumers.missing:
+        yield f"no DaemonSet matches the consumer {missing}"
+
+
+def _unlabelled(daemonset: DaemonSet, fleet: Fleet, judgements: Sequence[Judgement]) -> list[str]:
+    """List settled nodes that silently get no pod of a consumer, for want of a label that can be read."""
+    without = [
+        one.node for one in judgements if one.reason is Reason.NOTHING_TO_REFRESH and one.daemonset_uid == daemonset.uid
+    ]
+    return [name for name in without if (node := fleet.seen.nodes.get(name)) and _lacks(node, daemonset)]
+
+
+def _lacks(node: Node, daemonset: DaemonSet) -> bool:
+    readable = (
+        (key, value) for key, value in daemonset.node_selector.items() if key.startswith(names.NODE_LABEL_PREFIXES)
+    )
+    return any(node.labels.get(key) != value for key, value in readable)
+
+
+def _about_intent(fleet: Fleet) -> Iterator[str]:
+    policy, expected = fleet.policy, fleet.settings.expect_driver_version
+    if policy is None:
+        return
+    sources = fleet.seen.pools if policy.pooled else (policy,)
+    if expected and not any(intent.names_version(one) for one in sources):
+        yield (
+            f"{policy} names no driver version; the expected {expected} was looked for in the plugins' "
+            "ResourceSlices only"
+        )
+    unnamed_images = [one for one in sources if not intent.comparable(one)]
+    if unnamed_images and fleet.drivers:
+        yield (
+            f"{unnamed_images[0]} names no driver image to compare with: its nodes were judged by the DaemonSet's "
+            "generation, the pods' revision and the quiet time alone"
+        )
+
+
+def _about_turns(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[str]:
+    """Name cordoned nodes while others wait for their turn: they count as unavailable, and may stop everything."""
+    waiting = [one.node for one in judgements if one.reason in WAITING_FOR_A_TURN]
+    idle = [
+        one.node
+        for one in judgements
+        if one.state in (NodeState.VERIFIED, NodeState.EXCLUDED) and not one.label_pending
+    ]
+    cordoned = [name for name in dict.fromkeys(idle) if (node := fleet.seen.nodes.get(name)) and node.cordoned]
+    if waiting and cordoned:
+        yield f"cordoned, and so counted against the policy's maxUnavailable: {some(cordoned)}"

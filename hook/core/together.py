@@ -1,0 +1,76 @@
+"""Decide about all chosen driver stacks, and make one decision of theirs.
+
+Each stack is decided by itself; none waits for another one's nodes, but where the policy asks for it.
+A run goes on while any stack may still progress: what the others need a person for is told then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hook.core.decide import decide, first_look
+from hook.core.memory import Memory
+from hook.core.stacks import STACKS
+from hook.core.verdicts import Decision, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from hook.core.stacks import Stack
+    from hook.core.views import Snapshot
+    from hook.settings import Settings
+
+Seen = dict[str, "Snapshot"]
+"""What is seen of each stack that is looked at, by its name."""
+Memories = dict[str, Memory]
+
+TELLING: Final = (Verdict.WAIT, Verdict.FAIL, Verdict.DEADLINE, Verdict.DONE, Verdict.SKIP)
+"""The verdict that speaks for all, the most telling first."""
+
+
+def chosen(settings: Settings) -> list[Stack]:
+    """Give the stacks to serve, in the order in which they were named."""
+    return [STACKS[name] for name in dict.fromkeys(settings.stacks)]
+
+
+def decide_all(
+    seen: Mapping[str, Snapshot], memories: Mapping[str, Memory], settings: Settings, now: datetime
+) -> tuple[Decision, Memories]:
+    """Decide about every stack. A stack without a memory has the one of a run that starts now."""
+    decisions: dict[str, Decision] = {}
+    after: Memories = {}
+    for stack in chosen(settings):
+        memory = memories.get(stack.name) or Memory(started=now)
+        decided = decide(seen[stack.name], memory, settings, now, stack=stack, prior=seen.get(stack.after))
+        decisions[stack.name], after[stack.name] = decided
+    return combined(decisions), after
+
+
+def look_first(seen: Mapping[str, Snapshot], settings: Settings) -> Decision | None:
+    """Decide from policies and DaemonSets alone whether the rest of the cluster need not be read."""
+    decisions: dict[str, Decision] = {}
+    for stack in chosen(settings):
+        skip = first_look(seen[stack.name], settings, stack)
+        if skip is None:
+            return None
+        decisions[stack.name] = skip
+    return combined(decisions)
+
+
+def combined(decisions: Mapping[str, Decision]) -> Decision:
+    """Make one decision of several; a single one stays as it is."""
+    if len(decisions) == 1:
+        return next(iter(decisions.values()))
+    name, speaker = min(decisions.items(), key=lambda one: TELLING.index(one[1].verdict))
+    others = [f"{other}: {one.message}" for other, one in decisions.items() if other != name]
+    return Decision(
+        speaker.verdict,
+        speaker.reason,
+        "; ".join([f"{name}: {speaker.message}", *others]),
+        judgements=tuple(judged for one in decisions.values() for judged in one.judgements),
+        actions=tuple(action for one in decisions.values() for action in one.actions),
+        warnings=tuple(f"{other}: {text}" for other, one in decisions.items() for text in one.warnings),
+        cause=speaker.cause,
+        stack=name,
+    )
