@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hook.cluster import retry
 from hook.core import parse
-from hook.errors import ClusterError, GoneError, NotFoundError, RejectedError, UnreachableError
+from hook.errors import ClusterError, GoneError, NotFoundError, RejectedError, ThrottledError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -176,9 +176,10 @@ class Reflector:
         except (GoneError, NotFoundError) as error:
             log.debug("listing %s again: %s", self.selection.resource.plural, error)
             self._version = ""
-        except UnreachableError as error:
+        except (UnreachableError, ThrottledError) as error:
             # A watch that was open and broke off is no failed attempt: the next one starts with new patience.
             log.debug("watching %s again: %s", self.selection.resource.plural, error)
+            self._stopping.wait(error.retry_after or 0.0)
         self._stopping.wait(BREATH_SECONDS)
 
     def _follow(self, response: urllib3.BaseHTTPResponse) -> None:

@@ -35,14 +35,12 @@ def nothing_to_protect(fleet: Fleet) -> Hold | None:
         return None
     if absent := _no_consumer(fleet):
         return absent
-    policy, kind = fleet.policy, fleet.stack.policy.kind
-    if policy is None:
-        message = f"there is no {kind}" if fleet.seen.policies is not None else f"the API knows no {kind}"
-        return None if _expecting(fleet) else (Reason.NO_POLICY, f"{message}, so no operator reloads drivers")
-    if intent.unmet_expectation(policy, fleet.seen.pools, fleet.stack, fleet.settings):
+    if fleet.policy is None:
+        return _no_policy(fleet)
+    if intent.unmet_expectation(fleet.policy, fleet.seen.pools, fleet.stack, fleet.settings):
         return None
-    if not policy.driver_enabled:
-        return Reason.DRIVER_DISABLED, f"{policy} asks for no driver: hosts bring theirs"
+    if not fleet.policy.driver_enabled:
+        return Reason.DRIVER_DISABLED, f"{fleet.policy} asks for no driver: hosts bring theirs"
     return None
 
 
@@ -51,16 +49,27 @@ def _no_consumer(fleet: Fleet) -> Hold | None:
     if found.named or found.unnamed:
         return None
     if found.operator_managed:
-        message = (
-            f"{found.operator_managed[0]} is managed by the {fleet.stack.operator.title}, which restarts it itself"
-        )
-        return Reason.OPERATOR_MANAGED, message
+        return _operator_managed(fleet)
     if settings.when_absent is WhenAbsent.WAIT:
         return None
     read = settings.consumer_namespace or ", ".join(settings.namespaces)
     where = f" in {read} (no other namespace was looked at)" if read else " in any namespace"
     wanted = (*consumers.plugin_names(fleet.stack, settings), *map(str, found.missing))
     return Reason.NO_CONSUMER, f"there is no DaemonSet {' or '.join(wanted)}{where}"
+
+
+def _no_policy(fleet: Fleet) -> Hold | None:
+    if fleet.consumers.operator_managed:
+        return _operator_managed(fleet)
+    kind = fleet.stack.policy.kind
+    message = f"there is no {kind}" if fleet.seen.policies is not None else f"the API knows no {kind}"
+    return None if _expecting(fleet) else (Reason.NO_POLICY, f"{message}, so no operator reloads drivers")
+
+
+def _operator_managed(fleet: Fleet) -> Hold:
+    managed = fleet.consumers.operator_managed[0]
+    message = f"{managed} is managed by the {fleet.stack.operator.title}, which restarts it itself"
+    return Reason.OPERATOR_MANAGED, message
 
 
 def no_eligible_node(fleet: Fleet, judgements: Sequence[Judgement], noisy: Hold | None) -> Hold | None:

@@ -69,9 +69,9 @@ def _noisy(fleet: Fleet, lease: Lease | None, quiet: timedelta, timers: Timers, 
     moments = [one.created for one in newest]
     if lease is not None and lease.acquired is not None:
         moments.append(lease.acquired)
-    if fleet.policy is not None and fleet.policy.changed is not None:
-        # What changed may show in no version, image or label: the operator needs a moment to render it.
-        moments.append(fleet.policy.changed)
+    # What changed may show in no version, image or label: the operator needs a moment to render it.
+    intents = [one for one in (fleet.policy, *fleet.seen.pools) if one is not None]
+    moments.extend(one.changed for one in intents if one.changed is not None)
     last = max(moments, default=None)
     state = f"{last}/{','.join(f'{one.hash}:{one.revision}' for one in newest)}"
     unchanged = timers.held(f"quiet/{state}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from hook.core.reasons import Reason
-from hook.core.verdicts import NodeState
 from tests.fixtures.cluster import Cluster, cluster, stale
 from tests.fixtures.objects import driver_pod, merged, obj, parsed, waiting
 
