@@ -6,129 +6,20 @@ Strings that repeat across a fleet are interned, because five thousand nodes car
 from __future__ import annotations
 
 from sys import intern
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from hook.core import names, views
 from hook.core.fields import Json, MalformedObjectError, flag, items, mapping, number, required, text, when
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
 
 View = TypeVar("View")
-
-_STATE_OF_OFED: Final = "state-OFED"
-"""NO ``pkg/state/state_ofed.go``: name of the driver's entry in ``status.appliedStates``."""
-
-
-def cluster_policy(obj: Json) -> views.Policy:
-    """Read a ClusterPolicy. One without ``spec.driver`` states no intent and is malformed."""
-    driver = ("spec", "driver")
-    if not mapping(obj, *driver):
-        raise MalformedObjectError("spec.driver: missing")
-    return views.Policy(
-        **_identity(obj, "ClusterPolicy"),
-        state=text(obj, "status", "state"),
-        namespace=text(obj, "status", "namespace"),
-        # GO api/nvidia/v1: DriverSpec.IsEnabled is true where the field is absent.
-        driver_enabled=flag(obj, *driver, "enabled", default=True),
-        pooled=flag(obj, *driver, "useNvidiaDriverCRD", default=False),
-        **_image(obj, *driver),
-        precompiled=flag(obj, *driver, "usePrecompiled", default=False),
-        chart=text(obj, "spec", "daemonsets", "labels", names.CHART_LABEL),
-        manual=_manual(obj),
-        rdma=_needs_ofed(obj, *driver),
-        eviction_label=_eviction_label(obj, *driver),
-    )
-
-
-def nvidia_driver(obj: Json) -> views.Policy:
-    """Read an NVIDIADriver: the intent for one pool of nodes. What it has no field for is left to the policy."""
-    if not mapping(obj, "spec"):
-        raise MalformedObjectError("spec: missing")
-    return views.Policy(
-        **_identity(obj, "NVIDIADriver"),
-        state=text(obj, "status", "state"),
-        namespace=text(obj, "status", "namespace"),
-        driver_enabled=True,
-        pooled=False,
-        **_image(obj, "spec"),
-        precompiled=flag(obj, "spec", "usePrecompiled", default=False),
-        chart="",
-        manual="",
-        rdma=_needs_ofed(obj, "spec"),
-        eviction_label=_eviction_label(obj, "spec"),
-    )
-
-
-def nic_cluster_policy(obj: Json) -> views.Policy:
-    """Read a NicClusterPolicy. One without ``spec.ofedDriver`` asks for no driver, which is no mistake."""
-    driver = ("spec", "ofedDriver")
-    rotates = flag(obj, *driver, "upgradePolicy", "autoUpgrade", default=False)
-    states = {text(one, "name"): text(one, "state") for one in items(obj, "status", "appliedStates")}
-    return views.Policy(
-        **_identity(obj, "NicClusterPolicy"),
-        state=states.get(_STATE_OF_OFED, ""),
-        namespace="",
-        driver_enabled=bool(mapping(obj, *driver)),
-        pooled=False,
-        **_image(obj, *driver),
-        precompiled=False,
-        chart="",
-        # NO api/v1alpha1: the CRD's default is false.
-        manual="" if rotates else "ofedDriver.upgradePolicy.autoUpgrade is off",
-        rdma=False,
-        eviction_label="",
-    )
-
-
-def _identity(obj: Json, kind: str) -> dict[str, Any]:
-    """Read what every policy has."""
-    created = when(obj, "metadata", "creationTimestamp")
-    if created is None:
-        raise MalformedObjectError("metadata.creationTimestamp: missing")
-    ready = _condition(obj, "Ready")
-    return {
-        "kind": kind,
-        "name": required(obj, "metadata", "name"),
-        "uid": required(obj, "metadata", "uid"),
-        "created": created,
-        "generation": number(obj, "metadata", "generation"),
-        "ready_since": when(ready, "lastTransitionTime") if text(ready, "status") == "True" else None,
-        "changed": _spec_changed(obj),
-    }
-
-
-def _image(obj: Json, *driver: str) -> dict[str, Any]:
-    return {field: text(obj, *driver, field) for field in ("repository", "image", "version")}
-
-
-def _manual(obj: Json) -> str:
-    """Say why the GPU operator's upgrade controller does nothing, or nothing."""
-    # GO controllers/upgrade_controller.go: sandbox workloads turn it off, whatever autoUpgrade says.
-    if flag(obj, "spec", "sandboxWorkloads", "enabled", default=False):
-        return "sandbox workloads are enabled, which turns the upgrade controller off"
-    # GO api/nvidia/v1: the CRD's default is false; the chart sets it.
-    if not flag(obj, "spec", "driver", "upgradePolicy", "autoUpgrade", default=False):
-        return "autoUpgrade is off"
-    return ""
-
-
-def _needs_ofed(obj: Json, *driver: str) -> bool:
-    """Whether the driver manager waits for a containerised network driver (DM ``isGPUDirectRDMAEnabled``)."""
-    rdma = (*driver, "rdma")
-    return flag(obj, *rdma, "enabled", default=False) and not flag(obj, *rdma, "useHostMofed", default=False)
-
-
-def _eviction_label(obj: Json, *driver: str) -> str:
-    """Give the node label that the driver manager was told to pause as well."""
-    variables = items(obj, *driver, "manager", "env")
-    return next((text(one, "value") for one in variables if text(one, "name") == names.EVICTION_LABEL_VARIABLE), "")
 
 
 def node(obj: Json) -> views.Node:
     """Read a Node. One without a Ready condition has not reported yet: not ready."""
-    ready = _condition(obj, "Ready")
+    ready = condition(obj, "Ready")
     return views.Node(
         name=required(obj, "metadata", "name"),
         labels={
@@ -205,7 +96,7 @@ def revision(obj: Json) -> views.Revision:
 
 def pod(obj: Json) -> views.Pod:
     """Read a pod's ownership, placement and container statuses."""
-    containers_ready = _condition(obj, "ContainersReady")
+    containers_ready = condition(obj, "ContainersReady")
     is_ready = text(containers_ready, "status") == "True"
     since = when(containers_ready, "lastTransitionTime") if is_ready else None
     if is_ready and since is None:
@@ -220,7 +111,7 @@ def pod(obj: Json) -> views.Pod:
         hash=intern(text(obj, "metadata", "labels", names.REVISION_HASH_LABEL)),
         deleting=when(obj, "metadata", "deletionTimestamp") is not None,
         ended=text(obj, "status", "phase") in ("Succeeded", "Failed"),
-        ready=text(_condition(obj, "Ready"), "status") == "True",
+        ready=text(condition(obj, "Ready"), "status") == "True",
         containers_ready_since=since,
         init_containers=_containers(obj, "initContainers", "initContainerStatuses"),
         containers=_containers(obj, "containers", "containerStatuses"),
@@ -290,12 +181,6 @@ def readable(read: Callable[[Json], View], kind: str, obj: Json) -> View | views
         )
 
 
-def _spec_changed(obj: Json) -> datetime | None:
-    """Give the last write that was no status update."""
-    writes = (one for one in items(obj, "metadata", "managedFields") if text(one, "subresource") != "status")
-    return max((moment for one in writes if (moment := when(one, "time"))), default=None)
-
-
 def _taints(obj: Json) -> tuple[views.Taint, ...]:
     """Give the taints that can keep a DaemonSet's pod off a node."""
     found = (
@@ -332,7 +217,7 @@ def _texts(obj: Json, *path: str) -> dict[str, str]:
     return {key: text(obj, *path, key) for key in mapping(obj, *path)}
 
 
-def _condition(obj: Json, kind: str) -> Json:
+def condition(obj: Json, kind: str) -> Json:
     """Give the one condition of a type. Two of a type contradict each other: malformed."""
     found = [one for one in items(obj, "status", "conditions") if text(one, "type") == kind]
     if len(found) > 1:

@@ -1,6 +1,6 @@
 """The table of driver stacks: what reloads a kernel driver, and who holds it.
 
-The only place that knows a stack. A new one is a row here, a reader of its policy in ``parse.py``,
+The only place that knows a stack. A new one is a row here, a reader of its policy in ``policies.py``,
 a set of fixtures and a rule of RBAC: docs/adding-a-stack.md walks through it. No other module
 compares a stack's name.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from hook.core import names, parse
+from hook.core import names, policies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -162,8 +162,10 @@ OTHER_CONSUMER: Final = ConsumerKind(noun="consumer")
 GPU_OPERATOR: Final = Stack(
     name="gpu",
     device="GPU",
-    policy=PolicyKind("nvidia.com", "v1", "clusterpolicies", "ClusterPolicy", parse.cluster_policy, carries_chart=True),
-    pool=PolicyKind("nvidia.com", "v1alpha1", "nvidiadrivers", "NVIDIADriver", parse.nvidia_driver),
+    policy=PolicyKind(
+        "nvidia.com", "v1", "clusterpolicies", "ClusterPolicy", policies.cluster_policy, carries_chart=True
+    ),
+    pool=PolicyKind("nvidia.com", "v1alpha1", "nvidiadrivers", "NVIDIADriver", policies.nvidia_driver),
     operator=Operator(
         title="GPU operator",
         selector=f"{names.COMPONENT_LABEL}={names.OPERATOR_COMPONENT}",
@@ -209,7 +211,7 @@ NETWORK_OPERATOR: Final = Stack(
         "v1alpha1",
         "nicclusterpolicies",
         "NicClusterPolicy",
-        parse.nic_cluster_policy,
+        policies.nic_cluster_policy,
         only_name=names.NETWORK_POLICY_NAME,
     ),
     operator=Operator(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.core import parse, views
+from hook.core import parse, policies, views
 from tests.fixtures.objects import R, at, conditions, driver_pod, finished, merged, obj, plugin_pod, running, waiting
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def test_a_policy_is_read() -> None:
         eviction_label="",
         changed=None,
     )
-    assert expected == parse.cluster_policy(obj("policy"))
+    assert expected == policies.cluster_policy(obj("policy"))
 
 
 @pytest.mark.parametrize(
@@ -54,13 +54,13 @@ def test_a_policy_is_read() -> None:
 )
 def test_a_policys_switches_have_the_operators_defaults(patch: str, expected: tuple[bool, bool, bool]) -> None:
     """What the operator assumes where the field is absent."""
-    policy = parse.cluster_policy(obj("policy", patch))
+    policy = policies.cluster_policy(obj("policy", patch))
     assert expected == (policy.driver_enabled, policy.precompiled, not policy.manual)
 
 
 def test_a_policy_that_was_never_reconciled_has_no_state() -> None:
     """No status is not ready."""
-    policy = parse.cluster_policy(obj("policy", "status: null"))
+    policy = policies.cluster_policy(obj("policy", "status: null"))
     assert ("", "") == (policy.state, policy.namespace)
 
 

@@ -1,0 +1,126 @@
+"""Cut the objects in which somebody says what a driver shall be down to one view of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from hook.core import names, views
+from hook.core.fields import Json, MalformedObjectError, flag, items, mapping, number, required, text, when
+from hook.core.parse import condition
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+_STATE_OF_OFED: Final = "state-OFED"
+"""NO ``pkg/state/state_ofed.go``: name of the driver's entry in ``status.appliedStates``."""
+
+
+def cluster_policy(obj: Json) -> views.Policy:
+    """Read a ClusterPolicy. One without ``spec.driver`` states no intent and is malformed."""
+    driver = ("spec", "driver")
+    if not mapping(obj, *driver):
+        raise MalformedObjectError("spec.driver: missing")
+    return views.Policy(
+        **_identity(obj, "ClusterPolicy"),
+        state=text(obj, "status", "state"),
+        namespace=text(obj, "status", "namespace"),
+        # GO api/nvidia/v1: DriverSpec.IsEnabled is true where the field is absent.
+        driver_enabled=flag(obj, *driver, "enabled", default=True),
+        pooled=flag(obj, *driver, "useNvidiaDriverCRD", default=False),
+        **_image(obj, *driver),
+        precompiled=flag(obj, *driver, "usePrecompiled", default=False),
+        chart=text(obj, "spec", "daemonsets", "labels", names.CHART_LABEL),
+        manual=_manual(obj),
+        rdma=_needs_ofed(obj, *driver),
+        eviction_label=_eviction_label(obj, *driver),
+    )
+
+
+def nvidia_driver(obj: Json) -> views.Policy:
+    """Read an NVIDIADriver: the intent for one pool of nodes. What it has no field for is left to the policy."""
+    if not mapping(obj, "spec"):
+        raise MalformedObjectError("spec: missing")
+    return views.Policy(
+        **_identity(obj, "NVIDIADriver"),
+        state=text(obj, "status", "state"),
+        namespace=text(obj, "status", "namespace"),
+        driver_enabled=True,
+        pooled=False,
+        **_image(obj, "spec"),
+        precompiled=flag(obj, "spec", "usePrecompiled", default=False),
+        chart="",
+        manual="",
+        rdma=_needs_ofed(obj, "spec"),
+        eviction_label=_eviction_label(obj, "spec"),
+    )
+
+
+def nic_cluster_policy(obj: Json) -> views.Policy:
+    """Read a NicClusterPolicy. One without ``spec.ofedDriver`` asks for no driver, which is no mistake."""
+    driver = ("spec", "ofedDriver")
+    rotates = flag(obj, *driver, "upgradePolicy", "autoUpgrade", default=False)
+    states = {text(one, "name"): text(one, "state") for one in items(obj, "status", "appliedStates")}
+    return views.Policy(
+        **_identity(obj, "NicClusterPolicy"),
+        state=states.get(_STATE_OF_OFED, ""),
+        namespace="",
+        driver_enabled=bool(mapping(obj, *driver)),
+        pooled=False,
+        **_image(obj, *driver),
+        precompiled=False,
+        chart="",
+        # NO api/v1alpha1: the CRD's default is false.
+        manual="" if rotates else "ofedDriver.upgradePolicy.autoUpgrade is off",
+        rdma=False,
+        eviction_label="",
+    )
+
+
+def _identity(obj: Json, kind: str) -> dict[str, Any]:
+    """Read what every policy has."""
+    created = when(obj, "metadata", "creationTimestamp")
+    if created is None:
+        raise MalformedObjectError("metadata.creationTimestamp: missing")
+    ready = condition(obj, "Ready")
+    return {
+        "kind": kind,
+        "name": required(obj, "metadata", "name"),
+        "uid": required(obj, "metadata", "uid"),
+        "created": created,
+        "generation": number(obj, "metadata", "generation"),
+        "ready_since": when(ready, "lastTransitionTime") if text(ready, "status") == "True" else None,
+        "changed": _spec_changed(obj),
+    }
+
+
+def _image(obj: Json, *driver: str) -> dict[str, Any]:
+    return {field: text(obj, *driver, field) for field in ("repository", "image", "version")}
+
+
+def _manual(obj: Json) -> str:
+    """Say why the GPU operator's upgrade controller does nothing, or nothing."""
+    # GO controllers/upgrade_controller.go: sandbox workloads turn it off, whatever autoUpgrade says.
+    if flag(obj, "spec", "sandboxWorkloads", "enabled", default=False):
+        return "sandbox workloads are enabled, which turns the upgrade controller off"
+    # GO api/nvidia/v1: the CRD's default is false; the chart sets it.
+    if not flag(obj, "spec", "driver", "upgradePolicy", "autoUpgrade", default=False):
+        return "autoUpgrade is off"
+    return ""
+
+
+def _needs_ofed(obj: Json, *driver: str) -> bool:
+    """Whether the driver manager waits for a containerised network driver (DM ``isGPUDirectRDMAEnabled``)."""
+    rdma = (*driver, "rdma")
+    return flag(obj, *rdma, "enabled", default=False) and not flag(obj, *rdma, "useHostMofed", default=False)
+
+
+def _eviction_label(obj: Json, *driver: str) -> str:
+    """Give the node label that the driver manager was told to pause as well."""
+    variables = items(obj, *driver, "manager", "env")
+    return next((text(one, "value") for one in variables if text(one, "name") == names.EVICTION_LABEL_VARIABLE), "")
+
+
+def _spec_changed(obj: Json) -> datetime | None:
+    """Give the last write that was no status update."""
+    writes = (one for one in items(obj, "metadata", "managedFields") if text(one, "subresource") != "status")
+    return max((moment for one in writes if (moment := when(one, "time"))), default=None)
