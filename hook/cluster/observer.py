@@ -12,8 +12,7 @@ from hook.cluster.reflector import Reflector, list_views
 from hook.cluster.requests import Selection
 from hook.core import intent, parse
 from hook.core.consumers import named
-from hook.core.fleet import is_driver
-from hook.core.stacks import STACKS, selector
+from hook.core.stacks import STACKS, is_driver, selector
 from hook.core.views import Snapshot, Unreadable
 from hook.errors import NotFoundError
 from hook.settings import WaitFor
@@ -182,12 +181,13 @@ class Observer:
         policy = intent.active_policy(seen.policies or (), stack)
         if policy is not None and policy.pooled and stack.pool is not None:
             self._add(stack, POOLS, [Source(Selection(requests.policies_of(stack.pool)), stack.pool.read)])
-        if any(one.rdma for one in (policy, *seen.pools) if one is not None) and stack.after:
+        if any(one.rdma for one in intent.sources(policy, seen.pools)) and stack.after:
             prior = STACKS[stack.after]
             self._add(prior, DAEMON_SETS, self._everywhere(requests.DAEMON_SETS, parse.daemonset))
             self._look_at_drivers(prior)
         for daemonset in seen.daemonsets:
-            if is_driver(daemonset, stack) and stack.driver.label[0] not in daemonset.template_labels:
+            key, value = stack.driver.label
+            if is_driver(daemonset, stack) and daemonset.template_labels.get(key) != value:
                 pods = self._pods_of(daemonset)
                 revisions = Selection(requests.CONTROLLER_REVISIONS, pods.selection.namespace, pods.selection.labels)
                 self._add(stack, DRIVER_PODS, [pods])

@@ -44,7 +44,7 @@ def some(nodes: Sequence[str]) -> str:
 
 def evicted_by_driver_manager(daemonset: DaemonSet, fleet: Fleet) -> str:
     """Give the node label by which the driver manager takes this consumer away before a reload; or empty."""
-    told = {one.eviction_label for one in (*fleet.seen.pools, fleet.policy) if one is not None}
+    told = {one.eviction_label for one in intent.sources(fleet.policy, fleet.seen.pools)}
     return next((key for key in daemonset.node_selector if key in told | {names.EVICTED_CLIENT_LABEL}), "")
 
 
@@ -58,6 +58,8 @@ def _about_consumers(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[
             yield f"{daemonset} runs no pod on {some(unlabelled)}: its nodeSelector asks for {wanted}"
     if fleet.consumers.named and fleet.consumers.unnamed:
         yield unnamed(fleet)
+    for refused in fleet.consumers.refused:
+        yield f"{refused} loads a driver or provides one itself, so it is never restarted, whoever names it"
     for missing in fleet.consumers.missing:
         yield f"no DaemonSet matches the consumer {missing}"
 
@@ -81,7 +83,7 @@ def _about_intent(fleet: Fleet) -> Iterator[str]:
     policy, expected = fleet.policy, fleet.settings.expect_driver_version
     if policy is None:
         return
-    sources = fleet.seen.pools if policy.pooled else (policy,)
+    sources = intent.sources(policy, fleet.seen.pools)
     if expected and not any(intent.names_version(one) for one in sources):
         yield (
             f"{policy} names no driver version; the expected {expected} was looked for in the plugins' "
@@ -97,6 +99,8 @@ def _about_intent(fleet: Fleet) -> Iterator[str]:
 
 def _about_turns(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[str]:
     """Name cordoned nodes while others wait for their turn: they count as unavailable, and may stop everything."""
+    if not fleet.stack.upgrade.counts_cordoned:
+        return
     waiting = [one.node for one in judgements if one.reason in WAITING_FOR_A_TURN]
     idle = [
         one.node

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hook.core import names
-from hook.core.stacks import OTHER_CONSUMER
+from hook.core.stacks import OTHER_CONSUMER, STACKS, is_driver, is_provider
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,6 +31,8 @@ class Consumers:
     """Of the named ones, by UID."""
     missing: tuple[Wanted, ...]
     """What somebody named beside the plugins, and nothing matches."""
+    refused: tuple[DaemonSet, ...] = ()
+    """What somebody named although consumers start after it: it is never restarted."""
 
     def of_kind(self, uid: str) -> ConsumerKind:
         """Give the kind of one of the named."""
@@ -49,7 +51,9 @@ def named(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> 
 
 def find(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> Consumers:
     """Sort DaemonSets into ours, lookalikes, and those that the operator restarts itself."""
-    candidates = [ds for ds in daemonsets if not _is_compute_domain_daemon(ds)]
+    known = [ds for ds in daemonsets if not _is_compute_domain_daemon(ds)]
+    sources = [ds for ds in known if _is_source(ds)]
+    candidates = [ds for ds in known if ds not in sources]
     managed = [ds for ds in candidates if _is_operator_managed(ds, stack)]
     others = [ds for ds in candidates if ds not in managed]
     inside = [ds for ds in others if settings.consumer_namespace in ("", ds.namespace)]
@@ -63,7 +67,8 @@ def find(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> C
         unnamed=tuple(ds for ds in inside if ds.uid not in kinds and _looks_like(ds, stack.consumer)),
         operator_managed=tuple(managed),
         kinds=kinds,
-        missing=_missing(wanted, further, plugins),
+        missing=_missing(wanted, further, plugins, sources),
+        refused=tuple(ds for ds in sources if any(_matches(ds, one) for one in wanted)),
     )
 
 
@@ -76,6 +81,11 @@ def _matches(daemonset: DaemonSet, wanted: Wanted) -> bool:
     if wanted.labels:
         return all(daemonset.template_labels.get(key) == value for key, value in wanted.labels)
     return (wanted.namespace, wanted.name) == (daemonset.namespace, daemonset.name)
+
+
+def _is_source(daemonset: DaemonSet) -> bool:
+    """Whether consumers start after it, in any stack: it is older than itself, so it would always look stale."""
+    return any(is_driver(daemonset, stack) or is_provider(daemonset, stack) for stack in STACKS.values())
 
 
 def _is_operator_managed(daemonset: DaemonSet, stack: Stack) -> bool:

@@ -210,7 +210,9 @@ def _success(judgements: Sequence[Judgement], memory: Memory, fleet: Fleet) -> H
     excluded = sum(one.state is NodeState.EXCLUDED for one in judgements)
     left_out = f"; {excluded} nodes were left alone" if excluded else ""
     if not fleet.consumers.named:
-        return Reason.DRIVER_SETTLED, f"no {noun} is installed yet; the driver is settled on every node{left_out}"
+        sees_nodes = fleet.settings.wait_for is WaitFor.NODES
+        settled = "the driver is settled on every node" if sees_nodes else f"{fleet.policy} says that it is ready"
+        return Reason.DRIVER_SETTLED, f"no {noun} is installed yet; {settled}{left_out}"
     if memory.restarted:
         message = f"{memory.restarted} {noun}s were restarted, {served} run on the loaded driver{left_out}"
         return Reason.REFRESHED, message

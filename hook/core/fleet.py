@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hook.core import consumers, intent
+from hook.core.stacks import is_driver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -78,15 +79,8 @@ def index(seen: Snapshot, stack: Stack, settings: Settings, prior: Fleet | None 
         consumer_pods=_by_node(of_consumers),
         slices=_slices_by_node(seen.slices or ()),
         complete=_complete((*found.named, *drivers.values()), (*of_consumers, *seen.driver_pods)),
-        prior=prior if any(one.rdma for one in (policy, *seen.pools) if one is not None) else None,
+        prior=prior if any(one.rdma for one in intent.sources(policy, seen.pools)) else None,
     )
-
-
-def is_driver(daemonset: DaemonSet, stack: Stack) -> bool:
-    """Whether a DaemonSet loads the stack's driver: by its label, else (it can be overridden) by its owner."""
-    if daemonset.labels.get(stack.driver.label[0]) == stack.driver.label[1]:
-        return True
-    return daemonset.owner_kind in stack.driver.owners and stack.driver.container in daemonset.images
 
 
 def _providers(

@@ -66,10 +66,10 @@ def judge(consumer: Pod, kind: ConsumerKind, driver: Pod, stack: Stack, provider
 def keeps_crashing(driver: Pod, stack: Stack) -> bool:
     """Whether the driver container keeps crashing in its pod: a reboot runs the init containers anew."""
     container = _named(driver.containers, stack.driver.container)
-    unloader = _named(driver.init_containers, stack.driver.unloader)
     if container is None or container.restarts < CRASH_LOOP_RESTARTS or container.last_finished_at is None:
         return False
-    set_up = unloader.finished_at if unloader is not None and unloader.succeeded else None
+    ends = (one.finished_at for one in driver.init_containers if one.succeeded)
+    set_up = max((end for end in ends if end is not None), default=None)
     return set_up is not None and set_up <= container.last_finished_at
 
 

@@ -9,7 +9,7 @@ from hook.core.cautions import some
 from hook.core.reasons import Reason
 from hook.core.stacks import STACKS
 from hook.core.verdicts import NodeState
-from hook.settings import WhenAbsent
+from hook.settings import WaitFor, WhenAbsent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,7 +92,7 @@ def no_eligible_node(fleet: Fleet, judgements: Sequence[Judgement], noisy: Hold 
         return Reason.NO_ELIGIBLE_NODE, f"no node has a driver that the {fleet.stack.operator.title} manages"
     return (
         Reason.NO_ELIGIBLE_NODE,
-        f"no driver is deployed to any of {len(judgements)} nodes with a {fleet.stack.device}: {judgements[0].message}",
+        f"no driver is deployed to any of {len(judgements)} nodes with {fleet.stack.device}: {judgements[0].message}",
     )
 
 
@@ -106,6 +106,9 @@ def before_done(
     if not reluctant:
         return holds, warnings
     message = f"{reluctant[0]} says {reluctant[0].state or 'nothing'}, not ready"
+    if fleet.settings.wait_for is WaitFor.POLICY_READY:
+        # Its word is the whole promise: without it there is none.
+        return [(Reason.POLICY_SAYS_NOT_READY, message)], warnings
     if timers.held("policy-not-ready") < fleet.settings.policy_grace:
         return [(Reason.POLICY_NOT_READY, message)], warnings
     return [], [*warnings, f"{message}; every eligible node is served, so this run does not wait for it any longer"]

@@ -31,6 +31,13 @@ def active_policy(policies: Iterable[Policy], stack: Stack) -> Policy | None:
     return min(counting, key=lambda policy: (policy.created, policy.name), default=None)
 
 
+def sources(policy: Policy | None, pools: Sequence[Policy]) -> Sequence[Policy]:
+    """Give the objects that say what drivers shall be: the policy itself, or the pools that it leaves it to."""
+    if policy is None:
+        return ()
+    return pools if policy.pooled else (policy,)
+
+
 def unmet_expectation(policy: Policy, pools: Sequence[Policy], stack: Stack, settings: Settings) -> str:
     """Say in what the policy is still the old one, by what the deployer told us to expect; or empty.
 
@@ -40,7 +47,7 @@ def unmet_expectation(policy: Policy, pools: Sequence[Policy], stack: Stack, set
     if settings.stacks[0] != stack.name:
         return ""
     wanted = settings.expect_driver_version
-    asking = [one for one in (pools if policy.pooled else (policy,)) if names_version(one)]
+    asking = [one for one in sources(policy, pools) if names_version(one)]
     if wanted and asking and all(one.version != wanted for one in asking):
         asked = ", ".join(sorted({one.version for one in asking}))
         return f"{_several(asking)} asks for driver {asked}, expected {wanted}"

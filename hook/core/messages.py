@@ -33,7 +33,7 @@ _STATES: Final = "kubectl get nodes -L {state_label}"
 _POLICIES: Final = "kubectl get {policies} -o yaml"
 
 EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
-    Reason.VERIFIED: Explanation("The plugin started on the driver that is loaded, is Ready, and publishes devices."),
+    Reason.VERIFIED: Explanation("The {noun} started on the driver that is loaded, {verified}."),
     Reason.NOTHING_TO_REFRESH: Explanation("The plugin's DaemonSet wants no pod on this node."),
     Reason.NODE_SKIPPED: Explanation(
         "A person took the node out of driver upgrades; its driver and plugin stay as they are.",
@@ -49,8 +49,8 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
         "Its GPUs are passed to virtual machines, so no driver on the host serves DRA claims of pods."
     ),
     Reason.MANUAL_UPGRADE: Explanation(
-        "Nobody rotates driver pods here; the old driver, and the plugin on it, still match. Drain what uses the "
-        "driver and delete the driver pod to upgrade the node, then run the release again.",
+        "Nobody rotates driver pods here; the old driver, and the {noun} on it, still match. Drain {users} and "
+        "delete the driver pod to upgrade the node, then run the release again.",
         "kubectl -n {namespace} delete pod {name}",
     ),
     Reason.UNREADABLE: Explanation(
@@ -59,7 +59,7 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
     ),
     Reason.NODE_BLIP: Explanation("The node is NotReady; it may come back.", "kubectl describe node {node}"),
     Reason.LABELS_MISSING: Explanation(
-        "Nodes lose these labels when node-feature-discovery is down; pods show that there is a GPU.",
+        "Nodes lose these labels when node-feature-discovery is down; {evidence}.",
         "kubectl get pods -A -l app.kubernetes.io/name=node-feature-discovery",
     ),
     Reason.EXPECTATION_UNMET: Explanation(
@@ -73,12 +73,11 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
     Reason.DRIVER_MISSING: Explanation("The node's driver pod is being replaced.", _STATES),
     Reason.SEVERAL_DRIVER_PODS: Explanation("Only one of them can own the driver; wait or delete the old one."),
     Reason.DRIVER_ORPHANED: Explanation(
-        "Its DaemonSet was replaced; the pod stays until somebody drains the node's GPU pods and deletes it.",
+        "Its DaemonSet was replaced; the pod stays until somebody drains {users} and deletes it.",
         "kubectl -n {namespace} delete pod {name}",
     ),
     Reason.DRIVER_OUTDATED: Explanation(
-        "The upgrade controller has not come to this node yet. Cordoned, NotReady and failed nodes use up "
-        "maxUnavailable: if nothing moves, look for them.",
+        "The upgrade controller has not come to this node yet. {turns}",
         _STATES,
     ),
     Reason.DRIVER_NOT_READY: Explanation("The new driver is being built and loaded; minutes are normal.", _DESCRIBE),
@@ -87,9 +86,7 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
     Reason.UPGRADE_STATE_UNKNOWN: Explanation(
         "A newer upgrade controller may use it; an unknown state counts as an upgrade in progress.", _STATES
     ),
-    Reason.OPERANDS_PAUSED: Explanation(
-        "k8s-driver-manager has paused the node's operands by its labels.", "kubectl get node {node} --show-labels"
-    ),
+    Reason.OPERANDS_PAUSED: Explanation("While the driver reloads, {paused}.", "kubectl get node {node} --show-labels"),
     Reason.UPGRADE_FAILED: Explanation(
         "The upgrade controller gave up on the node; it is not final. {failed_upgrade}", "{failed_upgrade_command}"
     ),
@@ -104,7 +101,7 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
     Reason.POLICY_SAYS_NOT_READY: Explanation(
         "With wait-for policy-ready, nothing is restarted before the policy's own status says ready.", _POLICIES
     ),
-    Reason.PLUGIN_STALE: Explanation("The plugin holds a driver that is gone; claims on this node fail."),
+    Reason.PLUGIN_STALE: Explanation("The {noun} holds a driver that is gone; {broken}."),
     Reason.PLUGIN_QUEUED: Explanation("It will be restarted as soon as another one is back."),
     Reason.PLUGIN_RESTARTING: Explanation("Its old pod is on its way out.", _DESCRIBE),
     Reason.PLUGIN_MISSING: Explanation(
@@ -119,8 +116,8 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
         "kubectl get resourceslices --field-selector spec.nodeName={node} -o yaml",
     ),
     Reason.PLUGIN_UNWELCOME: Explanation(
-        "The plugin must restart, but would not be scheduled again. Add the toleration to the DRA driver's chart "
-        "(kubeletPlugin.tolerations), or remove the taint, then run the release again.",
+        "The plugin must restart, but would not be scheduled again. Add the toleration to {tolerations}, "
+        "or remove the taint, then run the release again.",
         "kubectl describe node {node}",
     ),
     Reason.RESTART_REFUSED: Explanation(
@@ -133,9 +130,7 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
         "kubectl -n {namespace} get pod {name} -o yaml",
     ),
     Reason.ROLLOUT_IMPOSSIBLE: Explanation("Use strategy stale-pods, or set the DaemonSet to RollingUpdate."),
-    Reason.NO_CONSUMER: Explanation(
-        "Nothing that was looked at holds the driver. Before the DRA driver's first install this is normal."
-    ),
+    Reason.NO_CONSUMER: Explanation("Nothing that was looked at holds the driver. Before {before} this is normal."),
     Reason.NO_POLICY: Explanation("The {operator} is not installed, or not configured by a {policy}."),
     Reason.POLICY_EXPECTED: Explanation("expect.* is set, so the operator's release is still to come."),
     Reason.DRIVER_DISABLED: Explanation("Drivers come with the hosts; no upgrade of the operator reloads them."),
@@ -214,7 +209,8 @@ def words(stack: Stack, about: Mapping[str, str] = MappingProxyType({})) -> dict
         "drivers": selector(stack.driver.label),
         "prior_drivers": selector(prior.driver.label),
         "providers": ",".join(selector(label) for label in providers),
-        "failed_upgrade": stack.failed_upgrade,
+        "noun": stack.consumer.noun,
+        **stack.words,
         "failed_upgrade_command": stack.failed_upgrade_command.format(**about) if about else "",
     }
 

@@ -55,13 +55,13 @@ def judge_node(name: str, fleet: Fleet, now: datetime) -> tuple[Judgement, ...]:
     gate = _unreadable(name, fleet) or left_alone(name, node, fleet, now) or _closed_by_drivers(name, node, fleet)
     label = label_meaning(node, fleet)
     if gate is not None:
-        return (_upgrade_failed(_closed(name, gate, fleet), label),)
+        return (_upgrade_failed(_closed(name, gate, fleet), label, fleet),)
     driver = live_pods(fleet.driver_pods.get(name, ()))[0]
     if not fleet.consumers.named:
         return (_closed(name, Gate(NodeState.VERIFIED, Reason.NOTHING_TO_REFRESH, "no plugin is known here"), fleet),)
     judged = (judge_plugin(name, consumer, driver, fleet, now) for consumer in fleet.consumers.named)
     pending = label is not Label.QUIET
-    return tuple(_upgrade_failed(one.with_label_pending(pending=pending), label) for one in judged)
+    return tuple(_upgrade_failed(one.with_label_pending(pending=pending), label, fleet) for one in judged)
 
 
 def label_meaning(node: Node | None, fleet: Fleet) -> Label:
@@ -88,7 +88,7 @@ def _closed(name: str, gate: Gate, fleet: Fleet) -> Judgement:
     )
 
 
-def _upgrade_failed(judged: Judgement, label: Label) -> Judgement:
+def _upgrade_failed(judged: Judgement, label: Label, fleet: Fleet) -> Judgement:
     """Hold a node that nothing else holds back, or whose driver is not settled, for its failed upgrade.
 
     It is not terminal: the controller leaves the state by itself once the new driver pod is ready.
@@ -96,8 +96,15 @@ def _upgrade_failed(judged: Judgement, label: Label) -> Judgement:
     if label is not Label.FAILED or judged.state not in (NodeState.WAITING, NodeState.VERIFIED):
         return judged
     message = f"its upgrade state is {names.STATE_FAILED} ({judged.message})"
+    # The remedy is about the driver's pod, also where the plugin's was judged.
+    driver = next((str(pod) for pod in live_pods(fleet.driver_pods.get(judged.node, ()))), judged.subject)
     return replace(
-        judged, state=NodeState.WAITING, reason=Reason.UPGRADE_FAILED, message=message, patience=Patience.DRIVER
+        judged,
+        state=NodeState.WAITING,
+        reason=Reason.UPGRADE_FAILED,
+        message=message,
+        subject=driver,
+        patience=Patience.DRIVER,
     )
 
 
@@ -121,7 +128,7 @@ def _unsettled_before(name: str, node: Node | None, fleet: Fleet) -> Gate | None
     An old driver of that stack which is loaded and left alone is no reason to wait: it may stay for months.
     """
     prior = fleet.prior
-    if prior is None:
+    if prior is None or not _asks_for_both(name, fleet):
         return None
     live = live_pods(prior.driver_pods.get(name, ()))
     reloading = _label(node, prior.stack.nodes.wait) == "true"
@@ -136,11 +143,21 @@ def _unsettled_before(name: str, node: Node | None, fleet: Fleet) -> Gate | None
     return Gate(NodeState.WAITING, Reason.PRIOR_DRIVER_UNSETTLED, message)
 
 
+def _asks_for_both(name: str, fleet: Fleet) -> bool:
+    """Whether this node's driver is one that follows another stack's; in doubt it is."""
+    intents = [fleet.intents.get(pod.owner_uid) for pod in live_pods(fleet.driver_pods.get(name, ()))]
+    known = [one for one in intents if one is not None]
+    return any(one.rdma for one in known) or not known
+
+
 def _unprovided(name: str, node: Node | None, fleet: Fleet) -> Gate | None:
     """Wait for each provider that somebody asked to count, where the node shall have it."""
     for provider, owners in fleet.providers.items():
         if _label(node, provider.deploy_label) != "true":
             continue
+        if not owners:
+            message = f"there is no {provider.title} DaemonSet, although plugins shall start after it (providers)"
+            return Gate(NodeState.WAITING, Reason.PROVIDER_NOT_READY, message)
         live = [pod for pod in live_pods(fleet.provider_pods.get(name, ())) if pod.owner_uid in owners]
         replaced = any(outdated(pod, fleet) and owners[pod.owner_uid].rolling for pod in live)
         if len(live) != 1 or live[0].containers_ready_since is None or replaced:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from hook.core.fields import Json
-    from hook.core.views import Policy
+    from hook.core.views import DaemonSet, Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,8 @@ class UpgradeLabels:
     state: str
     skip: str
     """``true`` takes a node out of driver upgrades."""
+    counts_cordoned: bool
+    """Nodes that are cordoned already count against the limit of unavailable ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,7 @@ class Stack:
     name: str
     """As ``--stack`` has it."""
     device: str
-    """What a node has, in a sentence."""
+    """What a node has, with its article."""
     policy: PolicyKind
     operator: Operator
     driver: DriverPods
@@ -142,9 +144,10 @@ class Stack:
     """Name of the stack whose driver must settle first, where the policy asks for both together."""
     providers: Mapping[str, Provider] = field(default_factory=dict)
     """By the name that ``--provider`` has."""
-    failed_upgrade: str = ""
-    """What the operator's documentation tells to do about a failed upgrade."""
+    words: Mapping[str, str] = field(default_factory=dict)
+    """What ``messages.py`` says differently about this stack; every row has the same keys."""
     failed_upgrade_command: str = ""
+    """What the operator's documentation tells to run about a failed upgrade."""
 
 
 DRA_PLUGIN: Final = ConsumerKind(
@@ -161,7 +164,7 @@ OTHER_CONSUMER: Final = ConsumerKind(noun="consumer")
 
 GPU_OPERATOR: Final = Stack(
     name="gpu",
-    device="GPU",
+    device="a GPU",
     policy=PolicyKind(
         "nvidia.com", "v1", "clusterpolicies", "ClusterPolicy", policies.cluster_policy, carries_chart=True
     ),
@@ -185,7 +188,7 @@ GPU_OPERATOR: Final = Stack(
         operands=names.DEPLOY_OPERANDS_LABEL,
         paused_prefix=names.PAUSED_LABEL_PREFIX,
     ),
-    upgrade=UpgradeLabels(state=names.UPGRADE_STATE_LABEL, skip=names.UPGRADE_SKIP_LABEL),
+    upgrade=UpgradeLabels(state=names.UPGRADE_STATE_LABEL, skip=names.UPGRADE_SKIP_LABEL, counts_cordoned=True),
     consumer=DRA_PLUGIN,
     after="network",
     providers={
@@ -195,17 +198,25 @@ GPU_OPERATOR: Final = Stack(
             deploy_label=names.DEPLOY_TOOLKIT_LABEL,
         )
     },
-    failed_upgrade=(
-        "Look at its GPUDriverUpgrade events and the operator's controllers.Upgrade log lines; when the cause is "
-        "gone, put the node back."
-    ),
+    words={
+        "verified": "is Ready, and publishes devices",
+        "broken": "claims on this node fail",
+        "users": "the node's GPU pods",
+        "evidence": "pods show that there is a GPU",
+        "paused": "k8s-driver-manager has paused the node's operands by its labels",
+        "tolerations": "the DRA driver's chart (kubeletPlugin.tolerations)",
+        "before": "the DRA driver's first install",
+        "turns": "Cordoned, NotReady and failed nodes use up maxUnavailable: if nothing moves, look for them.",
+        "failed_upgrade": "Look at its GPUDriverUpgrade events and the operator's controllers.Upgrade log lines; when "
+        "the cause is gone, put the node back.",
+    },
     # GO documentation, troubleshooting a failed upgrade.
     failed_upgrade_command=f"kubectl label node {{node}} {names.UPGRADE_STATE_LABEL}=upgrade-required --overwrite",
 )
 
 NETWORK_OPERATOR: Final = Stack(
     name="network",
-    device="NVIDIA network device",
+    device="an NVIDIA network device",
     policy=PolicyKind(
         "mellanox.com",
         "v1alpha1",
@@ -232,17 +243,38 @@ NETWORK_OPERATOR: Final = Stack(
         wait=names.OFED_WAIT_LABEL,
         safe_load=names.OFED_SAFE_LOAD_ANNOTATION,
     ),
-    upgrade=UpgradeLabels(state=names.OFED_STATE_LABEL, skip=names.OFED_SKIP_LABEL),
+    upgrade=UpgradeLabels(state=names.OFED_STATE_LABEL, skip=names.OFED_SKIP_LABEL, counts_cordoned=False),
     # Their init container is content with any mlx5_core, also the host's own: no waiter that proves anything (NO).
     consumer=ConsumerKind(noun="device plugin", names=names.NETWORK_PLUGIN_DAEMONSETS),
-    failed_upgrade=(
-        "Drain the node by hand and delete its driver pod; with safe load also remove the annotation "
-        f"{names.OFED_SAFE_LOAD_ANNOTATION}. If the new driver never starts, go back to the previous version."
-    ),
+    words={
+        "verified": "and is Ready",
+        "broken": "pods on this node cannot use its network devices",
+        "users": "pods that use its network devices",
+        "evidence": "pods show that there is an NVIDIA network device",
+        "paused": "the network operator keeps device plugins off the node until its driver is ready",
+        "tolerations": "the NicClusterPolicy (spec.tolerations)",
+        "before": "the first device plugin is configured",
+        "turns": "Failed nodes keep their place in maxParallelUpgrades: if nothing moves, look for them.",
+        # NO documentation, life cycle management.
+        "failed_upgrade": "Drain the node by hand and delete its driver pod; with safe load also remove the annotation "
+        f"{names.OFED_SAFE_LOAD_ANNOTATION}. If the new driver never starts, go back to the previous version.",
+    },
     failed_upgrade_command="kubectl -n {namespace} delete pod {name}",
 )
 
 STACKS: Final[Mapping[str, Stack]] = {one.name: one for one in (GPU_OPERATOR, NETWORK_OPERATOR)}
+
+
+def is_driver(daemonset: DaemonSet, stack: Stack) -> bool:
+    """Whether a DaemonSet loads the stack's driver: by its label, else (it can be overridden) by its owner."""
+    if daemonset.labels.get(stack.driver.label[0]) == stack.driver.label[1]:
+        return True
+    return daemonset.owner_kind in stack.driver.owners and stack.driver.container in daemonset.images
+
+
+def is_provider(daemonset: DaemonSet, stack: Stack) -> bool:
+    """Whether a DaemonSet is what consumers may have to start after, beside the driver."""
+    return any(daemonset.labels.get(one.label[0]) == one.label[1] for one in stack.providers.values())
 
 
 def selector(label: tuple[str, str]) -> str:

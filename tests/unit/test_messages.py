@@ -8,6 +8,7 @@ import pytest
 
 from hook.core import messages
 from hook.core.reasons import Reason
+from hook.core.stacks import STACKS
 from hook.core.verdicts import Decision, Judgement, NodeState, Verdict
 from tests.fixtures.cluster import stale
 
@@ -18,8 +19,8 @@ LEFTOVER = re.compile(r"\{(node|namespace|name)\}|\{\{|\}\}")
 @pytest.mark.parametrize("reason", Reason)
 def test_every_reason_is_explained(reason: Reason) -> None:
     """Nobody has to read the source to learn what a run meant."""
-    explanation = messages.EXPLANATIONS[reason]
-    assert explanation.meaning.endswith((".", "{failed_upgrade}"))
+    for stack in STACKS.values():
+        assert messages.EXPLANATIONS[reason].meaning.format(**messages.words(stack)).endswith(".")
 
 
 @pytest.mark.parametrize("reason", Reason)
@@ -50,8 +51,8 @@ def test_a_remedy_names_what_it_is_about(node: str, subject: str, expected: str)
 
 def test_a_reason_without_a_command_is_only_explained() -> None:
     """There is nothing to run."""
-    expected = messages.EXPLANATIONS[Reason.VERIFIED].meaning
-    assert expected == messages.remedy(Reason.VERIFIED, "gpu-0", "ns/pod")
+    expected = messages.EXPLANATIONS[Reason.REFRESHED].meaning
+    assert expected == messages.remedy(Reason.REFRESHED, "gpu-0", "ns/pod")
 
 
 def test_a_headline_says_verdict_and_reason() -> None:
