@@ -35,7 +35,9 @@ def judge(fleet: Fleet, memory: Memory, now: datetime) -> list[Judgement]:
     wait = _not_ready(fleet)
     pods = [pod for name in sorted(fleet.consumer_pods) for pod in fleet.consumer_pods[name] if not pod.ended and name]
     judged = [_waiting(pod, fleet, wait) if wait else _judge(pod, fleet, memory, now) for pod in pods]
-    return judged + [_incomplete(ds) for ds in fleet.consumers.named if ds.uid not in fleet.complete]
+    # A pod that is terminating is waited for already; its successor comes when it is gone.
+    accounted = {pod.owner_uid for pod in pods if pod.deleting} | fleet.complete
+    return judged + [_incomplete(ds) for ds in fleet.consumers.named if ds.uid not in accounted]
 
 
 def _incomplete(daemonset: DaemonSet) -> Judgement:

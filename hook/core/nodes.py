@@ -57,9 +57,10 @@ def judge_node(name: str, fleet: Fleet, now: datetime) -> tuple[Judgement, ...]:
     if gate is not None:
         return (_upgrade_failed(_closed(name, gate, fleet), label, fleet),)
     driver = live_pods(fleet.driver_pods.get(name, ()))[0]
-    if not fleet.consumers.named:
-        return (_closed(name, Gate(NodeState.VERIFIED, Reason.NOTHING_TO_REFRESH, "no plugin is known here"), fleet),)
-    judged = (judge_plugin(name, consumer, driver, fleet, now) for consumer in fleet.consumers.named)
+    judged = [judge_plugin(name, consumer, driver, fleet, now) for consumer in fleet.consumers.named]
+    if not judged:
+        nothing = Gate(NodeState.VERIFIED, Reason.NOTHING_TO_REFRESH, f"no {fleet.stack.consumer.noun} is installed")
+        judged = [_closed(name, nothing, fleet)]
     pending = label is not Label.QUIET
     return tuple(_upgrade_failed(one.with_label_pending(pending=pending), label, fleet) for one in judged)
 
