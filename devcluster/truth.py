@@ -7,6 +7,9 @@ is pure apart from `Truth.read`.
 A plugin is *stale* while a driver is loaded on its node that is not the one it started on: not
 the same *load*, a number that grows with each load and each remount of the driver's root file
 system. While no driver is loaded at all, nothing can be fresh, and nothing counts as stale.
+Where a container toolkit runs, a plugin that started before its last installation is *behind* it.
+
+What is said of plugins holds for every pod that holds the driver, such as a standalone exporter.
 """
 
 from __future__ import annotations
@@ -41,7 +44,9 @@ class Happening:
     version: str = ""
     load: int | None = None
     node_load: int | None = None
+    toolkit: int = 0
     stale: bool = False
+    drained: bool = False
     driver_ready: bool = False
     driver_current: bool = False
 
@@ -62,6 +67,7 @@ class _Node:
 
     load: int | None = None
     version: str = ""
+    toolkit: int = 0
     driver_ready: bool = False
     plugins: dict[str, Happening] = field(default_factory=dict)
     """How each running plugin started, by pod UID."""
@@ -77,6 +83,8 @@ class _Node:
                 self.driver_ready = True
             case "driver-gone":
                 self.driver_ready = False
+            case "toolkit-ready":
+                self.toolkit = now.toolkit
             case "plugin-started":
                 self.plugins[now.uid] = now
             case "plugin-gone":
@@ -96,6 +104,10 @@ class _Node:
         if self.load is None:
             return False
         return any(p.load != self.load for p in self.plugins.values() if p.concerns(daemonset))
+
+    def behind_toolkit(self, daemonset: str | None) -> bool:
+        """Tell whether a plugin here started before the container toolkit's last installation."""
+        return any(p.toolkit != self.toolkit for p in self.plugins.values() if p.concerns(daemonset))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +171,11 @@ class Truth:
         ends = self._replay()
         return tuple(name for name in self.nodes if ends[name].stale(daemonset))
 
+    def behind_toolkit_now(self, daemonset: str | None = None) -> tuple[str, ...]:
+        """Name the nodes whose plugin started before the container toolkit's last installation."""
+        ends = self._replay()
+        return tuple(name for name in self.nodes if ends[name].behind_toolkit(daemonset))
+
     def loaded_now(self) -> dict[str, str]:
         """Say which driver version is loaded on each node; empty where none is."""
         ends = self._replay()
@@ -174,8 +191,12 @@ class Truth:
         return self._replay().get(node, _Node()).driver_ready
 
     def restarts(self, daemonset: str | None = None, since: float = 0.0) -> tuple[Happening, ...]:
-        """Return all deletions of plugin pods."""
-        return tuple(each for each in self.since(since) if each.event == "plugin-deleted" and each.concerns(daemonset))
+        """Return the deletions of plugin pods that somebody asked for."""
+        return tuple(each for each in self._deletions(daemonset, since) if not each.drained)
+
+    def drains(self, daemonset: str | None = None, since: float = 0.0) -> tuple[Happening, ...]:
+        """Return the deletions of plugin pods that k8s-driver-manager brought about by pausing a label."""
+        return tuple(each for each in self._deletions(daemonset, since) if each.drained)
 
     def early_restarts(self, daemonset: str | None = None, since: float = 0.0) -> tuple[Happening, ...]:
         """Return deletions while the node's driver pod was not Ready, or not of the newest revision."""
@@ -214,6 +235,11 @@ class Truth:
             stale=self.stale_intervals(daemonset).get(node, []),
             restarts=_spans(self._of(node, daemonset), {"plugin-deleted"}, {"plugin-ready"}),
         )
+
+    def _deletions(self, daemonset: str | None, since: float) -> Iterator[Happening]:
+        for each in self.since(since):
+            if each.event == "plugin-deleted" and each.concerns(daemonset):
+                yield each
 
     def _of(self, node: str, daemonset: str | None) -> Iterator[Happening]:
         """All that happened on a node to its driver and to the plugins asked for."""

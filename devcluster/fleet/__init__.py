@@ -9,7 +9,9 @@ another one, the DRA plugin waiting for a driver, holding on to it and publishin
     node.py      one node: what is loaded, and the truth about it
     life.py      what all pods' lives have in common: deletion, reboot, outage
     driver.py    the life of a driver pod
-    plugin.py    the life of a DRA plugin pod
+    holder.py    the life of a pod that holds the driver
+    plugin.py    the life of a DRA plugin pod, which holds it and publishes devices
+    toolkit.py   the life of a container toolkit pod
     workload.py  the lives of all other pods, and of the GPU probe
     slices.py    the ResourceSlices of one node
     kubelet.py   watches the API server and starts lives

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from devcluster.client import path
@@ -14,10 +16,16 @@ if TYPE_CHECKING:
     from devcluster.fleet.node import Driver
     from devcluster.fleet.status import Container
 
-COMPONENT, DRIVER = "app.kubernetes.io/component", "nvidia-driver"
-"""The label that marks driver pods in all modes of the real operator."""
-
 DIGEST_VARIABLE = "DRIVER_CONFIG_DIGEST"
+
+CONTAINER = "nvidia-driver-ctr"
+"""The container that owns the driver; its name tells driver pods from others where somebody replaced their labels."""
+
+VERSION_ANNOTATION = "devcluster/driver-version"
+"""Pod annotation: what is loaded where the image does not say it, because it is given by its digest."""
+
+EVICTION_LABEL_VARIABLE = "NODE_LABEL_FOR_GPU_POD_EVICTION"
+"""The environment variable of k8s-driver-manager that names one more label to pause."""
 
 PAUSED = "paused-for-driver-upgrade"
 OPERAND_LABELS = tuple(
@@ -29,9 +37,14 @@ OPERAND_LABELS = tuple(
         "gpu-feature-discovery",
         "dcgm",
         "dcgm-exporter",
+        "client",
+        "dra-driver",
     )
 )
 """What k8s-driver-manager pauses, of what the simulated operator sets; never ``.driver``."""
+
+DRAIN_SECONDS = 60.0
+"""How long the driver-manager waits for the pods that it paused; 5 min each in reality."""
 
 
 class DriverLife(Life):
@@ -45,8 +58,19 @@ class DriverLife(Life):
     @property
     def digest(self) -> str:
         """The DRIVER_CONFIG_DIGEST that this pod was rendered with."""
-        variables = self.pod["spec"]["containers"][0].get("env", [])
-        return next((str(v.get("value", "")) for v in variables if v["name"] == DIGEST_VARIABLE), "")
+        return variable(self.pod["spec"]["containers"], DIGEST_VARIABLE)
+
+    @property
+    def version(self) -> str:
+        """The version that this pod loads."""
+        annotated = self.pod["metadata"].get("annotations", {}).get(VERSION_ANNOTATION)
+        return str(annotated or loaded_version(self.container.image, self.knobs.branch_patch))
+
+    @property
+    def pausable(self) -> tuple[str, ...]:
+        """The node labels that this pod's k8s-driver-manager pauses."""
+        further = variable(self.pod["spec"].get("initContainers", []), EVICTION_LABEL_VARIABLE)
+        return (*OPERAND_LABELS, further) if further else OPERAND_LABELS
 
     def on_deleted(self) -> None:
         """Stop being the node's Ready driver; what is loaded stays so until the next pod unloads it."""
@@ -101,7 +125,7 @@ class DriverLife(Life):
         await self._crash_while_faulty()
         if kept is None:
             await self.pause(self.knobs.driver_install_seconds)
-            self.node.load(loaded_version(self.container.image, self.knobs.branch_patch), self.digest)
+            self.node.load(self.version, self.digest)
         else:
             await self.pause(self.knobs.driver_remount_seconds)
             self.node.load(kept.version, kept.digest)
@@ -129,7 +153,7 @@ class DriverLife(Life):
         await self.pause(self.knobs.driver_unload_seconds)
         self.node.unload()
         await self.pause(self.knobs.driver_install_seconds)
-        self.node.load(loaded_version(self.container.image, self.knobs.branch_patch), self.digest)
+        self.node.load(self.version, self.digest)
         await self.pause(self.knobs.driver_ready_gap_seconds)
         await self._turn_ready()
 
@@ -162,11 +186,21 @@ class DriverLife(Life):
             self.node.set_ready_driver(None)
 
     async def _pause_operands(self) -> None:
-        await self._label({key: PAUSED for key in OPERAND_LABELS if self.node.labels.get(key) == "true"})
+        """Pause what is placed by labels, and wait until it is off the node.
+
+        The real one does not await the pods of the label that its environment names, but what it does
+        next takes it much longer than a DaemonSet needs to go.
+        """
+        labels = {key: paused(value) for key in self.pausable if (value := self.node.labels.get(key, ""))}
+        await self._label({key: value for key, value in labels.items() if value != self.node.labels[key]})
+        held_up = {key for key, value in labels.items() if is_paused(value)}
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.node.until(lambda: not self.node.houses(held_up)), DRAIN_SECONDS)
 
     async def _resume_operands(self) -> None:
         """Also those that a driver-manager before us left paused."""
-        await self._label({key: "true" for key in OPERAND_LABELS if self.node.labels.get(key) == PAUSED})
+        labels = self.node.labels
+        await self._label({key: resumed(labels[key]) for key in self.pausable if is_paused(labels.get(key, ""))})
 
     async def _label(self, labels: dict[str, str]) -> None:
         if labels:
@@ -177,7 +211,30 @@ class DriverLife(Life):
 
 def is_driver(pod: dict[str, Any]) -> bool:
     """Tell a driver pod from all others."""
-    return bool(pod["metadata"].get("labels", {}).get(COMPONENT) == DRIVER)
+    return any(each["name"] == CONTAINER for each in pod["spec"]["containers"])
+
+
+def is_paused(value: str) -> bool:
+    """Tell whether k8s-driver-manager paused what is placed by a label of this value."""
+    return value.endswith(PAUSED)
+
+
+def paused(value: str) -> str:
+    """Pause a label's value; what is off stays off."""
+    if value == "false" or is_paused(value):
+        return value
+    return PAUSED if value == "true" else f"{value}_{PAUSED}"
+
+
+def resumed(value: str) -> str:
+    """Take back what `paused` did."""
+    return "true" if value == PAUSED else value.removesuffix(f"_{PAUSED}")
+
+
+def variable(containers: list[dict[str, Any]], name: str) -> str:
+    """Read an environment variable of the first of these containers."""
+    variables = containers[0].get("env", []) if containers else []
+    return next((str(each.get("value", "")) for each in variables if each["name"] == name), "")
 
 
 def loaded_version(image: str, branch_patch: str) -> str:

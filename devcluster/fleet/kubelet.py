@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from devcluster.client import ApiError, Event, path
 from devcluster.fleet import knobs as k
-from devcluster.fleet.driver import COMPONENT, DRIVER, DriverLife, is_driver
-from devcluster.fleet.life import Life, say_if_it_broke
+from devcluster.fleet.driver import DriverLife, is_driver
+from devcluster.fleet.holder import HolderLife, is_holder
+from devcluster.fleet.life import Life, Place, say_if_it_broke
 from devcluster.fleet.node import DriverPod, Node
 from devcluster.fleet.plugin import PluginLife, is_plugin
 from devcluster.fleet.slices import Slices
+from devcluster.fleet.toolkit import ToolkitLife, is_toolkit
 from devcluster.fleet.workload import ProbeLife, WorkloadLife, is_probe
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
     from devcluster.client import Api
     from devcluster.fleet.journal import Journal
@@ -32,6 +34,16 @@ SIMULATED = "kwok.x-k8s.io/node"
 """The annotation that KWOK puts its nodes under, and that tells ours from the node that runs pods."""
 
 
+KINDS: tuple[tuple[Callable[[Object], bool], type[Life]], ...] = (
+    (is_driver, DriverLife),
+    (is_plugin, PluginLife),
+    (is_toolkit, ToolkitLife),
+    (is_holder, HolderLife),
+    (is_probe, ProbeLife),
+)
+"""Which pods live which life; the first that fits."""
+
+
 class Fleet:
     """All simulated nodes and the pods on them."""
 
@@ -43,7 +55,7 @@ class Fleet:
         self.slices: dict[str, Slices] = {}
         self.lives: dict[str, Life] = {}
         self.revisions: dict[str, dict[str, tuple[int, str]]] = {}
-        """Driver revisions: owner's UID -> revision's UID -> number and hash."""
+        """Revisions of all DaemonSets: owner's UID -> revision's UID -> number and hash."""
         self._early: dict[str, dict[str, Object]] = {}
         """Pods whose node has not been seen yet, by node and UID."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -131,16 +143,15 @@ class Fleet:
         node.touch()
 
     async def _follow_revisions(self) -> None:
-        """Know the newest revision of each driver DaemonSet; its revisions carry its template's labels."""
-        selector = {"labelSelector": f"{COMPONENT}={DRIVER}"}
-        async for event in self._watch(path("apps/v1", "controllerrevisions"), selector):
+        """Know the newest revision of each DaemonSet."""
+        async for event in self._watch(path("apps/v1", "controllerrevisions"), {}):
             meta = event.object["metadata"]
             owner = next((each["uid"] for each in meta.get("ownerReferences", [])), "")
             revisions = self.revisions.setdefault(owner, {})
             if event.kind == "DELETED":
                 revisions.pop(meta["uid"], None)
             else:
-                digest = meta["labels"].get("controller-revision-hash", "")
+                digest = meta.get("labels", {}).get("controller-revision-hash", "")
                 revisions[meta["uid"]] = (event.object["revision"], digest)
 
     async def _follow_pods(self) -> None:
@@ -170,13 +181,9 @@ class Fleet:
 
     def _bear(self, pod: Object) -> Life:
         node = self.nodes[pod["spec"]["nodeName"]]
-        if is_driver(pod):
-            return DriverLife(self.api, self.dials, node, pod)
-        if is_plugin(pod):
-            slices = self.slices[node.name]
-            return PluginLife(self.api, self.dials, node, pod, slices=slices, is_current=self.is_current)
-        kind = ProbeLife if is_probe(pod) else WorkloadLife
-        return kind(self.api, self.dials, node, pod)
+        place = Place(self.api, self.dials, node, self.slices[node.name], self.is_current)
+        kind = next((kind for fits, kind in KINDS if fits(pod)), WorkloadLife)
+        return kind(place, pod)
 
     def _lives_on(self, node: Node) -> list[Life]:
         return [life for life in self.lives.values() if life.node is node]

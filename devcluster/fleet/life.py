@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -12,11 +13,12 @@ from devcluster.client import ApiError, path
 from devcluster.fleet.status import PodStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from devcluster.client import Api
     from devcluster.fleet.knobs import Dials, Knobs
-    from devcluster.fleet.node import Node
+    from devcluster.fleet.node import DriverPod, Node
+    from devcluster.fleet.slices import Slices
 
 Object = dict[str, Any]
 
@@ -29,13 +31,27 @@ RETRY_SECONDS = 0.5
 """A kubelet repeats a status that the API server did not take."""
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a pod lives: everything that it shares with others."""
+
+    api: Api
+    dials: Dials
+    node: Node
+    slices: Slices
+    """The ResourceSlices of its node."""
+    is_current: Callable[[DriverPod], bool]
+    """Whether a driver pod is of its DaemonSet's newest revision."""
+
+
 class Life:
     """One pod on one node. Subclasses say in `live` what becomes of it; one task runs at a time."""
 
-    def __init__(self, api: Api, dials: Dials, node: Node, pod: Object) -> None:
-        self.api = api
-        self.dials = dials
-        self.node = node
+    def __init__(self, place: Place, pod: Object) -> None:
+        self.place = place
+        self.api = place.api
+        self.dials = place.dials
+        self.node = place.node
         self.pod = pod
         self.status = PodStatus.of(pod)
         self.deleted = False
@@ -78,8 +94,15 @@ class Life:
     def on_gone(self) -> None:
         """Do what the end of the last container asks for."""
 
+    @property
+    def selected_by(self) -> Object:
+        """The node labels that its template selects nodes by; a DaemonSet's pod goes when one of them changes."""
+        selector: Object = self.pod["spec"].get("nodeSelector", {})
+        return selector
+
     def start(self) -> None:
         """Begin to live."""
+        self.node.admit(self.uid, frozenset(self.selected_by))
         self.become(self.live())
 
     def become(self, life: Coroutine[Any, Any, None]) -> None:
@@ -168,6 +191,7 @@ class Life:
     def _end(self) -> None:
         if not self.gone:
             self.gone = True
+            self.node.dismiss(self.uid)
             self.on_gone()
 
     def _path(self, subresource: str | None = None) -> str:

@@ -44,7 +44,9 @@ class Held:
     load: int
     version: str
     resource_driver: str
-    """The DRA driver that it registers, such as gpu.nvidia.com."""
+    """The DRA driver that it registers, such as gpu.nvidia.com; empty for what registers none."""
+    toolkit: int = 0
+    """The container toolkit's installation that it started after."""
 
 
 @dataclass(slots=True)
@@ -60,15 +62,24 @@ class Node:
     ready_driver: DriverPod | None = None
     holders: dict[str, Held] = field(default_factory=dict)
     """Running plugins, by pod UID."""
+    tenants: dict[str, frozenset[str]] = field(default_factory=dict)
+    """All pods by UID, with the keys of the labels that their templates select nodes by."""
     loads: int = 0
+    toolkit: int = 0
+    """Grows with each installation of the container toolkit on this node; 0 where there is none."""
     down: bool = False
     """While it reboots."""
     lost: bool = False
     """From an outage's beginning until the API server says that the node is Ready again."""
+    _version: int = 0
     _pulse: asyncio.Event = field(default_factory=asyncio.Event)
 
     def update(self, node: Object) -> None:
-        """Take over what the API says about the node."""
+        """Take over what the API says about the node; the answer to our own write may come before older news."""
+        version = int(node["metadata"].get("resourceVersion", 0))
+        if version < self._version:
+            return
+        self._version = version
         self.annotations = node["metadata"].get("annotations", {})
         self.labels = node["metadata"].get("labels", {})
         outage = self.fault(k.OUTAGE) == "true"
@@ -103,6 +114,19 @@ class Node:
         """Wait until its kubelet can talk to the API server."""
         await self.until(lambda: not self.silent)
 
+    def admit(self, uid: str, selected_by: frozenset[str]) -> None:
+        """Let a pod come."""
+        self.tenants[uid] = selected_by
+
+    def dismiss(self, uid: str) -> None:
+        """Let a pod go."""
+        self.tenants.pop(uid, None)
+        self.touch()
+
+    def houses(self, keys: set[str]) -> bool:
+        """Tell whether a pod is here that was placed by one of these labels."""
+        return any(not keys.isdisjoint(selected_by) for selected_by in self.tenants.values())
+
     def unload(self) -> None:
         """Lose the driver: unloaded, or its root file system unmounted."""
         if self.loaded is not None:
@@ -132,9 +156,15 @@ class Node:
         self.holders.pop(uid, None)
         self.touch()
 
+    def install_toolkit(self, uid: str) -> None:
+        """Let the container toolkit write its files anew; what started before knows the old ones."""
+        self.toolkit += 1
+        self.journal.write("toolkit-ready", self.name, uid=uid, toolkit=self.toolkit)
+        self.touch()
+
     def is_stale(self, held: Held) -> bool:
-        """Tell whether a plugin holds something else than what is loaded."""
-        return self.loaded is None or held.load != self.loaded.load
+        """Tell whether a plugin holds something else than what is loaded and installed."""
+        return self.loaded is None or held.load != self.loaded.load or held.toolkit != self.toolkit
 
     def power_off(self) -> None:
         """Go down: the driver and everybody's hold on it are lost."""

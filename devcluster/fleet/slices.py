@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from devcluster.client import ApiError, path
@@ -20,6 +21,25 @@ CUDA_VERSION = "13.0.0"
 """The newest CUDA that the driver supports; nothing depends on it."""
 
 
+MIG_PROFILE = "3g.40gb"
+"""Two of them fit on a GPU."""
+
+COMPUTE_DOMAINS = "compute-domain.nvidia.com"
+"""The other DRA driver of the same plugin."""
+
+
+class Devices(StrEnum):
+    """What a plugin finds on its node, and what it says about that."""
+
+    GPU = "gpu"
+    MIG = "mig"
+    """Parts of GPUs."""
+    UNVERSIONED = "unversioned"
+    """GPUs without the driver's version, as those are published that are bound to vfio."""
+    CHANNELS = "channels"
+    """Of a compute domain; nothing about them depends on the driver."""
+
+
 class Slices:
     """One slice for each DRA driver; an existing one is updated in place, as the real library does."""
 
@@ -30,12 +50,12 @@ class Slices:
         """The slice of each DRA driver."""
         self._wipes: dict[str, asyncio.Task[None]] = {}
 
-    async def publish(self, driver: str, version: str, knobs: Knobs) -> None:
+    async def publish(self, driver: str, devices: Devices, version: str, knobs: Knobs) -> None:
         """Say which devices there are, with the driver version that the plugin found at its start."""
         wipe = self._wipes.pop(driver, None)
         if wipe is not None:
             wipe.cancel()
-        slice_ = describe(self.node.name, self.node.uid, driver, version, knobs)
+        slice_ = describe(self.node.name, self.node.uid, driver, listed(devices, version, knobs))
         if driver in self._names:
             try:
                 await self.api.patch(self._path(driver), {"spec": slice_["spec"]})
@@ -78,7 +98,7 @@ class Slices:
         return path("resource.k8s.io/v1", "resourceslices", name=self._names[driver])
 
 
-def describe(node: str, node_uid: str, driver: str, version: str, knobs: Knobs) -> Object:
+def describe(node: str, node_uid: str, driver: str, devices: list[Object]) -> Object:
     """Spell a node's slice."""
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -93,22 +113,53 @@ def describe(node: str, node_uid: str, driver: str, version: str, knobs: Knobs) 
             "driver": driver,
             "nodeName": node,
             "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
-            "devices": [_device(number, version, knobs) for number in range(knobs.devices_per_node)],
+            "devices": devices,
         },
     }
 
 
-def _device(number: int, version: str, knobs: Knobs) -> Object:
+def listed(devices: Devices, version: str, knobs: Knobs) -> list[Object]:
+    """Spell the devices of a node."""
+    if devices is Devices.CHANNELS:
+        return [_channel(number) for number in range(knobs.devices_per_node)]
+    gpus = [_gpu(number, version, knobs) for number in range(knobs.devices_per_node)]
+    if devices is Devices.MIG:
+        return [part for number, gpu in enumerate(gpus) for part in _parts(number, gpu)]
+    if devices is Devices.UNVERSIONED:
+        for gpu in gpus:
+            del gpu["attributes"]["driverVersion"], gpu["attributes"]["cudaDriverVersion"]
+    return gpus
+
+
+def _gpu(number: int, version: str, knobs: Knobs) -> Object:
     return {
         "name": f"gpu-{number}",
         "attributes": {
             "type": {"string": "gpu"},
+            "uuid": {"string": f"GPU-{number}"},
             "productName": {"string": knobs.product_name},
             "driverVersion": {"version": semantic(version)},
             "cudaDriverVersion": {"version": CUDA_VERSION},
         },
         "capacity": {"memory": {"value": "81559Mi"}},
     }
+
+
+def _parts(number: int, gpu: Object) -> list[Object]:
+    """Cut a GPU into two instances."""
+    attributes = gpu["attributes"] | {
+        "type": {"string": "mig"},
+        "parentUUID": gpu["attributes"]["uuid"],
+        "profile": {"string": MIG_PROFILE},
+    }
+    return [
+        {"name": f"gpu-{number}-mig-{part}", "attributes": attributes, "capacity": {"memory": {"value": "40192Mi"}}}
+        for part in range(2)
+    ]
+
+
+def _channel(number: int) -> Object:
+    return {"name": f"channel-{number}", "attributes": {"type": {"string": "channel"}, "id": {"int": number}}}
 
 
 def semantic(version: str) -> str:

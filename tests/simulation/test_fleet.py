@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.e2e
 
 DRIVER = "nvidia-driver-ctr"
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def test_a_fresh_install_is_not_stale(stage: Stage) -> None:
 
 def test_slices_report_the_drivers_version(stage: Stage) -> None:
     """One slice a node with all devices; the version has no leading zeros."""
-    slices = stage.cluster.list("/apis/resource.k8s.io/v1/resourceslices")
+    slices = stage.cluster.list(SLICES, fieldSelector="spec.driver=gpu.nvidia.com")
     assert sorted(each["spec"]["nodeName"] for each in slices) == list(NODES)
     for each in slices:
         assert each["spec"]["pool"] == {"name": each["spec"]["nodeName"], "generation": 1, "resourceSliceCount": 1}
@@ -176,18 +177,18 @@ def test_a_plugin_that_cannot_start(stage: Stage) -> None:
 def test_slices_outlive_a_short_absence_and_no_long_one(stage: Stage) -> None:
     """The same slice is updated in place by the next plugin; it is wiped where none comes."""
     stage.knobs(slice_wipe_seconds=1.5)
-    selector = {"fieldSelector": "spec.nodeName=gpu-0"}
-    (before,) = stage.cluster.list("/apis/resource.k8s.io/v1/resourceslices", **selector)
+    selector = {"fieldSelector": "spec.nodeName=gpu-0,spec.driver=gpu.nvidia.com"}
+    (before,) = stage.cluster.list(SLICES, **selector)
     stage.serve("gpu-0")
     stage.until(lambda: stage.plugins().get("gpu-0"))
-    (after,) = stage.cluster.list("/apis/resource.k8s.io/v1/resourceslices", **selector)
+    (after,) = stage.cluster.list(SLICES, **selector)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     stage.annotate("gpu-0", plugin_fault="crash-loop")
     stage.serve("gpu-0")
-    stage.until(lambda: not stage.cluster.list("/apis/resource.k8s.io/v1/resourceslices", **selector))
+    stage.until(lambda: not stage.cluster.list(SLICES, **selector))
     stage.annotate("gpu-0", plugin_fault=None)
     stage.knobs()
-    stage.until(lambda: stage.cluster.list("/apis/resource.k8s.io/v1/resourceslices", **selector))
+    stage.until(lambda: stage.cluster.list(SLICES, **selector))
 
 
 def test_the_journal_judges_restarts(stage: Stage) -> None:

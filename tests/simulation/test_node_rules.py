@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from devcluster.fleet import status
-from devcluster.fleet.driver import loaded_version
+from devcluster.fleet.driver import is_paused, loaded_version, paused, resumed
 from devcluster.fleet.journal import Journal
 from devcluster.fleet.knobs import Knobs
 from devcluster.fleet.node import Driver, Held, Node
-from devcluster.fleet.slices import describe, semantic
+from devcluster.fleet.slices import Devices, describe, listed, semantic
 from devcluster.fleet.workload import workload_error
 
 if TYPE_CHECKING:
@@ -141,9 +141,52 @@ def test_the_loaded_version_comes_from_the_tag(image: str, expected: str) -> Non
 def test_slices_carry_semantic_versions() -> None:
     """Leading zeros are dropped, as by the real library."""
     assert semantic("580.105.08") == "580.105.8"
-    slice_ = describe("gpu-0", "uid", "gpu.nvidia.com", "580.105.08", Knobs(devices_per_node=2))
+    devices = listed(Devices.GPU, "580.105.08", Knobs(devices_per_node=2))
+    slice_ = describe("gpu-0", "uid", "gpu.nvidia.com", devices)
     assert [each["name"] for each in slice_["spec"]["devices"]] == ["gpu-0", "gpu-1"]
     assert slice_["spec"]["devices"][0]["attributes"]["driverVersion"] == {"version": "580.105.8"}
+
+
+@pytest.mark.parametrize(
+    ("devices", "kind", "count", "versioned"),
+    [
+        pytest.param(Devices.GPU, "gpu", 2, True, id="whole-gpus"),
+        pytest.param(Devices.MIG, "mig", 4, True, id="parts-of-gpus"),
+        pytest.param(Devices.UNVERSIONED, "gpu", 2, False, id="bound-to-vfio"),
+        pytest.param(Devices.CHANNELS, "channel", 2, False, id="compute-domain"),
+    ],
+)
+def test_what_a_plugin_publishes(devices: Devices, kind: str, count: int, versioned: bool) -> None:
+    """Not everything tells the driver's version; parts of GPUs do."""
+    found = listed(devices, "580.105.08", Knobs(devices_per_node=2))
+    assert len({each["name"] for each in found}) == count
+    for each in found:
+        assert each["attributes"]["type"] == {"string": kind}
+        assert versioned is ("driverVersion" in each["attributes"])
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param("true", "paused-for-driver-upgrade", id="on"),
+        pytest.param("custom", "custom_paused-for-driver-upgrade", id="any-other-value"),
+        pytest.param("false", "false", id="off-stays-off"),
+        pytest.param("paused-for-driver-upgrade", "paused-for-driver-upgrade", id="paused-already"),
+    ],
+)
+def test_pausing_a_label(value: str, expected: str) -> None:
+    """As k8s-driver-manager spells it, and back."""
+    assert paused(value) == expected
+    if value != expected:
+        assert is_paused(expected)
+        assert resumed(expected) == value
+
+
+def test_older_news_of_a_node_is_ignored(node: Node) -> None:
+    """The answer to our own write may come before the watch's older events."""
+    node.update({"metadata": {"resourceVersion": "10", "labels": {"a": "new"}}})
+    node.update({"metadata": {"resourceVersion": "9", "labels": {"a": "old"}}})
+    assert node.labels == {"a": "new"}
 
 
 def test_unknown_knobs_are_refused() -> None:
@@ -166,6 +209,12 @@ def test_unknown_knobs_are_refused() -> None:
             id="another-version",
         ),
         pytest.param(Held(1, "580.1", "gpu.nvidia.com"), Driver(2, "580.1", ""), "empty device edits", id="remounted"),
+        pytest.param(
+            Held(1, "580.1", "gpu.nvidia.com", toolkit=3),
+            Driver(1, "580.1", ""),
+            "empty device edits",
+            id="another-toolkit",
+        ),
         pytest.param(Held(1, "580.1", "gpu.nvidia.com"), None, "empty device edits", id="no-driver"),
         pytest.param(Held(1, "580.1", "other.example.com"), Driver(1, "580.1", ""), "not registered", id="other"),
     ],

@@ -161,6 +161,28 @@ def test_an_unfinished_restart_stays_open_in_the_lane() -> None:
     assert lane.restarts == [(34, None)]
 
 
+def test_what_the_driver_manager_takes_away_is_no_restart() -> None:
+    """A pod that goes because its label was paused is drained; nobody asked for its deletion."""
+    drained = encode("plugin-deleted", "gpu-0", 20, uid="a", load=1, drained=True, **OURS)
+    truth = Truth.of([*loaded(10, 1), *started(12, "a", 1), drained])
+    assert truth.restarts() == truth.early_restarts() == truth.needless_restarts() == ()
+    assert [each.uid for each in truth.drains()] == ["a"]
+
+
+def test_a_plugin_is_behind_a_toolkit_that_was_installed_after_it() -> None:
+    """Its driver may be the right one."""
+    toolkit = [encode("toolkit-ready", "gpu-0", t, toolkit=number) for t, number in ((15, 1), (20, 2))]
+    first = encode("plugin-started", "gpu-0", 17, uid="a", load=1, toolkit=1, **OURS)
+    before = [*loaded(10, 1), *toolkit[:1], first]
+    assert Truth.of(before).behind_toolkit_now() == ()
+    behind = Truth.of([*before, *toolkit[1:]])
+    assert behind.behind_toolkit_now("plugin") == ("gpu-0",)
+    assert behind.behind_toolkit_now("another") == behind.stale_now() == ()
+    caught_up = encode("plugin-started", "gpu-0", 22, uid="b", load=1, toolkit=2, **OURS)
+    gone = encode("plugin-gone", "gpu-0", 21, uid="a", **OURS)
+    assert Truth.of([*before, *toolkit[1:], gone, caught_up]).behind_toolkit_now() == ()
+
+
 def test_nodes_come_in_the_order_of_their_numbers() -> None:
     """gpu-2 before gpu-10."""
     lines = [line for node in ("gpu-10", "gpu-2") for line in loaded(1, 1, node=node)]

@@ -1,0 +1,106 @@
+"""The life of any pod that holds the driver: it starts on what is loaded and never looks again.
+
+A plain one, such as a standalone exporter, has nothing that waits for a driver: where none is
+loaded it crashes and is restarted until there is one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from devcluster.fleet import knobs as k
+from devcluster.fleet.driver import is_paused
+from devcluster.fleet.life import Life
+from devcluster.fleet.node import Held
+from devcluster.fleet.status import CRASH_LOOP
+
+if TYPE_CHECKING:
+    from devcluster.fleet.node import Driver
+
+HOLDS, THE_DRIVER = "devcluster/holds", "driver"
+"""Pod annotation that makes any pod one that holds the driver."""
+
+
+class HolderLife(Life):
+    """The main containers hold the driver that is loaded when they start."""
+
+    @property
+    def resource_driver(self) -> str:
+        """The DRA driver's name that it registers, if it does."""
+        return ""
+
+    async def live(self) -> None:
+        """Start on a driver, and be Ready a moment later."""
+        await self.accept()
+        for init in self.status.inits:
+            init.run()
+            init.end()
+        driver = await self.take_driver()
+        await self.turn_ready(driver)
+
+    async def take_driver(self) -> Driver:
+        """Start on what is loaded right now; where nothing is, or a fault is asked for, crash and retry."""
+        while True:
+            for main in self.status.mains:
+                main.run()
+            driver = self.node.loaded
+            if driver is not None and self.node.fault(k.PLUGIN_FAULT) != "crash-loop":
+                self.node.hold(self.uid, Held(driver.load, driver.version, self.resource_driver, self.node.toolkit))
+                self.tell("plugin-started", load=driver.load, version=driver.version, toolkit=self.node.toolkit)
+                await self.report()
+                return driver
+            await self.report()
+            await self.pause(self.knobs.crash_seconds)
+            for main in self.status.mains:
+                main.crash(CRASH_LOOP)
+            await self.report()
+            await self.pause(self.knobs.crash_backoff_seconds)
+
+    async def turn_ready(self, driver: Driver) -> None:
+        """Pass the probes, which ask for no driver."""
+        await self.pause(self.knobs.plugin_ready_seconds)
+        for main in self.status.mains:
+            main.succeed_startup()
+        await self.report()
+        self.tell("plugin-ready", load=driver.load, version=driver.version)
+
+    def on_deleted(self) -> None:
+        """Judge the deletion, at the moment it is first seen."""
+        held = self.node.holders.get(self.uid)
+        loaded, ready = self.node.loaded, self.node.ready_driver
+        self.tell(
+            "plugin-deleted",
+            load=held.load if held else None,
+            node_load=loaded.load if loaded else None,
+            stale=held is not None and self.node.is_stale(held),
+            drained=self.drained,
+            driver_ready=ready is not None,
+            driver_current=ready is not None and self.place.is_current(ready),
+        )
+
+    def on_gone(self) -> None:
+        """Let go of the driver."""
+        self.node.release(self.uid)
+        self.tell("plugin-gone")
+
+    @property
+    def drained(self) -> bool:
+        """Whether k8s-driver-manager is taking this pod off the node, by a label that it was placed by."""
+        return any(is_paused(self.node.labels.get(key, "")) for key in self.selected_by)
+
+    def tell(self, event: str, **details: object) -> None:
+        """Write about this pod into the journal."""
+        self.node.journal.write(
+            event,
+            self.node.name,
+            pod=self.name,
+            uid=self.uid,
+            daemonset=self.owner.get("name", ""),
+            namespace=self.namespace,
+            **details,
+        )
+
+
+def is_holder(pod: dict[str, Any]) -> bool:
+    """Tell a pod that is marked as one that holds the driver."""
+    return bool(pod["metadata"].get("annotations", {}).get(HOLDS) == THE_DRIVER)
