@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from devcluster import binaries, commands, controlplane, machines
 from devcluster.client import MERGE_PATCH, Api
+from devcluster.components import NEWEST_SLICES
 from devcluster.layout import SYSTEM_NODE, State
 from devcluster.processes import Record, end, records, start
 
@@ -43,8 +44,12 @@ class Cluster:
     The methods are for code outside of an event loop: tests, the demo, the command line.
     """
 
-    def __init__(self, state: Path, images: Mapping[str, Sequence[str]] | None = None) -> None:
+    def __init__(
+        self, state: Path, images: Mapping[str, Sequence[str]] | None = None, *, slices: str = NEWEST_SLICES
+    ) -> None:
         self.files = State(Path(state).resolve())
+        self._slices = slices
+        """The only version of resource.k8s.io that the API server serves: v1, v1beta2 or v1beta1."""
         self._images = dict(images or {})
         """More images for the pod runner: last part of the repository -> arguments of Python."""
         self._running: dict[str, subprocess.Popen[bytes]] = {}
@@ -77,7 +82,7 @@ class Cluster:
             if self._owner is not None:
                 mark = Record.of("owner", self._owner).started
                 self._start(GUARD, "devcluster.guard", "--owner", str(self._owner), "--started", mark)
-            controlplane.boot(self.files, programs, nodes, self._running)
+            controlplane.boot(self.files, programs, nodes, self._running, self._slices)
             self.run(machines.prepare)
             images = [f"--image={name}={json.dumps(list(args))}" for name, args in self._images.items()]
             self._start(POD_RUNNER, "devcluster.podrunner", *images)

@@ -39,6 +39,13 @@ AUDIT_POLICY = {
 """Writes of ServiceAccounts that are not the control plane's own: what tests ask about."""
 
 
+NEWEST_SLICES = "v1"
+"""The version of resource.k8s.io that is enabled by default; v1beta1 and v1beta2 can still be served."""
+
+BEFORE_SLICES = "1.33"
+"""The newest Kubernetes whose scheduler and controllers do not ask for it; others would wait for ever."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ports:
     """Loopback ports of one cluster."""
@@ -59,6 +66,18 @@ def lease_seconds(nodes: int) -> int:
     return max(NODE_GRACE_SECONDS - 2, nodes * RENEWALS_PER_LEASE // RENEWALS_PER_SECOND)
 
 
+def _only(slices: str) -> list[str]:
+    """Serve one version of resource.k8s.io."""
+    if slices == NEWEST_SLICES:
+        return []
+    return [f"--runtime-config=resource.k8s.io/{NEWEST_SLICES}=false,resource.k8s.io/{slices}=true"]
+
+
+def _before(slices: str) -> list[str]:
+    """Behave like a component that does not know the newest version."""
+    return [] if slices == NEWEST_SLICES else [f"--emulated-version={BEFORE_SLICES}"]
+
+
 def etcd(state: State, ports: Ports) -> list[str]:
     """Spell etcd's arguments."""
     client, peer = (f"http://127.0.0.1:{port}" for port in (ports.etcd, ports.etcd_peer))
@@ -74,8 +93,11 @@ def etcd(state: State, ports: Ports) -> list[str]:
     ]
 
 
-def api_server(state: State, ports: Ports) -> list[str]:
-    """Spell the API server's arguments: RBAC, and admission as it is by default."""
+def api_server(state: State, ports: Ports, slices: str) -> list[str]:
+    """Spell the API server's arguments: RBAC, and admission as it is by default.
+
+    `slices` is the only version that ResourceSlices are served in, as by an older API server.
+    """
     return [
         f"--etcd-servers=http://127.0.0.1:{ports.etcd}",
         "--bind-address=127.0.0.1",
@@ -94,12 +116,14 @@ def api_server(state: State, ports: Ports) -> list[str]:
         f"--audit-log-path={state.audit}",
         "--kubelet-preferred-address-types=InternalIP",
         "--profiling=false",
+        *_only(slices),
     ]
 
 
-def controller_manager(state: State, lease: int) -> list[str]:
+def controller_manager(state: State, lease: int, slices: str) -> list[str]:
     """Spell the controller manager's arguments."""
     return [
+        *_before(slices),
         f"--kubeconfig={state.component_kubeconfig('kube-controller-manager')}",
         "--use-service-account-credentials",
         f"--service-account-private-key-file={state.signing_key}",
@@ -113,9 +137,10 @@ def controller_manager(state: State, lease: int) -> list[str]:
     ]
 
 
-def scheduler(state: State) -> list[str]:
+def scheduler(state: State, slices: str) -> list[str]:
     """Spell the scheduler's arguments."""
     return [
+        *_before(slices),
         f"--kubeconfig={state.component_kubeconfig('kube-scheduler')}",
         "--leader-elect=false",
         "--secure-port=0",

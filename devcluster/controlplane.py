@@ -41,8 +41,10 @@ KUBECONFIGS = {
 """Who each component is."""
 
 
-def boot(state: State, binaries: Mapping[str, Path], nodes: int, running: Running) -> None:
-    """Start everything and return once the API server is ready.
+def boot(
+    state: State, binaries: Mapping[str, Path], nodes: int, running: Running, slices: str = components.NEWEST_SLICES
+) -> None:
+    """Start everything and return once the API server is ready, which serves ResourceSlices in one version only.
 
     What was started is put into `running` as it starts, so that the caller can end it on failure.
     """
@@ -55,11 +57,11 @@ def boot(state: State, binaries: Mapping[str, Path], nodes: int, running: Runnin
         running[name] = start(state, name, [str(binaries[name]), *arguments])
 
     launch("etcd", *components.etcd(state, ports))
-    launch("kube-apiserver", *components.api_server(state, ports))
+    launch("kube-apiserver", *components.api_server(state, ports, slices))
     wait_until(state, running, "the API server has made its certificate", lambda: _whole(state.certificate))
     _write_kubeconfigs(state, ports.server, tokens)
-    launch("kube-controller-manager", *components.controller_manager(state, lease))
-    launch("kube-scheduler", *components.scheduler(state))
+    launch("kube-controller-manager", *components.controller_manager(state, lease, slices))
+    launch("kube-scheduler", *components.scheduler(state, slices))
     wait_until(state, running, "the API server is ready", Probe(state, ports.server).ready)
     # Last, because KWOK gives up soon when the API server does not answer.
     launch("kwok", *components.kwok(state, ports, lease))

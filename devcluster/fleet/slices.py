@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 
+GROUP = "resource.k8s.io"
+
 GONE = 404
 
 CUDA_VERSION = "13.0.0"
@@ -48,6 +50,8 @@ class Slices:
         self.node = node
         self._names: dict[str, str] = {}
         """The slice of each DRA driver."""
+        self.version = ""
+        """Of the API, as the server prefers it; not known before the first slice."""
         self._wipes: dict[str, asyncio.Task[None]] = {}
 
     async def publish(self, driver: str, devices: Devices, version: str, knobs: Knobs) -> None:
@@ -55,7 +59,8 @@ class Slices:
         wipe = self._wipes.pop(driver, None)
         if wipe is not None:
             wipe.cancel()
-        slice_ = describe(self.node.name, self.node.uid, driver, listed(devices, version, knobs))
+        await self._learn_version()
+        slice_ = describe(self.node.name, self.node.uid, driver, spelled(listed(devices, version, knobs), self.version))
         if driver in self._names:
             try:
                 await self.api.patch(self._path(driver), {"spec": slice_["spec"]})
@@ -64,7 +69,7 @@ class Slices:
                     raise
             else:
                 return
-        created = await self.api.create(path("resource.k8s.io/v1", "resourceslices"), slice_)
+        created = await self.api.create(path(f"{GROUP}/{self.version}", "resourceslices"), slice_)
         self._names[driver] = created["metadata"]["name"]
 
     def forsake(self, driver: str, seconds: float) -> None:
@@ -76,6 +81,12 @@ class Slices:
         """Wipe everything, as a kubelet does when it starts."""
         for driver in list(self._names):
             await self._wipe(driver)
+
+    async def _learn_version(self) -> None:
+        """Ask for the newest version that is served, as the real library does."""
+        if not self.version:
+            group = await self.api.get(f"/apis/{GROUP}")
+            self.version = group["preferredVersion"]["version"]
 
     async def _wipe_later(self, driver: str, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -95,14 +106,12 @@ class Slices:
                 raise
 
     def _path(self, driver: str) -> str:
-        return path("resource.k8s.io/v1", "resourceslices", name=self._names[driver])
+        return path(f"{GROUP}/{self.version}", "resourceslices", name=self._names[driver])
 
 
 def describe(node: str, node_uid: str, driver: str, devices: list[Object]) -> Object:
     """Spell a node's slice."""
     return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceSlice",
         "metadata": {
             "generateName": f"{node}-{driver}-",
             "ownerReferences": [
@@ -116,6 +125,15 @@ def describe(node: str, node_uid: str, driver: str, devices: list[Object]) -> Ob
             "devices": devices,
         },
     }
+
+
+def spelled(devices: list[Object], version: str) -> list[Object]:
+    """Spell devices for one version of the API: the oldest nests what they are."""
+    if version != "v1beta1":
+        return devices
+    return [
+        {"name": device["name"], "basic": {key: device[key] for key in device if key != "name"}} for device in devices
+    ]
 
 
 def listed(devices: Devices, version: str, knobs: Knobs) -> list[Object]:

@@ -11,6 +11,8 @@ import os
 import signal
 
 from devcluster.client import Api
+from devcluster.operator.cluster import ClusterController
+from devcluster.operator.drivers import DriverController
 from devcluster.operator.lease import Lease
 from devcluster.operator.policy import PolicyController
 from devcluster.operator.rotation import RotationController
@@ -48,6 +50,8 @@ async def _work(api: Api, lease: Lease, settings: Settings) -> None:
         group.create_task(world.follow(api))
         await world.wait_for_sync()
         group.create_task(PolicyController(api, world, settings).run())
+        group.create_task(DriverController(api, world, settings).run())
+        group.create_task(ClusterController(api, world, settings).run())
         group.create_task(RotationController(api, world, settings).run())
 
 

@@ -14,12 +14,14 @@ Object = dict[str, Any]
 
 
 def is_ready(behaviour: str, daemonset: Object, pods: list[Object], newest_hash: str) -> bool:
-    """Judge one OnDelete DaemonSet; `pods` are all that it owns."""
+    """Judge one DaemonSet; `pods` are all that it owns."""
     status = daemonset.get("status", {})
     if status.get("desiredNumberScheduled", 0) == 0:
         return True
     if status.get("numberUnavailable", 0) != 0:
         return False
+    if daemonset["spec"].get("updateStrategy", {}).get("type") == "RollingUpdate":
+        return behaviour == "26.3" or _is_rolled_out(daemonset)
     if behaviour == "26.3":
         listed = _matching(pods, labels_of(daemonset["spec"]["template"]))
     else:
@@ -27,6 +29,15 @@ def is_ready(behaviour: str, daemonset: Object, pods: list[Object], newest_hash:
             return False
         listed = _matching(pods, daemonset["spec"]["selector"]["matchLabels"])
     return bool(listed) and all(_is_new_and_ready(pod, newest_hash) for pod in listed)
+
+
+def is_pool_ready(daemonset: Object) -> bool:
+    """Judge a DaemonSet of an NVIDIADriver or a GPUCluster, by its status alone and whatever generation that is of."""
+    status = daemonset.get("status", {})
+    desired = status.get("desiredNumberScheduled", 0)
+    if desired == 0:
+        return bool(status.get("observedGeneration", 0) > 0)
+    return bool(desired == status.get("numberAvailable") == status.get("updatedNumberScheduled"))
 
 
 def _matching(pods: list[Object], labels: dict[str, str]) -> list[Object]:

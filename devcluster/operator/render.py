@@ -1,4 +1,4 @@
-"""Which driver DaemonSets a ClusterPolicy asks for."""
+"""Which DaemonSets a ClusterPolicy, an NVIDIADriver and a GPUCluster ask for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 from devcluster.operator import names as n
+from devcluster.operator.driverpod import DriverPod, version_note
 from devcluster.operator.labels import is_gpu_node
+from devcluster.operator.pools import Pool, image, pools
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,34 +20,26 @@ Object = dict[str, Any]
 
 NAME = "nvidia-driver-daemonset"
 
-ARCHITECTURES = (".x86_64", ".aarch64")
-"""Suffixes of kernel versions that the real operator leaves out of a name."""
-
-MANAGER_IMAGE = "nvcr.io/nvidia/cloud-native/k8s-driver-manager:v0.12.0"
-
-TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+PROTECTED = {"app", "app.kubernetes.io/part-of"}
+"""The only labels that a user's do not replace (before 26.7.2)."""
 
 
 def daemonsets(policy: Object, nodes: Iterable[Object], settings: Settings) -> list[Object]:
-    """Render the driver: one DaemonSet, or one a kernel where drivers are precompiled."""
+    """Render a ClusterPolicy's driver: one DaemonSet, or one a kernel or RHCOS version."""
     driver = policy["spec"]["driver"]
     gpu_nodes = [node for node in nodes if is_gpu_node(node)]
-    if not driver.get("enabled", True) or not gpu_nodes:
+    if not driver.get("enabled", True) or n.delegates(policy) or not gpu_nodes:
         return []
-    os_tag = _os_tag(gpu_nodes[0])
-    if not driver.get("usePrecompiled", False):
-        return [_daemonset(policy, settings, NAME, f"{driver['version']}-{os_tag}", {})]
-    kernels = sorted({n.labels_of(node)[n.NFD_KERNEL] for node in gpu_nodes})
-    return [
-        _daemonset(
-            policy,
-            settings,
-            f"{NAME}-{_without_architecture(kernel)}-{os_tag}",
-            f"{driver['version']}-{kernel}-{os_tag}",
-            {n.NFD_KERNEL: kernel},
-        )
-        for kernel in kernels
-    ]
+    found = pools(gpu_nodes, precompiled=driver.get("usePrecompiled", False), openshift=settings.openshift)
+    plain = bool(found) and not (found[0].kernel or found[0].rhcos)
+    return [_of_policy(policy, settings, pool) for pool in (found[:1] if plain else found)]
+
+
+def pool_daemonsets(driver: Object, nodes: Iterable[Object], settings: Settings) -> list[Object]:
+    """Render an NVIDIADriver: one DaemonSet a pool of the nodes that are its own, none where it has none."""
+    spec = driver["spec"]
+    found = pools(nodes, precompiled=spec.get("usePrecompiled", False), openshift=settings.openshift)
+    return [_of_driver(driver, settings, pool) for pool in found]
 
 
 def applied_hash(daemonset: Object) -> str:
@@ -61,104 +55,104 @@ def config_digest(policy: Object, settings: Settings) -> str:
     """
     driver = policy["spec"]["driver"]
     told = {key: driver.get(key) for key in ("version", "image", "repository", "usePrecompiled")}
-    return _digest([told, settings.digest_salt or settings.version])
+    return digest([told, settings.driver_image, settings.digest_salt or settings.version])
 
 
-def _daemonset(policy: Object, settings: Settings, name: str, tag: str, node_selector: dict[str, str]) -> Object:
-    driver = policy["spec"]["driver"]
-    precompiled = "true" if driver.get("usePrecompiled") else "false"
-    labels = policy["spec"].get("daemonsets", {}).get("labels", {}) | {
-        "app": name,
-        n.COMPONENT: n.DRIVER,
-        "nvidia.com/precompiled": precompiled,
-    }
-    digest = {"name": "DRIVER_CONFIG_DIGEST", "value": config_digest(policy, settings)}
-    image = f"{driver['repository']}/{driver['image']}:{tag}"
-    spec = {
-        "selector": {"matchLabels": {"app": name}},
-        "updateStrategy": {"type": "OnDelete"},
-        "template": {
-            "metadata": {"labels": labels},
-            "spec": _pod(image, digest) | {"nodeSelector": {n.DEPLOY + "driver": "true", **node_selector}},
-        },
-    }
+def digest(value: object) -> str:
+    """Return a short number that changes with a value."""
+    return str(zlib.crc32(json.dumps(value, sort_keys=True).encode()))
+
+
+def owned_daemonset(owner: Object, namespace: str, name: str, labels: Object, spec: Object) -> Object:
+    """Spell a DaemonSet that belongs to one of the operator's own objects."""
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
         "metadata": {
             "name": name,
-            "namespace": settings.namespace,
+            "namespace": namespace,
             "labels": labels,
-            "annotations": {n.APPLIED_HASH: _digest(spec)},
-            "ownerReferences": [_owner(policy)],
+            "annotations": {n.APPLIED_HASH: digest(spec)},
+            "ownerReferences": [_reference(owner)],
         },
         "spec": spec,
     }
 
 
-def _pod(image: str, digest: Object) -> Object:
-    """Spell the pod: the parts of the real one that somebody reads, and what is needed to run it."""
-    node_name = {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
-    mount = {"name": "run-nvidia", "mountPath": "/run/nvidia", "mountPropagation": "Bidirectional"}
+def user_labels(spec: Object) -> dict[str, str]:
+    """Return what a user wants on everything, as far as it is taken."""
+    labels: dict[str, str] = spec.get("daemonsets", {}).get("labels", {})
+    return {key: value for key, value in labels.items() if key not in PROTECTED}
+
+
+def _of_policy(policy: Object, settings: Settings, pool: Pool) -> Object:
+    driver = policy["spec"]["driver"]
+    name = NAME
+    if pool.kernel:
+        name = f"{NAME}-{pool.short_kernel}-{pool.os_tag}"
+    elif pool.rhcos:
+        name = f"{NAME}-{pool.rhcos}"
+    labels = _labels(name, pool, driver) | user_labels(policy["spec"])
+    reference = image(driver, pool, settings.driver_image)
+    pod = DriverPod(
+        reference,
+        config_digest(policy, settings),
+        pool.selector,
+        manager_env=driver.get("manager", {}).get("env", []),
+        toolkit=bool(pool.rhcos),
+    )
+    return owned_daemonset(policy, settings.namespace, name, labels, _spec(name, labels, pod, settings, {}))
+
+
+def _of_driver(driver: Object, settings: Settings, pool: Pool) -> Object:
+    spec = driver["spec"]
+    name = "-".join(["nvidia", spec.get("driverType", "gpu"), "driver", pool.os_tag, _pool_hash(driver, pool)])
+    labels = _labels(name, pool, spec) | {"nvidia.com/node.os-version": pool.os_tag}
+    told = {key: spec.get(key) for key in ("version", "image", "repository", "usePrecompiled", "driverType")}
+    selector = pool.selector | spec.get("nodeSelector", {})
+    if settings.assigns_owners:
+        selector = pool.selector | {n.DRIVER_OWNER: n.name_of(driver)}
+    pod = DriverPod(
+        image(spec, pool, settings.driver_image),
+        # The real one does not depend on the operator's version here: its manifests are the CR's.
+        digest([told, settings.digest_salt]),
+        selector,
+        manager_env=spec.get("manager", {}).get("env", []),
+        toolkit=bool(pool.rhcos),
+    )
+    template_labels = labels | spec.get("labels", {})
+    rendered = _spec(name, template_labels, pod, settings, spec.get("annotations", {}))
+    return owned_daemonset(driver, settings.namespace, name, labels, rendered)
+
+
+def _pool_hash(driver: Object, pool: Pool) -> str:
+    further = pool.kernel or pool.rhcos
+    return digest("-".join(filter(None, [driver["metadata"]["uid"], further])))
+
+
+def _labels(name: str, pool: Pool, driver: Object) -> dict[str, str]:
+    precompiled = "true" if driver.get("usePrecompiled") else "false"
+    labels = {"app": name, n.COMPONENT: n.DRIVER, "nvidia.com/precompiled": precompiled}
+    if pool.rhcos:
+        labels |= {"openshift.driver-toolkit": "true", "openshift.driver-toolkit.rhcos": pool.rhcos}
+    return labels
+
+
+def _spec(name: str, labels: Object, pod: DriverPod, settings: Settings, annotations: Object) -> Object:
+    told = version_note(pod.image, settings.loaded_version) | annotations
     return {
-        "serviceAccountName": "nvidia-driver",
-        "priorityClassName": "system-node-critical",
-        "hostPID": True,
-        "tolerations": [TOLERATION],
-        "initContainers": [
-            {
-                "name": "k8s-driver-manager",
-                "image": MANAGER_IMAGE,
-                "command": ["driver-manager"],
-                "args": ["uninstall_driver"],
-                "env": [node_name, {"name": "ENABLE_GPU_POD_EVICTION", "value": "true"}, digest],
-                "securityContext": {"privileged": True},
-                "volumeMounts": [mount],
-            }
-        ],
-        "containers": [
-            {
-                "name": "nvidia-driver-ctr",
-                "image": image,
-                "command": ["nvidia-driver"],
-                "args": ["init"],
-                "env": [node_name, digest],
-                "securityContext": {"privileged": True},
-                "startupProbe": {
-                    "exec": {"command": ["sh", "/usr/local/bin/startup-probe.sh"]},
-                    "initialDelaySeconds": 60,
-                    "periodSeconds": 10,
-                    "failureThreshold": 120,
-                    "timeoutSeconds": 60,
-                },
-                "volumeMounts": [mount],
-            }
-        ],
-        "volumes": [{"name": "run-nvidia", "hostPath": {"path": "/run/nvidia", "type": "DirectoryOrCreate"}}],
+        "selector": {"matchLabels": {"app": name}},
+        "updateStrategy": {"type": "OnDelete"},
+        "template": {"metadata": {"labels": labels, "annotations": told}, "spec": pod.spec()},
     }
 
 
-def _owner(policy: Object) -> Object:
+def _reference(owner: Object) -> Object:
     return {
-        "apiVersion": "nvidia.com/v1",
-        "kind": "ClusterPolicy",
-        "name": n.name_of(policy),
-        "uid": policy["metadata"]["uid"],
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": n.name_of(owner),
+        "uid": owner["metadata"]["uid"],
         "controller": True,
         "blockOwnerDeletion": True,
     }
-
-
-def _os_tag(node: Object) -> str:
-    labels = n.labels_of(node)
-    return labels[n.NFD_OS] + labels[n.NFD_OS_VERSION]
-
-
-def _without_architecture(kernel: str) -> str:
-    for suffix in ARCHITECTURES:
-        kernel = kernel.removesuffix(suffix)
-    return kernel
-
-
-def _digest(value: object) -> str:
-    return str(zlib.crc32(json.dumps(value, sort_keys=True).encode()))

@@ -56,26 +56,41 @@ class RotationController:
 
     async def _pass(self) -> None:
         policy = self.world.policy
-        if policy is None:
+        if policy is None and not self.world.clusters:
             return
-        limits = policy["spec"]["driver"].get("upgradePolicy", {})
+        if policy is not None and n.has_sandboxes(policy):
+            await self._forget(self.world.nodes)
+        elif policy is not None and not (n.delegates(policy) and self.settings.assigns_owners):
+            await self._advance(self.world.nodes, policy["spec"]["driver"].get("upgradePolicy", {}))
+        else:
+            for driver in self.world.drivers:
+                mine = [node for node in self.world.nodes if n.matches(node, {n.DRIVER_OWNER: n.name_of(driver)})]
+                await self._advance(mine, driver["spec"].get("upgradePolicy", {}))
+
+    async def _advance(self, nodes: list[Object], limits: Object) -> None:
+        """Move these nodes within these limits, where they are upgraded automatically."""
         if not limits.get("autoUpgrade", False):
-            await self._forget()
+            await self._forget(nodes)
             return
-        changes = advance(self._seats(), limits, self.settings.failed_restarts)
+        names = {n.name_of(node) for node in nodes}
+        seats = [seat for seat in self._seats() if seat.name in names]
+        changes = advance(seats, limits, self.settings.failed_restarts)
         await asyncio.gather(*(self._carry_out(change) for change in changes))
 
-    async def _forget(self) -> None:
+    async def _forget(self, nodes: list[Object]) -> None:
         """Take the labels off: nobody upgrades these nodes automatically."""
-        for node in self.world.nodes:
+        for node in nodes:
             if n.STATE in n.labels_of(node):
                 await self._patch(n.name_of(node), {"metadata": {"labels": {n.STATE: None}}})
 
     def _seats(self) -> list[Seat]:
-        """Pair nodes with their driver pods; refuse while a DaemonSet's pods are not all there."""
+        """Pair nodes with their driver pods; refuse while a DaemonSet's pods are not all there.
+
+        A pod that nobody owns any more takes its node's seat: it must go before another can come.
+        """
         nodes = {n.name_of(node): node for node in self.world.nodes}
         seats = {}
-        for daemonset in self.world.daemonsets:
+        for daemonset in self.world.labelled_drivers:
             pods = self.world.pods_of(daemonset)
             desired = daemonset.get("status", {}).get("desiredNumberScheduled", 0)
             if len(pods) != desired:
@@ -85,6 +100,10 @@ class RotationController:
                 name = pod["spec"].get("nodeName", "")
                 if name in nodes:
                     seats[name] = Seat(nodes[name], pod, newest)
+        for pod in self.world.orphans:
+            name = pod["spec"].get("nodeName", "")
+            if name in nodes:
+                seats[name] = Seat(nodes[name], pod, "")
         return [seats[name] for name in nodes if name in seats]
 
     async def _carry_out(self, change: Change) -> None:

@@ -33,6 +33,17 @@ class Settings:
     failed_restarts: int = 10
     broken_operand: bool = False
     lease: float = 5.0
+    openshift: bool = False
+    """Whether drivers are built with the driver toolkit of the nodes' system."""
+    driver_image: str = ""
+    """The driver's image where an object names no version, as the operator lifecycle manager gives it."""
+    loaded_version: str = ""
+    """What is loaded from an image that is given by its digest."""
+
+    @property
+    def assigns_owners(self) -> bool:
+        """Whether this operator labels each node with its NVIDIADriver, and waits for all of them (26.7)."""
+        return self.behaviour == "26.7"
 
     @property
     def chart(self) -> str:
@@ -60,4 +71,7 @@ class Settings:
             failed_restarts=int(env["SIMULATE_FAILED_RESTARTS"]),
             broken_operand=env["SIMULATE_BROKEN_OPERAND"] == "true",
             lease=float(env["SIMULATE_LEASE_SECONDS"]),
+            openshift=env.get("SIMULATE_OPENSHIFT") == "true",
+            driver_image=env.get("DRIVER_IMAGE", ""),
+            loaded_version=env.get("SIMULATE_LOADED_VERSION", ""),
         )

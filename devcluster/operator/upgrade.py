@@ -51,7 +51,7 @@ class Seat:
     node: Object
     pod: Object
     newest_hash: str
-    """Of the DaemonSet that owns the pod."""
+    """Of the DaemonSet that owns the pod; none for a pod that nobody owns any more, which is never in sync."""
 
     @property
     def name(self) -> str:
@@ -110,6 +110,12 @@ def advance(seats: list[Seat], limits: Object, failed_restarts: int) -> list[Cha
     changes += _begin(seats, limits)
     changes += [change for seat in seats if (change := _proceed(seat, failed_restarts)) is not None]
     return changes
+
+
+def is_quiet(node: Object) -> bool:
+    """Tell whether a node's upgrade is over, or kept from it by its user."""
+    labels = labels_of(node)
+    return labels.get(STATE, UNKNOWN) in {UNKNOWN, DONE} or labels.get(SKIP) == "true"
 
 
 def slots(seats: list[Seat], limits: Object) -> int:

@@ -11,7 +11,7 @@ from devcluster.fleet.driver import is_paused, loaded_version, paused, resumed
 from devcluster.fleet.journal import Journal
 from devcluster.fleet.knobs import Knobs
 from devcluster.fleet.node import Driver, Held, Node
-from devcluster.fleet.slices import Devices, describe, listed, semantic
+from devcluster.fleet.slices import Devices, describe, listed, semantic, spelled
 from devcluster.fleet.workload import workload_error
 
 if TYPE_CHECKING:
@@ -142,6 +142,9 @@ def test_slices_carry_semantic_versions() -> None:
     """Leading zeros are dropped, as by the real library."""
     assert semantic("580.105.08") == "580.105.8"
     devices = listed(Devices.GPU, "580.105.08", Knobs(devices_per_node=2))
+    nested = spelled(devices, "v1beta1")[0]
+    assert nested == {"name": "gpu-0", "basic": {key: devices[0][key] for key in ("attributes", "capacity")}}
+    assert spelled(devices, "v1beta2") == spelled(devices, "v1") == devices
     slice_ = describe("gpu-0", "uid", "gpu.nvidia.com", devices)
     assert [each["name"] for each in slice_["spec"]["devices"]] == ["gpu-0", "gpu-1"]
     assert slice_["spec"]["devices"][0]["attributes"]["driverVersion"] == {"version": "580.105.8"}

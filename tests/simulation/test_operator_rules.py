@@ -31,6 +31,8 @@ def policy(**driver: object) -> dict[str, Any]:
     """Make a ClusterPolicy."""
     defaults = {"enabled": True, "repository": "nvcr.io/nvidia", "image": "driver", "version": "580.105.08"}
     return {
+        "apiVersion": "nvidia.com/v1",
+        "kind": "ClusterPolicy",
         "metadata": {"name": "cluster-policy", "uid": "p"},
         "spec": {
             "daemonsets": {"labels": {"helm.sh/chart": "gpu-operator-v26.3.3"}},

@@ -1,0 +1,116 @@
+"""The driver's pod: the parts of the real one that somebody reads, and what is needed to run it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from devcluster.operator import names as n
+
+Object = dict[str, Any]
+
+MANAGER_IMAGE = "nvcr.io/nvidia/cloud-native/k8s-driver-manager:v0.12.0"
+
+DTK_IMAGE = "quay.io/openshift-release-dev/ocp-v4.0-art-dev:driver-toolkit"
+"""The toolkit image of an OpenShift release; by digest in reality."""
+
+TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+
+NODE_NAME = {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+
+VERSION_ANNOTATION = "devcluster/driver-version"
+"""Tells the simulated kubelet which driver an image given by its digest holds."""
+
+ALONE = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {
+                "labelSelector": {"matchExpressions": [{"key": n.COMPONENT, "operator": "In", "values": [n.DRIVER]}]},
+                "topologyKey": "kubernetes.io/hostname",
+            }
+        ]
+    }
+}
+"""Two driver pods never share a node: the second one stays Pending until the first is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverPod:
+    """What differs from one driver pod template to another."""
+
+    image: str
+    digest: str
+    """DRIVER_CONFIG_DIGEST."""
+    selector: dict[str, str]
+    manager_env: list[Object] = field(default_factory=list)
+    """Further environment of k8s-driver-manager."""
+    toolkit: bool = False
+    """Whether OpenShift's driver toolkit builds the driver, in a container of its own."""
+    account: str = "nvidia-driver"
+
+    def spec(self) -> Object:
+        """Spell the pod."""
+        return {
+            "serviceAccountName": self.account,
+            "priorityClassName": "system-node-critical",
+            "hostPID": True,
+            "nodeSelector": {n.DEPLOY + "driver": "true", **self.selector},
+            "affinity": ALONE,
+            "tolerations": [TOLERATION],
+            "initContainers": [self._manager()],
+            "containers": [self._driver(), *([self._toolkit()] if self.toolkit else [])],
+            "volumes": [{"name": "run-nvidia", "hostPath": {"path": "/run/nvidia", "type": "DirectoryOrCreate"}}],
+        }
+
+    def _manager(self) -> Object:
+        return {
+            "name": "k8s-driver-manager",
+            "image": MANAGER_IMAGE,
+            "command": ["driver-manager"],
+            "args": ["uninstall_driver"],
+            "env": [NODE_NAME, {"name": "ENABLE_GPU_POD_EVICTION", "value": "true"}, *self.manager_env, self._digest],
+            "securityContext": {"privileged": True},
+            "volumeMounts": [_mount()],
+        }
+
+    def _driver(self) -> Object:
+        command, args = ("ocp_dtk_entrypoint", "nv-ctr-run-with-dtk") if self.toolkit else ("nvidia-driver", "init")
+        return {
+            "name": n.DRIVER_CONTAINER,
+            "image": self.image,
+            "command": [command],
+            "args": [args],
+            "env": [NODE_NAME, self._digest],
+            "securityContext": {"privileged": True},
+            "startupProbe": {
+                "exec": {"command": ["sh", "/usr/local/bin/startup-probe.sh"]},
+                "initialDelaySeconds": 60,
+                "periodSeconds": 10,
+                "failureThreshold": 120,
+                "timeoutSeconds": 60,
+            },
+            "volumeMounts": [_mount()],
+        }
+
+    def _toolkit(self) -> Object:
+        return {
+            "name": "openshift-driver-toolkit-ctr",
+            "image": DTK_IMAGE,
+            "command": ["bash", "-xc"],
+            "args": ["exec /mnt/shared-nvidia-driver-toolkit/ocp_dtk_entrypoint dtk-build-driver"],
+            "env": [self._digest],
+            "securityContext": {"privileged": True},
+        }
+
+    @property
+    def _digest(self) -> Object:
+        return {"name": "DRIVER_CONFIG_DIGEST", "value": self.digest}
+
+
+def _mount() -> Object:
+    return {"name": "run-nvidia", "mountPath": "/run/nvidia", "mountPropagation": "Bidirectional"}
+
+
+def version_note(image: str, loaded_version: str) -> Object:
+    """Annotate the template where the image does not say what it holds."""
+    return {VERSION_ANNOTATION: loaded_version} if "@" in image and loaded_version else {}

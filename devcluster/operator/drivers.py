@@ -1,0 +1,91 @@
+"""The NVIDIADriver controller: many driver objects, each with the nodes that are its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from devcluster.operator import names as n
+from devcluster.operator.applier import Applier
+from devcluster.operator.conditions import (
+    CONFLICT,
+    DISABLED,
+    DRIVER_NOT_READY,
+    DRIVER_READY,
+    Scribe,
+    Verdict,
+)
+from devcluster.operator.labels import missing_owner
+from devcluster.operator.owners import conflicts, owner_of
+from devcluster.operator.policy import LOOK_AGAIN_SECONDS, is_ours
+from devcluster.operator.readiness import is_pool_ready
+from devcluster.operator.render import pool_daemonsets
+
+if TYPE_CHECKING:
+    from devcluster.client import Api
+    from devcluster.operator.settings import Settings
+    from devcluster.operator.world import World
+
+Object = dict[str, Any]
+
+log = logging.getLogger(__name__)
+
+
+class DriverController:
+    """Carries out the NVIDIADrivers, where a ClusterPolicy leaves the driver to them or there is none."""
+
+    def __init__(self, api: Api, world: World, settings: Settings) -> None:
+        self.api = api
+        self.world = world
+        self.settings = settings
+        self.applier = Applier(api, world, settings)
+        self.scribe = Scribe(api, world.driver_mirror, settings.namespace)
+
+    async def run(self) -> None:
+        """Reconcile on every change that the world tells of, and now and then."""
+        changed = self.world.subscribe()
+        while True:
+            changed.clear()
+            policy = self.world.policy
+            if policy is None or is_ours(policy, self.settings):
+                try:
+                    await self._reconcile(policy)
+                except n.TROUBLE as error:
+                    log.warning("drivers: %r", error)
+            try:
+                await asyncio.wait_for(changed.wait(), LOOK_AGAIN_SECONDS)
+            except TimeoutError:
+                continue
+
+    async def _reconcile(self, policy: Object | None) -> None:
+        drivers = self.world.drivers
+        managed = n.delegates(policy) if policy is not None else bool(self.world.clusters)
+        if not managed:
+            for driver in drivers:
+                await self.applier.apply(driver, [])
+                await self.scribe.write(driver, DISABLED)
+        elif conflicts(drivers, self.world.nodes):
+            for driver in drivers:
+                await self.scribe.write(driver, CONFLICT)
+        else:
+            await self._assign(drivers)
+            for driver in drivers:
+                mine = [node for node in self.world.nodes if owner_of(node, drivers) is driver]
+                await self.applier.apply(driver, pool_daemonsets(driver, mine, self.settings))
+                await self.scribe.write(driver, self._judge(driver))
+
+    async def _assign(self, drivers: list[Object]) -> None:
+        """Label the nodes with their owners, as 26.7 does."""
+        if not self.settings.assigns_owners:
+            return
+        for node in self.world.nodes:
+            owner = owner_of(node, drivers)
+            if metadata := missing_owner(node, None if owner is None else n.name_of(owner)):
+                url_path = f"{n.NODES}/{n.name_of(node)}"
+                self.world.node_mirror.put(await self.api.patch(url_path, {"metadata": metadata}))
+
+    def _judge(self, driver: Object) -> Verdict:
+        """Judge by the DaemonSets alone; a driver object without nodes has none and is ready."""
+        mine = [each for each in self.world.daemonsets if n.is_owned_by(each, driver)]
+        return DRIVER_READY if all(is_pool_ready(each) for each in mine) else DRIVER_NOT_READY
