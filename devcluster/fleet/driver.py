@@ -192,15 +192,16 @@ class DriverLife(Life):
         next takes it much longer than a DaemonSet needs to go.
         """
         labels = {key: paused(value) for key in self.pausable if (value := self.node.labels.get(key, ""))}
+        self.node.draining = {key for key, value in labels.items() if is_paused(value)}
         await self._label({key: value for key, value in labels.items() if value != self.node.labels[key]})
-        held_up = {key for key, value in labels.items() if is_paused(value)}
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.node.until(lambda: not self.node.houses(held_up)), DRAIN_SECONDS)
+            await asyncio.wait_for(self.node.until(lambda: not self.node.houses(self.node.draining)), DRAIN_SECONDS)
 
     async def _resume_operands(self) -> None:
         """Also those that a driver-manager before us left paused."""
         labels = self.node.labels
         await self._label({key: resumed(labels[key]) for key in self.pausable if is_paused(labels.get(key, ""))})
+        self.node.draining = set()
 
     async def _label(self, labels: dict[str, str]) -> None:
         if labels:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from devcluster.fleet import knobs as k
-from devcluster.fleet.driver import is_paused
 from devcluster.fleet.life import Life
 from devcluster.fleet.node import Held
 from devcluster.fleet.status import CRASH_LOOP
@@ -86,7 +85,7 @@ class HolderLife(Life):
     @property
     def drained(self) -> bool:
         """Whether k8s-driver-manager is taking this pod off the node, by a label that it was placed by."""
-        return any(is_paused(self.node.labels.get(key, "")) for key in self.selected_by)
+        return not self.node.draining.isdisjoint(self.selected_by)
 
     def tell(self, event: str, **details: object) -> None:
         """Write about this pod into the journal."""

@@ -64,6 +64,8 @@ class Node:
     """Running plugins, by pod UID."""
     tenants: dict[str, frozenset[str]] = field(default_factory=dict)
     """All pods by UID, with the keys of the labels that their templates select nodes by."""
+    draining: set[str] = field(default_factory=set)
+    """Labels that k8s-driver-manager pauses now: pods that were placed by one of them go because of that."""
     loads: int = 0
     toolkit: int = 0
     """Grows with each installation of the container toolkit on this node; 0 where there is none."""
