@@ -89,7 +89,7 @@ class _Node:
                 self.plugins[now.uid] = now
             case "plugin-gone":
                 self.plugins.pop(now.uid, None)
-            case "reboot":
+            case "reboot" | "node-removed":
                 self.load, self.version, self.driver_ready = None, "", False
                 self.plugins.clear()
 
@@ -159,8 +159,10 @@ class Truth:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """All nodes that anything happened on, in the order of their numbers."""
-        return tuple(sorted({each.node for each in self.happenings}, key=lambda name: (len(name), name)))
+        """All nodes that anything happened on and that are still there, in the order of their numbers."""
+        last = {each.node: each.event for each in self.happenings}
+        there = (name for name, event in last.items() if event != "node-removed")
+        return tuple(sorted(there, key=lambda name: (len(name), name)))
 
     def since(self, moment: float) -> tuple[Happening, ...]:
         """Return everything from this moment (unix seconds) on."""
@@ -210,7 +212,7 @@ class Truth:
 
     def stale_intervals(self, daemonset: str | None = None) -> dict[str, list[Interval]]:
         """Say when each node had a stale plugin; the last interval may be open."""
-        found: dict[str, list[Interval]] = {name: [] for name in self.nodes}
+        found: dict[str, list[Interval]] = {each.node: [] for each in self.happenings}
         for now, node in self._steps():
             mine = found[now.node]
             last_is_open = bool(mine) and mine[-1][1] is None
@@ -268,7 +270,9 @@ def _cured(now: Happening, node: _Node, daemonset: str | None) -> bool:
     """
     if node.stale(daemonset):
         return False
-    return now.event in {"driver-unloaded", "reboot"} or (now.event == "plugin-started" and now.concerns(daemonset))
+    return now.event in {"driver-unloaded", "reboot", "node-removed"} or (
+        now.event == "plugin-started" and now.concerns(daemonset)
+    )
 
 
 def _spans(happenings: Iterable[Happening], opens: set[str], closes: set[str]) -> list[Interval]:

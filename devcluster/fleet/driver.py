@@ -78,10 +78,12 @@ class DriverLife(Life):
 
     def on_gone(self) -> None:
         """Tell the journal."""
-        self.node.journal.write("driver-gone", self.node.name, pod=self.name, uid=self.uid)
+        if not self.node.removed:
+            self.node.journal.write("driver-gone", self.node.name, pod=self.name, uid=self.uid)
 
     async def live(self) -> None:
         """Run the driver-manager, then the driver."""
+        await self.node.until(lambda: self.node.fault(k.DRIVER_FAULT) != "pending")
         await self.accept()
         kept = await self._run_driver_manager()
         await self._pull_image()

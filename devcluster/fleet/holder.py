@@ -88,7 +88,9 @@ class HolderLife(Life):
         return not self.node.draining.isdisjoint(self.selected_by)
 
     def tell(self, event: str, **details: object) -> None:
-        """Write about this pod into the journal."""
+        """Write about this pod into the journal, as long as it has a node."""
+        if self.node.removed:
+            return
         self.node.journal.write(
             event,
             self.node.name,

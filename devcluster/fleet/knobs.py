@@ -11,7 +11,8 @@ NAMESPACE, CONFIG_MAP, KEY = "devcluster", "fleet", "knobs"
 """Where the knobs are set while the fleet runs."""
 
 DRIVER_FAULT = "devcluster/driver-fault"
-"""Node annotation: ``image-pull`` or ``crash-loop``, for as long as it is there."""
+"""Node annotation: ``image-pull``, ``crash-loop`` or ``pending`` (its kubelet does not take the pod), for as long
+as it is there."""
 PLUGIN_FAULT = "devcluster/plugin-fault"
 """Node annotation: ``crash-loop``; bites when a plugin's container starts, not while it runs."""
 REBOOT = "devcluster/reboot"

@@ -99,7 +99,7 @@ class Fleet:
             if SIMULATED not in event.object["metadata"].get("annotations", {}):
                 continue
             if event.kind == "DELETED":
-                self.nodes.pop(name, None)
+                self._lose_node(name)
             elif name in self.nodes:
                 self._see_change(self.nodes[name], event.object)
             else:
@@ -112,6 +112,14 @@ class Fleet:
         self.slices[name] = Slices(self.api, known)
         for pod in self._early.pop(name, {}).values():
             self._see_pod(pod)
+
+    def _lose_node(self, name: str) -> None:
+        """Take a node away with all that ran on it; its pods' objects stay until somebody collects them."""
+        node = self.nodes.pop(name, None)
+        if node is not None:
+            node.remove()
+            for life in self._lives_on(node):
+                life.vanish()
 
     def _see_change(self, node: Node, seen: Object) -> None:
         """Do what an annotation's new value asks for, once."""
@@ -170,6 +178,8 @@ class Fleet:
     def _see_pod(self, pod: Object) -> None:
         uid = pod["metadata"]["uid"]
         life = self.lives.get(uid)
+        if life is not None and life.gone:
+            return
         if life is None:
             life = self.lives[uid] = self._bear(pod)
             life.start()

@@ -73,6 +73,8 @@ class Node:
     """While it reboots."""
     lost: bool = False
     """From an outage's beginning until the API server says that the node is Ready again."""
+    removed: bool = False
+    """Its object was deleted: what ends on it from now on is nobody's doing."""
     _version: int = 0
     _pulse: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -167,6 +169,11 @@ class Node:
     def is_stale(self, held: Held) -> bool:
         """Tell whether a plugin holds something else than what is loaded and installed."""
         return self.loaded is None or held.load != self.loaded.load or held.toolkit != self.toolkit
+
+    def remove(self) -> None:
+        """Leave the cluster for good."""
+        self.removed = True
+        self.journal.write("node-removed", self.name)
 
     def power_off(self) -> None:
         """Go down: the driver and everybody's hold on it are lost."""

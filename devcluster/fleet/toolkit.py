@@ -31,7 +31,8 @@ class ToolkitLife(Life):
 
     def on_gone(self) -> None:
         """Tell the journal; its files stay."""
-        self.node.journal.write("toolkit-gone", self.node.name, pod=self.name, uid=self.uid)
+        if not self.node.removed:
+            self.node.journal.write("toolkit-gone", self.node.name, pod=self.name, uid=self.uid)
 
 
 def is_toolkit(pod: dict[str, Any]) -> bool:

@@ -130,6 +130,17 @@ def test_a_reboot_leaves_nothing_stale() -> None:
     assert truth.stale_intervals() == {"gpu-0": []}
 
 
+def test_a_removed_node_is_forgotten() -> None:
+    """Nothing on it is stale or loaded; one that comes back under its name is a new one."""
+    lines = [*loaded(10, 1), *started(12, "a", 1), *UNLOADED, *loaded(30, 2), encode("node-removed", "gpu-0", 33)]
+    truth = Truth.of([*lines, *loaded(30, 1, node="gpu-1")])
+    assert truth.nodes == ("gpu-1",)
+    assert truth.stale_now() == ()
+    assert truth.loaded_now() == {"gpu-1": "580.1.2"}
+    assert truth.stale_intervals()["gpu-0"] == [(30, 33)]
+    assert Truth.of([*lines, *loaded(40, 1)]).nodes == ("gpu-0",)
+
+
 def test_the_ready_driver_is_known() -> None:
     """Ready from driver-ready on, until its pod or the driver is gone."""
     lines = loaded(10, 1)
