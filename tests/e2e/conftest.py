@@ -23,8 +23,8 @@ def boot(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[..
     """
     clusters: list[Cluster] = []
 
-    def start(nodes: int, helm: int = 4) -> Lab:
-        cluster = Cluster(tmp_path / f"cluster-{len(clusters)}")
+    def start(nodes: int, helm: int = 4, slices: str = "v1") -> Lab:
+        cluster = Cluster(tmp_path / f"cluster-{len(clusters)}", slices=slices)
         cluster.__enter__()
         clusters.append(cluster)
         cluster.up(nodes=nodes, fleet=True)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 CHART: Final = "charts/gpu-operator-post"
 OPERATOR: Final = "devcluster/charts/gpu-operator"
 PLUGIN: Final = "devcluster/charts/dra-driver"
+EXPORTER: Final = "devcluster/charts/exporter"
 NAMESPACE: Final = "gpu-operator"
 PLUGIN_NAMESPACE: Final = "nvidia-dra-driver-gpu"
 PLUGIN_NAME: Final = "dra-driver-nvidia-gpu-kubelet-plugin"
@@ -65,6 +66,10 @@ class Lab:
     def plugin(self, **values: object) -> None:
         """Install the DRA driver."""
         self._install("dra-driver", PLUGIN, PLUGIN_NAMESPACE, dict(values))
+
+    def exporter(self, release: str = "exporter", **values: object) -> None:
+        """Install something else that holds the driver, into the namespace monitoring."""
+        self._install(release, EXPORTER, "monitoring", dict(values))
 
     def post(self, *, args: tuple[str, ...] = QUICK, helm: tuple[str, ...] = (), **values: object) -> Deployed:
         """Install or upgrade our chart and wait for its hook, as a deployer does."""
@@ -132,6 +137,34 @@ class Lab:
         truth = self.truth
         ready = sum(truth.driver_ready_now(node) for node in truth.loaded_now())
         return min(ready, int(daemonset.get("status", {}).get("numberReady", 0)))
+
+    def serving_on(self) -> set[str]:
+        """Name the nodes with a plugin that runs on the driver that is loaded, in truth."""
+        return {
+            name
+            for name, standing in self.truth.standings().items()
+            if standing.driver_ready and standing.plugin_version == standing.version and not standing.stale
+        }
+
+    def ready_pods(self, namespace: str) -> int:
+        """Count the pods of a namespace that say that they are ready."""
+        pods = self.cluster.list(f"/api/v1/namespaces/{namespace}/pods")
+        conditions = (each for pod in pods for each in pod["status"].get("conditions", []))
+        return sum((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
+
+    def rolled_out(self) -> bool:
+        """Whether every pod of the plugin is of its newest template."""
+        daemonset = self.cluster.get(f"/apis/apps/v1/namespaces/{PLUGIN_NAMESPACE}/daemonsets/{PLUGIN_NAME}")
+        status = daemonset.get("status", {})
+        observed = status.get("observedGeneration") == daemonset["metadata"]["generation"]
+        return bool(observed and status.get("updatedNumberScheduled", 0) == status.get("numberReady") > 0)
+
+    def rendered(self, version: str) -> bool:
+        """Whether every driver DaemonSet asks for a version."""
+        daemonsets = self.cluster.list(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets")
+        containers = (each["spec"]["template"]["spec"]["containers"][0] for each in daemonsets)
+        images = [str(each["image"]) for each in containers if each["name"] == "nvidia-driver-ctr"]
+        return bool(images) and all(f":{version}-" in image for image in images)
 
     def restarts(self) -> list[str]:
         """List the nodes whose plugin was deleted since the scenario began."""

@@ -1,0 +1,138 @@
+"""What happens to the nodes and driver pods of a laboratory, and the program run beside it from a shell.
+
+The modes of the driver stack and the conditions of nodes are many, and no two of them need the chart:
+these scenarios run the program itself, with every right, so that one cluster serves several of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from devcluster.machines import gpu_node
+from tests.e2e.lab import NAMESPACE, NEW, QUICK, Lab
+from tests.shell.program import ended
+
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
+NODES: Final = "/api/v1/nodes"
+PATIENCE: Final = 120
+"""Seconds for what takes a few on an idle machine."""
+_FILES = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a run came to: its exit code, its story, and everything that it said."""
+
+    code: int
+    story: dict[str, Any]
+    said: str
+
+    @property
+    def verdict(self) -> tuple[str, str, int]:
+        """Verdict and reason with the exit code."""
+        return self.story["verdict"], self.story["reason"], self.code
+
+    def reasons(self) -> dict[str, str]:
+        """Give the reason of each node that the story names: those that are not verified."""
+        return {each["node"]: each["reason"] for each in self.story["nodes"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A run that has begun."""
+
+    process: subprocess.Popen[str]
+    message: Path
+
+    def told(self) -> Told:
+        """Wait for its end."""
+        end = ended(self.process)
+        return Told(end.code, json.loads(self.message.read_text() or "{}"), end.said)
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended."""
+        return self.process.poll() is not None
+
+
+def begin(lab: Lab, *args: str, timeout: str = "110s") -> Running:
+    """Start a run that hurries where simulated operators do."""
+    message = lab.cluster.state / f"message-{next(_FILES)}"
+    message.touch()
+    return Running(lab.start("run", f"--timeout={timeout}", *QUICK, f"--termination-log={message}", *args), message)
+
+
+def run(lab: Lab, *args: str, timeout: str = "110s") -> Told:
+    """Run to the end."""
+    return begin(lab, *args, timeout=timeout).told()
+
+
+def label(lab: Lab, node: str, **labels: str | None) -> None:
+    """Set labels of a node, or take them away; a key's ``__`` stands for a dot, its ``_0_`` for a slash."""
+    patch = {key.replace("_0_", "/").replace("__", "."): value for key, value in labels.items()}
+    set_labels(lab, node, patch)
+
+
+def set_labels(lab: Lab, node: str, labels: dict[str, str | None]) -> None:
+    """Set labels of a node, or take them away."""
+    lab.cluster.patch(f"{NODES}/{node}", {"metadata": {"labels": labels}})
+
+
+def delete_driver(lab: Lab, node: str) -> None:
+    """Delete a node's driver pod by hand, and wait for the driver that its DaemonSet wants to be Ready there."""
+    began = time.time()
+    lab.cluster.delete(f"/api/v1/namespaces/{NAMESPACE}/pods/{_driver_pod(lab, node)}")
+    lab.until(lambda: happened(lab, "driver-ready", node, began), f"{node} has a driver again", PATIENCE)
+
+
+def happened(lab: Lab, event: str, node: str, since: float) -> bool:
+    """Tell whether something happened on a node since a moment, in truth."""
+    return any((each.event, each.node) == (event, node) for each in lab.truth.since(since))
+
+
+def migrated(lab: Lab, nodes: int, version: str = NEW) -> bool:
+    """Tell whether so many nodes run a driver of this version, Ready."""
+    truth = lab.truth
+    return (
+        sum(loaded == version and truth.driver_ready_now(node) for node, loaded in truth.loaded_now().items()) == nodes
+    )
+
+
+def add_node(lab: Lab, name: str) -> None:
+    """Let a node join."""
+    lab.cluster.create(NODES, gpu_node(name))
+
+
+def remove_node(lab: Lab, name: str) -> None:
+    """Let a node go, as a cloud's autoscaler does."""
+    lab.cluster.delete(f"{NODES}/{name}")
+
+
+def is_ready(lab: Lab, node: str) -> bool:
+    """Tell whether a node is Ready, as the node controller says."""
+    conditions = lab.cluster.get(f"{NODES}/{node}")["status"]["conditions"]
+    return any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
+
+
+def upgrade_state(lab: Lab, node: str) -> str:
+    """Give what the upgrade controller says of a node."""
+    labels = lab.cluster.get(f"{NODES}/{node}")["metadata"]["labels"]
+    return str(labels.get("nvidia.com/gpu-driver-upgrade-state", ""))
+
+
+def _driver_pod(lab: Lab, node: str) -> str:
+    pods = lab.cluster.list(f"/api/v1/namespaces/{NAMESPACE}/pods", fieldSelector=f"spec.nodeName={node}")
+    drivers = [
+        pod["metadata"]["name"]
+        for pod in pods
+        if any(each["name"] == "nvidia-driver-ctr" for each in pod["spec"]["containers"])
+    ]
+    (name,) = drivers
+    return str(name)

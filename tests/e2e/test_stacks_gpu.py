@@ -1,0 +1,309 @@
+"""Every way in which the GPU operator can own a driver: what is served, what is left alone, and what is said."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.e2e import acts
+from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, NEW_CHART, PLUGIN_NAME, PLUGIN_NAMESPACE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.e2e.lab import Lab
+
+pytestmark = pytest.mark.e2e
+
+THREE = ["gpu-0", "gpu-1", "gpu-2"]
+BOTH = THREE[:2]
+NFD = "feature.node.kubernetes.io/"
+EVICTION = "nvidia.com/dra-kubelet-plugin"
+LATER = "580.159.03"
+OBJECTS: dict[str, Any] = {"driver__nvidiaDriverCRD__enabled": True, **ALL_AT_ONCE}
+MANUAL: dict[str, Any] = {"driver__upgradePolicy": {"autoUpgrade": False}}
+
+
+def test_handed_over_to_driver_objects(boot: Callable[..., Lab]) -> None:
+    """ClusterPolicy to NVIDIADriver: no DaemonSet, then orphans beside Pending pods; each plugin is served once."""
+    lab = boot(2)
+    modern = {"simulate__behaviour": "26.7"}
+    lab.fleet(nodes=2, **ALL_AT_ONCE, **modern)
+    lab.operator(driver=NEW, **OBJECTS, **modern)
+    done = acts.run(lab)
+    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert set(lab.truth.loaded_now().values()) == {NEW}
+    lab.assert_clean(BOTH)
+
+
+def test_pools_of_driver_objects(boot: Callable[..., Lab]) -> None:
+    """Two versions side by side, and an object without nodes: only the pool that moves is served.
+
+    Before 26.7 the policy says ready as soon as it has handed the driver over, whatever the pools do.
+    """
+    lab = boot(3)
+    acts.set_labels(lab, "gpu-2", {"pool": "b"})
+    for node in BOTH:
+        acts.set_labels(lab, node, {"pool": "a"})
+
+    def pools(version: str) -> dict[str, Any]:
+        drivers = {
+            "a": {"nodeSelector": {"pool": "a"}},
+            "b": {"nodeSelector": {"pool": "b"}, "version": version},
+            "idle": {"nodeSelector": {"pool": "nowhere"}, "version": "1.2.3"},
+        }
+        return {"driver__nvidiaDriverCRD__drivers": drivers, "driver__nvidiaDriverCRD__deployDefaultCR": False}
+
+    lab.fleet(nodes=3, **OBJECTS, **pools("570.172.08"))
+    lab.until(lambda: lab.label_states() == {"upgrade-done"}, "the labels are quiet", acts.PATIENCE)
+    lab.operator(**OBJECTS, **pools(NEW))
+    assert lab.policy_state() == "ready"
+    done = acts.run(lab, f"--expect-driver-version={NEW}")
+    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert lab.truth.loaded_now() == {"gpu-0": "580.105.08", "gpu-1": "580.105.08", "gpu-2": NEW}
+    lab.assert_clean(["gpu-2"])
+
+
+def test_precompiled_with_another_kernel(boot: Callable[..., Lab]) -> None:
+    """A node that boots another kernel gets another DaemonSet; its label stays upgrade-done all the time."""
+    lab = boot(2)
+    lab.operator(driver="580", driver__usePrecompiled=True, **ALL_AT_ONCE)
+    lab.plugin()
+    lab.until(lambda: lab.serving() == 2, "both plugins run", acts.PATIENCE)
+    lab.began = time.time()
+    acts.set_labels(lab, "gpu-1", {NFD + "kernel-version.full": "6.8.0-90-generic"})
+    lab.until(lambda: acts.happened(lab, "driver-ready", "gpu-1", lab.began), "it has another driver", acts.PATIENCE)
+    assert lab.label_states() == {"upgrade-done"}
+    done = acts.run(lab)
+    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    lab.assert_clean(["gpu-1"])
+
+
+def test_openshift_driver_toolkit(boot: Callable[..., Lab]) -> None:
+    """No chart, no version, an image by its digest: judged by generation, revision and quiet time, and that is said.
+
+    A node whose system is updated moves to another DaemonSet.
+    """
+    lab = boot(2)
+    system = NFD + "system-os_release."
+    rhcos = {"ID": "rhcos", "VERSION_ID": "4.18", "OSTREE_VERSION": "418.94.202509100653-0"}
+    for node in BOTH:
+        acts.set_labels(lab, node, {system + key: value for key, value in rhcos.items()})
+    openshift = {"openshift__enabled": True, **ALL_AT_ONCE}
+    lab.fleet(nodes=2, **openshift)
+    lab.operator(driver=NEW, **openshift)
+    lab.until(lambda: acts.migrated(lab, 2), "both run the new driver", acts.PATIENCE)
+    done = acts.run(lab)
+    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert any("names no driver image" in warning for warning in done.story["warnings"])
+    lab.assert_clean(BOTH)
+    acts.set_labels(lab, "gpu-1", {system + "OSTREE_VERSION": "418.94.202510071123-0"})
+    moved = time.time()
+    lab.until(lambda: acts.happened(lab, "driver-ready", "gpu-1", moved), "gpu-1 has another driver", acts.PATIENCE)
+    again = acts.run(lab)
+    assert again.verdict == ("Done", "Refreshed", 0), again.said
+    lab.assert_clean([*BOTH, "gpu-1"])
+
+
+def test_sandbox_workloads(boot: Callable[..., Lab]) -> None:
+    """Nodes whose GPUs go to virtual machines have no driver and are left alone; the others are rotated by hand."""
+    lab = boot(3)
+    acts.set_labels(lab, "gpu-1", {"nvidia.com/gpu.workload.config": "vm-passthrough"})
+    acts.set_labels(lab, "gpu-2", {"nvidia.com/gpu.workload.config": "vm-vgpu"})
+    sandboxes: dict[str, Any] = {"sandboxWorkloads__enabled": True}
+    lab.operator(**sandboxes)
+    lab.plugin()
+    lab.until(lambda: acts.migrated(lab, 1, "580.105.08") and lab.serving_on() == {"gpu-0"}, "gpu-0", acts.PATIENCE)
+    lab.began = time.time()
+    lab.operator(driver=NEW, **sandboxes)
+    assert lab.label_states() == {""}
+    lab.until(lambda: lab.rendered(NEW), "the DaemonSet asks for the new driver", acts.PATIENCE)
+    acts.delete_driver(lab, "gpu-0")
+    done = acts.run(lab)
+    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert done.reasons() == {"gpu-1": "VirtualMachineNode", "gpu-2": "VirtualMachineNode"}
+    lab.assert_clean(["gpu-0"])
+
+
+def test_gpu_cluster(boot: Callable[..., Lab]) -> None:
+    """The operator's own plugin is drained with the driver by the driver manager: skipped, never touched."""
+    lab = boot(2)
+    own = {"gpuCluster__deployCR": True, "simulate__behaviour": "26.7", **OBJECTS}
+    lab.operator(chart="v26.7.0", **own)
+    lab.until(lambda: lab.serving_on() == set(BOTH), "both plugins run", acts.PATIENCE)
+    lab.began = time.time()
+    lab.operator(chart="v26.7.0", driver=NEW, **own)
+    done = acts.run(lab)
+    assert done.verdict == ("Skip", "OperatorManagedPlugin", 0), done.said
+    lab.until(lambda: acts.migrated(lab, 2) and lab.serving_on() == set(BOTH), "both are upgraded", acts.PATIENCE)
+    assert sorted(each.node for each in lab.truth.drains(since=lab.began)) == BOTH
+    lab.assert_clean([])
+
+
+def test_several_policies(boot: Callable[..., Lab]) -> None:
+    """The oldest policy is the operator's; what a younger one asks for, or says, does not count."""
+    lab = boot(1)
+    lab.fleet(nodes=1)
+    policies = "/apis/nvidia.com/v1/clusterpolicies"
+    spec = lab.cluster.get(f"{policies}/cluster-policy")["spec"]
+    spec["driver"]["version"] = "1.2.3"
+    time.sleep(1.1)  # Creation times carry whole seconds.
+    kind = {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy"}
+    lab.cluster.create(policies, {**kind, "metadata": {"name": "a-second-one"}, "spec": spec})
+    lab.cluster.patch(f"{policies}/a-second-one/status", {"status": {"state": "ignored", "namespace": NAMESPACE}})
+    lab.operator(driver=NEW)
+    done = acts.run(lab)
+    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert lab.truth.loaded_now() == {"gpu-0": NEW}
+    lab.assert_clean(["gpu-0"])
+
+
+@pytest.mark.parametrize(
+    ("selector", "labelled"),
+    [
+        pytest.param(EVICTION, True, id="label-in-the-environment"),
+        pytest.param("nvidia.com/gpu.deploy.client", False, id="label-of-the-operator"),
+    ],
+)
+def test_evicted_by_the_driver_manager(boot: Callable[..., Lab], selector: str, labelled: bool) -> None:
+    """The driver manager takes the plugin away before the reload: found fresh, nothing restarted, and that is said.
+
+    A node without the label silently has no plugin, and that is warned of.
+    """
+    lab = boot(3)
+    wired = {"driver__manager__env": [{"name": "NODE_LABEL_FOR_GPU_POD_EVICTION", "value": EVICTION}]}
+    modern = {"simulate__behaviour": "26.7", **(wired if labelled else {}), **ALL_AT_ONCE}
+    having = BOTH if labelled else THREE
+    for node in BOTH if labelled else ():
+        acts.set_labels(lab, node, {EVICTION: "true"})
+    lab.operator(**modern)
+    lab.plugin(kubeletPlugin__nodeSelector={selector: "true"})
+    lab.until(lambda: acts.migrated(lab, 3, "580.105.08") and lab.serving_on() == set(having), "up", acts.PATIENCE)
+    lab.until(lambda: lab.label_states() == {"upgrade-done"}, "the labels are quiet", acts.PATIENCE)
+    lab.began = time.time()
+    lab.operator(driver=NEW, **modern)
+    done = acts.run(lab)
+    assert done.verdict == ("Done", "NothingStale", 0), done.said
+    assert selector in done.story["message"]
+    assert any("gpu-2" in warning and EVICTION in warning for warning in done.story["warnings"]) is labelled
+    assert sorted(each.node for each in lab.truth.drains(since=lab.began)) == having
+    lab.assert_clean([])
+
+
+def test_upgraded_by_hand(boot: Callable[..., Lab]) -> None:
+    """With autoUpgrade off outdated nodes are reported, waited for or failed; those rotated by hand are served."""
+    lab = boot(2)
+    lab.fleet(nodes=2, **MANUAL)
+    lab.operator(driver=NEW, **MANUAL)
+    lab.until(lambda: lab.rendered(NEW), "the DaemonSet asks for the new driver", acts.PATIENCE)
+    acts.delete_driver(lab, "gpu-0")
+    report = acts.run(lab)
+    assert report.verdict == ("Done", "Refreshed", 0), report.said
+    assert report.reasons() == {"gpu-1": "ManualUpgrade"}
+    lab.assert_clean(["gpu-0"])
+
+    failed = acts.run(lab, "--when-manual=fail")
+    assert failed.verdict == ("Fail", "ManualUpgrade", 3), failed.said
+
+    waiting = acts.begin(lab, "--when-manual=wait")
+    acts.delete_driver(lab, "gpu-1")
+    done = waiting.told()
+    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    lab.assert_clean(BOTH)
+
+
+def test_driver_pods_under_a_replaced_label(boot: Callable[..., Lab]) -> None:
+    """Where daemonsets.labels replaced the component label, drivers are found by who owns them and what they run."""
+    lab = boot(2)
+    relabelled: dict[str, Any] = {"daemonsets__labels": {"app.kubernetes.io/component": "ours"}}
+    lab.fleet(nodes=2, **relabelled)
+    lab.operator(driver=NEW, **relabelled)
+    lab.until(lambda: lab.rendered(NEW), "the DaemonSet asks for the new driver", acts.PATIENCE)
+    hook = acts.begin(lab)
+    for node in BOTH:
+        acts.delete_driver(lab, node)
+    done = hook.told()
+    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    lab.assert_clean(BOTH)
+
+
+@pytest.mark.parametrize(
+    "consumer",
+    ["monitoring/dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter,team=metrics"],
+    ids=["name", "labels"],
+)
+def test_another_consumer(boot: Callable[..., Lab], consumer: str) -> None:
+    """A DaemonSet that people name is kept fresh like the plugin; one that nobody named is not touched."""
+    lab = boot(2)
+    lab.operator(**ALL_AT_ONCE)
+    lab.until(lambda: acts.migrated(lab, 2, "580.105.08"), "the drivers are there", acts.PATIENCE)
+    lab.plugin()
+    lab.exporter(podLabels={"team": "metrics"})
+    lab.exporter(release="other", name="other-exporter")
+    lab.until(lambda: lab.serving() == 2, "both plugins run", acts.PATIENCE)
+    lab.until(lambda: lab.ready_pods("monitoring") == 4, "the exporters run", acts.PATIENCE)
+    lab.began = time.time()
+    lab.operator(driver=NEW, **ALL_AT_ONCE)
+    lab.until(lambda: acts.migrated(lab, 2), "both run the new driver", acts.PATIENCE)
+    done = acts.run(lab, f"--consumer={consumer}")
+    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    truth = lab.truth
+    for name in (f"{PLUGIN_NAMESPACE}/{PLUGIN_NAME}", "monitoring/dcgm-exporter"):
+        assert sorted(each.node for each in truth.restarts(name, since=lab.began)) == BOTH
+        assert truth.stale_now(name) == ()
+    assert list(truth.stale_now("monitoring/other-exporter")) == BOTH
+    assert truth.early_restarts(since=lab.began) == truth.needless_restarts(since=lab.began) == ()
+
+
+def test_a_replaced_container_toolkit(boot: Callable[..., Lab]) -> None:
+    """It counts only where it is asked for: then a plugin that started before it is restarted, once."""
+    lab = boot(1)
+    lab.operator(toolkit__enabled=True)
+    lab.until(lambda: acts.happened(lab, "toolkit-ready", "gpu-0", 0), "the toolkit is installed", acts.PATIENCE)
+    lab.plugin()
+    lab.until(lambda: lab.serving() == 1, "the plugin runs", acts.PATIENCE)
+    lab.began = time.time()
+    lab.cluster.kubectl(
+        "delete", "pod", "-n", NAMESPACE, "-l", "app=nvidia-container-toolkit-daemonset", "--wait=false"
+    )
+    lab.until(lambda: acts.happened(lab, "toolkit-ready", "gpu-0", lab.began), "it is replaced", acts.PATIENCE)
+    assert lab.truth.behind_toolkit_now() == ("gpu-0",)
+    plain = acts.run(lab)
+    assert plain.verdict == ("Done", "NothingStale", 0), plain.said
+    lab.assert_clean([])
+    done = acts.run(lab, "--provider=toolkit")
+    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert lab.truth.behind_toolkit_now() == ()
+    lab.assert_clean(["gpu-0"])
+
+
+def test_before_the_plugin_is_installed(boot: Callable[..., Lab]) -> None:
+    """With when-absent=wait the run holds a release until the driver has settled; what is installed then is fresh."""
+    lab = boot(2)
+    lab.operator()
+    lab.until(lambda: acts.migrated(lab, 2, "580.105.08"), "the drivers are there", acts.PATIENCE)
+    lab.until(lambda: lab.label_states() == {"upgrade-done"}, "the labels are quiet", acts.PATIENCE)
+    lab.operator(driver=NEW)
+    skipped = acts.run(lab)
+    assert skipped.verdict == ("Skip", "NoConsumer", 0), skipped.said
+    done = acts.run(lab, "--when-absent=wait")
+    assert done.verdict == ("Done", "DriverSettled", 0), done.said
+    assert acts.migrated(lab, 2)
+    lab.plugin()
+    lab.until(lambda: lab.serving() == 2, "both plugins run", acts.PATIENCE)
+    lab.assert_clean([])
+
+
+def test_only_the_policys_word(boot: Callable[..., Lab]) -> None:
+    """With wait-for=policy-ready nothing else is asked: enough where the operator tells the truth, with a warning."""
+    lab = boot(2)
+    modern = {"simulate__behaviour": "26.7", **ALL_AT_ONCE}
+    lab.fleet(nodes=2, **modern)
+    lab.operator(chart=NEW_CHART, driver=NEW, **modern)
+    lab.until(lambda: lab.policy_state() == "notReady", "the policy's old news end", acts.PATIENCE)
+    done = acts.run(lab, "--wait-for=policy-ready")
+    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert any("wait-for policy-ready" in warning for warning in done.story["warnings"])
+    lab.assert_clean(BOTH)
