@@ -74,12 +74,6 @@ def run(lab: Lab, *args: str, timeout: str = "110s") -> Told:
     return begin(lab, *args, timeout=timeout).told()
 
 
-def label(lab: Lab, node: str, **labels: str | None) -> None:
-    """Set labels of a node, or take them away; a key's ``__`` stands for a dot, its ``_0_`` for a slash."""
-    patch = {key.replace("_0_", "/").replace("__", "."): value for key, value in labels.items()}
-    set_labels(lab, node, patch)
-
-
 def set_labels(lab: Lab, node: str, labels: dict[str, str | None]) -> None:
     """Set labels of a node, or take them away."""
     lab.cluster.patch(f"{NODES}/{node}", {"metadata": {"labels": labels}})
@@ -111,8 +105,9 @@ def add_node(lab: Lab, name: str) -> None:
 
 
 def remove_node(lab: Lab, name: str) -> None:
-    """Let a node go, as a cloud's autoscaler does."""
+    """Let a node go, and its pods with it, which the control plane collects within a minute if nobody else does."""
     lab.cluster.delete(f"{NODES}/{name}")
+    lab.cluster.kubectl("delete", "pods", "-A", f"--field-selector=spec.nodeName={name}", "--force", "--grace-period=0")
 
 
 def is_ready(lab: Lab, node: str) -> bool:

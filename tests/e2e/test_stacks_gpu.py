@@ -229,31 +229,28 @@ def test_driver_pods_under_a_replaced_label(boot: Callable[..., Lab]) -> None:
     lab.assert_clean(BOTH)
 
 
-@pytest.mark.parametrize(
-    "consumer",
-    ["monitoring/dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter,team=metrics"],
-    ids=["name", "labels"],
-)
-def test_another_consumer(boot: Callable[..., Lab], consumer: str) -> None:
-    """A DaemonSet that people name is kept fresh like the plugin; one that nobody named is not touched."""
+def test_another_consumer(boot: Callable[..., Lab]) -> None:
+    """A DaemonSet that people name, or describe by its pods' labels, is kept fresh like the plugin; no other is."""
     lab = boot(2)
     lab.operator(**ALL_AT_ONCE)
     lab.until(lambda: acts.migrated(lab, 2, "580.105.08"), "the drivers are there", acts.PATIENCE)
     lab.plugin()
-    lab.exporter(podLabels={"team": "metrics"})
-    lab.exporter(release="other", name="other-exporter")
+    lab.exporter()
+    lab.exporter(release="labelled", name="labelled", podLabels={"team": "metrics"})
+    lab.exporter(release="unnamed", name="unnamed")
     lab.until(lambda: lab.serving() == 2, "both plugins run", acts.PATIENCE)
-    lab.until(lambda: lab.ready_pods("monitoring") == 4, "the exporters run", acts.PATIENCE)
+    lab.until(lambda: lab.ready_pods("monitoring") == 6, "the exporters run", acts.PATIENCE)
     lab.began = time.time()
     lab.operator(driver=NEW, **ALL_AT_ONCE)
     lab.until(lambda: acts.migrated(lab, 2), "both run the new driver", acts.PATIENCE)
-    done = acts.run(lab, f"--consumer={consumer}")
+    by_labels = "app.kubernetes.io/name=labelled,team=metrics"
+    done = acts.run(lab, "--consumer=monitoring/dcgm-exporter", f"--consumer={by_labels}")
     assert done.verdict == ("Done", "Refreshed", 0), done.said
     truth = lab.truth
-    for name in (f"{PLUGIN_NAMESPACE}/{PLUGIN_NAME}", "monitoring/dcgm-exporter"):
+    for name in (f"{PLUGIN_NAMESPACE}/{PLUGIN_NAME}", "monitoring/dcgm-exporter", "monitoring/labelled"):
         assert sorted(each.node for each in truth.restarts(name, since=lab.began)) == BOTH
         assert truth.stale_now(name) == ()
-    assert list(truth.stale_now("monitoring/other-exporter")) == BOTH
+    assert list(truth.stale_now("monitoring/unnamed")) == BOTH
     assert truth.early_restarts(since=lab.began) == truth.needless_restarts(since=lab.began) == ()
 
 
