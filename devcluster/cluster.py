@@ -74,8 +74,11 @@ class Cluster:
     ) -> None:
         self.down()
 
-    def up(self, nodes: int = 1, *, fleet: bool = False) -> None:
-        """Boot everything and return when all nodes are Ready; on failure leave nothing running."""
+    def up(self, nodes: int = 1, *, fleet: bool = False, nics: int = 0) -> None:
+        """Boot everything and return when all nodes are Ready; on failure leave nothing running.
+
+        The first `nics` nodes have a network card of NVIDIA.
+        """
         programs = binaries.ensure()
         self._claim()
         try:
@@ -88,7 +91,7 @@ class Cluster:
             self._start(POD_RUNNER, "devcluster.podrunner", *images)
             if fleet:
                 self._start(FLEET, "devcluster.fleet")
-            self.run(lambda api: machines.create_gpu_nodes(api, nodes))
+            self.run(lambda api: machines.create_gpu_nodes(api, nodes, nics))
             self._await_nodes({SYSTEM_NODE, *machines.gpu_node_names(nodes)})
         except BaseException:
             self.down()

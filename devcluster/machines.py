@@ -33,6 +33,9 @@ GPU_NODE_LABELS = {
 }
 """As on a node that the GPU operator has not seen yet; its own ``nvidia.com`` labels are the operator's."""
 
+NIC_LABELS = {"feature.node.kubernetes.io/pci-15b3.present": "true"}
+"""What Node Feature Discovery says besides of a node with a network card of NVIDIA."""
+
 CAPACITY = {
     "cpu": "64",
     "ephemeral-storage": "1Ti",
@@ -88,13 +91,13 @@ so that a node in an outage leaves its sight and nobody renews its lease; an ann
 once, when the node is added."""
 
 
-def gpu_node(name: str) -> Object:
-    """Describe a GPU node that has just joined."""
+def gpu_node(name: str, *, nic: bool = False) -> Object:
+    """Describe a GPU node that has just joined, with a network card of NVIDIA or without."""
     return {
         "metadata": {
             "name": name,
             "annotations": {"kwok.x-k8s.io/node": "fake", "node.alpha.kubernetes.io/ttl": "0"},
-            "labels": {**GPU_NODE_LABELS, "kubernetes.io/hostname": name},
+            "labels": {**GPU_NODE_LABELS, **(NIC_LABELS if nic else {}), "kubernetes.io/hostname": name},
         },
         "spec": {"taints": [GPU_TAINT]},
         "status": {
@@ -130,9 +133,10 @@ async def prepare(api: Api) -> None:
     await create_missing(api, path("v1", "namespaces"), {"metadata": {"name": "devcluster"}})
 
 
-async def create_gpu_nodes(api: Api, count: int) -> None:
-    """Create the GPU nodes at once."""
-    await asyncio.gather(*(create_missing(api, NODES, gpu_node(name)) for name in gpu_node_names(count)))
+async def create_gpu_nodes(api: Api, count: int, nics: int = 0) -> None:
+    """Create the GPU nodes at once, the first `nics` of them with a network card of NVIDIA."""
+    nodes = [gpu_node(name, nic=number < nics) for number, name in enumerate(gpu_node_names(count))]
+    await asyncio.gather(*(create_missing(api, NODES, node) for node in nodes))
 
 
 async def create_missing(api: Api, collection: str, body: Object) -> None:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 JOURNAL = "truth.jsonl"
 """The journal's name in a cluster's state directory."""
 
+GPU, NETWORK = "gpu", "network"
+"""The driver stacks. What each has loaded, and who holds that, are two stories on the same nodes."""
+
 Interval = tuple[float, float | None]
 """From when to when; None while it lasts."""
 
@@ -36,6 +39,8 @@ class Happening:
     t: float
     event: str
     node: str
+    stack: str = ""
+    """``gpu`` or ``network``; empty for what happens to a node as a whole."""
     pod: str = ""
     uid: str = ""
     daemonset: str = ""
@@ -136,7 +141,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """The journal, with the questions that tests ask it.
+    """The journal of one driver stack, with the questions that tests ask it.
 
     Wherever a `daemonset` can be given, it is a name or ``namespace/name``, and None means all.
     """
@@ -144,18 +149,19 @@ class Truth:
     happenings: tuple[Happening, ...]
 
     @classmethod
-    def of(cls, lines: Iterable[str]) -> Truth:
+    def of(cls, lines: Iterable[str], stack: str = GPU) -> Truth:
         """Parse the journal's lines. A last line without its newline is still being written."""
-        return cls(tuple(Happening.parse(line) for line in lines if line.endswith("\n")))
+        happenings = (Happening.parse(line) for line in lines if line.endswith("\n"))
+        return cls(tuple(each for each in happenings if each.stack in {stack, ""}))
 
     @classmethod
-    def read(cls, journal: Path) -> Truth:
+    def read(cls, journal: Path, stack: str = GPU) -> Truth:
         """Read a journal, or the one in a cluster's state directory; a missing one is empty."""
         file = journal / JOURNAL if journal.is_dir() else journal
         if not file.exists():
             return cls(())
         with file.open() as lines:
-            return cls.of(lines)
+            return cls.of(lines, stack)
 
     @property
     def nodes(self) -> tuple[str, ...]:

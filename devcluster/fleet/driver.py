@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from devcluster.client import path
 from devcluster.fleet import knobs as k
-from devcluster.fleet.life import Life
-from devcluster.fleet.node import DriverPod
-from devcluster.fleet.status import CRASH_LOOP, CREATING, IMAGE_PULL
+from devcluster.fleet.loader import LoaderLife
+from devcluster.fleet.status import CREATING
 
 if TYPE_CHECKING:
-    from devcluster.fleet.node import Driver
-    from devcluster.fleet.status import Container
+    from devcluster.fleet.bay import Bay, Driver
 
 DIGEST_VARIABLE = "DRIVER_CONFIG_DIGEST"
 
@@ -47,13 +45,16 @@ DRAIN_SECONDS = 60.0
 """How long the driver-manager waits for the pods that it paused; 5 min each in reality."""
 
 
-class DriverLife(Life):
+class DriverLife(LoaderLife):
     """k8s-driver-manager first, then the driver container."""
 
+    fault_annotation = k.DRIVER_FAULT
+    restart_annotation = k.RESTART_DRIVER_CONTAINER
+
     @property
-    def container(self) -> Container:
-        """The container that owns the driver: always the first."""
-        return self.status.mains[0]
+    def bay(self) -> Bay:
+        """The GPUs' driver."""
+        return self.node.gpu
 
     @property
     def digest(self) -> str:
@@ -72,38 +73,41 @@ class DriverLife(Life):
         further = variable(self.pod["spec"].get("initContainers", []), EVICTION_LABEL_VARIABLE)
         return (*OPERAND_LABELS, further) if further else OPERAND_LABELS
 
-    def on_deleted(self) -> None:
-        """Stop being the node's Ready driver; what is loaded stays so until the next pod unloads it."""
-        self._resign()
-
-    def on_gone(self) -> None:
-        """Tell the journal."""
-        if not self.node.removed:
-            self.node.journal.write("driver-gone", self.node.name, pod=self.name, uid=self.uid)
-
     async def live(self) -> None:
         """Run the driver-manager, then the driver."""
-        await self.node.until(lambda: self.node.fault(k.DRIVER_FAULT) != "pending")
+        await self.node.until(lambda: self.node.fault(self.fault_annotation) != "pending")
         await self.accept()
         kept = await self._run_driver_manager()
-        await self._pull_image()
-        await self._run_driver(kept)
+        await self.pull_image()
+        await self.start_containers()
+        if kept is None:
+            await self._install()
+        else:
+            await self.pause(self.knobs.driver_remount_seconds)
+            self.bay.load(kept.version, kept.digest)
+        await self.pause(self.knobs.driver_ready_gap_seconds)
+        await self.turn_ready()
 
-    def restart_container(self) -> None:
-        """Let the driver container exit once: it restarts in place and the init container does not."""
-        if self.container.running and not self.deleted:
-            self.become(self._restart_in_place())
+    async def reload_in_place(self) -> None:
+        """Replace the old driver, which no k8s-driver-manager unloaded this time."""
+        await self.pause(self.knobs.driver_unload_seconds)
+        self.bay.unload()
+        await self._install()
+
+    async def _install(self) -> None:
+        await self.pause(self.knobs.driver_install_seconds)
+        self.bay.load(self.version, self.digest)
 
     async def _run_driver_manager(self) -> Driver | None:
         """Unload the old driver, or keep it if it is configured alike; its root is unmounted anyway."""
         for init in self.status.inits:
             init.run()
         await self.report()
-        old = self.node.loaded
+        old = self.bay.loaded
         if old is not None:
             await self._pause_operands()
             await self.pause(self.knobs.driver_unload_seconds)
-            self.node.unload()
+            self.bay.unload()
         await self._resume_operands()
         for init in self.status.inits:
             init.end()
@@ -111,81 +115,6 @@ class DriverLife(Life):
             main.wait(CREATING)
         await self.report()
         return old if old is not None and self.digest and old.digest == self.digest else None
-
-    async def _pull_image(self) -> None:
-        """Wait for an image that cannot be pulled; the old driver is gone by now."""
-        if self.node.fault(k.DRIVER_FAULT) == "image-pull":
-            image = self.container.image
-            self.container.wait(IMAGE_PULL, f'Back-off pulling image "{image}": not found')
-            await self.report()
-            await self.node.until(lambda: self.node.fault(k.DRIVER_FAULT) != "image-pull")
-
-    async def _run_driver(self, kept: Driver | None) -> None:
-        """Start the container (D), load the driver, and be Ready some time after that (R)."""
-        self._start_containers()
-        await self.report()
-        await self._crash_while_faulty()
-        if kept is None:
-            await self.pause(self.knobs.driver_install_seconds)
-            self.node.load(self.version, self.digest)
-        else:
-            await self.pause(self.knobs.driver_remount_seconds)
-            self.node.load(kept.version, kept.digest)
-        await self.pause(self.knobs.driver_ready_gap_seconds)
-        await self._turn_ready()
-
-    async def _crash_while_faulty(self) -> None:
-        """Crash and restart for as long as somebody wants it."""
-        while self.node.fault(k.DRIVER_FAULT) == "crash-loop":
-            await self.pause(self.knobs.crash_seconds)
-            self.container.crash(CRASH_LOOP)
-            await self.report()
-            await self.pause(self.knobs.crash_backoff_seconds)
-            self.container.run()
-            await self.report()
-
-    async def _restart_in_place(self) -> None:
-        """Exit and start again. The old driver is still mounted at the new start; then it is replaced."""
-        self._resign()
-        self.container.crash(CRASH_LOOP)
-        await self.report()
-        await self.pause(self.knobs.crash_backoff_seconds)
-        self.container.run()
-        await self.report()
-        await self.pause(self.knobs.driver_unload_seconds)
-        self.node.unload()
-        await self.pause(self.knobs.driver_install_seconds)
-        self.node.load(self.version, self.digest)
-        await self.pause(self.knobs.driver_ready_gap_seconds)
-        await self._turn_ready()
-
-    def _start_containers(self) -> None:
-        for main in self.status.mains:
-            main.run()
-
-    async def _turn_ready(self) -> None:
-        """Pass the startup probe. The truth knows it first: somebody may act on the API's word at once."""
-        for main in self.status.mains:
-            main.succeed_startup()
-        labels = self.pod["metadata"]["labels"]
-        pod = DriverPod(self.uid, self.owner.get("uid", ""), labels.get("controller-revision-hash", ""))
-        self.node.set_ready_driver(pod)
-        loaded = self.node.loaded
-        self.node.journal.write(
-            "driver-ready",
-            self.node.name,
-            pod=self.name,
-            uid=self.uid,
-            hash=pod.hash,
-            load=loaded.load if loaded else None,
-            version=loaded.version if loaded else "",
-        )
-        await self.report()
-
-    def _resign(self) -> None:
-        ready = self.node.ready_driver
-        if ready is not None and ready.uid == self.uid:
-            self.node.set_ready_driver(None)
 
     async def _pause_operands(self) -> None:
         """Pause what is placed by labels, and wait until it is off the node.

@@ -6,15 +6,16 @@ loaded it crashes and is restarted until there is one.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from devcluster.fleet import knobs as k
+from devcluster.fleet.bay import Held
 from devcluster.fleet.life import Life
-from devcluster.fleet.node import Held
-from devcluster.fleet.status import CRASH_LOOP
+from devcluster.fleet.status import CRASH_LOOP, CREATING
 
 if TYPE_CHECKING:
-    from devcluster.fleet.node import Driver
+    from devcluster.fleet.bay import Bay, Driver
 
 HOLDS, THE_DRIVER = "devcluster/holds", "driver"
 """Pod annotation that makes any pod one that holds the driver."""
@@ -22,6 +23,11 @@ HOLDS, THE_DRIVER = "devcluster/holds", "driver"
 
 class HolderLife(Life):
     """The main containers hold the driver that is loaded when they start."""
+
+    @property
+    def bay(self) -> Bay:
+        """The driver that it holds: the GPUs'."""
+        return self.node.gpu
 
     @property
     def resource_driver(self) -> str:
@@ -37,15 +43,28 @@ class HolderLife(Life):
         driver = await self.take_driver()
         await self.turn_ready(driver)
 
+    async def wait_for_a_driver(self) -> None:
+        """Run the init containers, which look for a driver now and then. An old one does as well as a new one."""
+        for init in self.status.inits:
+            init.run()
+        await self.report()
+        while self.bay.loaded is None:  # noqa: ASYNC110 - polling is what the real ones do
+            await asyncio.sleep(self.knobs.plugin_init_poll_seconds)
+        for init in self.status.inits:
+            init.end()
+        for main in self.status.mains:
+            main.wait(CREATING)
+        await self.report()
+
     async def take_driver(self) -> Driver:
         """Start on what is loaded right now; where nothing is, or a fault is asked for, crash and retry."""
         while True:
             for main in self.status.mains:
                 main.run()
-            driver = self.node.loaded
+            driver = self.bay.loaded
             if driver is not None and self.node.fault(k.PLUGIN_FAULT) != "crash-loop":
-                self.node.hold(self.uid, Held(driver.load, driver.version, self.resource_driver, self.node.toolkit))
-                self.tell("plugin-started", load=driver.load, version=driver.version, toolkit=self.node.toolkit)
+                self.bay.hold(self.uid, Held(driver.load, driver.version, self.resource_driver, self.bay.toolkit))
+                self.tell("plugin-started", load=driver.load, version=driver.version, toolkit=self.bay.toolkit)
                 await self.report()
                 return driver
             await self.report()
@@ -65,13 +84,13 @@ class HolderLife(Life):
 
     def on_deleted(self) -> None:
         """Judge the deletion, at the moment it is first seen."""
-        held = self.node.holders.get(self.uid)
-        loaded, ready = self.node.loaded, self.node.ready_driver
+        held = self.bay.holders.get(self.uid)
+        loaded, ready = self.bay.loaded, self.bay.ready_driver
         self.tell(
             "plugin-deleted",
             load=held.load if held else None,
             node_load=loaded.load if loaded else None,
-            stale=held is not None and self.node.is_stale(held),
+            stale=held is not None and self.bay.is_stale(held),
             drained=self.drained,
             driver_ready=ready is not None,
             driver_current=ready is not None and self.place.is_current(ready),
@@ -79,7 +98,7 @@ class HolderLife(Life):
 
     def on_gone(self) -> None:
         """Let go of the driver."""
-        self.node.release(self.uid)
+        self.bay.release(self.uid)
         self.tell("plugin-gone")
 
     @property
@@ -88,12 +107,9 @@ class HolderLife(Life):
         return not self.node.draining.isdisjoint(self.selected_by)
 
     def tell(self, event: str, **details: object) -> None:
-        """Write about this pod into the journal, as long as it has a node."""
-        if self.node.removed:
-            return
-        self.node.journal.write(
+        """Write about this pod into the journal."""
+        self.bay.write(
             event,
-            self.node.name,
             pod=self.name,
             uid=self.uid,
             daemonset=self.owner.get("name", ""),

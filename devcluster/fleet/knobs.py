@@ -19,6 +19,10 @@ REBOOT = "devcluster/reboot"
 """Node annotation: each new value reboots the node once."""
 RESTART_DRIVER_CONTAINER = "devcluster/restart-driver-container"
 """Node annotation: with each new value the driver container exits once and restarts in place."""
+NETWORK_DRIVER_FAULT = "devcluster/network-driver-fault"
+"""Node annotation: as `DRIVER_FAULT`, for the network card's driver."""
+RESTART_NETWORK_DRIVER_CONTAINER = "devcluster/restart-network-driver-container"
+"""Node annotation: as `RESTART_DRIVER_CONTAINER`, for the network card's driver."""
 OUTAGE = "devcluster/outage"
 """Node annotation: while ``true``, the node's kubelet is silent. Nothing on it restarts."""
 
@@ -36,6 +40,11 @@ class Knobs:
     """The same where k8s-driver-manager kept the loaded driver and only unmounted its root."""
     driver_ready_gap_seconds: float = 1.0
     """A loaded driver to a Ready pod; the real startup probe takes up to 70 s to notice."""
+    network_build_seconds: float = 1.0
+    """Start of the network driver's container to its unloading of what is there; minutes in reality.
+    Keep it at 1 or more, as above."""
+    network_reload_seconds: float = 0.5
+    """The network driver is unloaded until the next one is loaded; seconds in reality."""
     jitter: float = 0.2
     """Each time is multiplied by a random factor between 1 - jitter and 1 + jitter."""
     plugin_init_poll_seconds: float = 0.3

@@ -12,7 +12,10 @@ from devcluster.fleet import knobs as k
 from devcluster.fleet.driver import DriverLife, is_driver
 from devcluster.fleet.holder import HolderLife, is_holder
 from devcluster.fleet.life import Life, Place, say_if_it_broke
-from devcluster.fleet.node import DriverPod, Node
+from devcluster.fleet.loader import LoaderLife
+from devcluster.fleet.mofed import MofedLife, is_mofed
+from devcluster.fleet.nicplugin import NicHolderLife, is_nic_holder
+from devcluster.fleet.node import Node
 from devcluster.fleet.plugin import PluginLife, is_plugin
 from devcluster.fleet.slices import Slices
 from devcluster.fleet.toolkit import ToolkitLife, is_toolkit
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
 
     from devcluster.client import Api
+    from devcluster.fleet.bay import DriverPod
     from devcluster.fleet.journal import Journal
 
 Object = dict[str, Any]
@@ -36,8 +40,10 @@ SIMULATED = "kwok.x-k8s.io/node"
 
 KINDS: tuple[tuple[Callable[[Object], bool], type[Life]], ...] = (
     (is_driver, DriverLife),
+    (is_mofed, MofedLife),
     (is_plugin, PluginLife),
     (is_toolkit, ToolkitLife),
+    (is_nic_holder, NicHolderLife),
     (is_holder, HolderLife),
     (is_probe, ProbeLife),
 )
@@ -128,9 +134,10 @@ class Fleet:
         after = node.annotations
         if after.get(k.REBOOT, "") not in {"", before.get(k.REBOOT, "")}:
             self._spawn(self._reboot(node))
-        if after.get(k.RESTART_DRIVER_CONTAINER, "") not in {"", before.get(k.RESTART_DRIVER_CONTAINER, "")}:
-            for life in self._lives_on(node):
-                if isinstance(life, DriverLife):
+        for life in self._lives_on(node):
+            if isinstance(life, LoaderLife):
+                wish = life.restart_annotation
+                if after.get(wish, "") not in {"", before.get(wish, "")}:
                     life.restart_container()
         if was_silent and not node.silent:
             for life in self._lives_on(node):
@@ -147,8 +154,7 @@ class Fleet:
             path("v1", "nodes", name=node.name, subresource="status"),
             {"status": {"nodeInfo": {"bootID": str(uuid.uuid4())}}},
         )
-        node.down = False
-        node.touch()
+        node.boot()
 
     async def _follow_revisions(self) -> None:
         """Know the newest revision of each DaemonSet."""

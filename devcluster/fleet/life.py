@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from devcluster.client import Api
+    from devcluster.fleet.bay import DriverPod
     from devcluster.fleet.knobs import Dials, Knobs
-    from devcluster.fleet.node import DriverPod, Node
+    from devcluster.fleet.node import Node
     from devcluster.fleet.slices import Slices
 
 Object = dict[str, Any]
@@ -167,6 +168,10 @@ class Life:
                 return
             await asyncio.sleep(RETRY_SECONDS)
 
+    async def wind_down(self) -> None:
+        """Do what the containers do between being told to stop and their end."""
+        await self.pause(self.knobs.pod_stop_seconds)
+
     async def accept(self) -> None:
         """Take the pod in: a sandbox, and all containers waiting."""
         await self.node.online()
@@ -179,7 +184,7 @@ class Life:
         await self.node.online()
         self.status.stop()
         await self.report()
-        await self.pause(self.knobs.pod_stop_seconds)
+        await self.wind_down()
         self._end()
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": self.uid}}
         try:

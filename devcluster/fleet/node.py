@@ -1,4 +1,4 @@
-"""One GPU node: which driver is loaded, who holds it, which faults it has. This is the ground truth."""
+"""One node: its drivers, what the API says of it, which faults it has."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from devcluster.fleet import knobs as k
+from devcluster.fleet.bay import Bay
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,38 +16,11 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 
+NFD_NIC = "feature.node.kubernetes.io/pci-15b3.present"
+"""Node feature discovery's label for a network card of NVIDIA."""
 
-@dataclass(frozen=True, slots=True)
-class Driver:
-    """What is loaded: the kernel driver together with its mounted root file system."""
-
-    load: int
-    """Grows with each load or remount on this node; a plugin that started on another one is stale."""
-    version: str
-    digest: str
-    """DRIVER_CONFIG_DIGEST of the pod that loaded it; an equal one makes the driver-manager reuse it."""
-
-
-@dataclass(frozen=True, slots=True)
-class DriverPod:
-    """The node's Ready driver pod."""
-
-    uid: str
-    owner: str
-    """UID of its DaemonSet."""
-    hash: str
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A running plugin and the driver that it started on."""
-
-    load: int
-    version: str
-    resource_driver: str
-    """The DRA driver that it registers, such as gpu.nvidia.com; empty for what registers none."""
-    toolkit: int = 0
-    """The container toolkit's installation that it started after."""
+INBOX = "inbox"
+"""The version of the network driver that comes with the operating system."""
 
 
 @dataclass(slots=True)
@@ -58,25 +32,23 @@ class Node:
     journal: Journal
     annotations: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
-    loaded: Driver | None = None
-    ready_driver: DriverPod | None = None
-    holders: dict[str, Held] = field(default_factory=dict)
-    """Running plugins, by pod UID."""
+    gpu: Bay = field(init=False)
+    nic: Bay = field(init=False)
     tenants: dict[str, frozenset[str]] = field(default_factory=dict)
     """All pods by UID, with the keys of the labels that their templates select nodes by."""
     draining: set[str] = field(default_factory=set)
     """Labels that k8s-driver-manager pauses now: pods that were placed by one of them go because of that."""
-    loads: int = 0
-    toolkit: int = 0
-    """Grows with each installation of the container toolkit on this node; 0 where there is none."""
     down: bool = False
     """While it reboots."""
     lost: bool = False
     """From an outage's beginning until the API server says that the node is Ready again."""
-    removed: bool = False
-    """Its object was deleted: what ends on it from now on is nobody's doing."""
+    _booted_nic: bool = False
     _version: int = 0
     _pulse: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.gpu = Bay("gpu", self.name, self.journal, self.touch)
+        self.nic = Bay("network", self.name, self.journal, self.touch)
 
     def update(self, node: Object) -> None:
         """Take over what the API says about the node; the answer to our own write may come before older news."""
@@ -86,6 +58,7 @@ class Node:
         self._version = version
         self.annotations = node["metadata"].get("annotations", {})
         self.labels = node["metadata"].get("labels", {})
+        self._load_inbox_driver()
         outage = self.fault(k.OUTAGE) == "true"
         if outage and not self.lost:
             self.lost = True
@@ -131,57 +104,31 @@ class Node:
         """Tell whether a pod is here that was placed by one of these labels."""
         return any(not keys.isdisjoint(selected_by) for selected_by in self.tenants.values())
 
-    def unload(self) -> None:
-        """Lose the driver: unloaded, or its root file system unmounted."""
-        if self.loaded is not None:
-            self.loaded = None
-            self.journal.write("driver-unloaded", self.name)
-            self.touch()
-
-    def load(self, version: str, digest: str) -> None:
-        """Load a driver, or mount the loaded one's root file system anew."""
-        self.loads += 1
-        self.loaded = Driver(self.loads, version, digest)
-        self.journal.write("driver-loaded", self.name, load=self.loads, version=version)
-        self.touch()
-
-    def set_ready_driver(self, pod: DriverPod | None) -> None:
-        """Say which driver pod is Ready now."""
-        self.ready_driver = pod
-        self.touch()
-
-    def hold(self, uid: str, held: Held) -> None:
-        """Let a plugin start on what is loaded."""
-        self.holders[uid] = held
-        self.touch()
-
-    def release(self, uid: str) -> None:
-        """Let a plugin end."""
-        self.holders.pop(uid, None)
-        self.touch()
-
-    def install_toolkit(self, uid: str) -> None:
-        """Let the container toolkit write its files anew; what started before knows the old ones."""
-        self.toolkit += 1
-        self.journal.write("toolkit-ready", self.name, uid=uid, toolkit=self.toolkit)
-        self.touch()
-
-    def is_stale(self, held: Held) -> bool:
-        """Tell whether a plugin holds something else than what is loaded and installed."""
-        return self.loaded is None or held.load != self.loaded.load or held.toolkit != self.toolkit
-
     def remove(self) -> None:
-        """Leave the cluster for good."""
-        self.removed = True
+        """Leave the cluster for good: what ends here from now on is nobody's doing."""
         self.journal.write("node-removed", self.name)
+        self.gpu.closed = self.nic.closed = True
 
     def power_off(self) -> None:
-        """Go down: the driver and everybody's hold on it are lost."""
+        """Go down: the drivers and everybody's hold on them are lost."""
         self.down = True
-        self.loaded = self.ready_driver = None
-        self.holders.clear()
+        self._booted_nic = False
+        self.gpu.lose()
+        self.nic.lose()
         self.journal.write("reboot", self.name)
         self.touch()
+
+    def boot(self) -> None:
+        """Come up with what the operating system loads by itself: a driver for the network card, none for GPUs."""
+        self.down = False
+        self._load_inbox_driver()
+        self.touch()
+
+    def _load_inbox_driver(self) -> None:
+        """Find the network card; its driver is there before any pod is, and until one replaces it."""
+        if self.labels.get(NFD_NIC) == "true" and not self.down and not self._booted_nic:
+            self._booted_nic = True
+            self.nic.load(INBOX)
 
 
 def _is_ready(node: Object) -> bool:

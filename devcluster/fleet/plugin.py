@@ -6,15 +6,13 @@ with the old driver as with the new one, and it never notices that its driver wa
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from devcluster.fleet.holder import HolderLife
 from devcluster.fleet.slices import COMPUTE_DOMAINS, Devices
-from devcluster.fleet.status import CREATING
 
 if TYPE_CHECKING:
-    from devcluster.fleet.node import Driver
+    from devcluster.fleet.bay import Driver
 
 INITS, MAINS = {"init-container", "driver-validation"}, {"gpus", "compute-domains"}
 """The names of the containers, which tell a plugin under any DaemonSet's name: the chart's, and the operator's own."""
@@ -42,7 +40,7 @@ class PluginLife(HolderLife):
     async def live(self) -> None:
         """Wait for a driver, then run."""
         await self.accept()
-        await self._wait_for_a_driver()
+        await self.wait_for_a_driver()
         await self.pause(self.knobs.plugin_start_seconds)
         driver = await self.take_driver()
         await self._publish(driver)
@@ -61,19 +59,6 @@ class PluginLife(HolderLife):
         gpus = {self.resource_driver: Devices(self._annotation(DEVICES_ANNOTATION, Devices.GPU))}
         domains = {COMPUTE_DOMAINS: Devices.CHANNELS} if self.resource_driver == RESOURCE_DRIVER else {}
         return (gpus if GPUS in names else {}) | (domains if DOMAINS in names else {})
-
-    async def _wait_for_a_driver(self) -> None:
-        """Look for a driver now and then. An old one does as well as a new one."""
-        for init in self.status.inits:
-            init.run()
-        await self.report()
-        while self.node.loaded is None:  # noqa: ASYNC110 - polling is what the real one does
-            await asyncio.sleep(self.knobs.plugin_init_poll_seconds)
-        for init in self.status.inits:
-            init.end()
-        for main in self.status.mains:
-            main.wait(CREATING)
-        await self.report()
 
     async def _publish(self, driver: Driver) -> None:
         await self.node.online()

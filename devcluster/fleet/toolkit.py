@@ -19,20 +19,19 @@ class ToolkitLife(Life):
         for init in self.status.inits:
             init.run()
         await self.report()
-        await self.node.until(lambda: self.node.ready_driver is not None)
+        await self.node.until(lambda: self.node.gpu.ready_driver is not None)
         for init in self.status.inits:
             init.end()
         for main in self.status.mains:
             main.run()
-        self.node.install_toolkit(self.uid)
+        self.node.gpu.install_toolkit(self.uid)
         for main in self.status.mains:
             main.succeed_startup()
         await self.report()
 
     def on_gone(self) -> None:
         """Tell the journal; its files stay."""
-        if not self.node.removed:
-            self.node.journal.write("toolkit-gone", self.node.name, pod=self.name, uid=self.uid)
+        self.node.gpu.write("toolkit-gone", pod=self.name, uid=self.uid)
 
 
 def is_toolkit(pod: dict[str, Any]) -> bool:

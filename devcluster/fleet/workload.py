@@ -68,12 +68,13 @@ class ProbeLife(WorkloadLife):
 
 def workload_error(node: Node, claim: str = "claim") -> str:
     """Return what a new GPU pod on this node would die of, in the words of the real components; or nothing."""
-    held = next((each for each in node.holders.values() if each.resource_driver == RESOURCE_DRIVER), None)
+    bay = node.gpu
+    held = next((each for each in bay.holders.values() if each.resource_driver == RESOURCE_DRIVER), None)
     if held is None:
         return NOT_REGISTERED
-    if not node.is_stale(held):
+    if not bay.is_stale(held):
         return ""
-    mismatch = node.loaded is not None and node.loaded.version != held.version
+    mismatch = bay.loaded is not None and bay.loaded.version != held.version
     return (MISMATCH if mismatch else EMPTY_EDITS).format(claim=claim)
 
 

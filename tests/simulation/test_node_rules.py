@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from devcluster.fleet import status
+from devcluster.fleet.bay import Driver, Held
 from devcluster.fleet.driver import is_paused, loaded_version, paused, resumed
 from devcluster.fleet.journal import Journal
 from devcluster.fleet.knobs import Knobs
-from devcluster.fleet.node import Driver, Held, Node
+from devcluster.fleet.node import Node
 from devcluster.fleet.slices import Devices, describe, listed, semantic, spelled
 from devcluster.fleet.workload import workload_error
 
@@ -224,8 +225,8 @@ def test_unknown_knobs_are_refused() -> None:
 )
 def test_what_a_gpu_pod_dies_of(node: Node, held: Held | None, loaded: Driver | None, expected: str) -> None:
     """The words are those that users search for."""
-    node.loaded = loaded
+    node.gpu.loaded = loaded
     if held is not None:
-        node.hold("plugin", held)
+        node.gpu.hold("plugin", held)
     error = workload_error(node, claim="c")
     assert (expected in error) if expected else not error

@@ -1,0 +1,48 @@
+"""The life of a pod that holds the network card's driver: a device plugin, or anything marked as such.
+
+It behaves as the real ones do: an init container, where there is one, is content with any driver,
+the operating system's as well, and the plugin never notices that its driver was replaced.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from devcluster.fleet.holder import HOLDS, HolderLife
+
+if TYPE_CHECKING:
+    from devcluster.fleet.bay import Bay
+
+CONTAINERS = {"rdma-shared-dp", "kube-sriovdp"}
+"""The main containers of the RDMA shared and the SR-IOV device plugin, under any DaemonSet's name."""
+
+THE_NETWORK_DRIVER = "network-driver"
+"""The value of the annotation that makes any pod one that holds this driver."""
+
+
+class NicHolderLife(HolderLife):
+    """The init containers wait for any driver; the main ones hold what is loaded when they start."""
+
+    @property
+    def bay(self) -> Bay:
+        """The driver that it holds: the network card's."""
+        return self.node.nic
+
+    async def live(self) -> None:
+        """Wait for a driver, then run."""
+        await self.accept()
+        if self.status.inits:
+            await self.wait_for_a_driver()
+        await self.pause(self.knobs.plugin_start_seconds)
+        await self.turn_ready(await self.take_driver())
+
+    @property
+    def drained(self) -> bool:
+        """Whether it goes because its node has no longer the labels that it was placed by."""
+        return any(self.node.labels.get(key) != value for key, value in self.selected_by.items())
+
+
+def is_nic_holder(pod: dict[str, Any]) -> bool:
+    """Tell a pod that holds the network card's driver from all others."""
+    marked = pod["metadata"].get("annotations", {}).get(HOLDS) == THE_NETWORK_DRIVER
+    return marked or {each["name"] for each in pod["spec"]["containers"]} <= CONTAINERS
