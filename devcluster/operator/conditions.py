@@ -11,7 +11,7 @@ from devcluster.operator import names as n
 
 if TYPE_CHECKING:
     from devcluster.client import Api
-    from devcluster.operator.mirror import Mirror
+    from devcluster.controller.mirror import Mirror
 
 Object = dict[str, Any]
 

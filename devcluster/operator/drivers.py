@@ -6,8 +6,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
+from devcluster.controller.applier import Applier
 from devcluster.operator import names as n
-from devcluster.operator.applier import Applier
 from devcluster.operator.conditions import (
     CONFLICT,
     DISABLED,
@@ -39,7 +39,7 @@ class DriverController:
         self.api = api
         self.world = world
         self.settings = settings
-        self.applier = Applier(api, world, settings)
+        self.applier = Applier(api, world, settings.namespace, n.APPLIED_HASH, settings.replace_gap)
         self.scribe = Scribe(api, world.driver_mirror, settings.namespace)
 
     async def run(self) -> None:

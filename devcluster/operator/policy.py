@@ -6,15 +6,15 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
+from devcluster.controller.applier import Applier
+from devcluster.controller.upgrade import is_quiet
 from devcluster.operator import names as n
-from devcluster.operator.applier import Applier
 from devcluster.operator.conditions import NO_GPU_NODES, NOT_READY, READY, Scribe, Verdict
 from devcluster.operator.labels import is_gpu_node, missing_metadata, operands_for
 from devcluster.operator.operands import toolkits
 from devcluster.operator.owners import owner_of
 from devcluster.operator.readiness import is_ready
 from devcluster.operator.render import daemonsets
-from devcluster.operator.upgrade import is_quiet
 
 if TYPE_CHECKING:
     from devcluster.client import Api
@@ -36,7 +36,7 @@ class PolicyController:
         self.api = api
         self.world = world
         self.settings = settings
-        self.applier = Applier(api, world, settings)
+        self.applier = Applier(api, world, settings.namespace, n.APPLIED_HASH, settings.replace_gap)
         self.scribe = Scribe(api, world.policy_mirror, settings.namespace)
         self._judged_generation: int | None = None
 

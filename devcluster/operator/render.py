@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import zlib
 from typing import TYPE_CHECKING, Any
 
+from devcluster.controller.objects import digest
 from devcluster.operator import names as n
 from devcluster.operator.driverpod import DriverPod, version_note
 from devcluster.operator.labels import is_gpu_node
@@ -42,11 +41,6 @@ def pool_daemonsets(driver: Object, nodes: Iterable[Object], settings: Settings)
     return [_of_driver(driver, settings, pool) for pool in found]
 
 
-def applied_hash(daemonset: Object) -> str:
-    """Return the annotation by which the operator knows its own last rendering."""
-    return str(n.annotations_of(daemonset).get(n.APPLIED_HASH, ""))
-
-
 def config_digest(policy: Object, settings: Settings) -> str:
     """Return DRIVER_CONFIG_DIGEST: what k8s-driver-manager compares to keep a loaded driver.
 
@@ -56,11 +50,6 @@ def config_digest(policy: Object, settings: Settings) -> str:
     driver = policy["spec"]["driver"]
     told = {key: driver.get(key) for key in ("version", "image", "repository", "usePrecompiled")}
     return digest([told, settings.driver_image, settings.digest_salt or settings.version])
-
-
-def digest(value: object) -> str:
-    """Return a short number that changes with a value."""
-    return str(zlib.crc32(json.dumps(value, sort_keys=True).encode()))
 
 
 def owned_daemonset(owner: Object, namespace: str, name: str, labels: Object, spec: Object) -> Object:

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from devcluster.operator.names import INITIALLY_CORDONED, SKIP, STATE
-from devcluster.operator.upgrade import (
+from devcluster.controller.upgrade import (
     CORDON,
     DONE,
     FAILED,
@@ -23,6 +22,7 @@ from devcluster.operator.upgrade import (
     advance,
     slots,
 )
+from devcluster.operator.names import INITIALLY_CORDONED, SKIP, STATE
 
 SERIAL = {"maxParallelUpgrades": 1, "maxUnavailable": "25%"}
 

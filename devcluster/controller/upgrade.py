@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from devcluster.operator.names import HASH, INITIALLY_CORDONED, SKIP, STATE, annotations_of, labels_of, name_of
+from devcluster.controller.objects import HASH, annotations_of, labels_of, name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Object = dict[str, Any]
 
@@ -19,6 +22,7 @@ REQUIRED = "upgrade-required"
 CORDON = "cordon-required"
 WAIT_FOR_JOBS = "wait-for-jobs-required"
 POD_DELETION = "pod-deletion-required"
+DRAIN = "drain-required"
 POD_RESTART = "pod-restart-required"
 VALIDATION = "validation-required"
 UNCORDON = "uncordon-required"
@@ -28,8 +32,46 @@ FAILED = "upgrade-failed"
 IDLE = {UNKNOWN, DONE, REQUIRED}
 """States that take no place among the parallel upgrades."""
 
-NOTHING_TO_WAIT_FOR = {WAIT_FOR_JOBS: POD_DELETION, POD_DELETION: POD_RESTART}
-"""The simulated nodes have no jobs, and no pods that must go before the driver."""
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The node labels and annotations of one driver, which the library derives from its name."""
+
+    driver: str
+
+    @property
+    def state(self) -> str:
+        """The label with the upgrade state."""
+        return f"nvidia.com/{self.driver}-driver-upgrade-state"
+
+    @property
+    def skip(self) -> str:
+        """The label by which a user has the node left alone."""
+        return f"nvidia.com/{self.driver}-driver-upgrade.skip"
+
+    @property
+    def initially_cordoned(self) -> str:
+        """The annotation that remembers somebody else's cordon."""
+        return f"nvidia.com/{self.driver}-driver-upgrade.node-initial-state.unschedulable"
+
+    @property
+    def safe_load(self) -> str:
+        """The annotation by which a starting driver asks for the node to be emptied first."""
+        return f"nvidia.com/{self.driver}-driver-upgrade.driver-wait-for-safe-load"
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """How one operator uses the library: its driver's keys, and the states that it switched on."""
+
+    keys: Keys
+    before_restart: Mapping[str, str]
+    """States that end at once: the simulated nodes have no jobs, and no pods that must go before the driver."""
+    validates: bool
+
+
+GPU = Flow(Keys("gpu"), {WAIT_FOR_JOBS: POD_DELETION, POD_DELETION: POD_RESTART}, validates=True)
+OFED = Flow(Keys("ofed"), {WAIT_FOR_JOBS: DRAIN, DRAIN: POD_RESTART}, validates=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +84,8 @@ class Change:
     remember_cordon: bool | None = None
     """Note on the node that it was cordoned before us, or forget that."""
     delete_pod: Object | None = None
+    let_load: bool = False
+    """Take the annotation away with which the driver waits for a safe moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +96,7 @@ class Seat:
     pod: Object
     newest_hash: str
     """Of the DaemonSet that owns the pod; none for a pod that nobody owns any more, which is never in sync."""
+    keys: Keys = GPU.keys
 
     @property
     def name(self) -> str:
@@ -61,12 +106,12 @@ class Seat:
     @property
     def state(self) -> str:
         """The upgrade state in the node's label."""
-        return labels_of(self.node).get(STATE, UNKNOWN)
+        return labels_of(self.node).get(self.keys.state, UNKNOWN)
 
     @property
     def skipped(self) -> bool:
         """Whether the user wants this node left alone."""
-        return labels_of(self.node).get(SKIP) == "true"
+        return labels_of(self.node).get(self.keys.skip) == "true"
 
     @property
     def cordoned(self) -> bool:
@@ -76,7 +121,12 @@ class Seat:
     @property
     def cordoned_before(self) -> bool:
         """Whether somebody else had cordoned it."""
-        return INITIALLY_CORDONED in annotations_of(self.node)
+        return self.keys.initially_cordoned in annotations_of(self.node)
+
+    @property
+    def waits_for_safe_load(self) -> bool:
+        """Whether the driver waits until the node is empty."""
+        return bool(annotations_of(self.node).get(self.keys.safe_load))
 
     @property
     def available(self) -> bool:
@@ -104,18 +154,18 @@ class Seat:
         return max((each["restartCount"] for each in containers), default=0)
 
 
-def advance(seats: list[Seat], limits: Object, failed_restarts: int) -> list[Change]:
+def advance(seats: list[Seat], limits: Object, failed_restarts: int, flow: Flow = GPU) -> list[Change]:
     """Decide one pass over all nodes. `limits` is the policy's upgradePolicy."""
     changes = [change for seat in seats if (change := _settle(seat)) is not None]
     changes += _begin(seats, limits)
-    changes += [change for seat in seats if (change := _proceed(seat, failed_restarts)) is not None]
+    changes += [change for seat in seats if (change := _proceed(seat, failed_restarts, flow)) is not None]
     return changes
 
 
-def is_quiet(node: Object) -> bool:
+def is_quiet(node: Object, keys: Keys = GPU.keys) -> bool:
     """Tell whether a node's upgrade is over, or kept from it by its user."""
     labels = labels_of(node)
-    return labels.get(STATE, UNKNOWN) in {UNKNOWN, DONE} or labels.get(SKIP) == "true"
+    return labels.get(keys.state, UNKNOWN) in {UNKNOWN, DONE} or labels.get(keys.skip) == "true"
 
 
 def slots(seats: list[Seat], limits: Object) -> int:
@@ -130,10 +180,10 @@ def slots(seats: list[Seat], limits: Object) -> int:
 
 
 def _settle(seat: Seat) -> Change | None:
-    """Judge nodes that are idle, by the hash of their pod alone."""
+    """Judge nodes that are idle, by the hash of their pod, and by whether it waits to be let."""
     if seat.state not in {UNKNOWN, DONE}:
         return None
-    if not seat.synced:
+    if not seat.synced or seat.waits_for_safe_load:
         return Change(seat.name, REQUIRED, remember_cordon=True if seat.cordoned else None)
     return Change(seat.name, DONE) if seat.state == UNKNOWN else None
 
@@ -151,27 +201,29 @@ def _begin(seats: list[Seat], limits: Object) -> list[Change]:
     return begun
 
 
-def _proceed(seat: Seat, failed_restarts: int) -> Change | None:
+def _proceed(seat: Seat, failed_restarts: int, flow: Flow) -> Change | None:
     """Move a node that is under way."""
     if seat.state == CORDON:
         return Change(seat.name, WAIT_FOR_JOBS, cordon=True)
-    if seat.state in NOTHING_TO_WAIT_FOR:
-        return Change(seat.name, NOTHING_TO_WAIT_FOR[seat.state])
+    if seat.state in flow.before_restart:
+        return Change(seat.name, flow.before_restart[seat.state])
     if seat.state == POD_RESTART:
-        return _restart(seat, failed_restarts)
+        return _restart(seat, failed_restarts, flow)
     if seat.state == UNCORDON:
         return Change(seat.name, DONE, cordon=False)
     recovered = seat.state == FAILED and seat.synced and seat.pod_ready
     return _leave(seat) if recovered or seat.state == VALIDATION else None
 
 
-def _restart(seat: Seat, failed_restarts: int) -> Change | None:
-    """Delete the old pod; go on when the new one is Ready; give up on one that keeps crashing."""
+def _restart(seat: Seat, failed_restarts: int, flow: Flow) -> Change | None:
+    """Delete the old pod; let the new one load; go on when it is Ready; give up on one that keeps crashing."""
     if not seat.synced:
         terminating = "deletionTimestamp" in seat.pod["metadata"]
         return None if terminating else Change(seat.name, delete_pod=seat.pod)
+    if seat.waits_for_safe_load:
+        return Change(seat.name, let_load=True)
     if seat.pod_ready:
-        return Change(seat.name, VALIDATION)
+        return Change(seat.name, VALIDATION) if flow.validates else _leave(seat)
     return Change(seat.name, FAILED) if seat.restarts > failed_restarts else None
 
 

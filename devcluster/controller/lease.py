@@ -1,4 +1,4 @@
-"""Leader election on the real operator's Lease."""
+"""Leader election on the Lease that the real operator would hold."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from devcluster.client import ApiError, path
-from devcluster.operator.names import LEASE, TROUBLE
+from devcluster.controller.objects import TROUBLE
 
 if TYPE_CHECKING:
     from devcluster.client import Api
+    from devcluster.controller.settings import OperatorSettings
 
 Object = dict[str, Any]
 
@@ -31,11 +32,12 @@ class LeadershipLostError(Exception):
 class Lease:
     """Our claim to be the leader. The holder is known as ``<pod>_<random>``, as in reality."""
 
-    def __init__(self, api: Api, namespace: str, pod: str, seconds: float) -> None:
+    def __init__(self, api: Api, name: str, settings: OperatorSettings) -> None:
         self.api = api
-        self.identity = f"{pod}_{uuid.uuid4()}"
-        self.seconds = seconds
-        self._namespace = namespace
+        self.identity = f"{settings.pod}_{uuid.uuid4()}"
+        self.seconds = settings.lease
+        self._name = name
+        self._namespace = settings.namespace
 
     async def acquire(self) -> None:
         """Wait until the Lease is free, released or expired, and take it."""
@@ -52,36 +54,36 @@ class Lease:
         while True:
             await asyncio.sleep(self.seconds / 3)
             try:
-                lease = await self.api.get(self._path(LEASE))
+                lease = await self.api.get(self._path(self._name))
                 if lease["spec"].get("holderIdentity") != self.identity:
                     raise LeadershipLostError(self.identity)
                 lease["spec"]["renewTime"] = _micro_time()
-                await self.api.replace(self._path(LEASE), lease)
+                await self.api.replace(self._path(self._name), lease)
             except TROUBLE as error:
                 log.warning("lease: %r", error)
 
     async def release(self) -> None:
         """Let the next candidate have it at once."""
         try:
-            lease = await self.api.get(self._path(LEASE))
+            lease = await self.api.get(self._path(self._name))
             if lease["spec"].get("holderIdentity") == self.identity:
                 lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _micro_time()}
-                await self.api.replace(self._path(LEASE), lease)
+                await self.api.replace(self._path(self._name), lease)
         except TROUBLE as error:
             log.warning("lease: %r", error)
 
     async def _try(self) -> bool:
         """Take the Lease if nobody holds it; lose the race quietly."""
         try:
-            lease = await self.api.get(self._path(LEASE))
+            lease = await self.api.get(self._path(self._name))
             if not _is_free(lease["spec"]):
                 return False
             transitions = lease["spec"].get("leaseTransitions", 0) + 1
             lease["spec"] = self._spec(transitions)
-            await self.api.replace(self._path(LEASE), lease)
+            await self.api.replace(self._path(self._name), lease)
         except ApiError as error:
             if error.code == ABSENT:
-                await self.api.create(self._path(), {"metadata": {"name": LEASE}, "spec": self._spec(0)})
+                await self.api.create(self._path(), {"metadata": {"name": self._name}, "spec": self._spec(0)})
                 return True
             if error.code == TAKEN:
                 return False

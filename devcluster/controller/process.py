@@ -1,0 +1,68 @@
+"""The life of an operator's process: stand for election, lead, and end when told to.
+
+It becomes Ready as a process at once, long before it has read anything, as the real ones do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from typing import TYPE_CHECKING, Any
+
+from devcluster.client import Api
+from devcluster.controller.lease import Lease
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from devcluster.controller.settings import OperatorSettings
+
+    Work = Callable[[Api], Coroutine[Any, Any, None]]
+
+log = logging.getLogger(__name__)
+
+
+async def operate(settings: OperatorSettings, lease_name: str, work: Work, stop: asyncio.Event) -> None:
+    """Lead until told to stop; an operator that lingers goes on after that."""
+    async with Api.from_service_account(settings.service_account_dir, settings.server) as api:
+        lease = Lease(api, lease_name, settings)
+        leading = asyncio.create_task(_lead(lease, work(api)))
+        told = asyncio.create_task(stop.wait())
+        await asyncio.wait([leading, told], return_when=asyncio.FIRST_COMPLETED)
+        if settings.lingers and not leading.done():
+            log.info("told to stop, lingering for %g s", settings.handover)
+            await asyncio.wait([leading], timeout=settings.handover)
+        leading.cancel()
+        told.cancel()
+        await asyncio.wait([leading, told])
+        await lease.release()
+        if not leading.cancelled():
+            leading.result()
+
+
+async def _lead(lease: Lease, work: Coroutine[Any, Any, None]) -> None:
+    """Be elected, then work and renew; the first of these to fail ends the process."""
+    try:
+        await lease.acquire()
+    except asyncio.CancelledError:
+        work.close()
+        raise
+    log.info("leading as %s", lease.identity)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(lease.keep())
+        group.create_task(work)
+
+
+def run(settings: OperatorSettings, lease_name: str, work: Work) -> None:
+    """Run an operator until SIGTERM."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+
+    async def until_told() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        await operate(settings, lease_name, work, stop)
+
+    asyncio.run(until_told())

@@ -1,0 +1,120 @@
+"""What a driver operator sees, and which of its controllers each change wakes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from devcluster.client import path
+from devcluster.controller.mirror import Mirror
+from devcluster.controller.objects import HASH, NODES, by_number, is_owned_by, labels_of, lives, name_of
+
+if TYPE_CHECKING:
+    from devcluster.client import Api
+
+Object = dict[str, Any]
+
+
+class DriverWorld:
+    """Mirrors of the operator's own objects, the nodes, and the DaemonSets, revisions and pods in its namespace."""
+
+    def __init__(self, namespace: str) -> None:
+        self.rotation_due = asyncio.Event()
+        """Wakes the upgrade controller: generations and node labels only. All else waits for its requeue."""
+        self._subscribers: list[asyncio.Event] = []
+        self._own: list[Mirror] = []
+        self.node_mirror = Mirror(NODES, self.node_changed)
+        self._daemonsets = Mirror(path("apps/v1", "daemonsets", namespace=namespace), self.daemonset_changed)
+        self._revisions = Mirror(path("apps/v1", "controllerrevisions", namespace=namespace), self._pass_over)
+        self._pods = Mirror(path("v1", "pods", namespace=namespace), self._pass_over)
+
+    def own(self, url_path: str) -> Mirror:
+        """Follow a kind of the operator's own objects."""
+        mirror = Mirror(url_path, self._own_changed)
+        self._own.append(mirror)
+        return mirror
+
+    def subscribe(self) -> asyncio.Event:
+        """Return an event that wakes a controller: its objects, DaemonSets with their status, node labels."""
+        event = asyncio.Event()
+        self._subscribers.append(event)
+        return event
+
+    async def follow(self, api: Api) -> None:
+        """Watch everything for ever."""
+        async with asyncio.TaskGroup() as group:
+            for mirror in self._mirrors:
+                group.create_task(mirror.follow(api))
+
+    async def wait_for_sync(self) -> None:
+        """Wait until every collection was listed once."""
+        for mirror in self._mirrors:
+            await mirror.synced.wait()
+
+    @property
+    def rotations(self) -> list[tuple[list[Object], Object]]:
+        """Which nodes are upgraded under which upgradePolicy."""
+        raise NotImplementedError
+
+    @property
+    def driver_daemonsets(self) -> list[Object]:
+        """The drivers' DaemonSets as the upgrade controller finds them."""
+        raise NotImplementedError
+
+    @property
+    def orphans(self) -> list[Object]:
+        """The driver pods that nobody owns any more."""
+        return []
+
+    @property
+    def nodes(self) -> list[Object]:
+        """All nodes in the order of their numbers."""
+        return sorted(self.node_mirror.objects, key=lambda each: by_number(name_of(each)))
+
+    @property
+    def daemonsets(self) -> list[Object]:
+        """All DaemonSets, those aside that are being deleted."""
+        return [each for each in self._daemonsets.objects if lives(each)]
+
+    def pods_of(self, daemonset: Object) -> list[Object]:
+        """Return the pods that a DaemonSet owns."""
+        return [each for each in self._pods.objects if is_owned_by(each, daemonset)]
+
+    def newest_hash(self, daemonset: Object) -> str:
+        """Return the hash of a DaemonSet's newest revision; empty before it has one."""
+        revisions = [each for each in self._revisions.objects if is_owned_by(each, daemonset)]
+        newest = max(revisions, key=lambda each: each["revision"], default=None)
+        return "" if newest is None else labels_of(newest).get(HASH, "")
+
+    def daemonset_changed(self, before: Object | None, after: Object | None) -> None:
+        """Wake whom a DaemonSet's change concerns."""
+        self.wake()
+        if _generation(before) != _generation(after):
+            self.rotation_due.set()
+
+    def node_changed(self, before: Object | None, after: Object | None) -> None:
+        """Wake whom a node's change concerns."""
+        if before is None or after is None or labels_of(before) != labels_of(after):
+            self.wake()
+            self.rotation_due.set()
+
+    def wake(self) -> None:
+        """Wake all subscribers."""
+        for event in self._subscribers:
+            event.set()
+
+    @property
+    def _mirrors(self) -> tuple[Mirror, ...]:
+        return (*self._own, self.node_mirror, self._daemonsets, self._revisions, self._pods)
+
+    def _own_changed(self, before: Object | None, after: Object | None) -> None:
+        if _generation(before) != _generation(after):
+            self.wake()
+            self.rotation_due.set()
+
+    def _pass_over(self, before: Object | None, after: Object | None) -> None:
+        """Pods and revisions wake nobody."""
+
+
+def _generation(thing: Object | None) -> int | None:
+    return None if thing is None else int(thing["metadata"]["generation"])
