@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 IMAGES: dict[str, Sequence[str]] = {
     "gpu-operator-post": ("-m", "hook"),
     "gpu-operator": ("-m", "devcluster.operator"),
+    "network-operator": ("-m", "devcluster.networkoperator"),
 }
 """Last part of the image's repository -> arguments of Python. Any other image cannot be pulled."""
 
