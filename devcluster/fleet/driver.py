@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from devcluster.client import path
 from devcluster.fleet import knobs as k
 from devcluster.fleet.loader import LoaderLife
+from devcluster.fleet.node import INBOX, NFD_NIC
 from devcluster.fleet.status import CREATING
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ CONTAINER = "nvidia-driver-ctr"
 
 VERSION_ANNOTATION = "devcluster/driver-version"
 """Pod annotation: what is loaded where the image does not say it, because it is given by its digest."""
+
+RDMA_VARIABLE, HOST_VARIABLE = "GPU_DIRECT_RDMA_ENABLED", "USE_HOST_MOFED"
+"""GPUDirect RDMA is on; the network card's driver is the host's own."""
 
 EVICTION_LABEL_VARIABLE = "NODE_LABEL_FOR_GPU_POD_EVICTION"
 """The environment variable of k8s-driver-manager that names one more label to pause."""
@@ -86,6 +90,7 @@ class DriverLife(LoaderLife):
             await self.pause(self.knobs.driver_remount_seconds)
             self.bay.load(kept.version, kept.digest)
         await self.pause(self.knobs.driver_ready_gap_seconds)
+        await self._wait_for_network_driver()
         await self.turn_ready()
 
     async def reload_in_place(self) -> None:
@@ -108,6 +113,7 @@ class DriverLife(LoaderLife):
             await self._pause_operands()
             await self.pause(self.knobs.driver_unload_seconds)
             self.bay.unload()
+        await self._wait_for_network_driver()
         await self._resume_operands()
         for init in self.status.inits:
             init.end()
@@ -115,6 +121,17 @@ class DriverLife(LoaderLife):
             main.wait(CREATING)
         await self.report()
         return old if old is not None and self.digest and old.digest == self.digest else None
+
+    async def _wait_for_network_driver(self) -> None:
+        """With GPUDirect RDMA, wait for the network card's driver: k8s-driver-manager does, and nvidia-peermem too.
+
+        Where nobody says that it is the host's own, the one that came with the system does not count.
+        """
+        inits = self.pod["spec"].get("initContainers", [])
+        if variable(inits, RDMA_VARIABLE) == "true" and self.node.labels.get(NFD_NIC) == "true":
+            theirs = () if variable(inits, HOST_VARIABLE) == "true" else (INBOX,)
+            nic = self.node.nic
+            await self.node.until(lambda: nic.loaded is not None and nic.loaded.version not in theirs)
 
     async def _pause_operands(self) -> None:
         """Pause what is placed by labels, and wait until it is off the node.

@@ -47,6 +47,8 @@ class DriverPod:
     toolkit: bool = False
     """Whether OpenShift's driver toolkit builds the driver, in a container of its own."""
     account: str = "nvidia-driver"
+    rdma: tuple[Object, ...] = ()
+    """The environment that turns GPUDirect RDMA on: the driver then waits for the network card's."""
 
     def spec(self) -> Object:
         """Spell the pod."""
@@ -58,7 +60,11 @@ class DriverPod:
             "affinity": ALONE,
             "tolerations": [TOLERATION],
             "initContainers": [self._manager()],
-            "containers": [self._driver(), *([self._toolkit()] if self.toolkit else [])],
+            "containers": [
+                self._driver(),
+                *([self._peermem()] if self.rdma else []),
+                *([self._toolkit()] if self.toolkit else []),
+            ],
             "volumes": [{"name": "run-nvidia", "hostPath": {"path": "/run/nvidia", "type": "DirectoryOrCreate"}}],
         }
 
@@ -68,7 +74,13 @@ class DriverPod:
             "image": MANAGER_IMAGE,
             "command": ["driver-manager"],
             "args": ["uninstall_driver"],
-            "env": [NODE_NAME, {"name": "ENABLE_GPU_POD_EVICTION", "value": "true"}, *self.manager_env, self._digest],
+            "env": [
+                NODE_NAME,
+                {"name": "ENABLE_GPU_POD_EVICTION", "value": "true"},
+                *self.rdma,
+                *self.manager_env,
+                self._digest,
+            ],
             "securityContext": {"privileged": True},
             "volumeMounts": [_mount()],
         }
@@ -80,7 +92,7 @@ class DriverPod:
             "image": self.image,
             "command": [command],
             "args": [args],
-            "env": [NODE_NAME, self._digest],
+            "env": [NODE_NAME, *self.rdma, self._digest],
             "securityContext": {"privileged": True},
             "startupProbe": {
                 "exec": {"command": ["sh", "/usr/local/bin/startup-probe.sh"]},
@@ -89,6 +101,18 @@ class DriverPod:
                 "failureThreshold": 120,
                 "timeoutSeconds": 60,
             },
+            "volumeMounts": [_mount()],
+        }
+
+    def _peermem(self) -> Object:
+        return {
+            "name": "nvidia-peermem-ctr",
+            "image": self.image,
+            "command": ["nvidia-driver"],
+            "args": ["reload_nvidia_peermem"],
+            "env": list(self.rdma),
+            "securityContext": {"privileged": True},
+            "startupProbe": {"exec": {"command": ["sh", "-c", "nvidia-driver probe_nvidia_peermem"]}},
             "volumeMounts": [_mount()],
         }
 
@@ -105,6 +129,15 @@ class DriverPod:
     @property
     def _digest(self) -> Object:
         return {"name": "DRIVER_CONFIG_DIGEST", "value": self.digest}
+
+
+def rdma_environment(driver: Object) -> tuple[Object, ...]:
+    """Return the environment for GPUDirect RDMA; none where it is off."""
+    rdma = driver.get("rdma", {})
+    if not rdma.get("enabled"):
+        return ()
+    host = [{"name": "USE_HOST_MOFED", "value": "true"}] if rdma.get("useHostMofed") else []
+    return ({"name": "GPU_DIRECT_RDMA_ENABLED", "value": "true"}, *host)
 
 
 def _mount() -> Object:

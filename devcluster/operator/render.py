@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from devcluster.controller.objects import digest
 from devcluster.operator import names as n
-from devcluster.operator.driverpod import DriverPod, version_note
+from devcluster.operator.driverpod import DriverPod, rdma_environment, version_note
 from devcluster.operator.labels import is_gpu_node
 from devcluster.operator.pools import Pool, image, pools
 
@@ -48,7 +48,7 @@ def config_digest(policy: Object, settings: Settings) -> str:
     unless the settings fix its salt.
     """
     driver = policy["spec"]["driver"]
-    told = {key: driver.get(key) for key in ("version", "image", "repository", "usePrecompiled")}
+    told = {key: driver.get(key) for key in ("version", "image", "repository", "usePrecompiled", "rdma")}
     return digest([told, settings.driver_image, settings.digest_salt or settings.version])
 
 
@@ -89,6 +89,7 @@ def _of_policy(policy: Object, settings: Settings, pool: Pool) -> Object:
         pool.selector,
         manager_env=driver.get("manager", {}).get("env", []),
         toolkit=bool(pool.rhcos),
+        rdma=rdma_environment(driver),
     )
     return owned_daemonset(policy, settings.namespace, name, labels, _spec(name, labels, pod, settings, {}))
 
@@ -108,6 +109,7 @@ def _of_driver(driver: Object, settings: Settings, pool: Pool) -> Object:
         selector,
         manager_env=spec.get("manager", {}).get("env", []),
         toolkit=bool(pool.rhcos),
+        rdma=rdma_environment(spec),
     )
     template_labels = labels | spec.get("labels", {})
     rendered = _spec(name, template_labels, pod, settings, spec.get("annotations", {}))

@@ -22,6 +22,7 @@ START = datetime(2026, 1, 1, 12, 0, 0, 700000, UTC)
         pytest.param("registry.example:5000/team/gpu-operator-post:1.2", "hook", id="ours"),
         pytest.param("example.invalid/gpu-operator-post@sha256:00", "hook", id="digest"),
         pytest.param("nvcr.example/nvidia/gpu-operator:v26.3.3", "devcluster.operator", id="operator"),
+        pytest.param("nvcr.example/nvidia/network-operator:v26.1.1", "devcluster.networkoperator", id="network"),
     ],
 )
 def test_image_stands_for_a_program(image: str, module: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from devcluster.truth import Standing, Truth, encode
+from devcluster.truth import NETWORK, Standing, Truth, encode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -211,3 +211,23 @@ def test_reading_survives_a_line_that_is_being_written(tmp_path: Path) -> None:
 def test_unknown_keys_are_ignored() -> None:
     """A newer simulator may write more."""
     assert Truth.of([encode("driver-loaded", "gpu-0", 1, load=1, colour="green")]).happenings[0].load == 1
+
+
+def test_each_driver_stack_has_a_story_of_its_own() -> None:
+    """A network driver's reload makes no GPU plugin stale; what happens to the node happens to both."""
+    card = [
+        encode("driver-loaded", "gpu-0", 10.0, stack="network", load=1, version="old"),
+        encode("plugin-started", "gpu-0", 12.0, stack="network", load=1, version="old", uid="n", **OTHER),
+        encode("driver-loaded", "gpu-0", 30.0, stack="network", load=2, version="new"),
+    ]
+    gpu = [
+        encode("driver-loaded", "gpu-0", 11.0, stack="gpu", load=1, version="580.1.2"),
+        encode("plugin-started", "gpu-0", 13.0, stack="gpu", load=1, version="580.1.2", uid="g", **OURS),
+    ]
+    assert Truth.of([*card, *gpu]).stale_now() == ()
+    assert Truth.of([*card, *gpu]).loaded_now() == {"gpu-0": "580.1.2"}
+    assert Truth.of([*card, *gpu], NETWORK).stale_now() == ("gpu-0",)
+    assert Truth.of([*card, *gpu], NETWORK).loaded_now() == {"gpu-0": "new"}
+    reboot = encode("reboot", "gpu-0", 40.0)
+    assert Truth.of([*card, *gpu, reboot], NETWORK).stale_now() == ()
+    assert Truth.of([*card, *gpu, reboot]).loaded_now() == {"gpu-0": ""}
