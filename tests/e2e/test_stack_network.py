@@ -1,0 +1,157 @@
+"""The second driver stack: device plugins that hold the network operator's driver, and both stacks together."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from devcluster.truth import Truth
+from tests.e2e import lab as gpu
+from tests.e2e.network import MISSED, NEW, OWN, PARALLEL, RDMA, SKIP, SRIOV, Net, nodes_of
+from tests.shell.program import ended
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.e2e.lab import Lab
+
+pytestmark = pytest.mark.e2e
+
+THREE = ["gpu-0", "gpu-1", "gpu-2"]
+
+
+def test_a_serial_migration_beside_an_operator_that_refreshes_its_own(boot: Callable[..., Lab]) -> None:
+    """The operator takes its plugins off each node by a label and brings fresh ones: only the people's own is ours."""
+    net = Net(boot(3), 3)
+    net.fleet()
+    net.operator(NEW)
+    done = ended(net.start())
+    assert done.code == 0, done.said
+    net.until_loaded(NEW)
+    net.assert_clean({OWN: THREE})
+    # Each node is served when it is settled, not when the last one is.
+    served = next(each.t for each in net.restarts())
+    assert any(each.event == "driver-unloaded" for each in net.truth.since(served))
+    again = net.run()
+    assert again.code == 0, again.said
+    net.assert_clean({OWN: THREE})
+
+
+def test_a_parallel_migration_with_safe_load_that_the_operator_missed(boot: Callable[..., Lab]) -> None:
+    """Nobody took the operator's plugins away: all three of each node are stale, and each is restarted once."""
+    net = Net(boot(3), 3)
+    net.fleet()
+    safely = {"ofedDriver__upgradePolicy__safeLoad": True}
+    net.operator(NEW, **PARALLEL, **MISSED, **safely)
+    done = ended(net.start())
+    assert done.code == 0, done.said
+    asked = {each.node for each in net.truth.happenings if each.event == "safe-load-asked"}
+    assert asked == set(THREE)
+    assert set(net.states().values()) == {"upgrade-done"}
+    net.assert_clean({RDMA: THREE, SRIOV: THREE, OWN: THREE})
+
+
+def test_a_driver_that_people_rotate(boot: Callable[..., Lab]) -> None:
+    """With autoUpgrade off, the default of this operator, outdated nodes are reported, or waited for."""
+    net = Net(boot(2), 2)
+    manual = {"ofedDriver__upgradePolicy__autoUpgrade": False, **MISSED}
+    net.fleet(**manual)
+    net.operator(NEW, **manual)
+    net.lab.until(lambda: net.outdated() == 2, "the new driver is rendered")
+    report = net.run()
+    assert report.code == 0, report.said
+    assert "ManualUpgrade" in report.out
+    net.assert_clean({})
+    told = json.loads(net.status("-o", "json").out)
+    assert {"gpu-0": "ManualUpgrade", "gpu-1": "ManualUpgrade"} == nodes_of(told)
+
+    hook = net.start("--when-manual=wait")
+    net.delete_drivers()
+    done = ended(hook)
+    assert done.code == 0, done.said
+    net.until_loaded(NEW)
+    net.assert_clean({RDMA: net.names, SRIOV: net.names, OWN: net.names})
+
+
+def test_a_failed_upgrade_beside_a_node_that_is_skipped(boot: Callable[..., Lab]) -> None:
+    """The healthy node is served first; then a person is asked for, with what the documentation tells to do."""
+    net = Net(boot(3), 3)
+    net.fleet()
+    net.fault("gpu-0", "crash-loop")
+    net.cluster.kubectl("label", "node", "gpu-1", f"{SKIP}=true")
+    values = PARALLEL | MISSED | {"simulate__failedRestarts": 2}
+    net.operator(NEW, **values)
+    net.lab.until(lambda: net.states()["gpu-0"] == "upgrade-failed", "the upgrade has failed", 90)
+    failed = net.run("--failed-grace=5s")
+    assert failed.code == 3, failed.said
+    assert "UpgradeFailed" in failed.out
+    assert "NodeSkipped" in failed.out
+    assert "nvidia.com/ofed-driver-upgrade.driver-wait-for-safe-load" in failed.out
+    assert {each.node for each in net.restarts()} == {"gpu-2"}
+    assert net.truth.loaded_now()["gpu-1"] != NEW
+
+    net.fault("gpu-0", None)
+    done = net.run()
+    assert done.code == 0, done.said
+    served = ["gpu-0", "gpu-2"]
+    net.assert_clean({RDMA: served, SRIOV: served, OWN: served})
+
+
+def _nothing(_net: Net) -> None:
+    """Install nothing."""
+
+
+def _own_plugin(net: Net) -> None:
+    net.own_plugin()
+
+
+def _operator_without_policy(net: Net) -> None:
+    net.operator(deployCR=False)
+
+
+def _no_driver(net: Net) -> None:
+    net.operator(ofedDriver__deploy=False)
+
+
+STORY = (
+    ("an empty cluster", _nothing, "NoConsumer"),
+    ("no kind NicClusterPolicy", _own_plugin, "NoPolicy"),
+    ("no NicClusterPolicy", _operator_without_policy, "NoPolicy"),
+    ("no ofedDriver in it", _no_driver, "DriverDisabled"),
+)
+"""What is done to one cluster, step by step, and the reason that the next run gives."""
+
+
+def test_nothing_to_protect(boot: Callable[..., Lab], subtests: pytest.Subtests) -> None:
+    """Exit 0 with the reason, and nothing is touched."""
+    net = Net(boot(1), 1)
+    for step, prepare, reason in STORY:
+        prepare(net)
+        done = net.run()
+        with subtests.test(step):
+            assert done.code == 0, done.said
+            assert reason in done.out
+    assert net.deleted() == set()
+
+
+def test_both_stacks_on_the_same_nodes(boot: Callable[..., Lab]) -> None:
+    """With GPUDirect RDMA no DRA plugin is restarted before the network driver of its node is settled."""
+    lab = boot(2)
+    net = Net(lab, 2)
+    net.fleet()
+    lab.fleet(nodes=2, driver__rdma__enabled=True, **gpu.ALL_AT_ONCE)
+    # GPU drivers are ready long before the second node's network driver is.
+    lab.knobs(driver_install_seconds=1, network_build_seconds=8)
+    net.operator(NEW, **MISSED)
+    lab.until(lambda: "upgrade-required" in net.states().values(), "the network operator has seen the change")
+    lab.operator(chart=gpu.NEW_CHART, driver=gpu.NEW, driver__rdma__enabled=True, **gpu.ALL_AT_ONCE)
+    done = ended(net.start("--stack=gpu"))
+    assert done.code == 0, done.said
+    net.until_loaded(NEW)
+    net.assert_clean({RDMA: net.names, SRIOV: net.names, OWN: net.names})
+    lab.assert_clean(net.names)
+    settled = {each.node: each.t for each in net.truth.happenings if each.event == "driver-ready"}
+    for each in Truth.read(lab.cluster.state).restarts(since=lab.began):
+        assert each.t > settled[each.node]
