@@ -89,7 +89,7 @@ class DriverLife(LoaderLife):
         else:
             await self.pause(self.knobs.driver_remount_seconds)
             self.bay.load(kept.version, kept.digest)
-        await self.pause(self.knobs.driver_ready_gap_seconds)
+        await self.pause(self.ready_gap)
         await self._wait_for_network_driver()
         await self.turn_ready()
 

@@ -11,8 +11,8 @@ NAMESPACE, CONFIG_MAP, KEY = "devcluster", "fleet", "knobs"
 """Where the knobs are set while the fleet runs."""
 
 DRIVER_FAULT = "devcluster/driver-fault"
-"""Node annotation: ``image-pull``, ``crash-loop`` or ``pending`` (its kubelet does not take the pod), for as long
-as it is there."""
+"""Node annotation: ``image-pull``, ``crash-loop``, ``pending`` (its kubelet does not take the pod) or ``unready`` (the
+driver is loaded, but its pod's probe does not pass), for as long as it is there."""
 PLUGIN_FAULT = "devcluster/plugin-fault"
 """Node annotation: ``crash-loop``; bites when a plugin's container starts, not while it runs."""
 REBOOT = "devcluster/reboot"
@@ -45,6 +45,8 @@ class Knobs:
     Keep it at 1 or more, as above."""
     network_reload_seconds: float = 0.5
     """The network driver is unloaded until the next one is loaded; seconds in reality."""
+    network_ready_gap_seconds: float = 1.0
+    """A loaded network driver to a Ready pod; its probes look every 20 to 30 s in reality."""
     jitter: float = 0.2
     """Each time is multiplied by a random factor between 1 - jitter and 1 + jitter."""
     plugin_init_poll_seconds: float = 0.3

@@ -31,6 +31,11 @@ class LoaderLife(Life):
         """The container that owns the driver: always the first."""
         return self.status.mains[0]
 
+    @property
+    def ready_gap(self) -> float:
+        """Seconds from a loaded driver to a Ready pod."""
+        return self.knobs.driver_ready_gap_seconds
+
     async def reload_in_place(self) -> None:
         """Replace what is loaded, after the driver container started a second time."""
         raise NotImplementedError
@@ -66,7 +71,11 @@ class LoaderLife(Life):
             await self._crash()
 
     async def turn_ready(self) -> None:
-        """Pass the startup probe (R). The truth knows it first: somebody may act on the API's word at once."""
+        """Pass the startup probe (R), unless somebody has it fail.
+
+        The truth knows it first: somebody may act on the API's word at once.
+        """
+        await self.node.until(lambda: self.node.fault(self.fault_annotation) != "unready")
         for main in self.status.mains:
             main.succeed_startup()
         labels = self.pod["metadata"]["labels"]
@@ -94,7 +103,7 @@ class LoaderLife(Life):
         self.resign()
         await self._crash()
         await self.reload_in_place()
-        await self.pause(self.knobs.driver_ready_gap_seconds)
+        await self.pause(self.ready_gap)
         await self.turn_ready()
 
     async def _crash(self) -> None:

@@ -37,14 +37,20 @@ class MofedLife(LoaderLife):
         """The network card's driver."""
         return self.node.nic
 
+    @property
+    def ready_gap(self) -> float:
+        """Seconds from a loaded driver to a Ready pod."""
+        return self.knobs.network_ready_gap_seconds
+
     async def live(self) -> None:
         """Wait for a safe moment, build, replace the driver."""
+        await self.node.until(lambda: self.node.fault(self.fault_annotation) != "pending")
         await self.accept()
         await self._run_init_container()
         await self.pull_image()
         await self.start_containers()
         await self.reload_in_place()
-        await self.pause(self.knobs.driver_ready_gap_seconds)
+        await self.pause(self.ready_gap)
         await self.turn_ready()
 
     async def reload_in_place(self) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from devcluster.truth import Truth
 from tests.e2e import lab as gpu
 from tests.e2e.network import MISSED, NEW, OWN, PARALLEL, RDMA, SKIP, SRIOV, Net, nodes_of
 from tests.shell.program import ended
@@ -142,16 +141,22 @@ def test_both_stacks_on_the_same_nodes(boot: Callable[..., Lab]) -> None:
     net = Net(lab, 2)
     net.fleet()
     lab.fleet(nodes=2, driver__rdma__enabled=True, **gpu.ALL_AT_ONCE)
-    # GPU drivers are ready long before the second node's network driver is.
-    lab.knobs(driver_install_seconds=1, network_build_seconds=8)
-    net.operator(NEW, **MISSED)
-    lab.until(lambda: "upgrade-required" in net.states().values(), "the network operator has seen the change")
+    net.fault("gpu-1", "unready")
+    net.operator(NEW, **PARALLEL, **MISSED)
+    lab.until(lambda: "upgrade-done" not in net.states().values(), "the network operator has begun", 90)
     lab.operator(chart=gpu.NEW_CHART, driver=gpu.NEW, driver__rdma__enabled=True, **gpu.ALL_AT_ONCE)
-    done = ended(net.start("--stack=gpu"))
+    hook = net.start("--stack=gpu")
+    # The GPU driver of gpu-1 has waited until the network's is loaded, and is ready before that is.
+    lab.until(lambda: lab.settled(2), "the GPU operator is through", 120)
+    lab.until(lambda: lab.restarts() == ["gpu-0"], "the other node is served", 60)
+    assert not net.truth.driver_ready_now("gpu-1")
+    status = ("status", "--stack=gpu", "-o", "json")
+    lab.until(lambda: nodes_of(json.loads(lab.run(*status).out))["gpu-1"] == "PriorDriverUnsettled", "it waits")
+    net.fault("gpu-1", None)
+    done = ended(hook)
     assert done.code == 0, done.said
     net.until_loaded(NEW)
     net.assert_clean({RDMA: net.names, SRIOV: net.names, OWN: net.names})
     lab.assert_clean(net.names)
     settled = {each.node: each.t for each in net.truth.happenings if each.event == "driver-ready"}
-    for each in Truth.read(lab.cluster.state).restarts(since=lab.began):
-        assert each.t > settled[each.node]
+    assert all(each.t > settled[each.node] for each in lab.truth.restarts(since=lab.began))
