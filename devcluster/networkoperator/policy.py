@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from devcluster.client import ApiError, path
 from devcluster.controller.applier import EXISTS, Applier
-from devcluster.controller.objects import NODES, TROUBLE, name_of
+from devcluster.controller.loop import keep_reconciling
+from devcluster.controller.objects import NODES, name_of
 from devcluster.networkoperator import names as n
 from devcluster.networkoperator.render import NotPrecompiledError, daemonsets, init_config
 from devcluster.networkoperator.states import IGNORE, applied_states, overall
@@ -37,23 +38,13 @@ class PolicyController:
         self.world = world
         self.settings = settings
         self.applier = Applier(api, world, settings.namespace, n.REVISION)
-        self._wake = world.subscribe()
         self._judged_generation: int | None = None
         self._unready_since: dict[str, float] = {}
         """Since when we see a driver pod not ready, by its UID."""
 
     async def run(self) -> None:
         """Reconcile on every change that the world tells of, and now and then."""
-        while True:
-            self._wake.clear()
-            try:
-                await self._reconcile()
-            except TROUBLE as error:
-                log.warning("policy: %r", error)
-            try:
-                await asyncio.wait_for(self._wake.wait(), LOOK_AGAIN_SECONDS)
-            except TimeoutError:
-                continue
+        await keep_reconciling(self.world.subscribe(), self._reconcile, LOOK_AGAIN_SECONDS)
 
     async def _reconcile(self) -> None:
         for other in self.world.policies:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from typing import TYPE_CHECKING, Any
 
 from devcluster.controller.applier import Applier
+from devcluster.controller.loop import keep_reconciling
 from devcluster.operator import names as n
 from devcluster.operator.conditions import CLUSTER_NOT_READY, CLUSTER_READY, Scribe
 from devcluster.operator.labels import DRA_OPERANDS, missing_metadata
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 
-log = logging.getLogger(__name__)
-
 
 class ClusterController:
     """Carries out one GPUCluster; beside a ClusterPolicy there is none."""
@@ -36,19 +33,12 @@ class ClusterController:
 
     async def run(self) -> None:
         """Reconcile on every change that the world tells of, and now and then."""
-        changed = self.world.subscribe()
-        while True:
-            changed.clear()
-            cluster = next(iter(self.world.clusters), None)
-            if cluster is not None and self.world.policy is None:
-                try:
-                    await self._reconcile(cluster)
-                except n.TROUBLE as error:
-                    log.warning("cluster: %r", error)
-            try:
-                await asyncio.wait_for(changed.wait(), LOOK_AGAIN_SECONDS)
-            except TimeoutError:
-                continue
+        await keep_reconciling(self.world.subscribe(), self._look, LOOK_AGAIN_SECONDS)
+
+    async def _look(self) -> None:
+        cluster = next(iter(self.world.clusters), None)
+        if cluster is not None and self.world.policy is None:
+            await self._reconcile(cluster)
 
     async def _reconcile(self, cluster: Object) -> None:
         for node in self.world.nodes:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from typing import TYPE_CHECKING, Any
 
 from devcluster.controller.applier import Applier
+from devcluster.controller.loop import keep_reconciling
 from devcluster.operator import names as n
 from devcluster.operator.conditions import (
     CONFLICT,
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 
-log = logging.getLogger(__name__)
-
 
 class DriverController:
     """Carries out the NVIDIADrivers, where a ClusterPolicy leaves the driver to them or there is none."""
@@ -44,19 +41,12 @@ class DriverController:
 
     async def run(self) -> None:
         """Reconcile on every change that the world tells of, and now and then."""
-        changed = self.world.subscribe()
-        while True:
-            changed.clear()
-            policy = self.world.policy
-            if policy is None or is_ours(policy, self.settings):
-                try:
-                    await self._reconcile(policy)
-                except n.TROUBLE as error:
-                    log.warning("drivers: %r", error)
-            try:
-                await asyncio.wait_for(changed.wait(), LOOK_AGAIN_SECONDS)
-            except TimeoutError:
-                continue
+        await keep_reconciling(self.world.subscribe(), self._look, LOOK_AGAIN_SECONDS)
+
+    async def _look(self) -> None:
+        policy = self.world.policy
+        if policy is None or is_ours(policy, self.settings):
+            await self._reconcile(policy)
 
     async def _reconcile(self, policy: Object | None) -> None:
         drivers = self.world.drivers

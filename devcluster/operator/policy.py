@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Any
 
 from devcluster.controller.applier import Applier
+from devcluster.controller.loop import keep_reconciling
 from devcluster.controller.upgrade import is_quiet
 from devcluster.operator import names as n
 from devcluster.operator.conditions import NO_GPU_NODES, NOT_READY, READY, Scribe, Verdict
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from devcluster.operator.world import World
 
 Object = dict[str, Any]
-
-log = logging.getLogger(__name__)
 
 LOOK_AGAIN_SECONDS = 1.0
 """The real controller looks again after 5 s while something is not ready."""
@@ -42,19 +40,12 @@ class PolicyController:
 
     async def run(self) -> None:
         """Reconcile on every change that the world tells of, and now and then."""
-        changed = self.world.subscribe()
-        while True:
-            changed.clear()
-            policy = self.world.policy
-            if policy is not None and is_ours(policy, self.settings):
-                try:
-                    await self._reconcile(policy)
-                except n.TROUBLE as error:
-                    log.warning("policy: %r", error)
-            try:
-                await asyncio.wait_for(changed.wait(), LOOK_AGAIN_SECONDS)
-            except TimeoutError:
-                continue
+        await keep_reconciling(self.world.subscribe(), self._look, LOOK_AGAIN_SECONDS)
+
+    async def _look(self) -> None:
+        policy = self.world.policy
+        if policy is not None and is_ours(policy, self.settings):
+            await self._reconcile(policy)
 
     async def _reconcile(self, policy: Object) -> None:
         await self._label_nodes(policy)
