@@ -100,7 +100,7 @@ _OS_TAG: Final = r"[a-z][a-z_-]*[0-9][0-9.]*"
 GPU_DRIVER_TAG: Final = "{version}-{kernel}" + _OS_TAG
 """GO ``controllers/object_controls.go``: ``<version>-<os-release ID><VERSION_ID>``, e.g. ubuntu22.04, sl-micro6.0;
 precompiled with the kernel's release in between."""
-OFED_DRIVER_TAG: Final = "{version}-([0-9][0-9A-Za-z._+-]*-)?" + _OS_TAG + "-[a-z][a-z0-9]*"
+OFED_DRIVER_TAG: Final = r"{version}-([0-9]+\.[0-9]+\.[0-9]+[0-9A-Za-z._+-]*-)?" + _OS_TAG + "-[a-z][a-z0-9]*"
 """NO ``pkg/state/state_ofed.go``: ``<version>-[<kernel>-]<os><version>-<arch>``; the operator takes a precompiled
 image, with the kernel's release in its tag, wherever the registry has one."""
 CHART_LABEL: Final = "helm.sh/chart"
