@@ -1,0 +1,101 @@
+"""Nobody rotates driver pods (autoUpgrade off): what to do about outdated ones, in each stack."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from hook.core import messages
+from hook.core.memory import Memory
+from hook.core.reasons import Reason
+from hook.core.verdicts import NodeState, Verdict
+from hook.settings import Settings, WhenManual
+from tests.fixtures.cluster import LATER, Cluster, cluster, stale_plugin
+from tests.fixtures.modes import Pool, network, pooled, rdma_pod
+from tests.fixtures.objects import parsed
+
+OLD_HASH = "metadata: {labels: {controller-revision-hash: old}}"
+OFF = {"upgradePolicy": {"autoUpgrade": False}}
+UNLABELLED = parsed(
+    "metadata: {labels: {nvidia.com/gpu-driver-upgrade-state: null, nvidia.com/ofed-driver-upgrade-state: null}}"
+)
+
+
+def gpu() -> Cluster:
+    """Give two GPU nodes: the first was rotated by hand and has a stale plugin, the second is outdated."""
+    found = cluster("a", "b").change("policy", {"spec": {"driver": OFF}}).put("plugin-pod", stale_plugin("a"))
+    return found.change("driver-pod", OLD_HASH, "driver-b").change("node", UNLABELLED)
+
+
+def pools() -> Cluster:
+    """Give the same in NVIDIADriver mode."""
+    found = pooled(Pool(nodes=("a", "b"))).change("policy", {"spec": {"driver": OFF}})
+    found.put("plugin-pod", stale_plugin("a"))
+    return found.change("driver-pod", OLD_HASH, "driver-b").change("node", UNLABELLED)
+
+
+def nic() -> Cluster:
+    """Give the same of the network operator, whose default it is."""
+    found = network("a", "b").change("policy", "spec: {ofedDriver: {upgradePolicy: null}}")
+    found.put("plugin-pod", rdma_pod("a", started=-99))
+    return found.change("driver-pod", OLD_HASH, "mofed-b").change("node", UNLABELLED)
+
+
+MODES = {"gpu": gpu, "pools": pools, "network": nic}
+
+
+def asking(found: Cluster, when: WhenManual) -> Settings:
+    """Give settings for a cluster's stack."""
+    return Settings(stacks=(found.stack.name,), when_manual=when)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("when", WhenManual)
+def test_a_rotated_node_is_served_whatever_becomes_of_the_others(mode: str, when: WhenManual) -> None:
+    """Its driver is new and its plugin is stale; that another waits for a person does not matter."""
+    found = MODES[mode]()
+    decision, _memory = found.decide(asking(found, when))
+    assert (Reason.PLUGIN_STALE, Reason.MANUAL_UPGRADE, Verdict.WAIT, 1) == (
+        *(one.reason for one in decision.judgements),
+        decision.verdict,
+        len(decision.actions),
+    )
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("when", "state", "verdict"),
+    [
+        pytest.param(WhenManual.REPORT, NodeState.EXCLUDED, Verdict.DONE, id="report"),
+        pytest.param(WhenManual.WAIT, NodeState.WAITING, Verdict.WAIT, id="wait"),
+        pytest.param(WhenManual.FAIL, NodeState.FAILED, Verdict.FAIL, id="fail"),
+    ],
+)
+def test_an_outdated_node_is_handled_as_asked(
+    mode: str, when: WhenManual, state: NodeState, verdict: Verdict
+) -> None:
+    """Once the rotated one is served: report and be done, wait for a person, or fail at once."""
+    found = MODES[mode]()
+    found.put("plugin-pod", *(cluster("a") if mode != "network" else network("a")).of("plugin-pod"))
+    decision, _memory = found.decide(asking(found, when))
+    assert (state, verdict) == (decision.judgements[1].state, decision.verdict)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_remedy_names_the_pod_to_delete(mode: str) -> None:
+    """With the operator's own reason why nobody does it."""
+    found = MODES[mode]()
+    judged = found.decide()[0].judgements[1]
+    pod = found.of("driver-pod")[1]["metadata"]
+    remedy = messages.remedy(judged.reason, judged.node, judged.subject, found.stack)
+    assert "autoUpgrade is off" in judged.message
+    assert remedy.endswith(f"kubectl -n {pod['namespace']} delete pod {pod['name']}")
+
+
+def test_waiting_for_a_person_ends_with_the_time() -> None:
+    """The run cannot know whether somebody will come."""
+    found = gpu().put("plugin-pod", *cluster("a").of("plugin-pod"))
+    late = LATER + timedelta(minutes=25)
+    decision, _memory = found.decide(asking(found, WhenManual.WAIT), Memory(started=LATER), late)
+    assert (Verdict.DEADLINE, Reason.NODES_PENDING) == (decision.verdict, decision.cause)
