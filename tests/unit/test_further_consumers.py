@@ -1,0 +1,191 @@
+"""Consumers beyond the default: any DaemonSet that holds the driver, by name or by labels of its pods."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from hook.core import consumers, parse
+from hook.core.reasons import Reason
+from hook.core.stacks import GPU_OPERATOR, NETWORK_OPERATOR, OTHER_CONSUMER
+from hook.core.verdicts import DeletePod, Verdict
+from hook.settings import Settings, Strategy, Wanted
+from tests.fixtures.cluster import LATER, Cluster, cluster, stale
+from tests.fixtures.modes import network, with_exporter, with_toolkit
+from tests.fixtures.objects import R, Object, merged, obj, parsed
+
+PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
+BY_NAME = Wanted("gpu", "monitoring", "dcgm-exporter")
+BY_LABELS = Wanted("gpu", labels=(("app.kubernetes.io/name", "dcgm-exporter"), ("team", "telemetry")))
+KUBE_SRIOV = "{metadata: {name: kube-sriov-device-plugin, namespace: kube-system, uid: kube}}"
+
+
+def serving(*wanted: Wanted, **others: object) -> Settings:
+    """Give settings with further consumers."""
+    return Settings(consumers=wanted, **others)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        pytest.param(BY_NAME, True, id="by-name"),
+        pytest.param(BY_LABELS, True, id="by-labels"),
+        pytest.param(Wanted("gpu", labels=(("team", "telemetry"),)), True, id="by-one-label-of-its-pods"),
+        pytest.param(Wanted("gpu", labels=(("team", "other"),)), False, id="another-value"),
+        pytest.param(Wanted("gpu", labels=(("team", "telemetry"), ("tier", "x"))), False, id="one-label-too-many"),
+        pytest.param(Wanted("gpu", "elsewhere", "dcgm-exporter"), False, id="in-another-namespace"),
+        pytest.param(Wanted("network", "monitoring", "dcgm-exporter"), False, id="of-another-stack"),
+    ],
+)
+def test_a_daemonset_is_added_beside_the_plugins(wanted: Wanted, found: bool) -> None:
+    """By exact name, or by equal labels; the plugins stay."""
+    seen = with_exporter(cluster()).seen().daemonsets
+    named = consumers.find(seen, GPU_OPERATOR, serving(wanted)).named
+    assert [PLUGIN, *(["dcgm-exporter"] if found else [])] == [one.name for one in named]
+
+
+@pytest.mark.parametrize(
+    ("started", "expected"),
+    [
+        pytest.param(R + 1, Reason.VERIFIED, id="after-ready"),
+        pytest.param(R, Reason.PLUGIN_STALE, id="in-the-same-second"),
+        pytest.param(10, Reason.PLUGIN_STALE, id="between-start-and-ready"),
+        pytest.param(-10, Reason.PLUGIN_STALE, id="before-the-driver"),
+    ],
+)
+def test_it_is_fresh_by_the_same_rule(started: float, expected: Reason) -> None:
+    """By time; it has no init container that could prove more, and no slice to verify."""
+    decision, _memory = with_exporter(cluster(), started).drop("slice").unserved("slice").decide(serving(BY_NAME))
+    assert [Reason.VERIFIED, expected] == [one.reason for one in decision.judgements]
+
+
+def test_it_is_restarted_and_verified_like_a_plugin() -> None:
+    """The deletion names its own pod; the sentence does not call it a plugin."""
+    decision, memory = with_exporter(cluster(), -9).decide(serving(BY_LABELS))
+    (action,) = decision.actions
+    assert isinstance(action, DeletePod)
+    assert "exporter-gpu-0" == action.pod.name
+    assert decision.judgements[1].message.startswith("consumer pod exporter-gpu-0 is stale")
+    memory = memory.asked(action.node, action.pod, LATER)
+    done, _memory = with_exporter(cluster()).decide(serving(BY_LABELS), memory, LATER + timedelta(seconds=40))
+    assert (Verdict.DONE, Reason.REFRESHED) == (done.verdict, done.reason)
+
+
+def test_it_is_served_without_any_plugin() -> None:
+    """A cluster of classic device plugins has other holders of the driver."""
+    found = with_exporter(cluster(), -9).drop("daemonset", PLUGIN).drop("plugin-pod", "plugin-gpu-0")
+    decision, _memory = found.decide(serving(BY_NAME))
+    assert [Reason.PLUGIN_STALE] == [one.reason for one in decision.judgements]
+
+
+def test_it_may_be_restarted_by_rollout() -> None:
+    """The strategy is one for all."""
+    decision, _memory = with_exporter(cluster(), -9).decide(serving(BY_NAME, strategy=Strategy.ROLLOUT))
+    assert ["dcgm-exporter"] == [one.name for one in decision.actions if not isinstance(one, DeletePod)]
+
+
+def test_what_matches_nothing_is_told() -> None:
+    """A typing error must not look like success in silence."""
+    decision, _memory = cluster().decide(serving(BY_NAME, BY_LABELS))
+    assert (
+        "no DaemonSet matches the consumer monitoring/dcgm-exporter",
+        "no DaemonSet matches the consumer app.kubernetes.io/name=dcgm-exporter,team=telemetry",
+    ) == decision.warnings
+    assert decision.verdict is Verdict.DONE
+
+
+def test_without_any_of_them_the_skip_names_all_that_was_looked_for() -> None:
+    """Names of plugins, and what was named beside them."""
+    decision, _memory = cluster().drop("daemonset", PLUGIN).drop("plugin-pod").decide(serving(BY_NAME))
+    assert Reason.NO_CONSUMER is decision.reason
+    assert "dra-driver-nvidia-gpu-kubelet-plugin or monitoring/dcgm-exporter in any namespace" in decision.message
+
+
+def test_one_that_names_the_plugin_itself_adds_nothing() -> None:
+    """It is judged once, as the plugin that it is."""
+    again = Wanted("gpu", "nvidia-dra-driver-gpu", PLUGIN)
+    assert stale().decide()[0] == stale().decide(serving(again))[0]
+
+
+def test_a_plugin_under_another_name_is_known_as_one() -> None:
+    """Named as a further consumer it is verified by its slices all the same."""
+    found = cluster().change("daemonset", "metadata: {name: mine}", PLUGIN).drop("slice")
+    mine = Wanted("gpu", "nvidia-dra-driver-gpu", "mine")
+    assert Reason.SLICE_MISSING is found.decide(serving(mine))[0].judgements[0].reason
+
+
+def test_the_plugins_namespace_does_not_confine_the_others() -> None:
+    """It is where consumers are that are known by name alone."""
+    settings = serving(BY_NAME, consumer_namespace="nvidia-dra-driver-gpu")
+    assert 2 == len(with_exporter(cluster()).decide(settings)[0].judgements)
+
+
+NEVER: dict[str, tuple[Object, tuple[tuple[str, str], ...]]] = {
+    "operator-managed": (obj("plugin-daemonset", "{metadata: {name: nvidia-dra-driver-kubelet-plugin, uid: m}}"),
+                         (("dra-driver-nvidia-gpu-component", "kubelet-plugin"),)),
+    "compute-domain-daemon": (
+        merged(obj("plugin-daemonset"), parsed("metadata: {name: cd, uid: cd, labels: {"
+               "resource.nvidia.com/computeDomain: x}}")), (("dra-driver-nvidia-gpu-component", "kubelet-plugin"),)),
+    "driver": (obj("driver-daemonset"), (("app.kubernetes.io/component", "nvidia-driver"),)),
+    "pool-driver": (obj("pool/driver-daemonset"), (("app.kubernetes.io/component", "nvidia-driver"),)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("daemonset", "labels"), NEVER.values(), ids=NEVER)
+def test_some_are_never_served_whatever_was_named(
+    daemonset: Object, labels: tuple[tuple[str, str], ...]
+) -> None:
+    """Labels may match more than somebody thought: never the driver itself, nor what others restart."""
+    view = parse.daemonset(daemonset)
+    for wanted in (Wanted("gpu", labels=labels), Wanted("gpu", view.namespace, view.name)):
+        assert () == consumers.find([view], GPU_OPERATOR, serving(wanted)).named
+
+
+def test_the_network_driver_is_never_served_either() -> None:
+    """By an empty label value, which is a value."""
+    labels = Wanted("network", labels=(("nvidia.com/ofed-driver", ""),))
+    view = parse.daemonset(obj("network/driver-daemonset"))
+    assert () == consumers.find([view], NETWORK_OPERATOR, serving(labels)).named
+
+
+def test_a_driver_pod_is_never_deleted() -> None:
+    """Not even where labels that every operand has were given."""
+    found = cluster()
+    found.put("plugin-pod", *found.of("driver-pod"))
+    wanted = Wanted("gpu", labels=(("helm.sh/chart", "gpu-operator-v26.3.4"),))
+    decision, _memory = found.decide(serving(wanted))
+    assert (Verdict.DONE, ()) == (decision.verdict, decision.actions)
+
+
+def test_the_toolkit_is_not_restarted_for_being_a_provider() -> None:
+    """It is waited for, and nobody named it."""
+    found = with_toolkit(cluster(), R + 99)
+    decision, _memory = found.decide(Settings(providers=("toolkit",)))
+    assert ["plugin-gpu-0"] == [one.pod.name for one in decision.actions if isinstance(one, DeletePod)]
+
+
+def test_a_network_consumer_is_named_with_its_stack() -> None:
+    """The standalone SR-IOV plugin selects no wait label: the operator never takes it away."""
+    found = network().put("daemonset", obj("network/sriov-daemonset", KUBE_SRIOV))
+    pod = obj("network/sriov-pod", "{metadata: {ownerReferences: [{uid: kube, controller: true}]}}")
+    pod["status"]["containerStatuses"][0]["state"]["running"]["startedAt"] = "2026-01-01T09:00:00Z"
+    found.put("plugin-pod", pod)
+    settings = Settings(
+        stacks=("gpu", "network"), consumers=(Wanted("network", "kube-system", "kube-sriov-device-plugin"),)
+    )
+    assert [Reason.VERIFIED, Reason.PLUGIN_STALE] == [one.reason for one in found.decide(settings)[0].judgements]
+
+
+def test_an_unknown_owner_is_another_consumer() -> None:
+    """Nothing is known of it but that it holds the driver."""
+    found = consumers.find([], GPU_OPERATOR, Settings())
+    assert OTHER_CONSUMER == found.of_kind("nobody")
+
+
+def test_two_consumers_on_a_node_are_both_needed_for_done() -> None:
+    """The node counts as served when the last one is."""
+    found: Cluster = with_exporter(cluster("a", "b"), -9)
+    decision, _memory = found.decide(serving(BY_NAME))
+    assert decision.message.startswith("0 of 2 nodes served")
+    assert {"a", "b"} == {one.node for one in decision.actions if isinstance(one, DeletePod)}
