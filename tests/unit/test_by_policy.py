@@ -13,7 +13,7 @@ from hook.core.verdicts import DeletePod, NodeState, Verdict
 from hook.settings import Settings, Strategy, WaitFor, Wanted, WhenAbsent
 from tests.fixtures.cluster import LATER, Cluster, cluster
 from tests.fixtures.modes import network, rdma_pod, wants, with_exporter
-from tests.fixtures.objects import Object, at, conditions, merged, obj, plugin_pod, running, stamp, waiting
+from tests.fixtures.objects import Object, at, merged, obj, plugin_pod, running, stamp, waiting
 
 PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
 PLAIN = Settings(wait_for=WaitFor.POLICY_READY)
@@ -59,9 +59,7 @@ def by_policy(*nodes: str, started: float = SINCE + 100, found: Cluster | None =
             Reason.PLUGIN_NOT_READY, id="crashed-a-moment-ago"),
     ],
 )  # fmt: skip
-def test_a_plugin_is_judged_by_when_the_policy_became_ready(
-    found: Cluster, state: NodeState, expected: Reason
-) -> None:
+def test_a_plugin_is_judged_by_when_the_policy_became_ready(found: Cluster, state: NodeState, expected: Reason) -> None:
     """Nothing else is looked at."""
     judged = found.decide(PLAIN)[0].judgements[0]
     assert (state, expected) == (judged.state, judged.reason)

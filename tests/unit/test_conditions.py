@@ -193,7 +193,7 @@ def test_a_failed_upgrade_is_told_after_all_others_are_served(side: Side) -> Non
     assert [Verdict.WAIT, Verdict.WAIT, Verdict.FAIL] == told
     judged = next(one for one in decision.judgements if one.node == "b")
     stack = failed.stack
-    assert stack.failed_upgrade in messages.remedy(judged.reason, judged.node, judged.subject, stack)
+    assert stack.words["failed_upgrade"] in messages.remedy(judged.reason, judged.node, judged.subject, stack)
 
 
 @pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)

@@ -13,7 +13,7 @@ from hook.core.verdicts import DeletePod, Verdict
 from hook.settings import Settings, Strategy, Wanted
 from tests.fixtures.cluster import LATER, Cluster, cluster, stale
 from tests.fixtures.modes import network, with_exporter, with_toolkit
-from tests.fixtures.objects import R, Object, merged, obj, parsed
+from tests.fixtures.objects import Object, R, merged, obj, parsed, running
 
 PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
 BY_NAME = Wanted("gpu", "monitoring", "dcgm-exporter")
@@ -133,9 +133,7 @@ NEVER: dict[str, tuple[Object, tuple[tuple[str, str], ...]]] = {
 
 
 @pytest.mark.parametrize(("daemonset", "labels"), NEVER.values(), ids=NEVER)
-def test_some_are_never_served_whatever_was_named(
-    daemonset: Object, labels: tuple[tuple[str, str], ...]
-) -> None:
+def test_some_are_never_served_whatever_was_named(daemonset: Object, labels: tuple[tuple[str, str], ...]) -> None:
     """Labels may match more than somebody thought: never the driver itself, nor what others restart."""
     view = parse.daemonset(daemonset)
     for wanted in (Wanted("gpu", labels=labels), Wanted("gpu", view.namespace, view.name)):
@@ -168,9 +166,9 @@ def test_the_toolkit_is_not_restarted_for_being_a_provider() -> None:
 def test_a_network_consumer_is_named_with_its_stack() -> None:
     """The standalone SR-IOV plugin selects no wait label: the operator never takes it away."""
     found = network().put("daemonset", obj("network/sriov-daemonset", KUBE_SRIOV))
+    old = {"status": {"containerStatuses": [running("kube-sriovdp", -99)]}}
     pod = obj("network/sriov-pod", "{metadata: {ownerReferences: [{uid: kube, controller: true}]}}")
-    pod["status"]["containerStatuses"][0]["state"]["running"]["startedAt"] = "2026-01-01T09:00:00Z"
-    found.put("plugin-pod", pod)
+    found.put("plugin-pod", merged(pod, old))
     settings = Settings(
         stacks=("gpu", "network"), consumers=(Wanted("network", "kube-system", "kube-sriov-device-plugin"),)
     )

@@ -93,7 +93,7 @@ def test_a_missing_toolkit_daemonset_is_named() -> None:
     found = toolkit().drop("daemonset", TOOLKIT).drop("provider-pod")
     judged = found.judge(ASKED)
     assert Reason.PROVIDER_NOT_READY is judged.reason
-    assert "no DaemonSet" in judged.message
+    assert "there is no container toolkit DaemonSet" in judged.message
 
 
 def test_a_toolkit_that_is_replaced_in_the_middle_holds_done_back() -> None:

@@ -32,7 +32,9 @@ def told(found: Cluster) -> Cluster:
     [
         pytest.param(wired(CLIENT), CLIENT, id="the-client-label"),
         pytest.param(told(wired(TOLD)), TOLD, id="a-label-in-the-policy"),
-        pytest.param(wired(TOLD, found=pooled(Pool()).change("pool", f"spec: {MANAGER}")), TOLD, id="a-label-in-a-pool"),
+        pytest.param(
+            wired(TOLD, found=pooled(Pool()).change("pool", f"spec: {MANAGER}")), TOLD, id="a-label-in-a-pool"
+        ),
     ],
 )
 def test_a_plugin_that_was_restarted_already_is_left_alone_and_it_says_so(found: Cluster, label: str) -> None:

@@ -72,9 +72,7 @@ def test_a_rotated_node_is_served_whatever_becomes_of_the_others(mode: str, when
         pytest.param(WhenManual.FAIL, NodeState.FAILED, Verdict.FAIL, id="fail"),
     ],
 )
-def test_an_outdated_node_is_handled_as_asked(
-    mode: str, when: WhenManual, state: NodeState, verdict: Verdict
-) -> None:
+def test_an_outdated_node_is_handled_as_asked(mode: str, when: WhenManual, state: NodeState, verdict: Verdict) -> None:
     """Once the rotated one is served: report and be done, wait for a person, or fail at once."""
     found = MODES[mode]()
     found.put("plugin-pod", *(cluster("a") if mode != "network" else network("a")).of("plugin-pod"))

@@ -14,7 +14,7 @@ from hook.core.verdicts import DeletePod, NodeState, Verdict
 from hook.settings import Settings
 from tests.fixtures.cluster import LATER, Cluster
 from tests.fixtures.modes import network, ofed_pod, rdma_pod, with_sriov
-from tests.fixtures.objects import R, Object, conditions, merged, obj, parsed, running, stamp, waiting
+from tests.fixtures.objects import Object, R, conditions, merged, obj, parsed, running, stamp, waiting
 
 DRIVER, RDMA = "mofed-ubuntu22.04-76944977f-ds", "rdma-shared-dp-ds"
 STATE = "nvidia.com/ofed-driver-upgrade-state"
@@ -184,7 +184,10 @@ def test_a_driver_that_waits_for_its_node_to_be_drained_says_so() -> None:
     assert "drained" not in found.judge().message
     judged = found.change("node", SAFE_LOAD).judge()
     assert Reason.DRIVER_NOT_READY is judged.reason
-    assert "it waits until its node is drained (nvidia.com/ofed-driver-upgrade.driver-wait-for-safe-load)" in judged.message
+    assert (
+        "it waits until its node is drained (nvidia.com/ofed-driver-upgrade.driver-wait-for-safe-load)"
+        in judged.message
+    )
 
 
 @pytest.mark.parametrize(
@@ -268,8 +271,12 @@ def test_a_whole_rotation_of_the_network_driver() -> None:
     base = LATER - timedelta(seconds=3600)
     steps = (
         network().change("node", labels(state="pod-restart-required")).drop("driver-pod"),
-        network().change("node", labels(state="pod-restart-required")).put("driver-pod", ofed_pod(started=3605, ready=None)),
-        network().change("node", labels(state="uncordon-required")).put("driver-pod", ofed_pod(started=3605, ready=3640)),
+        network()
+        .change("node", labels(state="pod-restart-required"))
+        .put("driver-pod", ofed_pod(started=3605, ready=None)),
+        network()
+        .change("node", labels(state="uncordon-required"))
+        .put("driver-pod", ofed_pod(started=3605, ready=3640)),
         network().put("driver-pod", ofed_pod(started=3605, ready=3640)).put("plugin-pod", rdma_pod(started=3650)),
     )
     for seconds, found in zip((3600, 3610, 3645, 3700), steps, strict=True):

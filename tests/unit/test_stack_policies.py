@@ -19,7 +19,9 @@ MANAGED = "metadata: {name: nvidia-dra-driver-kubelet-plugin, namespace: gpu-ope
 def younger(spec: str, state: str = "ignored") -> Object:
     """Give a second policy, made later."""
     created = "creationTimestamp: '2025-07-01T08:00:00Z'"
-    return obj("policy", f"{{metadata: {{name: a-second, uid: second, {created}}}, {spec}, status: {{state: {state}}}}}")
+    return obj(
+        "policy", f"{{metadata: {{name: a-second, uid: second, {created}}}, {spec}, status: {{state: {state}}}}}"
+    )
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,10 @@ def test_a_pool_whose_intent_cannot_be_compared_is_told(version: str, warned: bo
     rendered: Object = {"spec": {"template": {"spec": {"containers": containers}}}}
     found.change("daemonset", rendered, "nvidia-gpu-driver-a")
     decision, _memory = found.decide()
-    assert (Verdict.DONE, warned) == (decision.verdict, any("names no driver image" in one for one in decision.warnings))
+    assert (Verdict.DONE, warned) == (
+        decision.verdict,
+        any("names no driver image" in one for one in decision.warnings),
+    )
 
 
 def test_a_pool_that_appears_is_waited_for() -> None:

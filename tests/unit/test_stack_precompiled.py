@@ -48,7 +48,9 @@ def precompiled(*kernels: str) -> Cluster:
 
 def new_kernel() -> Cluster:
     """Give a node that booted another kernel: its DaemonSet is there, the old one has no node any more."""
-    return precompiled(NEW_KERNEL).put("daemonset", kernel_daemonset(OLD_KERNEL, 0)).put("revision", revision(OLD_KERNEL))
+    return (
+        precompiled(NEW_KERNEL).put("daemonset", kernel_daemonset(OLD_KERNEL, 0)).put("revision", revision(OLD_KERNEL))
+    )
 
 
 @pytest.mark.parametrize(

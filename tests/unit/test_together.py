@@ -121,9 +121,7 @@ def test_a_stack_that_is_named_twice_is_served_once() -> None:
         pytest.param(cluster(), network().drop("policy"), None, id="the-other-is-there"),
     ],
 )
-def test_the_first_look_skips_only_if_every_stack_can_be(
-    gpu: Cluster, nic: Cluster, expected: Reason | None
-) -> None:
+def test_the_first_look_skips_only_if_every_stack_can_be(gpu: Cluster, nic: Cluster, expected: Reason | None) -> None:
     """Otherwise the rest of the cluster is read."""
     found = together.look_first({"gpu": gpu.seen(), "network": nic.seen()}, BOTH)
     assert expected == (found.reason if found else None)
@@ -199,7 +197,9 @@ def test_what_it_waits_for_is_said() -> None:
 def test_only_the_pools_that_ask_for_both_wait() -> None:
     """Another pool's GPUs have nothing to do with the network driver of their node."""
     found = pooled(Pool("a", ("gpu-a",)), Pool("b", ("gpu-b",))).change("pool", "spec: {rdma: {enabled: true}}", "a")
-    found.prior = network("gpu-a", "gpu-b").drop("plugin-pod").change("driver-pod", {"status": {"conditions": conditions(None)}})
+    found.prior = (
+        network("gpu-a", "gpu-b").drop("plugin-pod").change("driver-pod", {"status": {"conditions": conditions(None)}})
+    )
     assert {"gpu-a": Reason.PRIOR_DRIVER_UNSETTLED, "gpu-b": Reason.VERIFIED} == {
         one.node: one.reason for one in found.decide()[0].judgements
     }
