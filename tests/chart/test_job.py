@@ -128,6 +128,7 @@ def test_every_setting_is_an_explicit_flag(helm: Helm) -> None:
     """What the Job runs with can be read from the Job."""
     expected = [
         "run",
+        "--stack=gpu",
         "--timeout=25m",
         "--stall-timeout=30m",
         "--plugin-timeout=5m",
@@ -135,7 +136,11 @@ def test_every_setting_is_an_explicit_flag(helm: Helm) -> None:
         "--strategy=stale-pods",
         "--max-parallel-restarts=0",
         "--when-manual=report",
+        "--when-absent=skip",
+        "--wait-for=nodes",
         "--log-format=text",
+        "--consumer-name=gpu:nvidia-dra-driver-gpu-kubelet-plugin",
+        "--consumer-name=gpu:dra-driver-nvidia-gpu-kubelet-plugin",
         "--job-name=gpu-operator-post",
         "--job-namespace=gpu-operator",
     ]
@@ -147,6 +152,8 @@ def test_optional_settings_become_flags_only_when_set(helm: Helm) -> None:
     values = {
         "expect": {"chartVersion": "v26.7.0", "driverVersion": "580.126.20"},
         "consumer": {"namespace": "dra", "names": ["one", "two"]},
+        "consumers": ["dra/exporter", "gpu:app=profiler,tier=node"],
+        "providers": ["toolkit"],
         "rbac": {"scope": "namespace", "namespaces": ["dra", "gpu-operator"]},
         "dryRun": True,
         "maxParallelRestarts": 1234567,
@@ -154,17 +161,22 @@ def test_optional_settings_become_flags_only_when_set(helm: Helm) -> None:
     }
     args = helm.render(values).args
     optional = [
+        "--provider=toolkit",
+        "--log-format=text",
         "--expect-chart-version=v26.7.0",
         "--expect-driver-version=580.126.20",
         "--consumer-namespace=dra",
-        "--consumer-name=one",
-        "--consumer-name=two",
+        "--consumer-name=gpu:one",
+        "--consumer-name=gpu:two",
+        "--consumer=gpu:dra/exporter",
+        "--consumer=gpu:app=profiler,tier=node",
         "--namespace=dra",
         "--namespace=gpu-operator",
         "--dry-run",
     ]
     assert "--max-parallel-restarts=1234567" in args
-    assert optional == args[9:17]
+    first = args.index(optional[0])
+    assert optional == args[first : first + len(optional)]
     assert args[-2:] == ["--operator-quiet=30s", "--context=a b"]
 
 

@@ -40,7 +40,12 @@ def reads(*resources: tuple[str, str]) -> set[Right]:
     return {Right(group, resource, verb) for group, resource in resources for verb in READ}
 
 
-WITHOUT_NAMESPACE = reads(("nvidia.com", "clusterpolicies"), ("", "nodes"), ("resource.k8s.io", "resourceslices"))
+WITHOUT_NAMESPACE = reads(
+    ("nvidia.com", "clusterpolicies"),
+    ("nvidia.com", "nvidiadrivers"),
+    ("", "nodes"),
+    ("resource.k8s.io", "resourceslices"),
+)
 IN_NAMESPACES = reads(
     ("apps", "daemonsets"),
     ("apps", "controllerrevisions"),
@@ -53,6 +58,8 @@ EVENTS = {Right("", "events", "create"), Right("", "events", "patch")}
 DELETE_PODS = {Right("", "pods", "delete")}
 PATCH_DAEMONSETS = {Right("apps", "daemonsets", "patch")}
 OWN_JOB = {Right("batch", "jobs", "get")}
+GUARD = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+CLUSTER_SCOPED = ("ClusterRole", "ClusterRoleBinding", *GUARD)
 
 
 @pytest.mark.parametrize(
@@ -96,6 +103,44 @@ def test_namespace_scope_limits_all_but_what_has_no_namespace(helm: Helm, values
     assert [role["metadata"]["namespace"] for role in fleet] == ["dra", "operator"]
     for role in fleet:
         assert IN_NAMESPACES | writes == rights(role)
+
+
+def _stack_rules(rendered: Manifests) -> list[tuple[str, list[str]]]:
+    """Give group and resources of the rules for policies."""
+    rules = rendered.one("ClusterRole")["rules"]
+    return [(*rule["apiGroups"], rule["resources"]) for rule in rules if rule["apiGroups"][0].endswith(".com")]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        pytest.param({}, [("nvidia.com", ["clusterpolicies", "nvidiadrivers"])], id="gpu"),
+        pytest.param({"stacks": ["network"]}, [("mellanox.com", ["nicclusterpolicies"])], id="network"),
+        pytest.param(
+            {"stacks": ["gpu", "network"]},
+            [("nvidia.com", ["clusterpolicies", "nvidiadrivers"]), ("mellanox.com", ["nicclusterpolicies"])],
+            id="both",
+        ),
+        pytest.param({"waitFor": "policy-ready"}, [("nvidia.com", ["clusterpolicies"])], id="policy-ready"),
+    ],
+)
+def test_each_stack_adds_one_rule(helm: Helm, values: Values, expected: list[tuple[str, list[str]]]) -> None:
+    """The policies of a stack that is not chosen are not read."""
+    assert expected == _stack_rules(helm.render(values))
+
+
+@pytest.mark.parametrize("scope", [{}, SCOPED], ids=["cluster", "namespace"])
+@pytest.mark.parametrize(
+    ("strategy", "write"), [("stale-pods", DELETE_PODS), ("rollout", PATCH_DAEMONSETS)], ids=["stale-pods", "rollout"]
+)
+def test_waiting_for_the_policy_reads_no_more_than_it_needs(
+    helm: Helm, scope: Values, strategy: str, write: set[Right]
+) -> None:
+    """Where only the policy may be read: no nodes, no slices, nothing of the operator."""
+    rendered = helm.render({**scope, "waitFor": "policy-ready", "strategy": strategy})
+    granted = rights(*rendered.all("ClusterRole"), *rendered.all("Role"))
+    needed = reads(("nvidia.com", "clusterpolicies"), ("apps", "daemonsets"), ("", "pods"))
+    assert needed | write | EVENTS | OWN_JOB == granted
 
 
 def test_events_on_its_job_are_not_allowed_twice(helm: Helm) -> None:
@@ -167,6 +212,7 @@ def test_service_account(helm: Helm) -> None:
         pytest.param({"rbac.namespaces": ["a"]}, "only with rbac.scope: namespace", id="namespaces-without-scope"),
         pytest.param(SCOPED | {"consumer.namespace": "x"}, "rbac.namespaces does not name", id="consumer-out-of-reach"),
         pytest.param({"serviceAccount.create": False}, "serviceAccount.name must name", id="default-account"),
+        pytest.param(SCOPED | {"consumers": ["x/y"]}, "rbac.namespaces does not name", id="further-out-of-reach"),
     ],
 )
 def test_contradictions_are_refused_with_a_sentence(helm: Helm, values: Values, message: str) -> None:
@@ -179,4 +225,4 @@ def _places(objects: Iterable[Object]) -> list[tuple[str, str | None]]:
 
 
 def _cluster_names(rendered: Manifests) -> set[str]:
-    return {item["metadata"]["name"] for kind in ("ClusterRole", "ClusterRoleBinding") for item in rendered.all(kind)}
+    return {item["metadata"]["name"] for kind in CLUSTER_SCOPED for item in rendered.all(kind)}

@@ -6,6 +6,9 @@ Takes a dict of root and jobName.
 {{- $root := .root -}}
 {{- with .root.Values -}}
 - run
+{{- range .stacks }}
+- {{ printf "--stack=%s" . | quote }}
+{{- end }}
 - --timeout={{ .timeout }}
 - --stall-timeout={{ .stallTimeout }}
 - --plugin-timeout={{ .pluginTimeout }}
@@ -13,6 +16,11 @@ Takes a dict of root and jobName.
 - --strategy={{ .strategy }}
 - --max-parallel-restarts={{ .maxParallelRestarts | int64 }}
 - --when-manual={{ .whenManual }}
+- --when-absent={{ .whenAbsent }}
+- --wait-for={{ .waitFor }}
+{{- range .providers }}
+- {{ printf "--provider=%s" . | quote }}
+{{- end }}
 - --log-format={{ .logFormat }}
 {{- with .expect.chartVersion }}
 - {{ printf "--expect-chart-version=%s" . | quote }}
@@ -23,8 +31,11 @@ Takes a dict of root and jobName.
 {{- with .consumer.namespace }}
 - {{ printf "--consumer-namespace=%s" . | quote }}
 {{- end }}
-{{- range .consumer.names }}
-- {{ printf "--consumer-name=%s" . | quote }}
+{{- range include "gpu-operator-post.consumerNames" $root | fromJsonArray }}
+- {{ printf "--consumer-name=%s:%s" .stack .rest | quote }}
+{{- end }}
+{{- range include "gpu-operator-post.consumers" $root | fromJsonArray }}
+- {{ printf "--consumer=%s:%s" .stack .rest | quote }}
 {{- end }}
 {{- range include "gpu-operator-post.namespaces" $root | fromJsonArray }}
 - {{ printf "--namespace=%s" . | quote }}

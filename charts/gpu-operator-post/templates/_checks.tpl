@@ -1,0 +1,82 @@
+{{/*
+What the schema cannot say in a sentence, or cannot see because it concerns several values. Also where a tool skips the
+schema: nothing here may reach a permission or a CEL expression unchecked.
+*/}}
+
+{{/*
+A name that a DaemonSet can have. Takes a dict of name (of the value), value and part (what to check of it).
+*/}}
+{{- define "gpu-operator-post.checkObjectName" -}}
+{{- if not (regexMatch "^[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*$" .part) -}}
+{{- fail (printf "%s holds %q, which names no DaemonSet: a name has small letters, digits, dots and hyphens." .name .value) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "gpu-operator-post.checkNamespace" -}}
+{{- if not (regexMatch "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$" .value) -}}
+{{- fail (printf "%s holds %q, which is no namespace: a name has small letters, digits and hyphens, at most 63." .name .value) -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+One label, key=value. Takes a dict of name, value and part.
+*/}}
+{{- define "gpu-operator-post.checkLabel" -}}
+{{- if not (regexMatch "^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?=[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$" .part) -}}
+{{- fail (printf "%s holds %q, in which %q is no label: write key=value, several with commas between them and no spaces." .name .value .part) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "gpu-operator-post.checkImage" -}}
+{{- if not (regexMatch "^([A-Za-z0-9_][A-Za-z0-9._-]{0,127})?$" .Values.image.tag) -}}
+{{- fail (printf "image.tag is %q, which is no tag: letters, digits, dots, underscores and hyphens, at most 128; a digest belongs in image.digest." .Values.image.tag) -}}
+{{- end -}}
+{{- if not (regexMatch "^(sha256:[a-f0-9]{64})?$" .Values.image.digest) -}}
+{{- fail (printf "image.digest is %q, which is no digest: \"sha256:\" and 64 digits of 0-9 and a-f." .Values.image.digest) -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Below 30 s no run that restarts anything can end well: the fastest plugin takes 10 s to come back, the operator must be
+quiet for 15 s, and the program keeps 5 s for its report.
+*/}}
+{{- define "gpu-operator-post.checkTimeout" -}}
+{{- $seconds := include "gpu-operator-post.seconds" (dict "name" "timeout" "value" .Values.timeout) | int64 -}}
+{{- if lt $seconds 30 -}}
+{{- fail (printf "timeout is %q, too short for even one plugin to restart and be verified: 30s is the least, and a fleet needs about two minutes a node." .Values.timeout) -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Flags on which the permissions and the guard depend: as an argument they would take effect without them.
+*/}}
+{{- define "gpu-operator-post.checkExtras" -}}
+{{- $values := dict "strategy" "strategy" "stack" "stacks" "consumer-name" "consumer.names" "consumer" "consumers" "consumer-namespace" "consumer.namespace" "namespace" "rbac.namespaces" "wait-for" "waitFor" "provider" "providers" "dry-run" "dryRun" -}}
+{{- range .Values.extraArgs -}}
+{{- $flag := regexReplaceAll "=.*" . "" | trimPrefix "--" -}}
+{{- if and (hasPrefix "--" .) (hasKey $values $flag) -}}
+{{- fail (printf "extraArgs holds %q, but the permissions follow the value %s: set that one instead." . (get $values $flag)) -}}
+{{- end -}}
+{{- end -}}
+{{- range .Values.extraEnv -}}
+{{- $flag := .name | trimPrefix "GPU_OPERATOR_POST_" | lower | replace "_" "-" -}}
+{{- if and (hasPrefix "GPU_OPERATOR_POST_" .name) (hasKey $values $flag) -}}
+{{- fail (printf "extraEnv holds %q, but the permissions follow the value %s: set that one instead." .name (get $values $flag)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Everything that is checked. What is rendered uses the same templates, so that a check cannot be forgotten; this only
+makes sure that each is asked, whatever else is left out of a rendering.
+*/}}
+{{- define "gpu-operator-post.checks" -}}
+{{- $_ := list
+  (include "gpu-operator-post.checkImage" .)
+  (include "gpu-operator-post.checkTimeout" .)
+  (include "gpu-operator-post.checkExtras" .)
+  (include "gpu-operator-post.namespaces" .)
+  (include "gpu-operator-post.consumerNames" .)
+  (include "gpu-operator-post.consumers" .)
+-}}
+{{- end -}}

@@ -1,0 +1,99 @@
+"""Values that cannot work fail while rendering, with a sentence that says what to write instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.chart.rendering import Helm, Values
+
+SHORT = f"sha256:{'a' * 63}"
+UPPER = f"sha256:{'A' * 64}"
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        pytest.param({"image.digest": SHORT}, "which is no digest: ", id="short-digest"),
+        pytest.param({"image.digest": UPPER}, "which is no digest: ", id="digest-in-capitals"),
+        pytest.param({"image.digest": "a" * 64}, "which is no digest: ", id="digest-without-algorithm"),
+        pytest.param({"image.tag": "a+b"}, 'image.tag is "a+b", which is no tag: ', id="tag-of-a-chart"),
+        pytest.param({"image.tag": f"x@{SHORT}"}, "a digest belongs in image.digest", id="digest-in-the-tag"),
+        pytest.param({"image.tag": "-x"}, "which is no tag: ", id="tag-with-a-hyphen-first"),
+        pytest.param({"timeout": "29s"}, 'timeout is "29s", too short for even one plugin', id="short-timeout"),
+        pytest.param({"timeout": "0s"}, "must be longer than nothing", id="timeout-of-nothing"),
+        pytest.param({"timeout": "0h0m0s"}, "must be longer than nothing", id="timeout-of-nothing-at-length"),
+        pytest.param({"consumer.names": ["a/b"]}, 'holds "a/b", which names no DaemonSet', id="namespace-in-a-name"),
+        pytest.param({"consumer.names": ["Plugin"]}, "which names no DaemonSet", id="name-in-capitals"),
+        pytest.param({"consumer.names": ['x"]']}, "which names no DaemonSet", id="code-in-a-name"),
+        pytest.param({"consumer.names": ["gpu:"]}, "which names no DaemonSet", id="stack-without-a-name"),
+        pytest.param({"consumer.names": ["network:x"]}, 'stacks does not name "network"', id="name-of-another-stack"),
+        pytest.param({"consumers": ["exporter"]}, "write NAMESPACE/NAME of a DaemonSet, or labels", id="name-alone"),
+        pytest.param({"consumers": ["a/b/c"]}, "write NAMESPACE/NAME of a DaemonSet, or labels", id="three-parts"),
+        pytest.param({"consumers": ["/b"]}, "which is no namespace", id="no-namespace"),
+        pytest.param({"consumers": ["A/b"]}, "which is no namespace", id="namespace-in-capitals"),
+        pytest.param({"consumers": ["a/"]}, "which names no DaemonSet", id="namespace-without-a-name"),
+        pytest.param({"consumers": ["cpu:a/b"]}, 'stacks does not name "cpu"', id="unknown-stack-of-a-consumer"),
+        pytest.param({"consumers": ["app=x, tier=y"]}, 'in which " tier=y" is no label', id="space-in-labels"),
+        pytest.param({"consumers": ["app=x,tier"]}, 'in which "tier" is no label', id="label-without-a-value"),
+        pytest.param({"consumers": ["app!=x"]}, "is no label: write key=value", id="inequality"),
+        pytest.param({"consumers": ['app=x"']}, "is no label: write key=value", id="code-in-a-label"),
+        pytest.param({"consumer.namespace": "a.b"}, "which is no namespace", id="namespace-with-a-dot"),
+        pytest.param(
+            {"rbac.scope": "namespace", "rbac.namespaces": ["a_b"]}, "which is no namespace", id="scope-of-no-namespace"
+        ),
+        pytest.param({"extraArgs": ["--strategy=rollout"]}, "follow the value strategy", id="strategy-by-argument"),
+        pytest.param({"extraArgs": ["--strategy", "rollout"]}, "the value strategy", id="strategy-in-two-arguments"),
+        pytest.param({"extraArgs": ["--consumer=a/b"]}, "the value consumers: set that", id="consumer-by-argument"),
+        pytest.param({"extraArgs": ["--wait-for=nodes"]}, "the value waitFor: set that", id="gate-by-argument"),
+        pytest.param(
+            {"extraEnv": [{"name": "GPU_OPERATOR_POST_CONSUMER", "value": "a/b"}]},
+            "follow the value consumers",
+            id="consumer-by-environment",
+        ),
+    ],
+)
+def test_a_value_that_cannot_work_is_refused_with_a_sentence(helm: Helm, values: Values, sentence: str) -> None:
+    """Before anything reaches a cluster, and nothing unchecked reaches a permission or an expression."""
+    assert sentence in helm.refuse(values)
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        pytest.param({"timeout": "25 minutes"}, "is no duration", id="duration-in-words"),
+        pytest.param({"timeout": "m"}, "is no duration", id="unit-alone"),
+        pytest.param({"timeout": "-5m"}, "is no duration", id="negative"),
+        pytest.param(
+            {"stacks": ["cpu"]}, 'names "cpu", which is no driver stack: choose among gpu, network', id="stack"
+        ),
+        pytest.param({"stacks": []}, "stacks is empty: name at least one", id="no-stack"),
+    ],
+)
+def test_what_the_schema_refuses_is_refused_without_it_too(helm: Helm, values: Values, sentence: str) -> None:
+    """Some tools skip schema validation; the templates still explain themselves."""
+    assert sentence in helm.refuse(values, "--skip-schema-validation")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param({"timeout": "30s"}, id="shortest-timeout"),
+        pytest.param({"image.digest": f"sha256:{'0123456789abcdef' * 4}"}, id="digest"),
+        pytest.param({"image.tag": "v1.2.3_ubi-9"}, id="tag"),
+        pytest.param({"consumers": ["app.kubernetes.io/name=dcgm-exporter", "a/b.c"]}, id="consumers"),
+        pytest.param({"stacks": ["gpu", "network"], "consumer.names": ["network:x", "y"]}, id="names-of-two-stacks"),
+        pytest.param({"extraArgs": ["--operator-quiet=30s", "-v"]}, id="arguments-without-permissions"),
+        pytest.param({"extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}]}, id="environment"),
+    ],
+)
+def test_what_can_work_is_not_refused(helm: Helm, values: Values) -> None:
+    """The checks know what is legal."""
+    assert helm.render(values).job
+
+
+def test_a_disabled_chart_is_not_checked(helm: Helm) -> None:
+    """Nothing is rendered, so nothing can be wrong with it."""
+    assert helm.render({"enabled": False, "timeout": "1s", "image.tag": "a+b"}).objects == ()
