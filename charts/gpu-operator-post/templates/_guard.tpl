@@ -1,0 +1,71 @@
+{{/*
+The guard: what an admission policy lets this ServiceAccount do, in CEL. Every name in it was checked for its form, and
+toJson writes CEL's literals too.
+*/}}
+
+{{/*
+Whether to render the policies. A cluster that was asked lists its kinds: then this kind must be among them, because an
+administrator may have turned it off. Without a cluster (helm template, some bundlers) only groups and versions are
+known: then the version decides, and every Kubernetes that this chart admits serves the kind (v1 since 1.30).
+*/}}
+{{- define "gpu-operator-post.guardRendered" -}}
+{{- $group := "admissionregistration.k8s.io/v1" -}}
+{{- $asked := .Capabilities.APIVersions.Has (printf "%s/ValidatingWebhookConfiguration" $group) -}}
+{{- $served := .Capabilities.APIVersions.Has (printf "%s/ValidatingAdmissionPolicy" $group) -}}
+{{- if and .Values.enabled .Values.rbac.create .Values.rbac.guard.enabled (or $served (not $asked)) -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{/*
+Names of the two policies. No colon, as in our other cluster-scoped names: these may hold none.
+*/}}
+{{- define "gpu-operator-post.guardName" -}}
+{{- printf "%s.%s.%s" .root.Release.Namespace (include "gpu-operator-post.fullname" .root) .part -}}
+{{- end -}}
+
+{{- define "gpu-operator-post.guardUser" -}}
+{{- printf "system:serviceaccount:%s:%s" .Release.Namespace (include "gpu-operator-post.serviceAccountName" .) -}}
+{{- end -}}
+
+{{/*
+CEL: whether a DaemonSet is one that may be restarted, by the names and labels that discovery uses as well.
+Takes a dict of root, name (CEL of the DaemonSet's name) and labels (CEL of the optional labels of its pods).
+*/}}
+{{- define "gpu-operator-post.guardConsumer" -}}
+{{- $name := .name -}}
+{{- $labels := .labels -}}
+{{- $names := list -}}
+{{- range include "gpu-operator-post.consumerNames" .root | fromJsonArray -}}
+{{- $names = append $names .rest -}}
+{{- end -}}
+{{- $named := printf "%s in %s" $name ($names | uniq | toJson) -}}
+{{- with .root.Values.consumer.namespace -}}
+{{- $named = printf "%s && request.namespace == %s" $named (toJson .) -}}
+{{- end -}}
+{{- $ways := list $named -}}
+{{- range include "gpu-operator-post.consumers" .root | fromJsonArray -}}
+{{- if .labels -}}
+{{- $all := list -}}
+{{- range $key, $value := .labels -}}
+{{- $all = append $all (printf "%s[?%s] == optional.of(%s)" $labels (toJson $key) (toJson $value)) -}}
+{{- end -}}
+{{- $ways = append $ways (join " && " $all) -}}
+{{- else -}}
+{{- $ways = append $ways (printf "%s == %s && request.namespace == %s" $name (toJson .name) (toJson .namespace)) -}}
+{{- end -}}
+{{- end -}}
+{{- $any := printf "(%s)" (join ") || (" $ways) -}}
+{{- with include "gpu-operator-post.namespaces" .root | fromJsonArray -}}
+{{- $any = printf "request.namespace in %s && (%s)" (toJson .) $any -}}
+{{- end -}}
+{{- $any -}}
+{{- end -}}
+
+{{/*
+CEL: two maps are equal but for some keys. Takes a dict of new, old and but (a list of keys).
+*/}}
+{{- define "gpu-operator-post.guardEqualBut" -}}
+{{- $but := toJson .but -}}
+{{- printf "dyn(%[1]s).all(k, k in %[3]s || (k in dyn(%[2]s) && dyn(%[1]s)[k] == dyn(%[2]s)[k])) && dyn(%[2]s).all(k, k in %[3]s || k in dyn(%[1]s))" .new .old $but -}}
+{{- end -}}

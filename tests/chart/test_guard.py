@@ -1,0 +1,100 @@
+"""The guard as it is rendered; what it does on a real API server is a contract test."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.chart.rendering import Helm, Manifests, Object, Values
+
+POLICY: Final = "ValidatingAdmissionPolicy"
+KINDS: Final = (POLICY, f"{POLICY}Binding")
+GROUP: Final = "admissionregistration.k8s.io/v1"
+ASKED: Final = f"--api-versions={GROUP}/ValidatingWebhookConfiguration"
+SERVED: Final = f"--api-versions={GROUP}/{POLICY}"
+
+
+def _policies(rendered: Manifests) -> list[Object]:
+    return rendered.all(POLICY)
+
+
+def _listed(rendered: Manifests) -> list[set[str]]:
+    """Give the names of DaemonSets that each policy lists."""
+    texts = [str(policy["spec"]["validations"]) for policy in _policies(rendered)]
+    lists = [re.findall(r"\.name in \[([^\]]*)\]", text) for text in texts]
+    return [set(re.findall(r'"([^"]+)"', "".join(found))) for found in lists]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param({}, id="default"),
+        pytest.param({"stacks": ["gpu", "network"]}, id="two-stacks"),
+        pytest.param({"consumer.names": ["mine"]}, id="given"),
+        pytest.param({"strategy": "rollout"}, id="rollout"),
+    ],
+)
+def test_guard_and_discovery_use_one_list(helm: Helm, values: Values) -> None:
+    """What the program looks for is what it may restart, by name."""
+    rendered = helm.render(values)
+    found = {arg.rpartition(":")[2] for arg in rendered.args if arg.startswith("--consumer-name=")}
+    assert [found, found] == _listed(rendered)
+
+
+@pytest.mark.parametrize(
+    ("options", "rendered"),
+    [
+        pytest.param((), True, id="offline"),
+        pytest.param(("--api-versions=monitoring.coreos.com/v1",), True, id="offline-with-a-partial-list"),
+        pytest.param((ASKED, SERVED), True, id="served"),
+        pytest.param((SERVED,), True, id="named-by-a-person"),
+        pytest.param((ASKED,), False, id="turned-off-by-the-administrator"),
+    ],
+)
+def test_it_is_left_out_only_where_the_cluster_does_not_serve_it(
+    helm: Helm, options: tuple[str, ...], rendered: bool
+) -> None:
+    """Without a cluster, as with ``helm template``, the Kubernetes version decides; Argo CD passes what it found."""
+    assert rendered == bool(_policies(helm.render({}, *options)))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param({"rbac.guard.enabled": False}, id="turned-off"),
+        pytest.param({"rbac.create": False}, id="permissions-left-to-others"),
+        pytest.param({"enabled": False}, id="disabled"),
+    ],
+)
+def test_it_can_be_left_out(helm: Helm, values: Values) -> None:
+    """Neither policies nor bindings remain."""
+    rendered = helm.render(values)
+    assert not [item for item in rendered.objects if item["kind"] in KINDS]
+
+
+@pytest.mark.parametrize("values", [{}, {"serviceAccount.name": "mine"}], ids=["default", "named"])
+def test_it_concerns_this_service_account_alone(helm: Helm, values: Values) -> None:
+    """By the user name under which the API server knows the pod's account."""
+    rendered = helm.render(values)
+    user = f"system:serviceaccount:gpu-operator:{rendered.pod['serviceAccountName']}"
+    for policy in _policies(rendered):
+        (condition,) = policy["spec"]["matchConditions"]
+        assert condition["expression"] == f'request.userInfo.username == "{user}"'
+        assert policy["spec"]["failurePolicy"] == "Fail"
+
+
+def test_every_policy_is_bound_and_denies(helm: Helm) -> None:
+    """A policy without a binding does nothing."""
+    rendered = helm.render()
+    bindings = rendered.all(f"{POLICY}Binding")
+    bound = [(item["spec"]["policyName"], item["spec"]["validationActions"]) for item in bindings]
+    assert [(policy["metadata"]["name"], ["Deny"]) for policy in _policies(rendered)] == bound
+
+
+def test_names_are_legal_and_tell_releases_apart(helm: Helm) -> None:
+    """A policy's name may hold dots but no colon; no namespace holds a dot, so no two releases meet."""
+    for policy in _policies(helm.render()):
+        assert re.fullmatch(r"gpu-operator\.gpu-operator-post\.(pods|daemonsets)", policy["metadata"]["name"])

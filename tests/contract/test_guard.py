@@ -1,0 +1,219 @@
+"""The guard on a real API server: what the chart's own ServiceAccount may do with its own token.
+
+Each account also gets rights that the chart never grants (deletecollection, evictions), so that what
+is refused is refused by the guard.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from devcluster.client import path
+from devcluster.cluster import Cluster
+from tests.contract.guardscene import (
+    ALONE,
+    DRA,
+    HOME,
+    NAMESPACES,
+    OTHER,
+    PLUGIN,
+    Account,
+    account_of_chart,
+    administrator,
+    apply,
+    scene,
+    token,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.contract.guardscene import Answer
+
+pytestmark = pytest.mark.e2e
+
+PATIENCE: Final = 120.0
+"""For a busy machine: a policy takes effect within a second or two of its creation."""
+MORE: Final = (
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete", "deletecollection"]},
+    {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
+    {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["patch"]},
+)
+CONSUMERS: Final = [f"{OTHER}/exporter", "tier=profiling"]
+RESTART: Final = {"kubectl.kubernetes.io/restartedAt": "2026-01-02T03:04:05Z"}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """Boot a control plane; pods need not run to be deleted."""
+    with Cluster(tmp_path / "cluster") as booted:
+        booted.up(nodes=1)
+        apply(booted, scene())
+        yield booted
+
+
+def _until(holds: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end, f"not within {PATIENCE:.0f} s: {what}"
+        time.sleep(0.2)
+
+
+def _pods(cluster: Cluster, namespace: str, workload: str) -> list[str]:
+    found = cluster.list(path("v1", "pods", namespace=namespace), labelSelector=f"workload={workload}")
+    return sorted(str(pod["metadata"]["name"]) for pod in found)
+
+
+def _pod(cluster: Cluster, namespace: str, name: str, kind: str = "DaemonSet") -> str:
+    """Give the path of a workload's pod, once its controller has made it."""
+    _until(lambda: bool(_pods(cluster, namespace, f"{kind}-{name}")), f"{kind} {namespace}/{name} has a pod")
+    return path("v1", "pods", namespace=namespace, name=_pods(cluster, namespace, f"{kind}-{name}")[0])
+
+
+def _in_effect(account: Account, pod: str, daemonset: str) -> None:
+    """Wait until both policies of an account say no."""
+    _until(lambda: account.delete(pod).refused_by_guard, "the guard of pods is in effect")
+    patch = {"metadata": {"labels": {"a": "b"}}}
+    _until(lambda: account.patch(daemonset, patch).refused_by_guard, "the guard of DaemonSets is in effect")
+
+
+def _daemonset(namespace: str, name: str) -> str:
+    return path("apps/v1", "daemonsets", namespace=namespace, name=name)
+
+
+def test_what_it_may_delete(cluster: Cluster, subtests: pytest.Subtests) -> None:
+    """Pods of the named consumers, and no others; not by a collection, and not by an eviction."""
+    innocent, plugin = _pod(cluster, DRA, "innocent"), _pod(cluster, DRA, PLUGIN)
+    namesake = _pod(cluster, OTHER, PLUGIN)
+    bare = path("v1", "pods", namespace=OTHER, name="bare")
+    everywhere = account_of_chart(cluster, "everywhere", {"consumers": CONSUMERS}, MORE)
+    narrow = account_of_chart(cluster, "narrow", {"consumer.namespace": DRA}, MORE)
+    scoped = account_of_chart(cluster, "scoped", {"rbac.scope": "namespace", "rbac.namespaces": [DRA]}, MORE)
+    for account in (everywhere, narrow, scoped):
+        _in_effect(account, innocent, _daemonset(DRA, "innocent"))
+    allowed = {
+        "a plugin": everywhere.delete(plugin),
+        "a plugin of the same name in another namespace": everywhere.delete(namesake),
+        "a further consumer by name": everywhere.delete(_pod(cluster, OTHER, "exporter")),
+        "a further consumer by labels": everywhere.delete(_pod(cluster, OTHER, "profiler")),
+        "the plugin in the only namespace of discovery": narrow.delete(plugin),
+        "the plugin in a namespace of the scope": scoped.delete(plugin),
+        "all pods of a namespace that are plugins": everywhere.delete(path("v1", "pods", namespace=ALONE)),
+    }
+    refused = {
+        "another DaemonSet": everywhere.delete(innocent),
+        "a consumer's name in another namespace": everywhere.delete(_pod(cluster, DRA, "exporter")),
+        "a bare pod with a consumer's labels": everywhere.delete(bare),
+        "a ReplicaSet with a plugin's name": everywhere.delete(_pod(cluster, OTHER, PLUGIN, "ReplicaSet")),
+        "a plugin out of the only namespace of discovery": narrow.delete(namesake),
+        "a plugin out of the scope": scoped.delete(namesake),
+        "a collection with an innocent pod": everywhere.delete(path("v1", "pods", namespace=DRA), really=True),
+        "an eviction of a plugin": everywhere.evict(DRA, plugin.rpartition("/")[2]),
+        "an eviction of another pod": everywhere.evict(OTHER, "bare"),
+    }
+    _judge(subtests, allowed, refused)
+    assert cluster.get(innocent)["metadata"].get("deletionTimestamp") is None
+    assert everywhere.delete(namesake, really=True).code == 200
+
+
+def test_whom_it_concerns(cluster: Cluster, subtests: pytest.Subtests) -> None:
+    """Nobody but its own ServiceAccount; and where it is turned off, RBAC alone decides."""
+    innocent = _pod(cluster, DRA, "innocent")
+    guarded = account_of_chart(cluster, "guarded", {})
+    _until(lambda: guarded.delete(innocent).refused_by_guard, "the guard is in effect")
+    unguarded = account_of_chart(cluster, "unguarded", {"rbac.guard.enabled": False})
+    apply(
+        cluster, [{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "guarded", "namespace": OTHER}}]
+    )
+    stranger = Account(cluster, token(cluster, OTHER, "guarded"))
+    _until(lambda: unguarded.delete(innocent).code == 200, "the role is in effect")
+    allowed = {
+        "an administrator": administrator(cluster).delete(innocent),
+        "an administrator's eviction": administrator(cluster).evict(DRA, innocent.rpartition("/")[2]),
+        "the same account with the guard off": unguarded.delete(innocent),
+    }
+    _judge(subtests, allowed, {})
+    with subtests.test("an account of the same name elsewhere is RBAC's affair"):
+        answer = stranger.delete(innocent)
+        assert (answer.code, answer.refused_by_guard) == (403, False)
+    with subtests.test("the expressions fit the kinds that they judge"):
+        _assert_no_warnings(cluster, ["guarded"])
+
+
+def test_what_it_may_change_of_a_daemonset(cluster: Cluster, subtests: pytest.Subtests) -> None:
+    """With strategy rollout: the restart annotation of a consumer's template, which is no way to become root."""
+    plugin, innocent = _daemonset(DRA, PLUGIN), _daemonset(DRA, "innocent")
+    rollout = account_of_chart(cluster, "rollout", {"strategy": "rollout", "consumers": CONSUMERS})
+    _until(lambda: rollout.patch(innocent, _template(annotations=RESTART)).refused_by_guard, "the guard is in effect")
+    allowed = {
+        "a restart": rollout.patch(plugin, _template(annotations=RESTART), really=True),
+        "another restart": rollout.patch(plugin, _template(annotations={next(iter(RESTART)): "later"})),
+        "a restart of a consumer by name": rollout.patch(_daemonset(OTHER, "exporter"), _template(annotations=RESTART)),
+        "a restart by labels": rollout.patch(_daemonset(OTHER, "profiler"), _template(annotations=RESTART)),
+        "anything by an administrator": administrator(cluster).patch(plugin, _image("other")),
+    }
+    refused = {
+        "a restart of another DaemonSet": rollout.patch(innocent, _template(annotations=RESTART)),
+        "a restart in another namespace": rollout.patch(_daemonset(DRA, "exporter"), _template(annotations=RESTART)),
+        "an image": rollout.patch(plugin, _image("other")),
+        "an image beside a restart": rollout.patch(plugin, _image("other", annotations=RESTART)),
+        "the host's processes": rollout.patch(plugin, _template_spec(hostPID=True)),
+        "another annotation of the template": rollout.patch(plugin, _template(annotations={**RESTART, "a": "b"})),
+        "an annotation taken away": rollout.patch(plugin, _template(annotations={"checksum/config": None})),
+        "a label of the template": rollout.patch(plugin, _template(labels={"a": "b"})),
+        "a finalizer of the template": rollout.patch(plugin, _template(finalizers=["a.b/c"])),
+        "the strategy": rollout.patch(plugin, {"spec": {"updateStrategy": {"type": "OnDelete"}}}),
+        "the history": rollout.patch(plugin, {"spec": {"revisionHistoryLimit": 0}}),
+        "a label": rollout.patch(plugin, {"metadata": {"labels": {"a": "b"}}}),
+        "an annotation": rollout.patch(plugin, {"metadata": {"annotations": {"a": "b"}}}),
+        "a finalizer": rollout.patch(plugin, {"metadata": {"finalizers": ["a.b/c"]}}),
+    }
+    _judge(subtests, allowed, refused)
+    with subtests.test("the expressions fit the kinds that they judge"):
+        _assert_no_warnings(cluster, ["rollout"])
+
+
+def _judge(subtests: pytest.Subtests, allowed: dict[str, Answer], refused: dict[str, Answer]) -> None:
+    for what, answer in allowed.items():
+        with subtests.test(f"allowed: {what}"):
+            assert answer.code == 200, answer.message
+    for what, answer in refused.items():
+        with subtests.test(f"refused: {what}"):
+            assert answer.refused_by_guard, answer
+
+
+def _assert_no_warnings(cluster: Cluster, names: list[str]) -> None:
+    """Wait until the API server has checked the types of every expression, and take no warning for granted."""
+    wanted = {f"{HOME}.{name}.{part}" for name in names for part in ("pods", "daemonsets")}
+
+    def statuses() -> list[dict[str, Any]]:
+        items = cluster.list(path("admissionregistration.k8s.io/v1", "validatingadmissionpolicies"))
+        return [item.get("status", {}) for item in items if item["metadata"]["name"] in wanted]
+
+    _until(lambda: sum("typeChecking" in status for status in statuses()) == len(wanted), "the types are checked")
+    assert [status["typeChecking"].get("expressionWarnings", []) for status in statuses()] == [[], []]
+
+
+def _template(**metadata: object) -> dict[str, Any]:
+    return {"spec": {"template": {"metadata": metadata}}}
+
+
+def _template_spec(**spec: object) -> dict[str, Any]:
+    return {"spec": {"template": {"spec": spec}}}
+
+
+def _image(tag: str, **metadata: object) -> dict[str, Any]:
+    containers = [{"name": "main", "image": f"example.invalid/nothing:{tag}"}]
+    return {"spec": {"template": {"metadata": metadata, "spec": {"containers": containers}}}}
+
+
+def test_names_of_the_scene_are_those_of_the_chart() -> None:
+    """The plugin here carries a default name, and the release's namespace is among those of the scene."""
+    from hook.core.names import PLUGIN_DAEMONSETS  # noqa: PLC0415 - beside what it is compared with
+
+    assert PLUGIN in PLUGIN_DAEMONSETS
+    assert HOME in NAMESPACES
