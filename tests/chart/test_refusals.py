@@ -83,7 +83,7 @@ def test_what_the_schema_refuses_is_refused_without_it_too(helm: Helm, values: V
         pytest.param({"timeout": "30s"}, id="shortest-timeout"),
         pytest.param({"image.digest": f"sha256:{'0123456789abcdef' * 4}"}, id="digest"),
         pytest.param({"image.tag": "v1.2.3_ubi-9"}, id="tag"),
-        pytest.param({"consumers": ["app.kubernetes.io/name=dcgm-exporter", "a/b.c"]}, id="consumers"),
+        pytest.param({"consumers": ["app.kubernetes.io/name=dcgm-exporter", "a/b.c", "present="]}, id="consumers"),
         pytest.param({"stacks": ["gpu", "network"], "consumer.names": ["network:x", "y"]}, id="names-of-two-stacks"),
         pytest.param({"extraArgs": ["--operator-quiet=30s", "-v"]}, id="arguments-without-permissions"),
         pytest.param({"extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}]}, id="environment"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any, Final
 
 import click
@@ -10,9 +12,11 @@ import yaml
 
 from devcluster import binaries
 from hook.cli import CONTEXT, EXIT_USAGE, run
+from hook.core.consumers import plugin_names
+from hook.core.stacks import STACKS
 from hook.flags import settings_from
 from hook.run import EXIT_DEADLINE, EXIT_FAILED
-from hook.settings import OnDeadline, Settings, Strategy, WhenManual
+from hook.settings import OnDeadline, Settings, Strategy, WaitFor, Wanted, WhenAbsent, WhenManual
 from tests.chart.rendering import CHART, Helm, Values
 
 EVERY_VALUE: Final[Values] = {
@@ -23,10 +27,15 @@ EVERY_VALUE: Final[Values] = {
     "strategy": "rollout",
     "maxParallelRestarts": 7,
     "whenManual": "wait",
+    "whenAbsent": "wait",
+    "waitFor": "policy-ready",
+    "stacks": ["network", "gpu"],
+    "providers": ["toolkit"],
+    "consumers": ["dra/exporter", "gpu:app=profiler,tier=node"],
     "dryRun": True,
     "logFormat": "json",
     "expect": {"chartVersion": "v26.7.0", "driverVersion": "580.126.20"},
-    "consumer": {"namespace": "dra", "names": ["one", "two"]},
+    "consumer": {"namespace": "dra", "names": ["one", "gpu:two"]},
     "rbac": {"scope": "namespace", "namespaces": ["dra", "operator"]},
 }
 """Each value that becomes an argument, away from its default."""
@@ -91,14 +100,22 @@ def test_the_chart_s_values_arrive(helm: Helm) -> None:
     assert (3661, 120, 180) == tuple(
         int(one.total_seconds()) for one in (settings.timeout, settings.stall_timeout, settings.plugin_timeout)
     )
-    assert (OnDeadline.REPORT, Strategy.ROLLOUT, WhenManual.WAIT) == (
+    assert (OnDeadline.REPORT, Strategy.ROLLOUT, WhenManual.WAIT, WhenAbsent.WAIT, WaitFor.POLICY_READY) == (
         settings.on_deadline,
         settings.strategy,
         settings.when_manual,
+        settings.when_absent,
+        settings.wait_for,
     )
     assert (7, True) == (settings.max_parallel_restarts, settings.dry_run)
     assert ("v26.7.0", "580.126.20") == (settings.expect_chart_version, settings.expect_driver_version)
-    assert ("dra", ["one", "two"]) == (settings.consumer_namespace, [str(one) for one in settings.consumer_names])
+    assert (("network", "gpu"), ("toolkit",)) == (settings.stacks, settings.providers)
+    assert settings.consumer_namespace == "dra"
+    assert (Wanted("network", name="one"), Wanted("gpu", name="two")) == settings.consumer_names
+    assert settings.consumers == (
+        Wanted("network", namespace="dra", name="exporter"),
+        Wanted("gpu", labels=(("app", "profiler"), ("tier", "node"))),
+    )
     assert settings.namespaces == ("dra", "operator")
     assert ("gpu-operator-post", "gpu-operator", "json") == (
         values["job_name"],
@@ -109,7 +126,23 @@ def test_the_chart_s_values_arrive(helm: Helm) -> None:
 
 def test_defaults_agree(helm: Helm) -> None:
     """The chart's defaults are the program's: whoever leaves a value out gets what the documentation says."""
-    assert settings_from(_parsed(helm.render().args)) == Settings()
+    settings = settings_from(_parsed(helm.render().args))
+    assert replace(settings, consumer_names=()) == Settings()
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_the_default_names_of_a_stack_agree(helm: Helm, stack: str) -> None:
+    """The chart names them, so that the guard has them too; the program knows the same without it."""
+    settings = settings_from(_parsed(helm.render({"stacks": [stack]}).args))
+    assert plugin_names(STACKS[stack], settings) == plugin_names(STACKS[stack], Settings())
+
+
+def test_the_chart_knows_every_stack_and_provider() -> None:
+    """The schema's choices are the program's, in the same words."""
+    properties = json.loads((CHART / "values.schema.json").read_text())["properties"]
+    assert list(STACKS) == properties["stacks"]["items"]["enum"]
+    providers = {name for stack in STACKS.values() for name in stack.providers}
+    assert providers == set(properties["providers"]["items"]["enum"])
 
 
 @pytest.mark.parametrize("flag", sorted(_flags().keys() - {"--help"}))

@@ -8,7 +8,8 @@ import pytest
 
 from devcluster import binaries
 from hook.cluster.requests import JOBS, STRATEGY_PERMISSIONS, permissions
-from hook.core.stacks import GPU_OPERATOR
+from hook.core.stacks import GPU_OPERATOR, NETWORK_OPERATOR, STACKS
+from hook.settings import WaitFor
 from tests.chart.rendering import Helm, Manifests, Values
 from tests.e2e.identity import Right, rights
 
@@ -21,7 +22,13 @@ SCOPES: Final[Mapping[str, Values]] = {
     "cluster": {},
     "namespace": {"rbac.scope": "namespace", "rbac.namespaces": ["operator", "dra"]},
 }
-STRATEGIES: Final = tuple(STRATEGY_PERMISSIONS)
+VARIANTS: Final[Mapping[str, Values]] = {
+    f"{'+'.join(stacks)}-{wait_for}-{strategy}": {"stacks": stacks, "waitFor": wait_for, "strategy": strategy}
+    for stacks in ([GPU_OPERATOR.name], [NETWORK_OPERATOR.name], list(STACKS))
+    for wait_for in WaitFor
+    for strategy in STRATEGY_PERMISSIONS
+}
+"""Everything on which permissions depend."""
 
 
 @pytest.fixture(scope="session")
@@ -30,9 +37,12 @@ def helm() -> Helm:
     return Helm(binaries.ensure(["helm4"])["helm4"])
 
 
-def _needed(strategy: str) -> Iterator[tuple[Resource, Right]]:
+def _needed(variant: str) -> Iterator[tuple[Resource, Right]]:
     """Spell out what the program asks for."""
-    for resource, verbs in permissions([GPU_OPERATOR], strategy).items():
+    values = VARIANTS[variant]
+    stacks = [STACKS[name] for name in values["stacks"]]
+    sees_nodes = values["waitFor"] == WaitFor.NODES
+    for resource, verbs in permissions(stacks, values["strategy"], sees_nodes=sees_nodes).items():
         for verb in verbs:
             yield resource, Right(resource.group, resource.plural, verb)
 
@@ -48,29 +58,29 @@ def _granted(rendered: Manifests, resource: Resource) -> list[set[Right]]:
     return [rights(role["rules"]) for role in fleet]
 
 
-CASES: Final = sorted({(strategy, right, resource) for strategy in STRATEGIES for resource, right in _needed(strategy)},
+CASES: Final = sorted({(variant, right, resource) for variant in VARIANTS for resource, right in _needed(variant)},
                       key=lambda case: case[:2])  # fmt: skip
 
 
 @pytest.mark.parametrize("scope", SCOPES)
 @pytest.mark.parametrize(
-    ("strategy", "right", "resource"),
+    ("variant", "right", "resource"),
     [pytest.param(*case, id=f"{case[0]}-{case[1].verb}-{case[1].resource}") for case in CASES],
 )
 def test_what_the_program_needs_is_granted(
-    helm: Helm, scope: str, strategy: str, right: Right, resource: Resource
+    helm: Helm, scope: str, variant: str, right: Right, resource: Resource
 ) -> None:
     """Each right, in both scopes: taking a rule away fails the test that is named after it."""
-    rendered = helm.render({**SCOPES[scope], "strategy": strategy})
+    rendered = helm.render({**SCOPES[scope], **VARIANTS[variant]})
     assert all(right in granted for granted in _granted(rendered, resource))
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_what_is_granted_is_needed(helm: Helm, scope: str, strategy: str) -> None:
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_what_is_granted_is_needed(helm: Helm, scope: str, variant: str) -> None:
     """No role allows what the program does not ask for."""
-    rendered = helm.render({**SCOPES[scope], "strategy": strategy})
-    needed = {right for _, right in _needed(strategy)}
+    rendered = helm.render({**SCOPES[scope], **VARIANTS[variant]})
+    needed = {right for _, right in _needed(variant)}
     for role in (*rendered.all("ClusterRole"), *rendered.all("Role")):
         assert rights(role["rules"]) <= needed
 

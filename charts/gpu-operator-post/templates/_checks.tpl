@@ -22,7 +22,7 @@ A name that a DaemonSet can have. Takes a dict of name (of the value), value and
 One label, key=value. Takes a dict of name, value and part.
 */}}
 {{- define "gpu-operator-post.checkLabel" -}}
-{{- if not (regexMatch "^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?=[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$" .part) -}}
+{{- if not (regexMatch "^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?=([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$" .part) -}}
 {{- fail (printf "%s holds %q, in which %q is no label: write key=value, several with commas between them and no spaces." .name .value .part) -}}
 {{- end -}}
 {{- end -}}
