@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from tests.chart.rendering import Helm, Values
 
+CHANGE_KINDS = frozenset({"added", "changed", "deprecated", "removed", "fixed", "security"})
+"""What Artifact Hub knows; it shows no other."""
 VARIANTS = sorted((CHART / "ci").glob("*-values.yaml"))
 
 
@@ -51,7 +53,13 @@ def test_chart_metadata_is_complete() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert chart["version"] == chart["appVersion"]
     assert chart["annotations"]["artifacthub.io/license"] == "Apache-2.0"
-    assert yaml.safe_load(chart["annotations"]["artifacthub.io/changes"])
+    changes = yaml.safe_load(chart["annotations"]["artifacthub.io/changes"])
+    assert changes
+    for change in changes:
+        assert change["kind"] in CHANGE_KINDS
+        assert change["description"]
+    links = yaml.safe_load(chart["annotations"]["artifacthub.io/links"])
+    assert all(link["name"] and link["url"].startswith("https://") for link in links)
     assert "example" not in str(chart).lower()
 
 
@@ -67,6 +75,10 @@ def test_chart_metadata_is_complete() -> None:
         ),
         pytest.param({"dryRun": True}, ["this time it only reports"], id="dry-run"),
         pytest.param({"enabled": False}, ["is disabled"], id="disabled"),
+        pytest.param({"waitFor": "policy-ready"}, ["Caution: with waitFor: policy-ready"], id="policy-ready"),
+        pytest.param(
+            {"strategy": "rollout", "rbac.guard.enabled": False}, ["amounts to root on their nodes"], id="unguarded"
+        ),
     ],
 )
 def test_notes_say_what_to_give_each_deployer(helms: dict[str, Helm], values: Values, expected: list[str]) -> None:
@@ -74,6 +86,12 @@ def test_notes_say_what_to_give_each_deployer(helms: dict[str, Helm], values: Va
     notes = _notes(helms["helm4"], values)
     for text in expected:
         assert text in notes
+
+
+@pytest.mark.parametrize("values", [{}, {"strategy": "rollout"}], ids=["stale-pods", "rollout"])
+def test_notes_warn_of_nothing_by_default(helms: dict[str, Helm], values: Values) -> None:
+    """A caution that everybody sees is one that nobody reads."""
+    assert "Caution" not in _notes(helms["helm4"], values)
 
 
 @pytest.mark.parametrize("values", [{}, {"hook.enabled": False}], ids=["hook", "plain"])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 CHART: Final = Path(__file__).parents[2] / "charts" / "gpu-operator-post"
-COMMAND_SECONDS: Final = 60 * 60
+COMMAND_SECONDS: Final = 24 * 60 * 60
 """Helm has its own limit; this one only ends what hangs without any."""
 CLUSTER_SCOPED: Final = "clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings"
 

@@ -38,6 +38,8 @@ KEEP_THE_JOB: Final = "--set=hook.deletePolicy=before-hook-creation"
 """A hook that succeeded would be deleted before it can be looked at."""
 INSTALL_TIMEOUT: Final = "--timeout=10m"
 """For pulling the image; a dry run itself takes seconds."""
+REAL_TIMEOUT: Final = "--timeout=24h"
+"""The Job's own deadline, the chart's timeout, comes first."""
 PATIENCE: Final = 120
 """Seconds for a policy to come into effect; one or two are usual."""
 OUT_OF_REACH: Final = frozenset(
@@ -143,7 +145,7 @@ def test_stale_plugins_are_restarted(
     if not may_restart:
         pytest.skip("restarts stale plugins: ask for it with --test_extra_info restart=yes")
     before = _plugins(kube_cluster)
-    with site.release("for-real", INSTALL_TIMEOUT, KEEP_THE_JOB) as done:
+    with site.release("for-real", REAL_TIMEOUT, KEEP_THE_JOB, "--wait", "--wait-for-jobs") as done:
         story = _story(site, "for-real")
         assert done.returncode == 0, f"{done.stdout}{done.stderr}{story}"
     restarted = set(before.items()) - set(_plugins(kube_cluster).items())
