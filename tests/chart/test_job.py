@@ -211,3 +211,21 @@ def test_retries_and_time_to_live(helm: Helm) -> None:
 
 def _plain_name(helm: Helm, change: Values) -> str:
     return str(helm.render(PLAIN | change).job["metadata"]["name"])
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "printed"),
+    [
+        pytest.param({}, (), True, id="auto"),
+        pytest.param({}, ("--api-versions=helm.toolkit.fluxcd.io/v2",), False, id="auto-beside-flux"),
+        pytest.param({"hook.outputLogs": "never"}, (), False, id="never"),
+        pytest.param(
+            {"hook.outputLogs": "always"}, ("--api-versions=helm.toolkit.fluxcd.io/v2",), True, id="always-beside-flux"
+        ),
+    ],
+)
+def test_helm_prints_the_log_but_flux_is_not_asked_to(
+    helm: Helm, values: Values, options: tuple[str, ...], printed: bool
+) -> None:
+    """Flux's helm-controller crashes over this annotation, and takes every release of the cluster with it."""
+    assert printed is ("helm.sh/hook-output-log-policy" in helm.render(values, *options).job["metadata"]["annotations"])

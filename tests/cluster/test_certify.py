@@ -22,6 +22,7 @@ from tests.e2e.identity import Right, rights
 from tests.shell.program import run
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pytest_helm_charts.clusters import Cluster
@@ -188,15 +189,27 @@ def _reviews(site: Site, account: str, wanted: set[Right]) -> dict[Right, bool]:
     """Ask the API server what an account may do, everywhere."""
     ordered = sorted(wanted)
     bodies = [_review(site.namespace, account, right) for right in ordered]
-    text = "\n---\n".join(json.dumps(body) for body in bodies)
-    done = site.kubectl("create", "--filename=-", "--output=json", text=text)
+    done = site.kubectl("create", "--filename=-", "--output=json", text=yaml.safe_dump_all(bodies))
     assert done.returncode == 0, done.stderr
-    decoder, rest, answers = json.JSONDecoder(), done.stdout.strip(), []
-    while rest:
-        answer, end = decoder.raw_decode(rest)
-        answers.append(bool(answer["status"].get("allowed")))
-        rest = rest[end:].strip()
-    return dict(zip(ordered, answers, strict=True))
+    answers = {_asked(answer): bool(answer["status"].get("allowed")) for answer in _documents(done.stdout)}
+    assert answers.keys() == wanted
+    return answers
+
+
+def _documents(text: str) -> Iterator[dict[str, Any]]:
+    """Read what kubectl prints for several objects: one JSON document after the other."""
+    decoder, position = json.JSONDecoder(), 0
+    while rest := text[position:].lstrip():
+        document, end = decoder.raw_decode(rest)
+        position = len(text) - len(rest) + end
+        yield document
+
+
+def _asked(review: dict[str, Any]) -> Right:
+    """Give the right that a review is about."""
+    attributes = review["spec"]["resourceAttributes"]
+    parts = (attributes["resource"], attributes.get("subresource", ""))
+    return Right(attributes.get("group", ""), "/".join(filter(None, parts)), attributes["verb"])
 
 
 def _review(namespace: str, account: str, right: Right) -> dict[str, Any]:

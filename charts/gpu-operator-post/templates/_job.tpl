@@ -162,7 +162,10 @@ Annotations of the Job: the hook's, where it is one, then the user's.
 {{- $_ := set $annotations "helm.sh/hook" (.Values.hook.onRollback | ternary "post-install,post-upgrade,post-rollback" "post-install,post-upgrade") -}}
 {{- $_ := set $annotations "helm.sh/hook-weight" (.Values.hook.weight | int64 | toString) -}}
 {{- $_ := set $annotations "helm.sh/hook-delete-policy" .Values.hook.deletePolicy -}}
+{{- $flux := .Capabilities.APIVersions.Has "helm.toolkit.fluxcd.io/v2" -}}
+{{- if or (eq .Values.hook.outputLogs "always") (and (eq .Values.hook.outputLogs "auto") (not $flux)) -}}
 {{- $_ := set $annotations "helm.sh/hook-output-log-policy" "hook-succeeded,hook-failed" -}}
+{{- end -}}
 {{- $annotations = merge $annotations (.Values.hook.annotations | default dict) -}}
 {{- end -}}
 {{- with merge $annotations (.Values.jobAnnotations | default dict) -}}
