@@ -92,13 +92,19 @@ class Helm:
         """Render the chart, which must succeed."""
         done = self.template(values, *options, release=release, chart=chart)
         assert done.returncode == 0, done.stderr
-        return Manifests(tuple(item for item in yaml.safe_load_all(done.stdout) if item))
+        return _manifests(done.stdout)
 
     def refuse(self, values: Values, *options: str) -> str:
         """Render the chart, which must fail, and return what Helm says."""
         done = self.template(values, *options)
         assert done.returncode != 0, "Helm accepted these values"
         return done.stderr
+
+
+@cache
+def _manifests(text: str) -> Manifests:
+    """Parse a rendering once; nobody changes what was rendered."""
+    return Manifests(tuple(item for item in yaml.safe_load_all(text) if item))
 
 
 @cache
