@@ -24,7 +24,7 @@ def _policies(rendered: Manifests) -> list[Object]:
 def _listed(rendered: Manifests) -> list[set[str]]:
     """Give the names of DaemonSets that each policy lists."""
     texts = [str(policy["spec"]["validations"]) for policy in _policies(rendered)]
-    lists = [re.findall(r"\.name in \[([^\]]*)\]", text) for text in texts]
+    lists = [re.findall(r"(?:o|metadata)\.name in \[([^\]]*)\]", text) for text in texts]
     return [set(re.findall(r'"([^"]+)"', "".join(found))) for found in lists]
 
 

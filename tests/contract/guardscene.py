@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 PLUGIN: Final = "dra-driver-nvidia-gpu-kubelet-plugin"
 DRA: Final = "nvidia-dra-driver-gpu"
 OTHER: Final = "other"
+SOURCES: Final = ("driver", "relabelled", "ofed", "toolkit")
+"""DaemonSets with the labels of a consumer, which nobody may ever restart: consumers start after them."""
 ALONE: Final = "alone"
 HOME: Final = "gpu-operator"
 NAMESPACES: Final = (DRA, OTHER, ALONE, HOME)
@@ -129,15 +131,20 @@ def scene() -> list[Object]:
         workload("DaemonSet", OTHER, "exporter"),
         workload("DaemonSet", DRA, "exporter"),
         workload("DaemonSet", OTHER, "profiler", tier="profiling"),
+        workload("DaemonSet", OTHER, "driver", tier="profiling", **{"app.kubernetes.io/component": "nvidia-driver"}),
+        workload("DaemonSet", OTHER, "relabelled", "nvidia-driver-ctr", tier="profiling"),
+        workload("DaemonSet", OTHER, "ofed", tier="profiling", **{"nvidia.com/ofed-driver": ""}),
+        workload("DaemonSet", OTHER, "toolkit", tier="profiling", app="nvidia-container-toolkit-daemonset"),
         workload("ReplicaSet", OTHER, PLUGIN),
         {**_pod("bare", {"tier": "profiling"}), "apiVersion": "v1", "kind": "Pod"},
     ]
 
 
-def workload(kind: str, namespace: str, name: str, **labels: str) -> Object:
+def workload(kind: str, namespace: str, name: str, container: str = "main", **labels: str) -> Object:
     """Describe a workload of one pod, which its labels tell apart."""
     chosen = {"workload": f"{kind}-{name}", **labels}
     template = _pod(name, chosen)
+    template["spec"]["containers"][0]["name"] = container
     del template["metadata"]["name"], template["metadata"]["namespace"]
     template["metadata"]["annotations"] = {"checksum/config": "1"}
     spec: dict[str, Any] = {"selector": {"matchLabels": chosen}, "template": template}

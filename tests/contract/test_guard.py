@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from devcluster import binaries
 from devcluster.client import path
 from devcluster.cluster import Cluster
+from hook.core.names import PLUGIN_DAEMONSETS
+from hook.core.stacks import STACKS
+from tests.chart.rendering import Helm
 from tests.contract.guardscene import (
     ALONE,
     DRA,
@@ -20,6 +24,7 @@ from tests.contract.guardscene import (
     NAMESPACES,
     OTHER,
     PLUGIN,
+    SOURCES,
     Account,
     account_of_chart,
     administrator,
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from hook.core.stacks import Stack
     from tests.contract.guardscene import Answer
 
 pytestmark = pytest.mark.e2e
@@ -115,6 +121,9 @@ def test_what_it_may_delete(cluster: Cluster, subtests: pytest.Subtests) -> None
         "an eviction of a plugin": everywhere.evict(DRA, plugin.rpartition("/")[2]),
         "an eviction of another pod": everywhere.evict(OTHER, "bare"),
     }
+    refused |= {
+        f"the {name} with a consumer's labels": everywhere.delete(_pod(cluster, OTHER, name)) for name in SOURCES
+    }
     _judge(subtests, allowed, refused)
     assert cluster.get(innocent)["metadata"].get("deletionTimestamp") is None
     assert everywhere.delete(namesake, really=True).code == 200
@@ -172,6 +181,10 @@ def test_what_it_may_change_of_a_daemonset(cluster: Cluster, subtests: pytest.Su
         "an annotation": rollout.patch(plugin, {"metadata": {"annotations": {"a": "b"}}}),
         "a finalizer": rollout.patch(plugin, {"metadata": {"finalizers": ["a.b/c"]}}),
     }
+    refused |= {
+        f"a restart of the {name}": rollout.patch(_daemonset(OTHER, name), _template(annotations=RESTART))
+        for name in SOURCES
+    }
     _judge(subtests, allowed, refused)
     with subtests.test("the expressions fit the kinds that they judge"):
         _assert_no_warnings(cluster, ["rollout"])
@@ -213,7 +226,16 @@ def _image(tag: str, **metadata: object) -> dict[str, Any]:
 
 def test_names_of_the_scene_are_those_of_the_chart() -> None:
     """The plugin here carries a default name, and the release's namespace is among those of the scene."""
-    from hook.core.names import PLUGIN_DAEMONSETS  # noqa: PLC0415 - beside what it is compared with
-
     assert PLUGIN in PLUGIN_DAEMONSETS
     assert HOME in NAMESPACES
+
+
+@pytest.mark.parametrize("stack", STACKS.values(), ids=lambda stack: stack.name)
+def test_the_guard_knows_the_sources_of_every_stack(stack: Stack) -> None:
+    """What the program never restarts is what the guard never lets it restart, also if it errs."""
+    helm = Helm(binaries.ensure(["helm4"])["helm4"])
+    labels = [stack.driver.label, *(provider.label for provider in stack.providers.values())]
+    for policy in helm.render({"consumers": CONSUMERS}).all("ValidatingAdmissionPolicy"):
+        expressions = str(policy["spec"]["validations"])
+        assert [one for one in labels if f'[?"{one[0]}"] == optional.of("{one[1]}")' not in expressions] == []
+        assert f'"{stack.driver.container}"' in expressions

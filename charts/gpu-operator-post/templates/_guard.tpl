@@ -29,6 +29,24 @@ Names of the two policies. No colon, as in our other cluster-scoped names: these
 {{- end -}}
 
 {{/*
+CEL: whether pods are a source, which loads a driver or brings what a provider brings, of any stack of the table: they are
+older than what consumers start after, so a rule that is too wide would have them restarted for ever.
+Takes a dict of root, labels (CEL of the optional labels of the pods) and containers (CEL of their containers).
+*/}}
+{{- define "gpu-operator-post.guardSource" -}}
+{{- $labels := .labels -}}
+{{- $ways := list -}}
+{{- $containers := list -}}
+{{- range include "gpu-operator-post.stackTable" .root | fromYaml -}}
+{{- range $key, $value := .sources.labels -}}
+{{- $ways = append $ways (printf "%s[?%s] == optional.of(%s)" $labels (toJson $key) (toJson $value)) -}}
+{{- end -}}
+{{- $containers = concat $containers .sources.containers -}}
+{{- end -}}
+{{- printf "%s || %s.exists(c, c.name in %s)" (join " || " $ways) .containers (toJson $containers) -}}
+{{- end -}}
+
+{{/*
 CEL: whether a DaemonSet is one that may be restarted, by the names and labels that discovery uses as well.
 Takes a dict of root, name (CEL of the DaemonSet's name) and labels (CEL of the optional labels of its pods).
 */}}

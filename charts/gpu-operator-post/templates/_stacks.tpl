@@ -7,6 +7,8 @@ the program's table, which a test compares.
   policies   what says which driver should run and whether its operator is content
   drivers    further objects that say which driver should run; not read with waitFor: policy-ready
   consumers  names of the DaemonSets that hold the driver, as the vendor's charts give them
+  sources    what consumers start after and nobody here may ever restart: labels, any of them, of the pods that load the
+             driver or bring what a provider brings, and names of containers that load the driver
 */}}
 {{- define "gpu-operator-post.stackTable" -}}
 gpu:
@@ -16,6 +18,11 @@ gpu:
   consumers:
     - nvidia-dra-driver-gpu-kubelet-plugin
     - dra-driver-nvidia-gpu-kubelet-plugin
+  sources:
+    labels:
+      app.kubernetes.io/component: nvidia-driver
+      app: nvidia-container-toolkit-daemonset
+    containers: [nvidia-driver-ctr]
 network:
   group: mellanox.com
   policies: [nicclusterpolicies]
@@ -23,6 +30,10 @@ network:
   consumers:
     - rdma-shared-dp-ds
     - network-operator-sriov-device-plugin
+  sources:
+    labels:
+      nvidia.com/ofed-driver: ""
+    containers: [mofed-container]
 {{- end -}}
 
 {{/*
