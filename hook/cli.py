@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 
 from hook import __version__, report
+from hook.bundle import commands as bundle
 from hook.cluster import api as apis
 from hook.cluster import events, retry
 from hook.cluster.jobs import own_job
@@ -88,6 +89,10 @@ def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed fla
     else:
         click.echo("\n".join(filter(None, (report.table(decision), *report.ending(decision)))))
     sys.exit(0)
+
+
+main.add_command(bundle.trigger_group)
+main.add_command(bundle.bundle)
 
 
 def _connect(values: Mapping[str, Any]) -> Api:

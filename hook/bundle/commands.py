@@ -1,0 +1,210 @@
+"""The commands for people who ship the charts: ``trigger`` and ``bundle``."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import click
+
+from hook.bundle import documents, output, plan, recipe, trigger, writer
+from hook.bundle.plan import Copied, Git, Request
+from hook.bundle.recipe import DRA, OPERATOR, POST
+from hook.bundle.text import to_yaml
+from hook.bundle.values import merged
+from hook.errors import SettingsError
+
+if TYPE_CHECKING:
+    from hook.bundle.documents import Mapping
+
+EXIT_DIVERGED: Final = 1
+EXIT_OUTPUT: Final = 1
+EXIT_INPUT: Final = 2
+CONTEXT: Final = {"auto_envvar_prefix": "GPU_OPERATOR_POST", "help_option_names": ["-h", "--help"]}
+COMPONENTS: Final = (OPERATOR, POST, DRA)
+
+_FILE: Final = click.Path(path_type=Path)
+_RECIPE: Final = click.option("--recipe", "recipe_file", type=_FILE, required=True, help="A resolved AICR recipe.")
+_QUALIFIED: Final = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+
+
+def _qualified(_ctx: click.Context, _param: click.Parameter, key: str) -> str:
+    """Refuse what Kubernetes does not take for the key of an annotation."""
+    if _QUALIFIED.fullmatch(key) is None:
+        raise click.BadParameter(f"{key!r} is no annotation key")
+    return key
+
+
+_KEY: Final = click.option(
+    "--key",
+    callback=_qualified,
+    default=trigger.KEY,
+    show_default=True,
+    help=f"The annotation. Older AICR bundles carry {trigger.OLDER_KEY}.",
+)
+
+
+class Assignment(click.ParamType[tuple[str, str]]):
+    """``COMPONENT=SOMETHING``."""
+
+    name = "component=…"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:  # noqa: ANN401
+        """Split it, and refuse a component that no bundle has."""
+        component, equals, rest = str(value).partition("=")
+        if component not in COMPONENTS or not equals or not rest:
+            self.fail(f"{value!r} is not COMPONENT=… with one of {', '.join(COMPONENTS)}", param, ctx)
+        return component, rest
+
+
+@click.group("trigger", context_settings=CONTEXT)
+def trigger_group() -> None:
+    """Derive the annotation that re-rolls the DRA driver's pods with each chart version of the GPU operator."""
+
+
+@trigger_group.command(context_settings=CONTEXT)
+@_RECIPE
+@click.option("--values", "values_files", type=_FILE, multiple=True, help="Values of the DRA driver; repeatable.")
+@_KEY
+def derive(recipe_file: Path, values_files: tuple[Path, ...], key: str) -> None:
+    """Print the values to lay over the DRA driver's, as the last --values of all.
+
+    Prints nothing where the recipe switches one of the two components off. With --values the pods' other
+    annotations of those files are printed as well, for tools that replace mappings instead of merging them.
+    """
+    with _Explained():
+        overlay = trigger.annotated(recipe.read(recipe_file), key, _layered(values_files), _names(values_files))
+        if overlay:
+            click.echo(to_yaml(overlay), nl=False)
+
+
+@trigger_group.command(context_settings=CONTEXT)
+@_RECIPE
+@click.option(
+    "--values", "values_files", type=_FILE, multiple=True, required=True, help="Values of the DRA driver; repeatable."
+)
+@_KEY
+def check(recipe_file: Path, values_files: tuple[Path, ...], key: str) -> None:
+    """Exit 1 where the values' annotations are not what the recipe says, and name both."""
+    with _Explained():
+        given = _layered(values_files)
+        found = trigger.divergences(recipe.read(recipe_file), key, given, _names(values_files))
+    for divergence in found:
+        click.echo(f"{_names(values_files)}: {divergence}", err=True)
+    if found:
+        click.echo("Lay the output of `gpu-operator-post trigger derive` over these values.", err=True)
+        sys.exit(EXIT_DIVERGED)
+
+
+@click.command(context_settings=CONTEXT)
+@_RECIPE
+@click.option("--deployer", type=click.Choice(writer.NAMES), required=True, help="Who will deploy it.")
+@click.option("--output", "target", type=_FILE, required=True, help="Directory to write.")
+@click.option("--force", is_flag=True, help="Replace what is in the directory.")
+@click.option("--timeout", default="", help="Time of the run, such as 25m; default: its values', else the chart's.")
+@click.option("--hook/--no-hook", default=True, show_default=True, help="A hook, or a plain Job with its own name.")
+@click.option(
+    "--values", "values", type=Assignment(), multiple=True, help="COMPONENT=FILE: values over the recipe's; repeatable."
+)
+@click.option("--data", type=_FILE, help="Directory that the recipe's valuesFile paths begin in.")
+@click.option(
+    "--chart",
+    "charts",
+    type=Assignment(),
+    multiple=True,
+    help="COMPONENT=SOURCE: another repository (oci://, https://), or a chart's directory to copy; repeatable.",
+)
+@click.option("--post-version", default="", help="Chart version of gpu-operator-post; default: this program's.")
+@click.option("--git-url", default="", help="Repository that the bundle will be committed to.")
+@click.option("--git-revision", default="main", show_default=True, help="Its branch.")
+@click.option("--git-path", default="", help="The bundle's folder in it; default: its root.")
+@click.option("--helm", "helm_name", default="helm", show_default=True, help="Helm that renders plain manifests.")
+@_KEY
+def bundle(recipe_file: Path, deployer: str, target: Path, force: bool, helm_name: str, **values: Any) -> None:  # noqa: ANN401 - click passes parsed flags
+    """Write a complete, ordered set for a deployer: GPU operator, gpu-operator-post, DRA driver."""
+    with _Explained():
+        found = recipe.read(recipe_file)
+        made = plan.make(found, _request(found, deployer, values))
+        files = writer.files(made, deployer, helm_name)
+        output.write(files, target, force=force)
+    for note in made.notes:
+        click.echo(f"note: {note}")
+    click.echo(f"{len(files.contents)} files in {target}")
+
+
+def _request(found: recipe.Recipe, deployer: str, values: dict[str, Any]) -> Request:
+    given: dict[str, Mapping] = {}
+    for component, file in values["values"]:
+        given[component] = merged(given.get(component, {}), documents.read(Path(file)))
+    return Request(
+        timeout=values["timeout"],
+        # Plain manifests are for those who strip hook annotations.
+        hook=values["hook"] and deployer != writer.MANIFESTS,
+        key=values["key"],
+        values=given,
+        base_values=_base_values(found, values["data"]),
+        charts={component: _chart(component, source) for component, source in values["charts"]},
+        post_version=values["post_version"],
+        git=_git(values["git_url"], values["git_revision"], values["git_path"]),
+    )
+
+
+def _base_values(found: recipe.Recipe, data: Path | None) -> dict[str, Mapping]:
+    """Read the recipe's values files, which must not lead out of their directory."""
+    result: dict[str, Mapping] = {}
+    for component in found.components:
+        if data is None or not component.values_file or not component.enabled:
+            continue
+        file = (data / component.values_file).resolve()
+        if not file.is_relative_to(data.resolve()):
+            path = documents.at(component.path, "valuesFile")
+            raise documents.DocumentError(f"{found.name}: {path}: {component.values_file!r} leads out of {data}")
+        result[component.name] = documents.read(file)
+    return result
+
+
+def _chart(component: str, source: str) -> str | Copied:
+    if recipe.is_source(source):
+        return source.rstrip("/")
+    if not (Path(source) / "Chart.yaml").is_file():
+        raise SettingsError(
+            f"--chart {component}={source}: neither a repository (oci://, https://) nor a chart's directory"
+        )
+    return Copied(output.tree(Path(source)))
+
+
+def _git(url: str, revision: str, path: str) -> Git | None:
+    if not url:
+        return None
+    parts = Path(path).parts
+    if Path(path).is_absolute() or ".." in parts:
+        raise SettingsError(f"--git-path {path}: it must stay in the repository")
+    return Git(url, revision, "/".join(parts))
+
+
+def _layered(files: tuple[Path, ...]) -> Mapping:
+    return merged(*(documents.read(file) for file in files))
+
+
+def _names(files: tuple[Path, ...]) -> str:
+    return " + ".join(documents.name_of(file) for file in files)
+
+
+class _Explained:
+    """Ends the program with a sentence and an exit code where something is wrong."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, SettingsError):
+            _give_up(error, EXIT_INPUT)
+        if isinstance(error, output.OutputError):
+            _give_up(error, EXIT_OUTPUT)
+
+
+def _give_up(error: Exception, code: int) -> NoReturn:
+    click.echo(f"Error: {error}", err=True)
+    sys.exit(code)

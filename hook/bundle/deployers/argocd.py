@@ -1,0 +1,100 @@
+"""Argo CD: one Application for each release, ordered by sync waves, with a parent where a repository is named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hook.bundle.deployers.common import Object, derived_note, git_of
+from hook.bundle.output import Files
+from hook.bundle.plan import Copied
+from hook.bundle.text import to_yaml
+
+if TYPE_CHECKING:
+    from hook.bundle.plan import Git, Plan, Release
+
+USE: Final = """\
+```console
+for application in */application.yaml; do kubectl apply -f "$application"; done
+```
+
+or commit this folder and apply `app-of-apps.yaml` (written where `--git-url` names the repository). Waves order
+Applications only where Argo CD is told how to judge the health of an Application (`argocd-cm`,
+`resource.customizations.health.argoproj.io_Application`); nothing here depends on it, because the run waits for what
+`expect` names.
+
+**A failed run is to be found in the operation, not in the status**: the Application shows Synced and Healthy beside
+an operation that failed. The run is retried twice; after that sync the Application by hand.
+"""
+NAMESPACE: Final = "argocd"
+PARENT: Final = "gpu-stack"
+SERVER: Final = "https://kubernetes.default.svc"
+WAVE: Final = "argocd.argoproj.io/sync-wave"
+POLICY: Final[Object] = {
+    "automated": {"prune": True, "selfHeal": True},
+    # Server-side, because the operator's kinds are larger than the annotation of a client-side apply may be.
+    "syncOptions": ["CreateNamespace=true", "ServerSideApply=true"],
+    "retry": {"limit": 2, "backoff": {"duration": "1m", "factor": 2, "maxDuration": "5m"}},
+}
+
+
+def files(plan: Plan) -> Files:
+    """Give the files."""
+    result = Files()
+    for release in plan.releases:
+        if isinstance(release.chart, Copied):
+            result.add_tree(f"{release.folder}/chart", release.chart.files)
+        application = _application(plan, release)
+        result.add(f"{release.folder}/application.yaml", to_yaml(application, derived_note(plan, release)))
+    if plan.git is not None:
+        result.add("app-of-apps.yaml", to_yaml(_parent(plan.git)))
+    return result
+
+
+def application(name: str, wave: int | None, source: Object, namespace: str) -> Object:
+    """Give an Application."""
+    metadata: Object = {"name": name, "namespace": NAMESPACE}
+    if wave is not None:
+        metadata["annotations"] = {WAVE: str(wave)}
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Application",
+        "metadata": metadata,
+        "spec": {
+            "project": "default",
+            "source": source,
+            "destination": {"server": SERVER, "namespace": namespace},
+            "syncPolicy": POLICY,
+        },
+    }
+
+
+def source(plan: Plan, release: Release) -> Object:
+    """Say where a release's chart is."""
+    chart = release.chart
+    if isinstance(chart, Copied):
+        git = git_of(plan, "Argo CD reads a chart that is copied into the bundle from the repository that it is in")
+        return {"repoURL": git.url, "path": git.folder(f"{release.folder}/chart"), "targetRevision": git.revision}
+    # Without oci://, which would name another kind of source: Argo CD tells a registry by the missing scheme.
+    return {"repoURL": chart.registry or chart.repository, "chart": chart.name, "targetRevision": chart.version}
+
+
+def _application(plan: Plan, release: Release) -> Object:
+    # As one text: an object would lose the nulls by which values clear a chart's defaults.
+    helm: Object = {"releaseName": release.name}
+    if release.values:
+        helm["values"] = to_yaml(release.values)
+    return application(release.name, release.step - 1, {**source(plan, release), "helm": helm}, release.namespace)
+
+
+def _parent(git: Git) -> Object:
+    return application(
+        PARENT,
+        None,
+        {
+            "repoURL": git.url,
+            "path": git.path or ".",
+            "targetRevision": git.revision,
+            "directory": {"recurse": True, "include": "*/application.yaml"},
+        },
+        NAMESPACE,
+    )

@@ -1,0 +1,165 @@
+"""Argo CD with a parent chart: the Applications are its templates, so that values can still be given at install time.
+
+What is derived is laid over such values while the parent is rendered, and the trigger is computed there, because it
+must change with them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hook import __version__
+from hook.bundle.deployers.argocd import PARENT, application, source
+from hook.bundle.deployers.common import Object, derived_note, git_of
+from hook.bundle.output import Files
+from hook.bundle.plan import Copied, Plan, Release, fingerprint, identity
+from hook.bundle.recipe import OPERATOR, POST
+from hook.bundle.text import to_yaml
+
+if TYPE_CHECKING:
+    from hook.bundle.documents import Mapping
+
+USE: Final = """\
+A chart whose templates are the Applications. Commit this folder and name it in an Application of your own, or render
+it by hand; values for a release go below its name:
+
+```console
+helm template gpu-stack . --set gpu-operator.driver.version=580.126.20 | kubectl apply -f -
+```
+
+What is derived (`trigger`, `expect`, `podAnnotations`) is laid over such values, and `trigger` changes with them.
+**A failed run is to be found in the operation, not in the status**: the Application shows Synced and Healthy beside
+an operation that failed.
+"""
+
+_HELPERS: Final = """\
+{{/*
+Lays one mapping over another, in place: mappings merge, all else is replaced, empty values too.
+Takes a dict of below and above.
+*/}}
+{{- define "gpu-stack.lay" -}}
+{{- range $key, $value := .above -}}
+{{- $old := get $.below $key -}}
+{{- if and (kindIs "map" $value) (kindIs "map" $old) -}}
+{{- include "gpu-stack.lay" (dict "below" $old "above" $value) -}}
+{{- else -}}
+{{- $_ := set $.below $key $value -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+The values of a release as JSON: those of the bundle, over them those of this installation, over them the derived.
+The bundle's are in a file of their own, because Helm 4 drops nulls from a chart's values.yaml.
+Takes a dict of root and name.
+*/}}
+{{- define "gpu-stack.values" -}}
+{{- $values := .root.Files.Get (printf "static/%s.yaml" .name) | fromYaml -}}
+{{- include "gpu-stack.lay" (dict "below" $values "above" (index .root.Values .name | default dict)) -}}
+{{- include "gpu-stack.lay" (dict "below" $values "above" (.root.Files.Get (printf "derived/%s.yaml" .name) | fromYaml)) -}}
+{{- toJson $values -}}
+{{- end -}}
+"""
+_HEAD: Final = """\
+{{- /* COMMENT */ -}}
+{{- $values := include "gpu-stack.values" (dict "root" . "name" "NAME") | fromJson -}}
+"""
+_TRIGGER: Final = """\
+{{- $operator := include "gpu-stack.values" (dict "root" . "name" "OPERATOR") | fromJson -}}
+{{- $fingerprint := printf "IDENTITY %s" (toJson $operator) | sha256sum | trunc 12 -}}
+{{- $_ := set $values "trigger" (list "VERSION" $fingerprint (get $values "trigger") | compact | join "-") -}}
+{{- $driver := get $operator "driver" | default dict -}}
+{{- $version := get $driver "version" | default "" | toString -}}
+{{- $crd := get (get $driver "nvidiaDriverCRD" | default dict) "enabled" -}}
+{{- if not (or (empty $version) (hasPrefix "sha256:" $version) $crd (eq (get $driver "enabled" | toString) "false")) -}}
+{{- include "gpu-stack.lay" (dict "below" $values "above" (dict "expect" (dict "driverVersion" $version))) -}}
+{{- end -}}
+"""
+_VALUES_HERE: Final = "      values: VALUES\n"
+_VALUES: Final = "      values: |\n        {{- toYaml $values | nindent 8 }}\n"
+
+
+def files(plan: Plan) -> Files:
+    """Give the files."""
+    result = Files()
+    result.add("Chart.yaml", to_yaml(_chart(plan)))
+    result.add(
+        "values.yaml",
+        to_yaml(
+            _values(plan),
+            "Below the name of a release: values of its chart, over those in static/ and below those in derived/.",
+        ),
+    )
+    result.add("templates/_helpers.tpl", _HELPERS)
+    for release in plan.releases:
+        if isinstance(release.chart, Copied):
+            result.add_tree(f"{release.folder}/chart", release.chart.files)
+        result.add(f"static/{release.name}.yaml", to_yaml(_static(release)))
+        result.add(f"derived/{release.name}.yaml", to_yaml(_derived(release)))
+        result.add(f"templates/{release.name}.yaml", _template(plan, release))
+    return result
+
+
+def _chart(plan: Plan) -> Object:
+    state: Mapping = {release.name: fingerprint(release.chart, release.values) for release in plan.releases}
+    return {
+        "apiVersion": "v2",
+        "name": PARENT,
+        "description": "GPU operator, gpu-operator-post and DRA driver as Argo CD Applications",
+        "type": "application",
+        # A registry keeps what it has under a version, so another content needs another one.
+        "version": f"{__version__}-b{fingerprint(Copied({}), state)}",
+    }
+
+
+def _values(plan: Plan) -> Object:
+    values: Object = {
+        "argocd": {"namespace": "argocd", "project": "default", "server": "https://kubernetes.default.svc"}
+    }
+    if any(isinstance(release.chart, Copied) for release in plan.releases):
+        git = git_of(plan, "Argo CD reads a chart that is copied into the bundle from the repository that it is in")
+        values["git"] = {"url": git.url, "revision": git.revision, "path": git.path}
+    return {**values, **{release.name: {} for release in plan.releases}}
+
+
+def _static(release: Release) -> Mapping:
+    """Give the values that may be changed at install time: Argo CD has no limit that the run's must fit in."""
+    return {**release.given, **({"timeout": release.derived["timeout"]} if release.name == POST else {})}
+
+
+def _derived(release: Release) -> Mapping:
+    """Give what is derived and does not depend on values that come at install time."""
+    derived = {key: value for key, value in release.derived.items() if key not in ("timeout", "trigger")}
+    if release.name == POST and isinstance(expect := derived["expect"], dict):
+        derived["expect"] = {"chartVersion": expect["chartVersion"]}
+    return derived
+
+
+def _template(plan: Plan, release: Release) -> str:
+    head = _HEAD.replace("COMMENT", derived_note(plan, release)).replace("NAME", release.name)
+    if release.name == POST:
+        operator = next(one for one in plan.releases if one.name == OPERATOR)
+        head += _trigger(release, operator)
+    found = application(release.name, release.step - 1, _source(plan, release), release.namespace)
+    found["metadata"]["namespace"] = "{{ .Values.argocd.namespace }}"
+    found["spec"]["project"] = "{{ .Values.argocd.project }}"
+    found["spec"]["destination"]["server"] = "{{ .Values.argocd.server }}"
+    return head + to_yaml(found).replace(_VALUES_HERE, _VALUES)
+
+
+def _trigger(release: Release, operator: Release) -> str:
+    expect = release.derived["expect"]
+    version = str(expect["chartVersion"]) if isinstance(expect, dict) else ""
+    return (
+        _TRIGGER.replace("OPERATOR", operator.name)
+        .replace("IDENTITY", fingerprint(operator.chart, identity(operator.chart)))
+        .replace("VERSION", version)
+    )
+
+
+def _source(plan: Plan, release: Release) -> Object:
+    found = source(plan, release)
+    if isinstance(release.chart, Copied):
+        path = f'{{{{ printf "%s/{release.folder}/chart" .Values.git.path | trimPrefix "/" }}}}'
+        found = {"repoURL": "{{ .Values.git.url }}", "path": path, "targetRevision": "{{ .Values.git.revision }}"}
+    return {**found, "helm": {"releaseName": release.name, "values": "VALUES"}}

@@ -1,0 +1,38 @@
+"""What several deployers need."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hook.bundle.recipe import DRA, POST
+from hook.bundle.text import to_yaml
+from hook.errors import SettingsError
+
+if TYPE_CHECKING:
+    from hook.bundle.plan import Git, Plan, Release
+
+Object = dict[str, Any]
+"""A Kubernetes object, or a document of a deployer."""
+
+
+def derived_note(plan: Plan, release: Release) -> str:
+    """Say which values are derived, for those who read the file before the documentation."""
+    if not release.derived:
+        return f"Values of {release.name}, from {plan.recipe} and what was given to the bundle."
+    what = {
+        DRA: "podAnnotations re-roll the pods whenever the GPU operator's chart version changes",
+        POST: "trigger changes with everything that is deployed as gpu-operator; the run waits for what expect names",
+    }
+    return f"Derived from {plan.recipe}: {what[release.name]}. Change the recipe, and write the bundle again."
+
+
+def values_file(plan: Plan, release: Release) -> str:
+    """Write the values of a release."""
+    return to_yaml(release.values, derived_note(plan, release))
+
+
+def git_of(plan: Plan, why: str) -> Git:
+    """Give the repository that the bundle will be in; without it some things cannot be written."""
+    if plan.git is None:
+        raise SettingsError(f"--git-url is missing: {why}")
+    return plan.git

@@ -1,0 +1,124 @@
+"""Flux: HelmReleases that depend on one another, with their sources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hook.bundle import timing
+from hook.bundle.deployers.common import Object, derived_note, git_of
+from hook.bundle.output import Files
+from hook.bundle.plan import Copied, Remote
+from hook.bundle.recipe import POST
+from hook.bundle.text import to_yaml
+
+if TYPE_CHECKING:
+    from hook.bundle.plan import Git, Plan, Release
+
+USE: Final = """\
+Commit this folder where a Flux Kustomization reads it, or apply it by hand:
+
+```console
+kubectl apply -k .
+```
+
+A failed run shows as `Ready=False` on the HelmRelease gpu-operator-post. Flux keeps no hook logs: the cause is in the
+Events of the Job and in the message of its pod. To run it again without any change:
+
+```console
+flux reconcile helmrelease gpu-operator-post --namespace flux-system --force
+```
+"""
+NAMESPACE: Final = "flux-system"
+INTERVAL: Final = "10m"
+GIT_SOURCE: Final = "gpu-stack"
+_UNWAITED: Final = """\
+disableWait: whether nodes are ready is judged by gpu-operator-post, node by node. Flux would wait for every pod of
+every DaemonSet, so that one node that is down would hold up the releases that come after."""
+_TIMEOUT: Final = "timeout: Flux would give up after 5 minutes, before the run does."
+
+
+def files(plan: Plan) -> Files:
+    """Give the files."""
+    result = Files()
+    resources: list[str] = []
+    git: Git | None = None
+    for release in plan.releases:
+        chart = release.chart
+        if isinstance(chart, Copied):
+            git = git_of(plan, "Flux reads a chart that is copied into the bundle from the repository that it is in")
+            result.add_tree(f"{release.folder}/chart", chart.files)
+        else:
+            resources.append(f"sources/{release.name}.yaml")
+            result.add(resources[-1], to_yaml(_repository(release.name, chart)))
+    if git is not None:
+        resources.append(f"sources/{GIT_SOURCE}.yaml")
+        result.add(resources[-1], to_yaml(_git_repository(git)))
+    for release in plan.releases:
+        resources.append(f"{release.folder}/helmrelease.yaml")
+        hint = _TIMEOUT if release.name == POST else _UNWAITED
+        result.add(resources[-1], to_yaml(_helm_release(plan, release), f"{derived_note(plan, release)}\n{hint}"))
+    kustomization: Object = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": resources,
+    }
+    result.add("kustomization.yaml", to_yaml(kustomization))
+    return result
+
+
+def _object(api: str, kind: str, name: str, spec: Object) -> Object:
+    return {
+        "apiVersion": f"{api}.toolkit.fluxcd.io/{'v2' if api == 'helm' else 'v1'}",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": spec,
+    }
+
+
+def _repository(name: str, chart: Remote) -> Object:
+    spec: Object = {"interval": INTERVAL, "url": chart.repository}
+    if chart.registry:
+        spec["type"] = "oci"
+    return _object("source", "HelmRepository", name, spec)
+
+
+def _git_repository(git: Git) -> Object:
+    return _object(
+        "source",
+        "GitRepository",
+        GIT_SOURCE,
+        {"interval": INTERVAL, "url": git.url, "ref": {"branch": git.revision}},
+    )
+
+
+def _helm_release(plan: Plan, release: Release) -> Object:
+    waits: Object = {} if release.name == POST else {"disableWait": True}
+    spec: Object = {
+        "interval": INTERVAL,
+        "releaseName": release.name,
+        "targetNamespace": release.namespace,
+        "chart": {"spec": _chart(plan, release)},
+        "install": {"createNamespace": True, **waits},
+    }
+    if waits:
+        spec["upgrade"] = waits
+    if release.name == POST:
+        spec["timeout"] = timing.text(plan.outer)
+    if before := plan.before(release):
+        spec["dependsOn"] = [{"name": before.name}]
+    if release.values:
+        spec["values"] = release.values
+    return _object("helm", "HelmRelease", release.name, spec)
+
+
+def _chart(plan: Plan, release: Release) -> Object:
+    if isinstance(release.chart, Remote):
+        source = {"kind": "HelmRepository", "name": release.name}
+        return {"chart": release.chart.name, "version": release.chart.version, "sourceRef": source}
+    folder = git_of(plan, "").folder(f"{release.folder}/chart")
+    # By revision, because a copied chart may change without a new version.
+    return {
+        "chart": f"./{folder}",
+        "reconcileStrategy": "Revision",
+        "sourceRef": {"kind": "GitRepository", "name": GIT_SOURCE},
+    }

@@ -1,0 +1,82 @@
+"""No deployer at all: our release alone, rendered as plain objects, for bundlers that wrap manifests of their own.
+
+Rendered by Helm from the chart, because a second implementation of the chart would one day differ from the first.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from hook.bundle.deployers.common import Object, derived_note, values_file
+from hook.bundle.documents import DocumentError
+from hook.bundle.output import Files, OutputError, helm_program
+from hook.bundle.plan import Copied, Plan, Release
+from hook.bundle.recipe import DRA, POST
+from hook.bundle.text import to_yaml
+
+USE: Final = """\
+`gpu-operator-post.yaml` holds ordinary objects without hook annotations: apply it, or hand it to a bundler, after the
+GPU operator and before the DRA driver. `nvidia-dra-driver-gpu.values.yaml` goes over all other values of the DRA
+driver. The Job's name carries a hash of its specification and of the trigger, because a Job cannot be changed.
+
+Nothing tells of a failure by itself: wait for the Job (`kubectl wait --for=condition=complete`, `helm --wait
+--wait-for-jobs`) for at least {outer} seconds.
+"""
+KUBE_VERSION: Final = "1.32.0"
+"""The oldest that the chart admits, so that the result does not depend on which Helm renders it."""
+PATIENCE_SECONDS: Final = 120
+"""A chart may have to be fetched first."""
+
+
+def files(plan: Plan, helm: str) -> Files:
+    """Give the files."""
+    result = Files()
+    post = plan.post
+    if post is None:
+        raise DocumentError(f"{plan.recipe}: there is nothing to keep fresh in it, and so no manifest")
+    result.add(f"{POST}.yaml", _rendered(post, helm))
+    result.add(f"{POST}.values.yaml", values_file(plan, post))
+    if dra := plan.release(DRA):
+        result.add(f"{DRA}.values.yaml", to_yaml(dra.derived, derived_note(plan, dra)))
+    return result
+
+
+def _rendered(release: Release, helm: str) -> str:
+    with tempfile.TemporaryDirectory() as workspace:
+        folder = Path(workspace)
+        (folder / "values.yaml").write_text(to_yaml(release.values), encoding="utf-8")
+        arguments = [
+            *("template", release.name, *_chart(release, folder)),
+            f"--namespace={release.namespace}",
+            f"--values={folder / 'values.yaml'}",
+            f"--kube-version={KUBE_VERSION}",
+        ]
+        try:
+            done = subprocess.run(
+                [helm_program(helm), *arguments], capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise OutputError(f"--helm {helm}: {error}") from error
+    if done.returncode != 0:
+        raise OutputError(f"helm could not render {release.name}: {done.stderr.strip()}")
+    objects: list[Object] = [item for item in yaml.safe_load_all(done.stdout) if item]
+    # Written anew, because Helm 3 and 4 differ in comments and blank lines.
+    return "---\n".join(to_yaml(item) for item in objects)
+
+
+def _chart(release: Release, folder: Path) -> list[str]:
+    chart = release.chart
+    if isinstance(chart, Copied):
+        for name, content in chart.files.items():
+            file = folder / "chart" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        return [str(folder / "chart")]
+    if chart.registry:
+        return [f"oci://{chart.registry}/{chart.name}", f"--version={chart.version}"]
+    return [chart.name, f"--repo={chart.repository}", f"--version={chart.version}"]

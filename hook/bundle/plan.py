@@ -1,0 +1,287 @@
+"""What is to be deployed, in which order and with which values: the same for every deployer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from hook import __version__
+from hook.bundle import timing, trigger
+from hook.bundle.documents import DocumentError, kind
+from hook.bundle.recipe import DRA, OPERATOR, POST, Component
+from hook.bundle.values import found, merged
+
+if TYPE_CHECKING:
+    from hook.bundle.documents import Mapping
+    from hook.bundle.recipe import Recipe
+
+POST_SOURCE: Final = "oci://ghcr.io/gpu-operator-post/charts"
+"""Where releases of the chart are published; ``--chart`` names another place."""
+DEFAULT_TIMEOUT: Final = "25m"
+"""The chart's own."""
+KNOWN_PLUGINS: Final = (DRA, "dra-driver-nvidia-gpu")
+"""Names that the DRA driver's chart gives its DaemonSets by itself, or that AICR gives them. Others must be told."""
+DIGITS: Final = 12
+"""Of a SHA-256: enough to tell one state of a release from the one before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A chart in a repository."""
+
+    repository: str
+    name: str
+    version: str
+
+    @property
+    def registry(self) -> str:
+        """The OCI registry and path without their scheme, or nothing."""
+        return self.repository.removeprefix("oci://") if self.repository.startswith("oci://") else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A chart whose files become part of the bundle."""
+
+    files: dict[str, bytes]
+
+
+Chart = Remote | Copied
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    """Where the bundle will be committed."""
+
+    url: str
+    revision: str
+    path: str
+
+    def folder(self, name: str) -> str:
+        """Give the path of a folder of the bundle, from the repository's root."""
+        return "/".join(part for part in (self.path, name) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One release, the same by whatever deployer."""
+
+    step: int
+    name: str
+    namespace: str
+    chart: Chart
+    given: Mapping
+    """The values of the recipe and of the user."""
+    derived: Mapping
+    """What is laid over them, so that nobody defeats it by accident."""
+
+    @property
+    def folder(self) -> str:
+        """Its folder in the bundle; the number shows the order."""
+        return f"{self.step:03}-{self.name}"
+
+    @property
+    def values(self) -> Mapping:
+        """All values."""
+        return merged(self.given, self.derived)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asks for, beside the recipe."""
+
+    timeout: str = ""
+    hook: bool = True
+    key: str = trigger.KEY
+    values: dict[str, Mapping] = field(default_factory=dict)
+    """By component, on top of the recipe's."""
+    base_values: dict[str, Mapping] = field(default_factory=dict)
+    """By component, below the recipe's overrides: the recipe's ``valuesFile``."""
+    charts: dict[str, str | Copied] = field(default_factory=dict)
+    """By component: another repository, or files."""
+    post_version: str = ""
+    git: Git | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The whole: releases in their order, and what the deployer must know beside them."""
+
+    recipe: str
+    releases: tuple[Release, ...]
+    timeout: int
+    """Seconds that the run may take."""
+    hook: bool
+    git: Git | None
+    notes: tuple[str, ...] = ()
+    """What the user should know."""
+
+    @property
+    def outer(self) -> int:
+        """Seconds that the deployer must give the run."""
+        return timing.outer(self.timeout)
+
+    @property
+    def post(self) -> Release | None:
+        """Our own release, where the recipe has something to keep fresh."""
+        return self.release(POST)
+
+    def release(self, name: str) -> Release | None:
+        """Give a release by name."""
+        return next((one for one in self.releases if one.name == name), None)
+
+    def before(self, release: Release) -> Release | None:
+        """Give the release that comes right before another one."""
+        return next((one for one in self.releases if one.step == release.step - 1), None)
+
+
+def make(recipe: Recipe, request: Request) -> Plan:
+    """Plan the releases that a recipe asks for."""
+    operator, dra = recipe.enabled(OPERATOR), recipe.enabled(DRA)
+    if operator is None and dra is None:
+        raise DocumentError(f"{recipe.name}: componentRefs: neither {OPERATOR} nor {DRA} is enabled")
+    planner = _Planner(recipe, request)
+    timeout = request.timeout or DEFAULT_TIMEOUT
+    if operator is not None:
+        planner.add(operator)
+    if operator is not None and dra is not None and not recipe.switched_off(POST):
+        timeout = planner.add_post(operator)
+    if dra is not None:
+        planner.add(dra, trigger.overlay(recipe, request.key))
+    releases = tuple(planner.releases)
+    return Plan(
+        recipe.name,
+        releases,
+        timing.seconds(timeout, "timeout"),
+        request.hook,
+        request.git,
+        tuple(planner.notes + _unused(request, releases)),
+    )
+
+
+def _unused(request: Request, releases: tuple[Release, ...]) -> list[str]:
+    """Say what was given for a component that is not in the bundle."""
+    names = {release.name for release in releases}
+    return [f"nothing was done with what was given for {name}, which is not in the bundle" for name in sorted(
+        (set(request.values) | set(request.charts)) - names
+    )]  # fmt: skip
+
+
+class _Planner:
+    """Makes the releases of one plan, in their order."""
+
+    def __init__(self, recipe: Recipe, request: Request) -> None:
+        self._recipe = recipe
+        self._request = request
+        self.releases: list[Release] = []
+        self.notes: list[str] = []
+
+    def add(self, component: Component, derived: Mapping | None = None) -> None:
+        """Add the release of a component."""
+        namespace = self._recipe.required(component, "namespace")
+        self._append(component, namespace, self._given(component), derived or {})
+
+    def add_post(self, operator: Component) -> str:
+        """Add our own release, after the operator's, and give its timeout."""
+        component = self._recipe.enabled(POST) or Component("", POST, chart=POST)
+        given = self._given(component)
+        timeout = self._request.timeout or self._timeout(given)
+        derived: Mapping = {
+            "timeout": timeout,
+            "trigger": self._trigger(operator, given),
+            "expect": self._expectation(operator),
+            **self._consumer(given),
+        }
+        if not self._request.hook:
+            derived["hook"] = {"enabled": False}
+        self._append(component, self.releases[0].namespace, given, derived)
+        return timeout
+
+    def _append(self, component: Component, namespace: str, given: Mapping, derived: Mapping) -> None:
+        chart = self._chart(component)
+        self.releases.append(Release(len(self.releases) + 1, component.name, namespace, chart, given, derived))
+
+    def _given(self, component: Component) -> Mapping:
+        """Lay the user's values over the recipe's, as AICR does."""
+        base = self._request.base_values.get(component.name)
+        if component.values_file and base is None:
+            self.notes.append(
+                f"the recipe's valuesFile of {component.name}, {component.values_file}, is not in it: name AICR's data "
+                f"directory with --data, or pass the file with --values {component.name}=FILE"
+            )
+        return merged(base or {}, component.overrides, self._request.values.get(component.name, {}))
+
+    def _chart(self, component: Component) -> Chart:
+        source = self._request.charts.get(component.name, "")
+        if isinstance(source, Copied):
+            return source
+        if component.name == POST:
+            version = self._request.post_version or component.version or __version__
+            return Remote(source or component.source or POST_SOURCE, component.chart, version)
+        version = self._recipe.required(component, "version")
+        return Remote(source or self._recipe.required(component, "source"), component.chart, version)
+
+    def _timeout(self, given: Mapping) -> str:
+        timeout = given.get("timeout", DEFAULT_TIMEOUT)
+        if not isinstance(timeout, str):
+            raise DocumentError(f"values of {POST}: timeout: a text such as 25m is expected, not {kind(timeout)}")
+        return timeout
+
+    def _trigger(self, operator: Component, given: Mapping) -> str:
+        """Name what is deployed as the operator, so that any change of it makes a GitOps tool run the hook.
+
+        The version alone would miss a new driver, which changes the operator's values only.
+        """
+        own = given.get("trigger")
+        if own is not None and not isinstance(own, str):
+            raise DocumentError(f"values of {POST}: trigger: a text is expected, not {kind(own)}: quote it")
+        version = self._recipe.required(operator, "version")
+        release = self.releases[0]
+        return "-".join(part for part in (version, fingerprint(release.chart, release.values), own) if part)
+
+    def _expectation(self, operator: Component) -> Mapping:
+        expected: Mapping = {"chartVersion": operator.version}
+        if driver := self._driver_version(operator):
+            expected["driverVersion"] = driver
+        return expected
+
+    def _driver_version(self, operator: Component) -> str:
+        """Give the driver version that the operator's policy will name; nothing where it names none."""
+        values, name = self.releases[0].values, f"values of {operator.name}"
+        version = found(values, ("driver", "version"), name)
+        if version is None or found(values, ("driver", "enabled"), name) is False:
+            return ""
+        if found(values, ("driver", "nvidiaDriverCRD", "enabled"), name):
+            return ""
+        if not isinstance(version, str):
+            raise DocumentError(f"{name}: driver.version: a text is expected, not {kind(version)}: quote it")
+        return "" if version.startswith("sha256:") else version
+
+    def _consumer(self, given: Mapping) -> Mapping:
+        """Name the plugin's DaemonSet where the DRA driver's values rename it."""
+        dra = self._recipe.enabled(DRA)
+        if dra is None or found(given, ("consumer", "names"), f"values of {POST}"):
+            return {}
+        base = self._request.base_values.get(DRA) or {}
+        values = merged(base, dra.overrides, self._request.values.get(DRA, {}))
+        name = found(values, ("nameOverride",), f"values of {DRA}")
+        if not isinstance(name, str) or name in ("", *KNOWN_PLUGINS):
+            return {}
+        return {"consumer": {"names": [f"{name[:63].rstrip('-')}-kubelet-plugin"]}}
+
+
+def fingerprint(chart: Chart, values: Mapping) -> str:
+    """Tell one state of a release from another."""
+    state = hashlib.sha256()
+    for part in (identity(chart), values):
+        state.update(json.dumps(part, sort_keys=True).encode())
+    return state.hexdigest()[:DIGITS]
+
+
+def identity(chart: Chart) -> Mapping:
+    """Name what a chart is."""
+    if isinstance(chart, Remote):
+        return {"repository": chart.repository, "name": chart.name, "version": chart.version}
+    return {name: hashlib.sha256(content).hexdigest() for name, content in chart.files.items()}

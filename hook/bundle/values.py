@@ -1,0 +1,47 @@
+"""Values of charts: laid over one another as Helm does it, and looked into."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hook.bundle.documents import DocumentError, at, kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hook.bundle.documents import Mapping, Value
+
+
+def merged(*layers: Mapping) -> Mapping:
+    """Lay mappings over one another, the last on top. Mappings merge, all else is replaced; null stays null."""
+    result: Mapping = {}
+    for layer in layers:
+        for key, value in layer.items():
+            below = result.get(key)
+            if isinstance(value, dict):
+                result[key] = merged(below, value) if isinstance(below, dict) else merged(value)
+            else:
+                result[key] = value
+    return result
+
+
+def nested(path: Sequence[str], value: Value) -> Mapping:
+    """Put a value at a place: ``nested(["a", "b"], 1)`` is ``{"a": {"b": 1}}``."""
+    for key in reversed(path):
+        value = {key: value}
+    assert isinstance(value, dict)  # noqa: S101 - a path has at least one key
+    return value
+
+
+def found(values: Mapping, path: Sequence[str], name: str) -> Value:
+    """Look up a place; nothing where it, or what is around it, is not there. Something else around it is an error."""
+    here: Value = values
+    where = ""
+    for key in path:
+        if here is None:
+            return None
+        if not isinstance(here, dict):
+            raise DocumentError(f"{name}: {where}: a mapping is expected, not {kind(here)}")
+        here = here.get(key)
+        where = at(where, key)
+    return here

@@ -1,0 +1,56 @@
+"""From a plan to all files of a bundle."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hook.bundle import timing
+from hook.bundle.deployers import argocd, argocd_helm, flux, helm, helmfile, manifests
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hook.bundle.output import Files
+    from hook.bundle.plan import Plan
+
+DEPLOYERS: Final[dict[str, tuple[Callable[[Plan], Files], str]]] = {
+    "helm": (helm.files, helm.USE),
+    "helmfile": (helmfile.files, helmfile.USE),
+    "flux": (flux.files, flux.USE),
+    "argocd": (argocd.files, argocd.USE),
+    "argocd-helm": (argocd_helm.files, argocd_helm.USE),
+}
+"""How each deployer's files are made, and what its people must know."""
+MANIFESTS: Final = "manifests"
+NAMES: Final = (*DEPLOYERS, MANIFESTS)
+
+
+def files(plan: Plan, deployer: str, helm_name: str) -> Files:
+    """Give the files for a deployer, with a page that says how to use them."""
+    if deployer == MANIFESTS:
+        result, use = manifests.files(plan, helm_name), manifests.USE.format(outer=plan.outer)
+    else:
+        make, use = DEPLOYERS[deployer]
+        result = make(plan)
+    result.add("README.md", _page(plan, deployer, use))
+    return result
+
+
+def _page(plan: Plan, deployer: str, use: str) -> str:
+    lines = [
+        f"# GPU stack for {deployer}",
+        "",
+        f"Written from `{plan.recipe}` by `gpu-operator-post bundle`; do not edit, but write it again.",
+        "",
+        "| step | release | namespace |",
+        "|---|---|---|",
+        *(f"| {release.step} | {release.name} | {release.namespace} |" for release in plan.releases),
+        "",
+    ]
+    if plan.post is not None:
+        inner, outer = timing.text(plan.timeout), timing.text(plan.outer)
+        lines += [f"gpu-operator-post may take {inner}, so a deployer with a limit of its own gives it {outer}.", ""]
+    lines += [use.rstrip(), ""]
+    if plan.notes:
+        lines += ["To note:", "", *(f"- {note}" for note in plan.notes), ""]
+    return "\n".join(lines)
