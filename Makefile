@@ -48,11 +48,13 @@ format: $(READY) ## Bring the sources into shape
 chart: $(READY) ## Check the Helm chart and its generated documents
 	$(PY) -m tools.chart_docs --check
 	$(PY) -m tools.reasons --check
+	$(PY) -m tools.examples --check
 	$(PY) -m yamllint --strict -c tools/ct/lintconf.yaml charts/gpu-operator-post/Chart.yaml charts/gpu-operator-post/values.yaml charts/gpu-operator-post/ci
 
-docs: $(READY) ## Write the generated documents: chart README, schema, reasons
+docs: $(READY) ## Write the generated documents: chart README, schema, reasons, examples
 	$(PY) -m tools.chart_docs
 	$(PY) -m tools.reasons
+	$(PY) -m tools.examples
 
 image: ## Build the image
 	docker build -t gpu-operator-post:dev .

@@ -28,7 +28,9 @@ MOST_VALUES: Final = 200_000
 """Several hundred times the largest recipe; nine lines of aliases can stand for billions."""
 
 _TRUE: Final = ("true", "yes", "on")
-_BOOL: Final = re.compile(r"(?:true|false|yes|no|on|off)", re.IGNORECASE)
+_BOOL: Final = re.compile(
+    "|".join(f"{word}|{word.title()}|{word.upper()}" for word in ("true", "false", "yes", "no", "on", "off"))
+)
 _NULL: Final = re.compile(r"~|null|Null|NULL|")
 _INT: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
 _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE])|[1-9][0-9]*)(?:[eE][-+]?[0-9]+)?")

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 _SURELY_TEXT: Final = re.compile(r"(?:\./)?[A-Za-z/](?:[A-Za-z0-9./_@$()=-]|:(?=/))+")
 """Neither a number nor a date for anybody. PyYAML quotes the words that may stand for something else, but not ``y``,
 which some readers take for a boolean: hence two characters at least."""
+_LINES: Final = re.compile(r"[!-~][ -~\xa0-\u2027\u202a-\ud7ff\n]*\n[ -~\xa0-\u2027\u202a-\ud7ff\n]*")
+"""Plain lines, which stay readable. Whatever else holds a line break is quoted, with everything unusual escaped."""
 _ENDLESS: Final = 2**31
 """No line is folded: a folded line is one more thing that readers can disagree about."""
 _COMMENT_WIDTH: Final = 110
@@ -33,9 +35,7 @@ class _Dumper(yaml.SafeDumper):
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     """Quote all but plain words: ``1e3`` without quotes would be text here and a number for Helm."""
-    style = None if _SURELY_TEXT.fullmatch(text) else '"'
-    if "\n" in text:
-        style = "|"
+    style = None if _SURELY_TEXT.fullmatch(text) else "|" if _LINES.fullmatch(text) else '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

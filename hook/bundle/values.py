@@ -25,6 +25,13 @@ def merged(*layers: Mapping) -> Mapping:
     return result
 
 
+def has_null(value: Value) -> bool:
+    """Whether a null is anywhere in it: the way in which values clear a chart's default."""
+    if isinstance(value, dict):
+        return any(map(has_null, value.values()))
+    return any(map(has_null, value)) if isinstance(value, list) else value is None
+
+
 def nested(path: Sequence[str], value: Value) -> Mapping:
     """Put a value at a place: ``nested(["a", "b"], 1)`` is ``{"a": {"b": 1}}``."""
     for key in reversed(path):

@@ -37,6 +37,7 @@ def files(plan: Plan, deployer: str, helm_name: str) -> Files:
 
 
 def _page(plan: Plan, deployer: str, use: str) -> str:
+    releases = [one for one in plan.releases if deployer != MANIFESTS or one is plan.post]
     lines = [
         f"# GPU stack for {deployer}",
         "",
@@ -44,7 +45,7 @@ def _page(plan: Plan, deployer: str, use: str) -> str:
         "",
         "| step | release | namespace |",
         "|---|---|---|",
-        *(f"| {release.step} | {release.name} | {release.namespace} |" for release in plan.releases),
+        *(f"| {release.step} | {release.name} | {release.namespace} |" for release in releases),
         "",
     ]
     if plan.post is not None:

@@ -56,7 +56,8 @@ Takes a dict of root and name.
 {{- define "gpu-stack.values" -}}
 {{- $values := .root.Files.Get (printf "static/%s.yaml" .name) | fromYaml -}}
 {{- include "gpu-stack.lay" (dict "below" $values "above" (index .root.Values .name | default dict)) -}}
-{{- include "gpu-stack.lay" (dict "below" $values "above" (.root.Files.Get (printf "derived/%s.yaml" .name) | fromYaml)) -}}
+{{- $derived := .root.Files.Get (printf "derived/%s.yaml" .name) | fromYaml -}}
+{{- include "gpu-stack.lay" (dict "below" $values "above" $derived) -}}
 {{- toJson $values -}}
 {{- end -}}
 """
@@ -105,7 +106,7 @@ def _chart(plan: Plan) -> Object:
     return {
         "apiVersion": "v2",
         "name": PARENT,
-        "description": "GPU operator, gpu-operator-post and DRA driver as Argo CD Applications",
+        "description": f"Argo CD Applications: {', '.join(release.name for release in plan.releases)}",
         "type": "application",
         # A registry keeps what it has under a version, so another content needs another one.
         "version": f"{__version__}-b{fingerprint(Copied({}), state)}",
@@ -160,6 +161,6 @@ def _trigger(release: Release, operator: Release) -> str:
 def _source(plan: Plan, release: Release) -> Object:
     found = source(plan, release)
     if isinstance(release.chart, Copied):
-        path = f'{{{{ printf "%s/{release.folder}/chart" .Values.git.path | trimPrefix "/" }}}}'
+        path = f"{{{{ with .Values.git.path }}}}{{{{ . }}}}/{{{{ end }}}}{release.folder}/chart"
         found = {"repoURL": "{{ .Values.git.url }}", "path": path, "targetRevision": "{{ .Values.git.revision }}"}
     return {**found, "helm": {"releaseName": release.name, "values": "VALUES"}}

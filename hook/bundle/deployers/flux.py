@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 from hook.bundle import timing
 from hook.bundle.deployers.common import Object, derived_note, git_of
 from hook.bundle.output import Files
-from hook.bundle.plan import Copied, Remote
+from hook.bundle.plan import Copied, Remote, fingerprint
 from hook.bundle.recipe import POST
 from hook.bundle.text import to_yaml
+from hook.bundle.values import has_null
 
 if TYPE_CHECKING:
     from hook.bundle.plan import Git, Plan, Release
@@ -32,8 +33,11 @@ NAMESPACE: Final = "flux-system"
 INTERVAL: Final = "10m"
 GIT_SOURCE: Final = "gpu-stack"
 _UNWAITED: Final = """\
-disableWait: whether nodes are ready is judged by gpu-operator-post, node by node. Flux would wait for every pod of
-every DaemonSet, so that one node that is down would hold up the releases that come after."""
+disableWait: Flux would wait for every pod of every DaemonSet, so that one node that is down would hold up all releases
+that come after. Whether nodes are ready is judged node by node, by the run in between."""
+_NULLS: Final = """\
+A text, because nulls in the values of a HelmRelease are lost when it is updated. The name changes with the values, so
+that Flux sees a change."""
 _TIMEOUT: Final = "timeout: Flux would give up after 5 minutes, before the run does."
 
 
@@ -54,6 +58,9 @@ def files(plan: Plan) -> Files:
         resources.append(f"sources/{GIT_SOURCE}.yaml")
         result.add(resources[-1], to_yaml(_git_repository(git)))
     for release in plan.releases:
+        if has_null(release.values):
+            resources.append(f"{release.folder}/values.yaml")
+            result.add(resources[-1], to_yaml(_values(release), _NULLS))
         resources.append(f"{release.folder}/helmrelease.yaml")
         hint = _TIMEOUT if release.name == POST else _UNWAITED
         result.add(resources[-1], to_yaml(_helm_release(plan, release), f"{derived_note(plan, release)}\n{hint}"))
@@ -106,9 +113,24 @@ def _helm_release(plan: Plan, release: Release) -> Object:
         spec["timeout"] = timing.text(plan.outer)
     if before := plan.before(release):
         spec["dependsOn"] = [{"name": before.name}]
-    if release.values:
+    if has_null(release.values):
+        spec["valuesFrom"] = [{"kind": "ConfigMap", "name": _values_name(release)}]
+    elif release.values:
         spec["values"] = release.values
     return _object("helm", "HelmRelease", release.name, spec)
+
+
+def _values(release: Release) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": _values_name(release), "namespace": NAMESPACE},
+        "data": {"values.yaml": to_yaml(release.values)},
+    }
+
+
+def _values_name(release: Release) -> str:
+    return f"{release.name}-values-{fingerprint(release.chart, release.values)}"
 
 
 def _chart(plan: Plan, release: Release) -> Object:

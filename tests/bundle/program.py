@@ -1,0 +1,94 @@
+"""Run the bundling commands in this process, and change recipes for them."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from click.testing import CliRunner
+
+from hook.cli import main
+
+ROOT: Final = Path(__file__).parents[2]
+RECIPES: Final = ROOT / "tests" / "fixtures" / "recipes"
+OLD_RECIPE: Final = RECIPES / "recipe-result.yaml"
+RECIPE: Final = RECIPES / "recipe.yaml"
+OPERATOR: Final = "gpu-operator"
+POST: Final = "gpu-operator-post"
+DRA: Final = "nvidia-dra-driver-gpu"
+KEY: Final = "aicr.run/gpu-operator-chart-version"
+DEPLOYERS: Final = ("helm", "helmfile", "flux", "argocd", "argocd-helm")
+LOCAL_CHARTS: Final = {
+    OPERATOR: ROOT / "devcluster" / "charts" / "gpu-operator",
+    POST: ROOT / "charts" / "gpu-operator-post",
+    DRA: ROOT / "devcluster" / "charts" / "dra-driver",
+}
+COPIED: Final = (
+    *(f"--chart={name}={folder}" for name, folder in LOCAL_CHARTS.items()),
+    "--git-url=https://git.example/stack.git",
+)
+"""Charts that need no network, copied into the bundle."""
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run(*arguments: str | Path) -> Ended:
+    """Run the program; anything but an exit code is a bug, and raised."""
+    done = CliRunner().invoke(main, [str(each) for each in arguments])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return Ended(done.exit_code, done.stdout, done.stderr)
+
+
+def bundle(deployer: str, target: Path, *more: str | Path, recipe: Path = RECIPE) -> Path:
+    """Write a bundle, which must succeed, and give its folder."""
+    done = run("bundle", "--recipe", recipe, "--deployer", deployer, "--output", target, *more)
+    assert done.code == 0, done.err
+    assert done.err == ""
+    return target
+
+
+def recipe(file: Path = RECIPE) -> Document:
+    """Read a recipe, to change it."""
+    found: Document = yaml.safe_load(file.read_text())
+    return found
+
+
+def component(document: Document, name: str) -> Document:
+    """Give one component of a recipe."""
+    found: Document = next(ref for ref in document["componentRefs"] if ref["name"] == name)
+    return found
+
+
+def changed(target: Path, name: str, **fields: object) -> Path:
+    """Write the recipe with other fields of one component; ``None`` takes a field away."""
+    document = copy.deepcopy(recipe())
+    ref = component(document, name)
+    ref.update(fields)
+    for key in [key for key, value in fields.items() if value is None]:
+        del ref[key]
+    return write(target, document)
+
+
+def write(target: Path, document: object) -> Path:
+    """Write a document, as JSON, which is YAML that nobody misunderstands."""
+    target.write_text(json.dumps(document))
+    return target
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Give all files of a folder."""
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()}

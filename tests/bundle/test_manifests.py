@@ -1,0 +1,74 @@
+"""Plain manifests: what bundlers get that wrap objects of their own and strip hook annotations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import yaml
+
+from tests.bundle.program import DRA, KEY, LOCAL_CHARTS, OPERATOR, POST, RECIPE, bundle, changed, contents, run, write
+from tests.bundle.reading import load, read, render
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.chart.rendering import Helm
+
+CHART = f"--chart={POST}={LOCAL_CHARTS[POST]}"
+
+
+def test_manifests(tmp_path: Path, helms: dict[str, Helm]) -> None:
+    """The objects are those of the plain Job that other deployers install, without any hook, whichever Helm renders."""
+    made = {name: bundle("manifests", tmp_path / name, CHART, f"--helm={helm.binary}") for name, helm in helms.items()}
+    assert contents(made["helm3"]) == contents(made["helm4"])
+    folder = made["helm4"]
+    text = (folder / f"{POST}.yaml").read_text()
+    assert "helm.sh/hook" not in text
+    assert "{{" not in text
+    objects = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(text)}
+    chart = bundle("helm", tmp_path / "chart", CHART, "--no-hook")
+    expected = render(read("helm", chart, helms["helm4"])[POST], chart, helms["helm4"]).objects
+    assert {(each["kind"], each["metadata"]["name"]): each for each in expected} == objects
+    assert all(each["metadata"].get("namespace", "gpu-operator") == "gpu-operator" for each in objects.values())
+    dra = load(folder / f"{DRA}.values.yaml")
+    assert {pod: {"podAnnotations": {KEY: "v26.3.3"}} for pod in ("controller", "kubeletPlugin")} == dra
+
+
+def test_job_takes_another_name(tmp_path: Path, helms: dict[str, Helm]) -> None:
+    """A Job cannot be changed, so each version and each driver of the operator gives it another name."""
+    helm = f"--helm={helms['helm4'].binary}"
+    driver = write(tmp_path / "driver.yaml", {"driver": {"version": "580.126.20"}})
+    bumped = changed(tmp_path / "bumped.yaml", OPERATOR, version="v26.7.0")
+    folders = [
+        bundle("manifests", tmp_path / "before", CHART, helm),
+        bundle("manifests", tmp_path / "driver", CHART, helm, f"--values={OPERATOR}={driver}"),
+        bundle("manifests", tmp_path / "bumped", CHART, helm, recipe=bumped),
+    ]
+    names = [
+        each["metadata"]["name"]
+        for folder in folders
+        for each in yaml.safe_load_all((folder / f"{POST}.yaml").read_text())
+        if each["kind"] == "Job"
+    ]
+    assert 3 == len(set(names))
+
+
+def test_needs_helm(tmp_path: Path, helms: dict[str, Helm]) -> None:
+    """Without Helm, and with values that the chart refuses, it says so and writes nothing."""
+    arguments = ("bundle", "--recipe", RECIPE, "--deployer=manifests", "--output", tmp_path / "bundle", CHART)
+    done = run(*arguments, "--helm=no-such-helm")
+    assert 2 == done.code
+    assert "no-such-helm" in done.err
+    post = write(tmp_path / "post.yaml", {"unknownValue": True})
+    done = run(*arguments, f"--helm={helms['helm4'].binary}", f"--values={POST}={post}")
+    assert 1 == done.code
+    assert "unknownValue" in done.err
+    assert {"post.yaml"} == {each.name for each in tmp_path.iterdir()}
+
+
+def test_nothing_to_render(tmp_path: Path) -> None:
+    """A recipe without a DRA driver has nothing to keep fresh."""
+    off = changed(tmp_path / "off.yaml", DRA, overrides={"enabled": False})
+    done = run("bundle", "--recipe", off, "--deployer=manifests", "--output", tmp_path / "bundle", CHART)
+    assert 2 == done.code
+    assert "nothing to keep fresh" in done.err

@@ -1,0 +1,218 @@
+"""A bundle is written whole or not at all, with the same bytes every time, and never over what is somebody's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.bundle.program import (
+    DEPLOYERS,
+    LOCAL_CHARTS,
+    OLD_RECIPE,
+    OPERATOR,
+    POST,
+    RECIPE,
+    ROOT,
+    Ended,
+    bundle,
+    changed,
+    contents,
+    run,
+    write,
+)
+from tests.bundle.reading import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ARGUMENTS = ("bundle", "--recipe", RECIPE, "--deployer=helm", "--output")
+
+
+def _process(target: Path, seed: str, *more: str) -> Ended:
+    """Run the program as a process of its own, from another directory."""
+    done = subprocess.run(
+        [sys.executable, "-m", "hook", *map(str, ARGUMENTS), target.name, *more],
+        cwd=target.parent,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def test_same_bytes(tmp_path: Path) -> None:
+    """Neither the moment, the process, the directory nor the order of hashes shows in a bundle."""
+    (tmp_path / "elsewhere").mkdir()
+    assert 0 == _process(tmp_path / "one", "1").code
+    assert 0 == _process(tmp_path / "elsewhere" / "other-name", "2").code
+    assert contents(tmp_path / "one") == contents(tmp_path / "elsewhere" / "other-name")
+
+
+@pytest.mark.parametrize("deployer", DEPLOYERS)
+def test_force_leaves_nothing_behind(tmp_path: Path, deployer: str) -> None:
+    """A directory with something in it is refused, untouched; by force all of it is replaced."""
+    target = tmp_path / "bundle"
+    target.mkdir()
+    (target / "mine").write_text("kept")
+    done = run("bundle", "--recipe", RECIPE, "--deployer", deployer, "--output", target)
+    assert (2, "") == (done.code, done.out)
+    assert "not empty" in done.err
+    assert "--force" in done.err
+    assert {"mine": b"kept"} == contents(target)
+    bundle(deployer, target, "--force")
+    assert contents(bundle(deployer, tmp_path / "fresh")) == contents(target)
+    assert {"bundle", "fresh"} == {each.name for each in tmp_path.iterdir()}
+
+
+def test_directories_that_are_free(tmp_path: Path) -> None:
+    """An empty directory, and one that is not there with its parents, are filled; modes are the user's usual ones."""
+    (tmp_path / "empty").mkdir()
+    bundle("helm", tmp_path / "empty")
+    deep = bundle("helm", tmp_path / "a" / "b" / "c")
+    (tmp_path / "usual").mkdir()
+    assert (tmp_path / "usual").stat().st_mode == deep.stat().st_mode
+    assert os.access(deep / "install.sh", os.X_OK)
+    assert not os.access(deep / "README.md", os.X_OK)
+
+
+def test_not_over_somebodys_work(tmp_path: Path) -> None:
+    """Force replaces neither a file, nor a repository, nor the directory in which the program runs."""
+    file = tmp_path / "file"
+    file.write_text("x")
+    assert 2 == run(*ARGUMENTS, file, "--force").code
+    repository = tmp_path / "repository"
+    (repository / ".git").mkdir(parents=True)
+    assert 2 == run(*ARGUMENTS, repository, "--force").code
+    assert (repository / ".git").is_dir()
+    here = tmp_path / "here"
+    (here / "below").mkdir(parents=True)
+    for target in (here, tmp_path):
+        done = subprocess.run(
+            [sys.executable, "-m", "hook", *map(str, ARGUMENTS), target, "--force"],
+            cwd=here / "below",
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert 2 == done.returncode, done.stderr
+    assert (here / "below").is_dir()
+    assert "x" == file.read_text()
+
+
+def test_disk_that_does_not_take_it(tmp_path: Path) -> None:
+    """Trouble with the disk is not the input's fault, and leaves nothing behind."""
+    (tmp_path / "file").write_text("x")
+    done = run(*ARGUMENTS, tmp_path / "file" / "bundle")
+    assert 1 == done.code
+    assert done.err.startswith("Error: --output")
+    assert {"file"} == {each.name for each in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("deployer", DEPLOYERS)
+def test_nothing_is_written_on_error(tmp_path: Path, deployer: str) -> None:
+    """What is there stays as it was when the recipe, the values or the charts are wrong, also by force."""
+    target = bundle(deployer, tmp_path / "bundle")
+    before = contents(target)
+    broken = changed(tmp_path / "broken.yaml", OPERATOR, version=26.7)
+    values = write(tmp_path / "values.yaml", {"timeout": 25})
+    for more in (
+        ("--recipe", broken),
+        ("--values", f"{POST}={values}"),
+        ("--values", f"{POST}={tmp_path / 'none'}"),
+        ("--chart", f"{POST}={tmp_path}"),
+        ("--timeout", "25"),
+        ("--git-url=https://a.example/b.git", "--git-path=../outside"),
+    ):
+        done = run("bundle", "--recipe", RECIPE, "--deployer", deployer, "--output", target, "--force", *more)
+        assert (2, "") == (done.code, done.out), more
+        assert before == contents(target)
+    assert {"bundle", "broken.yaml", "values.yaml"} == {each.name for each in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param(["--deployer=fleet"], "--deployer", id="deployer"),
+        pytest.param(["--timeout=0s"], "timeout: 0s is not between", id="no-time"),
+        pytest.param(["--timeout=9999h"], "timeout: 9999h is not between", id="too-long"),
+        pytest.param(["--timeout=1d"], "timeout: '1d' is no duration", id="unit"),
+        pytest.param(["--values=driver=x.yaml"], "is not COMPONENT=", id="component"),
+        pytest.param(["--values=gpu-operator"], "is not COMPONENT=", id="assignment"),
+        pytest.param(["--chart=gpu-operator=ftp://x"], "neither a repository", id="chart"),
+        pytest.param(["--git-url=https://a.b/c", "--git-path=/abs"], "--git-path /abs", id="git-path"),
+    ],
+)
+def test_usage(tmp_path: Path, arguments: list[str], said: str) -> None:
+    """A flag that cannot work is named."""
+    done = run(*ARGUMENTS, tmp_path / "bundle", *arguments)
+    assert (2, "") == (done.code, done.out)
+    assert said in done.err
+    assert not (tmp_path / "bundle").exists()
+
+
+def test_copied_chart(tmp_path: Path) -> None:
+    """A chart's directory is copied file by file; a link, which could lead anywhere, is refused."""
+    source = tmp_path / "source"
+    (source / "templates").mkdir(parents=True)
+    (source / ".git").mkdir()
+    (source / ".git" / "config").write_text("x")
+    (source / "Chart.yaml").write_text("name: x\n")
+    (source / "templates" / "a.yaml").write_bytes(b"\x00\xff")
+    folder = bundle("helm", tmp_path / "bundle", f"--chart={POST}={source}")
+    expected = {"Chart.yaml": b"name: x\n", "templates/a.yaml": b"\x00\xff"}
+    assert expected == contents(folder / "002-gpu-operator-post" / "chart")
+    (source / "link").symlink_to("/etc/hostname")
+    done = run(*ARGUMENTS, tmp_path / "other", f"--chart={POST}={source}")
+    assert 2 == done.code
+    assert "it is a link" in done.err
+
+
+def test_values_files_of_the_recipe(tmp_path: Path) -> None:
+    """AICR's own values come from its data directory, below the overrides; without it the bundle says what it lacks."""
+    data = tmp_path / "data"
+    folder = data / "components" / OPERATOR
+    folder.mkdir(parents=True)
+    write(
+        folder / "values-aks-training.yaml", {"cdi": {"enabled": False, "default": True}, "driver": {"version": "1.2"}}
+    )
+    (data / "components" / "nvidia-dra-driver-gpu").mkdir()
+    write(data / "components" / "nvidia-dra-driver-gpu" / "values.yaml", {"nameOverride": "our-dra"})
+    made = bundle("helm", tmp_path / "with", "--data", data, recipe=OLD_RECIPE)
+    values = load(made / "001-gpu-operator" / "values.yaml")
+    assert {"enabled": True, "default": True} == values["cdi"]
+    post = load(made / "002-gpu-operator-post" / "values.yaml")
+    assert {"chartVersion": "v25.10.1", "driverVersion": "1.2"} == post["expect"]
+    assert {"names": ["our-dra-kubelet-plugin"]} == post["consumer"]
+    assert "valuesFile" not in (made / "README.md").read_text()
+    done = run("bundle", "--recipe", OLD_RECIPE, "--deployer=helm", "--output", tmp_path / "without")
+    assert (0, "") == (done.code, done.err)
+    assert "note: the recipe's valuesFile of gpu-operator" in done.out
+    assert "values-aks-training.yaml" in (tmp_path / "without" / "README.md").read_text()
+
+
+def test_values_file_that_leads_out(tmp_path: Path) -> None:
+    """A recipe cannot make the program read what lies outside of the data directory."""
+    (tmp_path / "data").mkdir()
+    write(tmp_path / "secret.yaml", {"a": "b"})
+    file = changed(tmp_path / "r.yaml", OPERATOR, valuesFile="../secret.yaml")
+    done = run("bundle", "--recipe", file, "--deployer=helm", "--output", tmp_path / "b", "--data", tmp_path / "data")
+    assert 2 == done.code
+    assert "componentRefs[0].valuesFile: '../secret.yaml' leads out of" in done.err
+
+
+def test_given_for_nobody(tmp_path: Path) -> None:
+    """What is given for a component that is switched off is not dropped in silence."""
+    off = changed(tmp_path / "off.yaml", "nvidia-dra-driver-gpu", overrides={"enabled": False})
+    done = run(
+        "bundle", "--recipe", off, "--deployer=helm", "--output", tmp_path / "bundle",
+        f"--chart={POST}={LOCAL_CHARTS[POST]}",
+    )  # fmt: skip
+    assert "note: nothing was done with what was given for gpu-operator-post" in done.out

@@ -1,0 +1,358 @@
+"""Every deployer's bundle installs the same: the same Job, the same values, the same order, enough time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.bundle.program import (
+    COPIED,
+    DEPLOYERS,
+    DRA,
+    KEY,
+    LOCAL_CHARTS,
+    OLD_RECIPE,
+    OPERATOR,
+    POST,
+    RECIPE,
+    Ended,
+    bundle,
+    changed,
+    component,
+    contents,
+    recipe,
+    run,
+    write,
+)
+from tests.bundle.reading import Found, load, read, render
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.chart.rendering import Helm, Manifests
+
+HOOK_ANNOTATIONS: Final = {
+    "helm.sh/hook": "post-install,post-upgrade",
+    "helm.sh/hook-weight": "10",
+    "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded",
+    "helm.sh/hook-output-log-policy": "hook-succeeded,hook-failed",
+}
+AWKWARD: Final[dict[str, Any]] = {
+    "affinity": None,
+    "exponent": "1e3",
+    "octal": "0755",
+    "date": "2026-11-21",
+    "word": "off",
+    "letter": "y",
+    "large": 123456789012,
+    "share": 0.5,
+    "zero": 0,
+    "off": False,
+    "empty": {},
+    "none": [],
+    "template": "{{ .Release.Name }} ${HOME} $(id) `id` 'x' \"y\"",
+    "text": "one\ntwo: {{ three }}\n",
+    "list": [{"name": "A", "value": ""}, None, "-"],
+    "above": {"below": {"value": None}},
+}
+"""Values that are easily lost or changed on the way through YAML, shells and templates."""
+
+
+def _made(deployer: str, target: Path, helm: Helm, *more: str | Path, recipe: Path = RECIPE) -> dict[str, Found]:
+    folder = bundle(deployer, target, *COPIED, *more, recipe=recipe)
+    return read(deployer, folder, helm)
+
+
+def _rendered(
+    deployer: str, target: Path, helm: Helm, *more: str | Path, recipe: Path = RECIPE
+) -> dict[str, Manifests]:
+    found = _made(deployer, target, helm, *more, recipe=recipe)
+    return {name: render(release, target, helm) for name, release in found.items()}
+
+
+def _annotations(manifests: dict[str, Manifests]) -> dict[str, str]:
+    """Give the annotations of the plugin's pods, as they will be."""
+    found: dict[str, str] = manifests[DRA].one("DaemonSet")["spec"]["template"]["metadata"]["annotations"]
+    return found
+
+
+def _same_pod(manifests: dict[str, Manifests]) -> Any:  # noqa: ANN401 - a rendered specification
+    """Give the Job's specification without its name, which a plain Job takes from a hash of the trigger."""
+    job = manifests[POST].job
+    text = repr(job["spec"])
+    assert job["metadata"]["name"] in text
+    return text.replace(job["metadata"]["name"], "JOB")
+
+
+@pytest.mark.parametrize("flag", ["--hook", "--no-hook"])
+def test_same_job(tmp_path: Path, helm: Helm, flag: str) -> None:
+    """All deployers install the same Job: with the hook's annotations, or without any and with a name of its own."""
+    rendered = {one: _rendered(one, tmp_path / one, helm, flag, "--timeout=1h10m") for one in DEPLOYERS}
+    for manifests in rendered.values():
+        job = manifests[POST].job
+        assert (HOOK_ANNOTATIONS if flag == "--hook" else None) == job["metadata"].get("annotations")
+        assert (POST == job["metadata"]["name"]) == (flag == "--hook")
+        assert 4200 == job["spec"]["activeDeadlineSeconds"]
+        assert {"--expect-chart-version=v26.3.3", "--expect-driver-version=580.105.08"} <= set(manifests[POST].args)
+        tracked = manifests[POST].one("ConfigMap")
+        assert tracked["data"]["trigger"].startswith("v26.3.3-")
+        assert "helm.sh/hook" not in tracked["metadata"].get("annotations", {})
+    assert 1 == len({_same_pod(manifests) for manifests in rendered.values()})
+
+
+@pytest.mark.parametrize("deployer", DEPLOYERS)
+def test_bump_rerolls_the_dra_driver(tmp_path: Path, helm: Helm, deployer: str) -> None:
+    """Another chart version of the operator changes the plugin's pod template, the expectation and the trigger."""
+    bumped = changed(tmp_path / "bumped.yaml", OPERATOR, version="v26.7.0")
+    before = _rendered(deployer, tmp_path / "before", helm)
+    after = _rendered(deployer, tmp_path / "after", helm, recipe=bumped)
+    assert "v26.3.3" == _annotations(before)[KEY]
+    assert "v26.7.0" == _annotations(after)[KEY]
+    assert "v26.7.0" == after[POST].one("ConfigMap")["data"]["expectChartVersion"]
+    assert after[POST].one("ConfigMap")["data"]["trigger"].startswith("v26.7.0-")
+
+
+@pytest.mark.parametrize("deployer", DEPLOYERS)
+def test_both_workloads_are_annotated(tmp_path: Path, helms: dict[str, Helm], deployer: str) -> None:
+    """The controller's pods re-roll as well: they hold a driver library too."""
+    values = _made(deployer, tmp_path / "bundle", helms["helm4"])[DRA].values
+    for pod in ("controller", "kubeletPlugin"):
+        assert {KEY: "v26.3.3"} == values[pod]["podAnnotations"]
+
+
+@pytest.mark.parametrize("deployer", DEPLOYERS)
+def test_cannot_be_defeated(tmp_path: Path, helms: dict[str, Helm], deployer: str) -> None:
+    """Hand-written values cannot replace what is derived, but everything beside it stays."""
+    stale = {"podAnnotations": {KEY: "v1.0.0", "mine": "kept"}, "priorityClassName": ""}
+    dra = write(tmp_path / "dra.yaml", {"controller": stale, "kubeletPlugin": stale})
+    post = write(
+        tmp_path / "post.yaml",
+        {"expect": {"chartVersion": "v1", "driverVersion": "1"}, "hook": {"enabled": True}, "backoffLimit": 7},
+    )
+    more = ("--values", f"{DRA}={dra}", "--values", f"{POST}={post}", "--no-hook")
+    found = _made(deployer, tmp_path / "bundle", helms["helm4"], *more)
+    for pod in ("controller", "kubeletPlugin"):
+        expected = {"podAnnotations": {KEY: "v26.3.3", "mine": "kept"}, "priorityClassName": ""}
+        assert expected == found[DRA].values[pod]
+    assert {"chartVersion": "v26.3.3", "driverVersion": "580.105.08"} == found[POST].values["expect"]
+    assert {"enabled": False} == found[POST].values["hook"]
+    assert 7 == found[POST].values["backoffLimit"]
+
+
+@pytest.mark.parametrize("deployer", DEPLOYERS)
+@pytest.mark.parametrize("gate", ["enabled", "install"])
+def test_without_dra(tmp_path: Path, helms: dict[str, Helm], deployer: str, gate: str) -> None:
+    """With the DRA driver switched off nothing is injected and nothing is said."""
+    off = changed(tmp_path / "off.yaml", DRA, overrides={gate: False})
+    target = tmp_path / "bundle"
+    done = run("bundle", "--recipe", off, "--deployer", deployer, "--output", target)
+    assert Ended(0, f"{len(contents(target))} files in {target}\n", "") == done
+    assert [OPERATOR] == list(read(deployer, target, helms["helm4"]))
+    for name, content in contents(target).items():
+        assert KEY.encode() not in content
+        assert name == "README.md" or POST.encode() not in content
+
+
+@pytest.mark.parametrize("deployer", DEPLOYERS)
+def test_operator_without_its_driver_release(tmp_path: Path, helms: dict[str, Helm], deployer: str) -> None:
+    """With the operator switched off there is nothing that reloads a driver: the DRA driver comes alone."""
+    off = changed(tmp_path / "off.yaml", OPERATOR, overrides={"enabled": False})
+    found = read(deployer, bundle(deployer, tmp_path / "bundle", recipe=off), helms["helm4"])
+    assert [DRA] == list(found)
+    assert {"nameOverride": DRA} == found[DRA].values
+
+
+@pytest.mark.parametrize("deployer", DEPLOYERS)
+def test_values_arrive_as_they_were(tmp_path: Path, helm: Helm, deployer: str) -> None:
+    """Nulls, texts that look like numbers, templates and shell characters reach the chart unchanged."""
+    awkward = write(tmp_path / "awkward.yaml", AWKWARD)
+    found = _made(deployer, tmp_path / "bundle", helm, f"--values={OPERATOR}={awkward}")
+    expected = {"chartVersion": "v26.3.3", "driver": {"version": "580.105.08"}, **AWKWARD}
+    assert expected == found[OPERATOR].values
+
+
+def test_order(tmp_path: Path, helms: dict[str, Helm]) -> None:
+    """The operator, then the run, then the DRA driver, each deployer in its own words."""
+    expected: dict[str, list[tuple[str, ...]]] = {
+        "helm": [(), (OPERATOR,), (POST,)],
+        "helmfile": [(), ("gpu-operator/gpu-operator",), ("gpu-operator/gpu-operator-post",)],
+        "flux": [(), (OPERATOR,), (POST,)],
+        "argocd": [("0",), ("1",), ("2",)],
+        "argocd-helm": [("0",), ("1",), ("2",)],
+    }
+    for deployer, after in expected.items():
+        found = read(deployer, bundle(deployer, tmp_path / deployer), helms["helm4"])
+        assert [OPERATOR, POST, DRA] == list(found)
+        assert after == [release.after for release in found.values()]
+        assert ["gpu-operator", "gpu-operator", "nvidia-dra-driver"] == [one.namespace for one in found.values()]
+
+
+@pytest.mark.parametrize(
+    ("timeout", "expected"),
+    [
+        pytest.param("25m", {"helm": "27m", "helmfile": "1620", "flux": "27m"}, id="default"),
+        pytest.param("1h58m", {"helm": "2h", "helmfile": "7200", "flux": "2h"}, id="hours"),
+        pytest.param("3h20m10s", {"helm": "12130s", "helmfile": "12130", "flux": "12130s"}, id="seconds"),
+    ],
+)
+def test_deployers_get_enough_time(
+    tmp_path: Path, helms: dict[str, Helm], timeout: str, expected: dict[str, str]
+) -> None:
+    """Each deployer with a limit of its own gets two minutes more than the run; Argo CD has none."""
+    for deployer in DEPLOYERS:
+        found = _made(deployer, tmp_path / deployer, helms["helm4"], f"--timeout={timeout}")
+        assert timeout == found[POST].values["timeout"]
+        assert expected.get(deployer, "") == found[POST].timeout
+        assert ("", "") == (found[OPERATOR].timeout, found[DRA].timeout)
+
+
+def test_timeout_of_the_values(tmp_path: Path, helms: dict[str, Helm]) -> None:
+    """A timeout that the values set is what the deployer's limit is made of; the flag wins."""
+    values = write(tmp_path / "post.yaml", {"timeout": "2h"})
+    more = f"--values={POST}={values}"
+    found = _made("flux", tmp_path / "a", helms["helm4"], more)
+    assert ("2h", "122m") == (found[POST].values["timeout"], found[POST].timeout)
+    found = _made("flux", tmp_path / "b", helms["helm4"], more, "--timeout=10m")
+    assert ("10m", "12m") == (found[POST].values["timeout"], found[POST].timeout)
+
+
+def test_plain_job_is_waited_for(tmp_path: Path, helms: dict[str, Helm]) -> None:
+    """Where the Job is no hook, the deployer is told to wait for it, or nobody would see it fail."""
+    for deployer in DEPLOYERS:
+        assert _made(deployer, tmp_path / deployer, helms["helm4"], "--no-hook")[POST].waits
+
+
+@pytest.mark.parametrize("deployer", DEPLOYERS)
+def test_trigger_follows_the_operators_values(tmp_path: Path, helm: Helm, deployer: str) -> None:
+    """A new driver alone changes the trigger, so that a GitOps tool syncs; nothing new leaves it as it is."""
+    values = write(tmp_path / "driver.yaml", {"driver": {"version": "580.126.20"}})
+
+    def tracked(name: str, *more: str) -> Any:  # noqa: ANN401 - rendered data
+        return _rendered(deployer, tmp_path / name, helm, *more)[POST].one("ConfigMap")["data"]
+
+    before, same = tracked("before"), tracked("same")
+    after = tracked("after", f"--values={OPERATOR}={values}")
+    assert before == same
+    assert before["trigger"] != after["trigger"]
+    assert "580.126.20" == after["expectDriverVersion"]
+
+
+def test_values_at_install_time(tmp_path: Path, helm: Helm) -> None:
+    """The parent chart takes values for its releases, and derives from them too; it cannot be talked out of it."""
+    folder = bundle("argocd-helm", tmp_path / "bundle", *COPIED)
+    before = read("argocd-helm", folder, helm)
+    after = read(
+        "argocd-helm", folder, helm,
+        "--set", "gpu-operator.driver.version=580.126.20", "--set", "gpu-operator.driver.upgradePolicy=null",
+        "--set", f"{DRA}.controller.podAnnotations.mine=kept,{POST}.expect.chartVersion=v1,{POST}.timeout=2h",
+        "--set-json", f'{DRA}.kubeletPlugin.podAnnotations={{"{KEY}": "v1"}}', "--set", "argocd.project=gpus",
+    )  # fmt: skip
+    assert before[POST].values["trigger"] != after[POST].values["trigger"]
+    assert {"chartVersion": "v26.3.3", "driverVersion": "580.126.20"} == after[POST].values["expect"]
+    assert "2h" == after[POST].values["timeout"]
+    assert {KEY: "v26.3.3", "mine": "kept"} == after[DRA].values["controller"]["podAnnotations"]
+    assert {KEY: "v26.3.3"} == after[DRA].values["kubeletPlugin"]["podAnnotations"]
+
+
+@pytest.mark.parametrize("deployer", DEPLOYERS)
+def test_charts_of_the_recipe(tmp_path: Path, helms: dict[str, Helm], deployer: str) -> None:
+    """Charts come from where the recipe says, with the recipe's version, in the form that the deployer reads."""
+    found = read(deployer, bundle(deployer, tmp_path / "bundle", recipe=OLD_RECIPE), helms["helm4"])
+    assert "https://helm.ngc.nvidia.com/nvidia gpu-operator" == found[OPERATOR].chart
+    assert "oci://ghcr.io/gpu-operator-post/charts/gpu-operator-post" == found[POST].chart
+    assert "https://helm.ngc.nvidia.com/nvidia nvidia-dra-driver-gpu" == found[DRA].chart
+    assert ["v25.10.1", "0.1.0", "25.12.0"] == [release.version for release in found.values()]
+    other = read(
+        deployer,
+        bundle(
+            deployer, tmp_path / "other", f"--chart={POST}=http://charts.example/ours/", "--post-version=9.9.9",
+            f"--chart={OPERATOR}=oci://registry.example/charts",
+        ),
+        helms["helm4"],
+    )  # fmt: skip
+    assert ("http://charts.example/ours gpu-operator-post", "9.9.9") == (other[POST].chart, other[POST].version)
+    assert "oci://registry.example/charts/gpu-operator" == other[OPERATOR].chart
+    assert "oci://registry.k8s.io/dra-driver-nvidia/charts/dra-driver-nvidia-gpu" == other[DRA].chart
+
+
+def test_recipe_that_names_our_chart(tmp_path: Path, helms: dict[str, Helm]) -> None:
+    """A recipe may carry our release as a component of its own, or switch it off."""
+    document = recipe()
+    ours = {
+        "name": POST, "source": "https://charts.example", "version": "2.0.0", "overrides": {"strategy": "rollout"},
+    }  # fmt: skip
+    document["componentRefs"].append(ours)
+    found = read("flux", bundle("flux", tmp_path / "a", recipe=write(tmp_path / "a.yaml", document)), helms["helm4"])
+    assert ("https://charts.example gpu-operator-post", "2.0.0") == (found[POST].chart, found[POST].version)
+    assert "rollout" == found[POST].values["strategy"]
+    component(document, POST)["overrides"] = {"enabled": False}
+    found = read("flux", bundle("flux", tmp_path / "b", recipe=write(tmp_path / "b.yaml", document)), helms["helm4"])
+    assert [OPERATOR, DRA] == list(found)
+    assert (OPERATOR,) == found[DRA].after
+
+
+def test_renamed_plugin_is_named_to_the_run(tmp_path: Path, helms: dict[str, Helm]) -> None:
+    """A DRA driver whose values rename its DaemonSet is found all the same."""
+    renamed = changed(tmp_path / "renamed.yaml", DRA, overrides={"nameOverride": "our-dra"})
+    found = _made("flux", tmp_path / "a", helms["helm4"], recipe=renamed)
+    assert {"names": ["our-dra-kubelet-plugin"]} == found[POST].values["consumer"]
+    post = write(tmp_path / "post.yaml", {"consumer": {"names": ["mine"]}})
+    found = _made("flux", tmp_path / "b", helms["helm4"], f"--values={POST}={post}", recipe=renamed)
+    assert {"names": ["mine"]} == found[POST].values["consumer"]
+    assert "consumer" not in _made("flux", tmp_path / "c", helms["helm4"])[POST].values
+
+
+@pytest.mark.parametrize(
+    ("driver", "expected"),
+    [
+        pytest.param({"version": "580.126.20"}, "580.126.20", id="version"),
+        pytest.param({"version": "580", "usePrecompiled": True}, "580", id="precompiled-branch"),
+        pytest.param({}, "", id="the-chart's-own"),
+        pytest.param({"version": "580.126.20", "enabled": False}, "", id="driver-of-the-host"),
+        pytest.param({"version": "580.126.20", "nvidiaDriverCRD": {"enabled": True}}, "", id="nvidiadriver"),
+        pytest.param({"version": "sha256:" + "0" * 64}, "", id="digest"),
+        pytest.param({"version": None}, "", id="null"),
+    ],
+)
+def test_expected_driver(tmp_path: Path, helm: Helm, driver: dict[str, object], expected: str) -> None:
+    """The run is told to wait for a driver version exactly where the policy will name that version."""
+    file = changed(tmp_path / "recipe.yaml", OPERATOR, overrides={"driver": driver})
+    for deployer in ("helm", "argocd-helm"):
+        found = _made(deployer, tmp_path / deployer, helm, recipe=file)
+        assert expected == found[POST].values["expect"].get("driverVersion", "")
+
+
+@pytest.mark.parametrize("deployer", ["flux", "argocd", "argocd-helm"])
+def test_copied_charts_come_from_git(tmp_path: Path, helms: dict[str, Helm], deployer: str) -> None:
+    """A chart that is copied into the bundle is read from where the bundle is committed, or refused without that."""
+    git = (f"--chart={POST}={LOCAL_CHARTS[POST]}", "--git-url=ssh://git@git.example/stack.git", "--git-revision=prod")
+    folder = bundle(deployer, tmp_path / "bundle", *git, "--git-path=clusters/one/")
+    found = read(deployer, folder, helms["helm4"])
+    assert f"clusters/one/002-{POST}/chart" == found[POST].chart
+    assert any(b"ssh://git@git.example/stack.git" in content for content in contents(folder).values())
+    assert any(b"prod" in content for content in contents(folder).values())
+    refused = run(
+        "bundle", "--recipe", RECIPE, "--deployer", deployer, "--output", tmp_path / "refused", git[0]
+    )  # fmt: skip
+    assert refused.code == 2
+    assert "--git-url" in refused.err
+    assert not (tmp_path / "refused").exists()
+
+
+def test_parent_application(tmp_path: Path, helms: dict[str, Helm]) -> None:
+    """With a repository Argo CD also gets a parent that finds the Applications, and nothing else, in the folder."""
+    folder = bundle("argocd", tmp_path / "bundle", *COPIED, "--git-path=stack")
+    parent = read_parent(folder)
+    assert ("https://git.example/stack.git", "stack", "main") == (
+        parent["repoURL"], parent["path"], parent["targetRevision"],
+    )  # fmt: skip
+    assert {"recurse": True, "include": "*/application.yaml"} == parent["directory"]
+    assert not (bundle("argocd", tmp_path / "alone") / "app-of-apps.yaml").exists()
+    assert list(read("argocd", folder, helms["helm4"])) == [OPERATOR, POST, DRA]
+
+
+def read_parent(folder: Path) -> dict[str, Any]:
+    """Give the source of the parent Application."""
+    found: dict[str, Any] = load(folder / "app-of-apps.yaml")["spec"]["source"]
+    return found

@@ -1,0 +1,145 @@
+"""Recipes that cannot be followed are refused with the place in them, and nothing is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.bundle.program import DRA, OPERATOR, RECIPE, bundle, changed, component, recipe, run, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.bundle.program import Document
+
+
+def _refused(tmp_path: Path, document: object, *more: str) -> str:
+    """Give what both commands say of a recipe that both must refuse."""
+    file = write(tmp_path / "r.yaml", document)
+    derived = run("trigger", "derive", "--recipe", file)
+    target = tmp_path / "bundle"
+    bundled = run("bundle", "--recipe", file, "--deployer=flux", "--output", target, *more)
+    assert (2, 2) == (derived.code, bundled.code)
+    assert derived.err == bundled.err
+    assert not target.exists()
+    assert [file] == list(tmp_path.iterdir())
+    return derived.err
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        pytest.param({"kind": None}, "r.yaml: kind: RecipeResult or Recipe is expected, not nothing", id="no-kind"),
+        pytest.param({"kind": "Deployment"}, "not Deployment", id="other-kind"),
+        pytest.param({"kind": 7}, "r.yaml: kind: a text is expected, not a number", id="kind-of-another-type"),
+        pytest.param({"kind": "RecipeMetadata"}, "is not resolved yet", id="not-resolved"),
+        pytest.param({"apiVersion": None}, "r.yaml: apiVersion", id="no-version"),
+        pytest.param({"apiVersion": "apps/v1"}, "r.yaml: apiVersion", id="other-group"),
+        pytest.param({"apiVersion": "aicr.run"}, "r.yaml: apiVersion", id="group-alone"),
+        pytest.param({"componentRefs": None}, "r.yaml: componentRefs: a list is expected, not nothing", id="no-refs"),
+        pytest.param({"componentRefs": {}}, "not a mapping", id="refs-of-another-type"),
+        pytest.param({"componentRefs": ["x"]}, "r.yaml: componentRefs[0]: a mapping is expected", id="ref"),
+        pytest.param({"componentRefs": [{"name": 1}]}, "r.yaml: componentRefs[0].name: a text", id="name"),
+    ],
+)
+def test_header(tmp_path: Path, fields: Document, said: str) -> None:
+    """A document that is no resolved recipe."""
+    document = {key: value for key, value in {**recipe(), **fields}.items() if value is not None}
+    assert said in _refused(tmp_path, document)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        pytest.param(
+            {"version": None}, "componentRefs[0].version: it is missing or empty (gpu-operator)", id="missing"
+        ),
+        pytest.param({"version": ""}, "componentRefs[0].version: it is missing or empty", id="empty"),
+        pytest.param(
+            {"version": 26.7}, "componentRefs[0].version: a text is expected, not a number: quote it", id="float"
+        ),
+        pytest.param({"version": ["v1"]}, "componentRefs[0].version: a text is expected, not a list", id="list"),
+        pytest.param({"version": "latest"}, "componentRefs[0].version: 'latest' is no version", id="no-version"),
+        pytest.param({"version": " v26.7.0"}, "is no version", id="blank"),
+        pytest.param({"version": "v1; rm -rf /"}, "is no version", id="shell"),
+        pytest.param({"namespace": "GPU_operator"}, "componentRefs[0].namespace", id="namespace"),
+        pytest.param({"chart": "../x"}, "componentRefs[0].chart", id="chart"),
+        pytest.param({"source": "file:///etc"}, "componentRefs[0].source", id="source"),
+        pytest.param({"source": "https://a.b/$(id)"}, "componentRefs[0].source", id="source-shell"),
+        pytest.param({"type": "Kustomize"}, "componentRefs[0].type: gpu-operator is of type Kustomize", id="type"),
+        pytest.param({"overrides": []}, None, id="empty-list-of-overrides"),
+        pytest.param({"overrides": ["x"]}, "componentRefs[0].overrides: a mapping is expected", id="overrides"),
+        pytest.param(
+            {"overrides": {"enabled": "false"}}, "componentRefs[0].overrides.enabled: true or false", id="gate"
+        ),
+    ],
+)
+def test_component(tmp_path: Path, fields: Document, said: str | None) -> None:
+    """A component whose fields have another shape."""
+    document = recipe()
+    ref = component(document, OPERATOR)
+    ref.update(fields)
+    document["componentRefs"][0] = {key: value for key, value in ref.items() if value is not None}
+    if said is None:
+        assert 0 == run("trigger", "derive", "--recipe", write(tmp_path / "r.yaml", document)).code
+    else:
+        assert f"Error: r.yaml: {said}" in _refused(tmp_path, document) or said in _refused(tmp_path, document)
+
+
+def test_twice(tmp_path: Path) -> None:
+    """Two components of one name: nobody can know which one counts."""
+    document = recipe()
+    document["componentRefs"].append(component(document, DRA))
+    assert "componentRefs[2].name: nvidia-dra-driver-gpu is there twice" in _refused(tmp_path, document)
+
+
+@pytest.mark.parametrize("field", ["namespace", "source"])
+def test_needed_for_a_bundle(tmp_path: Path, field: str) -> None:
+    """What the trigger does not need, a bundle may."""
+    file = changed(tmp_path / "r.yaml", DRA, **{field: None})
+    assert 0 == run("trigger", "derive", "--recipe", file).code
+    done = run("bundle", "--recipe", file, "--deployer=helm", "--output", tmp_path / "bundle")
+    assert 2 == done.code
+    assert f"componentRefs[1].{field}: it is missing or empty (nvidia-dra-driver-gpu)" in done.err
+    assert not (tmp_path / "bundle").exists()
+
+
+def test_nothing_to_bundle(tmp_path: Path) -> None:
+    """A recipe without either component is no input for a bundle."""
+    file = write(tmp_path / "r.yaml", {**recipe(), "componentRefs": []})
+    done = run("bundle", "--recipe", file, "--deployer=helm", "--output", tmp_path / "bundle")
+    assert 2 == done.code
+    assert "neither gpu-operator nor nvidia-dra-driver-gpu is enabled" in done.err
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        pytest.param({"driver": {"version": 580.1}}, "driver.version: a text is expected, not a number", id="version"),
+        pytest.param({"driver": "x"}, "driver: a mapping is expected, not a text", id="driver"),
+        pytest.param({"driver": {"version": "1", "nvidiaDriverCRD": 1}}, "driver.nvidiaDriverCRD: a mapping", id="crd"),
+    ],
+)
+def test_values_that_are_looked_into(tmp_path: Path, overrides: dict[str, Any], said: str) -> None:
+    """Values of another shape than the operator's chart has."""
+    file = changed(tmp_path / "r.yaml", OPERATOR, overrides=overrides)
+    done = run("bundle", "--recipe", file, "--deployer=helm", "--output", tmp_path / "bundle")
+    assert 2 == done.code
+    assert f"values of gpu-operator: {said}" in done.err
+
+
+def test_other_components_are_not_judged(tmp_path: Path) -> None:
+    """What a later AICR adds to a recipe, or writes of other components, is none of our business."""
+    document = {**recipe(), "apiVersion": "aicr.run/v2", "kind": "RecipeResult", "something": {"new": True}}
+    document["componentRefs"].append({"name": "other", "type": "Kustomize", "version": 7, "overrides": "none"})
+    bundle("helm", tmp_path / "bundle", recipe=write(tmp_path / "r.yaml", document))
+
+
+def test_file_that_is_not_there(tmp_path: Path) -> None:
+    """A missing or unreadable file is named."""
+    for missing in (tmp_path / "none.yaml", tmp_path):
+        done = run("trigger", "derive", "--recipe", missing)
+        assert (2, "") == (done.code, done.out)
+        assert "cannot be read" in done.err
+    assert RECIPE.exists()

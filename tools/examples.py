@@ -1,0 +1,65 @@
+"""Write examples/: what `gpu-operator-post bundle` makes of examples/recipe.yaml, one folder for each deployer.
+
+python -m tools.examples           write them
+python -m tools.examples --check   exit 1 if they are not what the program writes
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from click.testing import CliRunner
+
+from hook.cli import main as program
+
+EXAMPLES: Final = Path(__file__).parent.parent / "examples"
+RECIPE: Final = EXAMPLES / "recipe.yaml"
+GIT: Final = ("--git-url", "https://github.com/example/clusters.git", "--git-path", "gpu-stack")
+ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
+    "helm": (),
+    "helmfile": (),
+    "flux": (),
+    "argocd": GIT,
+    "argocd-helm": (),
+}
+"""By deployer, beside the recipe and the output: what examples/README.md says."""
+
+
+def write(target: Path) -> None:
+    """Write all examples below a directory."""
+    for deployer, more in ARGUMENTS.items():
+        arguments = ["--recipe", str(RECIPE), "--deployer", deployer, "--output", str(target / deployer), "--force"]
+        done = CliRunner().invoke(program, ["bundle", *arguments, *more])
+        if done.exit_code != 0:
+            raise SystemExit(done.output)
+
+
+def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Give the files of the examples' folders, by path: their bytes, and whether they can be run."""
+    return {
+        file.relative_to(folder).as_posix(): (file.read_bytes(), file.stat().st_mode & 0o100)
+        for deployer in ARGUMENTS
+        for file in sorted((folder / deployer).rglob("*"))
+        if file.is_file()
+    }
+
+
+def main() -> None:
+    """Write or check the examples."""
+    parser = argparse.ArgumentParser(description="Write examples/ with the program itself.")
+    parser.add_argument("--check", action="store_true", help="only say whether they are up to date")
+    if not parser.parse_args().check:
+        write(EXAMPLES)
+        return
+    with tempfile.TemporaryDirectory() as workspace:
+        write(Path(workspace))
+        if contents(Path(workspace)) != contents(EXAMPLES):
+            sys.exit("examples/ is not what the program writes; run: make docs")
+
+
+if __name__ == "__main__":
+    main()
