@@ -24,8 +24,8 @@ Mapping = dict[str, Value]
 
 DEEPEST: Final = 64
 """Recipes and values nest a dozen levels; a document that is its own part nests for ever."""
-MOST_VALUES: Final = 200_000
-"""Several hundred times the largest recipe; nine lines of aliases can stand for billions."""
+MOST_VALUES: Final = 50_000
+"""A hundred times the largest recipe; nine lines of aliases can stand for billions."""
 
 _TRUE: Final = ("true", "yes", "on")
 _BOOL: Final = re.compile(

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.bundle.program import contents, run
 from tools import examples
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from tests.bundle.program import Ended
+
+DOCS = Path(__file__).parents[2] / "docs" / "bundles.md"
+
+
+def _shown(page: str, command: str) -> str:
+    """Give what a page shows as the output of a command."""
+    _, _, rest = page.partition(f"```console\n$ {command}\n")
+    return rest.partition("```")[0]
 
 
 def test_examples_are_the_programs(tmp_path: Path) -> None:
@@ -33,3 +42,15 @@ def test_page_tells_the_commands(tmp_path: Path) -> None:
         arguments[arguments.index("recipe.yaml")] = str(examples.RECIPE)
         assert 0 == run(*arguments).code, command
         assert contents(tmp_path / folder) == contents(examples.EXAMPLES / folder)
+
+
+def test_documented_output(tmp_path: Path) -> None:
+    """What docs/bundles.md shows as output is what the program prints for the example's recipe."""
+    page = DOCS.read_text()
+    derived: Ended = run("trigger", "derive", "--recipe", examples.RECIPE)
+    assert derived.out == _shown(page, "gpu-operator-post trigger derive --recipe recipe.yaml")
+    values = tmp_path / "values.yaml"
+    values.write_text("v26.3.2".join(derived.out.rsplit("v26.3.3", 1)))
+    checked = run("trigger", "check", "--recipe", examples.RECIPE, "--values", values)
+    said = _shown(page, "gpu-operator-post trigger check --recipe recipe.yaml --values values.yaml")
+    assert said == checked.err.splitlines(keepends=True)[0]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+import yaml
 
+from devcluster import binaries
 from tests.bundle.program import (
     COPIED,
     DEPLOYERS,
@@ -64,22 +67,9 @@ def _made(deployer: str, target: Path, helm: Helm, *more: str | Path, recipe: Pa
     return read(deployer, folder, helm)
 
 
-def _rendered(
-    deployer: str, target: Path, helm: Helm, *more: str | Path, recipe: Path = RECIPE
-) -> dict[str, Manifests]:
-    found = _made(deployer, target, helm, *more, recipe=recipe)
-    return {name: render(release, target, helm) for name, release in found.items()}
-
-
-def _annotations(manifests: dict[str, Manifests]) -> dict[str, str]:
-    """Give the annotations of the plugin's pods, as they will be."""
-    found: dict[str, str] = manifests[DRA].one("DaemonSet")["spec"]["template"]["metadata"]["annotations"]
-    return found
-
-
-def _same_pod(manifests: dict[str, Manifests]) -> Any:  # noqa: ANN401 - a rendered specification
+def _specification(manifests: Manifests) -> str:
     """Give the Job's specification without its name, which a plain Job takes from a hash of the trigger."""
-    job = manifests[POST].job
+    job = manifests.job
     text = repr(job["spec"])
     assert job["metadata"]["name"] in text
     return text.replace(job["metadata"]["name"], "JOB")
@@ -88,29 +78,32 @@ def _same_pod(manifests: dict[str, Manifests]) -> Any:  # noqa: ANN401 - a rende
 @pytest.mark.parametrize("flag", ["--hook", "--no-hook"])
 def test_same_job(tmp_path: Path, helm: Helm, flag: str) -> None:
     """All deployers install the same Job: with the hook's annotations, or without any and with a name of its own."""
-    rendered = {one: _rendered(one, tmp_path / one, helm, flag, "--timeout=1h10m") for one in DEPLOYERS}
-    for manifests in rendered.values():
-        job = manifests[POST].job
-        assert (HOOK_ANNOTATIONS if flag == "--hook" else None) == job["metadata"].get("annotations")
-        assert (POST == job["metadata"]["name"]) == (flag == "--hook")
-        assert 4200 == job["spec"]["activeDeadlineSeconds"]
-        assert {"--expect-chart-version=v26.3.3", "--expect-driver-version=580.105.08"} <= set(manifests[POST].args)
-        tracked = manifests[POST].one("ConfigMap")
+    rendered = []
+    for deployer in DEPLOYERS:
+        found = _made(deployer, tmp_path / deployer, helm, flag, "--timeout=1h10m")[POST]
+        manifests = render(found, tmp_path / deployer, helm)
+        rendered.append(manifests)
+        assert (HOOK_ANNOTATIONS if flag == "--hook" else None) == manifests.job["metadata"].get("annotations")
+        assert (POST == manifests.job["metadata"]["name"]) == (flag == "--hook")
+        assert 4200 == manifests.job["spec"]["activeDeadlineSeconds"]
+        assert {"--expect-chart-version=v26.3.3", "--expect-driver-version=580.105.08"} <= set(manifests.args)
+        tracked = manifests.one("ConfigMap")
         assert tracked["data"]["trigger"].startswith("v26.3.3-")
         assert "helm.sh/hook" not in tracked["metadata"].get("annotations", {})
-    assert 1 == len({_same_pod(manifests) for manifests in rendered.values()})
+    assert 1 == len({_specification(manifests) for manifests in rendered})
 
 
 @pytest.mark.parametrize("deployer", DEPLOYERS)
-def test_bump_rerolls_the_dra_driver(tmp_path: Path, helm: Helm, deployer: str) -> None:
+def test_bump_rerolls_the_dra_driver(tmp_path: Path, helms: dict[str, Helm], deployer: str) -> None:
     """Another chart version of the operator changes the plugin's pod template, the expectation and the trigger."""
-    bumped = changed(tmp_path / "bumped.yaml", OPERATOR, version="v26.7.0")
-    before = _rendered(deployer, tmp_path / "before", helm)
-    after = _rendered(deployer, tmp_path / "after", helm, recipe=bumped)
-    assert "v26.3.3" == _annotations(before)[KEY]
-    assert "v26.7.0" == _annotations(after)[KEY]
-    assert "v26.7.0" == after[POST].one("ConfigMap")["data"]["expectChartVersion"]
-    assert after[POST].one("ConfigMap")["data"]["trigger"].startswith("v26.7.0-")
+    for version in ("v26.3.3", "v26.7.0"):
+        target = tmp_path / version
+        recipe = changed(tmp_path / f"{version}.yaml", OPERATOR, version=version)
+        found = _made(deployer, target, helms["helm4"], recipe=recipe)
+        pods = render(found[DRA], target, helms["helm4"]).one("DaemonSet")["spec"]["template"]
+        assert version == pods["metadata"]["annotations"][KEY]
+        assert version == found[POST].values["expect"]["chartVersion"]
+        assert found[POST].values["trigger"].startswith(f"{version}-")
 
 
 @pytest.mark.parametrize("deployer", DEPLOYERS)
@@ -163,11 +156,11 @@ def test_operator_without_its_driver_release(tmp_path: Path, helms: dict[str, He
     assert {"nameOverride": DRA} == found[DRA].values
 
 
-@pytest.mark.parametrize("deployer", DEPLOYERS)
-def test_values_arrive_as_they_were(tmp_path: Path, helm: Helm, deployer: str) -> None:
+@pytest.mark.parametrize(("deployer", "helm_name"), [*((one, "helm4") for one in DEPLOYERS), ("argocd-helm", "helm3")])
+def test_values_arrive_as_they_were(tmp_path: Path, helms: dict[str, Helm], deployer: str, helm_name: str) -> None:
     """Nulls, texts that look like numbers, templates and shell characters reach the chart unchanged."""
     awkward = write(tmp_path / "awkward.yaml", AWKWARD)
-    found = _made(deployer, tmp_path / "bundle", helm, f"--values={OPERATOR}={awkward}")
+    found = _made(deployer, tmp_path / "bundle", helms[helm_name], f"--values={OPERATOR}={awkward}")
     expected = {"chartVersion": "v26.3.3", "driver": {"version": "580.105.08"}, **AWKWARD}
     assert expected == found[OPERATOR].values
 
@@ -224,18 +217,16 @@ def test_plain_job_is_waited_for(tmp_path: Path, helms: dict[str, Helm]) -> None
 
 
 @pytest.mark.parametrize("deployer", DEPLOYERS)
-def test_trigger_follows_the_operators_values(tmp_path: Path, helm: Helm, deployer: str) -> None:
+def test_trigger_follows_the_operators_values(tmp_path: Path, helms: dict[str, Helm], deployer: str) -> None:
     """A new driver alone changes the trigger, so that a GitOps tool syncs; nothing new leaves it as it is."""
     values = write(tmp_path / "driver.yaml", {"driver": {"version": "580.126.20"}})
-
-    def tracked(name: str, *more: str) -> Any:  # noqa: ANN401 - rendered data
-        return _rendered(deployer, tmp_path / name, helm, *more)[POST].one("ConfigMap")["data"]
-
-    before, same = tracked("before"), tracked("same")
-    after = tracked("after", f"--values={OPERATOR}={values}")
+    before, same, after = (
+        _made(deployer, tmp_path / name, helms["helm4"], *more)[POST].values
+        for name, more in (("before", ()), ("same", ()), ("after", (f"--values={OPERATOR}={values}",)))
+    )
     assert before == same
     assert before["trigger"] != after["trigger"]
-    assert "580.126.20" == after["expectDriverVersion"]
+    assert "580.126.20" == after["expect"]["driverVersion"]
 
 
 def test_values_at_install_time(tmp_path: Path, helm: Helm) -> None:
@@ -315,11 +306,11 @@ def test_renamed_plugin_is_named_to_the_run(tmp_path: Path, helms: dict[str, Hel
         pytest.param({"version": None}, "", id="null"),
     ],
 )
-def test_expected_driver(tmp_path: Path, helm: Helm, driver: dict[str, object], expected: str) -> None:
+def test_expected_driver(tmp_path: Path, helms: dict[str, Helm], driver: dict[str, object], expected: str) -> None:
     """The run is told to wait for a driver version exactly where the policy will name that version."""
     file = changed(tmp_path / "recipe.yaml", OPERATOR, overrides={"driver": driver})
     for deployer in ("helm", "argocd-helm"):
-        found = _made(deployer, tmp_path / deployer, helm, recipe=file)
+        found = _made(deployer, tmp_path / deployer, helms["helm4"], recipe=file)
         assert expected == found[POST].values["expect"].get("driverVersion", "")
 
 
@@ -356,3 +347,13 @@ def read_parent(folder: Path) -> dict[str, Any]:
     """Give the source of the parent Application."""
     found: dict[str, Any] = load(folder / "app-of-apps.yaml")["spec"]["source"]
     return found
+
+
+def test_kustomize_takes_it(tmp_path: Path) -> None:
+    """The real kustomize builds the folder for Flux: every object is listed once, and none is lost."""
+    kubectl = binaries.ensure(["kubectl"])["kubectl"]
+    for file, objects in ((RECIPE, 6), (OLD_RECIPE, 7)):
+        folder = bundle("flux", tmp_path / file.stem, recipe=file)
+        done = subprocess.run([kubectl, "kustomize", folder], capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr
+        assert objects == len(list(yaml.safe_load_all(done.stdout)))
