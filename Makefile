@@ -7,8 +7,10 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 # Clusters side by side; each takes about one core while it boots.
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
+IMAGE ?= gpu-operator-post:dev
+GRYPE ?= grype
 
-.PHONY: help demo test test-quick lint type format chart binaries image docs clean
+.PHONY: help demo test test-quick lint type format chart binaries image scan docs release-check release-chart clean
 
 help: ## Show this help
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -36,7 +38,8 @@ lint: $(READY) ## Check style, imports and workflows
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	PYTHONPATH=. $(VENV)/bin/lint-imports --no-logo
-	$(VENV)/bin/zizmor --offline --quiet .github
+	$(PY) -m tools.actionlint
+	$(VENV)/bin/zizmor --offline --quiet --persona pedantic .github
 
 type: $(READY) ## Check types
 	$(PY) -m mypy
@@ -58,6 +61,15 @@ docs: $(READY) ## Write the generated documents: chart README, schema, reasons, 
 
 image: ## Build the image
 	docker build -t gpu-operator-post:dev .
+
+scan: ## Fail where the image has a severe vulnerability that has a fix (needs grype)
+	$(GRYPE) --only-fixed --fail-on high $(if $(PLATFORM),--platform $(PLATFORM)) $(IMAGE)
+
+release-check: $(READY) ## Check that every file names the same version; with TAG=v1.2.3 that it is this one
+	$(PY) -m tools.release check $(if $(TAG),--tag $(TAG))
+
+release-chart: $(READY) ## Package the chart as a release of REPOSITORY=owner/name, into build/
+	$(PY) -m tools.release chart $(REPOSITORY)
 
 clean: ## Remove what was set up in this directory
 	rm -rf $(VENV) .devcluster build *.egg-info

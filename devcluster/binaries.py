@@ -121,6 +121,17 @@ PROGRAMS = (
 )
 """In the order in which they are built."""
 
+CHECKERS = (
+    Program(
+        "actionlint",
+        module="actionlint",
+        package="github.com/rhysd/actionlint/cmd/actionlint",
+        version="v1.7.12",
+        fits=r"^v?1\.7\.(1[2-9]|[2-9]\d)\b",
+    ),
+)
+"""What checks our sources; no cluster needs them, so they are built only where they are asked for by name."""
+
 NAMES = tuple(program.name for program in PROGRAMS)
 
 
@@ -134,7 +145,7 @@ def cache_directory(environment: Mapping[str, str] | None = None) -> Path:
 def ensure(names: Iterable[str] = NAMES, cache: Path | None = None) -> dict[str, Path]:
     """Return the path of each named program, after building those that are missing."""
     cache = cache or cache_directory()
-    wanted = [program for program in PROGRAMS if program.name in set(names)]
+    wanted = [program for program in (*PROGRAMS, *CHECKERS) if program.name in set(names)]
     found = {program.name: locate(program, cache) for program in wanted}
     missing = [program for program in wanted if found[program.name] is None]
     if missing:

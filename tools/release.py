@@ -1,0 +1,224 @@
+"""What a release needs besides building: one version everywhere, notes, and the chart as users pull it.
+
+    python -m tools.release check [--tag v1.2.3]   every file names one version; with a tag: that one, and it is dated
+    python -m tools.release names OWNER/NAME       where image and chart are published, as NAME=VALUE lines
+    python -m tools.release chart OWNER/NAME       package the chart with the names of that repository
+    python -m tools.release push FILE oci://…      push a packaged chart and print its digest as a NAME=VALUE line
+    python -m tools.release notes OWNER/NAME …     the newest section of CHANGELOG.md, and how to verify the release
+
+The sources name no owner: whoever releases from a repository of their own publishes under their own name.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import yaml
+
+from devcluster import binaries
+from tools import chart_docs
+
+ROOT: Final = Path(__file__).parents[1]
+CHART: Final = Path("charts/gpu-operator-post")
+REGISTRY: Final = "ghcr.io"
+
+HEAD: Final = re.compile(r"^## (?P<version>\d+\.\d+\.\d+) - (?P<date>unreleased|\d{4}-\d{2}-\d{2})$", re.MULTILINE)
+"""The newest section of the changelog always names the version that the sources carry."""
+
+DIGEST: Final = re.compile(r"^Digest:\s*(sha256:[0-9a-f]{64})$", re.MULTILINE)
+"""What ``helm push`` says last."""
+
+NOTES: Final = """\
+{changes}
+
+## Artifacts
+
+| What | Where | Digest |
+|---|---|---|
+| Image (amd64, arm64) | `{image}:{version}` | `{image_digest}` |
+| Chart | `oci://{charts}/{name}`, version {version} | `{chart_digest}` |
+
+```console
+helm upgrade --install gpu-operator-post oci://{charts}/{name} --version {version} -n gpu-operator
+```
+
+Both are signed by the release workflow of {url}; docs/security.md says how to verify that.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Where a GitHub repository publishes."""
+
+    repository: str
+
+    @property
+    def url(self) -> str:
+        """Where the sources are."""
+        return f"https://github.com/{self.repository}"
+
+    @property
+    def image(self) -> str:
+        """Registries know lower case only, GitHub does not mind."""
+        return f"{REGISTRY}/{self.repository.lower()}"
+
+    @property
+    def charts(self) -> str:
+        """The folder of charts; Helm appends the chart's own name."""
+        return f"{REGISTRY}/{self.repository.partition('/')[0].lower()}/charts"
+
+
+def versions(root: Path) -> dict[str, str]:
+    """Return the version that each place names; an empty text where it names none."""
+    chart = yaml.safe_load((root / CHART / "Chart.yaml").read_text())
+    project = tomllib.loads((root / "pyproject.toml").read_text())
+    head = HEAD.search((root / "CHANGELOG.md").read_text())
+    return {
+        "Chart.yaml, version": str(chart.get("version", "")),
+        "Chart.yaml, appVersion": str(chart.get("appVersion", "")),
+        "pyproject.toml, version": project["project"]["version"],
+        "hook/__init__.py, __version__": _found(root / "hook/__init__.py", r'__version__: Final = "(.*)"'),
+        "Dockerfile, ARG VERSION": _found(root / "Dockerfile", r"ARG VERSION=(.*)"),
+        "CHANGELOG.md, first section": head["version"] if head else "",
+    }
+
+
+def problems(root: Path, tag: str = "") -> list[str]:
+    """Say what keeps these sources from being released; without a tag, only what must hold at any time."""
+    named = versions(root)
+    wanted = tag.removeprefix("v") if tag else named["Chart.yaml, version"]
+    found = [f"{place}: {version or 'none'}, not {wanted}" for place, version in named.items() if version != wanted]
+    head = HEAD.search((root / "CHANGELOG.md").read_text())
+    if tag and head and head["date"] == "unreleased":
+        found.append(f'CHANGELOG.md, first section: has no date yet; write "## {wanted} - YYYY-MM-DD"')
+    return found
+
+
+def changes(root: Path) -> str:
+    """Return the newest section of the changelog, without its title."""
+    text = (root / "CHANGELOG.md").read_text()
+    head = HEAD.search(text)
+    if head is None:
+        raise click.ClickException("CHANGELOG.md has no section of the form: ## 1.2.3 - 2026-01-31")
+    return re.split(r"^## ", text[head.end() :], maxsplit=1, flags=re.MULTILINE)[0].strip()
+
+
+def stage(source: Path, target: Path, names: Names) -> None:
+    """Copy the chart and write into it where it and its image come from."""
+    shutil.copytree(source, target)
+    _name_image(target / "values.yaml", names)
+    chart: dict[str, Any] = yaml.safe_load((target / "Chart.yaml").read_text())
+    chart |= {"home": names.url, "sources": [names.url]}
+    images = [{"name": chart["name"], "image": f"{names.image}:{chart['appVersion']}"}]
+    chart["annotations"] |= {"artifacthub.io/images": yaml.safe_dump(images)}
+    (target / "Chart.yaml").write_text(yaml.safe_dump(chart, sort_keys=False))
+    chart_docs.main(["--chart", str(target)])
+
+
+def _name_image(values: Path, names: Names) -> None:
+    """Set the image's registry and repository in place: the comments are the chart's documentation."""
+    text = values.read_text()
+    registry, _, repository = names.image.partition("/")
+    for key, value in {"registry": registry, "repository": repository}.items():
+        text, count = re.subn(rf"(^image:\n(?:  .*\n)*?  {key}:) .*$", rf"\1 {value}", text, flags=re.MULTILINE)
+        if count != 1:
+            raise click.ClickException(f"{values.name} has no image.{key} to set")
+    values.write_text(text)
+
+
+def _found(path: Path, pattern: str) -> str:
+    match = re.search(f"^{pattern}$", path.read_text(), re.MULTILINE)
+    return match[1] if match else ""
+
+
+def _helm(*arguments: str) -> str:
+    """Run the pinned Helm; what it says goes to the log, in which people look for the reason of a failure."""
+    done = subprocess.run(
+        [binaries.ensure(["helm4"])["helm4"], *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    click.echo(done.stdout, err=True, nl=False)
+    if done.returncode != 0:
+        raise click.ClickException(f"helm {arguments[0]} failed")
+    return done.stdout
+
+
+@click.group()
+def main() -> None:
+    """Prepare a release."""
+
+
+@main.command()
+@click.option("--tag", default="", help="Tag that is being released, such as v1.2.3.")
+def check(tag: str) -> None:
+    """Fail unless every file names the same version."""
+    if found := problems(ROOT, tag):
+        raise click.ClickException("versions disagree:\n" + "\n".join(f"  {line}" for line in found))
+
+
+@main.command()
+@click.argument("repository")
+def names(repository: str) -> None:
+    """Print where this repository publishes, in the form that GitHub takes as a step's outputs."""
+    where = Names(repository)
+    version = versions(ROOT)["Chart.yaml, version"]
+    click.echo(f"version={version}\nimage={where.image}\ncharts={where.charts}")
+
+
+@main.command()
+@click.argument("repository")
+@click.option("--destination", type=click.Path(path_type=Path, file_okay=False), default=ROOT / "build")
+def chart(repository: str, destination: Path) -> None:
+    """Package the chart with the names of this repository."""
+    with tempfile.TemporaryDirectory() as folder:
+        staged = Path(folder) / CHART.name
+        stage(ROOT / CHART, staged, Names(repository))
+        _helm("package", str(staged), "--destination", str(destination))
+
+
+@main.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("registry")
+@click.option("--plain-http", is_flag=True, help="For a registry on this machine.")
+def push(file: str, registry: str, plain_http: bool) -> None:
+    """Push a packaged chart and print its digest, by which it is signed."""
+    said = _helm("push", file, registry, *(["--plain-http"] if plain_http else []))
+    digest = DIGEST.search(said)
+    if digest is None:
+        raise click.ClickException("helm push did not say the digest")
+    click.echo(f"digest={digest[1]}")
+
+
+@main.command()
+@click.argument("repository")
+@click.option("--image-digest", required=True)
+@click.option("--chart-digest", required=True)
+def notes(repository: str, image_digest: str, chart_digest: str) -> None:
+    """Print the notes of the release."""
+    where = Names(repository)
+    text = NOTES.format(
+        changes=changes(ROOT),
+        image=where.image,
+        charts=where.charts,
+        url=where.url,
+        name=CHART.name,
+        version=versions(ROOT)["Chart.yaml, version"],
+        image_digest=image_digest,
+        chart_digest=chart_digest,
+    )
+    click.echo(text, nl=False)
+
+
+if __name__ == "__main__":
+    main()
