@@ -10,7 +10,7 @@ WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 IMAGE ?= gpu-operator-post:dev
 GRYPE ?= grype
 
-.PHONY: help demo test test-quick lint type format chart binaries image scan docs release-check release-chart clean
+.PHONY: help demo test test-quick lint type format chart binaries image scan docs lock release-check release-chart clean
 
 help: ## Show this help
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -61,6 +61,12 @@ docs: $(READY) ## Write the generated documents: chart README, schema, reasons, 
 
 image: ## Build the image
 	docker build -t gpu-operator-post:dev .
+
+# Options that keep a machine's own package index and paths out of the lock.
+lock: ## Lock the Python requirements anew after an edit of requirements/*.in (needs pip-tools)
+	cd requirements && for name in runtime dev; do \
+	  pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
+	    --no-header --no-emit-find-links --no-emit-index-url $$name.in || exit 1; done
 
 scan: ## Fail where the image has a severe vulnerability that has a fix (needs grype)
 	$(GRYPE) --only-fixed --fail-on high $(if $(PLATFORM),--platform $(PLATFORM)) $(IMAGE)

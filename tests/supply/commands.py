@@ -1,0 +1,86 @@
+"""Find the commands that workflows and documents tell a reader to run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from tests.chart.rendering import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+WORKFLOWS: Final = tuple(sorted((ROOT / ".github" / "workflows").glob("*.yaml")))
+CONSOLE: Final = re.compile(r"^```(?:console|sh|bash|shell)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SEPARATORS: Final = frozenset({"&&", "||", ";", "|", "(", ")", "{", "}", "do", "then"})
+"""What ends one command and begins the next."""
+
+Step = dict[str, Any]
+
+
+@cache
+def workflow(path: Path) -> dict[str, Any]:
+    """Read a workflow."""
+    return dict(yaml.safe_load(path.read_text()))
+
+
+def steps(path: Path) -> Iterator[Step]:
+    """Give every step of every job; a job that calls a workflow has none."""
+    for job in workflow(path)["jobs"].values():
+        yield from job.get("steps", ())
+
+
+def commands(script: str) -> Iterator[list[str]]:
+    """Split a script into its commands: only what comes first is one, as in `make chart` but not in `echo make`."""
+    for line in script.replace("\\\n", " ").splitlines():
+        words: list[str] = []
+        for word in _words(line):
+            if word in SEPARATORS:
+                yield words
+                words = []
+            else:
+                words.append(word)
+        yield words
+
+
+def _words(line: str) -> list[str]:
+    split = shlex.shlex(line, posix=True, punctuation_chars=";&|(){}")
+    split.whitespace_split = True
+    split.commenters = "#"
+    return list(split)
+
+
+def verbs(script: str) -> list[str]:
+    """Give the verbs that a script asks make for."""
+    return [
+        word
+        for command in commands(script)
+        if command[:1] == ["make"]
+        for word in command[1:]
+        if not word.startswith("-") and "=" not in word
+    ]
+
+
+def defined_verbs() -> set[str]:
+    """Give the verbs that the Makefile has."""
+    return set(re.findall(r"^([a-z][a-z-]*):(?!=)", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def scripts() -> Iterator[tuple[str, str]]:
+    """Give each place that tells somebody what to run, and its script: workflows, CI and documents."""
+    for path in WORKFLOWS:
+        yield path.name, "\n".join(step["run"] for step in steps(path) if "run" in step)
+    yield ".ci/run", (ROOT / ".ci" / "run").read_text()
+    for path in documents():
+        yield str(path.relative_to(ROOT)), "\n".join(CONSOLE.findall(path.read_text()))
+
+
+def documents() -> list[Path]:
+    """Give the project's own documents; folders that git ignores hold others'."""
+    places = (ROOT.glob("*.md"), *(ROOT.joinpath(name).rglob("*.md") for name in ("docs", "charts", "examples")))
+    return sorted(path for place in places for path in place)

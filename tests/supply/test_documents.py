@@ -1,0 +1,60 @@
+"""What people read: links lead somewhere, and nothing waits to be filled in."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.chart.rendering import ROOT
+from tests.supply.commands import documents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LINK: Final = re.compile(r"\]\((?!https?://|mailto:)([^)\s]+)\)")
+FENCE: Final = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+PLACEHOLDER: Final = re.compile(
+    r"\bTODO\b|\bFIXME\b|\bTBD\b|lorem ipsum|@your|your[-_](org|name|team|email)|<(owner|org|repo|email)>",
+    re.IGNORECASE,
+)
+GITHUB = (
+    *(ROOT / ".github").rglob("*.y*ml"),
+    ROOT / ".github" / "CODEOWNERS",
+    ROOT / "LICENSE",
+)
+BY_NAME = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in documents()]
+
+
+def _anchors(path: Path) -> Iterator[str]:
+    """Give the anchors that GitHub makes of a document's headings."""
+    for title in re.findall(r"^#+ (.*)$", FENCE.sub("", path.read_text()), re.MULTILINE):
+        yield re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+def test_there_is_what_a_newcomer_looks_for() -> None:
+    """The files that GitHub and people look for by name."""
+    names = {str(path.relative_to(ROOT)) for path in documents()}
+    assert {"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs/architecture.md"} <= names
+    assert "Apache License" in (ROOT / "LICENSE").read_text()
+
+
+@pytest.mark.parametrize("path", BY_NAME)
+def test_links_lead_somewhere(path: Path) -> None:
+    """Each file is there, and each heading in it."""
+    broken = []
+    for link in LINK.findall(FENCE.sub("", path.read_text())):
+        name, _, anchor = link.partition("#")
+        target = (path.parent / name).resolve() if name else path
+        if not target.exists() or (anchor and anchor not in _anchors(target)):
+            broken.append(link)
+    assert broken == []
+
+
+@pytest.mark.parametrize("path", [*BY_NAME, *(pytest.param(path, id=path.name) for path in GITHUB)])
+def test_nothing_waits_to_be_filled_in(path: Path) -> None:
+    """No placeholder; the licence keeps its own, which belong to its text."""
+    text = path.read_text().partition("APPENDIX: How to apply")[0]
+    assert PLACEHOLDER.findall(text) == []

@@ -1,0 +1,185 @@
+"""A release: one version everywhere, and a chart that names the image of the repository that released it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from tests.chart.rendering import ROOT
+from tools import release
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.chart.rendering import Helm
+
+FILES = (
+    "pyproject.toml",
+    "hook/__init__.py",
+    "Dockerfile",
+    "CHANGELOG.md",
+    str(release.CHART / "Chart.yaml"),
+)
+VERSION = release.versions(ROOT)["Chart.yaml, version"]
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
+FORGOTTEN = [
+    ("Chart.yaml, version", "charts/gpu-operator-post/Chart.yaml", r"^version: .*$", "version: 9.9.9"),
+    ("Chart.yaml, appVersion", "charts/gpu-operator-post/Chart.yaml", r"^appVersion: .*$", 'appVersion: "9.9.9"'),
+    ("pyproject.toml, version", "pyproject.toml", r"^version = .*$", 'version = "9.9.9"'),
+    ("hook/__init__.py, __version__", "hook/__init__.py", r'= ".*"$', '= "9.9.9"'),
+    ("Dockerfile, ARG VERSION", "Dockerfile", r"^ARG VERSION=.*$", "ARG VERSION=9.9.9"),
+    ("CHANGELOG.md, first section", "CHANGELOG.md", r"^## \S+ - ", "## 9.9.9 - "),
+]
+"""Each place that names a version, and how it would be left behind."""
+KINDS = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
+"""The headings of Keep a Changelog."""
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    """Copy the files that name a version."""
+    for name in FILES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def _edit(path: Path, pattern: str, replacement: str) -> None:
+    text, count = re.subn(pattern, replacement, path.read_text(), count=1, flags=re.MULTILINE)
+    assert count == 1, f"{path.name} does not hold {pattern}"
+    path.write_text(text)
+
+
+def test_every_file_names_the_same_version() -> None:
+    """Program, image, chart and changelog."""
+    assert release.problems(ROOT) == []
+
+
+@pytest.mark.parametrize(("place", "file", "pattern", "replacement"), FORGOTTEN)
+def test_a_place_that_was_forgotten_is_named(
+    sources: Path, place: str, file: str, pattern: str, replacement: str
+) -> None:
+    """Each is read, and the one that disagrees is the one that is reported."""
+    _edit(sources / "CHANGELOG.md", "unreleased", "2026-01-31")
+    assert release.problems(sources, f"v{VERSION}") == []
+    _edit(sources / file, pattern, replacement)
+    assert release.problems(sources, f"v{VERSION}") == [f"{place}: 9.9.9, not {VERSION}"]
+
+
+def test_every_place_has_a_case() -> None:
+    """So that a new place cannot be added without being tried."""
+    assert [case[0] for case in FORGOTTEN] == list(release.versions(ROOT))
+
+
+def test_another_tag_is_refused(sources: Path) -> None:
+    """A tag on the wrong commit releases nothing."""
+    _edit(sources / "CHANGELOG.md", "unreleased", "2026-01-31")
+    assert len(release.problems(sources, "v9.9.9")) == len(release.versions(ROOT))
+
+
+def test_a_release_has_a_date(sources: Path) -> None:
+    """The changelog says unreleased until somebody decides otherwise."""
+    _edit(sources / "CHANGELOG.md", r"^(## \S+) - .*$", r"\1 - unreleased")
+    assert release.problems(sources) == []
+    (found,) = release.problems(sources, f"v{VERSION}")
+    assert f"## {VERSION} - YYYY-MM-DD" in found
+
+
+def test_the_check_fails_with_a_sentence() -> None:
+    """What the workflow runs ends with 1, and says which file is wrong."""
+    assert CliRunner().invoke(release.main, ["check"]).exit_code == 0
+    refused = CliRunner().invoke(release.main, ["check", "--tag", "v9.9.9"])
+    assert refused.exit_code == 1
+    assert f"pyproject.toml, version: {VERSION}, not 9.9.9" in refused.output
+
+
+def test_changelog_keeps_its_form() -> None:
+    """Newest first, each with a date but the first, and known headings with something below."""
+    titles = re.findall(r"^## (.*)$", CHANGELOG, re.MULTILINE)
+    heads = [match for title in titles if (match := release.HEAD.match(f"## {title}"))]
+    assert len(heads) == len(titles), titles
+    numbers = [tuple(map(int, head["version"].split("."))) for head in heads]
+    assert numbers == sorted(set(numbers), reverse=True)
+    assert [head["date"] for head in heads[1:]] == [str(dt.date.fromisoformat(h["date"])) for h in heads[1:]]
+    for section in re.split(r"^## .*$", CHANGELOG, flags=re.MULTILINE)[1:]:
+        kinds = re.findall(r"^### (.*)\n- ", section, re.MULTILINE)
+        assert kinds, section
+        assert kinds == [kind for kind in KINDS if kind in kinds]
+        assert len(kinds) == section.count("### ")
+
+
+def test_names_come_from_the_repository() -> None:
+    """Whoever releases publishes under their own name; registries refuse capitals."""
+    done = CliRunner().invoke(release.main, ["names", "Some-Org/GPU-operator-post"])
+    assert done.output.splitlines() == [
+        f"version={VERSION}",
+        "image=ghcr.io/some-org/gpu-operator-post",
+        "charts=ghcr.io/some-org/charts",
+    ]
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Package the chart as a repository's release does."""
+    folder = tmp_path_factory.mktemp("package")
+    done = CliRunner().invoke(release.main, ["chart", "Some-Org/fork", f"--destination={folder}"])
+    assert done.exit_code == 0, done.output
+    return folder / f"gpu-operator-post-{VERSION}.tgz"
+
+
+def test_packaged_chart_runs_the_released_image(helm: Helm, package: Path) -> None:
+    """Without any value: repository from whom it was released, tag from its version."""
+    image = helm.render(chart=package).container["image"]
+    assert image == f"ghcr.io/some-org/fork:{VERSION}"
+    lint = helm.run("lint", "--strict", str(package))
+    assert lint.returncode == 0, lint.stdout
+
+
+def test_packaged_chart_says_where_it_comes_from(helm: Helm, package: Path) -> None:
+    """Home, sources and image, for people, Artifact Hub and tools that mirror images."""
+    chart = yaml.safe_load(helm.run("show", "chart", str(package)).stdout)
+    assert chart["home"] == "https://github.com/Some-Org/fork"
+    assert chart["sources"] == [chart["home"]]
+    (image,) = yaml.safe_load(chart["annotations"]["artifacthub.io/images"])
+    assert image["image"] == helm.render(chart=package).container["image"]
+    ours = yaml.safe_load((ROOT / release.CHART / "Chart.yaml").read_text())
+    assert {key: chart[key] for key in ours if key != "annotations"} == {
+        key: value for key, value in ours.items() if key != "annotations"
+    }
+    assert ours["annotations"].items() <= chart["annotations"].items()
+
+
+def test_packaged_chart_changes_nothing_else(helm: Helm, package: Path) -> None:
+    """The values keep their comments, and schema and README say the same as they do."""
+    ours = yaml.safe_load((ROOT / release.CHART / "values.yaml").read_text())
+    ours["image"]["repository"] = "some-org/fork"
+    text = helm.run("show", "values", str(package)).stdout
+    assert yaml.safe_load(text) == ours
+    assert text.count("#") == (ROOT / release.CHART / "values.yaml").read_text().count("#")
+    assert f"`{json.dumps('some-org/fork')}`" in helm.run("show", "readme", str(package)).stdout
+
+
+def test_changes_are_those_of_the_newest_section(sources: Path) -> None:
+    """Older sections were the notes of older releases."""
+    newest = release.changes(sources)
+    with (sources / "CHANGELOG.md").open("a") as text:
+        text.write("\n## 0.0.1 - 2025-01-31\n\n### Added\n- Something old.\n")
+    assert release.changes(sources) == newest
+    assert newest.startswith("### ")
+
+
+def test_notes_name_what_was_published() -> None:
+    """Changes, places and digests: enough to pull, to pin and to verify."""
+    arguments = ["Some-Org/fork", "--image-digest=sha256:aaaa", "--chart-digest=sha256:bbbb"]
+    notes = CliRunner().invoke(release.main, ["notes", *arguments]).output
+    assert notes.startswith(release.changes(ROOT))
+    assert f"`ghcr.io/some-org/fork:{VERSION}` | `sha256:aaaa` |" in notes
+    assert f"`oci://ghcr.io/some-org/charts/gpu-operator-post`, version {VERSION} | `sha256:bbbb` |" in notes
+    assert "https://github.com/Some-Org/fork" in notes
