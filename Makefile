@@ -7,7 +7,7 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 # Clusters side by side; each takes about one core while it boots.
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
-IMAGE ?= gpu-operator-post:dev
+IMAGE ?= localhost/gpu-operator-post:dev
 GRYPE ?= grype
 
 .PHONY: help demo test test-quick lint type format chart binaries image scan docs lock release-check release-chart clean
@@ -60,7 +60,7 @@ docs: $(READY) ## Write the generated documents: chart README, schema, reasons, 
 	$(PY) -m tools.examples
 
 image: ## Build the image
-	docker build -t gpu-operator-post:dev .
+	docker build -t $(IMAGE) .
 
 # Options that keep a machine's own package index and paths out of the lock.
 lock: ## Lock the Python requirements anew after an edit of requirements/*.in (needs pip-tools)
