@@ -10,7 +10,7 @@ WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 IMAGE ?= localhost/gpu-operator-post:dev
 GRYPE ?= grype
 
-.PHONY: help demo test test-quick lint type format chart binaries image scan docs lock release-check release-chart clean
+.PHONY: help demo test test-quick test-cluster lint type format chart binaries image scan docs lock release-check release-chart clean
 
 help: ## Show this help
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -33,6 +33,9 @@ test: binaries ## Run every test
 
 test-quick: $(READY) ## Run the tests that need no cluster
 	$(PY) -m pytest -n $(WORKERS) tests/unit tests/replay
+
+test-cluster: $(READY) ## Certify the cluster of KUBECONFIG=file with the image IMAGE, in a namespace of its own
+	$(PY) -m pytest tests/cluster --kubeconfig "$(KUBECONFIG)" --test_extra_info image=$(IMAGE)
 
 lint: $(READY) ## Check style, imports and workflows
 	$(PY) -m ruff check .
