@@ -29,7 +29,7 @@ demo: binaries ## Watch a driver migration on a real control plane
 
 test: binaries ## Run every test
 	$(PY) -m pytest -q -n $(WORKERS) tests/unit --cov=hook.core --cov=hook.settings --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
-	$(PY) -m pytest -n $(WORKERS) --dist loadgroup --ignore=tests/unit --durations=10 tests
+	$(PY) -m pytest -n $(WORKERS) --ignore=tests/unit --durations=10 tests
 
 test-quick: $(READY) ## Run the tests that need no cluster
 	$(PY) -m pytest -n $(WORKERS) tests/unit tests/replay

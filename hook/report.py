@@ -48,12 +48,14 @@ def counts(decision: Decision) -> dict[str, int]:
 
 def advice(decision: Decision) -> list[str]:
     """Say for each kind of trouble what it means and what to run next, once each."""
-    lines: dict[str, str] = {}
+    lines: dict[tuple[str, str], str] = {}
     for one in messages.in_need(decision):
         stack = STACKS.get(one.stack, GPU_OPERATOR)
         what_next = messages.remedy(one.reason, one.node, one.subject, stack)
-        lines.setdefault(one.reason, f"{one.reason} ({one.node}): {what_next}")
-    general = [reason for reason in (decision.reason, decision.cause) if reason and reason not in lines]
+        lines.setdefault((one.stack, one.reason), f"{one.reason} ({one.node}): {what_next}")
+    general = [
+        reason for reason in (decision.reason, decision.cause) if reason and (decision.stack, reason) not in lines
+    ]
     stack = STACKS.get(decision.stack, GPU_OPERATOR)
     return [*(f"{reason}: {messages.remedy(reason, stack=stack)}" for reason in general), *lines.values()]
 

@@ -60,9 +60,9 @@ def _without_driver(name: str, node: Node, fleet: Fleet) -> Gate | None:
     deploy = node.labels.get(labels.deploy, "")
     if deploy == names.PRE_INSTALLED:
         return Gate(NodeState.EXCLUDED, Reason.HOST_DRIVER, "its host brings its own driver, which nothing reloads")
-    workload = node.labels.get(names.WORKLOAD_CONFIG_LABEL, "")
+    workload = node.labels.get(labels.workload, "")
     if workload in names.VIRTUAL_MACHINE_WORKLOADS:
-        message = f"its GPUs are for virtual machines ({names.WORKLOAD_CONFIG_LABEL}={workload}), no driver is for pods"
+        message = f"its GPUs are for virtual machines ({labels.workload}={workload}), no driver is for pods"
         return Gate(NodeState.EXCLUDED, Reason.VIRTUAL_MACHINE_NODE, message)
     if labels.deploy and not deploy and fleet.driver_pods.get(name):
         message = f"it runs a driver pod but lost its {labels.deploy} label"

@@ -116,6 +116,8 @@ class NodeLabels:
     """``true`` where the driver is deployed; empty where the DaemonSets alone decide."""
     operands: str = ""
     """``false`` keeps every operand off a node."""
+    workload: str = ""
+    """What its devices are for: virtual machines get no driver that pods could use."""
     paused_prefix: str = ""
     """Labels under this prefix say that the old driver is being unloaded."""
     wait: str = ""
@@ -186,6 +188,7 @@ GPU_OPERATOR: Final = Stack(
         present=names.GPU_PRESENT_LABEL,
         deploy=names.DEPLOY_DRIVER_LABEL,
         operands=names.DEPLOY_OPERANDS_LABEL,
+        workload=names.WORKLOAD_CONFIG_LABEL,
         paused_prefix=names.PAUSED_LABEL_PREFIX,
     ),
     upgrade=UpgradeLabels(state=names.UPGRADE_STATE_LABEL, skip=names.UPGRADE_SKIP_LABEL, counts_cordoned=True),

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from devcluster.client import Event
     from devcluster.cluster import Cluster
 
-pytestmark = pytest.mark.xdist_group("devcluster")
-
 
 @pytest.mark.parametrize(
     ("spelled", "expected"),

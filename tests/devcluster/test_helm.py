@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
     from devcluster.cluster import Cluster
 
-pytestmark = pytest.mark.xdist_group("devcluster")
 
 HOOK = """
 apiVersion: batch/v1

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from devcluster.client import Api, Object
     from devcluster.cluster import Cluster
 
-pytestmark = pytest.mark.xdist_group("devcluster")
-
 
 def state_of(cluster: Cluster, pod: str) -> Object:
     """Return the state of a pod's first container."""
