@@ -79,10 +79,12 @@ def kubeconfig(state: Path) -> None:
 
 
 @main.command()
-@click.argument("names", nargs=-1, type=click.Choice(programs.NAMES))
-def binaries(names: tuple[str, ...]) -> None:
+@click.argument("names", nargs=-1, type=click.Choice(programs.NAMES + programs.DEPLOYER_NAMES))
+@click.option("--deployers", is_flag=True, help="The deployers instead of the cluster's programs.")
+def binaries(names: tuple[str, ...], *, deployers: bool) -> None:
     """Find or build the programs, and print where each is."""
-    for name, path in programs.ensure(names or programs.NAMES).items():
+    usual = programs.DEPLOYER_NAMES if deployers else programs.NAMES
+    for name, path in programs.ensure(names or usual).items():
         click.echo(f"{name:24} {path}")
 
 

@@ -11,14 +11,16 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devcluster import gobuild
+from devcluster.programs import CHECKERS, DEPLOYERS, PROGRAMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from devcluster.programs import Program
 
 TOOLS = Path(__file__).parent / "tools"
 """One folder a Go module: go.mod and go.sum, every version exact."""
@@ -27,112 +29,8 @@ PROBE_SECONDS = 10.0
 """A program that cannot even say its version by then is not worth using."""
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
-    """One program: how to build it, and which found versions are as good."""
-
-    name: str
-    """What the project calls it; also the name of the executable, unless `executable` says otherwise."""
-    module: str
-    """Folder in `TOOLS` that pins its sources."""
-    package: str
-    """The Go package of its main function."""
-    version: str
-    """The version that is built."""
-    fits: str
-    """Pattern for the output of `probe`: which versions found on the machine are as good."""
-    probe: tuple[str, ...] = ("--version",)
-    variables: tuple[str, ...] = ()
-    """Go variables, as ``package.name=value``, that a release build sets and a plain ``go build`` does not."""
-    executable: str = ""
-
-    @property
-    def file_name(self) -> str:
-        """Name of the executable file."""
-        return self.executable or self.name
-
-    @property
-    def linker_flags(self) -> str:
-        """Strip symbols (a third of the size) and set the variables."""
-        return " ".join(["-s -w", *(f"-X {variable}" for variable in self.variables)])
-
-
-def _kubernetes(name: str, *probe: str) -> Program:
-    """Describe a program of the Kubernetes repository; any patch release of the minor is as good."""
-    return Program(
-        name,
-        module="kubernetes",
-        package=f"k8s.io/kubernetes/cmd/{name}",
-        version="v1.36.3",
-        fits=r"\bv1\.36\.\d+",
-        probe=probe or ("--version",),
-        variables=(
-            "k8s.io/component-base/version.gitVersion=v1.36.3",
-            "k8s.io/component-base/version.gitMajor=1",
-            "k8s.io/component-base/version.gitMinor=36",
-        ),
-    )
-
-
-def _helm(major: int, version: str, *variables: str) -> Program:
-    """Describe one of the two Helms; both are called ``helm`` on a user's machine."""
-    return Program(
-        f"helm{major}",
-        module=f"helm{major}",
-        package=f"helm.sh/helm/v{major}/cmd/helm",
-        version=version,
-        fits=rf"^v{major}\.\d+\.\d+",
-        probe=("version", "--short"),
-        variables=(f"helm.sh/helm/v{major}/internal/version.version={version}", *variables),
-        executable="helm",
-    )
-
-
-PROGRAMS = (
-    Program(
-        "etcd",
-        module="kubernetes",
-        package="go.etcd.io/etcd/server/v3",
-        version="v3.7.3",
-        fits=r"etcd Version: 3\.([6-9]|\d\d)\.",
-    ),
-    _kubernetes("kube-apiserver"),
-    _kubernetes("kube-controller-manager"),
-    _kubernetes("kube-scheduler"),
-    _kubernetes("kubectl", "version", "--client"),
-    Program(
-        "kwok",
-        module="kwok",
-        package="sigs.k8s.io/kwok/cmd/kwok",
-        version="v0.8.0",
-        fits=r"\bv?0\.8\.\d+",
-        variables=("sigs.k8s.io/kwok/pkg/consts.Version=v0.8.0",),
-    ),
-    _helm(4, "v4.3.1"),
-    # What `helm template` takes for the cluster: its client-go, as in a release. Helm 4 finds out by itself.
-    _helm(
-        3,
-        "v3.22.0",
-        "helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1",
-        "helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=37",
-        "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor=1",
-        "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=37",
-    ),
-)
-"""In the order in which they are built."""
-
-CHECKERS = (
-    Program(
-        "actionlint",
-        module="actionlint",
-        package="github.com/rhysd/actionlint/cmd/actionlint",
-        version="v1.7.12",
-        fits=r"^v?1\.7\.(1[2-9]|[2-9]\d)\b",
-    ),
-)
-"""What checks our sources; no cluster needs them, so they are built only where they are asked for by name."""
-
 NAMES = tuple(program.name for program in PROGRAMS)
+DEPLOYER_NAMES = tuple(program.name for program in DEPLOYERS)
 
 
 def cache_directory(environment: Mapping[str, str] | None = None) -> Path:
@@ -145,7 +43,7 @@ def cache_directory(environment: Mapping[str, str] | None = None) -> Path:
 def ensure(names: Iterable[str] = NAMES, cache: Path | None = None) -> dict[str, Path]:
     """Return the path of each named program, after building those that are missing."""
     cache = cache or cache_directory()
-    wanted = [program for program in (*PROGRAMS, *CHECKERS) if program.name in set(names)]
+    wanted = [program for program in (*PROGRAMS, *CHECKERS, *DEPLOYERS) if program.name in set(names)]
     found = {program.name: locate(program, cache) for program in wanted}
     missing = [program for program in wanted if found[program.name] is None]
     if missing:
@@ -155,6 +53,8 @@ def ensure(names: Iterable[str] = NAMES, cache: Path | None = None) -> dict[str,
 
 def locate(program: Program, cache: Path) -> Path | None:
     """Look where a program may already be; the user's explicit wish first."""
+    if program.is_ours:
+        return cached if (cached := cached_path(program, cache)).is_file() else None
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     if assets and (candidate := Path(assets) / program.file_name).is_file() and fits(program, candidate):
         return candidate
@@ -186,11 +86,13 @@ def cached_path(program: Program, cache: Path) -> Path:
 
 
 def fingerprint(program: Program) -> str:
-    """Digest all that a build depends on: pinned modules, package and flags."""
+    """Digest all that a build depends on: pinned modules, sources of ours, package, flags and files."""
     digest = hashlib.sha256()
-    for name in ("go.mod", "go.sum"):
-        digest.update((TOOLS / program.module / name).read_bytes())
-    digest.update(repr((program.package, program.linker_flags, gobuild.FLAGS)).encode())
+    folder = TOOLS / program.module
+    for file in (folder / "go.mod", folder / "go.sum", *sorted(folder.glob("*.go"))):
+        digest.update(file.read_bytes())
+    recipe = (program.package, program.linker_flags, gobuild.FLAGS)
+    digest.update(repr((*recipe, program.files) if program.files else recipe).encode())
     return digest.hexdigest()[:12]
 
 
@@ -202,4 +104,6 @@ def _job(program: Program, cache: Path) -> gobuild.Job:
         package=program.package,
         linker_flags=program.linker_flags,
         target=cached_path(program, cache),
+        release=program.release,
+        files=program.files,
     )

@@ -150,6 +150,24 @@ class Cluster:
         step = 0.05 + len(expected) / 500  # looking at 500 nodes keeps the API server from making them Ready
         controlplane.wait_until(self.files, self._running, "all nodes are Ready", lambda: self.run(complete), step)
 
+    # Programs beside it
+
+    def launch(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        """Start a program that works on this cluster; it ends with the cluster, or by `end`."""
+        self._running[name] = start(self.files, name, command, environment)
+
+    def end(self, *names: str) -> None:
+        """End programs that `launch` started."""
+        chosen = [record for record in records(self.files.processes) if record.name in names]
+        end(chosen, grace=SIMULATOR_GRACE)
+        for record in chosen:
+            record.forget(self.files.processes)
+            self._running.pop(record.name).wait()
+
+    def wait_until(self, what: str, done: Callable[[], bool]) -> None:
+        """Wait for what the running programs bring about; fail at once when one of them ends."""
+        controlplane.wait_until(self.files, self._running, what, done)
+
     # Using it
 
     def run(self, task: Callable[[Api], Awaitable[T]]) -> T:

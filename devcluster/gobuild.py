@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from devcluster.gotoolchain import find_go
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 FLAGS = ("-mod=readonly", "-trimpath")
 """readonly: what is built is what go.sum pins, or nothing."""
@@ -52,6 +53,10 @@ class Job:
     linker_flags: str
     target: Path
     """The executable; appears only when it is complete."""
+    release: str = ""
+    """The Go module that `files` are taken from."""
+    files: tuple[str, ...] = ()
+    """Patterns of files that are put beside the executable."""
 
 
 def build_all(jobs: Sequence[Job], cache: Path, out: TextIO | None = None) -> None:
@@ -79,10 +84,31 @@ def _build(job: Job, go: Path, cache: Path, progress: Progress) -> None:
             code = _run(command, job.source, lines, progress)
         if code != 0:
             raise BuildError(_explanation(job, code, log))
+        _copy_files(job, go)
         unfinished.rename(job.target)
     finally:
         unfinished.unlink(missing_ok=True)
     progress.done()
+
+
+def _copy_files(job: Job, go: Path) -> None:
+    """Put the release's files beside the program, so that the cache alone is enough from then on."""
+    if not job.files:
+        return
+    answer = subprocess.run(
+        [go, "list", *FLAGS[:1], "-m", "-f", "{{.Dir}}", job.release],
+        cwd=job.source,
+        env={**os.environ, **ENVIRONMENT},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    folder = answer.stdout.strip()
+    found = [file for pattern in job.files for file in sorted(Path(folder).glob(pattern))] if folder else []
+    if not found:
+        raise BuildError(f"{job.release} of {job.name} has no {' or '.join(job.files)}: {answer.stderr.strip()}")
+    for file in found:
+        shutil.copyfile(file, job.target.parent / file.name)
 
 
 def _run(command: list[str], directory: Path, log: TextIO, progress: Progress) -> int:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from devcluster import binaries, gobuild, gotoolchain
+from devcluster import binaries, gobuild, gotoolchain, programs
 from devcluster.layout import CHECKOUT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-KUBECTL = next(program for program in binaries.PROGRAMS if program.name == "kubectl")
+KUBECTL = next(program for program in programs.PROGRAMS if program.name == "kubectl")
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def install(folder: Path, name: str, answer: str) -> Path:
 )
 def test_which_versions_fit(tmp_path: Path, name: str, answer: str, expected: bool) -> None:
     """A program of the machine is used if its version is one that the project works with."""
-    program = next(program for program in binaries.PROGRAMS if program.name == name)
+    program = next(program for program in programs.PROGRAMS if program.name == name)
     assert binaries.fits(program, install(tmp_path, program.file_name, answer)) is expected
 
 
@@ -164,7 +164,7 @@ def test_warm_start_takes_well_under_a_second() -> None:
 
 def test_every_version_is_exact() -> None:
     """What is announced is what is pinned: each program's version stands in its module's go.mod."""
-    for program in binaries.PROGRAMS:
+    for program in (*programs.PROGRAMS, *programs.DEPLOYERS):
         go_mod = (binaries.TOOLS / program.module / "go.mod").read_text()
         assert f" {program.version}\n" in go_mod, program.name
 

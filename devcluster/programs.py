@@ -1,0 +1,197 @@
+"""The programs that are run beside our own: which ones, which versions, and what to build each from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One program: how to build it, and which found versions are as good."""
+
+    name: str
+    """What the project calls it; also the name of the executable, unless `executable` says otherwise."""
+    module: str
+    """Folder in `TOOLS` that pins its sources."""
+    package: str
+    """The Go package of its main function."""
+    version: str
+    """The version that is built."""
+    fits: str
+    """Pattern for the output of `probe`: which versions found on the machine are as good."""
+    probe: tuple[str, ...] = ("--version",)
+    variables: tuple[str, ...] = ()
+    """Go variables, as ``package.name=value``, that a release build sets and a plain ``go build`` does not."""
+    executable: str = ""
+    release: str = ""
+    """The module that `version` is a version of, where `package` is one of ours."""
+    files: tuple[str, ...] = ()
+    """What of the release's module is needed beside the program, such as CRDs: patterns of files."""
+
+    @property
+    def file_name(self) -> str:
+        """Name of the executable file."""
+        return self.executable or self.name
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether only our own build will do: what is found on the machine comes without the files."""
+        return bool(self.release)
+
+    @property
+    def linker_flags(self) -> str:
+        """Strip symbols (a third of the size) and set the variables."""
+        return " ".join(["-s -w", *(f"-X {variable}" for variable in self.variables)])
+
+
+def _kubernetes(name: str, *probe: str) -> Program:
+    """Describe a program of the Kubernetes repository; any patch release of the minor is as good."""
+    return Program(
+        name,
+        module="kubernetes",
+        package=f"k8s.io/kubernetes/cmd/{name}",
+        version="v1.36.3",
+        fits=r"\bv1\.36\.\d+",
+        probe=probe or ("--version",),
+        variables=(
+            "k8s.io/component-base/version.gitVersion=v1.36.3",
+            "k8s.io/component-base/version.gitMajor=1",
+            "k8s.io/component-base/version.gitMinor=36",
+        ),
+    )
+
+
+def _helm(major: int, version: str, *variables: str) -> Program:
+    """Describe one of the two Helms; both are called ``helm`` on a user's machine."""
+    return Program(
+        f"helm{major}",
+        module=f"helm{major}",
+        package=f"helm.sh/helm/v{major}/cmd/helm",
+        version=version,
+        fits=rf"^v{major}\.\d+\.\d+",
+        probe=("version", "--short"),
+        variables=(f"helm.sh/helm/v{major}/internal/version.version={version}", *variables),
+        executable="helm",
+    )
+
+
+PROGRAMS = (
+    Program(
+        "etcd",
+        module="kubernetes",
+        package="go.etcd.io/etcd/server/v3",
+        version="v3.7.3",
+        fits=r"etcd Version: 3\.([6-9]|\d\d)\.",
+    ),
+    _kubernetes("kube-apiserver"),
+    _kubernetes("kube-controller-manager"),
+    _kubernetes("kube-scheduler"),
+    _kubernetes("kubectl", "version", "--client"),
+    Program(
+        "kwok",
+        module="kwok",
+        package="sigs.k8s.io/kwok/cmd/kwok",
+        version="v0.8.0",
+        fits=r"\bv?0\.8\.\d+",
+        variables=("sigs.k8s.io/kwok/pkg/consts.Version=v0.8.0",),
+    ),
+    _helm(4, "v4.3.1"),
+    # What `helm template` takes for the cluster: its client-go, as in a release. Helm 4 finds out by itself.
+    _helm(
+        3,
+        "v3.22.0",
+        "helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1",
+        "helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=37",
+        "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor=1",
+        "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=37",
+    ),
+)
+"""What a cluster needs, in the order in which it is built."""
+
+
+CHECKERS = (
+    Program(
+        "actionlint",
+        module="actionlint",
+        package="github.com/rhysd/actionlint/cmd/actionlint",
+        version="v1.7.12",
+        fits=r"^v?1\.7\.(1[2-9]|[2-9]\d)\b",
+    ),
+)
+"""What checks our sources; no cluster needs them, so they are built only where they are asked for by name."""
+
+_SOURCE_CONTROLLER = "github.com/fluxcd/source-controller"
+_HELM_CONTROLLER = "github.com/fluxcd/helm-controller"
+_ARGO_CD = "github.com/argoproj/argo-cd/v3"
+_HELM_DIFF = "github.com/databus23/helm-diff/v3"
+_NOT_ASKED = r"(?!)"
+"""Fits nothing: what is found on the machine is never as good as our own build."""
+
+DEPLOYERS = (
+    # Both controllers in one Go module: they share two thirds of what is compiled.
+    Program(
+        "helm-controller",
+        module="flux",
+        package=_HELM_CONTROLLER,
+        version="v1.6.4",
+        fits=_NOT_ASKED,
+        release=_HELM_CONTROLLER,
+        files=("config/crd/bases/*.yaml",),
+    ),
+    Program(
+        "source-controller",
+        module="flux",
+        package=_SOURCE_CONTROLLER,
+        version="v1.9.1",
+        fits=_NOT_ASKED,
+        release=_SOURCE_CONTROLLER,
+        files=("config/crd/bases/*.yaml",),
+    ),
+    Program(
+        "argocd",
+        module="argocd",
+        package=".",
+        version="v3.2.0",
+        fits=_NOT_ASKED,
+        variables=(f"{_ARGO_CD}/common.version=3.2.0",),
+        release=_ARGO_CD,
+        files=("manifests/crds/*-crd.yaml",),
+    ),
+    Program(
+        "helm-diff",
+        module="helm-diff",
+        package=_HELM_DIFF,
+        version="v3.9.11",
+        fits=_NOT_ASKED,
+        variables=(f"{_HELM_DIFF}/cmd.Version=3.9.11",),
+        release=_HELM_DIFF,
+        files=("plugin.yaml",),
+    ),
+    Program(
+        "helmfile",
+        module="helmfile",
+        package="github.com/helmfile/helmfile",
+        version="v1.8.0",
+        fits=r"\b1\.8\.\d+",
+        variables=("go.szostok.io/version.version=1.8.0",),
+    ),
+    Program(
+        "ct",
+        module="chart-testing",
+        package="github.com/helm/chart-testing/v3/ct",
+        version="v3.14.0",
+        fits=r"\bv?3\.14\.\d+",
+        probe=("version",),
+        variables=("github.com/helm/chart-testing/v3/ct/cmd.Version=v3.14.0",),
+    ),
+    Program(
+        "crane",
+        module="crane",
+        package="github.com/google/go-containerregistry/cmd/crane",
+        version="v0.21.6",
+        fits=r"\bv?0\.21\.\d+",
+        probe=("version",),
+        variables=("github.com/google/go-containerregistry/cmd/crane/cmd.Version=v0.21.6",),
+    ),
+)
+"""What deploys, and what serves charts to it; built only where it is asked for."""
