@@ -1,0 +1,217 @@
+"""Argo CD's application-controller and repo-server, and Applications as a platform team commits them.
+
+The controller's metrics port listens on all addresses; Argo CD has no setting for that. Everything else is on
+loopback.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from devcluster import binaries
+from devcluster.client import path
+from devcluster.deployers.gitrepo import GitRepository
+from devcluster.deployers.release import Outcome
+from devcluster.ports import free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from devcluster.cluster import Cluster
+
+NAMESPACE = "argocd"
+APPLICATIONS = path("argoproj.io/v1alpha1", "applications", namespace=NAMESPACE)
+KINDS = ("applications", "appprojects", "applicationsets")
+PROCESSES = ("argocd-redis", "argocd-repo-server", "argocd-application-controller")
+
+RESYNC_SECONDS = 5
+"""How often Argo CD looks at the repository by itself; tests also ask for it."""
+
+PATIENCE_SECONDS = 300.0
+"""For an operation to end on a busy machine."""
+
+STEP_SECONDS = 0.25
+
+FOLDERS = ("home", "gpg-keys", "gpg-source", "tls", "ssh", "plugins", "tmp")
+"""What is mounted into Argo CD's containers."""
+
+ENDED = {"Succeeded", "Failed", "Error"}
+
+
+class ArgoCd:
+    """Argo CD on one cluster, with one git repository."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.folder = cluster.state / "argocd"
+        self._program = binaries.ensure(["argocd"])["argocd"]
+        self._ports = free_ports(4)
+        self._password = secrets.token_hex(16)
+        self.repository = GitRepository(self.folder / "repository")
+
+    def start(self) -> None:
+        """Install the CRDs and the objects that Argo CD's own chart makes, and start the three processes."""
+        self.cluster.kubectl("apply", "--server-side", "-f", str(self._program.parent))
+        crds = [f"crd/{kind}.argoproj.io" for kind in KINDS]
+        self.cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *crds)
+        self.commit([_namespace(), *_configuration(), _project()])
+        redis, repo, repo_metrics, metrics = self._ports
+        self._launch(PROCESSES[0], "redis", f"--address=127.0.0.1:{redis}")
+        log = ("--loglevel=info", "--logformat=text", f"--redis=127.0.0.1:{redis}")
+        self._launch(
+            PROCESSES[1], "repo-server", *log, "--address=127.0.0.1", f"--port={repo}",
+            "--metrics-address=127.0.0.1", f"--metrics-port={repo_metrics}",
+        )  # fmt: skip
+        self._launch(
+            PROCESSES[2], "application-controller", *log, f"--kubeconfig={self._kubeconfig()}",
+            f"--namespace={NAMESPACE}", f"--repo-server=127.0.0.1:{repo}", f"--metrics-port={metrics}",
+            f"--app-resync={RESYNC_SECONDS}", "--self-heal-timeout-seconds=2",
+        )  # fmt: skip
+
+    def stop(self) -> None:
+        """End the processes; objects stay."""
+        self.cluster.end(*PROCESSES)
+
+    def _launch(self, name: str, role: str, *flags: str) -> None:
+        self.cluster.launch(name, [str(self._program), role, *flags], self._environment())
+
+    def _environment(self) -> dict[str, str]:
+        """Keep files below the state directory; the only helm in reach is Helm 3, which Argo CD 3.2 calls."""
+        tools = self.folder / "bin"
+        folders = {name: self.folder / name for name in FOLDERS}
+        for each in (tools, *folders.values()):
+            each.mkdir(parents=True, exist_ok=True)
+        (folders["ssh"] / "ssh_known_hosts").touch()
+        helm = tools / "helm"
+        if not helm.is_symlink():
+            helm.symlink_to(self.cluster.binary("helm3"))
+        return {
+            "PATH": f"{tools}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+            "HOME": str(folders["home"]),
+            "TMPDIR": str(folders["tmp"]),
+            "KUBECONFIG": str(self._kubeconfig()),
+            "HOSTNAME": "argocd-application-controller-0",
+            "REDIS_PASSWORD": self._password,
+            "ARGOCD_FAKE_IN_CLUSTER": "true",  # take the kubeconfig's cluster for the one that we run in
+            "ARGOCD_GPG_ENABLED": "false",
+            "ARGOCD_GNUPGHOME": str(folders["gpg-keys"]),
+            "ARGOCD_GPG_DATA_PATH": str(folders["gpg-source"]),
+            "ARGOCD_TLS_DATA_PATH": str(folders["tls"]),
+            "ARGOCD_SSH_DATA_PATH": str(folders["ssh"]),
+            "ARGOCD_PLUGINSOCKFILEPATH": str(folders["plugins"]),
+            "ARGOCD_RECONCILIATION_TIMEOUT": f"{RESYNC_SECONDS}s",
+            "ARGOCD_RECONCILIATION_JITTER": "0s",
+            "ARGOCD_APPLICATION_CONTROLLER_SELF_HEAL_BACKOFF_CAP_SECONDS": str(RESYNC_SECONDS),
+            "NO_PROXY": "127.0.0.1,localhost",
+        }
+
+    def _kubeconfig(self) -> Path:
+        """Write the administrator's kubeconfig with Argo CD's namespace, which it takes for its own."""
+        file = self.folder / "kubeconfig"
+        if not file.exists():
+            config = yaml.safe_load(self.cluster.kubeconfig.read_text())
+            for each in config["contexts"]:
+                each["context"]["namespace"] = NAMESPACE
+            file.touch(mode=0o600)
+            file.write_text(yaml.safe_dump(config))
+        return file
+
+    # What a platform team does.
+
+    def commit(self, objects: Sequence[dict[str, Any]]) -> None:
+        """Apply objects, such as Applications."""
+        self.cluster.kubectl(
+            "apply", "--server-side", "--force-conflicts", "-f", "-",
+            text=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}),
+        )  # fmt: skip
+
+    def refresh(self, *names: str) -> None:
+        """Do what the button does: look at the repository now."""
+        for name in names:
+            self.cluster.patch(
+                f"{APPLICATIONS}/{name}", {"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}}
+            )
+
+    def sync(self, name: str) -> None:
+        """Do what `argocd app sync` does: ask for a full sync."""
+        operation = {"initiatedBy": {"username": "platform"}, "sync": {"revision": "main"}}
+        self.cluster.patch(f"{APPLICATIONS}/{name}", {"operation": operation})
+
+    # What its user sees.
+
+    def application(self, name: str) -> dict[str, Any]:
+        """Read an Application."""
+        return self.cluster.get(f"{APPLICATIONS}/{name}")
+
+    def operation(self, name: str) -> dict[str, Any]:
+        """Give the state of the last operation; empty before the first."""
+        found: dict[str, Any] = self.application(name).get("status", {}).get("operationState", {})
+        return found
+
+    def settled(self, name: str, revision: str = "", after: str = "") -> Outcome:
+        """Wait until an operation has ended, on a revision or later than another began, and say how."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < end:
+            state = self.operation(name)
+            synced = state.get("syncResult", {}).get("revision", "")
+            asked = "operation" in self.application(name)
+            fresh = state.get("startedAt", "") > after and revision in ("", synced)
+            if state.get("phase") in ENDED and fresh and not asked:
+                return Outcome(succeeded=state["phase"] == "Succeeded", said=_shown(self.application(name)))
+            time.sleep(STEP_SECONDS)
+        raise AssertionError(f"no operation of {name} ended in time:\n{_shown(self.application(name))}")
+
+
+def _shown(application: dict[str, Any]) -> str:
+    """Give what the Application's page shows: badges, the operation's message and the result of each resource."""
+    status = application.get("status", {})
+    state = status.get("operationState", {})
+    lines = [
+        f"sync={status.get('sync', {}).get('status')} health={status.get('health', {}).get('status')}",
+        f"operation={state.get('phase')}: {state.get('message')}",
+    ]
+    lines += [
+        f"{each['kind']} {each['name']} {each.get('hookType', '')} {each.get('hookPhase', '')}: {each.get('message')}"
+        for each in state.get("syncResult", {}).get("resources") or []
+    ]
+    lines += [f"condition {each['type']}: {each['message']}" for each in status.get("conditions") or []]
+    return "\n".join(lines)
+
+
+def _namespace() -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+
+
+def _configuration() -> list[dict[str, Any]]:
+    """Give the objects that Argo CD reads its settings from."""
+    labels = {"app.kubernetes.io/part-of": "argocd"}
+
+    def named(kind: str, name: str, **more: object) -> dict[str, Any]:
+        metadata = {"name": name, "namespace": NAMESPACE, "labels": labels}
+        return {"apiVersion": "v1", "kind": kind, "metadata": metadata, **more}
+
+    return [
+        named("ConfigMap", "argocd-cm", data={"timeout.reconciliation": f"{RESYNC_SECONDS}s"}),
+        named("ConfigMap", "argocd-rbac-cm"),
+        named("Secret", "argocd-secret", stringData={"server.secretkey": secrets.token_hex(16)}),
+    ]
+
+
+def _project() -> dict[str, Any]:
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "AppProject",
+        "metadata": {"name": "default", "namespace": NAMESPACE},
+        "spec": {
+            "sourceRepos": ["*"],
+            "destinations": [{"server": "*", "namespace": "*"}],
+            "clusterResourceWhitelist": [{"group": "*", "kind": "*"}],
+        },
+    }

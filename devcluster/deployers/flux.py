@@ -1,0 +1,158 @@
+"""Flux's source-controller and helm-controller, and HelmReleases as a platform team commits them."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+from devcluster import binaries
+from devcluster.client import path
+from devcluster.deployers.charts import ChartSources
+from devcluster.deployers.release import Outcome
+from devcluster.ports import free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from devcluster.cluster import Cluster
+
+NAMESPACE = "flux-system"
+CONTROLLERS = ("source-controller", "helm-controller")
+KINDS = ("helmreleases.helm.toolkit.fluxcd.io", "helmrepositories.source.toolkit.fluxcd.io")
+HELM_RELEASES = path("helm.toolkit.fluxcd.io/v2", "helmreleases", namespace=NAMESPACE)
+
+PATIENCE_SECONDS = 300.0
+"""For a HelmRelease to come to a verdict on a busy machine."""
+
+STEP_SECONDS = 0.25
+
+INTERVAL = "10m"
+"""Nothing in a test waits for a periodic reconciliation."""
+
+
+class Flux:
+    """Flux on one cluster. Charts come from loopback sources: the operator's over HTTP, ours from a registry."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.sources = ChartSources(cluster)
+        self._programs = binaries.ensure(CONTROLLERS)
+        self._storage, *ports = free_ports(5)
+        self._metrics, self._health = ports[:2], ports[2:]
+
+    def start(self) -> None:
+        """Install the CRDs, start everything, and return when the controllers are ready."""
+        for program in self._programs.values():
+            self.cluster.kubectl("apply", "--server-side", "-f", str(program.parent))
+        self.cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *(f"crd/{kind}" for kind in KINDS))
+        self.cluster.kubectl("create", "namespace", NAMESPACE)
+        self.sources.start()
+        storage = f"127.0.0.1:{self._storage}"
+        data = self.cluster.state / "flux"
+        (data / "tmp").mkdir(parents=True)
+        more = {
+            "source-controller": [
+                f"--storage-path={data}",
+                f"--storage-addr={storage}",
+                f"--storage-adv-addr={storage}",
+            ],
+            "helm-controller": [
+                "--requeue-dependency=2s"
+            ],  # between two looks at what a release depends on; usual: 30 s
+        }
+        for name, metrics, health in zip(CONTROLLERS, self._metrics, self._health, strict=True):
+            command = [
+                str(self._programs[name]),
+                "--enable-leader-election=false",
+                "--watch-all-namespaces=true",
+                "--events-addr=",  # no notification-controller
+                *more.get(name, []),
+                f"--metrics-addr=127.0.0.1:{metrics}",
+                f"--health-addr=127.0.0.1:{health}",
+            ]
+            self.cluster.launch(name, command, self._environment())
+        self.cluster.wait_until("Flux is ready", lambda: all(_answers(port) for port in self._health))
+
+    def stop(self) -> None:
+        """End the controllers and the chart sources; objects stay."""
+        self.cluster.end(*CONTROLLERS)
+        self.sources.stop()
+
+    def _environment(self) -> dict[str, str]:
+        """Act as the administrator, with files below the state directory."""
+        return {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "KUBECONFIG": str(self.cluster.kubeconfig),
+            "RUNTIME_NAMESPACE": NAMESPACE,
+            "HOME": str(self.cluster.state / "flux"),
+            "TMPDIR": str(self.cluster.state / "flux" / "tmp"),
+            "NO_PROXY": "127.0.0.1,localhost",
+        }
+
+    # What a platform team does.
+
+    def commit(self, objects: Sequence[dict[str, Any]]) -> None:
+        """Apply objects as kustomize-controller does after a commit: server-side."""
+        self.cluster.kubectl(
+            "apply", "--server-side", "--force-conflicts", "-f", "-",
+            text=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}),
+        )  # fmt: skip
+
+    def request(self, name: str, *keys: str) -> None:
+        """Do what `flux reconcile helmrelease` does; `forceAt` is its --force, `resetAt` its --reset."""
+        now = str(time.time_ns())
+        annotations = {f"reconcile.fluxcd.io/{key}": now for key in ("requestedAt", *keys)}
+        self.cluster.patch(f"{HELM_RELEASES}/{name}", {"metadata": {"annotations": annotations}})
+
+    # What its user sees.
+
+    def settled(self, name: str) -> Outcome:
+        """Wait until Flux has come to a verdict on what was asked last, and give it."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < end:
+            release = self.cluster.get(f"{HELM_RELEASES}/{name}")
+            if (verdict := _verdict(release)) is not None:
+                return Outcome(succeeded=verdict, said=_shown(release))
+            time.sleep(STEP_SECONDS)
+        raise AssertionError(f"no verdict on {name} within {PATIENCE_SECONDS:.0f} s:\n{_shown(release)}")
+
+    def release(self, name: str) -> dict[str, Any]:
+        """Read a HelmRelease."""
+        return self.cluster.get(f"{HELM_RELEASES}/{name}")
+
+
+def _answers(port: int) -> bool:
+    """Whether a controller says that it is ready."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2):
+            return True
+    except OSError:
+        return False
+
+
+def _verdict(release: dict[str, Any]) -> bool | None:
+    """Tell whether Flux is through with a HelmRelease's present generation and request, and how it ended."""
+    status, generation = release.get("status", {}), release["metadata"]["generation"]
+    conditions = {each["type"]: each for each in status.get("conditions", [])}
+    ready = conditions.get("Ready", {})
+    asked = release["metadata"].get("annotations", {}).get("reconcile.fluxcd.io/requestedAt")
+    handled = (
+        status.get("observedGeneration") == generation
+        and ready.get("observedGeneration") == generation
+        and ready.get("status") in {"True", "False"}
+        and ready.get("reason") != "DependencyNotReady"
+        and conditions.get("Reconciling", {}).get("status") != "True"
+        and asked in (None, status.get("lastHandledReconcileAt"))
+    )
+    return ready["status"] == "True" if handled else None
+
+
+def _shown(release: dict[str, Any]) -> str:
+    """Give the conditions as `kubectl describe` shows them."""
+    return "\n".join(
+        f"{each['type']}={each['status']} {each['reason']}: {each['message']}"
+        for each in release.get("status", {}).get("conditions", [])
+    )

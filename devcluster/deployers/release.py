@@ -1,0 +1,35 @@
+"""What is to be deployed, and what the deployer says came of it; the same words for every deployer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One chart in one namespace, as a platform team writes it down."""
+
+    name: str
+    namespace: str
+    chart: Path
+    """Folder of the chart."""
+    values: Values = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    """Names of the releases that come first."""
+    timeout: int = 300
+    """Seconds that the deployer gives it; most give five minutes where nothing is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the user of a deployer sees."""
+
+    succeeded: bool
+    said: str
+    """All that the deployer shows: output, conditions, operation messages."""

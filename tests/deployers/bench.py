@@ -1,0 +1,130 @@
+"""A laboratory whose releases come through a deployer, and what one chapter of its life left behind."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from devcluster.deployers.release import Release, Values
+from devcluster.layout import CHECKOUT
+from tests.e2e.lab import (
+    CHART,
+    NAMESPACE,
+    OLD,
+    OLD_CHART,
+    OPERATOR,
+    PLUGIN,
+    PLUGIN_NAMESPACE,
+    QUICK,
+    RELEASE,
+    Lab,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from devcluster.cluster import Cluster
+    from devcluster.deployers.release import Outcome
+
+NODES: Final = ["gpu-0", "gpu-1", "gpu-2"]
+OPERATOR_RELEASE: Final = "gpu-operator"
+PLUGIN_RELEASE: Final = "nvidia-dra-driver-gpu"
+QUICK_JOB: Final[Values] = {"timeout": "3m", "extraArgs": list(QUICK)}
+OUTER_SECONDS: Final = 240
+"""A minute more than the Job's own time, as the chart's notes ask."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the platform team has written down."""
+
+    chart: str = OLD_CHART
+    driver: str = OLD
+    plugin: bool = True
+    operator: Values = field(default_factory=dict)
+    post: Values = field(default_factory=dict)
+
+    def releases(self) -> list[Release]:
+        """Write it as releases, in their order: operator, ours, plugin."""
+        driver = {"version": self.driver, **self.operator}
+        values = {"chartVersion": self.chart, "driver": driver}
+        post = {
+            **QUICK_JOB,
+            "trigger": self.chart,
+            "expect": {"chartVersion": self.chart, "driverVersion": self.driver},
+            **self.post,
+        }
+        ours = Release(RELEASE, NAMESPACE, CHECKOUT / CHART, post, (OPERATOR_RELEASE,), OUTER_SECONDS)
+        plugin = Release(PLUGIN_RELEASE, PLUGIN_NAMESPACE, CHECKOUT / PLUGIN, {}, (RELEASE,))
+        return [
+            Release(OPERATOR_RELEASE, NAMESPACE, CHECKOUT / OPERATOR, values),
+            ours,
+            *([plugin] if self.plugin else []),
+        ]
+
+
+class Deployer(Protocol):
+    """What a story needs of a deployer."""
+
+    def apply(self, releases: Sequence[Release]) -> Outcome:
+        """Bring the releases about in the deployer's usual way; give what it says of ours."""
+
+    def again(self, releases: Sequence[Release]) -> Outcome:
+        """Do what its documentation says after a failed hook whose cause is gone."""
+
+
+class Bench(Lab):
+    """A laboratory for one deployer."""
+
+    def __init__(self, cluster: Cluster, *, job: str = RELEASE, helm: int = 4) -> None:
+        super().__init__(cluster, helm)
+        self.job = job
+        """The name of our Job, which follows the release's."""
+
+    def runs(self) -> list[Path]:
+        """List the folders of our Jobs' pods, oldest first."""
+        pids = (self.cluster.state / "pods").glob(f"{NAMESPACE}_{self.job}-*/pid")
+        return [each.parent for each in sorted(pids, key=lambda file: file.stat().st_mtime_ns)]
+
+    def chapter(self, act: Callable[[], Outcome]) -> Chapter:
+        """Do something and note what was true when the deployer came back."""
+        before = len(self.runs())
+        self.began = time.time()
+        outcome = act()
+        truth, runs = self.truth, self.runs()[before:]
+        return Chapter(
+            outcome=outcome,
+            runs=len(runs),
+            story=self.story() if runs else {},
+            restarted=self.restarts(),
+            stale=truth.stale_now(),
+            early=[each.node for each in truth.early_restarts(since=self.began)],
+            needless=[each.node for each in truth.needless_restarts(since=self.began)],
+            drivers=set(truth.loaded_now().values()),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """What a deployer said and what was true, at one moment."""
+
+    outcome: Outcome
+    runs: int
+    """How many pods of our Job ran."""
+    story: dict[str, Any]
+    """The termination message of the last of them."""
+    restarted: list[str]
+    stale: Sequence[str]
+    early: list[str]
+    needless: list[str]
+    drivers: set[str]
+
+    def assert_served(self, restarted: list[str]) -> None:
+        """Assert success, and the promises from the ground truth."""
+        assert self.outcome.succeeded, self.outcome.said
+        assert self.stale == ()
+        assert self.early == []
+        assert self.needless == []
+        assert restarted == self.restarted

@@ -1,0 +1,41 @@
+"""One cluster a deployer; the tests of one module share it, one after the other."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from devcluster.cluster import Cluster
+from tests.deployers.bench import NODES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of a module, and of a parameter, on one worker: they share a cluster."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.deployers)
+            item.add_marker(pytest.mark.xdist_group(_share(item)))
+
+
+def _share(item: pytest.Item) -> str:
+    """Name what a test shares its cluster with: its module, and the parameter of the module's fixtures."""
+    parameters = item.callspec.id if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ""
+    return f"{item.path.stem}-{parameters}"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Boot a cluster with a fleet; set EVIDENCE to a directory to keep its logs and journals."""
+    with Cluster(tmp_path_factory.mktemp("cluster") / "state") as cluster:
+        cluster.up(nodes=len(NODES), fleet=True)
+        yield cluster
+        if target := os.environ.get("EVIDENCE"):
+            cluster.save_evidence(Path(target) / Path(request.node.name).stem)
