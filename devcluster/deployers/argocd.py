@@ -16,12 +16,13 @@ import yaml
 
 from devcluster import binaries
 from devcluster.client import path
+from devcluster.deployers import crds
 from devcluster.deployers.gitrepo import GitRepository
 from devcluster.deployers.release import Outcome
 from devcluster.ports import free_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from devcluster.cluster import Cluster
@@ -58,9 +59,7 @@ class ArgoCd:
 
     def start(self) -> None:
         """Install the CRDs and the objects that Argo CD's own chart makes, and start the three processes."""
-        self.cluster.kubectl("apply", "--server-side", "-f", str(self._program.parent))
-        crds = [f"crd/{kind}.argoproj.io" for kind in KINDS]
-        self.cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *crds)
+        crds.install(self.cluster, [self._program.parent], [path("argoproj.io/v1alpha1", kind) for kind in KINDS])
         self.commit([_namespace(), *_configuration(), _project()])
         redis, repo, repo_metrics, metrics = self._ports
         self._launch(PROCESSES[0], "redis", f"--address=127.0.0.1:{redis}")
@@ -150,29 +149,57 @@ class ArgoCd:
         """Read an Application."""
         return self.cluster.get(f"{APPLICATIONS}/{name}")
 
-    def operation(self, name: str) -> dict[str, Any]:
-        """Give the state of the last operation; empty before the first."""
-        found: dict[str, Any] = self.application(name).get("status", {}).get("operationState", {})
-        return found
+    def began(self, name: str) -> str:
+        """When the last operation began; empty before the first."""
+        return _began(self.application(name))
 
-    def settled(self, name: str, revision: str = "", after: str = "") -> Outcome:
-        """Wait until an operation has ended, on a revision or later than another began, and say how."""
+    def settled(self, name: str, revision: str) -> Outcome:
+        """Wait until a revision is synced, as far as it differs, and say how that ended."""
+        return self._await(name, lambda application: _through(application, revision))
+
+    def synced_again(self, name: str, since: str) -> Outcome:
+        """Wait for the end of an operation that began after another one did, and say how it ended."""
+        return self._await(name, lambda application: _began(application) > since and _idle(application))
+
+    def _await(self, name: str, done: Callable[[dict[str, Any]], bool]) -> Outcome:
         end = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < end:
-            state = self.operation(name)
-            synced = state.get("syncResult", {}).get("revision", "")
-            asked = "operation" in self.application(name)
-            fresh = state.get("startedAt", "") > after and revision in ("", synced)
-            if state.get("phase") in ENDED and fresh and not asked:
-                return Outcome(succeeded=state["phase"] == "Succeeded", said=_shown(self.application(name)))
+            application = self.application(name)
+            if done(application):
+                phase = application["status"]["operationState"]["phase"]
+                return Outcome(succeeded=phase == "Succeeded", said=_shown(application))
             time.sleep(STEP_SECONDS)
-        raise AssertionError(f"no operation of {name} ended in time:\n{_shown(self.application(name))}")
+        raise AssertionError(f"{name} is not through in time:\n{_shown(self.application(name))}")
+
+
+def _state(application: dict[str, Any]) -> dict[str, Any]:
+    """Give the state of the last operation; empty before the first."""
+    found: dict[str, Any] = application.get("status", {}).get("operationState", {})
+    return found
+
+
+def _began(application: dict[str, Any]) -> str:
+    """When the last operation began."""
+    return str(_state(application).get("startedAt", ""))
+
+
+def _idle(application: dict[str, Any]) -> bool:
+    """Whether the last operation, with its retries, has ended and no other is asked for."""
+    return "operation" not in application and _state(application).get("phase") in ENDED
+
+
+def _through(application: dict[str, Any], revision: str) -> bool:
+    """Whether nothing more will happen by itself for a revision."""
+    sync = application.get("status", {}).get("sync", {})
+    attempted = _state(application).get("syncResult", {}).get("revision") == revision
+    compared = sync.get("revision") == revision and sync.get("status") == "Synced"
+    return _idle(application) and (attempted or compared)
 
 
 def _shown(application: dict[str, Any]) -> str:
     """Give what the Application's page shows: badges, the operation's message and the result of each resource."""
     status = application.get("status", {})
-    state = status.get("operationState", {})
+    state = _state(application)
     lines = [
         f"sync={status.get('sync', {}).get('status')} health={status.get('health', {}).get('status')}",
         f"operation={state.get('phase')}: {state.get('message')}",

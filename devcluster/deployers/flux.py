@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from devcluster import binaries
 from devcluster.client import path
+from devcluster.deployers import crds
 from devcluster.deployers.charts import ChartSources
 from devcluster.deployers.release import Outcome
 from devcluster.ports import free_ports
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
 NAMESPACE = "flux-system"
 CONTROLLERS = ("source-controller", "helm-controller")
-KINDS = ("helmreleases.helm.toolkit.fluxcd.io", "helmrepositories.source.toolkit.fluxcd.io")
+COLLECTIONS = (
+    path("helm.toolkit.fluxcd.io/v2", "helmreleases"),
+    *(path("source.toolkit.fluxcd.io/v1", kind) for kind in ("helmrepositories", "helmcharts", "ocirepositories")),
+)
 HELM_RELEASES = path("helm.toolkit.fluxcd.io/v2", "helmreleases", namespace=NAMESPACE)
 
 PATIENCE_SECONDS = 300.0
@@ -45,9 +49,7 @@ class Flux:
 
     def start(self) -> None:
         """Install the CRDs, start everything, and return when the controllers are ready."""
-        for program in self._programs.values():
-            self.cluster.kubectl("apply", "--server-side", "-f", str(program.parent))
-        self.cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *(f"crd/{kind}" for kind in KINDS))
+        crds.install(self.cluster, [program.parent for program in self._programs.values()], COLLECTIONS)
         self.cluster.kubectl("create", "namespace", NAMESPACE)
         self.sources.start()
         storage = f"127.0.0.1:{self._storage}"

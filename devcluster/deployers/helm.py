@@ -43,7 +43,8 @@ class Helm:
             [
                 f"helm{self.version}", "upgrade", "--install", release.name, str(release.chart),
                 "--namespace", release.namespace, "--create-namespace", "--reset-values",
-                "--values", str(values), "--timeout", f"{release.timeout}s", *flags,
+                "--values", str(values), "--timeout", f"{release.timeout}s",
+                *(("--wait", "--wait-for-jobs") if release.wait else ()), *flags,
             ],
         )  # fmt: skip
 

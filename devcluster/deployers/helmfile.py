@@ -90,6 +90,8 @@ def _entry(release: Release, needs: list[str]) -> Values:
         "values": [release.values],
         "needs": needs,
         "timeout": release.timeout,
+        "wait": release.wait,
+        "waitForJobs": release.wait,
         # The CRD of a chart's own object is not there before the chart's first installation.
         "disableValidationOnInstall": True,
     }

@@ -24,6 +24,8 @@ class Release:
     """Names of the releases that come first."""
     timeout: int = 300
     """Seconds that the deployer gives it; most give five minutes where nothing is said."""
+    wait: bool = False
+    """Wait for the release's objects, Jobs included: what a Job that is no hook needs with Helm and helmfile."""
 
 
 @dataclass(frozen=True, slots=True)

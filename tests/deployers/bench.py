@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -45,6 +46,8 @@ class Wanted:
     plugin: bool = True
     operator: Values = field(default_factory=dict)
     post: Values = field(default_factory=dict)
+    timeout: int = OUTER_SECONDS
+    """What the deployer gives our release."""
 
     def releases(self) -> list[Release]:
         """Write it as releases, in their order: operator, ours, plugin."""
@@ -56,7 +59,8 @@ class Wanted:
             "expect": {"chartVersion": self.chart, "driverVersion": self.driver},
             **self.post,
         }
-        ours = Release(RELEASE, NAMESPACE, CHECKOUT / CHART, post, (OPERATOR_RELEASE,), OUTER_SECONDS)
+        plain = post.get("hook") == {"enabled": False}
+        ours = Release(RELEASE, NAMESPACE, CHECKOUT / CHART, post, (OPERATOR_RELEASE,), self.timeout, wait=plain)
         plugin = Release(PLUGIN_RELEASE, PLUGIN_NAMESPACE, CHECKOUT / PLUGIN, {}, (RELEASE,))
         return [
             Release(OPERATOR_RELEASE, NAMESPACE, CHECKOUT / OPERATOR, values),
@@ -88,16 +92,25 @@ class Bench(Lab):
         pids = (self.cluster.state / "pods").glob(f"{NAMESPACE}_{self.job}-*/pid")
         return [each.parent for each in sorted(pids, key=lambda file: file.stat().st_mtime_ns)]
 
+    def told(self) -> list[dict[str, Any]]:
+        """Give the termination messages of the runs that have ended, oldest first."""
+        files = [run / f"{RELEASE}.message" for run in self.runs()]
+        return [json.loads(file.read_text()) for file in files if file.exists() and file.stat().st_size]
+
+    def all_ended(self) -> bool:
+        """Whether no run is under way."""
+        return len(self.told()) == len(self.runs())
+
     def chapter(self, act: Callable[[], Outcome]) -> Chapter:
         """Do something and note what was true when the deployer came back."""
-        before = len(self.runs())
+        runs, told = len(self.runs()), len(self.told())
         self.began = time.time()
         outcome = act()
-        truth, runs = self.truth, self.runs()[before:]
+        truth, new = self.truth, self.told()[told:]
         return Chapter(
             outcome=outcome,
-            runs=len(runs),
-            story=self.story() if runs else {},
+            runs=len(self.runs()) - runs,
+            story=new[-1] if new else {},
             restarted=self.restarts(),
             stale=truth.stale_now(),
             early=[each.node for each in truth.early_restarts(since=self.began)],
@@ -114,7 +127,7 @@ class Chapter:
     runs: int
     """How many pods of our Job ran."""
     story: dict[str, Any]
-    """The termination message of the last of them."""
+    """The termination message of the last of them that has ended."""
     restarted: list[str]
     stale: Sequence[str]
     early: list[str]

@@ -6,13 +6,15 @@ may ask in any order.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from tests.deployers.bench import NODES, Chapter, Wanted
-from tests.e2e.lab import ALL_AT_ONCE, NEW, NEW_CHART
+from tests.e2e.lab import ALL_AT_ONCE, NEW, NEW_CHART, OLD
 
 if TYPE_CHECKING:
+    from devcluster.deployers.release import Outcome
     from tests.deployers.bench import Bench, Deployer
 
 NEXT: Final = "580.142.10"
@@ -30,6 +32,11 @@ FAILED: Final = Wanted(
     post={"stallTimeout": "15s"},
 )
 """The real default of stallTimeout is half an hour."""
+PLAIN: Final = Wanted(chart=NEXT_CHART, driver=NEXT, operator=FAILED.operator, post={"hook": {"enabled": False}})
+PLAIN_CHANGED: Final = replace(PLAIN, post={**PLAIN.post, "pluginTimeout": "4m"})
+PATIENT: Final = Wanted(chart=NEXT_CHART, driver=OLD)
+IMPATIENT: Final = replace(PATIENT, timeout=10)
+"""As five minutes are to a fleet of hundreds of nodes."""
 
 
 class Story:
@@ -77,6 +84,33 @@ class Story:
         self.bench.annotate(BROKEN, "driver-fault", None)
         return self.bench.chapter(lambda: self.deployer.again(FAILED.releases()))
 
+    @cached_property
+    def conversion(self) -> tuple[Chapter, Chapter]:
+        """Make the hook a plain Job, as bundlers do that strip annotations; then change it, which no Job allows."""
+        assert self.recovery
+        return self.bench.chapter(lambda: self._ended(PLAIN)), self.bench.chapter(lambda: self._ended(PLAIN_CHANGED))
+
+    def _ended(self, wanted: Wanted) -> Outcome:
+        """Deploy, and wait for the Job's end too: Argo CD does not wait for a Job that is no hook."""
+        before = len(self.bench.told())
+        outcome = self.deployer.apply(wanted.releases())
+        self.bench.until(lambda: len(self.bench.told()) > before, "the Job ran", 120)
+        return outcome
+
+    @cached_property
+    def impatience(self) -> Chapter:
+        """Go back to the driver of before, one node after the other, with less time than that takes."""
+        assert self.recovery
+        return self.bench.chapter(lambda: self.deployer.apply(IMPATIENT.releases()))
+
+    @cached_property
+    def patience(self) -> Chapter:
+        """Deploy the same with the time that it takes, once the Job that was left running has ended."""
+        assert self.impatience
+        assert not self.impatience.story
+        self.bench.until(self.bench.all_ended, "the abandoned Job ended", 180)
+        return self.bench.chapter(lambda: self.deployer.apply(PATIENT.releases()))
+
     # What every deployer must bring about.
 
     def assert_installed(self) -> None:
@@ -113,3 +147,18 @@ class Story:
         self.recovery.assert_served(self.recovery.restarted)
         assert {NEXT} == self.recovery.drivers
         assert sorted([*self.failure.restarted, *self.recovery.restarted]) == NODES
+
+    def assert_converted(self) -> None:
+        """Assert that hook and plain Job may follow each other on a live release, and a changed plain Job too."""
+        for chapter in self.conversion:
+            chapter.assert_served([])
+            assert (1, "NothingStale") == (chapter.runs, chapter.story["reason"])
+
+    def assert_cut_short_and_continued(self) -> None:
+        """Assert that a deployer's shorter time fails the release only: the Job goes on, and the next run agrees."""
+        assert not self.impatience.outcome.succeeded
+        assert self.impatience.early == []
+        self.patience.assert_served([])
+        assert {OLD} == self.patience.drivers
+        (abandoned, _) = self.bench.told()[-2:]
+        assert abandoned["reason"] == "Refreshed"

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
 import yaml
 
 from devcluster.deployers.argocd import ArgoCd
-from devcluster.deployers.manifests import application
-from devcluster.deployers.release import Release
+from devcluster.deployers.manifests import RETRIES, application
 from tests.deployers.bench import Bench
-from tests.deployers.story import UPGRADED, Story
-from tests.e2e.lab import RELEASE
+from tests.deployers.story import FAILED, UPGRADED, Story
+from tests.e2e.lab import NAMESPACE, RELEASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from devcluster.cluster import Cluster
-    from devcluster.deployers.release import Outcome
+    from devcluster.deployers.release import Outcome, Release
 
 BADGES_THAT_HIDE_IT: Final = "sync=Synced health=Healthy"
 
@@ -51,9 +51,9 @@ class Repository:
     def again(self, releases: Sequence[Release]) -> Outcome:
         """Do what the Sync button does."""
         assert releases
-        before = str(self.argocd.operation(RELEASE)["startedAt"])
+        before = self.argocd.began(RELEASE)
         self.argocd.sync(RELEASE)
-        return self.argocd.settled(RELEASE, after=before)
+        return self.argocd.synced_again(RELEASE, since=before)
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +82,11 @@ def test_upgrade(story: Story) -> None:
 
 
 def test_nothing_to_do(story: Story) -> None:
-    """A commit that changes nothing."""
+    """A commit that changes nothing runs no hook; the Sync button runs it, for nothing."""
     story.assert_nothing_done(runs=0)
-    assert UPGRADED
+    synced = story.bench.chapter(lambda: story.deployer.again(UPGRADED.releases()))
+    synced.assert_served([])
+    assert (1, "NothingStale") == (synced.runs, synced.story["reason"])
 
 
 def test_failure_is_visible(story: Story) -> None:
@@ -94,8 +96,34 @@ def test_failure_is_visible(story: Story) -> None:
     assert BADGES_THAT_HIDE_IT in said
     assert "Job gpu-operator-post PostSync Failed" in said
     assert "exit code 124" in said
+    assert story.failure.runs == 1 + RETRIES
 
 
 def test_recovery(story: Story) -> None:
     """The Sync button."""
     story.assert_recovered()
+
+
+def test_a_change_of_the_hook_alone_is_synced(story: Story) -> None:
+    """Argo CD compares no hooks; the ConfigMap beside it carries the change. A Job that deletes itself is no trouble."""
+    assert story.recovery.outcome.succeeded
+    changed = replace(FAILED, post={**FAILED.post, "ttlSecondsAfterFinished": 0})
+    chapter = story.bench.chapter(lambda: story.deployer.apply(changed.releases()))
+    chapter.assert_served([])
+    assert (1, "NothingStale") == (chapter.runs, chapter.story["reason"])
+
+
+def test_self_heal_runs_no_hook(story: Story, argocd: ArgoCd) -> None:
+    """Healing the ConfigMap is a partial sync, which skips hooks: drift costs nothing."""
+    assert story.recovery.outcome.succeeded
+    runs, before = len(story.bench.runs()), argocd.began(RELEASE)
+    config = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{RELEASE}"
+    story.bench.cluster.patch(config, {"data": {"trigger": "drift"}})
+    assert argocd.synced_again(RELEASE, since=before).succeeded
+    assert story.bench.cluster.get(config)["data"]["trigger"] != "drift"
+    assert runs == len(story.bench.runs())
+
+
+def test_from_hook_to_plain_job(story: Story) -> None:
+    """Hook, plain Job, and a changed plain Job follow each other on one release."""
+    story.assert_converted()

@@ -99,3 +99,13 @@ def test_failure_is_visible(story: Story) -> None:
 def test_recovery(story: Story) -> None:
     """A forced reconciliation upgrades once more, with the same chart and values."""
     story.assert_recovered()
+
+
+def test_from_hook_to_plain_job(story: Story) -> None:
+    """Hook, plain Job, and a changed plain Job follow each other on one release."""
+    story.assert_converted()
+
+
+def test_too_little_time(story: Story) -> None:
+    """A timeout shorter than the migration fails the release, but not the work; with enough time it is Ready again."""
+    story.assert_cut_short_and_continued()

@@ -71,7 +71,7 @@ def test_nothing_to_do(story: Story, helmfile: Helmfile) -> None:
 
 
 def test_failure_is_visible(story: Story) -> None:
-    """helmfile fails, and its output has the hook's log, with the node and the cause."""
+    """The command fails, and its output has the hook's log, with the node and the cause."""
     story.assert_failure_told()
     assert f"{BROKEN} " in story.failure.outcome.said
     assert "pulling image" in story.failure.outcome.said
@@ -90,3 +90,8 @@ def test_recovery(story: Story) -> None:
     """`helmfile sync` runs the hook again."""
     story.assert_recovered()
     assert _status(story) == "deployed"
+
+
+def test_from_hook_to_plain_job(story: Story) -> None:
+    """Hook, plain Job, and a changed plain Job follow each other on one release."""
+    story.assert_converted()
