@@ -10,7 +10,7 @@ WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 IMAGE ?= localhost/gpu-operator-post:dev
 GRYPE ?= grype
 
-.PHONY: help demo test test-quick test-cluster lint type format chart binaries image scan docs lock release-check release-chart clean
+.PHONY: help demo test test-quick test-cluster test-deployers lint type format chart binaries deployers image scan docs lock release-check release-chart clean
 
 help: ## Show this help
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -24,12 +24,18 @@ $(READY): requirements/dev.txt pyproject.toml
 binaries: $(READY) ## Build the embedded cluster's programs (once; minutes) or find them
 	@$(PY) -m devcluster binaries
 
+deployers: $(READY) ## Build the deployers of test-deployers (once; minutes) or find them
+	@$(PY) -m devcluster binaries --deployers
+
 demo: binaries ## Watch a driver migration on a real control plane
 	@$(PY) -m devcluster.demo
 
-test: binaries ## Run every test
+test: binaries ## Run every test but those with real deployers
 	$(PY) -m pytest -q -n $(WORKERS) tests/unit --cov=hook.core --cov=hook.settings --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
-	$(PY) -m pytest -n $(WORKERS) --ignore=tests/unit --durations=10 tests
+	$(PY) -m pytest -n $(WORKERS) --ignore=tests/unit --ignore=tests/deployers --durations=10 tests
+
+test-deployers: binaries deployers ## Run the tests with real Flux, Argo CD, helmfile and Helm
+	$(PY) -m pytest -n $(WORKERS) --dist loadfile --durations=10 tests/deployers
 
 test-quick: $(READY) ## Run the tests that need no cluster
 	$(PY) -m pytest -n $(WORKERS) tests/unit tests/replay

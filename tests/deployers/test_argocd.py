@@ -105,7 +105,7 @@ def test_recovery(story: Story) -> None:
 
 
 def test_a_change_of_the_hook_alone_is_synced(story: Story) -> None:
-    """Argo CD compares no hooks; the ConfigMap beside it carries the change. A Job that deletes itself is no trouble."""
+    """Argo CD compares no hooks; the ConfigMap beside it shows the change. A Job may delete itself at once."""
     assert story.recovery.outcome.succeeded
     changed = replace(FAILED, post={**FAILED.post, "ttlSecondsAfterFinished": 0})
     chapter = story.bench.chapter(lambda: story.deployer.apply(changed.releases()))
