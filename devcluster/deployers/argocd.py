@@ -193,7 +193,8 @@ def _through(application: dict[str, Any], revision: str) -> bool:
     sync = application.get("status", {}).get("sync", {})
     attempted = _state(application).get("syncResult", {}).get("revision") == revision
     compared = sync.get("revision") == revision and sync.get("status") == "Synced"
-    return _idle(application) and (attempted or compared)
+    current = sync.get("comparedTo", {}).get("source") == application["spec"]["source"]
+    return _idle(application) and current and (attempted or compared)
 
 
 def _shown(application: dict[str, Any]) -> str:

@@ -15,20 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a module, and of a parameter, on one worker: they share a cluster."""
+    """Mark what needs deployers. The tests of a module share a cluster: run them with ``--dist loadfile``."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.deployers)
-            item.add_marker(pytest.mark.xdist_group(_share(item)))
-
-
-def _share(item: pytest.Item) -> str:
-    """Name what a test shares its cluster with: its module, and the parameter of the module's fixtures."""
-    parameters = item.callspec.id if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ""
-    return f"{item.path.stem}-{parameters}"
 
 
 @pytest.fixture(scope="module")

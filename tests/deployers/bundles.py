@@ -1,0 +1,144 @@
+"""Bundles, as `gpu-operator-post bundle` writes them from a recipe, and each deployer's way to deploy such a folder."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from devcluster import binaries, commands
+from devcluster.deployers.release import Outcome
+from devcluster.layout import CHECKOUT
+from tests.deployers.bench import OPERATOR_RELEASE, PLUGIN_RELEASE, QUICK_JOB
+from tests.e2e.lab import ALL_AT_ONCE, CHART, NAMESPACE, OPERATOR, PLUGIN, PLUGIN_NAMESPACE, RELEASE
+from tests.shell.program import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from devcluster.cluster import Cluster
+    from devcluster.deployers.argocd import ArgoCd
+    from devcluster.deployers.flux import Flux
+    from devcluster.deployers.helmfile import Helmfile
+
+RELEASES: Final = (OPERATOR_RELEASE, RELEASE, PLUGIN_RELEASE)
+CHARTS: Final = {OPERATOR_RELEASE: OPERATOR, RELEASE: CHART, PLUGIN_RELEASE: PLUGIN}
+ANNOTATION: Final = "aicr.run/gpu-operator-chart-version"
+ENOUGH_SECONDS: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """What a recipe asks for."""
+
+    chart: str
+    driver: str
+
+    def recipe(self) -> dict[str, Any]:
+        """Write it as AICR does, with the names that the simulated charts have."""
+        driver = {"version": self.driver, "upgradePolicy": ALL_AT_ONCE["driver__upgradePolicy"]}
+        return {
+            "kind": "RecipeResult",
+            "apiVersion": "aicr.run/v1",
+            "componentRefs": [
+                {
+                    "name": OPERATOR_RELEASE,
+                    "namespace": NAMESPACE,
+                    "chart": "gpu-operator",
+                    "type": "Helm",
+                    "source": "https://helm.ngc.nvidia.com/nvidia",
+                    "version": self.chart,
+                    "overrides": {"chartVersion": self.chart, "driver": driver},
+                },
+                {
+                    "name": PLUGIN_RELEASE,
+                    "namespace": PLUGIN_NAMESPACE,
+                    "chart": "dra-driver",
+                    "type": "Helm",
+                    "source": "oci://registry.k8s.io/dra-driver-nvidia/charts",
+                    "version": "0.1.0",
+                    "overrides": {},
+                    "dependencyRefs": [OPERATOR_RELEASE],
+                },
+            ],
+            "deploymentOrder": [OPERATOR_RELEASE, PLUGIN_RELEASE],
+        }
+
+
+def write(stack: Stack, deployer: str, output: Path, *flags: str, charts: str = "") -> None:
+    """Write a bundle; the charts are copied into it, or come from the repository `charts`."""
+    work = output.parent / f"{output.name}-input"
+    work.mkdir(parents=True, exist_ok=True)
+    (work / "recipe.yaml").write_text(yaml.safe_dump(stack.recipe()))
+    (work / "post.yaml").write_text(yaml.safe_dump({"extraArgs": QUICK_JOB["extraArgs"]}))
+    sources = [f"--chart={name}={charts or CHECKOUT / folder}" for name, folder in CHARTS.items()]
+    written = run(
+        "bundle", f"--recipe={work / 'recipe.yaml'}", f"--deployer={deployer}", f"--output={output}",
+        f"--timeout={QUICK_JOB['timeout']}", f"--values={RELEASE}={work / 'post.yaml'}", "--force", *sources, *flags,
+    )  # fmt: skip
+    assert written.code == 0, written.said
+
+
+def deploy_helm(cluster: Cluster, folder: Path) -> Outcome:
+    """Run the bundle's own script."""
+    environment = {**commands.environment(cluster.files), "HELM": str(binaries.ensure(["helm4"])["helm4"])}
+    result = subprocess.run(
+        ["sh", str(folder / "install.sh")],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=ENOUGH_SECONDS,
+        check=False,
+    )
+    return Outcome(succeeded=result.returncode == 0, said=result.stdout)
+
+
+def deploy_helmfile(helmfile: Helmfile, folder: Path) -> Outcome:
+    """Apply the bundle's helmfile.yaml."""
+    return helmfile.run("apply", file=folder / "helmfile.yaml")
+
+
+def deploy_flux(flux: Flux, folder: Path) -> Outcome:
+    """Apply the bundle's kustomization, and wait for its last release."""
+    flux.cluster.kubectl("apply", "-k", str(folder))
+    outcomes = [flux.settled(name) for name in RELEASES]
+    return Outcome(all(each.succeeded for each in outcomes), "\n".join(each.said for each in outcomes))
+
+
+def deploy_argocd(argocd: ArgoCd, folder: Path, message: str) -> Outcome:
+    """Commit the bundle, apply its parent Application, and wait for its children."""
+    revision = argocd.repository.commit(message)
+    argocd.cluster.kubectl("apply", "--server-side", "-f", str(folder / "app-of-apps.yaml"))
+    return _children(argocd, "gpu-stack", revision)
+
+
+def deploy_argocd_helm(argocd: ArgoCd, folder: Path, message: str) -> Outcome:
+    """Commit the bundle, name it in an Application of one's own, and wait for its children."""
+    revision = argocd.repository.commit(message)
+    parent = {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Application",
+        "metadata": {"name": "gpu-stack", "namespace": "argocd"},
+        "spec": {
+            "project": "default",
+            "source": {"repoURL": argocd.repository.url, "path": folder.name, "targetRevision": "main"},
+            "destination": {"server": "https://kubernetes.default.svc", "namespace": "argocd"},
+            "syncPolicy": {"automated": {}},
+        },
+    }
+    argocd.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", text=json.dumps(parent))
+    return _children(argocd, "gpu-stack", revision)
+
+
+def _children(argocd: ArgoCd, parent: str, revision: str) -> Outcome:
+    """Wait for the parent, which makes the children, and then for them."""
+    argocd.refresh(parent)
+    outcomes = [argocd.settled(parent, revision)]
+    argocd.refresh(*RELEASES)
+    outcomes += [argocd.settled(name, revision) for name in RELEASES]
+    return Outcome(all(each.succeeded for each in outcomes), "\n".join(each.said for each in outcomes))
