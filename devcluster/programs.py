@@ -24,7 +24,7 @@ class Program:
     """Go variables, as ``package.name=value``, that a release build sets and a plain ``go build`` does not."""
     executable: str = ""
     release: str = ""
-    """The module that `version` is a version of, where `package` is one of ours."""
+    """The module that `files` come from; only our own build has them, so that nothing else will do."""
     files: tuple[str, ...] = ()
     """What of the release's module is needed beside the program, such as CRDs: patterns of files."""
 
@@ -35,7 +35,7 @@ class Program:
 
     @property
     def is_ours(self) -> bool:
-        """Whether only our own build will do: what is found on the machine comes without the files."""
+        """Whether only our own build will do."""
         return bool(self.release)
 
     @property

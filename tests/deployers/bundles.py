@@ -128,7 +128,7 @@ def deploy_argocd_helm(argocd: ArgoCd, folder: Path, message: str) -> Outcome:
             "project": "default",
             "source": {"repoURL": argocd.repository.url, "path": folder.name, "targetRevision": "main"},
             "destination": {"server": "https://kubernetes.default.svc", "namespace": "argocd"},
-            "syncPolicy": {"automated": {}},
+            "syncPolicy": {"automated": {"prune": True}},
         },
     }
     argocd.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", text=json.dumps(parent))
