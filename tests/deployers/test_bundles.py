@@ -40,11 +40,15 @@ class Platform:
         self.cluster, self.folder = cluster, folder
         self.bench = Bench(cluster)
 
-    def upgrade(self, stack: Stack, deploy: Callable[[], Outcome]) -> Chapter:
-        """Deploy a bundle, and assert what must be true when the deployer is through with all its releases."""
+    def upgrade(self, stack: Stack, deploy: Callable[[], Outcome], *, ordered: bool = True) -> Chapter:
+        """Deploy a bundle, and assert what must be true when the deployer is through with all its releases.
+
+        A deployer that keeps no order may re-roll the plugins by their annotation before the drivers reload; the
+        run restarts them again then.
+        """
         chapter = self.bench.chapter(deploy)
         assert chapter.outcome.succeeded, chapter.outcome.said
-        assert chapter.early == []
+        assert not ordered or chapter.early == []
         assert chapter.runs >= 1
         assert chapter.story["exitCode"] == 0
         self.bench.until(lambda: self.bench.serving() == len(NODES), "every plugin runs on a ready driver", 120)
@@ -111,11 +115,11 @@ def test_argocd(platform: Platform, argocd: ArgoCd) -> None:
     """Argo CD takes the objects over; the Applications of one parent are synced in no order."""
     folder = argocd.repository.folder / "argocd"
     bundles.write(FOURTH, "argocd", folder, f"--git-url={argocd.repository.url}", "--git-path=argocd")
-    platform.upgrade(FOURTH, partial(bundles.deploy_argocd, argocd, folder, "argocd"))
+    platform.upgrade(FOURTH, partial(bundles.deploy_argocd, argocd, folder, "argocd"), ordered=False)
 
 
 def test_argocd_helm(platform: Platform, argocd: ArgoCd) -> None:
     """A parent chart gives the same Applications."""
     folder = argocd.repository.folder / "argocd-helm"
     bundles.write(FIFTH, "argocd-helm", folder, f"--git-url={argocd.repository.url}", "--git-path=argocd-helm")
-    platform.upgrade(FIFTH, partial(bundles.deploy_argocd_helm, argocd, folder, "argocd-helm"))
+    platform.upgrade(FIFTH, partial(bundles.deploy_argocd_helm, argocd, folder, "argocd-helm"), ordered=False)
