@@ -35,7 +35,7 @@ test: binaries ## Run every test but those with real deployers
 	$(PY) -m pytest -n $(WORKERS) --ignore=tests/unit --ignore=tests/deployers --durations=10 tests
 
 test-deployers: binaries deployers ## Run the tests with real Flux, Argo CD, helmfile and Helm
-	$(PY) -m pytest -n $(WORKERS) --dist loadfile --durations=10 tests/deployers
+	$(PY) -m pytest -n $(WORKERS) --durations=10 tests/deployers
 
 test-quick: $(READY) ## Run the tests that need no cluster
 	$(PY) -m pytest -n $(WORKERS) tests/unit tests/replay

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs deployers. The tests of a module share a cluster: run them with ``--dist loadfile``."""
+    """Mark what needs deployers, which are built on first use."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
