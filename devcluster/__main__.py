@@ -13,6 +13,7 @@ from devcluster import machines
 from devcluster.cluster import Cluster, ClusterError
 from devcluster.gobuild import BuildError
 from devcluster.gotoolchain import ToolchainError
+from devcluster.kubelet.node import RealNode, why_not
 from devcluster.layout import CHECKOUT
 from devcluster.processes import ProcessError
 
@@ -36,11 +37,21 @@ def main() -> None:
 @state_option
 @click.option("--nodes", type=click.IntRange(min=0), default=8, show_default=True, help="GPU nodes.")
 @click.option("--fleet/--no-fleet", default=True, help="Simulate the GPU nodes' drivers and plugins.")
-def up(state: Path, nodes: int, fleet: bool) -> None:
+@click.option(
+    "--real-node",
+    "images",
+    multiple=True,
+    metavar="NAME=ARCHIVE",
+    help="Also run a real kubelet, which has this image; its pods run there, as containers. Repeatable; needs root.",
+)
+def up(state: Path, nodes: int, fleet: bool, images: tuple[str, ...]) -> None:
     """Boot a cluster and return when its nodes are Ready."""
     started = time.monotonic()
     cluster = Cluster(state)
-    cluster.up(nodes, fleet=fleet)
+    archives = {name: Path(archive) for name, archive in (image.split("=", 1) for image in images)}
+    if archives and (reason := why_not()):
+        raise ClusterError(reason)
+    cluster.up(nodes, fleet=fleet, real_node=RealNode(archives) if archives else None)
     click.echo(f"up with {nodes} GPU nodes in {time.monotonic() - started:.1f} s")
     click.echo(f"export KUBECONFIG={cluster.kubeconfig}")
 

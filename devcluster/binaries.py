@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devcluster import gobuild
-from devcluster.programs import CHECKERS, DEPLOYERS, PROGRAMS
+from devcluster.programs import CHECKERS, DEPLOYERS, ON_DEMAND, PROGRAMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ PROBE_SECONDS = 10.0
 """A program that cannot even say its version by then is not worth using."""
 
 
-NAMES = tuple(program.name for program in PROGRAMS)
+NAMES = tuple(program.name for program in PROGRAMS if program.name not in ON_DEMAND)
 DEPLOYER_NAMES = tuple(program.name for program in DEPLOYERS)
 
 

@@ -14,6 +14,8 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from devcluster.kubelet.names import REAL_NODE
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -43,7 +45,10 @@ KWOK = User("devcluster:kwok", ("system:masters",))
 NODES = User("devcluster:system-0", ("system:masters",))
 """The pod runner. It may do all: it stands for a kubelet and fetches tokens of any ServiceAccount."""
 
-USERS = (ADMIN, CONTROLLER_MANAGER, SCHEDULER, KWOK, NODES)
+KUBELET = User(f"system:node:{REAL_NODE}", ("system:nodes",))
+"""The kubelet of the real node, with a kubelet's rights and no others."""
+
+USERS = (ADMIN, CONTROLLER_MANAGER, SCHEDULER, KWOK, NODES, KUBELET)
 
 
 def new_signing_key() -> str:

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from devcluster import binaries, commands, controlplane, machines
 from devcluster.client import MERGE_PATCH, Api
 from devcluster.components import NEWEST_SLICES
+from devcluster.controlplane import Shape
+from devcluster.kubelet import node as kubelets
+from devcluster.kubelet.names import REAL_NODE
 from devcluster.layout import SYSTEM_NODE, State
 from devcluster.processes import Record, end, records, start
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from devcluster.client import Object
+    from devcluster.kubelet.node import RealNode
 
 T = TypeVar("T")
 
@@ -74,25 +78,38 @@ class Cluster:
     ) -> None:
         self.down()
 
-    def up(self, nodes: int = 1, *, fleet: bool = False, nics: int = 0) -> None:
+    def up(
+        self,
+        nodes: int = 1,
+        *,
+        fleet: bool = False,
+        nics: int = 0,
+        real_node: RealNode | None = None,
+        at_rest: bool = False,
+    ) -> None:
         """Boot everything and return when all nodes are Ready; on failure leave nothing running.
 
-        The first `nics` nodes have a network card of NVIDIA.
+        The first `nics` nodes have a network card of NVIDIA. With a real node, pods of its images run there, as
+        containers; all others still run on the system node. At rest, a fleet that was put into storage
+        (`devcluster.etcd`) stays as it is: DaemonSets are not reconciled.
         """
-        programs = binaries.ensure()
+        programs = binaries.ensure((*binaries.NAMES, *(binaries.ON_DEMAND if real_node else ())))
         self._claim()
         try:
             if self._owner is not None:
                 mark = Record.of("owner", self._owner).started
                 self._start(GUARD, "devcluster.guard", "--owner", str(self._owner), "--started", mark)
-            controlplane.boot(self.files, programs, nodes, self._running, self._slices)
+            controlplane.boot(self.files, programs, Shape(nodes, self._slices, real_node, at_rest), self._running)
             self.run(machines.prepare)
+            if real_node is not None:
+                self.run(lambda api: machines.create_policy(api, kubelets.pin_policy(real_node.images)))
             images = [f"--image={name}={json.dumps(list(args))}" for name, args in self._images.items()]
             self._start(POD_RUNNER, "devcluster.podrunner", *images)
             if fleet:
                 self._start(FLEET, "devcluster.fleet")
             self.run(lambda api: machines.create_gpu_nodes(api, nodes, nics))
-            self._await_nodes({SYSTEM_NODE, *machines.gpu_node_names(nodes)})
+            real = {REAL_NODE} if real_node else set[str]()
+            self._await_nodes({SYSTEM_NODE, *real, *machines.gpu_node_names(nodes)})
         except BaseException:
             self.down()
             raise
@@ -108,6 +125,7 @@ class Cluster:
         for process in self._running.values():
             process.wait()
         self._running.clear()
+        kubelets.clean(self.files)
         if self.files.marker.exists():
             shutil.rmtree(self.files.root)
 

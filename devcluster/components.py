@@ -39,6 +39,10 @@ AUDIT_POLICY = {
 """Writes of ServiceAccounts that are not the control plane's own: what tests ask about."""
 
 
+REAL_NODE_ACCESS = ("--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction")
+"""What a real kubelet may do is its own node's business. Simulated nodes are not held to that: the authorizer would
+follow every pod of a large fleet for nothing."""
+
 NEWEST_SLICES = "v1"
 """The version of resource.k8s.io that is enabled by default; v1beta1 and v1beta2 can still be served."""
 
@@ -93,19 +97,20 @@ def etcd(state: State, ports: Ports) -> list[str]:
     ]
 
 
-def api_server(state: State, ports: Ports, slices: str) -> list[str]:
+def api_server(state: State, ports: Ports, slices: str, *, real_node: bool = False) -> list[str]:
     """Spell the API server's arguments: RBAC, and admission as it is by default.
 
     `slices` is the only version that ResourceSlices are served in, as by an older API server.
     """
     return [
+        *(REAL_NODE_ACCESS if real_node else ["--authorization-mode=RBAC"]),
+        *([f"--egress-selector-config-file={state.egress_configuration}"] if real_node else []),
         f"--etcd-servers=http://127.0.0.1:{ports.etcd}",
         "--bind-address=127.0.0.1",
         "--advertise-address=127.0.0.1",
         f"--secure-port={ports.api_server}",
         f"--cert-dir={state.private}",
         f"--token-auth-file={state.private / 'tokens.csv'}",
-        "--authorization-mode=RBAC",
         "--allow-privileged=true",  # driver pods are privileged
         "--service-cluster-ip-range=10.96.0.0/16",
         "--endpoint-reconciler-type=none",  # refuses loopback addresses
@@ -120,7 +125,15 @@ def api_server(state: State, ports: Ports, slices: str) -> list[str]:
     ]
 
 
-def controller_manager(state: State, lease: int, slices: str) -> list[str]:
+AT_REST = (
+    "--controllers=*,-daemonset-controller,-garbage-collector-controller",
+    "--node-monitor-grace-period=1h",
+)
+"""For a fleet that was put into storage whole: nobody replaces its pods, looks for their owners, or misses its nodes'
+heartbeats."""
+
+
+def controller_manager(state: State, lease: int, slices: str, *, at_rest: bool = False) -> list[str]:
     """Spell the controller manager's arguments."""
     return [
         *_before(slices),
@@ -131,7 +144,7 @@ def controller_manager(state: State, lease: int, slices: str) -> list[str]:
         "--leader-elect=false",
         "--secure-port=0",
         "--node-monitor-period=1s",
-        f"--node-monitor-grace-period={lease + 2}s",
+        *(AT_REST if at_rest else [f"--node-monitor-grace-period={lease + 2}s"]),
         f"--kube-api-qps={CLIENT_QPS}",
         f"--kube-api-burst={2 * CLIENT_QPS}",
     ]

@@ -11,9 +11,12 @@ import ssl
 import time
 import urllib.error
 import urllib.request
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from devcluster import certificates, components
+from devcluster.kubelet import node as kubelets
+from devcluster.kubelet.names import SERVICE_ADDRESS
 from devcluster.ports import free_ports
 from devcluster.processes import ProcessError, start, tail
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from devcluster.kubelet.node import RealNode
     from devcluster.layout import State
 
     Running = dict[str, subprocess.Popen[bytes]]
@@ -41,30 +45,47 @@ KUBECONFIGS = {
 """Who each component is."""
 
 
-def boot(
-    state: State, binaries: Mapping[str, Path], nodes: int, running: Running, slices: str = components.NEWEST_SLICES
-) -> None:
-    """Start everything and return once the API server is ready, which serves ResourceSlices in one version only.
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What kind of cluster it is to be."""
+
+    nodes: int
+    """How many simulated nodes will report; their heartbeats become rarer with their number."""
+    slices: str = components.NEWEST_SLICES
+    """The only version that ResourceSlices are served in."""
+    real_node: RealNode | None = None
+    at_rest: bool = False
+    """Nobody reconciles DaemonSets or misses heartbeats: what is put into storage stays as it is."""
+
+
+def boot(state: State, binaries: Mapping[str, Path], shape: Shape, running: Running) -> None:
+    """Start everything and return once the API server is ready.
 
     What was started is put into `running` as it starts, so that the caller can end it on failure.
     """
     ports = components.Ports(*free_ports(4))
-    lease = components.lease_seconds(nodes)
+    lease = components.lease_seconds(shape.nodes)
     tokens = certificates.new_tokens()
     _write_configuration(state, tokens)
+    state.etcd.write_text(f"http://127.0.0.1:{ports.etcd}")
+    if shape.real_node is not None:
+        kubelets.prepare(state)
 
     def launch(name: str, *arguments: str) -> None:
         running[name] = start(state, name, [str(binaries[name]), *arguments])
 
     launch("etcd", *components.etcd(state, ports))
-    launch("kube-apiserver", *components.api_server(state, ports, slices))
+    launch("kube-apiserver", *components.api_server(state, ports, shape.slices, real_node=shape.real_node is not None))
     wait_until(state, running, "the API server has made its certificate", lambda: _whole(state.certificate))
     _write_kubeconfigs(state, ports.server, tokens)
-    launch("kube-controller-manager", *components.controller_manager(state, lease, slices))
-    launch("kube-scheduler", *components.scheduler(state, slices))
+    launch("kube-controller-manager", *components.controller_manager(state, lease, shape.slices, at_rest=shape.at_rest))
+    launch("kube-scheduler", *components.scheduler(state, shape.slices))
     wait_until(state, running, "the API server is ready", Probe(state, ports.server).ready)
     # Last, because KWOK gives up soon when the API server does not answer.
     launch("kwok", *components.kwok(state, ports, lease))
+    if shape.real_node is not None:
+        box = kubelets.command(state, shape.real_node, binaries["kubelet"], ports.server)
+        running[kubelets.PROCESS] = start(state, kubelets.PROCESS, box)
 
 
 def _whole(certificate: Path) -> bool:
@@ -82,6 +103,10 @@ def _write_configuration(state: State, tokens: Mapping[certificates.User, str]) 
 def _write_kubeconfigs(state: State, server: str, tokens: Mapping[certificates.User, str]) -> None:
     """Write a kubeconfig for each component, and last, as the sign that it works, the administrator's."""
     authority = state.certificate.read_bytes()
+    inside = certificates.kubeconfig(
+        f"https://{SERVICE_ADDRESS}:443", authority, certificates.KUBELET, tokens[certificates.KUBELET]
+    )
+    certificates.write_private(state.component_kubeconfig("kubelet"), inside)
     users = {state.component_kubeconfig(name): user for name, user in KUBECONFIGS.items()}
     for file, user in {**users, state.kubeconfig: certificates.ADMIN}.items():
         text = certificates.kubeconfig(server, authority, user, tokens[user])

@@ -49,6 +49,16 @@ class State:
         return self.private / "service-accounts.pem"
 
     @property
+    def egress_configuration(self) -> Path:
+        """How the API server reaches kubelets, where one of them is real."""
+        return self.private / "egress.yaml"
+
+    @property
+    def etcd(self) -> Path:
+        """Holds the address of etcd."""
+        return self.private / "etcd-address"
+
+    @property
     def logs(self) -> Path:
         """One log a process."""
         return self.root / "logs"

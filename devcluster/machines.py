@@ -126,11 +126,16 @@ def gpu_node_names(count: int) -> list[str]:
 
 async def prepare(api: Api) -> None:
     """Create what the cluster needs before its nodes: the outage switch and the simulator's namespace."""
-    name = OUTAGE_POLICY["metadata"]["name"]
-    binding = {"metadata": {"name": name}, "spec": {"policyName": name}}
-    await create_missing(api, _POLICIES, OUTAGE_POLICY)
-    await create_missing(api, _BINDINGS, binding)
+    await create_policy(api, OUTAGE_POLICY)
     await create_missing(api, path("v1", "namespaces"), {"metadata": {"name": "devcluster"}})
+
+
+async def create_policy(api: Api, policy: Object) -> None:
+    """Create a mutating admission policy that holds everywhere."""
+    name = policy["metadata"]["name"]
+    binding = {"metadata": {"name": name}, "spec": {"policyName": name}}
+    await create_missing(api, _POLICIES, policy)
+    await create_missing(api, _BINDINGS, binding)
 
 
 async def create_gpu_nodes(api: Api, count: int, nics: int = 0) -> None:

@@ -87,6 +87,7 @@ PROGRAMS = (
     _kubernetes("kube-controller-manager"),
     _kubernetes("kube-scheduler"),
     _kubernetes("kubectl", "version", "--client"),
+    _kubernetes("kubelet"),
     Program(
         "kwok",
         module="kwok",
@@ -108,6 +109,9 @@ PROGRAMS = (
 )
 """What a cluster needs, in the order in which it is built."""
 
+
+ON_DEMAND = frozenset({"kubelet"})
+"""Only a cluster with a real node needs these; nobody else should wait for their build."""
 
 CHECKERS = (
     Program(

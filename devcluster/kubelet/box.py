@@ -1,0 +1,168 @@
+"""The first process of the box: prepares it, runs containerd, gateway and kubelet, and reaps what is left behind.
+
+SIGHUP restarts the kubelet, as a node's upgrade does: containers live on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import click
+
+from devcluster.kubelet import cgroups, files
+from devcluster.kubelet.names import MARK, NODE_ADDRESS, REAL_NODE, SERVICE_ADDRESS, Files
+
+RUN = Path("/run")
+CTR = ("ctr", f"--address={files.CONTAINERD_SOCKET}", "--namespace=k8s.io")
+READY_SECONDS = 60.0
+"""containerd answers within a second on an idle machine."""
+
+
+@click.command()
+@click.option("--state", type=click.Path(path_type=Path), required=True)
+@click.option("--outside", type=int, required=True, help="File descriptor of the network namespace outside.")
+def main(state: Path, outside: int) -> None:
+    """Be a node until the end."""
+    own = Files(state / "node")
+    told = json.loads(own.settings.read_text())
+    _prepare_network()
+    _prepare_mounts(own)
+    _write_configuration(own)
+    box = Box(state / "logs")
+    gateway = [f"--server={told['server']}", f"--egress={own.egress}", f"--outside={outside}"]
+    box.start("gateway", [sys.executable, "-m", "devcluster.kubelet.gateway", *gateway], (outside,))
+    box.start("containerd", ["containerd", "--config=/run/containerd.toml"])
+    _import_images(told["images"])
+    box.start(
+        "kubelet",
+        [
+            told["kubelet"],
+            "--config=/run/kubelet.yaml",
+            f"--kubeconfig={told['kubeconfig']}",
+            "--root-dir=/var/lib/kubelet",
+            f"--hostname-override={REAL_NODE}",
+            f"--node-ip={NODE_ADDRESS}",
+            f"--node-labels={MARK}=true",
+        ],
+    )
+    box.reap()
+
+
+class Box:
+    """The processes that live in the box."""
+
+    def __init__(self, logs: Path) -> None:
+        self._logs = logs
+        self._commands: dict[str, list[str]] = {}
+        self._running: dict[int, str] = {}
+        signal.signal(signal.SIGHUP, lambda *_: self._restart())
+
+    def start(self, name: str, command: list[str], descriptors: tuple[int, ...] = ()) -> None:
+        """Start a process, with a log beside the control plane's."""
+        self._commands[name] = command
+        with (self._logs / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, pass_fds=descriptors
+            )
+        self._running[process.pid] = name
+
+    def reap(self) -> None:
+        """Collect orphans for ever; a kubelet that ends is started again, anything else ends the box."""
+        while True:
+            try:
+                ended, status = os.wait()
+            except InterruptedError:
+                continue
+            name = self._running.pop(ended, "")
+            if name == "kubelet":
+                self.start(name, self._commands[name])
+            elif name:
+                sys.exit(f"{name} ended with {os.waitstatus_to_exitcode(status)}")
+
+    def _restart(self) -> None:
+        for pid, name in self._running.items():
+            if name == "kubelet":
+                os.kill(pid, signal.SIGTERM)
+
+
+def _prepare_network() -> None:
+    """Give the box a host name and its addresses, all on its loopback interface."""
+    socket.sethostname(REAL_NODE)
+    _run("ip", "link", "set", "lo", "up")
+    for address in (NODE_ADDRESS, SERVICE_ADDRESS):
+        _run("ip", "address", "add", f"{address}/32", "dev", "lo")
+    Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+
+
+def _prepare_mounts(own: Files) -> None:
+    """Cover every place that containerd, kubelet and network plugins write to."""
+    controllers = [each for each, _ in cgroups.hierarchies()]
+    _run("mount", "-t", "tmpfs", "tmpfs", str(cgroups.MOUNTS))
+    for each in controllers:
+        folder = cgroups.MOUNTS / each.removeprefix("name=")
+        folder.mkdir()
+        _run("mount", "-t", "cgroup", "-o", each, "cgroup", str(folder))
+    _run("mount", "-t", "tmpfs", "tmpfs", str(RUN))
+    kept = {"/var/lib/containerd": own.containerd, "/var/lib/kubelet": own.kubelet, "/var/log": own.varlog}
+    for target, source in kept.items():
+        for folder in (source, Path(target)):
+            folder.mkdir(parents=True, exist_ok=True)
+        _run("mount", "--bind", str(source), target)
+    if Path("/var/lib/cni").is_dir():  # where some plugins keep results
+        _run("mount", "-t", "tmpfs", "tmpfs", "/var/lib/cni")
+    for name, value in files.KERNEL_SETTINGS.items():
+        shown = RUN / "kernel" / name
+        shown.parent.mkdir(parents=True, exist_ok=True)
+        shown.write_text(f"{value}\n")
+        _run("mount", "--bind", str(shown), f"/proc/sys/{name}")
+
+
+def _write_configuration(own: Files) -> None:
+    """Write what containerd, kubelet and network plugins read."""
+    network = Path(files.CNI_CONFIGURATION) / "10-devcluster.conflist"
+    network.parent.mkdir(parents=True)
+    network.write_text(files.pod_network())
+    (RUN / "containerd.toml").write_text(files.containerd(_snapshotter(own.containerd)))
+    (RUN / "kubelet.yaml").write_text(files.kubelet())
+    (RUN / "resolv.conf").write_text("nameserver 127.0.0.1\n")
+
+
+def _snapshotter(folder: Path) -> str:
+    """Choose overlayfs, but for a folder that lies in an overlay already (inside of a container): copies, then."""
+    mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text().splitlines()]
+    around = [(point, kind) for point, kind in mounts if folder.is_relative_to(point)]
+    _point, kind = max(around, key=lambda each: len(each[0]))
+    return "native" if kind == "overlay" else "overlayfs"
+
+
+def _import_images(images: dict[str, str]) -> None:
+    """Give containerd its images, under the names by which pods ask for them."""
+    deadline = time.monotonic() + READY_SECONDS
+    while subprocess.run([*CTR, "version"], capture_output=True, check=False).returncode != 0:
+        if time.monotonic() > deadline:
+            sys.exit("containerd does not answer")
+        time.sleep(0.1)
+    for name, archive in images.items():
+        _run(*CTR, "images", "import", archive)
+        with tarfile.open(archive) as whole:
+            manifest = whole.extractfile("manifest.json")
+            (imported, *_others) = json.load(manifest)[0]["RepoTags"] if manifest else [name]
+        if imported != name:
+            _run(*CTR, "images", "tag", "--force", imported, name)
+
+
+def _run(*command: str) -> None:
+    """Run a step of the preparation; the box's log has its words."""
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+
+
+if __name__ == "__main__":
+    main()

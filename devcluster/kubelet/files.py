@@ -1,0 +1,121 @@
+"""Configuration of what lives in the box, with the reasons beside it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from devcluster.kubelet.names import KUBELET_PORT, MARK, PAUSE_IMAGE, POD_NETWORK
+
+CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
+CNI_CONFIGURATION = "/run/cni/net.d"
+CNI_PLUGINS = ("/usr/lib/cni", "/opt/cni/bin")
+"""Where Debian and others put them."""
+
+KERNEL_SETTINGS = {
+    "vm/overcommit_memory": "1",
+    "vm/panic_on_oom": "0",
+    "kernel/panic": "10",
+    "kernel/panic_on_oops": "1",
+    "kernel/keys/root_maxkeys": "1000000",
+    "kernel/keys/root_maxbytes": "25000000",
+}
+"""What a kubelet insists on, or sets. They are the whole machine's, so the box shows it files that say so."""
+
+LEASE_SECONDS = 8
+"""As for the simulated nodes: a quarter of it, between renewals, is well below the cluster's grace of 10 s."""
+
+
+def cni_plugins() -> Path | None:
+    """Find the network plugins."""
+    return next((Path(each) for each in CNI_PLUGINS if (Path(each) / "bridge").exists()), None)
+
+
+def pod_network() -> str:
+    """Spell the pods' network: a bridge in the box. There is no way out of it, and no DNS: the hook needs neither."""
+    bridge = {
+        "type": "bridge",
+        "bridge": "cni0",
+        "isGateway": True,
+        "ipMasq": False,
+        "hairpinMode": True,
+        "ipam": {
+            "type": "host-local",
+            "dataDir": "/run/cni/ipam",
+            "ranges": [[{"subnet": POD_NETWORK}]],
+            "routes": [{"dst": "0.0.0.0/0"}],
+        },
+    }
+    return json.dumps({"cniVersion": "0.4.0", "name": "devcluster", "plugins": [bridge]})
+
+
+def containerd(snapshotter: str) -> str:
+    """Spell containerd's configuration."""
+    unused = ("aufs", "btrfs", "devmapper", "zfs")
+    disabled = [f"io.containerd.snapshotter.v1.{name}" for name in unused]
+    return f"""\
+version = 2
+root = "/var/lib/containerd"
+state = "/run/containerd"
+disabled_plugins = {json.dumps(disabled)}
+[grpc]
+  address = "{CONTAINERD_SOCKET}"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{PAUSE_IMAGE}"
+  # Without CAP_SYS_RESOURCE, scores below our own cannot be set, and sandboxes would not start.
+  restrict_oom_score_adj = true
+  # Profiles would be loaded into the machine's kernel.
+  disable_apparmor = true
+  stream_server_address = "127.0.0.1"
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    snapshotter = "{snapshotter}"
+    default_runtime_name = "runc"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "{cni_plugins()}"
+    conf_dir = "{CNI_CONFIGURATION}"
+"""
+
+
+def kubelet() -> str:
+    """Spell the kubelet's configuration; JSON is YAML."""
+    configuration: dict[str, Any] = {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "failCgroupV1": False,
+        "cgroupDriver": "cgroupfs",
+        "containerRuntimeEndpoint": f"unix://{CONTAINERD_SOCKET}",
+        "port": KUBELET_PORT,
+        "readOnlyPort": 0,
+        "healthzPort": 0,
+        # Its port can be reached in the box only, where all are root already.
+        "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
+        "authorization": {"mode": "AlwaysAllow"},
+        "registerWithTaints": [{"key": MARK, "value": "true", "effect": "NoSchedule"}],
+        "nodeStatusUpdateFrequency": "5s",
+        "nodeLeaseDurationSeconds": LEASE_SECONDS,
+        "oomScoreAdj": 0,
+        "failSwapOn": False,
+        "makeIPTablesUtilChains": False,
+        "resolvConf": "/run/resolv.conf",
+        "clusterDNS": ["10.96.0.10"],  # nobody answers there; without it every pod gets a warning
+        # Another's full disk or memory is no reason to evict; tests evict through the API.
+        "evictionHard": {"memory.available": "1Mi", "nodefs.available": "1Mi", "imagefs.available": "1Mi"},
+        "imageGCHighThresholdPercent": 100,
+        "imageGCLowThresholdPercent": 99,
+    }
+    return json.dumps(configuration, indent=1)
+
+
+def egress(socket: Path) -> str:
+    """Spell the API server's egress configuration: how managed control planes, too, reach nodes elsewhere."""
+    proxy = {"proxyProtocol": "HTTPConnect", "transport": {"uds": {"udsName": str(socket)}}}
+    return json.dumps(
+        {
+            "apiVersion": "apiserver.k8s.io/v1beta1",
+            "kind": "EgressSelectorConfiguration",
+            "egressSelections": [{"name": "cluster", "connection": proxy}],
+        }
+    )

@@ -1,0 +1,3 @@
+module gpu-operator-post/tools/pause
+
+go 1.26
