@@ -10,7 +10,8 @@ WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 IMAGE ?= localhost/gpu-operator-post:dev
 GRYPE ?= grype
 
-.PHONY: help demo test test-quick test-cluster test-deployers lint type format chart binaries deployers image scan docs lock release-check release-chart clean
+.PHONY: help demo test test-quick test-cluster test-deployers test-image lint type format chart binaries deployers \
+	image image-tools scan docs lock release-check release-chart clean
 
 help: ## Show this help
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -32,7 +33,7 @@ demo: binaries ## Watch a driver migration on a real control plane
 
 test: binaries ## Run every test but those with real deployers
 	$(PY) -m pytest -q -n $(WORKERS) tests/unit --cov=hook.core --cov=hook.settings --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
-	$(PY) -m pytest -n $(WORKERS) --ignore=tests/unit --ignore=tests/deployers --durations=10 tests
+	$(PY) -m pytest -n $(WORKERS) --ignore=tests/unit --ignore=tests/deployers --durations=10 -m "not large" tests
 
 test-deployers: binaries deployers ## Run the tests with real Flux, Argo CD, helmfile and Helm
 	$(PY) -m pytest -n $(WORKERS) --durations=10 tests/deployers
@@ -68,8 +69,17 @@ docs: $(READY) ## Write the generated documents: chart README, schema, reasons, 
 	$(PY) -m tools.reasons
 	$(PY) -m tools.examples
 
-image: ## Build the image
-	docker build -t $(IMAGE) .
+image: ## Build the image with Docker or buildah, and say what fills it
+	@$(PYTHON) -m tools.image --tag $(IMAGE)
+
+image-tools: ## Install what `test-image` needs on Debian (as root)
+	apt-get update -qq
+	apt-get install --yes --no-install-recommends buildah debootstrap containerd runc containernetworking-plugins iproute2
+
+# The second: what takes minutes of a whole machine (the image built twice).
+test-image: binaries ## Test the image on a real kubelet; says why where it cannot
+	$(PY) -m pytest -n $(WORKERS) --durations=10 -m "not large" tests/image
+	$(PY) -m pytest --durations=10 -m large tests/image
 
 # Options that keep a machine's own package index and paths out of the lock.
 lock: ## Lock the Python requirements anew after an edit of requirements/*.in (needs pip-tools)

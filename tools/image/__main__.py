@@ -1,0 +1,112 @@
+"""Build the image with Docker or buildah, whichever is there: ``python -m tools.image``.
+
+BASE_IMAGE names another base. Where it cannot be pulled, and none was named, one is made from Debian packages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from tools.image.base import offline_bases
+from tools.image.commands import CHECKOUT, CannotBuildError, ImageError, available, read, run, say
+from tools.image.sizes import report
+
+TAG = "localhost/gpu-operator-post:dev"
+ARCHIVE = CHECKOUT / "build" / "image.tar"
+PIP_SETTINGS = {"pip-ca": "PIP_CERT", "pip-conf": "PIP_CONFIG_FILE"}
+"""Build secrets, and the variables that name their files: how pip finds packages on this machine."""
+
+
+def main() -> int:
+    """Build, save and measure the image."""
+    parser = argparse.ArgumentParser(prog="python -m tools.image", description="Build the image.")
+    parser.add_argument("--tag", default=TAG)
+    parser.add_argument("--archive", type=Path, default=ARCHIVE, help="Where to save it for a container runtime.")
+    parser.add_argument("--no-cache", action="store_true")
+    wanted = parser.parse_args()
+    try:
+        build(wanted.tag, wanted.archive, no_cache=wanted.no_cache)
+    except ImageError as error:
+        say(str(error))
+        return 1
+    sys.stdout.writelines(f"{line}\n" for line in report(wanted.archive))
+    return 0
+
+
+def build(tag: str, archive: Path, *, no_cache: bool = False) -> None:
+    """Build the image under a tag, and save it to a file that container runtimes import."""
+    builder = find_builder()
+    arguments = [*bases(builder), f"--build-arg=REVISION={_revision()}", *_secrets(), f"--tag={tag}"]
+    arguments += ["--no-cache"] if no_cache else []
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    archive.unlink(missing_ok=True)
+    if builder == "docker":
+        run("docker", "build", *arguments, ".")
+        run("docker", "save", f"--output={archive}", tag)
+    else:
+        # chroot: neither a runtime nor rights of one are needed. The time makes equal builds equal.
+        run("buildah", "build", "--isolation=chroot", "--format=docker", f"--timestamp={_timestamp()}", *arguments, ".")
+        run("buildah", "push", "--quiet", tag, f"docker-archive:{archive}:{tag}")
+
+
+def find_builder() -> str:
+    """Choose Docker if its daemon answers, else buildah."""
+    if read("docker", "info", "--format={{.ServerVersion}}"):
+        return "docker"
+    if not available(["buildah"]):
+        raise CannotBuildError("neither a running Docker nor buildah is here (`apt-get install buildah`)")
+    if (container := read("buildah", "from", "--quiet", "scratch")) is None:
+        raise CannotBuildError("buildah cannot keep images here (`buildah from scratch` says why)")
+    read("buildah", "rm", container)
+    return "buildah"
+
+
+def bases(builder: str) -> list[str]:
+    """Give the build arguments that name the bases; none where the Dockerfile's own can be had."""
+    if chosen := os.environ.get("BASE_IMAGE"):
+        build_base = os.environ.get("BUILD_IMAGE", chosen)
+        return [f"--build-arg=BASE_IMAGE={chosen}", f"--build-arg=BUILD_IMAGE={build_base}"]
+    default = _default_base()
+    if builder == "docker" or _at_hand(default):
+        return []
+    say(f"{default} cannot be pulled")
+    base, build_base = offline_bases()
+    return [f"--build-arg=BASE_IMAGE={base}", f"--build-arg=BUILD_IMAGE={build_base}"]
+
+
+def _default_base() -> str:
+    """Read the default of BASE_IMAGE from the Dockerfile."""
+    lines = (CHECKOUT / "Dockerfile").read_text().splitlines()
+    return next(line.split("=", 1)[1] for line in lines if line.startswith("ARG BASE_IMAGE="))
+
+
+def _at_hand(image: str) -> bool:
+    """Whether buildah has the image or can get it."""
+    return read("buildah", "inspect", "--type=image", image) is not None or _pulled(image)
+
+
+def _pulled(image: str) -> bool:
+    say(f"pulling {image}")
+    return read("buildah", "pull", "--quiet", image) is not None
+
+
+def _secrets() -> list[str]:
+    """Pass on how this machine reaches its package index, where that takes more than a default."""
+    files = {name: os.environ.get(variable, "") for name, variable in PIP_SETTINGS.items()}
+    return [f"--secret=id={name},src={file}" for name, file in files.items() if file and Path(file).is_file()]
+
+
+def _revision() -> str:
+    return read("git", "rev-parse", "HEAD") or "unknown"
+
+
+def _timestamp() -> str:
+    """Give the time that all files and the image get: the commit's, so that one commit makes one image."""
+    return os.environ.get("SOURCE_DATE_EPOCH") or read("git", "log", "-1", "--format=%ct") or "0"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

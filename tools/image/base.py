@@ -1,0 +1,92 @@
+"""A base image from Debian packages, for machines that reach no container registry.
+
+Two of them: one with Python, and one for the build stage that can also make virtual environments. They hold what
+the slim images of Debian hold: neither documentation nor translations nor the package manager's caches.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from tools.image.commands import CannotBuildError, ImageError, available, cache_directory, read, run, say
+
+SUITE = "bookworm"
+"""The Debian of the default base image."""
+
+RUNTIME = ("python3-minimal", "libpython3-stdlib", "ca-certificates")
+BUILD = ("python3-venv",)
+
+BASE = f"localhost/gpu-operator-post-base:{SUITE}"
+BUILD_BASE = f"localhost/gpu-operator-post-build-base:{SUITE}"
+
+LEFT_OUT = (
+    "usr/share/doc",
+    "usr/share/info",
+    "usr/share/lintian",
+    "usr/share/linda",
+    "usr/share/locale",
+    "usr/share/man",
+    "var/cache/apt",
+    "var/cache/debconf",
+    "var/lib/apt/lists",
+    "var/log",
+)
+"""Emptied, as debuerreotype's slim variant does. Licences stay: they are `copyright` files below usr/share/doc."""
+
+NEEDED = ("buildah", "debootstrap")
+
+
+def offline_bases() -> tuple[str, str]:
+    """Give the names of the base and the build base, after making those that are missing."""
+    if os.geteuid() != 0 or not available(NEEDED):
+        raise CannotBuildError(
+            "no base image: no registry can be reached, and making one from Debian packages needs root, buildah and "
+            "debootstrap (`apt-get install buildah debootstrap`). BASE_IMAGE names another base"
+        )
+    for name, packages in ((BASE, RUNTIME), (BUILD_BASE, (*RUNTIME, *BUILD))):
+        if read("buildah", "inspect", "--type=image", name) is None:
+            _make(name, packages)
+    return BASE, BUILD_BASE
+
+
+def _make(name: str, packages: tuple[str, ...]) -> None:
+    """Bootstrap a Debian with these packages and make it an image of one layer."""
+    say(f"making {name} from the packages of Debian {SUITE}, once (about a minute)")
+    cache = cache_directory()
+    cache.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix="image-base-", dir=cache))
+    try:
+        root = work / "root"
+        try:
+            run("debootstrap", "--variant=minbase", f"--include={','.join(packages)}", SUITE, str(root))
+        except ImageError as error:
+            raise CannotBuildError(
+                f"no base image: no registry and no Debian mirror can be reached ({error})"
+            ) from error
+        _slim(root)
+        (work / "Dockerfile").write_text('FROM scratch\nADD root /\nCMD ["python3"]\n')
+        run("buildah", "build", "--quiet", "--layers=false", f"--tag={name}", str(work))
+    finally:
+        shutil.rmtree(work)
+
+
+def _slim(root: Path) -> None:
+    """Remove what a container does not need."""
+    for name in LEFT_OUT:
+        for path in sorted((root / name).rglob("*"), reverse=True):
+            _remove(path)
+    # Made by the packages' scripts with the file times of now; the image's build compiles anew.
+    for path in sorted(root.rglob("__pycache__")):
+        shutil.rmtree(path)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or an empty folder, but no licence."""
+    if path.is_symlink() or not path.is_dir():
+        if path.name != "copyright":
+            path.unlink()
+    elif not any(path.iterdir()):
+        path.rmdir()
