@@ -14,7 +14,6 @@ SHARING: Final = (
     "tests/simulation/",
     "tests/contract/",
     "tests/cluster/",
-    "tests/image/",
     "tests/deployers/",
 )
 """Folders whose modules each boot one cluster for all of their tests."""

@@ -1,0 +1,81 @@
+"""One image a test run, and clusters with a real node that has it. Skips, and says why, where that cannot be."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from devcluster.cluster import Cluster
+from devcluster.kubelet.node import RealNode, why_not
+from tests.image.node import NodeLab
+from tools.image.__main__ import build
+from tools.image.commands import CannotBuildError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+TAG = "localhost/gpu-operator-post:test"
+
+
+@pytest.fixture(scope="session")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the image, once for all test processes."""
+    shared = tmp_path_factory.getbasetemp()
+    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
+    target = shared / "image.tar"
+    with (shared / "image.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.exists():
+            try:
+                build(TAG, shared / "unfinished.tar")
+            except CannotBuildError as error:
+                pytest.skip(str(error))
+            (shared / "unfinished.tar").rename(target)
+    return target
+
+
+@pytest.fixture(scope="session")
+def real_node() -> None:
+    """Skip where a real node cannot be."""
+    if reason := why_not():
+        pytest.skip(reason)
+
+
+@pytest.fixture
+def boot(
+    real_node: None, archive: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Callable[..., NodeLab]]:
+    """Give a function that boots a cluster with a simulated fleet and a real node; clusters end with the test.
+
+    Set EVIDENCE to a directory to keep the logs and journals of every scenario.
+    """
+    assert real_node is None
+    clusters: list[Cluster] = []
+
+    def start(nodes: int, *, at_rest: bool = False) -> NodeLab:
+        # A short path: the name of a socket in it is limited.
+        cluster = Cluster(tmp_path_factory.mktemp("node") / "c")
+        cluster.__enter__()
+        clusters.append(cluster)
+        node = RealNode({default_image(): archive})
+        cluster.up(nodes=nodes, fleet=not at_rest, real_node=node, at_rest=at_rest)
+        return NodeLab(cluster)
+
+    yield start
+    for cluster in clusters:
+        if target := os.environ.get("EVIDENCE"):
+            cluster.save_evidence(Path(target) / request.node.name)
+        cluster.down()
+
+
+def default_image() -> str:
+    """Name the image that the chart uses if nothing else is said."""
+    chart = Path(__file__).parents[2] / "charts" / "gpu-operator-post"
+    image = yaml.safe_load((chart / "values.yaml").read_text())["image"]
+    version = yaml.safe_load((chart / "Chart.yaml").read_text())["appVersion"]
+    return f"{image['registry']}/{image['repository']}:{version}"

@@ -1,0 +1,192 @@
+"""A laboratory whose hook is a container: on a real node, of the image, as the chart makes it by default.
+
+The hook lives in a namespace of its own that enforces the restricted Pod Security Standard. (The operator's cannot:
+driver pods are privileged.)
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from devcluster.access import ApiError
+from devcluster.kubelet.names import REAL_NODE, Files
+from devcluster.kubelet.node import PROCESS, first_process, restart_kubelet
+from tests.e2e.lab import CHART, QUICK, RELEASE, Lab, _sets
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+
+    from devcluster.cluster import Cluster
+
+HOME: Final = "post"
+PODS: Final = f"/api/v1/namespaces/{HOME}/pods"
+PYTHON: Final = "/opt/gpu-operator-post/bin/python"
+HOLD: Final = "devcluster/hold"
+JSON_PATCH: Final = "application/json-patch+json"
+KEPT: Final = {"hook__deletePolicy": "before-hook-creation"}
+"""The Job of a run that succeeded stays, so that its pods can be asked how they ended."""
+MOUNTED: Final = "run/secrets/kubernetes.io/serviceaccount"
+"""Without the link /var/run, which would lead out of the container when it is followed from outside."""
+NAMESPACE_LABELS: Final = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
+
+
+class NodeLab(Lab):
+    """A cluster with a real node, and what is true of the containers on it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        cluster.create("/api/v1/namespaces", {"metadata": {"name": HOME, "labels": NAMESPACE_LABELS}})
+
+    def start_post(
+        self, *, args: tuple[str, ...] = QUICK, helm: tuple[str, ...] = (), **values: object
+    ) -> subprocess.Popen[str]:
+        """Install or upgrade our chart with its defaults but for times; Helm 4."""
+        chosen: dict[str, object] = {"timeout": "4m", "extraArgs": list(args), **KEPT, **values}
+        return self.cluster.start_helm(
+            "upgrade", "--install", RELEASE, CHART, "-n", HOME,
+            "--reset-values", "--timeout", "5m", *helm, *_sets(chosen),
+        )  # fmt: skip
+
+    def pods(self) -> list[dict[str, Any]]:
+        """Give the pods of our Job, oldest first."""
+        found = self.cluster.list(PODS, labelSelector=f"app.kubernetes.io/name={RELEASE}")
+        return sorted(found, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
+
+    def running(self) -> str:
+        """Name the pod whose container runs now; empty if none does."""
+        names = [
+            pod["metadata"]["name"]
+            for pod in self.pods()
+            if "deletionTimestamp" not in pod["metadata"]
+            and any("running" in each["state"] for each in pod["status"].get("containerStatuses", []))
+        ]
+        return str(names[-1]) if names else ""
+
+    def judging(self) -> str:
+        """Name the pod whose program has begun to judge nodes; empty if none has."""
+        name = self.running()
+        return name if name and "gpu-0" in self.log_of(name) else ""
+
+    def next_judging(self, *before: str) -> str:
+        """Wait for a pod other than these to judge nodes."""
+        self.until(lambda: self.judging() not in ("", *before), "the next pod runs", 120)
+        return self.judging()
+
+    def log_of(self, pod: str) -> str:
+        """Give a pod's log through the API server and the kubelet, as `kubectl logs` does."""
+        return self.cluster.kubectl("logs", pod, "-n", HOME, check=False).stdout
+
+    def log(self) -> str:
+        """Give the log of the newest pod."""
+        pods = self.pods()
+        return self.log_of(pods[-1]["metadata"]["name"]) if pods else ""
+
+    def ends(self) -> dict[str, dict[str, Any]]:
+        """Tell how containers ended, by their pods' names, oldest first."""
+        statuses = ((pod, each) for pod in self.pods() for each in pod["status"].get("containerStatuses", []))
+        found = ((pod["metadata"]["name"], each["state"].get("terminated")) for pod, each in statuses)
+        return {name: end for name, end in found if end}
+
+    def story(self) -> dict[str, Any]:
+        """Give the termination message of the container that ended last, as the kubelet passed it on."""
+        told: dict[str, Any] = json.loads(list(self.ends().values())[-1]["message"])
+        return told
+
+    def writes(self) -> list[str]:
+        """List the writes of the hook's ServiceAccount as ``verb resource``, events left out."""
+        return [
+            f"{each['verb']} {each['objectRef']['resource']}"
+            for each in self.audited()
+            if each["objectRef"]["resource"] != "events"
+        ]
+
+    def audited(self) -> list[dict[str, Any]]:
+        """Give the audit events of what the hook wrote."""
+        return [
+            each
+            for each in self.cluster.audit()
+            if each["user"]["username"] == f"system:serviceaccount:{HOME}:{RELEASE}"
+            and each["responseStatus"]["code"] < 300
+        ]
+
+    @contextmanager
+    def kept(self, pod: str) -> Iterator[None]:
+        """Keep a pod's object while it is deleted, so that its last status can be read."""
+        self.cluster.patch(
+            f"{PODS}/{pod}", [{"op": "add", "path": "/metadata/finalizers/-", "value": HOLD}], JSON_PATCH
+        )
+        yield
+        self.until(lambda: self._released(pod), "the pod's object may go")
+
+    def _released(self, pod: str) -> bool:
+        """Take our finalizer away; not done if the Job controller took its own away at the same moment."""
+        held = self.cluster.get(f"{PODS}/{pod}")["metadata"]["finalizers"]
+        path = f"/metadata/finalizers/{held.index(HOLD)}"
+        release = [{"op": "test", "path": path, "value": HOLD}, {"op": "remove", "path": path}]
+        try:
+            self.cluster.patch(f"{PODS}/{pod}", release, JSON_PATCH)
+        except ApiError as error:
+            if error.reason != "Invalid":
+                raise
+            return False
+        return True
+
+    def job(self) -> dict[str, Any]:
+        """Give our Job."""
+        return self.cluster.get(f"/apis/batch/v1/namespaces/{HOME}/jobs/{RELEASE}")
+
+    def python(self, pod: str, program: str) -> str:
+        """Run a Python program inside of the container."""
+        return self.cluster.kubectl("exec", pod, "-n", HOME, "--", PYTHON, "-c", program).stdout.strip()
+
+    def cgroup(self, pod: str) -> Path:
+        """Find the folder of a container's memory cgroup, as seen from outside of the box."""
+        (found,) = [each for each in self.pods() if each["metadata"]["name"] == pod]
+        (status,) = found["status"]["containerStatuses"]
+        identifier = status["containerID"].removeprefix("containerd://")
+        folders = Files.of(self.cluster.files).cgroups.read_text().splitlines()
+        (memory,) = [Path(folder) for folder in folders if "/memory/" in folder]
+        (container,) = memory.rglob(identifier)
+        return container
+
+    def process(self, pod: str) -> int:
+        """Give the process id, outside, of the program in a container."""
+        (only,) = (self.cgroup(pod) / "cgroup.procs").read_text().split()
+        return int(only)
+
+    def token(self, pod: str) -> str:
+        """Read the ServiceAccount token that the program in a container would read now."""
+        return Path(f"/proc/{self.process(pod)}/root/{MOUNTED}/token").read_text()
+
+    def restart_kubelet(self) -> None:
+        """Restart the node's kubelet."""
+        restart_kubelet(self._recorded())
+
+    def kubelets(self) -> list[int]:
+        """Give the process ids of the box's kubelet, as seen outside."""
+        box = first_process(self._recorded())
+        children = Path(f"/proc/{box}/task/{box}/children").read_text().split()
+        return [int(child) for child in children if _command(child) == "kubelet"]
+
+    def _recorded(self) -> int:
+        (record,) = [each for each in self.cluster.status() if each.name == PROCESS]
+        return record.pid
+
+    def assert_on_the_real_node(self) -> None:
+        """Assert that every pod of ours ran as a container of the image, under what the chart asks for."""
+        for pod in self.pods():
+            assert pod["spec"]["nodeName"] == REAL_NODE
+            (status,) = pod["status"]["containerStatuses"]
+            assert status["containerID"].startswith("containerd://")
+
+
+def _command(pid: str) -> str:
+    """Name the program of a process; empty if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""

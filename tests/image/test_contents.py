@@ -1,0 +1,143 @@
+"""What is in the image, read from its archive."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tools.image.__main__ import build, find_builder
+from tools.image.commands import read
+from tools.image.sizes import MEGABYTE, measure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+AGAIN = "localhost/gpu-operator-post:again"
+HOME = "opt/gpu-operator-post/"
+MOST_COMPRESSED = 60 * MEGABYTE
+"""What we promise for a slim Debian base."""
+
+PYC_FLAGS = slice(4, 8)
+UNCHECKED_HASH = (0b01).to_bytes(4, "little")
+"""PEP 552: a hash stands in the file, and Python does not compare it with the source."""
+
+USED = ("json", "ssl", "argparse", "threading", "logging", "email")
+"""Some of what the program imports from the standard library."""
+
+
+@pytest.fixture(scope="module")
+def config(archive: Path) -> dict[str, Any]:
+    """Give the image's configuration."""
+    with tarfile.open(archive) as whole:
+        (image,) = json.load(_open(whole, "manifest.json"))
+        described: dict[str, Any] = json.load(_open(whole, image["Config"]))
+    return described
+
+
+@pytest.fixture(scope="module")
+def files(archive: Path) -> dict[str, tarfile.TarInfo]:
+    """Give the image's files by path, later layers over earlier ones."""
+    found: dict[str, tarfile.TarInfo] = {}
+    for layer in _layers(archive):
+        for member in layer:
+            path = PurePosixPath(member.name.removeprefix("./"))
+            if path.name.startswith(".wh."):
+                gone = str(path.with_name(path.name.removeprefix(".wh.")))
+                found = {name: each for name, each in found.items() if not f"{name}/".startswith(f"{gone}/")}
+            else:
+                found[str(path)] = member
+    return found
+
+
+def _layers(archive: Path) -> Iterator[tarfile.TarFile]:
+    """Open the layers, from the base up."""
+    with tarfile.open(archive) as whole:
+        (image,) = json.load(_open(whole, "manifest.json"))
+        for name in image["Layers"]:
+            with tarfile.open(fileobj=io.BytesIO(_open(whole, name).read())) as layer:
+                yield layer
+
+
+def _open(archive: tarfile.TarFile, name: str) -> Any:  # noqa: ANN401 - a binary file
+    member = archive.extractfile(name)
+    assert member is not None
+    return member
+
+
+def test_how_it_starts(config: dict[str, Any]) -> None:
+    """Not as root, by number; without a shell; and with nothing importable from where it happens to be."""
+    started = config["config"]
+    assert started["User"] == "65532:65532"
+    assert [f"/{HOME}bin/python", "-m", "hook"] == started["Entrypoint"]
+    assert not started.get("Cmd")
+    assert "PYTHONSAFEPATH=1" in started["Env"]
+
+
+def test_labels(config: dict[str, Any]) -> None:
+    """Registries and scanners learn what it is, under which licence, and from which commit."""
+    prefix = "org.opencontainers.image."
+    labels = config["config"]["Labels"]
+    for name in ("title", "description", "licenses", "source", "documentation", "version"):
+        assert labels[f"{prefix}{name}"]
+    assert labels[f"{prefix}revision"] == (read("git", "rev-parse", "HEAD") or "unknown")
+
+
+def test_nothing_to_install_with(files: dict[str, tarfile.TarInfo]) -> None:
+    """No pip, no place for packages that pip would need, and nothing in our folder that its user may change."""
+    assert not [name for name in files if "/pip/" in name or name.endswith(("bin/pip", "bin/pip3"))]
+    assert not [name for name in files if "/ensurepip" in name]
+    ours = [each for name, each in files.items() if name.startswith(HOME) and not each.issym()]
+    assert ours
+    assert not [each.name for each in ours if each.mode & 0o022 or each.uid != 0]
+    assert "licenses/LICENSE" in files
+
+
+def test_bytecode_for_everything(archive: Path, files: dict[str, tarfile.TarInfo]) -> None:
+    """Each module has bytecode that is valid whatever the files' times: the pod's file system is read-only."""
+    sources = [name for name in files if name.startswith(HOME) and name.endswith(".py")]
+    assert f"{HOME}lib" in {"/".join(name.split("/")[:3]) for name in sources}
+    assert not [name for name in sources if not _bytecode(name, files)]
+    library = next(name.removesuffix("/json/__init__.py") for name in files if name.endswith("/json/__init__.py"))
+    for module in USED:
+        source = f"{library}/{module}.py"
+        assert _bytecode(source if source in files else f"{library}/{module}/__init__.py", files), module
+    assert {UNCHECKED_HASH} == set(_flags(archive, HOME))
+
+
+def _bytecode(source: str, files: dict[str, tarfile.TarInfo]) -> bool:
+    path = PurePosixPath(source)
+    start = str(path.parent / "__pycache__" / f"{path.stem}.cpython-")
+    return any(name.startswith(start) and name.endswith(".pyc") for name in files)
+
+
+def _flags(archive: Path, folder: str) -> Iterator[bytes]:
+    """Give the flags of the bytecode files below a folder."""
+    for layer in _layers(archive):
+        for member in layer:
+            if member.name.startswith(folder) and member.name.endswith(".pyc"):
+                yield _open(layer, member.name).read(8)[PYC_FLAGS]
+
+
+def test_size(archive: Path) -> None:
+    """A node pulls less than we promise."""
+    assert measure(archive).compressed < MOST_COMPRESSED
+
+
+@pytest.mark.large
+def test_the_same_sources_make_the_same_image(archive: Path, config: dict[str, Any], tmp_path: Path) -> None:
+    """Built again without a cache, from the same base: the same layers, to the byte."""
+    if find_builder() != "buildah":
+        pytest.skip("Docker's own builder does not set the files' times without an exporter's option")
+    build(AGAIN, tmp_path / "again.tar", no_cache=True)
+    assert read("buildah", "rmi", AGAIN) is not None
+    with tarfile.open(tmp_path / "again.tar") as whole:
+        (image,) = json.load(_open(whole, "manifest.json"))
+        again = json.load(_open(whole, image["Config"]))
+    assert archive.exists()
+    assert config["rootfs"] == again["rootfs"]

@@ -1,0 +1,162 @@
+"""The libraries without their unused parts: every command works on a real API server, with no container needed."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from devcluster.cluster import Cluster
+from devcluster.layout import CHECKOUT
+from hook.cli import main
+from tests.e2e.lab import QUICK, Lab
+from tools.image import trim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Program = Callable[..., subprocess.CompletedProcess[str]]
+
+ENOUGH_SECONDS = 180
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a virtual environment as the Dockerfile does: what is locked, trimmed, and the program."""
+    root = tmp_path_factory.mktemp("trimmed")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", root], check=True)
+    site = next(root.glob("lib/python*/site-packages"))
+    locked = (CHECKOUT / "requirements" / "runtime.txt").read_text()
+    for name in re.findall(r"^([a-z0-9._-]+)==", locked, re.MULTILINE):
+        _copy(metadata.distribution(name), site)
+    subprocess.run([sys.executable, trim.__file__, site], check=True)
+    shutil.copytree(CHECKOUT / "hook", site / "hook")
+    return root
+
+
+def _copy(distribution: metadata.Distribution, site: Path) -> None:
+    """Copy an installed distribution, apart from its scripts."""
+    here = Path(sysconfig.get_path("purelib"))
+    for file in distribution.files or []:
+        source = Path(str(distribution.locate_file(file))).resolve()
+        if source.is_relative_to(here.resolve()) and source.suffix != ".pyc":
+            target = site / source.relative_to(here.resolve())
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+
+
+@pytest.fixture
+def program(environment: Path, tmp_path: Path) -> Program:
+    """Give a function that runs the program as the image does; no shell, and no other program, can be found."""
+
+    def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [environment / "bin" / "python", "-m", "hook", *arguments],
+            env={
+                "PYTHONSAFEPATH": "1",
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "HOME": "/nonexistent",
+                "PATH": "",
+                **variables,
+            },
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=ENOUGH_SECONDS,
+            check=False,
+        )
+
+    return run
+
+
+def test_what_is_listed_is_gone(environment: Path) -> None:
+    """Nothing that is left out can be imported, is reported as installed, or leaves a script behind."""
+    site = next(environment.glob("lib/python*/site-packages"))
+    left = {path.name for path in site.iterdir()}
+    assert left.isdisjoint(trim.DISTRIBUTIONS)
+    assert not [name for name in left for gone in trim.DISTRIBUTIONS if name.startswith(f"{gone}-")]
+    assert not (site / "kubernetes" / "aio").exists()
+    assert all([path.name for path in (site / name).iterdir()] == ["__init__.py"] for name in trim.MODELS)
+    assert all(path.name.startswith("python") for path in (environment / "bin").iterdir())
+
+
+def test_a_list_that_is_out_of_date_is_noticed(environment: Path, tmp_path: Path) -> None:
+    """Where the client library was rearranged, the build stops instead of shipping what was meant to go."""
+    site = tmp_path / "lib" / "python" / "site-packages"
+    shutil.copytree(next(environment.glob("lib/python*/site-packages")), site)
+    answer = subprocess.run([sys.executable, trim.__file__, site], capture_output=True, text=True, check=False)
+    assert answer.returncode != 0
+    assert "kubernetes/aio" in answer.stderr
+
+
+RECIPE = f"--recipe={CHECKOUT / 'examples' / 'recipe.yaml'}"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["--version"], id="version"),
+        pytest.param(["run", "--help"], id="run"),
+        pytest.param(["status", "--help"], id="status"),
+        pytest.param(["trigger", "derive", RECIPE], id="trigger"),
+        pytest.param(["bundle", RECIPE, "--deployer=helmfile", "--output=written"], id="bundle"),
+    ],
+)
+def test_it_starts(program: Program, arguments: list[str]) -> None:
+    """The command line, and what needs no cluster, need nothing of what is gone."""
+    answer = program(*arguments)
+    assert (0, "") == (answer.returncode, answer.stderr)
+
+
+def test_no_command_is_forgotten() -> None:
+    """A command that is added is tried here, too."""
+    assert {"run", "status", "trigger", "bundle"} == set(main.commands)
+
+
+@pytest.mark.e2e
+def test_every_command_does_its_work(program: Program, tmp_path: Path) -> None:
+    """By kubeconfig and as a ServiceAccount: both outputs of `status`, a dry run, and a run that restarts a plugin."""
+    with Cluster(tmp_path / "c") as cluster:
+        cluster.up(nodes=1, fleet=True)
+        lab = Lab(cluster)
+        lab.stale_fleet(nodes=1)
+        by_file = f"--kubeconfig={cluster.kubeconfig}"
+        table, told = program("status", by_file), program("status", by_file, "-o", "json")
+        assert "Stale" in table.stdout, table.stderr
+        assert "gpu-0" in json.dumps(json.loads(told.stdout))
+        dry = program("run", by_file, "--dry-run", "--log-format=json")
+        assert dry.returncode == 0, dry.stdout + dry.stderr
+        lab.assert_untouched()
+        done = program("run", *QUICK, "--timeout=2m", **_as_service_account(cluster, tmp_path))
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert json.loads((tmp_path / "message").read_text())["restarted"] == 1
+        lab.assert_clean(["gpu-0"])
+        assert program("run", by_file, *QUICK, "--strategy=rollout", "--timeout=2m").returncode == 0
+
+
+def _as_service_account(cluster: Cluster, folder: Path) -> dict[str, str]:
+    """Lay out what a kubelet mounts, and give the variables that it sets."""
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    mounted, message = folder / "mounted", folder / "message"
+    mounted.mkdir()
+    message.touch()
+    (mounted / "token").write_text(config["users"][0]["user"]["token"])
+    (mounted / "ca.crt").write_text(cluster.files.certificate.read_text())
+    (mounted / "namespace").write_text("gpu-operator")
+    host, port = config["clusters"][0]["cluster"]["server"].removeprefix("https://").split(":")
+    return {
+        "KUBERNETES_SERVICE_HOST": host,
+        "KUBERNETES_SERVICE_PORT": port,
+        "GPU_OPERATOR_POST_SERVICE_ACCOUNT_DIR": str(mounted),
+        "GPU_OPERATOR_POST_TERMINATION_LOG": str(message),
+    }
