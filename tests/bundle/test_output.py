@@ -123,9 +123,11 @@ def test_nothing_is_written_on_error(tmp_path: Path, deployer: str) -> None:
     before = contents(target)
     broken = changed(tmp_path / "broken.yaml", OPERATOR, version=26.7)
     values = write(tmp_path / "values.yaml", {"timeout": 25})
+    trigger = write(tmp_path / "trigger.yaml", {"trigger": 7})
     for more in (
         ("--recipe", broken),
         ("--values", f"{POST}={values}"),
+        ("--values", f"{POST}={trigger}"),
         ("--values", f"{POST}={tmp_path / 'none'}"),
         ("--chart", f"{POST}={tmp_path}"),
         ("--timeout", "25"),
@@ -134,7 +136,7 @@ def test_nothing_is_written_on_error(tmp_path: Path, deployer: str) -> None:
         done = run("bundle", "--recipe", RECIPE, "--deployer", deployer, "--output", target, "--force", *more)
         assert (2, "") == (done.code, done.out), more
         assert before == contents(target)
-    assert {"bundle", "broken.yaml", "values.yaml"} == {each.name for each in tmp_path.iterdir()}
+    assert {"bundle", "broken.yaml", "trigger.yaml", "values.yaml"} == {each.name for each in tmp_path.iterdir()}
 
 
 @pytest.mark.parametrize(
