@@ -9,13 +9,13 @@ from hook.core.verdicts import Verdict
 from hook.settings import Settings, Wanted
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale
 from tests.fixtures.modes import network, openshift, with_exporter
-from tests.fixtures.objects import obj
+from tests.fixtures.objects import Object, obj
 
 PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
 CORDONED = "spec: {unschedulable: true}"
 OLD_HASH = "metadata: {labels: {controller-revision-hash: old}}"
-CLIENT = {"spec": {"template": {"spec": {"nodeSelector": {"nvidia.com/gpu.deploy.client": "true"}}}}}
-ELSEWHERE = {"spec": {"template": {"spec": {"nodeSelector": {"example.com/dra": "true"}}}}}
+CLIENT: Object = {"spec": {"template": {"spec": {"nodeSelector": {"nvidia.com/gpu.deploy.client": "true"}}}}}
+ELSEWHERE: Object = {"spec": {"template": {"spec": {"nodeSelector": {"example.com/dra": "true"}}}}}
 ONE = "status: {desiredNumberScheduled: 1, updatedNumberScheduled: 1}"
 
 
@@ -24,7 +24,7 @@ def waiting() -> Cluster:
     return cluster("a", "b", "c").change("driver-pod", OLD_HASH, "driver-a")
 
 
-def unlabelled(selector: dict[str, object], label: str | None = None) -> Cluster:
+def unlabelled(selector: Object, label: str | None = None) -> Cluster:
     """Give two nodes of which the plugin selects one."""
     found = cluster("a", "b").change("daemonset", selector, PLUGIN).change("daemonset", ONE, PLUGIN)
     found.change("node", {"metadata": {"labels": {"nvidia.com/gpu.deploy.client": "true"}}}, "a")

@@ -219,7 +219,10 @@ def test_done_waits_for_the_network_operators_own_leader() -> None:
 def crashing(restarts: int = 7) -> Object:
     """Give an OFED pod whose container crashed again and again, and happens to run."""
     ran = running("mofed-container", 100, restarts=restarts, ended_before=90)
-    return merged(ofed_pod(ready=None), {"status": {"conditions": conditions(None), "containerStatuses": [ran]}})
+    changed: Object = merged(
+        ofed_pod(ready=None), {"status": {"conditions": conditions(None), "containerStatuses": [ran]}}
+    )
+    return changed
 
 
 @pytest.mark.parametrize(
@@ -296,3 +299,11 @@ def test_what_is_expected_is_expected_of_the_first_stack() -> None:
     alone = Settings(stacks=("network",), expect_driver_version="doca3.4.0-26.04-0.8.6.0-0")
     assert Reason.EXPECTATION_UNMET is network().decide(alone)[0].reason
     assert Verdict.DONE is network().decide(Settings(stacks=("network",), expect_chart_version="1"))[0].verdict
+
+
+def test_what_gpus_are_for_says_nothing_about_a_network_device() -> None:
+    """A node may pass its GPUs to virtual machines and have no OFED driver for another reason."""
+    found = network("a", "b").drop("driver-pod", "mofed-b").drop("plugin-pod", "rdma-b")
+    found.change("daemonset", "status: {desiredNumberScheduled: 1}")
+    found.change("node", {"metadata": {"labels": {"nvidia.com/gpu.workload.config": "vm-passthrough"}}}, "b")
+    assert Reason.DRIVER_NOT_DEPLOYED is found.decide()[0].judgements[1].reason

@@ -33,7 +33,8 @@ def revision(kernel: str) -> Object:
 def on(kernel: str, node: str = "gpu-0", name: str = "") -> Object:
     """Give a driver pod of a kernel's DaemonSet."""
     named = {"name": name, "uid": name} if name else {}
-    return merged(driver_pod(node), {"metadata": {**named, "ownerReferences": owner(f"{kernel}-ds")}})
+    changed: Object = merged(driver_pod(node), {"metadata": {**named, "ownerReferences": owner(f"{kernel}-ds")}})
+    return changed
 
 
 def precompiled(*kernels: str) -> Cluster:
@@ -83,8 +84,8 @@ def test_a_quiet_label_never_settles_a_node(found: Cluster, expected: Reason) ->
 
 def test_nodes_of_several_kernels_are_judged_by_their_own_daemonset() -> None:
     """The revisions of one say nothing about the pods of another."""
-    found = precompiled(OLD_KERNEL, NEW_KERNEL).change("driver-pod", "metadata: {labels: {controller-revision-hash: x}}",
-                                                       "driver-gpu-1")  # fmt: skip
+    outdated = "metadata: {labels: {controller-revision-hash: x}}"
+    found = precompiled(OLD_KERNEL, NEW_KERNEL).change("driver-pod", outdated, "driver-gpu-1")
     assert [Reason.PLUGIN_STALE, Reason.DRIVER_OUTDATED] == [one.reason for one in found.decide()[0].judgements]
 
 

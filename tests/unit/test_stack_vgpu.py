@@ -16,7 +16,8 @@ OLD_HASH = "metadata: {labels: {controller-revision-hash: old}}"
 def workload(value: str, node: str = "gpu-1") -> Object:
     """Give a patch of a node whose GPUs are for something, and that lost its driver label for it."""
     config = {"nvidia.com/gpu.workload.config": value, "nvidia.com/gpu-driver-upgrade-state": None}
-    return merged(labelled(node, deploy_driver=None), {"metadata": {"labels": config}})
+    changed: Object = merged(labelled(node, deploy_driver=None), {"metadata": {"labels": config}})
+    return changed
 
 
 def sandbox(patch: Object) -> Cluster:

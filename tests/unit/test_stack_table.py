@@ -1,0 +1,144 @@
+"""The table of driver stacks is whole, and the only place that knows one."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from hook.cluster import requests
+from hook.core import messages, names
+from hook.core.reasons import Reason
+from hook.core.stacks import STACKS
+from hook.settings import Settings, Strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hook.core.stacks import PolicyKind, Stack
+
+HOOK: Final = Path(__file__).parents[2] / "hook"
+TABLE: Final = HOOK / "core" / "stacks.py"
+ROWS: Final = {name for name, value in vars(__import__("hook.core.stacks", fromlist=["x"])).items()
+               if value in STACKS.values()}  # fmt: skip
+DEFAULT: Final = HOOK / "settings.py"
+"""Names the stack that is served where nobody names one."""
+LEFTOVER: Final = re.compile(r"\{(?!NAME|[a-z]+,)[a-z_]*\}")
+
+
+def kinds(stack: Stack) -> Iterator[PolicyKind]:
+    """Give the kinds of policy of a stack."""
+    yield stack.policy
+    if stack.pool is not None:
+        yield stack.pool
+
+
+@pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
+def test_a_row_refers_to_rows_that_exist(stack: Stack) -> None:
+    """The stack that comes first is another one, and waits for nobody itself."""
+    assert stack is STACKS[stack.name]
+    if stack.after:
+        assert STACKS[stack.after] is not stack
+        assert not STACKS[stack.after].after
+
+
+def test_every_kind_of_policy_has_a_reader_of_its_own() -> None:
+    """What one says must not be read as if it were another."""
+    found = [kind for stack in STACKS.values() for kind in kinds(stack)]
+    for part in ("read", "plural", "kind"):
+        assert len(found) == len({getattr(kind, part) for kind in found})
+
+
+def test_no_two_rows_share_what_tells_them_apart() -> None:
+    """Leases, driver labels, state labels and consumers: an object belongs to one stack."""
+    stacks = list(STACKS.values())
+    for told in (
+        [one.operator.lease for one in stacks],
+        [one.operator.selector for one in stacks],
+        [one.driver.label for one in stacks],
+        [one.driver.container for one in stacks],
+        [one.nodes.present for one in stacks],
+        [one.upgrade.state for one in stacks],
+        [one.upgrade.skip for one in stacks],
+        [name for one in stacks for name in one.consumer.names],
+        [owner for one in stacks for owner in one.driver.owners],
+    ):
+        assert len(told) == len(set(told))
+
+
+@pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
+def test_every_label_of_a_row_survives_being_read(stack: Stack) -> None:
+    """Nodes and DaemonSets are cut down to a few labels: those of the table must be among them."""
+    of_nodes = (stack.nodes.present, stack.nodes.deploy, stack.nodes.operands, stack.nodes.wait, stack.upgrade.state,
+                stack.upgrade.skip, *(one.deploy_label for one in stack.providers.values()))  # fmt: skip
+    assert all(label.startswith(names.NODE_LABEL_PREFIXES) for label in of_nodes if label)
+    assert {stack.driver.label[0], *(one.label[0] for one in stack.providers.values())} <= names.DAEMONSET_LABELS
+    assert stack.nodes.safe_load in ("", *names.NODE_ANNOTATIONS)
+
+
+@pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
+@pytest.mark.parametrize("strategy", Strategy)
+def test_permissions_follow_the_table(stack: Stack, strategy: Strategy) -> None:
+    """Each kind of policy of the chosen stacks may be listed and watched, and no other."""
+    mine = {requests.policies_of(kind) for kind in kinds(stack)}
+    every = {requests.policies_of(kind) for one in STACKS.values() for kind in kinds(one)}
+    found = requests.permissions([stack], strategy.value)
+    assert mine == every & found.keys()
+    assert all(found[resource] == requests.READ for resource in mine)
+    alone = requests.permissions([stack], strategy.value, sees_nodes=False)
+    assert {requests.policies_of(stack.policy)} == every & alone.keys()
+    assert {"deployments", "nodes", "resourceslices", "leases"}.isdisjoint(one.plural for one in alone)
+
+
+@pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
+def test_every_row_has_the_same_words(stack: Stack) -> None:
+    """A sentence that needs one is never left with a hole."""
+    assert next(iter(STACKS.values())).words.keys() == stack.words.keys()
+    assert all(stack.words.values())
+
+
+@pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
+@pytest.mark.parametrize("reason", Reason)
+def test_every_explanation_is_whole_for_every_stack(stack: Stack, reason: Reason) -> None:
+    """With what it is about, and without."""
+    for subject in ("ns/pod", ""):
+        told = messages.remedy(reason, "node-0", subject, stack)
+        assert told.endswith((".", *"abcdefghijklmnopqrstuvwxyz0123456789", "E", "T", "-", "/")), told
+        assert LEFTOVER.search(told) is None
+
+
+@pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
+def test_a_drivers_tag_is_a_pattern_with_a_version(stack: Stack) -> None:
+    """What ``intent`` fills in, and nothing else."""
+    assert re.compile(stack.driver.tag.format(version="1", kernel=""))
+    assert "{version}" in stack.driver.tag
+
+
+def modules() -> list[Path]:
+    """List every module of the program but the table."""
+    return [file for file in sorted(HOOK.rglob("*.py")) if file != TABLE]
+
+
+def _docstrings(tree: ast.AST) -> set[ast.expr]:
+    return {one.value for one in ast.walk(tree) if isinstance(one, ast.Expr)}
+
+
+@pytest.mark.parametrize("module", modules(), ids=lambda file: str(file.relative_to(HOOK)))
+def test_no_other_module_names_a_stack(module: Path) -> None:
+    """Neither by its name in a text, but for the default, nor by its row, but as a default argument."""
+    tree = ast.parse(module.read_text(encoding="utf-8"))
+    texts = [one.value for one in ast.walk(tree) if isinstance(one, ast.Constant) and one not in _docstrings(tree)]
+    allowed = list(Settings().stacks) if module == DEFAULT else []
+    assert allowed == [text for text in texts if isinstance(text, str) and text in STACKS]
+    defaults = {
+        default
+        for one in ast.walk(tree)
+        if isinstance(one, ast.FunctionDef)
+        for default in (*one.args.defaults, *one.args.kw_defaults)
+    }
+    assert not [
+        one.id for one in ast.walk(tree) if isinstance(one, ast.Name) and one.id in ROWS and one not in defaults
+    ]
