@@ -61,11 +61,9 @@ def _several(asking: Sequence[Policy]) -> str:
     return str(asking[0]) if len(asking) == 1 else f"each of {len(asking)} {asking[0].kind} objects"
 
 
-def names_version(policy: Policy | None) -> bool:
-    """Whether the policy names a driver version, rather than a digest, other objects or nothing."""
-    if policy is None or policy.pooled:
-        return False
-    return bool(policy.version) and not policy.version.startswith("sha256:")
+def names_version(source: Policy) -> bool:
+    """Whether the object that states the intent names a driver version, rather than a digest or nothing."""
+    return bool(source.version) and not source.version.startswith("sha256:")
 
 
 def comparable(policy: Policy | None) -> bool:
