@@ -387,3 +387,15 @@ def test_a_driver_that_ended_its_setup_is_not_taken_for_a_crash_loop_after_a_reb
     pod = merged(driver_pod(started=1000, ready=None, restarts=4, ended_before=900), {"status": {
         "conditions": conditions(None), "initContainerStatuses": [finished("k8s-driver-manager", 990)]}})  # fmt: skip
     assert cluster().put("driver-pod", pod).judge().reason is Reason.DRIVER_NOT_READY
+
+
+@pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
+def test_labels_that_vanish_with_the_whole_daemonset_are_waited_for(side: Side) -> None:
+    """No node wants a driver any more, by its labels; a plugin still runs there."""
+    found = side.make("a").change("node", {"metadata": {"labels": {side.present: None}}}).drop("driver-pod")
+    decision, _memory = found.change("daemonset", wants(0), side.driver_daemonset).decide()
+    assert (Verdict.WAIT, Reason.NODES_PENDING, Reason.LABELS_MISSING) == (
+        decision.verdict,
+        decision.reason,
+        decision.judgements[0].reason,
+    )

@@ -41,7 +41,7 @@ def serving(*wanted: Wanted, **others: object) -> Settings:
 def test_a_daemonset_is_added_beside_the_plugins(wanted: Wanted, found: bool) -> None:
     """By exact name, or by equal labels; the plugins stay."""
     seen = with_exporter(cluster()).seen().daemonsets
-    named = consumers.find(seen, GPU_OPERATOR, serving(wanted)).named
+    named = consumers.named(seen, GPU_OPERATOR, serving(wanted))
     assert [PLUGIN, *(["dcgm-exporter"] if found else [])] == [one.name for one in named]
 
 
