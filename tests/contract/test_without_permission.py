@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
-WAITING: Final = ("run", "--timeout=50s", "--expect-driver-version=999.1")
-"""A run that never ends by itself, so that a watch that is refused is found out."""
+WAITING: Final = ("run", "--timeout=2m", "--expect-driver-version=999.1")
+"""A run that never ends by itself, so that a watch that is refused is found out; a refusal is tried again for half a
+minute, and on a busy machine twenty of these start at once."""
 EVENTS: Final = Right("", "events", "create")
 OWN_JOB: Final = Right("batch", "jobs", "get")
 WITHOUT_NAMESPACE: Final = ("clusterpolicies", "nodes", "resourceslices")
