@@ -49,10 +49,14 @@ def commands(script: str) -> Iterator[list[str]]:
 
 
 def _words(line: str) -> list[str]:
+    """Split as a shell does; what a program printed, which documents show as well, may hold a lone quote."""
     split = shlex.shlex(line, posix=True, punctuation_chars=";&|(){}")
     split.whitespace_split = True
     split.commenters = "#"
-    return list(split)
+    try:
+        return list(split)
+    except ValueError:
+        return line.split()
 
 
 def verbs(script: str) -> list[str]:

@@ -41,6 +41,13 @@ def test_there_is_what_a_newcomer_looks_for() -> None:
     assert "Apache License" in (ROOT / "LICENSE").read_text()
 
 
+def test_every_folder_of_tests_is_explained() -> None:
+    """A newcomer finds out what each is for before they add one more."""
+    explained = set(re.findall(r"`tests/(\w+)`", (ROOT / "CONTRIBUTING.md").read_text()))
+    folders = {path.parent.name for path in (ROOT / "tests").glob("*/test_*.py")}
+    assert folders - explained == set()
+
+
 @pytest.mark.parametrize("path", BY_NAME)
 def test_links_lead_somewhere(path: Path) -> None:
     """Each file is there, and each heading in it."""

@@ -32,6 +32,7 @@ TEST, IMAGE, RELEASE = (ROOT / ".github" / "workflows" / f"{name}.yaml" for name
         pytest.param("for one in a b; do make test; done", ["test"], id="in-a-loop"),
         pytest.param("echo make lint\n# make lint", [], id="only-mentioned"),
         pytest.param("make \\\n  image", ["image"], id="continued"),
+        pytest.param("one's output: make nothing\nmake docs", ["docs"], id="beside-output"),
     ],
 )
 def test_verbs_are_found(script: str, expected: list[str]) -> None:
