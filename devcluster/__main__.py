@@ -36,6 +36,7 @@ def main() -> None:
 @main.command()
 @state_option
 @click.option("--nodes", type=click.IntRange(min=0), default=8, show_default=True, help="GPU nodes.")
+@click.option("--nics", type=click.IntRange(min=0), default=0, help="How many of them have a network card.")
 @click.option("--fleet/--no-fleet", default=True, help="Simulate the GPU nodes' drivers and plugins.")
 @click.option(
     "--real-node",
@@ -44,14 +45,14 @@ def main() -> None:
     metavar="NAME=ARCHIVE",
     help="Also run a real kubelet, which has this image; its pods run there, as containers. Repeatable; needs root.",
 )
-def up(state: Path, nodes: int, fleet: bool, images: tuple[str, ...]) -> None:
+def up(state: Path, nodes: int, nics: int, fleet: bool, images: tuple[str, ...]) -> None:
     """Boot a cluster and return when its nodes are Ready."""
     started = time.monotonic()
     cluster = Cluster(state)
     archives = {name: Path(archive) for name, archive in (image.split("=", 1) for image in images)}
     if archives and (reason := why_not()):
         raise ClusterError(reason)
-    cluster.up(nodes, fleet=fleet, real_node=RealNode(archives) if archives else None)
+    cluster.up(nodes, fleet=fleet, nics=nics, real_node=RealNode(archives) if archives else None)
     click.echo(f"up with {nodes} GPU nodes in {time.monotonic() - started:.1f} s")
     click.echo(f"export KUBECONFIG={cluster.kubeconfig}")
 
