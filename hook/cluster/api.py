@@ -169,7 +169,9 @@ class Api:
         except ValueError:
             return
         self._offsets.append(theirs - datetime.now(UTC))
-        offset = sorted(self._offsets)[len(self._offsets) // 2]
+        # One look at what is known: another thread may add to it at any moment.
+        known = sorted(self._offsets)
+        offset = known[len(known) // 2]
         self._clock_offset = offset if abs(offset) > CLOCK_TOLERANCE else timedelta()
 
 
