@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from devcluster.truth import NETWORK, Truth
 from tests.e2e.identity import Right, kubeconfig
-from tests.e2e.lab import QUICK
+from tests.e2e.lab import NAMESPACE as HOOKS
+from tests.e2e.lab import QUICK, RELEASE
 from tests.shell.program import ended
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ RDMA: Final = "rdma-shared-dp-ds"
 SRIOV: Final = "network-operator-sriov-device-plugin"
 OWN: Final = "kube-sriov-device-plugin-amd64"
 """A device plugin that people deployed by themselves; no operator takes it off a node whose driver reloads."""
+FURTHER: Final = f"network:kube-system/{OWN}"
+"""As `--consumer` and the chart's value `consumers` have it."""
 IMAGE: Final = "ghcr.io/k8snetworkplumbingwg/sriov-network-device-plugin:v3.9.0"
 NIC: Final = "feature.node.kubernetes.io/pci-15b3.present"
 STATE: Final = "nvidia.com/ofed-driver-upgrade-state"
@@ -85,7 +88,7 @@ class Net:
 
     def start(self, *args: str) -> subprocess.Popen[str]:
         """Start the program for this stack, as somebody whose writes are in the audit log."""
-        served = ("--stack=network", f"--consumer=network:kube-system/{OWN}")
+        served = ("--stack=network", f"--consumer={FURTHER}")
         return self.lab.start("run", *served, *QUICK, "--timeout=140s", *args, kubeconfig=self.account)
 
     def run(self, *args: str) -> Ended:
@@ -147,12 +150,12 @@ class Net:
         )
 
     def deleted(self) -> set[str]:
-        """Name the pods that the program deleted."""
-        ours = f"system:serviceaccount:default:{ACCOUNT}"
+        """Name the pods that the program deleted, as a person's or as the chart's hook."""
+        ours = {f"system:serviceaccount:default:{ACCOUNT}", f"system:serviceaccount:{HOOKS}:{RELEASE}"}
         return {
             str(each["objectRef"]["name"])
             for each in self.cluster.audit()
-            if each["user"]["username"] == ours and each["verb"] == "delete" and each["responseStatus"]["code"] < 300
+            if each["user"]["username"] in ours and each["verb"] == "delete" and each["responseStatus"]["code"] < 300
         }
 
     def restarts(self) -> list[Happening]:

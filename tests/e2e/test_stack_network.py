@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e import lab as gpu
-from tests.e2e.network import MISSED, NEW, OWN, PARALLEL, RDMA, SKIP, SRIOV, Net, nodes_of
+from tests.e2e.network import FURTHER, MISSED, NEW, OWN, PARALLEL, RDMA, SKIP, SRIOV, Net, nodes_of
 from tests.shell.program import ended
 
 if TYPE_CHECKING:
@@ -39,13 +39,17 @@ def test_a_serial_migration_beside_an_operator_that_refreshes_its_own(boot: Call
 
 
 def test_a_parallel_migration_with_safe_load_that_the_operator_missed(boot: Callable[..., Lab]) -> None:
-    """Nobody took the operator's plugins away: all three of each node are stale, and each is restarted once."""
-    net = Net(boot(3), 3)
+    """Nobody took the operator's plugins away: all three of each node are stale, and each is restarted once.
+
+    By the chart's hook, with the chart's permissions and its guard, which know this stack and the further plugin.
+    """
+    lab = boot(3)
+    net = Net(lab, 3)
     net.fleet()
     safely = {"ofedDriver__upgradePolicy__safeLoad": True}
     net.operator(NEW, **PARALLEL, **MISSED, **safely)
-    done = ended(net.start())
-    assert done.code == 0, done.said
+    done = lab.post(stacks=["network"], consumers=[FURTHER])
+    assert done.code == 0, done.output
     asked = {each.node for each in net.truth.happenings if each.event == "safe-load-asked"}
     assert asked == set(THREE)
     assert set(net.states().values()) == {"upgrade-done"}
