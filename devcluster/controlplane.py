@@ -78,10 +78,11 @@ def boot(state: State, binaries: Mapping[str, Path], shape: Shape, running: Runn
     launch("kube-apiserver", *components.api_server(state, ports, shape.slices, real_node=shape.real_node is not None))
     wait_until(state, running, "the API server has made its certificate", lambda: _whole(state.certificate))
     _write_kubeconfigs(state, ports.server, tokens)
+    wait_until(state, running, "the API server is ready", Probe(state, ports.server).ready)
+    # Only now: each of these gives up after seconds where the API server does not answer, or refuses them because
+    # it has not written its own RBAC rules yet.
     launch("kube-controller-manager", *components.controller_manager(state, lease, shape.slices, at_rest=shape.at_rest))
     launch("kube-scheduler", *components.scheduler(state, shape.slices))
-    wait_until(state, running, "the API server is ready", Probe(state, ports.server).ready)
-    # Last, because KWOK gives up soon when the API server does not answer.
     launch("kwok", *components.kwok(state, ports, lease))
     if shape.real_node is not None:
         box = kubelets.command(state, shape.real_node, binaries["kubelet"], ports.server)
