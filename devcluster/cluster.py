@@ -18,6 +18,7 @@ from devcluster.kubelet import node as kubelets
 from devcluster.kubelet.names import REAL_NODE
 from devcluster.layout import SYSTEM_NODE, State
 from devcluster.processes import Record, end, records, start
+from devcluster.programs import ON_DEMAND
 
 if TYPE_CHECKING:
     import subprocess
@@ -93,7 +94,7 @@ class Cluster:
         containers; all others still run on the system node. At rest, a fleet that was put into storage
         (`devcluster.etcd`) stays as it is: DaemonSets are not reconciled.
         """
-        programs = binaries.ensure((*binaries.NAMES, *(binaries.ON_DEMAND if real_node else ())))
+        programs = binaries.ensure((*binaries.NAMES, *(ON_DEMAND if real_node else ())))
         self._claim()
         try:
             if self._owner is not None:
