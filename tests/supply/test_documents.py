@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LINK: Final = re.compile(r"\]\((?!https?://|mailto:)([^)\s]+)\)")
+PROOF: Final = re.compile(r"\[`(test_\w+)`\]\(([^)\s#]+\.py)\)")
 FENCE: Final = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 PLACEHOLDER: Final = re.compile(
     r"\bTODO\b|\bFIXME\b|\bTBD\b|lorem ipsum|@your|your[-_](org|name|team|email)|<(owner|org|repo|email)>",
@@ -58,6 +59,13 @@ def test_links_lead_somewhere(path: Path) -> None:
         if not target.exists() or (anchor and anchor not in _anchors(target)):
             broken.append(link)
     assert broken == []
+
+
+@pytest.mark.parametrize("path", BY_NAME)
+def test_named_tests_exist(path: Path) -> None:
+    """What a table offers as proof is there, under that name, in that file."""
+    named = PROOF.findall(path.read_text())
+    assert [name for name, file in named if f"def {name}(" not in (path.parent / file).read_text()] == []
 
 
 @pytest.mark.parametrize("path", [*BY_NAME, *(pytest.param(path, id=path.name) for path in GITHUB)])
