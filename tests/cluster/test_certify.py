@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tests.e2e.lab import Lab
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("certify")]
+pytestmark = pytest.mark.e2e
 
 OLDEST: Final = (1, 32)
 """What Chart.yaml admits."""

@@ -35,7 +35,6 @@ from tests.contract.guardscene import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from hook.core.stacks import Stack
     from tests.contract.guardscene import Answer
@@ -54,10 +53,10 @@ GROUP: Final = "admissionregistration.k8s.io/v1"
 RESTART: Final = {"kubectl.kubernetes.io/restartedAt": "2026-01-02T03:04:05Z"}
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """Boot a control plane; pods need not run to be deleted."""
-    with Cluster(tmp_path / "cluster") as booted:
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Boot a control plane; pods need not run to be deleted. Each test has accounts of its own."""
+    with Cluster(tmp_path_factory.mktemp("guard") / "cluster") as booted:
         booted.up(nodes=1)
         apply(booted, scene())
         yield booted
