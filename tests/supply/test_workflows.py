@@ -48,6 +48,13 @@ def test_every_verb_that_is_called_exists() -> None:
     assert all(called[place] for place in ("test.yaml", "image.yaml", "release.yaml", ".ci/run", "README.md"))
 
 
+def test_every_check_runs_for_a_change() -> None:
+    """What a developer can check, CI checks as well."""
+    called = {verb for path in (TEST, IMAGE) for step in steps(path) for verb in verbs(step.get("run", ""))}
+    wanted = {"lint", "type", "chart", "release-check", "test", "test-deployers", "test-cluster", "image", "scan"}
+    assert wanted - called == set()
+
+
 def test_every_step_of_a_release_exists() -> None:
     """The commands of tools/release.py that the workflow calls past make."""
     script = "\n".join(step["run"] for step in steps(RELEASE) if "run" in step)
