@@ -164,6 +164,13 @@ def test_supported_clusters_are_tested() -> None:
         assert re.fullmatch(rf"kindest/node:v{version}\.\d+@sha256:[0-9a-f]{{64}}", one["image"])
 
 
+def test_image_has_one_name() -> None:
+    """What is built by default is what CI runs, scans and loads into its clusters."""
+    default = re.search(r"^IMAGE \?= (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert default is not None
+    assert workflow(IMAGE)["env"]["IMAGE"] == default[1]
+
+
 def test_actionlint_refuses_what_is_wrong(tmp_path: Path) -> None:
     """Our workflows pass, and it is not because nothing is looked at."""
     assert actionlint.main([str(path) for path in WORKFLOWS]) == 0
