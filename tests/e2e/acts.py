@@ -1,7 +1,7 @@
-"""What happens to the nodes and driver pods of a laboratory, and the program run beside it from a shell.
+"""What happens to the nodes and driver pods of a laboratory, and runs that are told apart by what they came to.
 
-The modes of the driver stack and the conditions of nodes are many, and no two of them need the chart:
-these scenarios run the program itself, with every right, so that one cluster serves several of them.
+The modes of the driver stack and the conditions of nodes are many, and most say nothing about the chart: those
+run the program itself, with every right (`run`). What needs rights or values of its own goes through it (`post`).
 """
 
 from __future__ import annotations
@@ -72,6 +72,13 @@ def begin(lab: Lab, *args: str, timeout: str = "110s") -> Running:
 def run(lab: Lab, *args: str, timeout: str = "110s") -> Told:
     """Run to the end."""
     return begin(lab, *args, timeout=timeout).told()
+
+
+def post(lab: Lab, **values: Any) -> Told:  # noqa: ANN401 - chart values
+    """Install or upgrade our chart, with just the rights that it asks for, and take its hook's word."""
+    deployed = lab.post(**values)
+    assert (deployed.code == 0) is (lab.story()["exitCode"] == 0), deployed.output
+    return Told(lab.story()["exitCode"], lab.story(), deployed.output)
 
 
 def set_labels(lab: Lab, node: str, labels: dict[str, str | None]) -> None:

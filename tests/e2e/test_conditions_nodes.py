@@ -19,8 +19,8 @@ pytestmark = pytest.mark.e2e
 
 SKIP = "nvidia.com/gpu-driver-upgrade.skip"
 GPU = "feature.node.kubernetes.io/pci-10de.present"
-GONE_SOON = "--not-ready-grace=5s"
-"""How long a NotReady node is waited for; five minutes by default."""
+GONE_SOON = ("--not-ready-grace=5s", "--policy-grace=3s")
+"""How long a NotReady node is waited for (five minutes by default), and the policy that is not ready because of it."""
 
 
 def _cordon(lab: Lab, node: str, *, cordoned: bool) -> None:
@@ -53,7 +53,7 @@ def test_a_mixed_fleet(boot: Callable[..., Lab]) -> None:
     lab.operator(driver=NEW, **ALL_AT_ONCE)
     lab.until(lambda: acts.migrated(lab, 4), "all but the skipped one are upgraded", acts.PATIENCE)
     _lose(lab, "gpu-2")
-    done = acts.run(lab, GONE_SOON)
+    done = acts.run(lab, *GONE_SOON)
     assert done.verdict == ("Done", "Refreshed", 0), done.said
     assert done.reasons() == {"gpu-1": "NodeSkipped", "gpu-2": "NodeNotReady", "gpu-5": "HostDriver"}
     assert lab.cluster.get(f"{acts.NODES}/gpu-3")["spec"]["unschedulable"]
@@ -76,7 +76,7 @@ def test_a_lost_node_freezes_the_upgrade(boot: Callable[..., Lab]) -> None:
     _lose(lab, "gpu-1")
     lab.operator(driver=NEW, **ALL_AT_ONCE)
     lab.until(lambda: lab.rendered(NEW), "the DaemonSet asks for the new driver", acts.PATIENCE)
-    late = acts.run(lab, GONE_SOON, "--stall-timeout=8s")
+    late = acts.run(lab, *GONE_SOON, "--stall-timeout=8s")
     assert late.verdict == ("Deadline", "Stalled", 124), late.said
     assert late.reasons() == {"gpu-0": "DriverOutdated"}
     assert "NodeNotReady" in late.said

@@ -32,7 +32,7 @@ def test_handed_over_to_driver_objects(boot: Callable[..., Lab]) -> None:
     modern = {"simulate__behaviour": "26.7"}
     lab.fleet(nodes=2, **ALL_AT_ONCE, **modern)
     lab.operator(driver=NEW, **OBJECTS, **modern)
-    done = acts.run(lab)
+    done = acts.post(lab)
     assert done.verdict == ("Done", "Refreshed", 0), done.said
     assert set(lab.truth.loaded_now().values()) == {NEW}
     lab.assert_clean(BOTH)
@@ -244,7 +244,7 @@ def test_another_consumer(boot: Callable[..., Lab]) -> None:
     lab.operator(driver=NEW, **ALL_AT_ONCE)
     lab.until(lambda: acts.migrated(lab, 2), "both run the new driver", acts.PATIENCE)
     by_labels = "app.kubernetes.io/name=labelled,team=metrics"
-    done = acts.run(lab, "--consumer=monitoring/dcgm-exporter", f"--consumer={by_labels}")
+    done = acts.post(lab, consumers=["monitoring/dcgm-exporter", by_labels])
     assert done.verdict == ("Done", "Refreshed", 0), done.said
     truth = lab.truth
     for name in (f"{PLUGIN_NAMESPACE}/{PLUGIN_NAME}", "monitoring/dcgm-exporter", "monitoring/labelled"):
@@ -270,7 +270,7 @@ def test_a_replaced_container_toolkit(boot: Callable[..., Lab]) -> None:
     plain = acts.run(lab)
     assert plain.verdict == ("Done", "NothingStale", 0), plain.said
     lab.assert_clean([])
-    done = acts.run(lab, "--provider=toolkit")
+    done = acts.post(lab, providers=["toolkit"])
     assert done.verdict == ("Done", "Refreshed", 0), done.said
     assert lab.truth.behind_toolkit_now() == ()
     lab.assert_clean(["gpu-0"])
@@ -285,7 +285,7 @@ def test_before_the_plugin_is_installed(boot: Callable[..., Lab]) -> None:
     lab.operator(driver=NEW)
     skipped = acts.run(lab)
     assert skipped.verdict == ("Skip", "NoConsumer", 0), skipped.said
-    done = acts.run(lab, "--when-absent=wait")
+    done = acts.post(lab, whenAbsent="wait")
     assert done.verdict == ("Done", "DriverSettled", 0), done.said
     assert acts.migrated(lab, 2)
     lab.plugin()
@@ -300,7 +300,7 @@ def test_only_the_policys_word(boot: Callable[..., Lab]) -> None:
     lab.fleet(nodes=2, **modern)
     lab.operator(chart=NEW_CHART, driver=NEW, **modern)
     lab.until(lambda: lab.policy_state() == "notReady", "the policy's old news end", acts.PATIENCE)
-    done = acts.run(lab, "--wait-for=policy-ready")
+    done = acts.post(lab, waitFor="policy-ready")
     assert done.verdict == ("Done", "Refreshed", 0), done.said
     assert any("wait-for policy-ready" in warning for warning in done.story["warnings"])
     # Restarts that are not needed are not among its promises: the policy may turn ready once more.
