@@ -15,9 +15,10 @@ from devcluster.gobuild import BuildError
 from devcluster.gotoolchain import ToolchainError
 from devcluster.kubelet.node import RealNode, why_not
 from devcluster.layout import CHECKOUT
+from devcluster.patience import TooSlowError
 from devcluster.processes import ProcessError
 
-EXPECTED = (ClusterError, BuildError, ToolchainError, ProcessError)
+EXPECTED = (ClusterError, BuildError, ToolchainError, ProcessError, TooSlowError)
 """Failures whose message is for people; anything else is a bug and keeps its traceback."""
 
 state_option = click.option(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from devcluster import certificates, components
 from devcluster.kubelet import node as kubelets
 from devcluster.kubelet.names import SERVICE_ADDRESS
+from devcluster.patience import TooSlowError
 from devcluster.ports import free_ports
 from devcluster.processes import ProcessError, start, tail
 
@@ -139,5 +140,5 @@ def wait_until(state: State, running: Running, what: str, done: Callable[[], boo
                 raise ProcessError(f"{name} ended with {process.returncode} before {what}:\n{tail(state.log(name))}")
         if time.monotonic() > deadline:
             tails = "\n".join(f"  {name}:\n{tail(state.log(name), 5)}" for name in running)
-            raise ProcessError(f"waited {START_SECONDS:.0f} s in vain until {what}; the logs end with\n{tails}")
+            raise TooSlowError(f"waited {START_SECONDS:.0f} s in vain until {what}; the logs end with\n{tails}")
         time.sleep(step)

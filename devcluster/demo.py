@@ -22,6 +22,7 @@ from devcluster.demoview import Show, Side, proof, rows
 from devcluster.gobuild import BuildError
 from devcluster.gotoolchain import ToolchainError
 from devcluster.layout import CHECKOUT
+from devcluster.patience import TooSlowError
 from devcluster.processes import ProcessError
 from devcluster.timeline import Mark, Panel, draw
 from devcluster.truth import Truth
@@ -243,7 +244,7 @@ def main() -> None:
                 demo.prepare()
                 demo.migrate()
                 verdict = demo.conclude()
-        except (DemoError, CommandError, ClusterError, ProcessError, BuildError, ToolchainError) as error:
+        except (DemoError, CommandError, ClusterError, ProcessError, TooSlowError, BuildError, ToolchainError) as error:
             verdict = f"demo: failed {error}"
     print(verdict.replace("\n", " "))  # noqa: T201 - this line is the command's result
     sys.exit(0 if verdict.startswith("demo: ok") else 1)

@@ -19,6 +19,7 @@ from devcluster.client import path
 from devcluster.deployers import crds
 from devcluster.deployers.gitrepo import GitRepository
 from devcluster.deployers.release import Outcome
+from devcluster.patience import TooSlowError
 from devcluster.ports import free_ports
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ class ArgoCd:
                 phase = application["status"]["operationState"]["phase"]
                 return Outcome(succeeded=phase == "Succeeded", said=_shown(application))
             time.sleep(STEP_SECONDS)
-        raise AssertionError(f"{name} is not through in time:\n{_shown(self.application(name))}")
+        raise TooSlowError(f"{name} is not through in time:\n{_shown(self.application(name))}")
 
 
 def _state(application: dict[str, Any]) -> dict[str, Any]:

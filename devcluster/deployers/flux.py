@@ -13,6 +13,7 @@ from devcluster.client import path
 from devcluster.deployers import crds
 from devcluster.deployers.charts import ChartSources
 from devcluster.deployers.release import Outcome
+from devcluster.patience import TooSlowError
 from devcluster.ports import free_ports
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class Flux:
             if (verdict := _verdict(release)) is not None:
                 return Outcome(succeeded=verdict, said=_shown(release))
             time.sleep(STEP_SECONDS)
-        raise AssertionError(f"no verdict on {name} within {PATIENCE_SECONDS:.0f} s:\n{_shown(release)}")
+        raise TooSlowError(f"no verdict on {name} within {PATIENCE_SECONDS:.0f} s:\n{_shown(release)}")
 
     def release(self, name: str) -> dict[str, Any]:
         """Read a HelmRelease."""

@@ -14,6 +14,7 @@ import pytest
 from devcluster import binaries
 from devcluster.client import path
 from devcluster.cluster import Cluster
+from devcluster.patience import TooSlowError
 from hook.core.names import PLUGIN_DAEMONSETS
 from hook.core.stacks import STACKS
 from tests.chart.rendering import Helm
@@ -65,7 +66,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def _until(holds: Callable[[], bool], what: str) -> None:
     end = time.monotonic() + PATIENCE
     while not holds():
-        assert time.monotonic() < end, f"not within {PATIENCE:.0f} s: {what}"
+        if time.monotonic() > end:
+            raise TooSlowError(f"not within {PATIENCE:.0f} s: {what}")
         time.sleep(0.2)
 
 

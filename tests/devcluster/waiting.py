@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, TypeVar
 
+from devcluster.patience import TooSlowError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -15,6 +17,7 @@ def until(look: Callable[[], T], seconds: float = 30) -> T:
     """Look again and again until there is something to see."""
     deadline = time.monotonic() + seconds
     while not (seen := look()):
-        assert time.monotonic() < deadline, f"{seconds} s passed in vain"
+        if time.monotonic() > deadline:
+            raise TooSlowError(f"{seconds} s passed in vain")
         time.sleep(0.05)
     return seen

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from devcluster.patience import TooSlowError
 from devcluster.truth import Truth
 from tests.shell.program import Ended, ended, start
 
@@ -250,7 +251,7 @@ class Lab:
         end = time.monotonic() + seconds
         while not holds():
             if time.monotonic() > end:
-                raise AssertionError(f"not within {seconds} s: {what}")
+                raise TooSlowError(f"not within {seconds} s: {what}")
             time.sleep(0.1)
 
     def assert_clean(self, restarted: list[str]) -> None:

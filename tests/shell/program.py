@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from devcluster.patience import TooSlowError
+
 ROOT: Final = Path(__file__).parents[2]
 ENOUGH_SECONDS: Final = 150.0
 """Longer than any run of a test; one that hangs fails instead of blocking the others."""
@@ -50,7 +52,7 @@ def ended(process: subprocess.Popen[str]) -> Ended:
     except subprocess.TimeoutExpired:
         process.kill()
         out, err = process.communicate()
-        raise AssertionError(f"it did not end within {ENOUGH_SECONDS:.0f} s:\n{out}{err}") from None
+        raise TooSlowError(f"it did not end within {ENOUGH_SECONDS:.0f} s:\n{out}{err}") from None
     return Ended(process.returncode, out, err)
 
 

@@ -7,6 +7,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from devcluster.patience import TooSlowError
 from devcluster.truth import Happening, Truth
 
 if TYPE_CHECKING:
@@ -132,7 +133,8 @@ class Stage:
         """Look again and again until there is something to see."""
         deadline = time.monotonic() + seconds
         while not (seen := look()):
-            assert time.monotonic() < deadline, "waited in vain"
+            if time.monotonic() > deadline:
+                raise TooSlowError("waited in vain")
             time.sleep(0.1)
         return seen
 

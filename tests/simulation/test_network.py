@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 from devcluster.cluster import Cluster
+from devcluster.patience import TooSlowError
 from devcluster.truth import NETWORK, Truth
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ class Net:
         """Look again and again until there is something to see."""
         deadline = time.monotonic() + PATIENCE
         while not (seen := look()):
-            assert time.monotonic() < deadline, "waited in vain"
+            if time.monotonic() > deadline:
+                raise TooSlowError("waited in vain")
             time.sleep(0.1)
         return seen
 
