@@ -89,7 +89,9 @@ class Net:
     def start(self, *args: str) -> subprocess.Popen[str]:
         """Start the program for this stack, as somebody whose writes are in the audit log."""
         served = ("--stack=network", f"--consumer={FURTHER}")
-        return self.lab.start("run", *served, *QUICK, "--timeout=140s", *args, kubeconfig=self.account)
+        # A node that is left alone keeps this policy notReady for good, which is waited for in vain.
+        briefly = (*QUICK, "--policy-grace=4s", "--timeout=140s")
+        return self.lab.start("run", *served, *briefly, *args, kubeconfig=self.account)
 
     def run(self, *args: str) -> Ended:
         """Run the program to its end."""
