@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from devcluster.cluster import Cluster
 from devcluster.deployers.release import Release, Values
 from devcluster.layout import CHECKOUT
 from tests.e2e.lab import (
@@ -23,10 +27,8 @@ from tests.e2e.lab import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Sequence
 
-    from devcluster.cluster import Cluster
     from devcluster.deployers.release import Outcome
 
 NODES: Final = ["gpu-0", "gpu-1", "gpu-2"]
@@ -77,6 +79,16 @@ class Deployer(Protocol):
 
     def again(self, releases: Sequence[Release]) -> Outcome:
         """Do what its documentation says after a failed hook whose cause is gone."""
+
+
+@contextmanager
+def booted(folder: Path, name: str) -> Iterator[Cluster]:
+    """Run a cluster with a fleet; set EVIDENCE to a directory to keep its logs and journals under a name."""
+    with Cluster(folder / "state") as cluster:
+        cluster.up(nodes=len(NODES), fleet=True)
+        yield cluster
+        if target := os.environ.get("EVIDENCE"):
+            cluster.save_evidence(Path(target) / name)
 
 
 class Bench(Lab):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from devcluster.cluster import Cluster
-from tests.deployers.bench import NODES
+from tests.deployers.bench import booted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from devcluster.cluster import Cluster
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -25,9 +25,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """Boot a cluster with a fleet; set EVIDENCE to a directory to keep its logs and journals."""
-    with Cluster(tmp_path_factory.mktemp("cluster") / "state") as cluster:
-        cluster.up(nodes=len(NODES), fleet=True)
+    """Boot a cluster for the module."""
+    with booted(tmp_path_factory.mktemp("cluster"), Path(request.node.name).stem) as cluster:
         yield cluster
-        if target := os.environ.get("EVIDENCE"):
-            cluster.save_evidence(Path(target) / Path(request.node.name).stem)

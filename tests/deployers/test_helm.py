@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from devcluster.deployers.helm import Helm
-from tests.deployers.bench import Bench
+from tests.deployers.bench import Bench, booted
 from tests.deployers.story import BROKEN, FAILED, Story
 from tests.e2e.lab import RELEASE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from devcluster.cluster import Cluster
     from devcluster.deployers.release import Outcome, Release
 
 
@@ -34,9 +33,11 @@ class Pipeline:
 
 
 @pytest.fixture(scope="module", params=[3, 4], ids=["helm-3", "helm-4"])
-def story(cluster: Cluster, request: pytest.FixtureRequest) -> Story:
-    """Tell the story with one of the Helms."""
-    return Story(Bench(cluster, helm=request.param), Pipeline(Helm(cluster, request.param)))
+def story(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Story]:
+    """Tell the story with one of the Helms, each on a cluster of its own."""
+    version: int = request.param
+    with booted(tmp_path_factory.mktemp("cluster"), f"test_helm-{version}") as cluster:
+        yield Story(Bench(cluster, helm=version), Pipeline(Helm(cluster, version)))
 
 
 def test_install(story: Story) -> None:
