@@ -15,8 +15,10 @@ SHARING: Final = (
     "tests/contract/",
     "tests/cluster/",
     "tests/deployers/",
+    "tests/image/test_contents.py",
+    "tests/image/test_trimmed.py",
 )
-"""Folders whose modules each boot one cluster for all of their tests."""
+"""Modules, or folders of modules, that each make one thing for all of their tests: mostly a cluster."""
 
 
 class OneWorkerACluster(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no types
