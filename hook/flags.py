@@ -226,7 +226,23 @@ def settings_from(values: dict[str, Any]) -> Settings:
     settings = Settings(**known)
     if stray := sorted({one.stack for one in (*settings.consumer_names, *settings.consumers)} - set(settings.stacks)):
         raise SettingsError(f"a consumer is named for stack {stray[0]}, which is not among --stack")
+    _refuse_what_has_no_effect(settings)
     return settings
+
+
+def _refuse_what_has_no_effect(settings: Settings) -> None:
+    """Refuse settings that a run would silently ignore: who set them relies on them."""
+    chosen = [STACKS[name] for name in settings.stacks]
+    for provider in settings.providers:
+        if not any(provider in stack.providers for stack in chosen):
+            raise SettingsError(f"--provider {provider} belongs to no chosen --stack")
+    if settings.expect_chart_version and not any(stack.policy.carries_chart for stack in chosen):
+        raise SettingsError("--expect-chart-version: no policy of the chosen --stack says which chart it comes from")
+    if settings.wait_for is WaitFor.POLICY_READY:
+        if settings.providers:
+            raise SettingsError("--wait-for policy-ready looks at no node, so --provider cannot be waited for")
+        if silent := next((stack for stack in chosen if not stack.policy.tells_since), None):
+            raise SettingsError(f"--wait-for policy-ready: a {silent.policy.kind} does not say since when it is ready")
 
 
 def _named(text: str, first: str) -> Wanted:

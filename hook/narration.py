@@ -33,7 +33,7 @@ class Narrator:
 
     def __init__(self, teller: Teller, job: Job | None) -> None:
         self._teller, self._job = teller, job
-        self._told: dict[tuple[str, str], tuple[NodeState, Reason]] = {}
+        self._told: dict[tuple[str, str, str], tuple[NodeState, Reason]] = {}
         self._reason: Reason | None = None
         self._last_summary = time.monotonic()
 
@@ -42,25 +42,24 @@ class Narrator:
         changed: dict[tuple[NodeState, Reason], list[Judgement]] = {}
         for one in decision.judgements:
             standing = (one.state, one.reason)
-            if self._told.get((one.node, one.consumer)) != standing:
-                self._told[one.node, one.consumer] = standing
+            if self._told.get((one.stack, one.node, one.consumer)) != standing:
+                self._told[one.stack, one.node, one.consumer] = standing
                 changed.setdefault(standing, []).append(one)
         for alike in changed.values():
             _log_change(alike)
             if self._job and alike[0].state is NodeState.FAILED:
                 self._teller.tell(
-                    self._job.subject, "NodeFailed", _sentence(alike[0]), about=alike[0].node, warning=True
+                    self._job.subject,
+                    "NodeFailed",
+                    _sentence(alike[0]),
+                    about=f"{alike[0].stack}/{alike[0].node}",
+                    warning=True,
                 )
         if not decision.final and self._reason != decision.reason:
             self._reason = decision.reason
             log.info("waiting (%s): %s", decision.reason, decision.message)
         if not decision.final and time.monotonic() - self._last_summary >= SUMMARY_SECONDS:
             self._summarise(decision, left)
-
-    def _tell_failure(self, judged: Judgement) -> None:
-        """Put a node that needs a person where deployers look, while the others are still served."""
-        if self._job and judged.state is NodeState.FAILED:
-            self._teller.tell(self._job.subject, "NodeFailed", _sentence(judged), about=judged.node, warning=True)
 
     def _summarise(self, decision: Decision, left: timedelta) -> None:
         self._last_summary = time.monotonic()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hook.cluster.events import Teller
     from hook.cluster.jobs import Job
     from hook.cluster.observer import Observer
-    from hook.core.verdicts import RolloutRestart, StalePod
+    from hook.core.verdicts import Action, RolloutRestart, StalePod
     from hook.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -61,8 +61,6 @@ class Runner:
         self._api, self._observer, self._settings, self._teller, self._job = api, observer, settings, teller, job
         self._started = job.started if job else api.now()
         self._memories = {stack.name: Memory(started=self._started) for stack in chosen(settings)}
-        self._stack_of: dict[str, str] = {}
-        """By UID of a consumer DaemonSet: the stack that it is served for."""
         self._narrator = Narrator(teller, job)
         self._subjects: dict[str, events.Subject] = {}
         self._confirm_after = 0.0
@@ -124,7 +122,6 @@ class Runner:
                 return late
             consumers = self._observer.look_closer()
             self._subjects = {ds.uid: events.daemonset(ds) for found in consumers.values() for ds in found}
-            self._stack_of = {ds.uid: stack for stack, found in consumers.items() for ds in found}
             if self._observer.synced:
                 return self._observer.snapshot()
 
@@ -177,9 +174,9 @@ class Runner:
                 return None
         except RejectedError as error:
             log.warning("node %s: deleting plugin pod %s was refused: %s", action.node, pod.name, error)
-            self._remember(action.node, pod, self._api.now(), refused=str(error))
+            self._remember(action, action.node, pod, refused=str(error))
             return None
-        self._note_restart(action.node, pod, self._api.now())
+        self._note_restart(action, action.node, pod)
         note = f"node {action.node}: restarted plugin pod {pod.name}: {pod.because}"
         log.info("%s", note, extra={"facts": {"node": action.node, "pod": pod.name, "action": "delete"}})
         return pod.daemonset_uid, pod.uid, note
@@ -193,7 +190,7 @@ class Runner:
         if not self._sent(request, f"restart the rollout of {action.namespace}/{action.name}"):
             return None
         for node, pod in action.pods:
-            self._note_restart(node, pod, action.at)
+            self._note_restart(action, node, pod)
         note = f"restarted the rollout of {action.name}: {len(action.pods)} stale plugins on settled nodes"
         log.info("%s", note)
         return action.uid, stamp, note
@@ -215,13 +212,12 @@ class Runner:
             return False
         return True
 
-    def _note_restart(self, node: str, pod: StalePod, at: datetime) -> None:
-        self._remember(node, pod, at)
+    def _note_restart(self, action: Action, node: str, pod: StalePod) -> None:
+        self._remember(action, node, pod)
         self.restarted += 1
 
-    def _remember(self, node: str, pod: StalePod, at: datetime, refused: str = "") -> None:
-        stack = self._stack_of[pod.daemonset_uid]
-        self._memories[stack] = self._memories[stack].asked(node, pod, at, refused)
+    def _remember(self, action: Action, node: str, pod: StalePod, refused: str = "") -> None:
+        self._memories[action.stack] = self._memories[action.stack].asked(node, pod, self._api.now(), refused)
 
     @property
     def _deadline(self) -> datetime:

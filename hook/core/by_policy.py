@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.core.fleet import Fleet
-    from hook.core.memory import Memory
     from hook.core.views import DaemonSet, Pod
 
 ANY_NODE: Final = "(any)"
@@ -30,11 +29,12 @@ WARNING: Final = (
 )
 
 
-def judge(fleet: Fleet, memory: Memory, now: datetime) -> list[Judgement]:
+def judge(fleet: Fleet, now: datetime) -> list[Judgement]:
     """Give one judgement for each consumer pod that is not over, and one for pods that are missing."""
     wait = _not_ready(fleet)
     pods = [pod for name in sorted(fleet.consumer_pods) for pod in fleet.consumer_pods[name] if not pod.ended and name]
-    judged = [_waiting(pod, fleet, wait) if wait else _judge(pod, fleet, memory, now) for pod in pods]
+    since = fleet.policy.ready_since if fleet.policy is not None else None
+    judged = [_waiting(pod, fleet, wait) if wait or since is None else _judge(pod, fleet, since, now) for pod in pods]
     # A pod that is terminating is waited for already; its successor comes when it is gone.
     accounted = {pod.owner_uid for pod in pods if pod.deleting} | fleet.complete
     return judged + [_incomplete(ds) for ds in fleet.consumers.named if ds.uid not in accounted]
@@ -54,20 +54,22 @@ def _not_ready(fleet: Fleet) -> str:
     if fleet.policy is None:
         return f"there is no {fleet.stack.policy.kind} yet"
     unmet = intent.unmet_expectation(fleet.policy, fleet.seen.pools, fleet.stack, fleet.settings)
-    return unmet or ("" if fleet.policy.state == "ready" else f"{fleet.policy} says {fleet.policy.state or 'nothing'}")
+    if unmet or fleet.policy.state != "ready":
+        return unmet or f"{fleet.policy} says {fleet.policy.state or 'nothing'}"
+    # State and conditions are two writes: between them, nobody knows since when.
+    return "" if fleet.policy.ready_since else f"{fleet.policy} says ready, but its Ready condition does not"
 
 
 def _waiting(pod: Pod, fleet: Fleet, why: str) -> Judgement:
     return _judgement(pod, fleet, NodeState.WAITING, Reason.POLICY_SAYS_NOT_READY, why)
 
 
-def _judge(pod: Pod, fleet: Fleet, memory: Memory, now: datetime) -> Judgement:
+def _judge(pod: Pod, fleet: Fleet, ready_since: datetime, now: datetime) -> Judgement:
     if pod.deleting:
         return _verifying(pod, fleet, Reason.PLUGIN_RESTARTING, f"{pod.name} is terminating")
     pending = [one.name for one in pod.containers if one.started_at is None]
     if pending or not pod.containers:
         return _verifying(pod, fleet, Reason.PLUGIN_STARTING, f"{pod.name}: not all of its containers run yet")
-    ready_since = _ready_since(fleet, memory)
     started = min(one.started_at for one in pod.containers if one.started_at is not None)
     if started <= ready_since:
         seconds = int((ready_since - started).total_seconds())
@@ -77,12 +79,6 @@ def _judge(pod: Pod, fleet: Fleet, memory: Memory, now: datetime) -> Judgement:
     if shaky := just_crashed(pod, now):
         return _verifying(pod, fleet, Reason.PLUGIN_NOT_READY, f"{pod.name}: {shaky}")
     return _judgement(pod, fleet, NodeState.VERIFIED, Reason.VERIFIED, f"{pod.name} started after the policy was ready")
-
-
-def _ready_since(fleet: Fleet, memory: Memory) -> datetime:
-    """Give the moment by which consumers are judged; a policy without conditions tells none, so the Job's start."""
-    found = fleet.policy.ready_since if fleet.policy is not None else None
-    return found or memory.started
 
 
 def _stale(pod: Pod, fleet: Fleet, ready_since: datetime, because: str) -> Judgement:

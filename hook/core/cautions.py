@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hook.core import by_policy, intent, names
+from hook.core import by_policy, intent, messages, names
 from hook.core.reasons import Reason
 from hook.core.verdicts import NodeState
 from hook.settings import WaitFor
@@ -27,6 +27,7 @@ def of(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[str]:
         yield by_policy.WARNING
     yield from _about_consumers(fleet, judgements)
     yield from _about_intent(fleet)
+    yield from _about_manual(judgements, fleet)
     yield from _about_turns(fleet, judgements)
 
 
@@ -56,12 +57,27 @@ def _about_consumers(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[
         elif unlabelled := _unlabelled(daemonset, fleet, judgements):
             wanted = ",".join(f"{key}={value}" for key, value in daemonset.node_selector.items())
             yield f"{daemonset} runs no pod on {some(unlabelled)}: its nodeSelector asks for {wanted}"
+        if hidden := _hidden_labels(daemonset, fleet, judgements):
+            yield f"{daemonset} runs no pod on some nodes; whether they carry {hidden} is not read, look with kubectl"
     if fleet.consumers.named and fleet.consumers.unnamed:
         yield unnamed(fleet)
+    yield from about_names(fleet)
+
+
+def about_names(fleet: Fleet) -> Iterator[str]:
+    """Say which consumers somebody named in vain."""
     for refused in fleet.consumers.refused:
         yield f"{refused} loads a driver or provides one itself, so it is never restarted, whoever names it"
     for missing in fleet.consumers.missing:
         yield f"no DaemonSet matches the consumer {missing}"
+
+
+def _about_manual(judgements: Sequence[Judgement], fleet: Fleet) -> Iterator[str]:
+    """Say what to do about nodes that are left alone until somebody upgrades them, also where all else is done."""
+    left = [one for one in judgements if one.reason is Reason.MANUAL_UPGRADE and one.state is NodeState.EXCLUDED]
+    if left:
+        what = messages.remedy(Reason.MANUAL_UPGRADE, left[0].node, left[0].subject, fleet.stack)
+        yield f"left alone, with an outdated driver: {some([one.node for one in left])}. {what}"
 
 
 def _unlabelled(daemonset: DaemonSet, fleet: Fleet, judgements: Sequence[Judgement]) -> list[str]:
@@ -70,6 +86,14 @@ def _unlabelled(daemonset: DaemonSet, fleet: Fleet, judgements: Sequence[Judgeme
         one.node for one in judgements if one.reason is Reason.NOTHING_TO_REFRESH and one.daemonset_uid == daemonset.uid
     ]
     return [name for name in without if (node := fleet.seen.nodes.get(name)) and _lacks(node, daemonset)]
+
+
+def _hidden_labels(daemonset: DaemonSet, fleet: Fleet, judgements: Sequence[Judgement]) -> str:
+    """Name a nodeSelector of a consumer that decides about nodes and whose labels are dropped when nodes are read."""
+    hidden = [key for key in daemonset.node_selector if not key.startswith(names.NODE_LABEL_PREFIXES)]
+    without = any(one.reason is Reason.NOTHING_TO_REFRESH and one.daemonset_uid == daemonset.uid for one in judgements)
+    told = evicted_by_driver_manager(daemonset, fleet)
+    return next((key for key in hidden if key == told), "") if without else ""
 
 
 def _lacks(node: Node, daemonset: DaemonSet) -> bool:
@@ -81,6 +105,9 @@ def _lacks(node: Node, daemonset: DaemonSet) -> bool:
 
 def _about_intent(fleet: Fleet) -> Iterator[str]:
     policy, expected = fleet.policy, fleet.settings.expect_driver_version
+    if fleet.prior is not None and not fleet.prior.drivers and fleet.settings.namespaces:
+        where = ", ".join(fleet.settings.namespaces)
+        yield f"GPUDirect RDMA is on, but no driver of stack {fleet.prior.stack.name} is visible in {where}"
     if policy is None:
         return
     sources = intent.sources(policy, fleet.seen.pools)

@@ -34,6 +34,15 @@ class Consumers:
     refused: tuple[DaemonSet, ...] = ()
     """What somebody named although consumers start after it: it is never restarted."""
 
+    def is_plugin(self, uid: str) -> bool:
+        """Whether this is one of the stack's own consumers, not one that was only named."""
+        return uid in self.kinds and self.kinds[uid] is not OTHER_CONSUMER
+
+    @property
+    def serves_plugins(self) -> bool:
+        """Some of the stack's own consumers are served."""
+        return any(self.is_plugin(uid) for uid in self.kinds)
+
     def of_kind(self, uid: str) -> ConsumerKind:
         """Give the kind of one of the named."""
         return self.kinds.get(uid, OTHER_CONSUMER)
@@ -89,8 +98,15 @@ def _is_source(daemonset: DaemonSet) -> bool:
 
 
 def _is_operator_managed(daemonset: DaemonSet, stack: Stack) -> bool:
-    """Whether the operator restarts this one itself: never ours to touch, whoever names it."""
-    return bool(stack.consumer.operator_managed) and daemonset.name == stack.consumer.operator_managed
+    """Whether the operator restarts this one itself: never ours to touch, whoever names it.
+
+    A name alone proves nothing: a chart's nameOverride can give the same.
+    """
+    kind = stack.consumer
+    if not kind.operator_managed or daemonset.name != kind.operator_managed:
+        return False
+    component = daemonset.labels.get(names.COMPONENT_LABEL)
+    return daemonset.owner_kind == kind.operator_kind or component == kind.operator_managed
 
 
 def _looks_like(daemonset: DaemonSet, kind: ConsumerKind) -> bool:

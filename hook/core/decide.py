@@ -48,7 +48,10 @@ NOT_MOVING: Final = frozenset(
         Reason.LABELS_MISSING,
         Reason.MANUAL_UPGRADE,
         Reason.UPGRADE_FAILED,
+        Reason.UPGRADE_STATE_UNKNOWN,
         Reason.DRIVER_FAILING,
+        Reason.DRIVER_ORPHANED,
+        Reason.PROVIDER_NOT_READY,
         Reason.PLUGIN_QUEUED,
         Reason.PLUGIN_UNWELCOME,
         Reason.PRIOR_DRIVER_UNSETTLED,
@@ -87,13 +90,14 @@ def decide(  # noqa: PLR0913 - a pure function of everything that it depends on
         verdict,
         *hold,
         judgements=shown,
-        actions=plan.actions if may_act else (),
+        actions=tuple(replace(action, stack=stack.name) for action in plan.actions) if may_act else (),
         warnings=tuple(warnings),
         cause=holds[0][0] if holds and verdict is Verdict.DEADLINE else None,
         stack=stack.name,
     )
     saw_fleet = memory.saw_fleet or any(one.state is not NodeState.EXCLUDED for one in shown)
-    after = replace(progress, first_seen=timers.first_seen, saw_fleet=saw_fleet)
+    eligible = memory.eligible | {one.node for one in shown if one.state is not NodeState.EXCLUDED}
+    after = replace(progress, first_seen=timers.first_seen, saw_fleet=saw_fleet, eligible=eligible)
     return decision, after.with_verified(one for one in shown if one.reason is Reason.VERIFIED)
 
 
@@ -114,10 +118,27 @@ def index(seen: Snapshot, settings: Settings, stack: Stack, prior: Snapshot | No
 def _judged(fleet: Fleet, memory: Memory, timers: Timers) -> tuple[list[Judgement], Hold | None]:
     """Judge the nodes, and say whether the operator may still render again."""
     if fleet.settings.wait_for is WaitFor.POLICY_READY:
-        return by_policy.judge(fleet, memory, timers.now), None
+        return by_policy.judge(fleet, timers.now), None
     # Asked about in every decision, so that the operator's quiet time runs beside all other holds.
     noisy = operator.unsettled(fleet, timers, timers.now)
-    return [one for name in fleet.node_names for one in judge_node(name, fleet, timers.now)], noisy
+    judged = [one for name in fleet.node_names for one in judge_node(name, fleet, timers.now)]
+    return _remembering(judged, fleet, memory), noisy
+
+
+def _remembering(judged: Sequence[Judgement], fleet: Fleet, memory: Memory) -> list[Judgement]:
+    """Wait a while for nodes that were served in this run and lost their labels, and with them their pods.
+
+    Where that befalls the whole fleet, the run is about to be skipped, and waits for that instead.
+    """
+    if all(one.state is NodeState.EXCLUDED for one in judged):
+        return list(judged)
+    label = fleet.stack.nodes.present
+    bare = {name for name, node in fleet.seen.nodes.items() if node.labels.get(label) != "true"}
+    gone = {name for name in memory.eligible & bare if not fleet.driver_pods.get(name)}
+    gone -= {one.node for one in judged if one.state is not NodeState.EXCLUDED}
+    message = f"it was served in this run, and lost {label}=true and its driver pod (is NFD down?)"
+    lost = [Judgement(name, NodeState.WAITING, Reason.LABELS_MISSING, message, patience=Patience.NODE) for name in gone]
+    return sorted([*(one for one in judged if one.node not in gone), *lost], key=lambda one: one.node)
 
 
 def _skip(
@@ -130,7 +151,8 @@ def _skip(
     remembering = replace(memory, first_seen=timers.first_seen)
     shown = tuple(replace(one, stack=stack) for one in judged)
     if sure or lasting:
-        return Decision(Verdict.SKIP, *skip, judgements=shown, stack=stack), remembering
+        warnings = tuple(cautions.about_names(fleet))
+        return Decision(Verdict.SKIP, *skip, judgements=shown, warnings=warnings, stack=stack), remembering
     message = f"{skip[1]} (but there was, a moment ago: it may come back)"
     if timers.now >= settings.deadline(memory.started):
         late = (Reason.TIME_UP, f"the time is up with work left: {message}")
@@ -140,8 +162,11 @@ def _skip(
 
 def first_look(seen: Snapshot, settings: Settings, stack: Stack = GPU_OPERATOR) -> Decision | None:
     """Decide from policies and DaemonSets alone whether the rest of the cluster need not be read."""
-    skip = gates.nothing_to_protect(index(seen, settings, stack))
-    return Decision(Verdict.SKIP, *skip, stack=stack.name) if skip else None
+    fleet = index(seen, settings, stack)
+    skip = gates.nothing_to_protect(fleet)
+    if skip is None:
+        return None
+    return Decision(Verdict.SKIP, *skip, warnings=tuple(cautions.about_names(fleet)), stack=stack.name)
 
 
 def succeeded(decision: Decision, settings: Settings) -> bool:
@@ -164,7 +189,8 @@ def _out_of_patience(judged: Judgement, settings: Settings, timers: Timers) -> J
     if held < grace:
         return judged
     if judged.patience is Patience.NODE:
-        return replace(judged, state=NodeState.EXCLUDED, reason=Reason.NODE_NOT_READY)
+        reason = judged.reason if judged.reason is Reason.LABELS_MISSING else Reason.NODE_NOT_READY
+        return replace(judged, state=NodeState.EXCLUDED, reason=reason)
     return judged.failed(message=f"{judged.message} (for {int(held.total_seconds())} s)")
 
 

@@ -44,7 +44,9 @@ def _unlabelled(name: str, fleet: Fleet) -> Gate:
     nodes without a GPU.
     """
     label = f"{fleet.stack.nodes.present}=true"
-    running = any(container.started_at for pod in fleet.consumer_pods.get(name, ()) for container in pod.containers)
+    # Further consumers may run anywhere; only the stack's own plugin shows that there is a device.
+    plugins = (pod for pod in fleet.consumer_pods.get(name, ()) if fleet.consumers.is_plugin(pod.owner_uid))
+    running = any(container.started_at for pod in plugins for container in pod.containers)
     if not running and not fleet.driver_pods.get(name):
         message = f"it does not carry {label}, and neither a driver nor a plugin runs there"
         return Gate(NodeState.EXCLUDED, Reason.DRIVER_NOT_DEPLOYED, message)
@@ -94,9 +96,12 @@ def _unreachable(node: Node, fleet: Fleet, now: datetime) -> Gate | None:
 def _manual(name: str, fleet: Fleet) -> Gate | None:
     """Find an outdated driver pod that no controller rotates: a person does it."""
     live = live_pods(fleet.driver_pods.get(name, ()))
-    if fleet.policy is None or not fleet.policy.manual or len(live) != 1 or not outdated(live[0], fleet):
+    if len(live) != 1 or not outdated(live[0], fleet):
         return None
-    message = f"driver pod {live[0].name} is outdated, and nothing rotates it ({fleet.policy.manual})"
+    intent = fleet.intents.get(live[0].owner_uid) or fleet.policy
+    if intent is None or not intent.manual:
+        return None
+    message = f"driver pod {live[0].name} is outdated, and nothing rotates it ({intent.manual})"
     state, patience = {
         WhenManual.REPORT: (NodeState.EXCLUDED, None),
         WhenManual.WAIT: (NodeState.WAITING, None),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hook.core import consumers, intent
 from hook.core.stacks import is_driver
+from hook.settings import WaitFor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -73,7 +74,8 @@ def index(seen: Snapshot, stack: Stack, settings: Settings, prior: Fleet | None 
         providers=_providers(seen.daemonsets, stack, settings),
         drivers=drivers,
         newest=_newest(seen.revisions),
-        unrendered=_unrendered(drivers.values(), seen.driver_pods, policy, intents, stack),
+        unrendered=_unrendered(drivers.values(), seen, policy, intents, stack)
+        | _ownerless(drivers.values(), policy, intents, settings),
         driver_pods=_by_node(seen.driver_pods),
         provider_pods=_by_node(seen.provider_pods),
         consumer_pods=_by_node(of_consumers),
@@ -98,8 +100,9 @@ def _intents(drivers: Iterable[DaemonSet], policy: Policy | None, pools: Iterabl
     if policy is None:
         return {}
     if not policy.pooled:
-        return {ds.uid: policy for ds in drivers}
-    by_uid = {pool.uid: pool for pool in pools}
+        # What another kind of object owns (NicNodePolicy) cannot be compared with this policy.
+        return {ds.uid: policy for ds in drivers if ds.owner_kind in ("", policy.kind)}
+    by_uid = {pool.uid: pool if pool.manual is not None else replace(pool, manual=policy.manual) for pool in pools}
     return {ds.uid: by_uid[ds.owner_uid] for ds in drivers if ds.owner_uid in by_uid}
 
 
@@ -114,7 +117,7 @@ def _newest(revisions: Iterable[Revision]) -> dict[str, Revision]:
 
 def _unrendered(
     drivers: Iterable[DaemonSet],
-    pods: Iterable[Pod],
+    seen: Snapshot,
     policy: Policy | None,
     intents: Mapping[str, Policy],
     stack: Stack,
@@ -122,18 +125,23 @@ def _unrendered(
     """Judge every driver DaemonSet that wants or owns pods; a leftover without any does not count."""
     if policy is None:
         return {}
-    owners = {pod.owner_uid for pod in pods}
+    owners = {pod.owner_uid for pod in seen.driver_pods}
     counting = (ds for ds in drivers if ds.desired > 0 or ds.uid in owners or not ds.observed)
-    reasons = (
-        (ds.uid, intent.unrendered(ds, intents.get(ds.uid), stack) or _ownerless(ds, intents)) for ds in counting
-    )
+    reasons = ((ds.uid, intent.unrendered(ds, intents.get(ds.uid), stack)) for ds in counting)
     return {uid: reason for uid, reason in reasons if reason}
 
 
-def _ownerless(daemonset: DaemonSet, intents: Mapping[str, Policy]) -> str:
-    if daemonset.uid in intents:
-        return ""
-    return f"{daemonset} belongs to no pool that is known: the operator is about to replace it"
+def _ownerless(
+    drivers: Iterable[DaemonSet], policy: Policy | None, intents: Mapping[str, Policy], settings: Settings
+) -> dict[str, str]:
+    """Name driver DaemonSets of pools that are gone; only where pools are read at all."""
+    if policy is None or not policy.pooled or settings.wait_for is WaitFor.POLICY_READY:
+        return {}
+    return {
+        ds.uid: f"{ds} belongs to no pool that is known: the operator is about to replace it"
+        for ds in drivers
+        if ds.uid not in intents and ds.desired > 0
+    }
 
 
 def _by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:

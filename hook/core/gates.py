@@ -39,9 +39,15 @@ def nothing_to_protect(fleet: Fleet) -> Hold | None:
         return _no_policy(fleet)
     if intent.unmet_expectation(fleet.policy, fleet.seen.pools, fleet.stack, fleet.settings):
         return None
-    if not fleet.policy.driver_enabled:
+    if not fleet.policy.driver_enabled and not _drivers_of_others(fleet):
         return Reason.DRIVER_DISABLED, f"{fleet.policy} asks for no driver: hosts bring theirs"
     return None
+
+
+def _drivers_of_others(fleet: Fleet) -> bool:
+    """Whether drivers are deployed by another kind of object than the policy (NicNodePolicy)."""
+    kinds = ("", fleet.policy.kind if fleet.policy else "")
+    return any(ds.desired > 0 and ds.owner_kind not in kinds for ds in fleet.drivers.values())
 
 
 def _no_consumer(fleet: Fleet) -> Hold | None:
@@ -63,12 +69,16 @@ def _no_policy(fleet: Fleet) -> Hold | None:
         return _operator_managed(fleet)
     kind = fleet.stack.policy.kind
     message = f"there is no {kind}" if fleet.seen.policies is not None else f"the API knows no {kind}"
-    return None if _expecting(fleet) else (Reason.NO_POLICY, f"{message}, so no operator reloads drivers")
+    to_come = fleet.settings.when_absent is WhenAbsent.WAIT and fleet.seen.policies is not None
+    return None if _expecting(fleet) or to_come else (Reason.NO_POLICY, f"{message}, so no operator reloads drivers")
 
 
 def _operator_managed(fleet: Fleet) -> Hold:
     managed = fleet.consumers.operator_managed[0]
     message = f"{managed} is managed by the {fleet.stack.operator.title}, which restarts it itself"
+    if fleet.consumers.named:
+        others = ", ".join(str(ds) for ds in fleet.consumers.named)
+        message = f"{message}; without a {fleet.stack.policy.kind} nothing can be said about {others}"
     return Reason.OPERATOR_MANAGED, message
 
 
@@ -134,7 +144,7 @@ def _holds(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[Hold]:
         yield Reason.NOT_RENDERED, unrendered
     elif not any(ds.desired > 0 for ds in fleet.drivers.values()) and _any_managed(fleet):
         yield Reason.NOT_RENDERED, "there is no driver DaemonSet for the nodes that want a driver"
-    if fleet.consumers.unnamed and not fleet.consumers.named:
+    if fleet.consumers.unnamed and not fleet.consumers.serves_plugins:
         yield Reason.UNNAMED_CONSUMER, cautions.unnamed(fleet)
     pending = [one for one in judgements if one.state not in TERMINAL]
     if pending:
@@ -150,9 +160,10 @@ def _any_managed(fleet: Fleet) -> bool:
 
 def _blind(fleet: Fleet) -> Hold | None:
     """Give the first object that cannot be read: it might be the one that matters."""
-    if not fleet.seen.unreadable:
+    unreadable = (*fleet.seen.unreadable, *(fleet.prior.seen.unreadable if fleet.prior else ()))
+    if not unreadable:
         return None
-    one = fleet.seen.unreadable[0]
+    one = unreadable[0]
     return Reason.UNREADABLE, f"{one.kind} {'/'.join(filter(None, (one.namespace, one.name)))}: {one.problem}"
 
 
@@ -162,8 +173,8 @@ def blind_to_intent(fleet: Fleet) -> bool:
 
 
 def _expecting(fleet: Fleet) -> bool:
-    expected = fleet.settings.expect_chart_version or fleet.settings.expect_driver_version
-    return bool(expected) and fleet.settings.stacks[0] == fleet.stack.name
+    chart = fleet.settings.expect_chart_version and fleet.stack.policy.carries_chart
+    return bool(chart) or bool(fleet.settings.expect_driver_version and fleet.settings.stacks[0] == fleet.stack.name)
 
 
 def _pending_sentence(pending: Sequence[Judgement], judgements: Sequence[Judgement]) -> str:

@@ -41,12 +41,10 @@ def sources(policy: Policy | None, pools: Sequence[Policy]) -> Sequence[Policy]:
 def unmet_expectation(policy: Policy, pools: Sequence[Policy], stack: Stack, settings: Settings) -> str:
     """Say in what the policy is still the old one, by what the deployer told us to expect; or empty.
 
-    What is expected is expected of the first stack. Pools may ask for different drivers: the expected one
-    must be among them.
+    A driver version is expected of the first stack, a chart version of the one whose policy says its chart.
+    Pools may ask for different drivers: the expected one must be among them.
     """
-    if settings.stacks[0] != stack.name:
-        return ""
-    wanted = settings.expect_driver_version
+    wanted = settings.expect_driver_version if settings.stacks[0] == stack.name else ""
     asking = [one for one in sources(policy, pools) if names_version(one)]
     if wanted and asking and all(one.version != wanted for one in asking):
         asked = ", ".join(sorted({one.version for one in asking}))

@@ -40,6 +40,8 @@ class Memory:
     ranks: Mapping[str, int] = field(default_factory=dict)
     """By node: how far it ever was under this intent."""
     advanced_at: datetime | None = None
+    eligible: frozenset[str] = frozenset()
+    """Nodes that were served, or waited for, at some moment of this run."""
     saw_fleet: bool = False
     """Some node was eligible: what is gone after that may come back."""
 

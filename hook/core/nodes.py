@@ -78,14 +78,15 @@ def label_meaning(node: Node | None, fleet: Fleet) -> Label:
 
 
 def _closed(name: str, gate: Gate, fleet: Fleet) -> Judgement:
-    pods = [*fleet.driver_pods.get(name, ()), *fleet.consumer_pods.get(name, ())]
+    drivers = sorted(fleet.driver_pods.get(name, ()), key=lambda pod: not pod.live)
+    pods = [*drivers, *sorted(fleet.consumer_pods.get(name, ()), key=lambda pod: not pod.live)]
     return Judgement(
         node=name,
         state=gate.state,
         reason=gate.reason,
         message=gate.message,
         patience=gate.patience,
-        subject=next((str(pod) for pod in sorted(pods, key=lambda pod: not pod.live)), ""),
+        subject=next((str(pod) for pod in pods), ""),
     )
 
 
@@ -98,7 +99,8 @@ def _upgrade_failed(judged: Judgement, label: Label, fleet: Fleet) -> Judgement:
         return judged
     message = f"its upgrade state is {names.STATE_FAILED} ({judged.message})"
     # The remedy is about the driver's pod, also where the plugin's was judged.
-    driver = next((str(pod) for pod in live_pods(fleet.driver_pods.get(judged.node, ()))), judged.subject)
+    drivers = sorted(fleet.driver_pods.get(judged.node, ()), key=lambda pod: not pod.live)
+    driver = str(drivers[0]) if drivers else ""
     return replace(
         judged,
         state=NodeState.WAITING,
@@ -111,7 +113,7 @@ def _upgrade_failed(judged: Judgement, label: Label, fleet: Fleet) -> Judgement:
 
 def _unreadable(name: str, fleet: Fleet) -> Gate | None:
     """Refuse to touch a node while one of its objects, or a pod of an unknown node, cannot be read."""
-    for one in fleet.seen.unreadable:
+    for one in (*fleet.seen.unreadable, *(fleet.prior.seen.unreadable if fleet.prior else ())):
         if name in (one.node, one.name) or (one.kind == "Pod" and not one.node):
             message = f"{one.kind} {one.namespace}/{one.name} cannot be read: {one.problem}"
             return Gate(NodeState.WAITING, Reason.UNREADABLE, message)
@@ -132,16 +134,20 @@ def _unsettled_before(name: str, node: Node | None, fleet: Fleet) -> Gate | None
     if prior is None or not _asks_for_both(name, fleet):
         return None
     live = live_pods(prior.driver_pods.get(name, ()))
-    reloading = _label(node, prior.stack.nodes.wait) == "true"
-    if not live and not reloading:
+    skipped = _label(node, prior.stack.upgrade.skip) == "true"
+    gate = None if skipped else _label_gate(node, prior)
+    to_come = not skipped and any(outdated(pod, prior) for pod in live) and _is_rotated(prior)
+    ready = not live or (len(live) == 1 and live[0].ready)
+    if ready and gate is None and not to_come:
         return None
-    ready = len(live) == 1 and live[0].ready
-    gate = _label_gate(node, prior)
-    if ready and gate is None:
-        return None
-    detail = gate.message if gate is not None else "its pod is not ready"
+    detail = gate.message if gate is not None else "it is about to be upgraded" if to_come else "its pod is not ready"
     message = f"the {prior.stack.name} driver, which comes first here, is not settled: {detail}"
     return Gate(NodeState.WAITING, Reason.PRIOR_DRIVER_UNSETTLED, message)
+
+
+def _is_rotated(prior: Fleet) -> bool:
+    """Whether a controller takes outdated driver pods away; known only where that stack is served, too."""
+    return prior.policy is not None and not prior.policy.manual
 
 
 def _asks_for_both(name: str, fleet: Fleet) -> bool:
@@ -158,7 +164,7 @@ def _unprovided(name: str, node: Node | None, fleet: Fleet) -> Gate | None:
             continue
         if not owners:
             message = f"there is no {provider.title} DaemonSet, although plugins shall start after it (providers)"
-            return Gate(NodeState.WAITING, Reason.PROVIDER_NOT_READY, message)
+            return Gate(NodeState.WAITING, Reason.PROVIDER_NOT_READY, message, Patience.DRIVER)
         live = [pod for pod in live_pods(fleet.provider_pods.get(name, ())) if pod.owner_uid in owners]
         replaced = any(outdated(pod, fleet) and owners[pod.owner_uid].rolling for pod in live)
         if len(live) != 1 or live[0].containers_ready_since is None or replaced:

@@ -49,7 +49,7 @@ def nvidia_driver(obj: Json) -> views.Policy:
         **_image(obj, "spec"),
         precompiled=flag(obj, "spec", "usePrecompiled", default=False),
         chart="",
-        manual="",
+        manual=_pool_manual(obj),
         rdma=_needs_ofed(obj, "spec"),
         eviction_label=_eviction_label(obj, "spec"),
     )
@@ -106,6 +106,14 @@ def _manual(obj: Json) -> str:
     if not flag(obj, "spec", "driver", "upgradePolicy", "autoUpgrade", default=False):
         return "autoUpgrade is off"
     return ""
+
+
+def _pool_manual(obj: Json) -> str | None:
+    """Read a pool's own upgrade policy (GO api/nvidia/v1alpha1); where it has none, the ClusterPolicy's counts."""
+    if not mapping(obj, "spec", "upgradePolicy"):
+        return None
+    rotates = flag(obj, "spec", "upgradePolicy", "autoUpgrade", default=False)
+    return "" if rotates else "its upgradePolicy.autoUpgrade is off"
 
 
 def _needs_ofed(obj: Json, *driver: str) -> bool:

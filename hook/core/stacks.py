@@ -32,6 +32,8 @@ class PolicyKind:
     """The one name that counts; empty where the oldest object does."""
     carries_chart: bool = False
     """It says which chart it comes from."""
+    tells_since: bool = False
+    """Its Ready condition says since when."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,9 @@ class ConsumerKind:
     containers: frozenset[str] = frozenset()
     """A DaemonSet with only such containers is one of this kind, whatever its name."""
     operator_managed: str = ""
-    """DaemonSet name of the same consumer where the stack's operator restarts it itself."""
+    """DaemonSet name, and component label, of the same consumer where the stack's operator restarts it itself."""
+    operator_kind: str = ""
+    """The kind of object that owns it there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +164,7 @@ DRA_PLUGIN: Final = ConsumerKind(
     slice_driver=names.GPU_SLICE_DRIVER,
     containers=names.PLUGIN_CONTAINERS,
     operator_managed=names.OPERATOR_MANAGED_PLUGIN,
+    operator_kind="GPUCluster",
 )
 OTHER_CONSUMER: Final = ConsumerKind(noun="consumer")
 """A DaemonSet that people named: nothing is known of it but that it holds the driver."""
@@ -168,7 +173,13 @@ GPU_OPERATOR: Final = Stack(
     name="gpu",
     device="a GPU",
     policy=PolicyKind(
-        "nvidia.com", "v1", "clusterpolicies", "ClusterPolicy", policies.cluster_policy, carries_chart=True
+        "nvidia.com",
+        "v1",
+        "clusterpolicies",
+        "ClusterPolicy",
+        policies.cluster_policy,
+        carries_chart=True,
+        tells_since=True,
     ),
     pool=PolicyKind("nvidia.com", "v1alpha1", "nvidiadrivers", "NVIDIADriver", policies.nvidia_driver),
     operator=Operator(

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 from hook.core.decide import decide, first_look
 from hook.core.memory import Memory
+from hook.core.reasons import Reason
 from hook.core.stacks import STACKS
-from hook.core.verdicts import Decision, Verdict
+from hook.core.verdicts import Decision, DeletePod, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from hook.core.stacks import Stack
+    from hook.core.verdicts import Action
     from hook.core.views import Snapshot
     from hook.settings import Settings
 
@@ -62,15 +64,26 @@ def combined(decisions: Mapping[str, Decision]) -> Decision:
     """Make one decision of several; a single one stays as it is."""
     if len(decisions) == 1:
         return next(iter(decisions.values()))
-    name, speaker = min(decisions.items(), key=lambda one: TELLING.index(one[1].verdict))
+    name, speaker = min(decisions.items(), key=lambda one: _telling(one[1]))
     others = [f"{other}: {one.message}" for other, one in decisions.items() if other != name]
     return Decision(
         speaker.verdict,
         speaker.reason,
         "; ".join([f"{name}: {speaker.message}", *others]),
         judgements=tuple(judged for one in decisions.values() for judged in one.judgements),
-        actions=tuple(action for one in decisions.values() for action in one.actions),
+        actions=_once(action for one in decisions.values() for action in one.actions),
         warnings=tuple(f"{other}: {text}" for other, one in decisions.items() for text in one.warnings),
         cause=speaker.cause,
         stack=name,
     )
+
+
+def _telling(decision: Decision) -> tuple[int, bool]:
+    """Rank a decision: of equal verdicts, the one that did something speaks."""
+    return TELLING.index(decision.verdict), decision.reason is not Reason.REFRESHED
+
+
+def _once(actions: Iterable[Action]) -> tuple[Action, ...]:
+    """Let a pod that two stacks call stale be restarted once."""
+    by_target = {action.pod.uid if isinstance(action, DeletePod) else action.uid: action for action in actions}
+    return tuple(by_target.values())

@@ -107,6 +107,8 @@ class DeletePod:
 
     node: str
     pod: StalePod
+    stack: str = ""
+    """Name of the driver stack that it is restarted for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,7 @@ class RolloutRestart:
     at: datetime
     pods: tuple[tuple[str, StalePod], ...]
     """The stale pods that it is for, by node."""
+    stack: str = ""
 
 
 Action = DeletePod | RolloutRestart

@@ -37,8 +37,9 @@ class Policy:
     precompiled: bool
     chart: str
     """``helm.sh/chart`` that operands must carry (``spec.daemonsets.labels``), or empty."""
-    manual: str
-    """Why nobody rotates outdated driver pods; empty where the upgrade controller does."""
+    manual: str | None
+    """Why nobody rotates outdated driver pods; empty where the upgrade controller does, None where the
+    policy that a pool belongs to says it."""
     rdma: bool
     """GPUDirect RDMA is on with a containerised network driver, which the GPU driver waits for."""
     eviction_label: str
