@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from hook import report
-from hook.core.reasons import Reason
+from hook.core.reasons import EventReason, Reason
 from hook.core.verdicts import NodeState
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Narrator:
             if self._job and alike[0].state is NodeState.FAILED:
                 self._teller.tell(
                     self._job.subject,
-                    "NodeFailed",
+                    EventReason.NODE_FAILED,
                     _sentence(alike[0]),
                     about=f"{alike[0].stack}/{alike[0].node}",
                     warning=True,
@@ -66,7 +66,7 @@ class Narrator:
         counts = report.counts_sentence(decision)
         log.info("waiting, %d s left: %s (%s)", left.total_seconds(), decision.message, counts)
         if self._job:
-            self._teller.tell(self._job.subject, "WaitingForDriver", decision.message)
+            self._teller.tell(self._job.subject, EventReason.WAITING_FOR_DRIVER, decision.message)
 
 
 def _sentence(judged: Judgement) -> str:

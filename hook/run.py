@@ -12,7 +12,7 @@ from hook.cluster import events, requests, retry
 from hook.core import messages, names
 from hook.core.decide import succeeded
 from hook.core.memory import Memory
-from hook.core.reasons import Reason
+from hook.core.reasons import EventReason, Reason
 from hook.core.together import Seen, chosen, decide_all, look_first
 from hook.core.verdicts import Decision, DeletePod, Verdict
 from hook.errors import ClusterError, ConflictError, NotFoundError, PermissionDeniedError, RejectedError
@@ -163,7 +163,7 @@ class Runner:
                 break
         for daemonset_uid, about, note in told:
             for subject in filter(None, (self._subjects.get(daemonset_uid), self._job.subject if self._job else None)):
-                self._teller.tell(subject, "StalePluginRestarted", note, about=about)
+                self._teller.tell(subject, EventReason.STALE_PLUGIN_RESTARTED, note, about=about)
 
     def _delete(self, action: DeletePod) -> tuple[str, str, str] | None:
         """Restart one plugin. Gives what to tell: of which DaemonSet, about which pod, and the words."""

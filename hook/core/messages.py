@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from hook.core.reasons import Reason
+from hook.core.reasons import EventReason, Reason
 from hook.core.stacks import GPU_OPERATOR, STACKS, selector
 from hook.core.verdicts import NodeState
 
@@ -176,6 +176,12 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
         "kubectl get --raw /readyz",
     ),
     Reason.TERMINATED: Explanation("The run was told to stop; the next one goes on where it stopped."),
+}
+
+EVENTS: Final[Mapping[EventReason, str]] = {
+    EventReason.STALE_PLUGIN_RESTARTED: "A stale plugin on a settled node was restarted; on the Job and its DaemonSet.",
+    EventReason.NODE_FAILED: "A node needs a person; the others are still served. On the Job.",
+    EventReason.WAITING_FOR_DRIVER: "Where a waiting run stands, now and then; on the Job.",
 }
 
 

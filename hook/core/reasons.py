@@ -78,3 +78,12 @@ class Reason(StrEnum):
     API_UNREACHABLE = "ApiUnreachable"
     UNAUTHORIZED = "Unauthorized"
     TERMINATED = "Terminated"
+
+
+@unique
+class EventReason(StrEnum):
+    """What Events carry beside the reasons above, with which a run's end is told."""
+
+    STALE_PLUGIN_RESTARTED = "StalePluginRestarted"
+    NODE_FAILED = "NodeFailed"
+    WAITING_FOR_DRIVER = "WaitingForDriver"
