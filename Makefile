@@ -42,7 +42,7 @@ test-quick: $(READY) ## Run the tests that need no cluster
 	$(PY) -m pytest -n $(WORKERS) tests/unit tests/replay
 
 test-cluster: $(READY) ## Certify the cluster of KUBECONFIG=file with the image IMAGE, in a namespace of its own
-	$(PY) -m pytest tests/cluster $(if $(KUBECONFIG),--kubeconfig $(KUBECONFIG)) --test_extra_info image=$(IMAGE)
+	$(PY) -m pytest tests/cluster $(if $(filter command line,$(origin KUBECONFIG)),--kubeconfig $(KUBECONFIG)) $(if $(filter-out file,$(origin IMAGE)),--test_extra_info image=$(IMAGE))
 
 lint: $(READY) ## Check style, imports and workflows
 	$(PY) -m ruff check .
