@@ -22,12 +22,24 @@ if TYPE_CHECKING:
 EXIT_DIVERGED: Final = 1
 EXIT_OUTPUT: Final = 1
 EXIT_INPUT: Final = 2
-CONTEXT: Final = {"auto_envvar_prefix": "GPU_OPERATOR_POST", "help_option_names": ["-h", "--help"]}
+CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
+"""Without environment variables: what is written depends on the arguments alone, and the same names mean the run."""
 COMPONENTS: Final = (OPERATOR, POST, DRA)
 
 _FILE: Final = click.Path(path_type=Path)
 _RECIPE: Final = click.option("--recipe", "recipe_file", type=_FILE, required=True, help="A resolved AICR recipe.")
 _QUALIFIED: Final = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+
+
+_GIT: Final = re.compile(r"[A-Za-z0-9./~_][A-Za-z0-9.:@/~_+%=\[\]-]*")
+"""Addresses, branches and folders, without what templates, YAML or shells would understand."""
+
+
+def _version(_ctx: click.Context, _param: click.Parameter, version: str) -> str:
+    """Refuse what a recipe could not have as a version either."""
+    if version and not recipe.is_version(version):
+        raise click.BadParameter(f"{version!r} is no version")
+    return version
 
 
 def _qualified(_ctx: click.Context, _param: click.Parameter, key: str) -> str:
@@ -102,7 +114,7 @@ def check(recipe_file: Path, values_files: tuple[Path, ...], key: str) -> None:
 @_RECIPE
 @click.option("--deployer", type=click.Choice(writer.NAMES), required=True, help="Who will deploy it.")
 @click.option("--output", "target", type=_FILE, required=True, help="Directory to write.")
-@click.option("--force", is_flag=True, help="Replace what is in the directory.")
+@click.option("--force", is_flag=True, help="Replace an earlier bundle, all of it.")
 @click.option("--timeout", default="", help="Time of the run, such as 25m; default: its values', else the chart's.")
 @click.option("--hook/--no-hook", default=True, show_default=True, help="A hook, or a plain Job with its own name.")
 @click.option(
@@ -116,7 +128,12 @@ def check(recipe_file: Path, values_files: tuple[Path, ...], key: str) -> None:
     multiple=True,
     help="COMPONENT=SOURCE: another repository (oci://, https://), or a chart's directory to copy; repeatable.",
 )
-@click.option("--post-version", default="", help="Chart version of gpu-operator-post; default: this program's.")
+@click.option(
+    "--post-version",
+    callback=_version,
+    default="",
+    help="Chart version of gpu-operator-post; default: this program's.",
+)
 @click.option("--git-url", default="", help="Repository that the bundle will be committed to.")
 @click.option("--git-revision", default="main", show_default=True, help="Its branch.")
 @click.option("--git-path", default="", help="The bundle's folder in it; default: its root.")
@@ -181,6 +198,9 @@ def _git(url: str, revision: str, path: str) -> Git | None:
     parts = Path(path).parts
     if Path(path).is_absolute() or ".." in parts:
         raise SettingsError(f"--git-path {path}: it must stay in the repository")
+    for flag, text in (("--git-url", url), ("--git-revision", revision), ("--git-path", path or ".")):
+        if _GIT.fullmatch(text) is None:
+            raise SettingsError(f"{flag} {text!r}: it cannot be written into every deployer's files")
     return Git(url, revision, "/".join(parts))
 
 

@@ -15,6 +15,9 @@ from hook.errors import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+PAGE: Final = "README.md"
+MARK: Final = "by `gpu-operator-post bundle`"
+"""Stands on the page of every bundle."""
 _EXECUTABLE: Final = 0o111
 _IGNORED: Final = frozenset({".git", "__pycache__", ".DS_Store"})
 
@@ -64,16 +67,25 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def write(files: Files, target: Path, *, force: bool) -> None:
-    """Write a bundle beside its target, then put it in its place: whoever looks sees all of it or nothing."""
+    """Write a bundle beside its place, then put it there: all of it, or nothing is changed.
+
+    A directory that is there stays itself and gets other entries, because it may be a mount point, such as a volume
+    of a container, and its parent may be read-only.
+    """
     try:
         resolved = target.resolve()
         _check(resolved, force=force)
-        resolved.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{resolved.name}.", dir=resolved.parent) as workspace:
+        exists = resolved.exists()
+        around = resolved if exists else resolved.parent
+        around.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{resolved.name}.", dir=around) as workspace:
             # A directory of our own in it, because the workspace itself is private to this user.
             made = Path(workspace) / "new"
             _write(files, made)
-            _replace(resolved, made, Path(workspace) / "old")
+            if exists:
+                replace_entries(resolved, made, Path(workspace))
+            else:
+                made.rename(resolved)
     except OSError as error:
         raise OutputError(f"--output {target}: {error.strerror or error} ({error.filename})") from error
 
@@ -86,19 +98,32 @@ def _check(target: Path, *, force: bool) -> None:
         return
     if not force:
         raise SettingsError(f"--output {target}: it is not empty; with --force everything in it is replaced")
-    if Path.cwd().is_relative_to(target) or (target / ".git").exists():
+    if not _is_bundle(target):
+        raise SettingsError(f"--output {target}: --force replaces an earlier bundle only, and this is none")
+    if Path.cwd().is_relative_to(target) or any(target.rglob(".git")):
         raise SettingsError(f"--output {target}: --force would replace the working directory or a repository")
 
 
-def _replace(target: Path, made: Path, aside: Path) -> None:
-    if not target.exists():
-        made.rename(target)
-        return
-    target.rename(aside)
+def _is_bundle(folder: Path) -> bool:
+    """Whether a directory holds what this program wrote: a wrong path must not cost somebody's work."""
+    page = folder / PAGE
+    return page.is_file() and MARK in page.read_text(encoding="utf-8", errors="replace")
+
+
+def replace_entries(target: Path, made: Path, workspace: Path) -> None:
+    """Move the old entries out and the new ones in; where one cannot be moved, all are put back."""
+    aside = workspace / "old"
+    aside.mkdir()
+    old = [entry for entry in target.iterdir() if entry != workspace]
+    moves = [(entry, aside / entry.name) for entry in old] + [(entry, target / entry.name) for entry in made.iterdir()]
+    done: list[tuple[Path, Path]] = []
     try:
-        made.rename(target)
-    except OSError:
-        aside.rename(target)
+        for source, place in moves:
+            source.rename(place)
+            done.append((source, place))
+    except BaseException:
+        for source, place in reversed(done):
+            place.rename(source)
         raise
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from hook import __version__
 from hook.bundle import timing, trigger
-from hook.bundle.documents import DocumentError, kind
-from hook.bundle.recipe import DRA, OPERATOR, POST, Component
+from hook.bundle.documents import DocumentError, at, kind, parse
+from hook.bundle.recipe import DRA, MANIFEST_FILES, OPERATOR, POST, Component
 from hook.bundle.values import found, merged
 
 if TYPE_CHECKING:
@@ -194,14 +194,40 @@ class _Planner:
             "expect": self._expectation(operator),
             **self._consumer(given),
         }
+        if MANIFEST_FILES in operator.beside:
+            self.notes.append(
+                f"AICR installs the {MANIFEST_FILES} of {OPERATOR} as a release called {POST}: where that is live, the "
+                "release of this bundle replaces it, and Helm deletes what it held"
+            )
         if not self._request.hook:
             derived["hook"] = {"enabled": False}
-        self._append(component, self.releases[0].namespace, given, derived)
+        self._append(component, component.namespace or self.releases[0].namespace, given, derived)
         return timeout
 
     def _append(self, component: Component, namespace: str, given: Mapping, derived: Mapping) -> None:
         chart = self._chart(component)
+        self._note_what_is_beside(component)
+        if component.name == OPERATOR and isinstance(chart, Copied):
+            self._note_another_version(component, chart)
         self.releases.append(Release(len(self.releases) + 1, component.name, namespace, chart, given, derived))
+
+    def _note_what_is_beside(self, component: Component) -> None:
+        for key in component.beside:
+            self.notes.append(
+                f"{at(component.path, key)} of {component.name} is not in the bundle, which holds charts only: "
+                "install it beside them"
+            )
+
+    def _note_another_version(self, component: Component, chart: Copied) -> None:
+        """Compare what the run will wait for with what the operator's objects will carry."""
+        file = f"Chart.yaml of --chart {component.name}"
+        version = parse(chart.files.get("Chart.yaml", b"").decode(errors="replace"), file).get("version")
+        # The run leaves the "v" out as well.
+        if str(version).removeprefix("v") != component.version.removeprefix("v"):
+            self.notes.append(
+                f"{file} has version {version}, the recipe {component.version}: the run waits for the recipe's, in "
+                "vain if the chart labels its policy with its own"
+            )
 
     def _given(self, component: Component) -> Mapping:
         """Lay the user's values over the recipe's, as AICR does."""

@@ -28,6 +28,9 @@ GROUPS: Final = ("aicr.nvidia.com", "aicr.run")
 """AICR renamed its API group; the fields that are read here stayed."""
 GATES: Final = ("enabled", "install")
 """Overrides that switch a component off instead of reaching its chart."""
+MANIFEST_FILES: Final = "manifestFiles"
+BESIDE: Final = ("preManifestFiles", MANIFEST_FILES, "patches")
+"""What AICR installs before, after and over a component's chart, from files that are not in the recipe."""
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _CHART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -46,6 +49,8 @@ class Component:
     source: str = ""
     version: str = ""
     values_file: str = ""
+    beside: tuple[str, ...] = ()
+    """What else the recipe installs for it, beside its chart: fields that no bundle has room for."""
     overrides: Mapping = field(default_factory=dict)
     enabled: bool = True
 
@@ -77,6 +82,11 @@ class Recipe:
 def is_source(text: str) -> bool:
     """Whether a text names a chart repository."""
     return _SOURCE.fullmatch(text) is not None
+
+
+def is_version(text: str) -> bool:
+    """Whether a text is a chart's version."""
+    return _VERSION.fullmatch(text) is not None
 
 
 def read(file: Path) -> Recipe:
@@ -142,6 +152,7 @@ class _Interpreter:
             source=self._shaped(ref, "source", path, _SOURCE).rstrip("/"),
             version=self._shaped(ref, "version", path, _VERSION),
             values_file=self._text(ref, "valuesFile", path),
+            beside=tuple(key for key in BESIDE if ref.get(key)),
             overrides={key: value for key, value in overrides.items() if key not in GATES},
             enabled=all(self._gate(overrides, gate, at(path, "overrides")) for gate in GATES),
         )

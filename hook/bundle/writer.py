@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hook.bundle import timing
+from hook.bundle import output, timing
 from hook.bundle.deployers import argocd, argocd_helm, flux, helm, helmfile, manifests
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ DEPLOYERS: Final[dict[str, tuple[Callable[[Plan], Files], str]]] = {
     "helmfile": (helmfile.files, helmfile.USE),
     "flux": (flux.files, flux.USE),
     "argocd": (argocd.files, argocd.USE),
-    "argocd-helm": (argocd_helm.files, argocd_helm.USE),
+    argocd_helm.NAME: (argocd_helm.files, argocd_helm.USE),
 }
 """How each deployer's files are made, and what its people must know."""
 MANIFESTS: Final = "manifests"
@@ -32,7 +32,10 @@ def files(plan: Plan, deployer: str, helm_name: str) -> Files:
     else:
         make, use = DEPLOYERS[deployer]
         result = make(plan)
-    result.add("README.md", _page(plan, deployer, use))
+    result.add(output.PAGE, _page(plan, deployer, use))
+    if deployer == argocd_helm.NAME:
+        # Last, because its version stands for all other files.
+        argocd_helm.add_chart(result, plan)
     return result
 
 
@@ -41,7 +44,7 @@ def _page(plan: Plan, deployer: str, use: str) -> str:
     lines = [
         f"# GPU stack for {deployer}",
         "",
-        f"Written from `{plan.recipe}` by `gpu-operator-post bundle`; do not edit, but write it again.",
+        f"Written from `{plan.recipe}` {output.MARK}; do not edit, but write it again.",
         "",
         "| step | release | namespace |",
         "|---|---|---|",

@@ -66,6 +66,18 @@ def test_needs_helm(tmp_path: Path, helms: dict[str, Helm]) -> None:
     assert {"post.yaml"} == {each.name for each in tmp_path.iterdir()}
 
 
+def test_refuses_templates(tmp_path: Path, helms: dict[str, Helm]) -> None:
+    """Plain manifests may be rendered once more, so what looks like a template is refused with its place."""
+    arguments = ("bundle", "--recipe", RECIPE, "--deployer=manifests", "--output", tmp_path / "bundle", CHART)
+    for given in ({"x": "{{ .Release.Name }}"}, {"x": "a{{b"}):
+        post = write(tmp_path / "post.yaml", {"podAnnotations": given})
+        done = run(*arguments, f"--helm={helms['helm4'].binary}", f"--values={POST}={post}")
+        assert (2, "") == (done.code, done.out)
+        assert f"values of {POST}: Job {POST}" in done.err
+        assert "spec.template.metadata.annotations.x: it holds {{" in done.err
+        assert {"post.yaml"} == {each.name for each in tmp_path.iterdir()}
+
+
 def test_nothing_to_render(tmp_path: Path) -> None:
     """A recipe without a DRA driver has nothing to keep fresh."""
     off = changed(tmp_path / "off.yaml", DRA, overrides={"enabled": False})

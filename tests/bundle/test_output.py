@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from hook.bundle import output
 from tests.bundle.program import (
     DEPLOYERS,
     LOCAL_CHARTS,
@@ -32,12 +33,12 @@ if TYPE_CHECKING:
 ARGUMENTS = ("bundle", "--recipe", RECIPE, "--deployer=helm", "--output")
 
 
-def _process(target: Path, seed: str, *more: str) -> Ended:
-    """Run the program as a process of its own, from another directory."""
+def _process(target: Path, seed: str, *more: str, **environment: str) -> Ended:
+    """Run the program as a process of its own, from another directory, perhaps with more environment variables."""
     done = subprocess.run(
         [sys.executable, "-m", "hook", *map(str, ARGUMENTS), target.name, *more],
         cwd=target.parent,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed},
+        env={**os.environ, **environment, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed},
         capture_output=True,
         text=True,
         check=False,
@@ -54,17 +55,26 @@ def test_same_bytes(tmp_path: Path) -> None:
     assert contents(tmp_path / "one") == contents(tmp_path / "elsewhere" / "other-name")
 
 
+def test_environment_changes_nothing(tmp_path: Path) -> None:
+    """Variables that mean the run in a pod, or that happen to be set in CI, neither change a bundle nor force it."""
+    names = ("TIMEOUT=3m", "KEY=x/y", "FORCE=1", "HOOK=false", "POST_VERSION=9.9.9", "BUNDLE_FORCE=1")
+    given = dict(f"GPU_OPERATOR_POST_{name}".split("=") for name in names)
+    assert 0 == _process(tmp_path / "plain", "1").code
+    assert 0 == _process(tmp_path / "with", "1", **given).code
+    assert contents(tmp_path / "plain") == contents(tmp_path / "with")
+    assert 2 == _process(tmp_path / "with", "1", **given).code
+
+
 @pytest.mark.parametrize("deployer", DEPLOYERS)
 def test_force_leaves_nothing_behind(tmp_path: Path, deployer: str) -> None:
-    """A directory with something in it is refused, untouched; by force all of it is replaced."""
-    target = tmp_path / "bundle"
-    target.mkdir()
-    (target / "mine").write_text("kept")
+    """A bundle that is there is refused, untouched; by force all of it is replaced."""
+    target = bundle("flux" if deployer == "helm" else "helm", tmp_path / "bundle")
+    before = contents(target)
     done = run("bundle", "--recipe", RECIPE, "--deployer", deployer, "--output", target)
     assert (2, "") == (done.code, done.out)
     assert "not empty" in done.err
     assert "--force" in done.err
-    assert {"mine": b"kept"} == contents(target)
+    assert before == contents(target)
     bundle(deployer, target, "--force")
     assert contents(bundle(deployer, tmp_path / "fresh")) == contents(target)
     assert {"bundle", "fresh"} == {each.name for each in tmp_path.iterdir()}
@@ -81,18 +91,69 @@ def test_directories_that_are_free(tmp_path: Path) -> None:
     assert not os.access(deep / "README.md", os.X_OK)
 
 
+def test_directory_stays_itself(tmp_path: Path) -> None:
+    """A mount point cannot be renamed, and what is around it may be read-only: the directory is filled as it is."""
+    target = tmp_path / "around" / "out"
+    target.mkdir(parents=True)
+    before = target.stat().st_ino
+    target.parent.chmod(0o555)
+    try:
+        bundle("helm", target)
+        bundle("flux", target, "--force")
+    finally:
+        target.parent.chmod(0o755)
+    assert before == target.stat().st_ino
+    assert contents(bundle("flux", tmp_path / "fresh")) == contents(target)
+
+
+def test_old_bundle_comes_back(tmp_path: Path) -> None:
+    """Where one entry cannot be put in its place, all old ones are put back."""
+    target, made, workspace = (tmp_path / name for name in ("target", "made", "target/workspace"))
+    for folder, name in ((target, "old"), (made, "first"), (made, "second")):
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_text(name)
+    workspace.mkdir()
+    before = contents(target)
+    # The workspace is a folder in the target already: no file can be renamed over it.
+    (made / "workspace").write_text("x")
+    with pytest.raises(OSError, match="workspace"):
+        output.replace_entries(target, made, workspace)
+    assert before == contents(target)
+    assert {"first", "second", "workspace"} == {each.name for each in made.iterdir()}
+
+
+@pytest.mark.parametrize("nested", ["", "project/.git"])
+def test_force_is_for_bundles(tmp_path: Path, nested: str) -> None:
+    """Force replaces nothing but an earlier bundle, and not even that where a repository is below it."""
+    target = tmp_path / "home"
+    if nested:
+        bundle("helm", target)
+        (target / nested).mkdir(parents=True)
+    else:
+        target.mkdir()
+        (target / "README.md").write_text("# My thesis\n")
+    before = contents(target)
+    done = run(*ARGUMENTS, target, "--force")
+    assert (2, "") == (done.code, done.out)
+    assert ("repository" if nested else "an earlier bundle only") in done.err
+    assert before == contents(target)
+
+
 def test_not_over_somebodys_work(tmp_path: Path) -> None:
     """Force replaces neither a file, nor a repository, nor the directory in which the program runs."""
+    page = (bundle("helm", tmp_path / "page") / "README.md").read_text()
     file = tmp_path / "file"
     file.write_text("x")
     assert 2 == run(*ARGUMENTS, file, "--force").code
     repository = tmp_path / "repository"
     (repository / ".git").mkdir(parents=True)
+    (repository / "README.md").write_text(page)
     assert 2 == run(*ARGUMENTS, repository, "--force").code
     assert (repository / ".git").is_dir()
     here = tmp_path / "here"
     (here / "below").mkdir(parents=True)
     for target in (here, tmp_path):
+        (target / "README.md").write_text(page)
         done = subprocess.run(
             [sys.executable, "-m", "hook", *map(str, ARGUMENTS), target, "--force"],
             cwd=here / "below",
@@ -103,6 +164,7 @@ def test_not_over_somebodys_work(tmp_path: Path) -> None:
             timeout=120,
         )
         assert 2 == done.returncode, done.stderr
+        assert "working directory" in done.stderr
     assert (here / "below").is_dir()
     assert "x" == file.read_text()
 
@@ -150,6 +212,11 @@ def test_nothing_is_written_on_error(tmp_path: Path, deployer: str) -> None:
         pytest.param(["--values=gpu-operator"], "is not COMPONENT=", id="assignment"),
         pytest.param(["--chart=gpu-operator=ftp://x"], "neither a repository", id="chart"),
         pytest.param(["--git-url=https://a.b/c", "--git-path=/abs"], "--git-path /abs", id="git-path"),
+        pytest.param(["--git-url=https://a.b/c", "--git-path={{ . }}"], "--git-path '{{ . }}'", id="git-path-shape"),
+        pytest.param(["--git-url=https://a.b/c d"], "--git-url 'https://a.b/c d'", id="git-url"),
+        pytest.param(["--git-url=https://a.b/c", "--git-revision="], "--git-revision ''", id="git-revision"),
+        pytest.param(["--post-version={{ fail 1 }}"], "'{{ fail 1 }}' is no version", id="post-version"),
+        pytest.param(["--post-version=latest"], "'latest' is no version", id="post-version-tag"),
     ],
 )
 def test_usage(tmp_path: Path, arguments: list[str], said: str) -> None:

@@ -277,6 +277,11 @@ def test_recipe_that_names_our_chart(tmp_path: Path, helms: dict[str, Helm]) -> 
     found = read("flux", bundle("flux", tmp_path / "a", recipe=write(tmp_path / "a.yaml", document)), helms["helm4"])
     assert ("https://charts.example gpu-operator-post", "2.0.0") == (found[POST].chart, found[POST].version)
     assert "rollout" == found[POST].values["strategy"]
+    assert ["gpu-operator", "gpu-operator"] == [found[name].namespace for name in (OPERATOR, POST)]
+    component(document, POST)["namespace"] = "elsewhere"
+    for deployer in DEPLOYERS:
+        folder = bundle(deployer, tmp_path / deployer, recipe=write(tmp_path / "ns.yaml", document))
+        assert "elsewhere" == read(deployer, folder, helms["helm4"])[POST].namespace
     component(document, POST)["overrides"] = {"enabled": False}
     found = read("flux", bundle("flux", tmp_path / "b", recipe=write(tmp_path / "b.yaml", document)), helms["helm4"])
     assert [OPERATOR, DRA] == list(found)
@@ -329,6 +334,44 @@ def test_copied_charts_come_from_git(tmp_path: Path, helms: dict[str, Helm], dep
     assert refused.code == 2
     assert "--git-url" in refused.err
     assert not (tmp_path / "refused").exists()
+
+
+def test_copied_chart_of_another_version(tmp_path: Path) -> None:
+    """The run waits for the recipe's version: a copied operator's chart that has another one is not taken silently."""
+    chart = tmp_path / "chart"
+    chart.mkdir()
+    for version, noted in (("v26.3.3", False), ("26.3.3", False), ("v26.7.0", True)):
+        (chart / "Chart.yaml").write_text(f"apiVersion: v2\nname: gpu-operator\nversion: {version}\n")
+        target = tmp_path / version
+        done = run(
+            "bundle", "--recipe", RECIPE, "--deployer=helm", "--output", target, f"--chart={OPERATOR}={chart}"
+        )  # fmt: skip
+        assert (0, noted) == (done.code, f"has version {version}, the recipe v26.3.3" in done.out)
+        assert noted == (f"has version {version}" in (target / "README.md").read_text())
+
+
+def test_parent_charts_version_stands_for_its_bytes(tmp_path: Path) -> None:
+    """Whatever differs in the parent chart gives it another version, or a registry would serve the old one."""
+    git = (f"--chart={POST}={LOCAL_CHARTS[POST]}", "--git-url=https://git.example/stack.git")
+    elsewhere = changed(tmp_path / "elsewhere.yaml", DRA, namespace="elsewhere")
+    noted = changed(tmp_path / "noted.yaml", DRA, patches=["x"])
+    folders = [
+        bundle("argocd-helm", tmp_path / "a"),
+        bundle("argocd-helm", tmp_path / "b", recipe=elsewhere),
+        bundle("argocd-helm", tmp_path / "c", recipe=noted),
+        bundle("argocd-helm", tmp_path / "d", *git),
+        bundle("argocd-helm", tmp_path / "e", *git, "--git-revision=prod"),
+    ]
+    assert len(folders) == len({load(folder / "Chart.yaml")["version"] for folder in folders})
+    again = bundle("argocd-helm", tmp_path / "again")
+    assert contents(folders[0]) == contents(again)
+
+
+def test_helmfile_tells_the_variable(tmp_path: Path) -> None:
+    """Without it `helmfile apply` fails with Helm 4, so it stands where those who apply look."""
+    folder = bundle("helmfile", tmp_path / "bundle")
+    for name in ("README.md", "helmfile.yaml"):
+        assert "HELM_DIFF_USE_UPGRADE_DRY_RUN=true" in (folder / name).read_text()
 
 
 def test_parent_application(tmp_path: Path, helms: dict[str, Helm]) -> None:

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.bundle.program import DRA, OPERATOR, RECIPE, bundle, changed, component, recipe, run, write
+from tests.bundle.program import DRA, OLD_RECIPE, OPERATOR, RECIPE, bundle, changed, component, recipe, run, write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.bundle.program import Document
+
+REPLACED = "AICR installs the manifestFiles of gpu-operator as a release called gpu-operator-post"
 
 
 def _refused(tmp_path: Path, document: object, *more: str) -> str:
@@ -134,6 +136,33 @@ def test_other_components_are_not_judged(tmp_path: Path) -> None:
     document = {**recipe(), "apiVersion": "aicr.run/v2", "kind": "RecipeResult", "something": {"new": True}}
     document["componentRefs"].append({"name": "other", "type": "Kustomize", "version": 7, "overrides": "none"})
     bundle("helm", tmp_path / "bundle", recipe=write(tmp_path / "r.yaml", document))
+
+
+def test_what_a_bundle_has_no_room_for(tmp_path: Path) -> None:
+    """Files that AICR installs beside a component's chart are named with their place, on the page of the bundle too."""
+    parts = {"manifestFiles": ["m/nvidia-driver.yaml"], "preManifestFiles": ["m/a.yaml"], "patches": [{"path": "p"}]}
+    file = changed(tmp_path / "r.yaml", OPERATOR, **parts)
+    target = tmp_path / "bundle"
+    done = run("bundle", "--recipe", file, "--deployer=flux", "--output", target)
+    page = (target / "README.md").read_text()
+    for said in [*(f"componentRefs[0].{key} of gpu-operator is not in the bundle" for key in parts), REPLACED]:
+        assert f"note: {said}" in done.out
+        assert f"- {said}" in page
+    empty = changed(tmp_path / "empty.yaml", OPERATOR, manifestFiles=[], patches=None)
+    assert "note" not in run("bundle", "--recipe", empty, "--deployer=flux", "--output", tmp_path / "other").out
+
+
+def test_what_aicrs_own_recipe_loses(tmp_path: Path) -> None:
+    """A recipe as AICR printed it; where the bundle holds no release of ours, none of AICR's is replaced."""
+    document = recipe(OLD_RECIPE)
+    done = run("bundle", "--recipe", OLD_RECIPE, "--deployer=helm", "--output", tmp_path / "bundle")
+    assert "note: componentRefs[1].manifestFiles of gpu-operator is not in the bundle" in done.out
+    assert REPLACED in done.out
+    component(document, DRA)["overrides"] = {"enabled": False}
+    off = write(tmp_path / "off.yaml", document)
+    done = run("bundle", "--recipe", off, "--deployer=helm", "--output", tmp_path / "off")
+    assert "componentRefs[1].manifestFiles" in done.out
+    assert REPLACED not in done.out
 
 
 def test_file_that_is_not_there(tmp_path: Path) -> None:

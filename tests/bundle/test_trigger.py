@@ -44,6 +44,16 @@ def test_derive_with_another_key() -> None:
     assert 2 == run("trigger", "derive", "--recipe", RECIPE, "--key", "no key").code
 
 
+def test_environment_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No variable of the caller's shell gives the annotation another key, or makes a bundle of another recipe."""
+    plain = run("trigger", "derive", "--recipe", RECIPE)
+    for name in ("KEY", "DERIVE_KEY", "TRIGGER_DERIVE_KEY"):
+        monkeypatch.setenv(f"GPU_OPERATOR_POST_{name}", "x/y")
+    monkeypatch.setenv("GPU_OPERATOR_POST_RECIPE", str(RECIPE))
+    assert plain == run("trigger", "derive", "--recipe", RECIPE)
+    assert 2 == run("trigger", "derive").code
+
+
 def test_derive_over_values(tmp_path: Path) -> None:
     """With values the pods' other annotations are kept, a stale one is overwritten, and all else is left out."""
     first = write(tmp_path / "a.yaml", {**_annotated("v1", mine="a"), "resources": {"gpus": {"enabled": True}}})

@@ -19,6 +19,7 @@ from hook.bundle.text import to_yaml
 if TYPE_CHECKING:
     from hook.bundle.documents import Mapping
 
+NAME: Final = "argocd-helm"
 USE: Final = """\
 A chart whose templates are the Applications. Commit this folder and name it in an Application of your own, or render
 it by hand; values for a release go below its name:
@@ -81,9 +82,8 @@ _VALUES: Final = "      values: |\n        {{- toYaml $values | nindent 8 }}\n"
 
 
 def files(plan: Plan) -> Files:
-    """Give the files."""
+    """Give the files, without the `Chart.yaml`."""
     result = Files()
-    result.add("Chart.yaml", to_yaml(_chart(plan)))
     result.add(
         "values.yaml",
         to_yaml(
@@ -101,16 +101,17 @@ def files(plan: Plan) -> Files:
     return result
 
 
-def _chart(plan: Plan) -> Object:
-    state: Mapping = {release.name: fingerprint(release.chart, release.values) for release in plan.releases}
-    return {
+def add_chart(files: Files, plan: Plan) -> None:
+    """Add the `Chart.yaml`, when all else is there."""
+    chart: Object = {
         "apiVersion": "v2",
         "name": PARENT,
         "description": f"Argo CD Applications: {', '.join(release.name for release in plan.releases)}",
         "type": "application",
         # A registry keeps what it has under a version, so another content needs another one.
-        "version": f"{__version__}-b{fingerprint(Copied({}), state)}",
+        "version": f"{__version__}-b{fingerprint(Copied(files.contents), {})}",
     }
+    files.add("Chart.yaml", to_yaml(chart))
 
 
 def _values(plan: Plan) -> Object:

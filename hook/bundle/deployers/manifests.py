@@ -13,7 +13,7 @@ from typing import Final
 import yaml
 
 from hook.bundle.deployers.common import Object, derived_note, values_file
-from hook.bundle.documents import DocumentError
+from hook.bundle.documents import DocumentError, at
 from hook.bundle.output import Files, OutputError, helm_program
 from hook.bundle.plan import Copied, Plan, Release
 from hook.bundle.recipe import DRA, POST
@@ -29,6 +29,7 @@ Nothing tells of a failure by itself: wait for the Job (`kubectl wait --for=cond
 """
 KUBE_VERSION: Final = "1.32.0"
 """The oldest that the chart admits, so that the result does not depend on which Helm renders it."""
+_DELIMITER: Final = "{{"
 PATIENCE_SECONDS: Final = 120
 """A chart may have to be fetched first."""
 
@@ -65,8 +66,29 @@ def _rendered(release: Release, helm: str) -> str:
     if done.returncode != 0:
         raise OutputError(f"helm could not render {release.name}: {done.stderr.strip()}")
     objects: list[Object] = [item for item in yaml.safe_load_all(done.stdout) if item]
+    for item in objects:
+        if path := _template_in(item, ""):
+            where = f"{item['kind']} {item['metadata']['name']}: {path}"
+            raise DocumentError(
+                f"values of {release.name}: {where}: it holds {_DELIMITER}, and plain manifests may be rendered again"
+            )
     # Written anew, because Helm 3 and 4 differ in comments and blank lines.
     return "---\n".join(to_yaml(item) for item in objects)
+
+
+def _template_in(value: object, path: str) -> str:
+    """Give the first place whose text a further rendering would take for a template; nothing where there is none."""
+    if isinstance(value, dict):
+        below = ((key, at(path, str(key)), item) for key, item in value.items())
+    elif isinstance(value, list):
+        below = (("", at(path, index), item) for index, item in enumerate(value))
+    else:
+        return path if _DELIMITER in str(value) else ""
+    return next((hit for key, place, item in below if (hit := _in_key(key, place) or _template_in(item, place))), "")
+
+
+def _in_key(key: object, path: str) -> str:
+    return path if _DELIMITER in str(key) else ""
 
 
 def _chart(release: Release, folder: Path) -> list[str]:
