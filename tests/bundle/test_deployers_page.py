@@ -1,0 +1,55 @@
+"""What the pages say about deployers is tied to the programs that the tests build and to the tests themselves."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from devcluster.layout import CHECKOUT
+from devcluster.programs import DEPLOYERS, PROGRAMS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HEAD = "| deployer, as run |"
+PAGES = [CHECKOUT / "README.md", CHECKOUT / "docs" / "deployers.md"]
+NAMED = {
+    "Helm": ("helm3", "helm4"),
+    "helmfile": ("helmfile", "helm-diff"),
+    "Flux": ("helm-controller", "source-controller"),
+    "Argo CD": ("argocd",),
+}
+"""By the beginning of a row: the programs whose versions it names."""
+
+
+def _rows(page: Path) -> Iterator[str]:
+    """Give the rows of the page's table."""
+    lines = iter(page.read_text().splitlines())
+    assert any(line.startswith(HEAD) for line in lines), f"{page} has no such table"
+    next(lines)
+    for line in lines:
+        if not line.startswith("|"):
+            return
+        yield line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_versions_are_those_that_are_built(page: Path) -> None:
+    """Each row names exactly the versions that devcluster builds for it."""
+    versions = {program.name: program.version.removeprefix("v") for program in (*PROGRAMS, *DEPLOYERS)}
+    cells = [row.split("|")[1].strip() for row in _rows(page)]
+    for start, programs in NAMED.items():
+        said = {version for cell in cells if cell.startswith(start) for version in re.findall(r"\d+\.\d+\.\d+", cell)}
+        assert {versions[program] for program in programs} == said
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_linked_tests_exist(page: Path) -> None:
+    """Each cell's test is in the file that it links."""
+    linked = [link for row in _rows(page) for link in re.findall(r"\[`(\w+)`\]\(([^)#]+)\)", row)]
+    assert linked
+    for name, file in linked:
+        assert f"def {name}(" in (page.parent / file).read_text(), f"{file} has no {name}"
