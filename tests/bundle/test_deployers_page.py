@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +12,7 @@ from devcluster.programs import DEPLOYERS, PROGRAMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 HEAD = "| deployer, as run |"
 PAGES = [CHECKOUT / "README.md", CHECKOUT / "docs" / "deployers.md"]
