@@ -58,6 +58,7 @@ class Cluster:
         self._images = dict(images or {})
         """More images for the pod runner: last part of the repository -> arguments of Python."""
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._adopted: list[subprocess.Popen[str]] = []
         self._owner: int | None = None
 
     @property
@@ -126,6 +127,9 @@ class Cluster:
         for process in self._running.values():
             process.wait()
         self._running.clear()
+        for adopted in self._adopted:
+            _forget(adopted)
+        self._adopted.clear()
         kubelets.clean(self.files)
         if self.files.marker.exists():
             shutil.rmtree(self.files.root)
@@ -226,7 +230,12 @@ class Cluster:
 
     def start_helm(self, *arguments: str, version: int = 4) -> subprocess.Popen[str]:
         """Start Helm and return at once; the caller waits for it."""
-        return commands.launch(self.files, [f"helm{version}", *arguments])
+        return self.adopt(commands.launch(self.files, [f"helm{version}", *arguments]))
+
+    def adopt(self, process: subprocess.Popen[str]) -> subprocess.Popen[str]:
+        """Let a process that somebody started and may forget, because a test fails, end with the cluster."""
+        self._adopted.append(process)
+        return process
 
     def binary(self, name: str) -> Path:
         """Return the path of one of the cluster's programs, as `binaries.NAMES` lists them."""
@@ -251,3 +260,12 @@ def _json_lines(file: Path) -> list[dict[str, Any]]:
         return []
     *complete, _ = file.read_text().split("\n")
     return [json.loads(line) for line in complete if line]
+
+
+def _forget(process: subprocess.Popen[str]) -> None:
+    """End a process whose output nobody wants any more."""
+    if process.poll() is None:
+        process.kill()
+    for stream in filter(None, (process.stdout, process.stderr)):
+        stream.close()
+    process.wait()

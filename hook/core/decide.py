@@ -73,7 +73,7 @@ def decide(  # noqa: PLR0913 - a pure function of everything that it depends on
 
     `prior` is what is seen of the stack whose driver must settle first, if it is looked at.
     """
-    fleet = index(seen, settings, stack, prior)
+    fleet = index(seen, settings, stack, prior, memory)
     timers = Timers(memory, now)
     judged, noisy = _judged(fleet, memory, timers)
     if skip := _pointless(fleet, judged, noisy):
@@ -109,10 +109,12 @@ def _pointless(fleet: Fleet, judged: Sequence[Judgement], noisy: Hold | None) ->
     return gates.no_eligible_node(fleet, judged, noisy) if sees_nodes else None
 
 
-def index(seen: Snapshot, settings: Settings, stack: Stack, prior: Snapshot | None = None) -> Fleet:
+def index(
+    seen: Snapshot, settings: Settings, stack: Stack, prior: Snapshot | None = None, memory: Memory | None = None
+) -> Fleet:
     """Index a snapshot, and that of the stack that comes first."""
     before = fleets.index(prior, STACKS[stack.after], settings) if prior is not None else None
-    return fleets.index(seen, stack, settings, before)
+    return fleets.index(seen, stack, settings, before, memory.restarts if memory else None)
 
 
 def _judged(fleet: Fleet, memory: Memory, timers: Timers) -> tuple[list[Judgement], Hold | None]:

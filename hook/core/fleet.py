@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hook.core import consumers, intent
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from hook.core.consumers import Consumers
+    from hook.core.memory import AskedRestart
     from hook.core.stacks import Provider, Stack
     from hook.core.views import DaemonSet, DeviceSlice, Pod, Policy, Revision, Snapshot
     from hook.settings import Settings
@@ -45,6 +46,8 @@ class Fleet:
     slices: Mapping[str, Sequence[DeviceSlice]]
     complete: frozenset[str]
     """UIDs of driver and consumer DaemonSets that have as many live pods as they want, by an up-to-date status."""
+    restarts: Mapping[str, AskedRestart] = field(default_factory=dict)
+    """What this run has asked for, by ``restart_key``."""
     prior: Fleet | None = None
     """The fleet of the stack whose driver must settle first, where the policy asks for both together."""
 
@@ -56,7 +59,13 @@ class Fleet:
         return sorted({*present, *self.driver_pods, *self.consumer_pods} - {""})
 
 
-def index(seen: Snapshot, stack: Stack, settings: Settings, prior: Fleet | None = None) -> Fleet:
+def index(
+    seen: Snapshot,
+    stack: Stack,
+    settings: Settings,
+    prior: Fleet | None = None,
+    restarts: Mapping[str, AskedRestart] | None = None,
+) -> Fleet:
     """Index a snapshot."""
     policy = intent.active_policy(seen.policies or (), stack)
     found = consumers.find(seen.daemonsets, stack, settings)
@@ -81,6 +90,7 @@ def index(seen: Snapshot, stack: Stack, settings: Settings, prior: Fleet | None 
         consumer_pods=_by_node(of_consumers),
         slices=_slices_by_node(seen.slices or ()),
         complete=_complete((*found.named, *drivers.values()), (*of_consumers, *seen.driver_pods)),
+        restarts=restarts or {},
         prior=prior if any(one.rdma for one in intent.sources(policy, seen.pools)) else None,
     )
 

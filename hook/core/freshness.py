@@ -46,6 +46,8 @@ class Evidence:
 
     freshness: Freshness
     because: str
+    same_second: bool = False
+    """Stale only because it started in the second in which the driver became ready: nobody can tell by times."""
 
 
 def judge(consumer: Pod, kind: ConsumerKind, driver: Pod, stack: Stack, providers: Sequence[Pod] = ()) -> Evidence:
@@ -60,7 +62,7 @@ def judge(consumer: Pod, kind: ConsumerKind, driver: Pod, stack: Stack, provider
     ready = driver.containers_ready_since
     if ready is not None and started > ready:
         return Evidence(Freshness.FRESH, "it started after this driver was ready")
-    return Evidence(Freshness.STALE, _why_stale(started, ready))
+    return Evidence(Freshness.STALE, _why_stale(started, ready), same_second=started == ready)
 
 
 def keeps_crashing(driver: Pod, stack: Stack) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from hook.core import freshness, intent
 from hook.core.eligibility import live_pods
 from hook.core.freshness import CRASH_LOOP_RESTARTS, Freshness
+from hook.core.memory import restart_key
 from hook.core.reasons import Reason
 from hook.core.verdicts import Judgement, NodeState, Patience, StalePod
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.core.fleet import Fleet
+    from hook.core.freshness import Evidence
     from hook.core.views import DaemonSet, Pod
 
 STEADY: Final = timedelta(seconds=10)
@@ -62,6 +64,7 @@ def _judge_live(consumer: DaemonSet, live: list[Pod], driver: Pod, fleet: Fleet,
     unwelcome = untolerated(node, consumer, fleet)
     kind, providers = fleet.consumers.of_kind(consumer.uid), live_pods(fleet.provider_pods.get(node, ()))
     judged = [(pod, freshness.judge(pod, kind, driver, fleet.stack, providers)) for pod in live]
+    judged = [(pod, evidence) for pod, evidence in judged if not _came_after(pod, driver, evidence, fleet)]
     for pod, evidence in judged:
         if evidence.freshness is Freshness.STALE and unwelcome:
             message = f"{_called(pod, fleet)} is stale: {evidence.because}; {unwelcome}"
@@ -79,6 +82,17 @@ def _judge_live(consumer: DaemonSet, live: list[Pod], driver: Pod, fleet: Fleet,
             return _verifying(node, consumer, pod, Reason.PLUGIN_STARTING, f"{_called(pod, fleet)}: {evidence.because}")
     proven = [_verify(driver, consumer, pod, fleet, now) for pod in live]
     return next((one for one in proven if one.state is not NodeState.VERIFIED), proven[0])
+
+
+def _came_after(pod: Pod, driver: Pod, evidence: Evidence, fleet: Fleet) -> bool:
+    """Whether a pod is what came of our own restart, which was asked for when this driver was ready.
+
+    Then it started later, though the kubelet's times, in whole seconds, say only that it was not earlier.
+    """
+    asked = fleet.restarts.get(restart_key(pod.owner_uid, driver.node))
+    if asked is None or asked.refused or not evidence.same_second:
+        return False
+    return asked.pod_uid != pod.uid and asked.driver_run == driver_run(driver, fleet)
 
 
 def untolerated(name: str, consumer: DaemonSet, fleet: Fleet) -> str:
@@ -157,9 +171,6 @@ def _verifying(node: str, consumer: DaemonSet, pod: Pod, reason: Reason, message
 
 
 def _stale(pod: Pod, driver: Pod, fleet: Fleet, because: str) -> StalePod:
-    started = freshness.driver_started(driver, fleet.stack)
-    providers = (f"/{one.uid}" for one in live_pods(fleet.provider_pods.get(driver.node, ())))
-    run = started.isoformat() if started else driver.containers_ready_since
     return StalePod(
         namespace=pod.namespace,
         name=pod.name,
@@ -167,5 +178,13 @@ def _stale(pod: Pod, driver: Pod, fleet: Fleet, because: str) -> StalePod:
         resource_version=pod.resource_version,
         daemonset_uid=pod.owner_uid,
         because=because,
-        driver_run=f"{driver.uid}/{run}{''.join(providers)}",
+        driver_run=driver_run(driver, fleet),
     )
+
+
+def driver_run(driver: Pod, fleet: Fleet) -> str:
+    """Name what a consumer on this node must have started after: this run of the driver, and these providers."""
+    started = freshness.driver_started(driver, fleet.stack)
+    providers = (f"/{one.uid}" for one in live_pods(fleet.provider_pods.get(driver.node, ())))
+    run = started.isoformat() if started else driver.containers_ready_since
+    return f"{driver.uid}/{run}{''.join(providers)}"

@@ -97,7 +97,7 @@ class Lab:
 
     def start(self, *args: str, kubeconfig: Path | None = None) -> subprocess.Popen[str]:
         """Start the same without waiting."""
-        return start(*args, f"--kubeconfig={kubeconfig or self.cluster.kubeconfig}")
+        return self.cluster.adopt(start(*args, f"--kubeconfig={kubeconfig or self.cluster.kubeconfig}"))
 
     def fleet(self, *, nodes: int, **values: Any) -> None:  # noqa: ANN401 - chart values
         """Bring a fleet up on the old driver, with a fresh plugin on every node."""

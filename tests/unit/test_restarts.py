@@ -12,7 +12,7 @@ from hook.core.reasons import Reason
 from hook.core.verdicts import DeletePod, NodeState, Verdict
 from hook.settings import Settings
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons, stale, stale_plugin
-from tests.fixtures.objects import merged, parsed, plugin_pod, running
+from tests.fixtures.objects import Object, R, driver_pod, merged, parsed, plugin_pod, running
 
 DELETING = "metadata: {deletionTimestamp: '2026-01-01T10:59:59Z'}"
 ONE_AT_A_TIME = Settings(max_parallel_restarts=1)
@@ -199,3 +199,43 @@ def test_nothing_is_restarted_after_the_last_word() -> None:
     found, memory = stale(), Memory(started=LATER - timedelta(hours=1))
     decision, _memory = found.decide(memory=memory)
     assert (Verdict.DEADLINE, ()) == (decision.verdict, decision.actions)
+
+
+def _same_second_as_ready(name: str) -> Object:
+    """Give a plugin pod whose containers started in the second in which a driver that crashed in place was ready."""
+    pod = plugin_pod(waited=-50, started=R, ready=R + 3)
+    pod["metadata"]["uid"] = name
+    pod["metadata"]["name"] = name
+    return pod
+
+
+def _in_place() -> Cluster:
+    """Give a node whose driver container restarted in place, so that only times can prove a plugin."""
+    found = cluster()
+    return found.only("driver-pod", driver_pod(restarts=1, ended_before=-1, unloaded=-300))
+
+
+def test_the_successor_of_our_own_restart_is_fresh_in_the_same_second() -> None:
+    """It was created after the driver was seen ready; another run, which cannot know, doubts it once more."""
+    found = _in_place().only("plugin-pod", _same_second_as_ready("old"))
+    first, memory = found.decide()
+    (action,) = first.actions
+    assert isinstance(action, DeletePod)
+    memory = memory.asked(action.node, action.pod, LATER)
+    found.only("plugin-pod", _same_second_as_ready("new"))
+    after, _memory = found.decide(memory=memory)
+    assert ([Reason.VERIFIED], ()) == ([one.reason for one in after.judgements], after.actions)
+    forgotten, _memory = found.decide()
+    assert [Reason.PLUGIN_STALE] == [one.reason for one in forgotten.judgements]
+
+
+def test_the_successor_is_doubted_after_another_driver_run() -> None:
+    """What was asked for under another run of the driver proves nothing."""
+    found = _in_place().only("plugin-pod", _same_second_as_ready("old"))
+    first, memory = found.decide()
+    (action,) = first.actions
+    assert isinstance(action, DeletePod)
+    memory = memory.asked(action.node, replace(action.pod, driver_run="another"), LATER)
+    found.only("plugin-pod", _same_second_as_ready("new"))
+    after, _memory = found.decide(memory=memory)
+    assert [Reason.PLUGIN_STALE] == [one.reason for one in after.judgements]
