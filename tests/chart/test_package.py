@@ -79,6 +79,12 @@ def test_chart_metadata_is_complete() -> None:
         pytest.param(
             {"strategy": "rollout", "rbac.guard.enabled": False}, ["amounts to root on their nodes"], id="unguarded"
         ),
+        pytest.param(
+            {"rbac.guard.enabled": False},
+            ["the guard was left out (rbac.guard.enabled: false)", "may delete any pod of the cluster"],
+            id="unguarded-deletion",
+        ),
+        pytest.param({"rbac.create": False}, ["the guard was left out with the roles"], id="permissions-of-others"),
     ],
 )
 def test_notes_say_what_to_give_each_deployer(helms: dict[str, Helm], values: Values, expected: list[str]) -> None:
@@ -88,7 +94,11 @@ def test_notes_say_what_to_give_each_deployer(helms: dict[str, Helm], values: Va
         assert text in notes
 
 
-@pytest.mark.parametrize("values", [{}, {"strategy": "rollout"}], ids=["stale-pods", "rollout"])
+@pytest.mark.parametrize(
+    "values",
+    [{}, {"strategy": "rollout"}, {"dryRun": True, "rbac.guard.enabled": False}],
+    ids=["stale-pods", "rollout", "dry-run"],
+)
 def test_notes_warn_of_nothing_by_default(helms: dict[str, Helm], values: Values) -> None:
     """A caution that everybody sees is one that nobody reads."""
     assert "Caution" not in _notes(helms["helm4"], values)

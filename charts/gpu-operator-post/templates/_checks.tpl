@@ -27,7 +27,17 @@ One label, key=value. Takes a dict of name, value and part.
 {{- end -}}
 {{- end -}}
 
+{{/*
+A reference that no runtime can read gives a pod that waits for ever (InvalidImageName), and a release that hangs.
+A name is an optional host with an optional port, then parts in small letters.
+*/}}
 {{- define "gpu-operator-post.checkImage" -}}
+{{- $host := "[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[[][0-9A-Fa-f:]+[]]" -}}
+{{- $part := "[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*" -}}
+{{- $name := include "gpu-operator-post.imageName" . -}}
+{{- if not (regexMatch (printf "^((%s)(:[0-9]+)?/)?%s(/%s)*$" $host $part $part) $name) -}}
+{{- fail (printf "image.registry (or global.imageRegistry) and image.repository make %q, which names no image: a registry is a host without a scheme, a repository has small letters, and a tag or digest belongs in image.tag or image.digest." $name) -}}
+{{- end -}}
 {{- if not (regexMatch "^([A-Za-z0-9_][A-Za-z0-9._-]{0,127})?$" .Values.image.tag) -}}
 {{- fail (printf "image.tag is %q, which is no tag: letters, digits, dots, underscores and hyphens, at most 128; a digest belongs in image.digest." .Values.image.tag) -}}
 {{- end -}}
@@ -38,13 +48,35 @@ One label, key=value. Takes a dict of name, value and part.
 
 {{/*
 Below 30 s no run that restarts anything can end well: the fastest plugin takes 10 s to come back, the operator must be
-quiet for 15 s, and the program keeps 5 s for its report.
+quiet for 15 s, and the program keeps 5 s for its report. That is a bound, and no advice: pulling the image and starting
+the pod count as well.
 */}}
 {{- define "gpu-operator-post.checkTimeout" -}}
 {{- $seconds := include "gpu-operator-post.seconds" (dict "name" "timeout" "value" .Values.timeout) | int64 -}}
 {{- if lt $seconds 30 -}}
 {{- fail (printf "timeout is %q, too short for even one plugin to restart and be verified: 30s is the least, and a fleet needs about two minutes a node." .Values.timeout) -}}
 {{- end -}}
+{{- include "gpu-operator-post.checkDuration" (dict "name" "stallTimeout" "value" .Values.stallTimeout) -}}
+{{- $plugin := include "gpu-operator-post.seconds" (dict "name" "pluginTimeout" "value" .Values.pluginTimeout) | int64 -}}
+{{- /* Its default is no one's choice: beside a short timeout it does no harm. */ -}}
+{{- if and (gt $plugin $seconds) (ne $plugin 300) -}}
+{{- fail (printf "pluginTimeout is %q, longer than the whole run may take (timeout is %q): it would never act." .Values.pluginTimeout .Values.timeout) -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Values that choose permissions. Takes a dict of name, value and choices.
+*/}}
+{{- define "gpu-operator-post.checkChoice" -}}
+{{- if not (has .value .choices) -}}
+{{- fail (printf "%s is %q: choose among %s." .name (toString .value) (join ", " .choices)) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "gpu-operator-post.checkChoices" -}}
+{{- include "gpu-operator-post.checkChoice" (dict "name" "strategy" "value" .Values.strategy "choices" (list "stale-pods" "rollout")) -}}
+{{- include "gpu-operator-post.checkChoice" (dict "name" "waitFor" "value" .Values.waitFor "choices" (list "nodes" "policy-ready")) -}}
+{{- include "gpu-operator-post.checkChoice" (dict "name" "rbac.scope" "value" .Values.rbac.scope "choices" (list "cluster" "namespace")) -}}
 {{- end -}}
 
 {{/*
@@ -74,6 +106,7 @@ makes sure that each is asked, whatever else is left out of a rendering.
 {{- $_ := list
   (include "gpu-operator-post.checkImage" .)
   (include "gpu-operator-post.checkTimeout" .)
+  (include "gpu-operator-post.checkChoices" .)
   (include "gpu-operator-post.checkExtras" .)
   (include "gpu-operator-post.namespaces" .)
   (include "gpu-operator-post.consumerNames" .)

@@ -101,13 +101,20 @@ Values
 */}}
 
 {{/*
-Seconds of a duration such as 90s, 25m or 1h30m. Takes a dict of name and value, for the message.
+The form of a duration. Takes a dict of name and value, for the message.
+*/}}
+{{- define "gpu-operator-post.checkDuration" -}}
+{{- if not (regexMatch "^([0-9]+h([0-9]+m)?([0-9]+s)?|[0-9]+m([0-9]+s)?|[0-9]+s)$" (toString .value)) -}}
+{{- fail (printf "%s is %q, which is no duration: write whole hours, minutes and seconds, such as 90s, 25m or 1h30m." .name (toString .value)) -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Seconds of a duration such as 90s, 25m or 1h30m, which must be longer than nothing. Takes a dict of name and value.
 */}}
 {{- define "gpu-operator-post.seconds" -}}
+{{- include "gpu-operator-post.checkDuration" . -}}
 {{- $text := toString .value -}}
-{{- if not (regexMatch "^([0-9]+h([0-9]+m)?([0-9]+s)?|[0-9]+m([0-9]+s)?|[0-9]+s)$" $text) -}}
-{{- fail (printf "%s is %q, which is no duration: write whole hours, minutes and seconds, such as 90s, 25m or 1h30m." .name $text) -}}
-{{- end -}}
 {{- $seconds := 0 -}}
 {{- range regexFindAll "[0-9]+[hms]" $text -1 -}}
 {{- /* Without leading zeros: they would make the number octal. */ -}}
@@ -122,11 +129,18 @@ Seconds of a duration such as 90s, 25m or 1h30m. Takes a dict of name and value,
 {{- end -}}
 
 {{/*
+The image's name without tag and digest: registry/repository.
+*/}}
+{{- define "gpu-operator-post.imageName" -}}
+{{- $registry := (.Values.global).imageRegistry | default .Values.image.registry -}}
+{{- trimPrefix "/" (printf "%s/%s" (default "" $registry | trimSuffix "/") .Values.image.repository) -}}
+{{- end -}}
+
+{{/*
 The image reference: registry/repository@digest, or registry/repository:tag.
 */}}
 {{- define "gpu-operator-post.image" -}}
-{{- $registry := (.Values.global).imageRegistry | default .Values.image.registry -}}
-{{- $repository := trimPrefix "/" (printf "%s/%s" (default "" $registry | trimSuffix "/") .Values.image.repository) -}}
+{{- $repository := include "gpu-operator-post.imageName" . -}}
 {{- if .Values.image.digest -}}
 {{- printf "%s@%s" $repository .Values.image.digest -}}
 {{- else -}}
