@@ -89,6 +89,26 @@ def _in_effect(account: Account, pod: str, daemonset: str) -> None:
     _until(lambda: account.patch(daemonset, patch).refused_by_guard, "the guard of DaemonSets is in effect")
 
 
+def _with_rights(cluster: Cluster, namespace: str, name: str) -> Account:
+    """Create an account that is none of the chart's, and which RBAC lets do all that the guard looks at."""
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"{namespace}-{name}"}
+    kind, metadata = {"apiVersion": "rbac.authorization.k8s.io/v1"}, {"metadata": {"name": role["name"]}}
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+    objects = [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}},
+        {**kind, **metadata, "kind": "ClusterRole", "rules": list(MORE)},
+        {**kind, **metadata, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": [subject]},
+    ]
+    apply(cluster, objects)
+    return Account(cluster, token(cluster, namespace, name))
+
+
+def _by_rbac(account: Account, pod: str) -> bool:
+    """Whether RBAC lets an account delete a pod, whatever the guard then says."""
+    answer = account.delete(pod)
+    return answer.code == 200 or answer.refused_by_guard
+
+
 def _daemonset(namespace: str, name: str) -> str:
     return path("apps/v1", "daemonsets", namespace=namespace, name=name)
 
@@ -137,20 +157,21 @@ def test_whom_it_concerns(cluster: Cluster, subtests: pytest.Subtests) -> None:
     guarded = account_of_chart(cluster, "guarded", {})
     _until(lambda: guarded.delete(innocent).refused_by_guard, "the guard is in effect")
     unguarded = account_of_chart(cluster, "unguarded", {"rbac.guard.enabled": False})
-    apply(
-        cluster, [{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "guarded", "namespace": OTHER}}]
-    )
-    stranger = Account(cluster, token(cluster, OTHER, "guarded"))
-    _until(lambda: unguarded.delete(innocent).code == 200, "the role is in effect")
-    allowed = {
-        "an administrator": administrator(cluster).delete(innocent),
-        "an administrator's eviction": administrator(cluster).evict(DRA, innocent.rpartition("/")[2]),
-        "the same account with the guard off": unguarded.delete(innocent),
+    others = {
+        "an account of the same name elsewhere": _with_rights(cluster, OTHER, "guarded"),
+        "another account beside it": _with_rights(cluster, HOME, "guarded-too"),
+        "the same account with the guard off": unguarded,
+        "an administrator": administrator(cluster),
     }
+    for account in others.values():
+        _until(lambda who=account: _by_rbac(who, innocent), "the role is in effect")
+    eviction = (DRA, innocent.rpartition("/")[2])
+    daemonset = _daemonset(DRA, "innocent")
+    allowed = {f"{who} deletes a pod": account.delete(innocent) for who, account in others.items()}
+    del others["the same account with the guard off"]
+    allowed |= {f"{who} evicts a pod": account.evict(*eviction) for who, account in others.items()}
+    allowed |= {f"{who} changes a DaemonSet": account.patch(daemonset, _image("x")) for who, account in others.items()}
     _judge(subtests, allowed, {})
-    with subtests.test("an account of the same name elsewhere is RBAC's affair"):
-        answer = stranger.delete(innocent)
-        assert (answer.code, answer.refused_by_guard) == (403, False)
     with subtests.test("the expressions fit the kinds that they judge"):
         _assert_no_warnings(cluster, ["guarded"])
     with subtests.test("the API server fills nothing into a list, which GitOps tools would take for a difference"):
