@@ -60,17 +60,23 @@ def _make(name: str, packages: tuple[str, ...]) -> None:
     work = Path(tempfile.mkdtemp(prefix="image-base-", dir=cache))
     try:
         root = work / "root"
-        try:
-            run("debootstrap", "--variant=minbase", f"--include={','.join(packages)}", SUITE, str(root))
-        except ImageError as error:
-            raise CannotBuildError(
-                f"no base image: no registry and no Debian mirror can be reached ({error})"
-            ) from error
+        _bootstrap(root, packages)
         _slim(root)
         (work / "Dockerfile").write_text('FROM scratch\nADD root /\nCMD ["python3"]\n')
         run("buildah", "build", "--quiet", "--layers=false", f"--tag={name}", str(work))
     finally:
         shutil.rmtree(work)
+
+
+def _bootstrap(root: Path, packages: tuple[str, ...]) -> None:
+    """Have debootstrap install the packages; only a mirror that it could not reach is this machine's lack."""
+    try:
+        run("debootstrap", "--variant=minbase", f"--include={','.join(packages)}", SUITE, str(root))
+    except ImageError as error:
+        # It keeps the suite's release file from the first answer on, and tries every file ten times by itself.
+        if any((root / "var" / "lib" / "apt" / "lists").glob("*Release")):
+            raise
+        raise CannotBuildError(f"no base image: no registry and no Debian mirror can be reached ({error})") from error
 
 
 def _slim(root: Path) -> None:
