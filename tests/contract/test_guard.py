@@ -7,6 +7,7 @@ is refused is refused by the guard.
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -94,7 +95,7 @@ def _with_rights(cluster: Cluster, namespace: str, name: str) -> Account:
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"{namespace}-{name}"}
     kind, metadata = {"apiVersion": "rbac.authorization.k8s.io/v1"}, {"metadata": {"name": role["name"]}}
     subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
-    objects = [
+    objects: list[dict[str, Any]] = [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}},
         {**kind, **metadata, "kind": "ClusterRole", "rules": list(MORE)},
         {**kind, **metadata, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": [subject]},
@@ -164,7 +165,7 @@ def test_whom_it_concerns(cluster: Cluster, subtests: pytest.Subtests) -> None:
         "an administrator": administrator(cluster),
     }
     for account in others.values():
-        _until(lambda who=account: _by_rbac(who, innocent), "the role is in effect")
+        _until(partial(_by_rbac, account, innocent), "the role is in effect")
     eviction = (DRA, innocent.rpartition("/")[2])
     daemonset = _daemonset(DRA, "innocent")
     allowed = {f"{who} deletes a pod": account.delete(innocent) for who, account in others.items()}
