@@ -131,6 +131,13 @@ def test_a_release_passes_every_check_first() -> None:
     assert order.index("Tag the image") < order.index("Push the chart") < order.index("Sign the chart")
 
 
+def test_only_what_was_merged_is_released() -> None:
+    """Before anything else, with the history that it takes to know; everything that publishes waits for it."""
+    checkout, merged = workflow(RELEASE)["jobs"]["names"]["steps"][:2]
+    assert checkout["with"]["fetch-depth"] == 0
+    assert merged["run"] == 'git merge-base --is-ancestor "$GITHUB_SHA" origin/main'
+
+
 def test_image_is_built_for_release_without_a_tag() -> None:
     """By digest, for both architectures, with what it is made of and how."""
     (build,) = (step["with"] for step in steps(RELEASE) if "build-push-action" in step.get("uses", ""))
@@ -180,7 +187,10 @@ def test_actionlint_refuses_what_is_wrong(tmp_path: Path) -> None:
 
 
 def test_everything_that_is_pinned_is_kept_up_to_date() -> None:
-    """Dependabot watches each Go module, each list of requirements, the image's base and the actions, a week late."""
+    """Dependabot watches each Go module, each list of requirements, the Dockerfile and the actions, a week late.
+
+    Not the image's base, which is an argument, nor versions that workflows pass on: CONTRIBUTING.md names them.
+    """
     updates = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text())["updates"]
     assert all(update["cooldown"]["default-days"] >= 7 for update in updates)
     watched: dict[str, set[Path]] = {}
