@@ -12,7 +12,7 @@ from hook.core.reasons import Reason
 from hook.core.verdicts import DeletePod, NodeState, Verdict
 from hook.settings import Settings, Strategy, WaitFor, Wanted, WhenAbsent
 from tests.fixtures.cluster import LATER, Cluster, cluster
-from tests.fixtures.modes import network, rdma_pod, wants, with_exporter
+from tests.fixtures.modes import network, pooled, rdma_pod, wants, with_exporter
 from tests.fixtures.objects import Object, at, merged, obj, plugin_pod, running, stamp, waiting
 
 PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
@@ -119,13 +119,42 @@ def test_it_claims_nothing_about_nodes() -> None:
     assert "on every node" not in decision.message
 
 
-def test_a_policy_without_conditions_counts_from_the_start_of_the_job() -> None:
-    """When it became ready cannot be known, so what is older than the Job is restarted once."""
-    found = by_policy(started=10).change("policy", "status: {conditions: null}")
-    assert Reason.PLUGIN_STALE is found.judge(PLAIN).reason
-    later = by_policy(started=3700).change("policy", "status: {conditions: null}")
-    decision, _memory = later.decide(PLAIN, Memory(started=LATER), LATER + timedelta(seconds=200))
-    assert Verdict.DONE is decision.verdict
+UNREADY: dict[str, Object] = {
+    "no-conditions": {"status": {"conditions": None}},
+    "not-true": {"status": {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": stamp(SINCE)}]}},
+    "another-condition": {
+        "status": {"conditions": [{"type": "Error", "status": "True", "lastTransitionTime": stamp(SINCE)}]}
+    },
+}
+
+
+@pytest.mark.parametrize("status", UNREADY.values(), ids=UNREADY)
+@pytest.mark.parametrize("started", [10, 3500], ids=["old-plugin", "new-plugin"])
+def test_a_state_without_a_true_ready_condition_is_not_ready(status: Object, started: float) -> None:
+    """Since when it is ready is the whole measure: by the Job's start, every run would restart every plugin."""
+    decision, _memory = by_policy(started=started).change("policy", status).decide(PLAIN)
+    assert (Verdict.WAIT, [Reason.POLICY_SAYS_NOT_READY], ()) == (
+        decision.verdict,
+        [one.reason for one in decision.judgements],
+        decision.actions,
+    )
+    assert "says ready, but its Ready condition does not" in decision.judgements[0].message
+
+
+def test_a_second_run_restarts_nothing_again() -> None:
+    """Hours later, with another Job."""
+    found = by_policy(started=SINCE + 100)
+    for hours in (0, 1, 2):
+        now = LATER + timedelta(hours=hours)
+        decision, _memory = found.decide(PLAIN, Memory(started=now), now)
+        assert (Verdict.DONE, ()) == (decision.verdict, decision.actions)
+
+
+def test_pools_are_not_read_so_none_is_missed() -> None:
+    """Their driver DaemonSets belong to objects that this mode does not see."""
+    found = by_policy(found=pooled()).drop("pool")
+    decision, _memory = found.decide(PLAIN)
+    assert (Verdict.DONE, Reason.NOTHING_STALE) == (decision.verdict, decision.reason)
 
 
 def test_an_expectation_is_waited_for() -> None:

@@ -19,6 +19,15 @@ def plugin(name: str, spec: str = "{}", labels: str = "{}") -> Object:
     return obj("plugin-daemonset", f"{{metadata: {{name: {name}, uid: {name}, labels: {labels}}}, spec: {spec}}}")
 
 
+def managed(labels: str = "{}", kind: str = "GPUCluster") -> Object:
+    """Give a DaemonSet of the name that the operator's own plugin has, under an owner of some kind."""
+    owners = f"[{{kind: {kind}, uid: gc, controller: true}}]"
+    return obj(
+        "plugin-daemonset",
+        f"metadata: {{name: {MANAGED}, uid: {MANAGED}, labels: {labels}, ownerReferences: {owners}}}",
+    )
+
+
 def containers(*names: str) -> str:
     """Give a DaemonSet spec with these containers, and a selector that says nothing."""
     listed = ", ".join(f"{{name: {name}}}" for name in names)
@@ -41,7 +50,11 @@ def containers(*names: str) -> str:
                      id="another-kubelet-plugin"),
         pytest.param(plugin("mine", "{template: {spec: {containers: [{name: gpus}, {name: x}]}}}"), [], ["mine"], [],
                      id="by-its-selector"),
-        pytest.param(plugin(MANAGED), [], [], [MANAGED], id="managed-by-the-operator"),
+        pytest.param(managed(), [], [], [MANAGED], id="owned-by-a-gpu-cluster"),
+        pytest.param(plugin(MANAGED, labels=f"{{app.kubernetes.io/component: {MANAGED}}}"), [], [], [MANAGED],
+                     id="labelled-by-the-operator"),
+        pytest.param(plugin(MANAGED), [], [MANAGED], [], id="a-name-override-that-gives-the-operators-name"),
+        pytest.param(managed(kind="HelmRelease"), [], [MANAGED], [], id="that-name-under-another-owner"),
         pytest.param(plugin("daemon", labels="{resource.nvidia.com/computeDomain: uid}"), [], [], [],
                      id="compute-domain-daemon"),
         pytest.param(plugin(NEW_NAME, labels="{resource.nvidia.com/computeDomain: uid}"), [], [], [],

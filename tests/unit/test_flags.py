@@ -88,10 +88,47 @@ def test_a_consumer_of_a_stack_that_is_not_served_is_refused(flag: str, text: st
 def test_simpler_behaviours_are_chosen_by_word() -> None:
     """The defaults are the strict ones."""
     plain = settings()
-    chosen = settings(wait_for="policy-ready", when_absent="wait", when_manual="fail", providers=("toolkit",))
+    chosen = settings(when_absent="wait", when_manual="fail", providers=("toolkit",))
     assert (WaitFor.NODES, WhenAbsent.SKIP, WhenManual.REPORT, ()) == (
         plain.wait_for, plain.when_absent, plain.when_manual, plain.providers,
     )  # fmt: skip
-    assert (WaitFor.POLICY_READY, WhenAbsent.WAIT, WhenManual.FAIL, ("toolkit",)) == (
-        chosen.wait_for, chosen.when_absent, chosen.when_manual, chosen.providers,
+    assert (WhenAbsent.WAIT, WhenManual.FAIL, ("toolkit",)) == (
+        chosen.when_absent, chosen.when_manual, chosen.providers,
     )  # fmt: skip
+    assert WaitFor.POLICY_READY is settings(wait_for="policy-ready").wait_for
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        pytest.param({"stacks": ("network",), "providers": ("toolkit",)}, "--provider toolkit belongs to no chosen",
+                     id="provider-of-another-stack"),
+        pytest.param({"wait_for": "policy-ready", "providers": ("toolkit",)}, "--provider cannot be waited for",
+                     id="provider-by-the-policy-alone"),
+        pytest.param({"stacks": ("network",), "expect_chart_version": "v99"}, "--expect-chart-version",
+                     id="chart-of-a-policy-that-says-none"),
+        pytest.param({"stacks": ("network",), "wait_for": "policy-ready"}, "NicClusterPolicy does not say since when",
+                     id="a-policy-that-does-not-say-since-when"),
+        pytest.param({"stacks": BOTH, "wait_for": "policy-ready"}, "NicClusterPolicy does not say since when",
+                     id="one-of-two-policies-does-not-say-since-when"),
+    ],
+)  # fmt: skip
+def test_what_would_have_no_effect_is_refused(values: dict[str, Any], words: str) -> None:
+    """Who sets it relies on it."""
+    with pytest.raises(SettingsError) as refused:
+        settings(**values)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param({"stacks": ("network", "gpu"), "providers": ("toolkit",)}, id="provider-of-the-second-stack"),
+        pytest.param({"stacks": ("network", "gpu"), "expect_chart_version": "v99"}, id="chart-of-the-second-stack"),
+        pytest.param({"wait_for": "policy-ready", "expect_chart_version": "v99"}, id="chart-by-the-policy-alone"),
+    ],
+)
+def test_what_has_an_effect_on_some_stack_is_taken(values: dict[str, Any]) -> None:
+    """It need not be the first one."""
+    assert all(value in (getattr(settings(**values), key), str(getattr(settings(**values), key)))
+               for key, value in values.items())  # fmt: skip

@@ -122,7 +122,8 @@ def test_the_plugins_namespace_does_not_confine_the_others() -> None:
 
 
 NEVER: dict[str, tuple[Object, tuple[tuple[str, str], ...]]] = {
-    "operator-managed": (obj("plugin-daemonset", "{metadata: {name: nvidia-dra-driver-kubelet-plugin, uid: m}}"),
+    "operator-managed": (obj("plugin-daemonset", "{metadata: {name: nvidia-dra-driver-kubelet-plugin, uid: m, "
+                         "ownerReferences: [{kind: GPUCluster, uid: gc, controller: true}]}}"),
                          (("dra-driver-nvidia-gpu-component", "kubelet-plugin"),)),
     "compute-domain-daemon": (
         merged(obj("plugin-daemonset"), parsed("metadata: {name: cd, uid: cd, labels: {"

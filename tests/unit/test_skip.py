@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from hook.core.verdicts import Decision
 
 PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
-MANAGED = "metadata: {name: nvidia-dra-driver-kubelet-plugin, namespace: gpu-operator}"
+MANAGED = (
+    "metadata: {name: nvidia-dra-driver-kubelet-plugin, namespace: gpu-operator, "
+    "ownerReferences: [{kind: GPUCluster, uid: gc, controller: true}]}"
+)
 DISABLED = "spec: {driver: {enabled: false}}"
 EXPECTING = Settings(expect_chart_version="v26.7.0")
 UNREADABLE_POLICY = "metadata: {uid: 7}"

@@ -13,7 +13,10 @@ from tests.fixtures.modes import network, rdma_pod
 from tests.fixtures.objects import Object, obj
 
 PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
-MANAGED = "metadata: {name: nvidia-dra-driver-kubelet-plugin, namespace: gpu-operator, uid: managed}"
+MANAGED = (
+    "metadata: {name: nvidia-dra-driver-kubelet-plugin, namespace: gpu-operator, uid: managed, "
+    "ownerReferences: [{kind: GPUCluster, uid: gc, controller: true}]}"
+)
 
 
 def younger(spec: str, state: str = "ignored") -> Object:
