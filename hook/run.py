@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hook.cluster.events import Teller
     from hook.cluster.jobs import Job
     from hook.cluster.observer import Observer
-    from hook.core.verdicts import Action, RolloutRestart, StalePod
+    from hook.core.verdicts import Action, RolloutRestart
     from hook.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -174,9 +174,10 @@ class Runner:
                 return None
         except RejectedError as error:
             log.warning("node %s: deleting plugin pod %s was refused: %s", action.node, pod.name, error)
-            self._remember(action, action.node, pod, refused=str(error))
+            self._remember(action, refused=str(error))
             return None
-        self._note_restart(action, action.node, pod)
+        self._remember(action)
+        self.restarted += 1
         note = f"node {action.node}: restarted plugin pod {pod.name}: {pod.because}"
         log.info("%s", note, extra={"facts": {"node": action.node, "pod": pod.name, "action": "delete"}})
         return pod.daemonset_uid, pod.uid, note
@@ -189,8 +190,8 @@ class Runner:
         )
         if not self._sent(request, f"restart the rollout of {action.namespace}/{action.name}"):
             return None
-        for node, pod in action.pods:
-            self._note_restart(action, node, pod)
+        self._remember(action)
+        self.restarted += len(action.pods)
         note = f"restarted the rollout of {action.name}: {len(action.pods)} stale plugins on settled nodes"
         log.info("%s", note)
         return action.uid, stamp, note
@@ -212,12 +213,12 @@ class Runner:
             return False
         return True
 
-    def _note_restart(self, action: Action, node: str, pod: StalePod) -> None:
-        self._remember(action, node, pod)
-        self.restarted += 1
-
-    def _remember(self, action: Action, node: str, pod: StalePod, refused: str = "") -> None:
-        self._memories[action.stack] = self._memories[action.stack].asked(node, pod, self._api.now(), refused)
+    def _remember(self, action: Action, refused: str = "") -> None:
+        """Note what was asked for, with every stack that asked: otherwise it would ask again."""
+        for one in (action, *action.also):
+            pods = ((one.node, one.pod),) if isinstance(one, DeletePod) else one.pods
+            for node, pod in pods:
+                self._memories[one.stack] = self._memories[one.stack].asked(node, pod, self._api.now(), refused)
 
     @property
     def _deadline(self) -> datetime:

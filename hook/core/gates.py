@@ -46,8 +46,7 @@ def nothing_to_protect(fleet: Fleet) -> Hold | None:
 
 def _drivers_of_others(fleet: Fleet) -> bool:
     """Whether drivers are deployed by another kind of object than the policy (NicNodePolicy)."""
-    kinds = ("", fleet.policy.kind if fleet.policy else "")
-    return any(ds.desired > 0 and ds.owner_kind not in kinds for ds in fleet.drivers.values())
+    return any(ds.desired > 0 and ds.owner_kind in fleet.stack.other_owners for ds in fleet.drivers.values())
 
 
 def _no_consumer(fleet: Fleet) -> Hold | None:

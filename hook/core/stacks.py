@@ -155,6 +155,11 @@ class Stack:
     failed_upgrade_command: str = ""
     """What the operator's documentation tells to run about a failed upgrade."""
 
+    @property
+    def other_owners(self) -> frozenset[str]:
+        """Kinds of object that deploy drivers beside the policy and its pools, and are not read."""
+        return self.driver.owners - {kind.kind for kind in (self.policy, self.pool) if kind is not None}
+
 
 DRA_PLUGIN: Final = ConsumerKind(
     noun="plugin",

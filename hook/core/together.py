@@ -6,6 +6,7 @@ A run goes on while any stack may still progress: what the others need a person 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hook.core.decide import decide, first_look
@@ -84,6 +85,8 @@ def _telling(decision: Decision) -> tuple[int, bool]:
 
 
 def _once(actions: Iterable[Action]) -> tuple[Action, ...]:
-    """Let a pod that two stacks call stale be restarted once."""
-    by_target = {action.pod.uid if isinstance(action, DeletePod) else action.uid: action for action in actions}
-    return tuple(by_target.values())
+    """Let a pod that two stacks call stale be restarted once, for both: each remembers its own driver's run."""
+    by_target: dict[str, list[Action]] = {}
+    for action in actions:
+        by_target.setdefault(action.pod.uid if isinstance(action, DeletePod) else action.uid, []).append(action)
+    return tuple(replace(first, also=tuple(rest)) for first, *rest in by_target.values())

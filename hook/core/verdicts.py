@@ -109,6 +109,8 @@ class DeletePod:
     pod: StalePod
     stack: str = ""
     """Name of the driver stack that it is restarted for."""
+    also: tuple[DeletePod, ...] = ()
+    """What other stacks asked of the same pod: this one deletion is theirs, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,7 @@ class RolloutRestart:
     pods: tuple[tuple[str, StalePod], ...]
     """The stale pods that it is for, by node."""
     stack: str = ""
+    also: tuple[RolloutRestart, ...] = ()
 
 
 Action = DeletePod | RolloutRestart

@@ -7,13 +7,14 @@ from datetime import timedelta
 import pytest
 
 from hook.core import consumers, parse
+from hook.core.decide import first_look
 from hook.core.reasons import Reason
 from hook.core.stacks import GPU_OPERATOR, NETWORK_OPERATOR, OTHER_CONSUMER
-from hook.core.verdicts import DeletePod, Verdict
+from hook.core.verdicts import DeletePod, NodeState, Verdict
 from hook.settings import Settings, Strategy, Wanted
-from tests.fixtures.cluster import LATER, Cluster, cluster, stale
-from tests.fixtures.modes import network, with_exporter, with_toolkit
-from tests.fixtures.objects import Object, R, merged, obj, parsed, running
+from tests.fixtures.cluster import LATER, Cluster, cluster, stale, stale_plugin
+from tests.fixtures.modes import network, wants, with_exporter, with_toolkit
+from tests.fixtures.objects import Object, R, merged, obj, parsed, plugin_pod, running
 
 PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
 BY_NAME = Wanted("gpu", "monitoring", "dcgm-exporter")
@@ -188,3 +189,42 @@ def test_two_consumers_on_a_node_are_both_needed_for_done() -> None:
     decision, _memory = found.decide(serving(BY_NAME))
     assert decision.message.startswith("0 of 2 nodes served")
     assert {"a", "b"} == {one.node for one in decision.actions if isinstance(one, DeletePod)}
+
+
+def test_a_consumer_on_a_node_without_the_device_is_nothing_to_wait_for() -> None:
+    """A profiler or an agent runs everywhere; only the stack's own plugin shows that a device is there."""
+    found = with_exporter(cluster("gpu-0"))
+    elsewhere: Object = {"metadata": {"name": "exporter-cpu-0", "uid": "cpu"}, "spec": {"nodeName": "cpu-0"}}
+    found.put("plugin-pod", merged(found.of("plugin-pod")[-1], elsewhere)).change(
+        "daemonset", wants(2), "dcgm-exporter"
+    )
+    decision, _memory = found.decide(serving(BY_NAME))
+    assert Verdict.DONE is decision.verdict
+    assert {"cpu-0": Reason.DRIVER_NOT_DEPLOYED} == {
+        one.node: one.reason for one in decision.judgements if one.state is NodeState.EXCLUDED
+    }
+
+
+def test_the_stacks_own_plugin_on_such_a_node_is_waited_for() -> None:
+    """There was a device when it came up: the node lost its labels."""
+    found = cluster("gpu-0").put("plugin-pod", plugin_pod("gpu-1")).change("daemonset", wants(2), PLUGIN)
+    assert Reason.LABELS_MISSING is found.decide(serving(BY_NAME))[0].judgements[-1].reason
+
+
+@pytest.mark.parametrize("settings", [Settings(), serving(BY_NAME)], ids=["alone", "beside-a-named-consumer"])
+def test_a_plugin_under_an_unknown_name_needs_a_person_whatever_else_is_named(settings: Settings) -> None:
+    """That an exporter is served says nothing about the plugin, which is stale and would stay so."""
+    found = with_exporter(cluster()).change("daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN)
+    decision, _memory = found.put("plugin-pod", stale_plugin()).decide(settings)
+    assert (Verdict.FAIL, Reason.UNNAMED_CONSUMER) == (decision.verdict, decision.reason)
+
+
+def test_a_consumer_that_was_refused_is_told_although_there_is_nothing_to_protect() -> None:
+    """In the first look, too, which ends the run before anything else is read."""
+    wanted = Wanted("gpu", labels=(("app.kubernetes.io/component", "nvidia-driver"),))
+    found = cluster().drop("daemonset", PLUGIN).drop("plugin-pod")
+    first = first_look(found.seen(), serving(wanted))
+    assert first is not None
+    for decision in (first, found.decide(serving(wanted))[0]):
+        assert (Verdict.SKIP, Reason.NO_CONSUMER) == (decision.verdict, decision.reason)
+        assert any("gpu-operator/nvidia-driver-daemonset loads a driver" in one for one in decision.warnings)

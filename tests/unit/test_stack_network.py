@@ -307,3 +307,47 @@ def test_what_gpus_are_for_says_nothing_about_a_network_device() -> None:
     found.change("daemonset", "status: {desiredNumberScheduled: 1}")
     found.change("node", {"metadata": {"labels": {"nvidia.com/gpu.workload.config": "vm-passthrough"}}}, "b")
     assert Reason.DRIVER_NOT_DEPLOYED is found.decide()[0].judgements[1].reason
+
+
+OTHER_OWNER: Object = {"metadata": {"ownerReferences": [{"kind": "NicNodePolicy", "uid": "nnp", "controller": True}]}}
+ELSEWHERE = "spec: {ofedDriver: {version: doca3.4.0-26.04-0.8.6.0-0}}"
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(stale_network().change("policy", "spec: {ofedDriver: null}"), Reason.PLUGIN_STALE,
+                     id="the-policy-asks-for-no-driver"),
+        pytest.param(stale_network().change("policy", ELSEWHERE), Reason.PLUGIN_STALE,
+                     id="the-policy-asks-for-another-version"),
+        pytest.param(stale_network().change("daemonset", "metadata: {generation: 3}", DRIVER), Reason.NOT_RENDERED,
+                     id="not-observed"),
+        pytest.param(stale_network().change("driver-pod", OLD_HASH), Reason.DRIVER_OUTDATED, id="rotating"),
+    ],
+)  # fmt: skip
+def test_drivers_of_node_policies_are_judged_without_the_policy(found: Cluster, expected: Reason) -> None:
+    """A NicNodePolicy is not read: its DaemonSets are judged by generation and revision."""
+    assert expected is found.change("daemonset", OTHER_OWNER, DRIVER).judge().reason
+
+
+def test_node_policies_that_want_no_driver_do_not_hold() -> None:
+    """Nothing of theirs is deployed."""
+    found = stale_network().change("policy", "spec: {ofedDriver: null}").change("daemonset", OTHER_OWNER, DRIVER)
+    decision, _memory = found.change("daemonset", "status: {desiredNumberScheduled: 0}", DRIVER).decide()
+    assert Reason.DRIVER_DISABLED is decision.reason
+
+
+@pytest.mark.parametrize(
+    ("found", "named"),
+    [
+        pytest.param(network(), "pod mofed-nic-0", id="running"),
+        pytest.param(network().change("driver-pod", {"metadata": {"deletionTimestamp": stamp(5)}}), "pod mofed-nic-0",
+                     id="terminating"),
+        pytest.param(network().drop("driver-pod"), "pod NAME", id="gone"),
+    ],
+)  # fmt: skip
+def test_the_remedy_of_a_failed_upgrade_never_names_a_plugin(found: Cluster, named: str) -> None:
+    """The driver's pod is the one to delete, whatever else runs there."""
+    judged = found.change("node", labels(state="upgrade-failed")).judge()
+    remedy = messages.remedy(judged.reason, judged.node, judged.subject, NETWORK_OPERATOR)
+    assert (Reason.UPGRADE_FAILED, True) == (judged.reason, remedy.endswith(named))

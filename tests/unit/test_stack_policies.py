@@ -7,9 +7,9 @@ import pytest
 from hook.core.decide import first_look
 from hook.core.reasons import Reason
 from hook.core.verdicts import Verdict
-from hook.settings import Settings, WaitFor, WhenAbsent
+from hook.settings import Settings, WaitFor, Wanted, WhenAbsent
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale, stale_plugin
-from tests.fixtures.modes import network, rdma_pod
+from tests.fixtures.modes import network, rdma_pod, with_exporter
 from tests.fixtures.objects import Object, obj
 
 PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
@@ -103,3 +103,31 @@ def test_a_network_operator_without_ofed_is_told_by_the_first_look() -> None:
     decision = first_look(found.seen(), Settings(stacks=("network",)), found.stack)
     assert decision is not None
     assert Reason.DRIVER_DISABLED is decision.reason
+
+
+OVERRIDDEN = "metadata: {name: nvidia-dra-driver-kubelet-plugin}"
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        pytest.param(Settings(), (Verdict.FAIL, Reason.UNNAMED_CONSUMER, 0), id="not-named"),
+        pytest.param(Settings(consumer_names=(Wanted("gpu", name="nvidia-dra-driver-kubelet-plugin"),)),
+                     (Verdict.WAIT, Reason.NODES_PENDING, 1), id="named"),
+    ],
+)  # fmt: skip
+def test_a_plugin_that_only_has_the_operators_name_is_no_operators(
+    settings: Settings, expected: tuple[Verdict, Reason, int]
+) -> None:
+    """``nameOverride: nvidia-dra-driver`` gives it, and nobody restarts that one."""
+    decision, _memory = stale().change("daemonset", OVERRIDDEN, PLUGIN).decide(settings)
+    assert expected == (decision.verdict, decision.reason, len(decision.actions))
+
+
+def test_what_was_named_beside_a_gpu_cluster_is_not_passed_over_in_silence() -> None:
+    """Without a policy nothing can be said about it, and that is said."""
+    by_name = Settings(consumers=(Wanted("gpu", "monitoring", "dcgm-exporter"),))
+    found = gpu_cluster()
+    told = with_exporter(found, -9).decide(by_name)[0].message
+    assert "without a ClusterPolicy nothing can be said about monitoring/dcgm-exporter" in told
+    assert "nothing can be said" not in gpu_cluster().decide()[0].message

@@ -173,3 +173,42 @@ def test_an_object_without_a_spec_says_nothing() -> None:
     """It is unreadable, so nothing is touched and nothing is called done."""
     decision, _memory = stale_pools().put("pool", merged(obj("pool/policy"), parsed("spec: null"))).decide()
     assert (Verdict.WAIT, Reason.UNREADABLE, ()) == (decision.verdict, decision.reason, decision.actions)
+
+
+OFF, ON = ({"spec": {"upgradePolicy": {"autoUpgrade": on}}} for on in (False, True))
+POLICY_OFF = "spec: {driver: {upgradePolicy: {autoUpgrade: false}}}"
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(pooled(A, B).change("policy", POLICY_OFF).change("pool", ON), (Reason.DRIVER_OUTDATED,) * 2,
+                     id="both-pools-rotate-though-the-policy-does-not"),
+        pytest.param(pooled(A, B).change("pool", OFF), (Reason.MANUAL_UPGRADE,) * 2,
+                     id="neither-pool-rotates-though-the-policy-does"),
+        pytest.param(pooled(A, B).change("pool", OFF, "a"), (Reason.MANUAL_UPGRADE, Reason.DRIVER_OUTDATED),
+                     id="one-pool-rotates-by-the-policy"),
+        pytest.param(pooled(A, B).change("pool", {"spec": {"upgradePolicy": {"maxParallelUpgrades": 2}}}, "a"),
+                     (Reason.MANUAL_UPGRADE, Reason.DRIVER_OUTDATED), id="off-is-the-default-of-the-object"),
+        pytest.param(pooled(A, B).change("policy", POLICY_OFF).change("pool", ON, "a"),
+                     (Reason.DRIVER_OUTDATED, Reason.MANUAL_UPGRADE), id="one-pool-rotates-against-the-policy"),
+        pytest.param(pooled(A, B).change("policy", POLICY_OFF), (Reason.MANUAL_UPGRADE,) * 2,
+                     id="the-policy-speaks-for-pools-that-say-nothing"),
+    ],
+)  # fmt: skip
+def test_whether_a_person_rotates_is_asked_of_the_pool(found: Cluster, expected: tuple[Reason, Reason]) -> None:
+    """A pool's own upgrade policy pauses, or rotates, the nodes that it owns."""
+    assert dict(zip(("gpu-a", "gpu-b"), expected, strict=True)) == by_node(found.change("driver-pod", OLD_HASH))
+
+
+def test_nothing_is_done_while_pools_still_rotate() -> None:
+    """Every plugin is about to go stale."""
+    found = pooled(A, B).change("policy", POLICY_OFF).change("pool", ON).change("driver-pod", OLD_HASH)
+    assert Verdict.WAIT is found.decide()[0].verdict
+
+
+def test_a_migration_back_to_one_policy_is_waited_for() -> None:
+    """The pool's DaemonSet still runs the pool's driver, which the policy no longer asks for."""
+    asked = {"useNvidiaDriverCRD": None, "repository": "nvcr.io/nvidia", "image": "driver", "version": "590.1.2"}
+    found = stale_pools().change("policy", {"spec": {"driver": asked}})
+    assert {"gpu-a": Reason.NOT_RENDERED, "gpu-b": Reason.NOT_RENDERED} == by_node(found)
