@@ -6,7 +6,7 @@ import pytest
 
 from hook.core import cautions
 from hook.core.verdicts import Verdict
-from hook.settings import Settings, Wanted
+from hook.settings import Settings, Wanted, WhenManual
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale
 from tests.fixtures.modes import network, openshift, with_exporter
 from tests.fixtures.objects import Object, obj
@@ -16,6 +16,7 @@ CORDONED = "spec: {unschedulable: true}"
 OLD_HASH = "metadata: {labels: {controller-revision-hash: old}}"
 CLIENT: Object = {"spec": {"template": {"spec": {"nodeSelector": {"nvidia.com/gpu.deploy.client": "true"}}}}}
 ELSEWHERE: Object = {"spec": {"template": {"spec": {"nodeSelector": {"example.com/dra": "true"}}}}}
+BY_HAND = "spec: {driver: {upgradePolicy: {autoUpgrade: false}}}"
 ONE = "status: {desiredNumberScheduled: 1, updatedNumberScheduled: 1}"
 
 
@@ -49,6 +50,15 @@ WARNED: dict[str, tuple[Cluster, Settings, str]] = {
         "nvidia-dra-driver-gpu/mine looks like a DRA kubelet plugin but is not among the names to serve"),
     "consumer-that-matches-nothing": (cluster(), Settings(consumers=(Wanted("gpu", "a", "b"),)),
                                       "no DaemonSet matches the consumer a/b"),
+    "plugin-selects-a-label-that-is-not-read-and-that-decides": (
+        unlabelled(ELSEWHERE).change("policy", {"spec": {"driver": {"manager": {"env": [
+            {"name": "NODE_LABEL_FOR_GPU_POD_EVICTION", "value": "example.com/dra"}]}}}}), Settings(),
+        f"{PLUGIN} runs no pod on some nodes; whether they carry example.com/dra is not read"),
+    "node-that-people-upgrade": (
+        waiting().change("policy", BY_HAND), Settings(),
+        "left alone, with an outdated driver: a. Nobody rotates driver pods here"),
+    "node-that-people-upgrade-with-the-command": (
+        waiting().change("policy", BY_HAND), Settings(), "kubectl -n gpu-operator delete pod driver-a"),
     "no-image-to-compare": (openshift(), Settings(), "names no driver image to compare with"),
     "expected-version-cannot-be-looked-up": (openshift(), Settings(expect_driver_version="580.126.20"),
                                              "looked for in the plugins' ResourceSlices only"),
@@ -71,6 +81,11 @@ SILENT: dict[str, tuple[Cluster, Settings]] = {
         Settings()),
     "the-waiting-one-is-cordoned": (waiting().change("node", CORDONED, "a"), Settings()),
     "plugin-not-wanted-by-a-label-that-is-not-read": (unlabelled(ELSEWHERE), Settings()),
+    "every-plugin-is-there-by-a-label-that-is-not-read": (
+        cluster("a", "b").change("daemonset", ELSEWHERE, PLUGIN).change("policy", {"spec": {"driver": {"manager": {
+            "env": [{"name": "NODE_LABEL_FOR_GPU_POD_EVICTION", "value": "example.com/dra"}]}}}}), Settings()),
+    "node-that-people-upgrade-is-waited-for": (
+        waiting().change("policy", BY_HAND), Settings(when_manual=WhenManual.WAIT)),
     "plugin-not-wanted-for-another-reason": (unlabelled(CLIENT, "true"), Settings()),
     "consumer-found": (with_exporter(cluster()), Settings(consumers=(Wanted("gpu", "monitoring", "dcgm-exporter"),))),
     "network": (network(), Settings(stacks=("network",))),

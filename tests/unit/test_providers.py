@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from hook.core.memory import Memory
 from hook.core.reasons import Reason
 from hook.core.verdicts import DeletePod, Verdict
 from hook.settings import Settings
@@ -104,3 +105,18 @@ def test_a_toolkit_that_is_replaced_in_the_middle_holds_done_back() -> None:
         decision.verdict,
         [one.reason for one in decision.judgements],
     )
+
+
+def test_a_toolkit_that_does_not_come_needs_a_person() -> None:
+    """Where the policy has it off, no DaemonSet ever appears."""
+    found = toolkit().drop("daemonset", TOOLKIT).drop("provider-pod")
+    first, memory = found.decide(ASKED, Memory(started=LATER))
+    last, _memory = found.decide(ASKED, memory, LATER + Settings().failed_grace)
+    assert (Verdict.WAIT, Verdict.FAIL, Reason.PROVIDER_NOT_READY) == (first.verdict, last.verdict, last.reason)
+
+
+def test_a_toolkit_that_is_on_its_way_is_given_time() -> None:
+    """Its DaemonSet is there."""
+    found = toolkit().drop("provider-pod")
+    memory = found.decide(ASKED, Memory(started=LATER))[1]
+    assert Verdict.WAIT is found.decide(ASKED, memory, LATER + Settings().failed_grace)[0].verdict

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from hook.core.memory import Memory
-from hook.core.verdicts import Decision, DeletePod
+from hook.core.verdicts import Decision, DeletePod, Verdict
+from hook.settings import Settings
 from tests.fixtures.cluster import Cluster, cluster, labelled, reasons
 from tests.fixtures.objects import at, driver_pod, merged, obj, parsed, plugin_pod, stamp
 
@@ -215,3 +216,56 @@ def _precompiled() -> dict[str, object]:
         },
     )
     return found
+
+
+UNLABELLED = {"metadata": {"labels": {"nvidia.com/gpu.present": "false", "nvidia.com/gpu.deploy.driver": None}}}
+ONE = {"status": {"desiredNumberScheduled": 1, "updatedNumberScheduled": 1}}
+
+
+def _without_labels() -> Story:
+    """Give a run in which a node that is about to be served loses its labels, and with them its pods."""
+    story = Story(cluster("gpu-0", "gpu-1"))
+    story.found.put("driver-pod", driver_pod("gpu-1", ready=None))
+    assert ["Verified", "DriverNotReady"] == reasons(story.tell(100).judgements)
+    story.found.change("node", UNLABELLED, "gpu-1").change("daemonset", ONE)
+    story.found.drop("driver-pod", "driver-gpu-1").drop("plugin-pod", "plugin-gpu-1")
+    return story
+
+
+def test_a_node_that_loses_its_labels_in_the_middle_is_waited_for() -> None:
+    """Its driver and plugin pods go with them; they come back, and the plugin is on the driver of then."""
+    story = _without_labels()
+    decision = story.tell(105)
+    assert ("NodesPending", ["Verified", "LabelsMissing"]) == (decision.reason.value, reasons(decision.judgements))
+    back = cluster("gpu-0", "gpu-1").put("driver-pod", driver_pod("gpu-1", started=150, ready=180))
+    story.found = back.put("plugin-pod", plugin_pod("gpu-1", waited=140, started=141, ready=145))
+    assert ["Verified", "PluginStale"] == reasons(story.tell(200).judgements)
+    assert [(200, "gpu-1")] == story.restarted
+
+
+def test_a_node_whose_labels_stay_away_is_left_alone_after_a_while() -> None:
+    """As one that is lost; the end of the run tells of it."""
+    story = _without_labels()
+    grace = Settings().not_ready_grace.total_seconds()
+    assert Verdict.WAIT is story.tell(105).verdict
+    assert Verdict.WAIT is story.tell(105 + grace - 1).verdict
+    late = story.tell(105 + grace)
+    assert (Verdict.DONE, ["Verified", "LabelsMissing"]) == (late.verdict, reasons(late.judgements))
+    assert "1 nodes were left alone" in late.message
+
+
+def test_a_node_that_is_removed_in_the_middle_is_not_missed() -> None:
+    """Its object is gone with everything on it."""
+    story = _without_labels()
+    story.found.drop("node", "gpu-1")
+    assert Verdict.DONE is story.tell(105).verdict
+
+
+def test_a_node_that_was_never_served_may_lose_its_labels() -> None:
+    """It was left alone before."""
+    story = Story(cluster("gpu-0", "gpu-1"))
+    story.found.change("node", labelled("gpu-1", skip="true"), "gpu-1").put("driver-pod", driver_pod(ready=None))
+    assert ["DriverNotReady", "NodeSkipped"] == reasons(story.tell(100).judgements)
+    story.found.change("node", UNLABELLED, "gpu-1").change("daemonset", ONE)
+    story.found.drop("driver-pod", "driver-gpu-1").drop("plugin-pod", "plugin-gpu-1").put("driver-pod", driver_pod())
+    assert Verdict.DONE is story.tell(105).verdict

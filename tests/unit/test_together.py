@@ -9,10 +9,10 @@ import pytest
 
 from hook.core import together
 from hook.core.reasons import Reason
-from hook.core.verdicts import Decision, DeletePod, Verdict
-from hook.settings import Settings, WhenAbsent
+from hook.core.verdicts import Decision, DeletePod, RolloutRestart, Verdict
+from hook.settings import Settings, Strategy, Wanted, WhenAbsent
 from tests.fixtures.cluster import LATER, Cluster, cluster, stale
-from tests.fixtures.modes import Pool, network, ofed_pod, pooled, rdma_pod, with_ofed
+from tests.fixtures.modes import Pool, network, ofed_pod, pooled, rdma_pod, with_exporter, with_ofed
 from tests.fixtures.objects import Object, conditions
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def test_holding_for_an_absent_plugin_is_asked_of_each_stack() -> None:
 
 def ofed(ready: float | None = 70, **labels: str | None) -> Cluster:
     """Give a stale GPU node whose policy asks for GPUDirect RDMA, over an OFED driver in some state."""
-    keys = {"state": NIC_STATE, "wait": WAIT}
+    keys = {"state": NIC_STATE, "wait": WAIT, "skip": "nvidia.com/ofed-driver-upgrade.skip"}
     found = with_ofed(stale(), network("gpu-0").put("driver-pod", ofed_pod("gpu-0", ready=ready)).drop("plugin-pod"))
     return found.change("node", {"metadata": {"labels": {keys[word]: value for word, value in labels.items()}}})
 
@@ -220,3 +220,129 @@ def test_in_a_run_of_both_the_gpu_node_follows_its_network_driver() -> None:
     assert [Reason.PRIOR_DRIVER_UNSETTLED, Reason.DRIVER_NOT_READY] == [one.reason for one in first.judgements]
     second, _memories = decide(gpu, stale_network("x"), memories=memories, seconds=60)
     assert [Reason.PLUGIN_STALE, Reason.PLUGIN_STALE] == [one.reason for one in second.judgements]
+
+
+def scoped(state: str | None) -> Cluster:
+    """Give a stale node under an upgrade state, whose network driver is in a namespace that is not read."""
+    found = without_ofed(ofed(state=state))
+    assert found.prior is not None
+    found.prior.drop("daemonset")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(ofed(state="upgrade-required", skip="true"), Reason.PLUGIN_STALE, id="skipped-for-good"),
+        pytest.param(ofed(ready=None, skip="true"), Reason.PRIOR_DRIVER_UNSETTLED, id="skipped-and-loading"),
+        pytest.param(ofed(state="upgrade-required", skip="false"), Reason.PRIOR_DRIVER_UNSETTLED, id="not-skipped"),
+        pytest.param(scoped("drain-required"), Reason.PRIOR_DRIVER_UNSETTLED, id="draining-for-a-driver-out-of-sight"),
+        pytest.param(scoped(None), Reason.PLUGIN_STALE, id="nothing-in-sight"),
+    ],
+)
+def test_its_labels_count_and_so_does_its_skip_label(found: Cluster, expected: Reason) -> None:
+    """A skipped node stays ``upgrade-required`` for good; a label is there also where the pods cannot be read."""
+    assert expected is found.judge().reason
+
+
+@pytest.mark.parametrize(("namespaces", "told"), [(("gpu-operator",), True), ((), False)], ids=["scoped", "cluster"])
+def test_a_network_driver_out_of_sight_is_told(namespaces: tuple[str, ...], told: bool) -> None:
+    """Somebody forgot the network operator's namespace; where all are read, there is none."""
+    warnings = scoped(None).decide(Settings(namespaces=namespaces))[0].warnings
+    words = "GPUDirect RDMA is on, but no driver of stack network is visible in gpu-operator"
+    assert told == (words in warnings)
+    assert words not in ofed().decide(Settings(namespaces=("gpu-operator",)))[0].warnings
+
+
+def test_an_unreadable_network_driver_is_not_taken_for_none() -> None:
+    """Nothing is touched on its node, and nothing is called done."""
+    found = ofed()
+    assert found.prior is not None
+    found.prior.change("driver-pod", "metadata: {resourceVersion: null}")
+    decision, _memory = found.decide()
+    assert (Verdict.WAIT, [Reason.UNREADABLE], ()) == (
+        decision.verdict,
+        [one.reason for one in decision.judgements],
+        decision.actions,
+    )
+    fresh = cluster().change("policy", "spec: {driver: {rdma: {enabled: true}}}")
+    fresh.prior = found.prior
+    assert Verdict.WAIT is fresh.decide()[0].verdict
+
+
+AUTO, BY_HAND = ({"spec": {"ofedDriver": {"upgradePolicy": {"autoUpgrade": on}}}} for on in (True, False))
+
+
+@pytest.mark.parametrize(
+    ("policy", "labels", "expected"),
+    [
+        pytest.param(AUTO, {}, Reason.PRIOR_DRIVER_UNSETTLED, id="about-to-be-rotated"),
+        pytest.param(AUTO, {"nvidia.com/ofed-driver-upgrade.skip": "true"}, Reason.PLUGIN_STALE, id="skipped"),
+        pytest.param(BY_HAND, {}, Reason.PLUGIN_STALE, id="nobody-rotates-it"),
+        pytest.param(None, {}, Reason.PLUGIN_STALE, id="its-policy-is-not-read"),
+    ],
+)
+def test_an_outdated_network_driver_comes_first_although_its_label_is_quiet(
+    policy: Object | None, labels: dict[str, str], expected: Reason
+) -> None:
+    """The label moves up to two minutes late; where it may never, nothing is waited for."""
+    nic = network("x").change("driver-pod", "metadata: {labels: {controller-revision-hash: old}}")
+    nic = nic.change("policy", policy) if policy else nic.drop("policy")
+    gpu = stale("x").change("policy", "spec: {driver: {rdma: {enabled: true}}}")
+    decision, _memories = decide(gpu.change("node", {"metadata": {"labels": labels}}), nic)
+    assert expected is decision.judgements[0].reason
+    waits = expected is Reason.PRIOR_DRIVER_UNSETTLED
+    assert waits == ("it is about to be upgraded" in decision.judgements[0].message)
+
+
+def test_the_stack_that_restarted_something_speaks_for_done() -> None:
+    """What people read is what was done."""
+    decision, memories = decide(cluster("x"), stale_network("x"))
+    (action,) = decision.actions
+    assert isinstance(action, DeletePod)
+    memories = {**memories, action.stack: memories[action.stack].asked(action.node, action.pod, LATER)}
+    done, _memories = decide(cluster("x"), network("x"), memories=memories, seconds=60)
+    assert (Verdict.DONE, Reason.REFRESHED, "network") == (done.verdict, done.reason, done.stack)
+
+
+SHARED = Settings(
+    stacks=("gpu", "network"),
+    consumers=tuple(Wanted(stack, "monitoring", "dcgm-exporter") for stack in ("gpu", "network")),
+)
+
+
+def test_a_consumer_of_both_stacks_is_restarted_once_and_remembered_by_both() -> None:
+    """If that does not help, it is told by either: nobody restarts it again and again."""
+    gpu, nic = with_exporter(cluster("x"), -9), with_exporter(network("x"), -9)
+    memories: Memories = {}
+    rounds = []
+    for number in range(4):
+        successor = {"metadata": {"uid": f"exporter-{number}"}}
+        for found in (gpu, nic):
+            found.change("plugin-pod", successor, "exporter-x")
+        decision, memories = decide(gpu, nic, SHARED, memories, seconds=40 * number)
+        rounds.append((decision.verdict, len(decision.actions)))
+        for action in decision.actions:
+            assert isinstance(action, DeletePod)
+            for one in (action, *action.also):
+                memories = {**memories, one.stack: memories[one.stack].asked(one.node, one.pod, LATER)}
+    assert [(Verdict.WAIT, 1), *[(Verdict.FAIL, 0)] * 3] == rounds
+
+
+def test_a_rollout_that_both_stacks_ask_for_is_one() -> None:
+    """Each with the pods that it calls stale."""
+    gpu, nic = with_exporter(cluster("x"), -9), with_exporter(network("x"), -9)
+    settings = Settings(stacks=SHARED.stacks, consumers=SHARED.consumers, strategy=Strategy.ROLLOUT)
+    (action,) = decide(gpu, nic, settings)[0].actions
+    assert isinstance(action, RolloutRestart)
+    assert (("gpu",), ("network",)) == ((action.stack,), tuple(one.stack for one in action.also))
+
+
+@pytest.mark.parametrize("stacks", [("gpu", "network"), ("network", "gpu")], ids=["gpu-first", "gpu-second"])
+def test_an_expected_chart_is_that_of_the_stack_that_says_its_chart(stacks: tuple[str, ...]) -> None:
+    """Whichever comes first: it is what keeps a run from ending before the operator's own release."""
+    settings = Settings(stacks=stacks, expect_chart_version="v99.0.0")
+    decision, _memories = decide(cluster(), network(), settings)
+    assert (Verdict.WAIT, Reason.EXPECTATION_UNMET, "gpu") == (decision.verdict, decision.reason, decision.stack)
+    gone = together.look_first({"gpu": GONE.seen(), "network": network().drop("policy").seen()}, settings)
+    assert gone is None

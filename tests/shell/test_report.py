@@ -1,0 +1,98 @@
+"""What a run of several driver stacks shows and tells: of which stack a line is, and nothing twice."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hook import report
+from hook.core.reasons import Reason
+from hook.core.verdicts import Decision, Judgement, NodeState, Verdict
+from hook.narration import Narrator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MINUTE = timedelta(seconds=60)
+
+
+def _waiting(*judgements: Judgement) -> Decision:
+    return Decision(Verdict.WAIT, Reason.NODES_PENDING, "0 of 1 nodes served", judgements=judgements, stack="gpu")
+
+
+def _judged(stack: str, reason: Reason, consumer: str = "", node: str = "x") -> Judgement:
+    return Judgement(node, NodeState.WAITING, reason, "its pod is not ready", consumer=consumer, stack=stack)
+
+
+GPU, NIC = _judged("gpu", Reason.DRIVER_NOT_READY), _judged("network", Reason.DRIVER_OUTDATED)
+
+
+class Ear:
+    """Keeps what Events would say."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self.heard: list[tuple[str, str]] = []
+
+    def tell(self, _subject: object, reason: str, _note: str, *, about: str = "", warning: bool = False) -> None:
+        """Note the reason and what it is about."""
+        assert warning == (reason == "NodeFailed")
+        self.heard.append((reason, about))
+
+
+class SomeJob:
+    """As much of a Job as Events need."""
+
+    subject = "job"
+
+
+def _told(decisions: Sequence[Decision], ear: Any = None) -> None:  # noqa: ANN401 - a double of the Teller
+    narrator = Narrator(ear, SomeJob() if ear else None)  # type: ignore[arg-type]
+    for decision in decisions:
+        narrator.tell(decision, MINUTE)
+
+
+@pytest.mark.parametrize("judgements", [(GPU, NIC), (GPU, _judged("gpu", Reason.PLUGIN_QUEUED, "a/b"))],
+                         ids=["two-stacks", "two-consumers"])  # fmt: skip
+def test_a_node_of_which_nothing_changed_is_told_once(
+    judgements: tuple[Judgement, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    """However often it is decided upon: each stack and each consumer stands by itself."""
+    with caplog.at_level(logging.INFO):
+        _told([_waiting(*judgements)] * 4)
+    assert 2 == sum(record.message.startswith("node x: ") for record in caplog.records)
+
+
+def test_a_node_that_fails_for_both_stacks_is_an_event_of_each() -> None:
+    """Events about the same thing are told once, so they must not be about the same."""
+    ear = Ear()
+    failed = [one.failed() for one in (GPU, NIC)]
+    _told([_waiting(*failed)] * 2, ear)
+    assert [("NodeFailed", "gpu/x"), ("NodeFailed", "network/x")] == ear.heard
+
+
+def test_a_table_of_two_stacks_says_of_which_each_line_is() -> None:
+    """One node has a line for each; of a single stack nobody reads."""
+    lines = report.table(_waiting(GPU, NIC)).splitlines()[1:]
+    assert [True, False] == ["[gpu]" in line for line in lines]
+    assert [False, True] == ["[network]" in line for line in lines]
+    assert "[gpu]" not in report.table(_waiting(GPU))
+
+
+def test_the_termination_message_says_it_too() -> None:
+    """It is all that some deployers show."""
+    late = Decision(Verdict.DEADLINE, Reason.TIME_UP, "late", judgements=(GPU, NIC), stack="gpu")
+    nodes = json.loads(report.termination_message(late, 124, 0))["nodes"]
+    assert ["[gpu] its pod is not ready", "[network] its pod is not ready"] == [one["message"] for one in nodes]
+
+
+def test_the_command_for_a_node_that_people_upgrade_is_printed_although_all_is_done() -> None:
+    """The release succeeds; somebody still has to drain that node."""
+    words = "left alone, with an outdated driver: b. Next: kubectl -n gpu-operator delete pod driver-b"
+    done = Decision(Verdict.DONE, Reason.NOTHING_STALE, "done", warnings=(words,), stack="gpu")
+    assert f"WARNING {words}" in report.ending(done)
+    assert [words] == json.loads(report.termination_message(done, 0, 0))["warnings"]
