@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hook import report
@@ -39,12 +40,13 @@ class Narrator:
 
     def tell(self, decision: Decision, left: timedelta) -> None:
         """Log what changed since the last decision and, at times, where the run stands."""
-        changed: dict[tuple[NodeState, Reason], list[Judgement]] = {}
+        changed: dict[tuple[str, NodeState, Reason], list[Judgement]] = {}
         for one in decision.judgements:
             standing = (one.state, one.reason)
             if self._told.get((one.stack, one.node, one.consumer)) != standing:
                 self._told[one.stack, one.node, one.consumer] = standing
-                changed.setdefault(standing, []).append(one)
+                told = replace(one, message=report.detail(one, decision))
+                changed.setdefault((one.stack, *standing), []).append(told)
         for alike in changed.values():
             _log_change(alike)
             if self._job and alike[0].state is NodeState.FAILED:

@@ -27,7 +27,7 @@ HEADINGS: Final = ("NODE", "STATE", "REASON", "DETAIL")
 def table(decision: Decision) -> str:
     """Give one row a node; of a large fleet only those that are not verified."""
     shown = _worth_showing(decision.judgements)
-    rows = [(one.node, one.state, one.reason, _detail(one, decision)) for one in shown]
+    rows = [(one.node, one.state, one.reason, detail(one, decision)) for one in shown]
     left_out = len(decision.judgements) - len(rows)
     lines = _aligned([HEADINGS, *rows]) if rows else []
     if left_out:
@@ -35,7 +35,7 @@ def table(decision: Decision) -> str:
     return "\n".join(lines)
 
 
-def _detail(judged: Judgement, decision: Decision) -> str:
+def detail(judged: Judgement, decision: Decision) -> str:
     """Say which driver stack a line is about, where several are served."""
     several = len({one.stack for one in decision.judgements}) > 1
     return f"[{judged.stack}] {judged.message}" if several else judged.message
@@ -102,7 +102,7 @@ def termination_message(decision: Decision, exit_code: int, restarted: int) -> s
     }
     worst = messages.in_need(decision) or [one for one in decision.judgements if one.state is NodeState.EXCLUDED]
     for one in worst:
-        story["nodes"].append({"node": one.node, "reason": one.reason, "message": _cut(_detail(one, decision))})
+        story["nodes"].append({"node": one.node, "reason": one.reason, "message": _cut(detail(one, decision))})
         if len(json.dumps(story).encode()) > TERMINATION_LIMIT:
             story["nodes"].pop()
             break

@@ -51,6 +51,7 @@ NOT_MOVING: Final = frozenset(
         Reason.UPGRADE_STATE_UNKNOWN,
         Reason.DRIVER_FAILING,
         Reason.DRIVER_ORPHANED,
+        Reason.SEVERAL_DRIVER_PODS,
         Reason.PROVIDER_NOT_READY,
         Reason.PLUGIN_QUEUED,
         Reason.PLUGIN_UNWELCOME,

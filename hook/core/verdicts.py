@@ -109,7 +109,7 @@ class DeletePod:
     pod: StalePod
     stack: str = ""
     """Name of the driver stack that it is restarted for."""
-    also: tuple[DeletePod, ...] = ()
+    also: tuple[Action, ...] = ()
     """What other stacks asked of the same pod: this one deletion is theirs, too."""
 
 
@@ -124,7 +124,7 @@ class RolloutRestart:
     pods: tuple[tuple[str, StalePod], ...]
     """The stale pods that it is for, by node."""
     stack: str = ""
-    also: tuple[RolloutRestart, ...] = ()
+    also: tuple[Action, ...] = ()
 
 
 Action = DeletePod | RolloutRestart

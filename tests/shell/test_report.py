@@ -67,10 +67,19 @@ def test_a_node_of_which_nothing_changed_is_told_once(
     assert 2 == sum(record.message.startswith("node x: ") for record in caplog.records)
 
 
+def test_the_log_says_of_which_stack_a_line_is(caplog: pytest.LogCaptureFixture) -> None:
+    """Both may say that a driver pod is not ready; of a single stack nobody reads."""
+    with caplog.at_level(logging.INFO):
+        _told([_waiting(GPU, _judged("network", Reason.DRIVER_NOT_READY))])
+        _told([_waiting(GPU)])
+    lines = [record.message for record in caplog.records if record.message.startswith("node x: ")]
+    assert [(True, False), (False, True), (False, False)] == [("[gpu]" in one, "[network]" in one) for one in lines]
+
+
 def test_a_node_that_fails_for_both_stacks_is_an_event_of_each() -> None:
     """Events about the same thing are told once, so they must not be about the same."""
     ear = Ear()
-    failed = [one.failed() for one in (GPU, NIC)]
+    failed = [_judged(stack, Reason.DRIVER_FAILING).failed() for stack in ("gpu", "network")]
     _told([_waiting(*failed)] * 2, ear)
     assert [("NodeFailed", "gpu/x"), ("NodeFailed", "network/x")] == ear.heard
 

@@ -11,7 +11,8 @@ from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, NodeState, Verdict
 from hook.settings import Settings
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale
-from tests.fixtures.objects import driver_pod, merged, plugin_pod, waiting
+from tests.fixtures.modes import owner, with_toolkit
+from tests.fixtures.objects import Object, driver_pod, merged, plugin_pod, waiting
 
 DELETING = "metadata: {deletionTimestamp: '2026-01-01T10:59:59Z'}"
 MINUTES = 60
@@ -184,6 +185,24 @@ def test_nodes_that_only_wait_for_their_turn_do_not_hold_a_failure_for_ever(patc
     """The upgrade controller stops at a failed node: after another grace it is said."""
     found = cluster("a", "b").change("node", patch, "b").put("driver-pod", image_pull("a"))
     assert [Verdict.WAIT, Verdict.WAIT, Verdict.FAIL] == [one.verdict for one in over([0, 300, 600], found)]
+
+
+ORPHANED: Object = {"metadata": {"ownerReferences": owner("gone")}}
+ANOTHER: Object = {"metadata": {"name": "another", "uid": "another"}}
+STUCK = {
+    "orphaned": cluster("a", "b").change("driver-pod", ORPHANED, "driver-b"),
+    "two-driver-pods": cluster("a", "b").put("driver-pod", merged(driver_pod("b"), ANOTHER)),
+    "state-that-nobody-documented": cluster("a", "b").change("node", labelled("b", state="new-required"), "b"),
+    "toolkit-is-not-ready": with_toolkit(cluster("a", "b")).drop("provider-pod", "toolkit-b"),
+}
+
+
+@pytest.mark.parametrize("found", STUCK.values(), ids=STUCK)
+def test_nodes_that_wait_for_a_person_do_not_hide_a_failed_one(found: Cluster) -> None:
+    """Nothing moves: what failed is told long before the time is up."""
+    found.put("driver-pod", image_pull("a"))
+    told = over([0, 300, 600], found, Settings(providers=("toolkit",)))
+    assert [Verdict.WAIT, Verdict.WAIT, Verdict.FAIL] == [one.verdict for one in told]
 
 
 def test_a_plugin_that_must_not_be_restarted_does_not_hold_a_failure_for_ever() -> None:

@@ -323,8 +323,8 @@ def test_a_consumer_of_both_stacks_is_restarted_once_and_remembered_by_both() ->
         decision, memories = decide(gpu, nic, SHARED, memories, seconds=40 * number)
         rounds.append((decision.verdict, len(decision.actions)))
         for action in decision.actions:
-            assert isinstance(action, DeletePod)
             for one in (action, *action.also):
+                assert isinstance(one, DeletePod)
                 memories = {**memories, one.stack: memories[one.stack].asked(one.node, one.pod, LATER)}
     assert [(Verdict.WAIT, 1), *[(Verdict.FAIL, 0)] * 3] == rounds
 
