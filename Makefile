@@ -31,7 +31,7 @@ deployers: $(READY) ## Build the deployers of test-deployers (once; minutes) or 
 demo: binaries ## Watch a driver migration on a real control plane
 	@$(PY) -m devcluster.demo
 
-test: binaries ## Run every test but those with real deployers
+test: binaries ## Run the tests but those with real deployers and what takes a whole machine
 	$(PY) -m pytest -q -n $(WORKERS) tests/unit --cov=hook.core --cov=hook.settings --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
 	$(PY) -m pytest -n $(WORKERS) --ignore=tests/unit --ignore=tests/deployers --durations=10 -m "not large" tests
 

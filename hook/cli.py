@@ -53,8 +53,8 @@ def main() -> None:
     """Refresh the DRA kubelet plugins that a GPU driver migration left stale, and prove it.
 
     Exit codes: 0 done or nothing to do, 1 worth another try, 2 usage, 3 needs a person,
-    124 out of time, 143 stopped by SIGTERM. Every flag is also an environment variable
-    GPU_OPERATOR_POST_<FLAG>.
+    124 out of time, 143 stopped by SIGTERM. Every flag of run and status is also an
+    environment variable GPU_OPERATOR_POST_<FLAG>.
     """
 
 
