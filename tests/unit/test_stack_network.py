@@ -327,7 +327,8 @@ ELSEWHERE = "spec: {ofedDriver: {version: doca3.4.0-26.04-0.8.6.0-0}}"
 )  # fmt: skip
 def test_drivers_of_node_policies_are_judged_without_the_policy(found: Cluster, expected: Reason) -> None:
     """A NicNodePolicy is not read: its DaemonSets are judged by generation and revision."""
-    assert expected is found.change("daemonset", OTHER_OWNER, DRIVER).judge().reason
+    decision, _memory = found.change("daemonset", OTHER_OWNER, DRIVER).decide()
+    assert (Verdict.WAIT, [expected]) == (decision.verdict, [one.reason for one in decision.judgements])
 
 
 def test_node_policies_that_want_no_driver_do_not_hold() -> None:

@@ -1,0 +1,53 @@
+"""What a run remembers of the restarts that it asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from kubernetes import client
+
+from hook.cluster.api import Api
+from hook.core.verdicts import DeletePod, RolloutRestart, StalePod
+from hook.run import Runner
+from hook.settings import Settings
+from tests.fixtures.cluster import LATER
+
+if TYPE_CHECKING:
+    from hook.core.verdicts import Action
+
+
+def _pod(driver_run: str) -> StalePod:
+    return StalePod("ns", "exporter", "pod", "1", "exporter-ds", "it is older", driver_run)
+
+
+def _delete(stack: str, *also: Action) -> DeletePod:
+    return DeletePod("x", _pod(f"{stack}-run"), stack, also)
+
+
+def _rollout(stack: str, *also: Action) -> RolloutRestart:
+    return RolloutRestart("ns", "exporter", "exporter-ds", LATER, (("x", _pod(f"{stack}-run")),), stack, also)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        pytest.param(_delete("gpu", _delete("network")), id="pod"),
+        pytest.param(_rollout("gpu", _rollout("network")), id="rollout"),
+    ],
+)
+def test_each_stack_remembers_its_own_drivers_run(action: Action) -> None:
+    """One restart serves both; noted with one only, the other would ask for it again."""
+    runner = Runner(Api(client.Configuration()), None, Settings(stacks=("gpu", "network")), None, None)  # type: ignore[arg-type]
+    runner._remember(action)
+    assert {"gpu": ["gpu-run"], "network": ["network-run"]} == {
+        stack: [asked.driver_run for asked in memory.restarts.values()] for stack, memory in runner._memories.items()
+    }
+
+
+def test_a_stack_that_did_not_ask_remembers_nothing() -> None:
+    """Its own count of restarts, and what it says in the end, stay its own."""
+    runner = Runner(Api(client.Configuration()), None, Settings(stacks=("gpu", "network")), None, None)  # type: ignore[arg-type]
+    runner._remember(_delete("network"), refused="no")
+    assert [0, 1] == [len(memory.restarts) for memory in runner._memories.values()]
+    assert ["no"] == [asked.refused for asked in runner._memories["network"].restarts.values()]
