@@ -28,7 +28,7 @@ EVERY_VALUE: Final[Values] = {
     "maxParallelRestarts": 7,
     "whenManual": "wait",
     "whenAbsent": "wait",
-    "waitFor": "policy-ready",
+    "waitFor": "nodes",
     "stacks": ["network", "gpu"],
     "providers": ["toolkit"],
     "consumers": ["dra/exporter", "gpu:app=profiler,tier=node"],
@@ -38,7 +38,7 @@ EVERY_VALUE: Final[Values] = {
     "consumer": {"namespace": "dra", "names": ["one", "gpu:two"]},
     "rbac": {"scope": "namespace", "namespaces": ["dra", "operator"]},
 }
-"""Each value that becomes an argument, away from its default."""
+"""Each value that becomes an argument, away from its default; but waitFor, whose other word refuses providers."""
 
 NOT_IN_THE_CHART: Final = {
     "--kubeconfig": "for a person's shell; the pod has a ServiceAccount",
@@ -93,6 +93,12 @@ def test_every_flag_is_set_by_the_chart_or_left_out_for_a_reason(helm: Helm) -> 
     assert _flags().keys() - _names(helm.render(EVERY_VALUE).args) == NOT_IN_THE_CHART.keys()
 
 
+@pytest.mark.parametrize("wait_for", WaitFor)
+def test_what_a_run_waits_for_arrives(helm: Helm, wait_for: WaitFor) -> None:
+    """By either word."""
+    assert wait_for is settings_from(_parsed(helm.render({"waitFor": wait_for.value}).args)).wait_for
+
+
 def test_the_chart_s_values_arrive(helm: Helm) -> None:
     """What the chart passes on means to the program what it means in the values."""
     values = _parsed(helm.render(EVERY_VALUE).args)
@@ -100,7 +106,7 @@ def test_the_chart_s_values_arrive(helm: Helm) -> None:
     assert (3661, 120, 180) == tuple(
         int(one.total_seconds()) for one in (settings.timeout, settings.stall_timeout, settings.plugin_timeout)
     )
-    assert (OnDeadline.REPORT, Strategy.ROLLOUT, WhenManual.WAIT, WhenAbsent.WAIT, WaitFor.POLICY_READY) == (
+    assert (OnDeadline.REPORT, Strategy.ROLLOUT, WhenManual.WAIT, WhenAbsent.WAIT, WaitFor.NODES) == (
         settings.on_deadline,
         settings.strategy,
         settings.when_manual,
