@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -11,7 +12,7 @@ import click
 from hook.cluster.api import SERVICE_ACCOUNT_DIR
 from hook.core.stacks import STACKS
 from hook.errors import SettingsError
-from hook.settings import OnDeadline, Settings, Strategy, WaitFor, Wanted, WhenAbsent, WhenManual
+from hook.settings import Settings, WaitFor, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,6 +59,11 @@ class Duration(click.ParamType[timedelta]):
 
 def _duration(flag: str, default: timedelta, text: str) -> Callable[[Any], Any]:
     return click.option(flag, type=Duration(), default=as_text(default), show_default=True, help=text)
+
+
+def _choice(flag: str, default: StrEnum, text: str) -> Callable[[Any], Any]:
+    values = click.Choice([one.value for one in type(default)])
+    return click.option(flag, type=values, default=default.value, show_default=True, help=text)
 
 
 WHERE: Final = (
@@ -117,26 +123,18 @@ WHAT: Final = (
     ),
     click.option("--expect-chart-version", default="", help="Operator chart version that must be seen first."),
     click.option("--expect-driver-version", default="", help="Driver version that must be seen first."),
-    click.option(
+    _choice(
         "--wait-for",
-        type=click.Choice([one.value for one in WaitFor]),
-        default=DEFAULTS.wait_for.value,
-        show_default=True,
-        help="Judge each node, or believe the policy's own status (which lies) and read nothing else.",
+        DEFAULTS.wait_for,
+        "Judge each node, or believe the policy's own status (which lies) and read nothing else.",
     ),
-    click.option(
+    _choice(
         "--when-absent",
-        type=click.Choice([one.value for one in WhenAbsent]),
-        default=DEFAULTS.when_absent.value,
-        show_default=True,
-        help="While no plugin is installed: skip, or wait until the driver has settled.",
+        DEFAULTS.when_absent,
+        "While no plugin is installed: skip, or wait until the driver has settled.",
     ),
-    click.option(
-        "--when-manual",
-        type=click.Choice([one.value for one in WhenManual]),
-        default=DEFAULTS.when_manual.value,
-        show_default=True,
-        help="Nodes with an outdated driver that nobody rotates (autoUpgrade off).",
+    _choice(
+        "--when-manual", DEFAULTS.when_manual, "Nodes with an outdated driver that nobody rotates (autoUpgrade off)."
     ),
 )
 TIMES: Final = (
@@ -153,19 +151,11 @@ TIMES: Final = (
     _duration("--api-patience", DEFAULTS.api_patience, "How long the API server may be out of reach at the start."),
 )
 HOW: Final = (
-    click.option(
-        "--on-deadline",
-        type=click.Choice([one.value for one in OnDeadline]),
-        default=DEFAULTS.on_deadline.value,
-        show_default=True,
-        help="When the time is up: exit 124, or report and exit 0.",
-    ),
-    click.option(
+    _choice("--on-deadline", DEFAULTS.on_deadline, "When the time is up: exit 124, or report and exit 0."),
+    _choice(
         "--strategy",
-        type=click.Choice([one.value for one in Strategy]),
-        default=DEFAULTS.strategy.value,
-        show_default=True,
-        help="Delete stale pods, or restart the DaemonSet's rollout once all nodes are settled.",
+        DEFAULTS.strategy,
+        "Delete stale pods, or restart the DaemonSet's rollout once all nodes are settled.",
     ),
     click.option(
         "--max-parallel-restarts",
@@ -206,11 +196,9 @@ def flags(*groups: tuple[Callable[[Any], Any], ...]) -> Callable[[Any], Any]:
 def settings_from(values: dict[str, Any]) -> Settings:
     """Build settings from parsed flags; what a command does not have keeps its default."""
     enums = {
-        "on_deadline": OnDeadline,
-        "strategy": Strategy,
-        "when_manual": WhenManual,
-        "when_absent": WhenAbsent,
-        "wait_for": WaitFor,
+        name: type(value)
+        for name in Settings.__dataclass_fields__
+        if isinstance(value := getattr(DEFAULTS, name), StrEnum)
     }
     known: dict[str, Any] = {
         key: enums[key](value) if key in enums else value

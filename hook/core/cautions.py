@@ -82,16 +82,21 @@ def _about_manual(judgements: Sequence[Judgement], fleet: Fleet) -> Iterator[str
 
 def _unlabelled(daemonset: DaemonSet, fleet: Fleet, judgements: Sequence[Judgement]) -> list[str]:
     """List settled nodes that silently get no pod of a consumer, for want of a label that can be read."""
-    without = [
+    without = _without_pod(daemonset, judgements)
+    return [name for name in without if (node := fleet.seen.nodes.get(name)) and _lacks(node, daemonset)]
+
+
+def _without_pod(daemonset: DaemonSet, judgements: Sequence[Judgement]) -> list[str]:
+    """List settled nodes on which a consumer wants no pod."""
+    return [
         one.node for one in judgements if one.reason is Reason.NOTHING_TO_REFRESH and one.daemonset_uid == daemonset.uid
     ]
-    return [name for name in without if (node := fleet.seen.nodes.get(name)) and _lacks(node, daemonset)]
 
 
 def _hidden_labels(daemonset: DaemonSet, fleet: Fleet, judgements: Sequence[Judgement]) -> str:
     """Name a nodeSelector of a consumer that decides about nodes and whose labels are dropped when nodes are read."""
     hidden = [key for key in daemonset.node_selector if not key.startswith(names.NODE_LABEL_PREFIXES)]
-    without = any(one.reason is Reason.NOTHING_TO_REFRESH and one.daemonset_uid == daemonset.uid for one in judgements)
+    without = _without_pod(daemonset, judgements)
     told = evicted_by_driver_manager(daemonset, fleet)
     return next((key for key in hidden if key == told), "") if without else ""
 
