@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 POLICIES, POOLS, DAEMON_SETS, NODES, SLICES = "policies", "pools", "daemonsets", "nodes", "slices"
 DRIVER_PODS, PROVIDER_PODS, CONSUMER_PODS, REVISIONS = "driver_pods", "provider_pods", "consumers", "revisions"
 DEPLOYMENTS, REPLICA_SETS, LEASES = "deployments", "replicasets", "leases"
+INTENT = frozenset({POLICIES, POOLS, DAEMON_SETS})
+"""Parts that tell what else is worth looking at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,8 @@ class Observer:
         """
         found: dict[str, tuple[DaemonSet, ...]] = {}
         for stack in self._stacks:
-            seen = self._snapshot_of(stack.name, self._views())
+            # Called before every decision: only the small parts are put together here, not the fleet.
+            seen = self._snapshot_of(stack.name, self._views(stack))
             found[stack.name] = named(seen.daemonsets, stack, self._settings)
             if self._settings.wait_for is WaitFor.NODES:
                 self._look_at_what_the_policy_says(stack, seen)
@@ -132,14 +135,20 @@ class Observer:
                 views[source] = (), True
         return {name: self._snapshot_of(name, views) for name in self._parts}
 
-    def _views(self) -> Found:
-        return {source: (reflector.views(), reflector.absent) for source, reflector in self._reflectors.items()}
+    def _views(self, intent_of: Stack | None = None) -> Found:
+        """Give what the reflectors hold; of one stack's intent alone, if that is asked for."""
+        wanted: Iterable[Source] = self._reflectors
+        if intent_of is not None:
+            wanted = [source for source, part in self._parts[intent_of.name].items() if part in INTENT]
+        return {source: (self._reflectors[source].views(), self._reflectors[source].absent) for source in wanted}
 
     def _snapshot_of(self, stack: str, views: Found) -> Snapshot:
         """Put together what one stack's sources show."""
         parts: dict[str, list[Any]] = {}
         absent: set[str] = set()
         for source, part in self._parts[stack].items():
+            if source not in views:
+                continue
             found, unknown = views[source]
             parts.setdefault(part, []).extend(found)
             if unknown:
