@@ -1,13 +1,20 @@
-"""How tests are spread over workers: those that share a cluster run on one of them, all others anywhere."""
+"""How tests are spread over workers, and which are tried once more.
+
+Those that share a cluster run on one worker, all others anywhere. What fails on a cluster is tried once more, and
+shown as a rerun: machines are busy. A broken promise never is.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.promises import BrokenPromiseError
+
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Sequence
 
 SHARING: Final = (
     "tests/devcluster/",
@@ -19,6 +26,15 @@ SHARING: Final = (
     "tests/image/test_trimmed.py",
 )
 """Modules, or folders of modules, that each make one thing for all of their tests: mostly a cluster."""
+
+ON_A_CLUSTER: Final = (
+    *SHARING,
+    "tests/e2e/",
+    "tests/faults/",
+    "tests/image/",
+    "tests/chart/test_chart_testing.py",
+)
+"""Where a test runs against programs that a busy machine may starve."""
 
 
 class OneWorkerACluster(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no types
@@ -33,3 +49,11 @@ class OneWorkerACluster(LoadScopeScheduling):  # type: ignore[misc] # xdist ship
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneWorkerACluster | None:  # noqa: ANN401 - xdist's own
     """Use ours for `--dist load`, which is what `-n` alone means."""
     return OneWorkerACluster(config, log) if config.getoption("dist") == "load" else None
+
+
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Let what ran on a cluster be tried once more, whatever went wrong but a promise."""
+    once_more = pytest.mark.flaky(reruns=1, only_rerun=[Exception], rerun_except=[BrokenPromiseError])
+    for item in items:
+        if item.nodeid.startswith(ON_A_CLUSTER):
+            item.add_marker(once_more)

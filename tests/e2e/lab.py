@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from devcluster.patience import TooSlowError
 from devcluster.truth import Truth
+from tests.promises import promised
 from tests.shell.program import Ended, ended, start
 
 if TYPE_CHECKING:
@@ -257,9 +258,10 @@ class Lab:
     def assert_clean(self, restarted: list[str]) -> None:
         """Assert the promises: nothing stale, nothing early, nothing needless, and exactly these restarts."""
         truth = self.truth
-        assert truth.stale_now() == ()
-        assert truth.early_restarts(since=self.began) == ()
-        assert truth.needless_restarts(since=self.began) == ()
+        with promised():
+            assert truth.stale_now() == ()
+            assert truth.early_restarts(since=self.began) == ()
+            assert truth.needless_restarts(since=self.began) == ()
         assert restarted == self.restarts()
 
     def assert_untouched(self) -> None:

@@ -9,6 +9,7 @@ from devcluster.truth import NETWORK, Truth
 from tests.e2e.identity import Right, kubeconfig
 from tests.e2e.lab import NAMESPACE as HOOKS
 from tests.e2e.lab import QUICK, RELEASE
+from tests.promises import promised
 from tests.shell.program import ended
 
 if TYPE_CHECKING:
@@ -170,10 +171,12 @@ class Net:
         found: dict[str, list[str]] = {}
         for each in self.restarts():
             found.setdefault(each.daemonset, []).append(each.node)
-            assert each.stale, f"needless: {each}"
-            assert each.driver_ready, f"early: {each}"
-            assert each.driver_current, f"early: {each}"
-        assert self.truth.stale_now() == ()
+            with promised():
+                assert each.stale, f"needless: {each}"
+                assert each.driver_ready, f"early: {each}"
+                assert each.driver_current, f"early: {each}"
+        with promised():
+            assert self.truth.stale_now() == ()
         assert restarted == {name: sorted(nodes) for name, nodes in found.items()}
 
 

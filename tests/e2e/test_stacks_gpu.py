@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e import acts
 from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, NEW_CHART, PLUGIN_NAME, PLUGIN_NAMESPACE
+from tests.promises import promised
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -249,9 +250,11 @@ def test_another_consumer(boot: Callable[..., Lab]) -> None:
     truth = lab.truth
     for name in (f"{PLUGIN_NAMESPACE}/{PLUGIN_NAME}", "monitoring/dcgm-exporter", "monitoring/labelled"):
         assert sorted(each.node for each in truth.restarts(name, since=lab.began)) == BOTH
-        assert truth.stale_now(name) == ()
+        with promised():
+            assert truth.stale_now(name) == ()
     assert list(truth.stale_now("monitoring/unnamed")) == BOTH
-    assert truth.early_restarts(since=lab.began) == truth.needless_restarts(since=lab.began) == ()
+    with promised():
+        assert truth.early_restarts(since=lab.began) == truth.needless_restarts(since=lab.began) == ()
 
 
 def test_a_replaced_container_toolkit(boot: Callable[..., Lab]) -> None:

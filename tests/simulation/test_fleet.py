@@ -176,13 +176,14 @@ def test_a_plugin_that_cannot_start(stage: Stage) -> None:
 
 def test_slices_outlive_a_short_absence_and_no_long_one(stage: Stage) -> None:
     """The same slice is updated in place by the next plugin; it is wiped where none comes."""
-    stage.knobs(slice_wipe_seconds=1.5)
+    stage.knobs(slice_wipe_seconds=600)
     selector = {"fieldSelector": "spec.nodeName=gpu-0,spec.driver=gpu.nvidia.com"}
     (before,) = stage.cluster.list(SLICES, **selector)
     stage.serve("gpu-0")
     stage.until(lambda: stage.plugins().get("gpu-0"))
     (after,) = stage.cluster.list(SLICES, **selector)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    stage.knobs(slice_wipe_seconds=0.5)
     stage.annotate("gpu-0", plugin_fault="crash-loop")
     stage.serve("gpu-0")
     stage.until(lambda: not stage.cluster.list(SLICES, **selector))
