@@ -48,10 +48,14 @@ class Account:
     cluster: Cluster
     token: str
 
-    def delete(self, url_path: str, *, really: bool = False) -> Answer:
-        """Delete an object, or a collection."""
-        options = {"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": [] if really else ["All"]}
+    def delete(self, url_path: str, *, really: bool = False, **more: object) -> Answer:
+        """Delete an object, or a collection, with further options."""
+        options = {"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": [] if really else ["All"], **more}
         return self._try("DELETE", url_path, options, really=really)
+
+    def delete_by_query(self, url_path: str, **options: str) -> Answer:
+        """Delete an object with its options in the address, where the API server takes them as well."""
+        return self._try("DELETE", url_path, None, **options)
 
     def evict(self, namespace: str, pod: str) -> Answer:
         """Ask for an eviction."""
@@ -62,11 +66,18 @@ class Account:
         """Merge a patch into an object."""
         return self._try("PATCH", url_path, body, content_type=MERGE_PATCH, really=really)
 
-    def _try(
-        self, method: str, url_path: str, body: Object, *, content_type: str = "application/json", really: bool = False
+    def _try(  # noqa: PLR0913 - a request has so many parts
+        self,
+        method: str,
+        url_path: str,
+        body: Object | None,
+        *,
+        content_type: str = "application/json",
+        really: bool = False,
+        **query: str,
     ) -> Answer:
         access = replace(Access.from_kubeconfig(self.cluster.kubeconfig), token=self.token)
-        params = {} if really else {"dryRun": "All"}
+        params = {**query, **({} if really else {"dryRun": "All"})}
 
         async def ask(_: Api) -> None:
             async with Api(access) as api:
@@ -128,7 +139,7 @@ def scene() -> list[Object]:
         workload("DaemonSet", OTHER, PLUGIN),
         workload("DaemonSet", ALONE, PLUGIN),
         workload("DaemonSet", DRA, "innocent"),
-        workload("DaemonSet", OTHER, "exporter"),
+        _without_grace(workload("DaemonSet", OTHER, "exporter")),
         workload("DaemonSet", DRA, "exporter"),
         workload("DaemonSet", OTHER, "profiler", tier="profiling"),
         workload("DaemonSet", OTHER, "driver", tier="profiling", **{"app.kubernetes.io/component": "nvidia-driver"}),
@@ -154,6 +165,12 @@ def workload(kind: str, namespace: str, name: str, container: str = "main", **la
         "metadata": {"name": name, "namespace": namespace},
         "spec": spec,
     }
+
+
+def _without_grace(workload: Object) -> Object:
+    """Give the pods of a workload no time to end, as some vendors do: to delete them is not to force them."""
+    workload["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 0
+    return workload
 
 
 def _pod(name: str, labels: dict[str, str]) -> Object:

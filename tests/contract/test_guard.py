@@ -110,6 +110,17 @@ def _by_rbac(account: Account, pod: str) -> bool:
     return answer.code == 200 or answer.refused_by_guard
 
 
+def _as_it_is(cluster: Cluster, pod: str) -> dict[str, str]:
+    """Give the preconditions by which the program deletes this very pod."""
+    metadata = cluster.get(pod)["metadata"]
+    return {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+
+
+def _on_a_node(cluster: Cluster, pod: str) -> bool:
+    """Whether a node has the pod: before, the API server deletes it at once whatever the grace."""
+    return bool(cluster.get(pod)["spec"].get("nodeName"))
+
+
 def _daemonset(namespace: str, name: str) -> str:
     return path("apps/v1", "daemonsets", namespace=namespace, name=name)
 
@@ -117,7 +128,8 @@ def _daemonset(namespace: str, name: str) -> str:
 def test_what_it_may_delete(cluster: Cluster, subtests: pytest.Subtests) -> None:
     """Pods of the named consumers, and no others; not by a collection, and not by an eviction."""
     innocent, plugin = _pod(cluster, DRA, "innocent"), _pod(cluster, DRA, PLUGIN)
-    namesake = _pod(cluster, OTHER, PLUGIN)
+    namesake, alone = _pod(cluster, OTHER, PLUGIN), _pod(cluster, ALONE, PLUGIN)
+    _until(lambda: all(map(partial(_on_a_node, cluster), (plugin, alone))), "plugins are on a node")
     bare = path("v1", "pods", namespace=OTHER, name="bare")
     everywhere = account_of_chart(cluster, "everywhere", {"consumers": CONSUMERS}, MORE)
     narrow = account_of_chart(cluster, "narrow", {"consumer.namespace": DRA}, MORE)
@@ -132,8 +144,16 @@ def test_what_it_may_delete(cluster: Cluster, subtests: pytest.Subtests) -> None
         "the plugin in the only namespace of discovery": narrow.delete(plugin),
         "the plugin in a namespace of the scope": scoped.delete(plugin),
         "all pods of a namespace that are plugins": everywhere.delete(path("v1", "pods", namespace=ALONE)),
+        "a plugin as the program does": everywhere.delete(plugin, preconditions=_as_it_is(cluster, plugin)),
     }
     refused = {
+        "a plugin by force": everywhere.delete(plugin, gracePeriodSeconds=0),
+        "a plugin by force in the address": everywhere.delete_by_query(plugin, gracePeriodSeconds="0"),
+        "a plugin in a hurry": everywhere.delete(plugin, gracePeriodSeconds=1),
+        "a plugin with less than no grace": everywhere.delete(plugin, gracePeriodSeconds=-1),
+        "all pods of a namespace by force": everywhere.delete(
+            path("v1", "pods", namespace=ALONE), really=True, gracePeriodSeconds=0
+        ),
         "another DaemonSet": everywhere.delete(innocent),
         "a consumer's name in another namespace": everywhere.delete(_pod(cluster, DRA, "exporter")),
         "a bare pod with a consumer's labels": everywhere.delete(bare),
@@ -169,6 +189,7 @@ def test_whom_it_concerns(cluster: Cluster, subtests: pytest.Subtests) -> None:
     eviction = (DRA, innocent.rpartition("/")[2])
     daemonset = _daemonset(DRA, "innocent")
     allowed = {f"{who} deletes a pod": account.delete(innocent) for who, account in others.items()}
+    allowed |= {f"{who} forces it": account.delete(innocent, gracePeriodSeconds=0) for who, account in others.items()}
     del others["the same account with the guard off"]
     allowed |= {f"{who} evicts a pod": account.evict(*eviction) for who, account in others.items()}
     allowed |= {f"{who} changes a DaemonSet": account.patch(daemonset, _image("x")) for who, account in others.items()}
