@@ -53,6 +53,23 @@ UPPER = f"sha256:{'A' * 64}"
         pytest.param(
             {"rbac.scope": "namespace", "rbac.namespaces": ["a_b"]}, "which is no namespace", id="scope-of-no-namespace"
         ),
+        pytest.param(
+            {"stacks": ["network"], "providers": ["toolkit"]},
+            'providers names "toolkit", which no stack',
+            id="provider",
+        ),
+        pytest.param(
+            {"stacks": ["network"], "expect.chartVersion": "v1"}, "the run could never see it", id="unseen-chart"
+        ),
+        pytest.param(
+            {"waitFor": "policy-ready", "providers": ["toolkit"]}, "which looks at no node", id="provider-of-the-policy"
+        ),
+        pytest.param(
+            {"waitFor": "policy-ready", "stacks": ["gpu", "network"]},
+            "stack network does not say since when",
+            id="silent-policy",
+        ),
+        pytest.param({"timeout": "721h"}, "must not be longer than 30 days", id="more-than-a-month"),
         pytest.param({"extraArgs": ["--strategy=rollout"]}, "follow the value strategy", id="strategy-by-argument"),
         pytest.param({"extraArgs": ["--strategy", "rollout"]}, "the value strategy", id="strategy-in-two-arguments"),
         pytest.param({"extraArgs": ["--consumer=a/b"]}, "the value consumers: set that", id="consumer-by-argument"),
@@ -81,6 +98,11 @@ def test_a_value_that_cannot_work_is_refused_with_a_sentence(helm: Helm, values:
         pytest.param({"strategy": "Rollout"}, 'strategy is "Rollout": choose among stale-pods, rollout', id="strategy"),
         pytest.param({"waitFor": "x"}, 'waitFor is "x": choose among nodes, policy-ready', id="wait-for"),
         pytest.param({"rbac.scope": "Namespace"}, "choose among cluster, namespace", id="scope-in-capitals"),
+        pytest.param({"onDeadline": "ignore"}, "choose among fail, report", id="deadline"),
+        pytest.param({"whenManual": "skip"}, "choose among report, wait, fail", id="manual"),
+        pytest.param({"whenAbsent": "fail"}, "choose among skip, wait", id="absent"),
+        pytest.param({"logFormat": "xml"}, "choose among text, json", id="log-format"),
+        pytest.param({"maxParallelRestarts": -1}, "0 is no bound, and less means nothing", id="negative-bound"),
         pytest.param({"strategy": None}, "choose among stale-pods, rollout", id="no-strategy"),
         pytest.param({"pluginTimeout": "abc"}, 'pluginTimeout is "abc", which is no duration', id="plugin-timeout"),
         pytest.param({"stallTimeout": "1.5h"}, 'stallTimeout is "1.5h", which is no duration', id="stall-timeout"),

@@ -66,7 +66,7 @@ class Account:
         """Merge a patch into an object."""
         return self._try("PATCH", url_path, body, content_type=MERGE_PATCH, really=really)
 
-    def _try(  # noqa: PLR0913 - a request has so many parts
+    def _try(
         self,
         method: str,
         url_path: str,

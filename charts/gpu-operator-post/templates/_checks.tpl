@@ -7,8 +7,8 @@ schema: nothing here may reach a permission or a CEL expression unchecked.
 A name that a DaemonSet can have. Takes a dict of name (of the value), value and part (what to check of it).
 */}}
 {{- define "gpu-operator-post.checkObjectName" -}}
-{{- if not (regexMatch "^[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*$" .part) -}}
-{{- fail (printf "%s holds %q, which names no DaemonSet: a name has small letters, digits, dots and hyphens." .name .value) -}}
+{{- if or (gt (len .part) 253) (not (regexMatch "^[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*$" .part)) -}}
+{{- fail (printf "%s holds %q, which names no DaemonSet: a name has small letters, digits, dots and hyphens, at most 253." .name .value) -}}
 {{- end -}}
 {{- end -}}
 
@@ -56,7 +56,7 @@ the pod count as well.
 {{- if lt $seconds 30 -}}
 {{- fail (printf "timeout is %q, too short for even one plugin to restart and be verified: 30s is the least, and a fleet needs about two minutes a node." .Values.timeout) -}}
 {{- end -}}
-{{- include "gpu-operator-post.checkDuration" (dict "name" "stallTimeout" "value" .Values.stallTimeout) -}}
+{{- $_ := include "gpu-operator-post.duration" (dict "name" "stallTimeout" "value" .Values.stallTimeout) -}}
 {{- $plugin := include "gpu-operator-post.seconds" (dict "name" "pluginTimeout" "value" .Values.pluginTimeout) | int64 -}}
 {{- /* Its default is no one's choice: beside a short timeout it does no harm. */ -}}
 {{- if and (gt $plugin $seconds) (ne $plugin 300) -}}
@@ -65,7 +65,8 @@ the pod count as well.
 {{- end -}}
 
 {{/*
-Values that choose permissions. Takes a dict of name, value and choices.
+Values of which there are few: some choose permissions, and the program knows no others. Takes a dict of name, value and
+choices.
 */}}
 {{- define "gpu-operator-post.checkChoice" -}}
 {{- if not (has .value .choices) -}}
@@ -77,6 +78,48 @@ Values that choose permissions. Takes a dict of name, value and choices.
 {{- include "gpu-operator-post.checkChoice" (dict "name" "strategy" "value" .Values.strategy "choices" (list "stale-pods" "rollout")) -}}
 {{- include "gpu-operator-post.checkChoice" (dict "name" "waitFor" "value" .Values.waitFor "choices" (list "nodes" "policy-ready")) -}}
 {{- include "gpu-operator-post.checkChoice" (dict "name" "rbac.scope" "value" .Values.rbac.scope "choices" (list "cluster" "namespace")) -}}
+{{- include "gpu-operator-post.checkChoice" (dict "name" "onDeadline" "value" .Values.onDeadline "choices" (list "fail" "report")) -}}
+{{- include "gpu-operator-post.checkChoice" (dict "name" "whenManual" "value" .Values.whenManual "choices" (list "report" "wait" "fail")) -}}
+{{- include "gpu-operator-post.checkChoice" (dict "name" "whenAbsent" "value" .Values.whenAbsent "choices" (list "skip" "wait")) -}}
+{{- include "gpu-operator-post.checkChoice" (dict "name" "logFormat" "value" .Values.logFormat "choices" (list "text" "json")) -}}
+{{- if lt (.Values.maxParallelRestarts | int64) 0 -}}
+{{- fail (printf "maxParallelRestarts is %v: 0 is no bound, and less means nothing." .Values.maxParallelRestarts) -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Values that mean nothing together: the program refuses them too, but only when it runs, and that is after everything
+else was changed. Whoever sets a value relies on it, so none is silently left out.
+*/}}
+{{- define "gpu-operator-post.checkTogether" -}}
+{{- $providers := list -}}
+{{- $chart := false -}}
+{{- $silent := list -}}
+{{- range include "gpu-operator-post.stacks" . | fromJsonArray -}}
+{{- $providers = concat $providers .providers -}}
+{{- if has "chart" .tells -}}
+{{- $chart = true -}}
+{{- end -}}
+{{- if not (has "since" .tells) -}}
+{{- $silent = append $silent .name -}}
+{{- end -}}
+{{- end -}}
+{{- range .Values.providers -}}
+{{- if not (has . $providers) -}}
+{{- fail (printf "providers names %q, which no stack in stacks knows: add its stack, or take the entry away." .) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.expect.chartVersion (not $chart) -}}
+{{- fail "expect.chartVersion is set, but no policy of the stacks in stacks says which chart it comes from: the run could never see it. Leave it empty, or add the stack gpu." -}}
+{{- end -}}
+{{- if eq .Values.waitFor "policy-ready" -}}
+{{- if .Values.providers -}}
+{{- fail "waitFor is policy-ready, which looks at no node: what providers names could not be waited for. Use waitFor: nodes, or leave providers empty." -}}
+{{- end -}}
+{{- if $silent -}}
+{{- fail (printf "waitFor is policy-ready, but a policy of stack %s does not say since when it is ready: use waitFor: nodes, or take the stack away." (first $silent)) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/*
@@ -107,6 +150,7 @@ makes sure that each is asked, whatever else is left out of a rendering.
   (include "gpu-operator-post.checkImage" .)
   (include "gpu-operator-post.checkTimeout" .)
   (include "gpu-operator-post.checkChoices" .)
+  (include "gpu-operator-post.checkTogether" .)
   (include "gpu-operator-post.checkExtras" .)
   (include "gpu-operator-post.namespaces" .)
   (include "gpu-operator-post.consumerNames" .)

@@ -101,20 +101,14 @@ Values
 */}}
 
 {{/*
-The form of a duration. Takes a dict of name and value, for the message.
+Seconds of a duration such as 90s, 25m or 1h30m; up to 30 days, the most that the program takes. Takes a dict of name and
+value.
 */}}
-{{- define "gpu-operator-post.checkDuration" -}}
-{{- if not (regexMatch "^([0-9]+h([0-9]+m)?([0-9]+s)?|[0-9]+m([0-9]+s)?|[0-9]+s)$" (toString .value)) -}}
-{{- fail (printf "%s is %q, which is no duration: write whole hours, minutes and seconds, such as 90s, 25m or 1h30m." .name (toString .value)) -}}
-{{- end -}}
-{{- end -}}
-
-{{/*
-Seconds of a duration such as 90s, 25m or 1h30m, which must be longer than nothing. Takes a dict of name and value.
-*/}}
-{{- define "gpu-operator-post.seconds" -}}
-{{- include "gpu-operator-post.checkDuration" . -}}
+{{- define "gpu-operator-post.duration" -}}
 {{- $text := toString .value -}}
+{{- if not (regexMatch "^([0-9]{1,9}h([0-9]{1,9}m)?([0-9]{1,9}s)?|[0-9]{1,9}m([0-9]{1,9}s)?|[0-9]{1,9}s)$" $text) -}}
+{{- fail (printf "%s is %q, which is no duration: write whole hours, minutes and seconds, such as 90s, 25m or 1h30m." .name $text) -}}
+{{- end -}}
 {{- $seconds := 0 -}}
 {{- range regexFindAll "[0-9]+[hms]" $text -1 -}}
 {{- /* Without leading zeros: they would make the number octal. */ -}}
@@ -122,8 +116,19 @@ Seconds of a duration such as 90s, 25m or 1h30m, which must be longer than nothi
 {{- $factor := get (dict "h" 3600 "m" 60 "s" 1) (. | trunc -1) -}}
 {{- $seconds = add $seconds (mul $number $factor) -}}
 {{- end -}}
-{{- if lt $seconds 1 -}}
-{{- fail (printf "%s is %q: it must be longer than nothing." .name $text) -}}
+{{- if gt $seconds 2592000 -}}
+{{- fail (printf "%s is %q: it must not be longer than 30 days." .name $text) -}}
+{{- end -}}
+{{- $seconds -}}
+{{- end -}}
+
+{{/*
+The same of a duration that must be longer than nothing.
+*/}}
+{{- define "gpu-operator-post.seconds" -}}
+{{- $seconds := include "gpu-operator-post.duration" . -}}
+{{- if lt (int64 $seconds) 1 -}}
+{{- fail (printf "%s is %q: it must be longer than nothing." .name (toString .value)) -}}
 {{- end -}}
 {{- $seconds -}}
 {{- end -}}

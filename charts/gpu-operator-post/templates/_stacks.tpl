@@ -9,6 +9,9 @@ the program's table, which a test compares.
   consumers  names of the DaemonSets that hold the driver, as the vendor's charts give them
   sources    what consumers start after and nobody here may ever restart: labels, any of them, of the pods that load the
              driver or bring what a provider brings, and names of containers that load the driver
+  providers  what the value `providers` may name: what consumers of this stack may be asked to start after
+  tells      what a policy of this stack says beside the driver: `chart`, which chart it comes from, and `since`, since
+             when it is ready
 */}}
 {{- define "gpu-operator-post.stackTable" -}}
 gpu:
@@ -23,6 +26,8 @@ gpu:
       app.kubernetes.io/component: nvidia-driver
       app: nvidia-container-toolkit-daemonset
     containers: [nvidia-driver-ctr]
+  providers: [toolkit]
+  tells: [chart, since]
 network:
   group: mellanox.com
   policies: [nicclusterpolicies]
@@ -34,6 +39,8 @@ network:
     labels:
       nvidia.com/ofed-driver: ""
     containers: [mofed-container]
+  providers: []
+  tells: []
 {{- end -}}
 
 {{/*
