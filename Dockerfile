@@ -1,11 +1,14 @@
 # The image of the hook: Python, the client library without its unused parts, and the program; no pip, no script.
 #
-# The base is an argument, so that those who need another registry or a pinned digest can say so:
+# The base is written out with its digest, so that one commit builds on one base and Dependabot, which resolves no
+# arguments, proposes the next. Those who need another registry or base say so:
 #   docker build --build-arg BASE_IMAGE=registry.example/python:3.13-slim@sha256:… .
-# It needs python3 (3.11 or later). The build stage needs its venv module as well; where a base is too small for
-# that, BUILD_IMAGE names another one with the same Python. Nothing here depends on the architecture.
-ARG BASE_IMAGE=docker.io/library/python:3.13-slim-bookworm
+# It needs /bin/sh, rm and python3 (3.11 or later). The build stage needs the venv module as well; where a base is too
+# small for that, BUILD_IMAGE names another one with the same Python. Nothing here depends on the architecture.
+ARG BASE_IMAGE=base
 ARG BUILD_IMAGE=${BASE_IMAGE}
+
+FROM docker.io/library/python:3.13.16-slim-trixie@sha256:bf44cdfcb76cd3b41e879bc058fc37ec5872002ccfde7fcb765e218cde0cd79c AS base
 
 FROM ${BUILD_IMAGE} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore PYTHONDONTWRITEBYTECODE=1
@@ -40,11 +43,10 @@ COPY LICENSE /licenses/LICENSE
 COPY --from=build /opt/gpu-operator-post /opt/gpu-operator-post
 ARG VERSION=0.1.0
 ARG REVISION=unknown
+# Where it comes from is for whoever releases it to say: the sources name no owner.
 LABEL org.opencontainers.image.title="gpu-operator-post" \
       org.opencontainers.image.description="Refreshes the DRA kubelet plugins that a GPU driver migration left stale" \
       org.opencontainers.image.licenses="Apache-2.0" \
-      org.opencontainers.image.source="https://github.com/gpu-operator-post/gpu-operator-post" \
-      org.opencontainers.image.documentation="https://github.com/gpu-operator-post/gpu-operator-post#readme" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 # PYTHONSAFEPATH keeps the working directory out of the module path: what a user mounts there is never imported.

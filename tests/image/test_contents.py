@@ -80,11 +80,12 @@ def test_how_it_starts(config: dict[str, Any]) -> None:
 
 
 def test_labels(config: dict[str, Any]) -> None:
-    """Registries and scanners learn what it is, under which licence, and from which commit."""
+    """Registries and scanners learn what it is, under which licence and from which commit; not who released it."""
     prefix = "org.opencontainers.image."
     labels = config["config"]["Labels"]
-    for name in ("title", "description", "licenses", "source", "documentation", "version"):
+    for name in ("title", "description", "licenses", "version"):
         assert labels[f"{prefix}{name}"]
+    assert f"{prefix}source" not in labels
     assert labels[f"{prefix}revision"] == (read("git", "rev-parse", "HEAD") or "unknown")
 
 

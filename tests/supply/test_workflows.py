@@ -119,12 +119,17 @@ def test_every_job_is_required() -> None:
 
 
 def test_a_release_passes_every_check_first() -> None:
-    """Tests and clusters before the image is built, the scan before it is signed, the signature before its name."""
+    """Tests before the image is built; both architectures start and are scanned before it is signed and named."""
     jobs = workflow(RELEASE)["jobs"]
     assert jobs["tests"]["uses"].endswith("/test.yaml")
     assert workflow(TEST)["jobs"]["image"]["uses"].endswith("/image.yaml")
     assert {"names", "tests"} <= set(jobs["image"]["needs"])
-    assert "make scan" in jobs["image"]["steps"][-1]["run"]
+    started, _, scanned = jobs["image"]["steps"][-3:]
+    assert "make scan" in scanned["run"]
+    for step in (started, scanned):
+        assert "for platform in linux/amd64 linux/arm64" in step["run"]
+        assert "$IMAGE@$DIGEST" in step["run"]
+    assert "docker run" in started["run"]
     assert {"names", "image"} <= set(jobs["publish"]["needs"])
     order = [step.get("name", step.get("uses", "").partition("@")[0]) for step in jobs["publish"]["steps"]]
     assert order.index("Sign the image") < order.index("actions/attest") < order.index("Tag the image")
@@ -187,9 +192,9 @@ def test_actionlint_refuses_what_is_wrong(tmp_path: Path) -> None:
 
 
 def test_everything_that_is_pinned_is_kept_up_to_date() -> None:
-    """Dependabot watches each Go module, each list of requirements, the Dockerfile and the actions, a week late.
+    """Dependabot watches each Go module, each list of requirements, the image's base and the actions, a week late.
 
-    Not the image's base, which is an argument, nor versions that workflows pass on: CONTRIBUTING.md names them.
+    Not versions that workflows pass on: CONTRIBUTING.md names them.
     """
     updates = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text())["updates"]
     assert all(update["cooldown"]["default-days"] >= 7 for update in updates)

@@ -1,12 +1,14 @@
 """Build the image with Docker or buildah, whichever is there: ``python -m tools.image``.
 
-BASE_IMAGE names another base. Where it cannot be pulled, and none was named, one is made from Debian packages.
+BASE_IMAGE names another base. Where the Dockerfile's own cannot be pulled, and none was named, buildah builds on one
+that is made from Debian packages.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from tools.image.sizes import report
 
 TAG = "localhost/gpu-operator-post:dev"
 ARCHIVE = CHECKOUT / "build" / "image.tar"
+BASE = re.compile(r"^FROM (?P<name>[^\s:@]+):(?P<tag>[^\s:@]+)@(?P<digest>sha256:[0-9a-f]{64}) AS base$", re.MULTILINE)
+"""The one line that names a base outright."""
 PIP_SETTINGS = {"pip-ca": "PIP_CERT", "pip-conf": "PIP_CONFIG_FILE"}
 """Build secrets, and the variables that name their files: how pip finds packages on this machine."""
 
@@ -53,11 +57,14 @@ def build(tag: str, archive: Path, *, no_cache: bool = False) -> None:
 
 
 def find_builder() -> str:
-    """Choose Docker if its daemon answers, else buildah."""
-    if read("docker", "info", "--format={{.ServerVersion}}"):
+    """Choose Docker if its daemon answers and has or gets the base, else buildah, which can do without a registry."""
+    answers = read("docker", "info", "--format={{.ServerVersion}}")
+    if answers and (os.environ.get("BASE_IMAGE") or _at_hand("docker", default_base())):
         return "docker"
     if not available(["buildah"]):
-        raise CannotBuildError("neither a running Docker nor buildah is here (`apt-get install buildah`)")
+        raise CannotBuildError(
+            "neither a running Docker that can pull the base nor buildah is here (`apt-get install buildah`)"
+        )
     if (container := read("buildah", "from", "--quiet", "scratch")) is None:
         raise CannotBuildError("buildah cannot keep images here (`buildah from scratch` says why)")
     read("buildah", "rm", container)
@@ -65,32 +72,34 @@ def find_builder() -> str:
 
 
 def bases(builder: str) -> list[str]:
-    """Give the build arguments that name the bases; none where the Dockerfile's own can be had."""
+    """Give the build arguments that name the bases; Docker needs none for the Dockerfile's own."""
     if chosen := os.environ.get("BASE_IMAGE"):
-        build_base = os.environ.get("BUILD_IMAGE", chosen)
-        return [f"--build-arg=BASE_IMAGE={chosen}", f"--build-arg=BUILD_IMAGE={build_base}"]
-    default = _default_base()
-    if builder == "docker" or _at_hand(default):
+        base, build_base = chosen, os.environ.get("BUILD_IMAGE", chosen)
+    elif builder == "docker":
         return []
-    say(f"{default} cannot be pulled")
-    base, build_base = offline_bases()
+    elif _at_hand(builder, default_base()):
+        # By its own name: older buildahs take an argument's value for an image, never for a stage.
+        base = build_base = default_base()
+    else:
+        say(f"{default_base()} cannot be pulled")
+        base, build_base = offline_bases()
     return [f"--build-arg=BASE_IMAGE={base}", f"--build-arg=BUILD_IMAGE={build_base}"]
 
 
-def _default_base() -> str:
-    """Read the default of BASE_IMAGE from the Dockerfile."""
-    lines = (CHECKOUT / "Dockerfile").read_text().splitlines()
-    return next(line.split("=", 1)[1] for line in lines if line.startswith("ARG BASE_IMAGE="))
+def default_base() -> str:
+    """Read the Dockerfile's own base, by its digest alone: not every tool takes a tag beside one."""
+    found = BASE.search((CHECKOUT / "Dockerfile").read_text())
+    if found is None:
+        raise ImageError("the Dockerfile has no line of the form: FROM NAME:TAG@DIGEST AS base")
+    return f"{found['name']}@{found['digest']}"
 
 
-def _at_hand(image: str) -> bool:
-    """Whether buildah has the image or can get it."""
-    return read("buildah", "inspect", "--type=image", image) is not None or _pulled(image)
-
-
-def _pulled(image: str) -> bool:
+def _at_hand(builder: str, image: str) -> bool:
+    """Whether the builder has the image or can get it."""
+    if read(builder, "inspect", "--type=image", image) is not None:
+        return True
     say(f"pulling {image}")
-    return read("buildah", "pull", "--quiet", image) is not None
+    return read(builder, "pull", "--quiet", image) is not None
 
 
 def _secrets() -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from tools.image.commands import CannotBuildError, ImageError, available, cache_directory, read, run, say
 
 SUITE = "bookworm"
-"""The Debian of the default base image."""
+"""Debian 12, whose Python 3.11 is the oldest that the program runs on; the Dockerfile's own base is a newer one."""
 
 RUNTIME = ("python3-minimal", "libpython3-stdlib", "ca-certificates")
 BUILD = ("python3-venv",)
