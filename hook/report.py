@@ -54,16 +54,30 @@ def counts(decision: Decision) -> dict[str, int]:
 
 def advice(decision: Decision) -> list[str]:
     """Say for each kind of trouble what it means and what to run next, once each."""
+    of_nodes = _advice_on_nodes(decision)
+    general = [
+        reason for reason in (decision.reason, decision.cause) if reason and (decision.stack, reason) not in of_nodes
+    ]
+    stack = STACKS.get(decision.stack, GPU_OPERATOR)
+    return [*(f"{reason}: {messages.remedy(reason, stack=stack)}" for reason in general), *of_nodes.values()]
+
+
+def next_step(decision: Decision) -> str:
+    """Give the one advice for where there is room for one: on what the run failed for, else on the worst node."""
+    of_nodes = _advice_on_nodes(decision)
+    if decision.verdict is Verdict.FAIL:
+        return of_nodes.get((decision.stack, decision.reason)) or advice(decision)[0]
+    return next(iter(of_nodes.values()), advice(decision)[-1])
+
+
+def _advice_on_nodes(decision: Decision) -> dict[tuple[str, str], str]:
+    """Give the advice for each reason that a node in need has, by stack and reason; the worst come first."""
     lines: dict[tuple[str, str], str] = {}
     for one in messages.in_need(decision):
         stack = STACKS.get(one.stack, GPU_OPERATOR)
         what_next = messages.remedy(one.reason, one.node, one.subject, stack)
         lines.setdefault((one.stack, one.reason), f"{one.reason} ({one.node}): {what_next}")
-    general = [
-        reason for reason in (decision.reason, decision.cause) if reason and (decision.stack, reason) not in lines
-    ]
-    stack = STACKS.get(decision.stack, GPU_OPERATOR)
-    return [*(f"{reason}: {messages.remedy(reason, stack=stack)}" for reason in general), *lines.values()]
+    return lines
 
 
 def ending(decision: Decision) -> list[str]:
@@ -96,7 +110,7 @@ def termination_message(decision: Decision, exit_code: int, restarted: int) -> s
         "restarted": restarted,
         "counts": counts(decision),
         "warnings": [_cut(one) for one in decision.warnings[:3]],
-        "next": _cut(advice(decision)[-1]) if decision.unhappy else "",
+        "next": _cut(next_step(decision)) if decision.unhappy else "",
         "nodes": [],
         "version": __version__,
     }

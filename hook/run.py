@@ -19,13 +19,14 @@ from hook.errors import ClusterError, ConflictError, NotFoundError, PermissionDe
 from hook.narration import Narrator
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
 
     from hook.cluster.api import Api
     from hook.cluster.events import Teller
     from hook.cluster.jobs import Job
     from hook.cluster.observer import Observer
-    from hook.core.verdicts import Action, RolloutRestart
+    from hook.core.verdicts import Action, RolloutRestart, StalePod
     from hook.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -170,7 +171,7 @@ class Runner:
         pod = action.pod
         request = requests.delete_pod(pod.namespace, pod.name, pod.uid, pod.resource_version)
         try:
-            if not self._sent(request, f"restart {pod.name} on {action.node}"):
+            if not self._sent(action, request, f"restart {pod.name} on {action.node}"):
                 return None
         except RejectedError as error:
             log.warning("node %s: deleting plugin pod %s was refused: %s", action.node, pod.name, error)
@@ -188,7 +189,7 @@ class Runner:
         request = requests.restart_daemonset(
             action.namespace, action.name, action.uid, names.RESTARTED_AT_ANNOTATION, stamp
         )
-        if not self._sent(request, f"restart the rollout of {action.namespace}/{action.name}"):
+        if not self._sent(action, request, f"restart the rollout of {action.namespace}/{action.name}"):
             return None
         self._remember(action)
         self.restarted += len(action.pods)
@@ -196,7 +197,7 @@ class Runner:
         log.info("%s", note)
         return action.uid, stamp, note
 
-    def _sent(self, request: requests.Request, what: str) -> bool:
+    def _sent(self, action: Action, request: requests.Request, what: str) -> bool:
         """Send a write. A conflict means: look again. Trouble that may pass is decided upon anew."""
         try:
             retry.retrying(retry.WRITING, time.sleep)(self._api.send, request, WRITE_SECONDS)
@@ -210,15 +211,15 @@ class Runner:
             raise
         except ClusterError as error:
             log.warning("cannot %s, trying again: %s", what, error)
+            for stack, _node, pod in _restarted_by(action):
+                self._memories[stack] = self._memories[stack].troubled(pod, str(error))
             return False
         return True
 
     def _remember(self, action: Action, refused: str = "") -> None:
         """Note what was asked for, with every stack that asked: otherwise it would ask again."""
-        for one in (action, *action.also):
-            pods = ((one.node, one.pod),) if isinstance(one, DeletePod) else one.pods
-            for node, pod in pods:
-                self._memories[one.stack] = self._memories[one.stack].asked(node, pod, self._api.now(), refused)
+        for stack, node, pod in _restarted_by(action):
+            self._memories[stack] = self._memories[stack].asked(node, pod, self._api.now(), refused)
 
     @property
     def _deadline(self) -> datetime:
@@ -235,9 +236,16 @@ class Runner:
         """Put the end of the run where deployers look."""
         note = messages.headline(decision)
         if decision.unhappy:
-            note = f"{note} {report.advice(decision)[-1]}"
+            note = f"{note} {report.next_step(decision)}"
         if self._job:
             self._teller.tell(self._job.subject, decision.reason, note, warning=decision.unhappy)
         if self.restarted or decision.unhappy:
             for subject in self._subjects.values():
                 self._teller.tell(subject, decision.reason, note, warning=decision.unhappy)
+
+
+def _restarted_by(action: Action) -> Iterator[tuple[str, str, StalePod]]:
+    """Give the pods that an action restarts, with their nodes, for each stack that asked for it."""
+    for one in (action, *action.also):
+        pods = ((one.node, one.pod),) if isinstance(one, DeletePod) else one.pods
+        yield from ((one.stack, node, pod) for node, pod in pods)

@@ -35,6 +35,8 @@ class Memory:
     """Condition to the moment since which it holds without a break."""
     restarts: Mapping[str, AskedRestart] = field(default_factory=dict)
     """By ``restart_key``: the last restart asked for."""
+    troubles: Mapping[str, str] = field(default_factory=dict)
+    """By UID of a pod: why its restart could not be asked for, though another try may mend it."""
     epoch: str = ""
     """Which intent the ranks below were reached under."""
     ranks: Mapping[str, int] = field(default_factory=dict)
@@ -54,6 +56,10 @@ class Memory:
         """Note that a restart was asked for, or refused for good."""
         entry = AskedRestart(pod_uid=pod.uid, driver_run=pod.driver_run, at=at, refused=refused)
         return replace(self, restarts={**self.restarts, restart_key(pod.daemonset_uid, node): entry})
+
+    def troubled(self, pod: StalePod, why: str) -> Memory:
+        """Note why a restart could not be asked for; it is tried again."""
+        return replace(self, troubles={**self.troubles, pod.uid: why})
 
     def with_verified(self, verified: Iterable[Judgement]) -> Memory:
         """Note on which nodes a plugin came back after its restart."""

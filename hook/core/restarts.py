@@ -61,7 +61,9 @@ def _beside_memory(judged: Judgement, memory: Memory, now: datetime) -> Judgemen
         return judged
     asked = memory.restarts.get(restart_key(judged.stale_pod.daemonset_uid, judged.node))
     same_run = asked is not None and asked.driver_run == judged.stale_pod.driver_run
-    return _asked_before(judged, judged.stale_pod, asked, now) if asked and same_run else judged
+    shown = _asked_before(judged, judged.stale_pod, asked, now) if asked and same_run else judged
+    trouble = memory.troubles.get(judged.stale_pod.uid) if shown.state is NodeState.STALE else None
+    return replace(shown, message=f"{shown.message}; restarting it failed: {trouble}") if trouble else shown
 
 
 def _asked_before(judged: Judgement, stale: StalePod, asked: AskedRestart, now: datetime) -> Judgement:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, Judgement, NodeState, Verdict
-from hook.report import advice
+from hook.report import advice, next_step
 
 
 def _failed(node: str, stack: str) -> Judgement:
@@ -18,3 +20,27 @@ def test_two_stacks_that_fail_alike_are_advised_each() -> None:
     lines = advice(decision)
     assert [("(a)" in line, "(b)" in line) for line in lines] == [(True, False), (False, True)]
     assert ["gpu-driver-upgrade-state" in line for line in lines] == [True, False]
+
+
+def _waiting(node: str, reason: Reason) -> Judgement:
+    return Judgement(node, NodeState.WAITING, reason, "it waits", subject="ns/pod", stack="gpu")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "reason", "expected"),
+    [
+        pytest.param(Verdict.FAIL, Reason.UPGRADE_FAILED, "UpgradeFailed (a)", id="what-a-node-failed-for"),
+        pytest.param(Verdict.FAIL, Reason.PERMISSION_MISSING, "PermissionMissing:", id="what-the-run-failed-for"),
+        pytest.param(Verdict.DEADLINE, Reason.TIME_UP, "UpgradeFailed (a)", id="the-worst-node"),
+    ],
+)
+def test_the_one_next_step_is_about_the_cause(verdict: Verdict, reason: Reason, expected: str) -> None:
+    """Events and the termination message have room for one advice, and other nodes wait for something else."""
+    judgements = (_waiting("z", Reason.DRIVER_OUTDATED), _failed("a", "gpu"))
+    assert next_step(Decision(verdict, reason, "", judgements=judgements, stack="gpu")).startswith(expected)
+
+
+def test_a_run_that_was_late_without_a_node_in_need_advises_on_what_held_it_back() -> None:
+    """That the time is up says nothing."""
+    late = Decision(Verdict.DEADLINE, Reason.TIME_UP, "", cause=Reason.OPERATOR_NOT_LEADING, stack="gpu")
+    assert next_step(late).startswith("OperatorNotLeading:")

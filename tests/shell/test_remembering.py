@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 from kubernetes import client
 
+from hook.cluster import retry
 from hook.cluster.api import Api
-from hook.core.verdicts import DeletePod, RolloutRestart, StalePod
+from hook.core.reasons import Reason
+from hook.core.verdicts import Decision, DeletePod, RolloutRestart, StalePod, Verdict
+from hook.errors import UnreachableError
 from hook.run import Runner
 from hook.settings import Settings
 from tests.fixtures.cluster import LATER
@@ -43,6 +46,22 @@ def test_each_stack_remembers_its_own_drivers_run(action: Action) -> None:
     assert {"gpu": ["gpu-run"], "network": ["network-run"]} == {
         stack: [asked.driver_run for asked in memory.restarts.values()] for stack, memory in runner._memories.items()
     }
+
+
+def test_each_stack_remembers_why_a_restart_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is tried again; if the time is up before, the report says why."""
+    runner = Runner(Api(client.Configuration()), None, Settings(stacks=("gpu", "network")), None, None)  # type: ignore[arg-type]
+    action = _delete("gpu", _delete("network"))
+    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0))
+    monkeypatch.setattr(runner._api, "send", _unreachable)
+    runner._act(Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=(action,)))
+    troubles = [memory.troubles for memory in runner._memories.values()]
+    assert [{"pod": "nobody answers"}] * 2 == troubles
+    assert runner.restarted == 0
+
+
+def _unreachable(*_: object) -> None:
+    raise UnreachableError("nobody answers")
 
 
 def test_a_stack_that_did_not_ask_remembers_nothing() -> None:
