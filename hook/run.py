@@ -65,6 +65,7 @@ class Runner:
         self._narrator = Narrator(teller, job)
         self._subjects: dict[str, events.Subject] = {}
         self._confirm_after = 0.0
+        self._patience = retry.WRITING
         self.restarted = 0
         self.last = Decision(Verdict.WAIT, Reason.NODES_PENDING, "nothing was read yet")
 
@@ -173,7 +174,12 @@ class Runner:
         try:
             if not self._sent(action, request, f"restart {pod.name} on {action.node}"):
                 return None
-        except RejectedError as error:
+        except (PermissionDeniedError, RejectedError) as error:
+            if isinstance(error, PermissionDeniedError):
+                if not self._api.allows(request):
+                    raise
+                # Refused by admission, which had its time to think better of it; the others shall not wait as long.
+                self._patience = replace(retry.WRITING, denied=0.0)
             log.warning("node %s: deleting plugin pod %s was refused: %s", action.node, pod.name, error)
             self._remember(action, refused=str(error))
             return None
@@ -200,7 +206,7 @@ class Runner:
     def _sent(self, action: Action, request: requests.Request, what: str) -> bool:
         """Send a write. A conflict means: look again. Trouble that may pass is decided upon anew."""
         try:
-            retry.retrying(retry.WRITING, time.sleep)(self._api.send, request, WRITE_SECONDS)
+            retry.retrying(self._patience, time.sleep)(self._api.send, request, WRITE_SECONDS)
         except NotFoundError:
             log.info("cannot %s: it is gone already", what)
             return False

@@ -19,7 +19,7 @@ from kubernetes import client, config
 from kubernetes.config.incluster_config import InClusterConfigLoader
 
 from hook import __version__
-from hook.cluster.requests import versions_of
+from hook.cluster.requests import may_i, versions_of
 from hook.core.fields import MalformedObjectError, items, text
 from hook.errors import (
     ClusterError,
@@ -129,6 +129,13 @@ class Api:
             return frozenset()
         except MalformedObjectError as error:
             raise UnreachableError(f"the API server's list of versions cannot be read: {error}") from error
+
+    def allows(self, request: Request) -> bool:
+        """Whether RBAC allows a request, as far as can be found out; then somebody else has forbidden it."""
+        try:
+            return self.send(may_i(request))["status"]["allowed"] is True
+        except (ClusterError, KeyError, TypeError):
+            return False
 
     def watch_error(self, selection: Selection, status: Mapping[str, Any]) -> ClusterError:
         """Translate the error event that ends a watch."""

@@ -54,6 +54,10 @@ REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet")
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 JOBS: Final = Resource("batch", "v1", "jobs", "Job")
 RESOURCE_SLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False)
+OWN_RIGHTS: Final = Resource(
+    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
+)
+"""Whoever is known to the API server may ask for these (ClusterRole ``system:basic-user``)."""
 SLICE_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 """Served ResourceSlice versions, newest first (Kubernetes 1.34, 1.33, 1.32)."""
 
@@ -176,6 +180,23 @@ def delete_pod(namespace: str, name: str, uid: str, resource_version: str) -> Re
         name,
         body={"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions},
     )
+
+
+def may_i(request: Request) -> Request:
+    """Ask whether RBAC allows a request: one that is forbidden all the same is refused by admission."""
+    wanted = {
+        "verb": request.verb,
+        "group": request.resource.group,
+        "resource": request.resource.plural,
+        "namespace": request.namespace,
+        "name": request.name,
+    }
+    body = {
+        "apiVersion": f"{OWN_RIGHTS.group}/{OWN_RIGHTS.version}",
+        "kind": OWN_RIGHTS.kind,
+        "spec": {"resourceAttributes": wanted},
+    }
+    return Request("create", OWN_RIGHTS, body=body)
 
 
 def restart_daemonset(namespace: str, name: str, uid: str, annotation: str, stamp: str) -> Request:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
 from kubernetes import client
 
-from hook.cluster import retry
+from hook.cluster import requests, retry
 from hook.cluster.api import Api
 from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, DeletePod, RolloutRestart, StalePod, Verdict
-from hook.errors import UnreachableError
+from hook.errors import PermissionDeniedError, UnreachableError
 from hook.run import Runner
 from hook.settings import Settings
 from tests.fixtures.cluster import LATER
@@ -52,7 +53,7 @@ def test_each_stack_remembers_why_a_restart_failed(monkeypatch: pytest.MonkeyPat
     """It is tried again; if the time is up before, the report says why."""
     runner = Runner(Api(client.Configuration()), None, Settings(stacks=("gpu", "network")), None, None)  # type: ignore[arg-type]
     action = _delete("gpu", _delete("network"))
-    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0))
+    monkeypatch.setattr(runner, "_patience", retry.Patience(unreachable=0))
     monkeypatch.setattr(runner._api, "send", _unreachable)
     runner._act(Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=(action,)))
     troubles = [memory.troubles for memory in runner._memories.values()]
@@ -62,6 +63,34 @@ def test_each_stack_remembers_why_a_restart_failed(monkeypatch: pytest.MonkeyPat
 
 def _unreachable(*_: object) -> None:
     raise UnreachableError("nobody answers")
+
+
+@pytest.mark.parametrize(
+    ("answer", "refused"),
+    [
+        pytest.param({"status": {"allowed": True}}, True, id="admission-refuses-it"),
+        pytest.param({"status": {"allowed": False}}, False, id="rbac-forbids-it"),
+        pytest.param({"status": None}, False, id="nobody-knows"),
+    ],
+)
+def test_only_what_rbac_allows_is_refused_for_this_pod_alone(
+    answer: dict[str, object], monkeypatch: pytest.MonkeyPatch, *, refused: bool
+) -> None:
+    """A missing permission is the same for every pod, and ends the run; a webhook may let the next one go."""
+    runner = Runner(Api(client.Configuration()), None, Settings(), None, None)  # type: ignore[arg-type]
+
+    def send(request: requests.Request, *_: object) -> dict[str, object]:
+        if request.verb == "delete":
+            raise PermissionDeniedError("delete", "pods", "ns", "the webhook says no")
+        return answer
+
+    monkeypatch.setattr(runner, "_patience", retry.Patience(unreachable=0, denied=0))
+    monkeypatch.setattr(runner._api, "send", send)
+    decision = Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=(_delete("gpu"),))
+    with nullcontext() if refused else pytest.raises(PermissionDeniedError):
+        runner._act(decision)
+    asked = runner._memories["gpu"].restarts.values()
+    assert ["the webhook says no" in one.refused for one in asked] == [True] * refused
 
 
 def test_a_stack_that_did_not_ask_remembers_nothing() -> None:
