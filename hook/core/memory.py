@@ -36,7 +36,7 @@ class Memory:
     restarts: Mapping[str, AskedRestart] = field(default_factory=dict)
     """By ``restart_key``: the last restart asked for."""
     troubles: Mapping[str, str] = field(default_factory=dict)
-    """By UID of a pod: why its restart could not be asked for, though another try may mend it."""
+    """By UID of a pod: why its restart could not be asked for, though another try may mend it. The last one is last."""
     epoch: str = ""
     """Which intent the ranks below were reached under."""
     ranks: Mapping[str, int] = field(default_factory=dict)
@@ -59,7 +59,8 @@ class Memory:
 
     def troubled(self, pod: StalePod, why: str) -> Memory:
         """Note why a restart could not be asked for; it is tried again."""
-        return replace(self, troubles={**self.troubles, pod.uid: why})
+        others = {uid: trouble for uid, trouble in self.troubles.items() if uid != pod.uid}
+        return replace(self, troubles={**others, pod.uid: why})
 
     def with_verified(self, verified: Iterable[Judgement]) -> Memory:
         """Note on which nodes a plugin came back after its restart."""

@@ -99,18 +99,29 @@ def _delete_stale_pods(judgements: tuple[Judgement, ...], fleet: Fleet, memory: 
     """Delete each stale pod, as many at once as is allowed. Works with OnDelete too, mutates no template."""
     limit = fleet.settings.max_parallel_restarts
     room = limit - sum(_in_flight(one, memory.restarts, fleet) for one in judgements) if limit else len(judgements)
-    actions: list[Action] = []
-    shown: list[Judgement] = []
-    for one in judgements:
-        if one.state is not NodeState.STALE or one.stale_pod is None:
-            shown.append(one)
-        elif len(actions) < room:
-            actions.append(DeletePod(one.node, one.stale_pod))
-            shown.append(one)
-        else:
-            message = f"{one.message}; waits for its turn (max {limit} plugins down at once)"
-            shown.append(replace(one, reason=Reason.PLUGIN_QUEUED, message=message))
-    return Plan(tuple(shown), tuple(actions))
+    actions: dict[str, Action] = {}
+    for one in sorted(judgements, key=lambda one: _last_trouble(one, memory)):
+        if one.state is NodeState.STALE and one.stale_pod is not None and len(actions) < room:
+            actions[one.stale_pod.uid] = DeletePod(one.node, one.stale_pod)
+    shown = tuple(
+        _queued(one, limit)
+        if one.state is NodeState.STALE and one.stale_pod is not None and one.stale_pod.uid not in actions
+        else one
+        for one in judgements
+    )
+    return Plan(shown, tuple(actions.values()))
+
+
+def _last_trouble(judged: Judgement, memory: Memory) -> int:
+    """Rank what failed before behind what did not, the last failure last: it takes time, which others may need."""
+    if judged.stale_pod is None or judged.stale_pod.uid not in memory.troubles:
+        return -1
+    return list(memory.troubles).index(judged.stale_pod.uid)
+
+
+def _queued(judged: Judgement, limit: int) -> Judgement:
+    message = f"{judged.message}; waits for its turn (max {limit} plugins down at once)"
+    return replace(judged, reason=Reason.PLUGIN_QUEUED, message=message)
 
 
 def _in_flight(judged: Judgement, restarts: Mapping[str, AskedRestart], fleet: Fleet) -> bool:

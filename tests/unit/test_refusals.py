@@ -166,13 +166,18 @@ def test_a_refusal_is_what_the_run_ends_with_in_the_servers_words() -> None:
 
 
 def test_a_deletion_that_fails_is_asked_for_again_and_its_trouble_is_told() -> None:
-    """A webhook that is out of reach: the run goes on trying, and if it ends so, its report names the cause."""
+    """A webhook that is out of reach: the run goes on trying, and if it ends so, its report names the cause.
+
+    What failed last comes last: each try takes seconds, after which everything is decided anew.
+    """
     decision, memory = stale("a", "b").decide()
     pods = {one.node: one.pod for one in decision.actions if isinstance(one, DeletePod)}
     memory = memory.troubled(pods["a"], "no webhook answers")
     decision, _memory = stale("a", "b").decide(memory=memory, now=soon())
-    assert ["a", "b"] == deleted(decision)
     assert [True, False] == ["no webhook answers" in one.message for one in decision.judgements]
+    assert ["b", "a"] == deleted(decision)
+    both = memory.troubled(pods["b"], "nor here").troubled(pods["a"], "still none answers")
+    assert ["b", "a"] == deleted(stale("a", "b").decide(memory=both, now=soon())[0])
     asked = memory.asked("a", pods["a"], LATER)
     decision, _memory = stale("a", "b").decide(memory=asked, now=soon())
     assert "no webhook answers" not in decision.judgements[0].message
