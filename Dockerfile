@@ -50,7 +50,8 @@ LABEL org.opencontainers.image.title="gpu-operator-post" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 # PYTHONSAFEPATH keeps the working directory out of the module path: what a user mounts there is never imported.
-ENV PYTHONSAFEPATH=1 PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+# One arena: with one for each watching thread, memory that one has done with is lost to the others.
+ENV MALLOC_ARENA_MAX=1 PYTHONSAFEPATH=1 PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /
 # A number, because Kubernetes cannot tell from a name that it is not root (runAsNonRoot).
 USER 65532:65532

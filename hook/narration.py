@@ -41,11 +41,12 @@ class Narrator:
     def tell(self, decision: Decision, left: timedelta) -> None:
         """Log what changed since the last decision and, at times, where the run stands."""
         changed: dict[tuple[str, NodeState, Reason], list[Judgement]] = {}
+        detail = report.details(decision)
         for one in decision.judgements:
             standing = (one.state, one.reason)
             if self._told.get((one.stack, one.node, one.consumer)) != standing:
                 self._told[one.stack, one.node, one.consumer] = standing
-                told = replace(one, message=report.detail(one, decision))
+                told = replace(one, message=detail(one))
                 changed.setdefault((one.stack, *standing), []).append(told)
         for alike in changed.values():
             _log_change(alike)

@@ -12,7 +12,7 @@ from hook.core.verdicts import NodeState, Verdict
 from hook.logs import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hook.core.verdicts import Decision, Judgement
 
@@ -26,8 +26,8 @@ HEADINGS: Final = ("NODE", "STATE", "REASON", "DETAIL")
 
 def table(decision: Decision) -> str:
     """Give one row a node; of a large fleet only those that are not verified."""
-    shown = _worth_showing(decision.judgements)
-    rows = [(one.node, one.state, one.reason, detail(one, decision)) for one in shown]
+    shown, detail = _worth_showing(decision.judgements), details(decision)
+    rows = [(one.node, one.state, one.reason, detail(one)) for one in shown]
     left_out = len(decision.judgements) - len(rows)
     lines = _aligned([HEADINGS, *rows]) if rows else []
     if left_out:
@@ -35,10 +35,10 @@ def table(decision: Decision) -> str:
     return "\n".join(lines)
 
 
-def detail(judged: Judgement, decision: Decision) -> str:
-    """Say which driver stack a line is about, where several are served."""
+def details(decision: Decision) -> Callable[[Judgement], str]:
+    """Give how to put a judgement into words: with its driver stack, where several are served."""
     several = len({one.stack for one in decision.judgements}) > 1
-    return f"[{judged.stack}] {judged.message}" if several else judged.message
+    return lambda judged: f"[{judged.stack}] {judged.message}" if several else judged.message
 
 
 def counts_sentence(decision: Decision) -> str:
@@ -115,8 +115,9 @@ def termination_message(decision: Decision, exit_code: int, restarted: int) -> s
         "version": __version__,
     }
     worst = messages.in_need(decision) or [one for one in decision.judgements if one.state is NodeState.EXCLUDED]
+    detail = details(decision)
     for one in worst:
-        story["nodes"].append({"node": one.node, "reason": one.reason, "message": _cut(detail(one, decision))})
+        story["nodes"].append({"node": one.node, "reason": one.reason, "message": _cut(detail(one))})
         if len(json.dumps(story).encode()) > TERMINATION_LIMIT:
             story["nodes"].pop()
             break

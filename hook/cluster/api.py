@@ -19,6 +19,7 @@ from kubernetes import client, config
 from kubernetes.config.incluster_config import InClusterConfigLoader
 
 from hook import __version__
+from hook.cluster import decoding
 from hook.cluster.requests import may_i, versions_of
 from hook.core.fields import MalformedObjectError, items, text
 from hook.errors import (
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from hook.cluster.requests import Request, Resource, Selection
+    from hook.core.fields import Json
 
 CONNECT_SECONDS: Final = 5.0
 READ_SECONDS: Final = 60.0
@@ -96,25 +98,22 @@ class Api:
 
     def send(self, request: Request, read_seconds: float = READ_SECONDS) -> dict[str, Any]:
         """Send a request and give the decoded answer."""
-        response = self._open(request, read_seconds)
-        try:
-            body = response.read()
-        except urllib3.exceptions.HTTPError as error:
-            raise UnreachableError(f"the answer of {self.host} broke off: {_short(error)}") from error
-        finally:
-            response.release_conn()
-        return _decode(body)
+        return decoding.decode(self._body(request, read_seconds))
+
+    def list_page(self, request: Request) -> tuple[Json, Iterator[Json]]:
+        """Send a list request: gives the page's metadata, and its objects, each decoded when it is taken."""
+        return decoding.page(self._body(request, READ_SECONDS), whole=request.resource.whole)
 
     def open_watch(self, request: Request, seconds: int) -> urllib3.BaseHTTPResponse:
         """Send a watch request. Its events are read by ``events``."""
         return self._open(request, seconds + WATCH_SLACK_SECONDS)
 
-    def events(self, response: urllib3.BaseHTTPResponse) -> Iterator[dict[str, Any]]:
-        """Give the events of an open watch until the server, or the connection, ends it."""
+    def events(self, response: urllib3.BaseHTTPResponse, resource: Resource) -> Iterator[tuple[str, Json]]:
+        """Give the events of an open watch, kind and object, until the server, or the connection, ends it."""
         try:
             for line in response:
                 if line.strip():
-                    yield _decode(line)
+                    yield decoding.event(line, whole=resource.whole)
         except urllib3.exceptions.HTTPError as error:
             raise UnreachableError(f"the watch broke off: {_short(error)}") from error
         finally:
@@ -141,6 +140,15 @@ class Api:
         """Translate the error event that ends a watch."""
         code = status.get("code")
         return refusal(selection.watch("", 0), code if isinstance(code, int) else 500, status)
+
+    def _body(self, request: Request, read_seconds: float) -> bytes:
+        response = self._open(request, read_seconds)
+        try:
+            return response.read()
+        except urllib3.exceptions.HTTPError as error:
+            raise UnreachableError(f"the answer of {self.host} broke off: {_short(error)}") from error
+        finally:
+            response.release_conn()
 
     def _open(self, request: Request, read_seconds: float) -> urllib3.BaseHTTPResponse:
         try:
@@ -195,23 +203,13 @@ def refusal(request: Request, status: int, body: Mapping[str, Any], retry_after:
 
 def _refusal(request: Request, response: urllib3.BaseHTTPResponse) -> ClusterError:
     try:
-        body = _decode(response.read())
+        body = decoding.decode(response.read())
     except (urllib3.exceptions.HTTPError, UnreachableError):
         body = {}
     finally:
         response.release_conn()
     retry_after = response.headers.get("retry-after", "")
     return refusal(request, response.status, body, float(retry_after) if retry_after.isdigit() else None)
-
-
-def _decode(body: bytes) -> dict[str, Any]:
-    try:
-        decoded = json.loads(body)
-    except ValueError as error:
-        raise UnreachableError(f"the API server's answer is no JSON: {_short(error)}") from error
-    if not isinstance(decoded, dict):
-        raise UnreachableError("the API server's answer is no object")
-    return decoded
 
 
 def _one_line(error: Exception) -> str:

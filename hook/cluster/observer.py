@@ -127,9 +127,9 @@ class Observer:
         """Read everything anew from the API server, consistently: no watch may be behind in it."""
         views: Found = {}
         retrier = retry.retrying(retry.WRITING, time.sleep)
-        for source in self._reflectors:
+        for source, reflector in self._reflectors.items():
             try:
-                found, _version = list_views(self._api, source.selection, source.read, retrier)
+                found, _version = list_views(self._api, source.selection, source.read, retrier, reflector.view)
                 views[source] = tuple(found.values()), False
             except NotFoundError:
                 views[source] = (), True

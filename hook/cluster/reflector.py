@@ -17,12 +17,12 @@ from hook.core import parse
 from hook.errors import ClusterError, GoneError, NotFoundError, RejectedError, ThrottledError, UnreachableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable
 
     import urllib3
 
     from hook.cluster.api import Api
-    from hook.cluster.requests import Selection
+    from hook.cluster.requests import Request, Selection
     from hook.core.fields import Json
     from hook.core.views import Unreadable
 
@@ -42,42 +42,49 @@ Key = tuple[str, str]
 
 
 def list_views(
-    api: Api, selection: Selection, read: Callable[[Json], View], patience: retry.Retrier
+    api: Api,
+    selection: Selection,
+    read: Callable[[Json], View],
+    patience: retry.Retrier,
+    known: Callable[[Key], View | None] = lambda _key: None,
 ) -> tuple[dict[Key, View | Unreadable], str]:
     """Read the current state, page by page. Gives the views and the version to watch from.
 
-    A page that expired (410) starts the list anew: half of two states is no state.
+    A page that expired (410) starts the list anew: half of two states is no state. A view that is known already and
+    still true is given again, so that a fleet that is read twice stands in memory once.
     """
     for _attempt in range(3):
         try:
-            return _list_once(api, selection, read, patience)
+            return _list_once(api, selection, read, patience, known)
         except GoneError:
             continue
     raise UnreachableError(f"the list of {selection.resource.plural} expired three times while it was read")
 
 
 def _list_once(
-    api: Api, selection: Selection, read: Callable[[Json], View], patience: retry.Retrier
+    api: Api,
+    selection: Selection,
+    read: Callable[[Json], View],
+    patience: retry.Retrier,
+    known: Callable[[Key], View | None],
 ) -> tuple[dict[Key, View | Unreadable], str]:
     views: dict[Key, View | Unreadable] = {}
+
+    def take(request: Request) -> Json:
+        """Take one page. Decoding is part of the try: an answer that is broken in its middle is asked for again."""
+        meta, objects = api.list_page(request)
+        for obj in objects:
+            view = parse.readable(read, selection.resource.kind, obj)
+            before = known(key := _key(obj))
+            views[key] = before if before is not None and before == view else view
+        return meta
+
     request = selection.page()
     while True:
-        page = patience(api.send, request)
-        for obj in _objects(page):
-            views[_key(obj)] = parse.readable(read, selection.resource.kind, obj)
-        meta = _meta(page)
+        meta = patience(take, request)
         if not meta.get("continue"):
-            return views, _version(page)
+            return views, str(meta.get("resourceVersion") or "")
         request = selection.page(str(meta["continue"]))
-
-
-def _objects(page: Mapping[str, Any]) -> Iterator[Json]:
-    items = page.get("items")
-    if not isinstance(items, list):
-        raise UnreachableError("the API server's list has no items")
-    if not all(isinstance(item, dict) for item in items):
-        raise UnreachableError("the API server's list holds something that is no object")
-    return iter(items)
 
 
 def _meta(obj: Json) -> Json:
@@ -140,6 +147,11 @@ class Reflector:
         with self._lock:
             return tuple(self._views.values())
 
+    def view(self, key: Key) -> Any | None:  # noqa: ANN401 - whatever `read` gives
+        """Give what is known now of one object."""
+        with self._lock:
+            return self._views.get(key)
+
     def _run(self) -> None:
         """List and watch until told to stop, or until only a person can help."""
         try:
@@ -159,7 +171,7 @@ class Reflector:
         patience = retry.WATCHING if self._synced else self._starting
         started = time.monotonic()
         try:
-            views, version = list_views(self._api, self.selection, self.read, self._retrier(patience))
+            views, version = list_views(self._api, self.selection, self.read, self._retrier(patience), self.view)
         except NotFoundError:
             self._replace({}, "", absent=True)
             self._stopping.wait(ABSENT_SECONDS)
@@ -183,19 +195,16 @@ class Reflector:
         self._stopping.wait(BREATH_SECONDS)
 
     def _follow(self, response: urllib3.BaseHTTPResponse) -> None:
-        for event in self._api.events(response):
+        for kind, obj in self._api.events(response, self.selection.resource):
             if self._stopping.is_set():
                 return
-            self._apply(event)
+            self._apply(kind, obj)
 
-    def _apply(self, event: Json) -> None:
-        kind, obj = event.get("type"), event.get("object")
-        if not isinstance(obj, dict):
-            raise UnreachableError(f"a watch of {self.selection.resource.plural} sent an event without an object")
+    def _apply(self, kind: str, obj: Json) -> None:
         if kind == "ERROR":
             raise self._api.watch_error(self.selection, obj)
         if kind != "BOOKMARK":
-            self._take(str(kind), obj)
+            self._take(kind, obj)
             self._changed()
         self._version = _version(obj) or self._version
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hook.core.stacks import PolicyKind, Stack
 
 PAGE_SIZE: Final = 50
-"""Measured on 5,000 nodes and 10,000 pods of 22-28 kB: pages of 50 peak at 64 MiB, of 250 at 101 MiB."""
+"""A page stands in memory as text. Measured on 5,000 nodes: 100 cost 6 MiB more, 25 gain none at a third more CPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,8 @@ class Resource:
     plural: str
     kind: str
     namespaced: bool = True
+    whole: bool = False
+    """Somebody reads its objects to the last field, such as who wrote what (``managedFields``)."""
 
     @property
     def grant(self) -> str:
@@ -89,7 +91,7 @@ STRATEGY_PERMISSIONS: Final[Mapping[str, Permissions]] = {
 
 def policies_of(kind: PolicyKind) -> Resource:
     """Give the resource of a kind in which somebody says what a driver shall be."""
-    return Resource(kind.group, kind.version, kind.plural, kind.kind, namespaced=False)
+    return Resource(kind.group, kind.version, kind.plural, kind.kind, namespaced=False, whole=True)
 
 
 def permissions(stacks: Iterable[Stack], strategy: str, *, sees_nodes: bool = True) -> dict[Resource, tuple[str, ...]]:

@@ -24,7 +24,7 @@ def _walk(obj: Json, path: tuple[str, ...]) -> object:
     for key in path:
         if here is None:
             return None
-        if not isinstance(here, Mapping):
+        if not isinstance(here, dict):
             raise MalformedObjectError(f"{'.'.join(path)}: {key} is inside {type(here).__name__}, not an object")
         here = here.get(key)
     return here
@@ -35,7 +35,7 @@ def mapping(obj: Json, *path: str) -> Json:
     found = _walk(obj, path)
     if found is None:
         return _EMPTY
-    if not isinstance(found, Mapping):
+    if not isinstance(found, dict):
         raise MalformedObjectError(f"{'.'.join(path)}: expected an object, got {type(found).__name__}")
     return found
 
@@ -45,7 +45,7 @@ def items(obj: Json, *path: str) -> Sequence[Json]:
     found = _walk(obj, path)
     if found is None:
         return ()
-    if not isinstance(found, list) or not all(isinstance(item, Mapping) for item in found):
+    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
         raise MalformedObjectError(f"{'.'.join(path)}: expected a list of objects")
     return found
 
