@@ -30,6 +30,14 @@ EVICTED_CLIENT_LABEL: Final = DEPLOY_LABEL_PREFIX + "client"
 """DM >= v0.12.0: DaemonSets that select it are evicted before the driver is unloaded."""
 EVICTION_LABEL_VARIABLE: Final = "NODE_LABEL_FOR_GPU_POD_EVICTION"
 """DM: environment variable that names one more label to pause (GO ``spec.driver.manager.env``)."""
+GPU_COUNT_LABEL: Final = "nvidia.com/gpu.count"
+"""GPU feature discovery: how many GPUs a node has, whatever MIG or time slicing make of them."""
+GPU_RESOURCE: Final = "nvidia.com/gpu"
+"""Extended resource of the device plugin."""
+GPU_RESOURCE_PREFIXES: Final = (GPU_RESOURCE, "nvidia.com/mig-")
+"""GO ``cmd/gpu-operator/main.go``, ``gpuPodSpecFilter``: pods that ask for such a resource are evicted."""
+DRIVER_OWNER_LABEL: Final = "nvidia.com/gpu-operator.driver.owner"
+"""GO >= v26.7.0, ``internal/consts``: the NVIDIADriver that a node belongs to, whose own upgrade policy counts."""
 UPGRADE_STATE_LABEL: Final = "nvidia.com/gpu-driver-upgrade-state"
 """LIB ``pkg/upgrade/consts.go``, driver name ``gpu``."""
 UPGRADE_SKIP_LABEL: Final = "nvidia.com/gpu-driver-upgrade.skip"
@@ -47,6 +55,7 @@ OFED_SAFE_LOAD_ANNOTATION: Final = "nvidia.com/ofed-driver-upgrade.driver-wait-f
 NODE_LABEL_PREFIXES: Final = (
     "nvidia.com/gpu.",
     "nvidia.com/gpu-driver-upgrade",
+    DRIVER_OWNER_LABEL,
     "nvidia.com/ofed-driver-upgrade",
     "nvidia.com/dra",
     "network.nvidia.com/",
@@ -62,9 +71,11 @@ NODE_CONDITION_TAINTS: Final = "node.kubernetes.io/"
 and the others only stand on nodes that are NotReady, which are judged by that."""
 
 # Driver upgrade states, k8s-operator-libs pkg/upgrade/consts.go.
+STATE_REQUIRED: Final = "upgrade-required"
+"""It must be upgraded, and has not begun."""
 STATES_BEFORE_RESTART: Final = frozenset(
     {
-        "upgrade-required",
+        STATE_REQUIRED,
         "cordon-required",
         "wait-for-jobs-required",
         "pod-deletion-required",
@@ -103,6 +114,8 @@ precompiled with the kernel's release in between."""
 OFED_DRIVER_TAG: Final = r"{version}-([0-9]+\.[0-9]+\.[0-9]+[0-9A-Za-z._+-]*-)?" + _OS_TAG + "-[a-z][a-z0-9]*"
 """NO ``pkg/state/state_ofed.go``: ``<version>-[<kernel>-]<os><version>-<arch>``; the operator takes a precompiled
 image, with the kernel's release in its tag, wherever the registry has one."""
+LAST_APPLIED_ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""K8S ``core/v1``: what ``kubectl apply`` was given, also the fields that the API server then dropped."""
 CHART_LABEL: Final = "helm.sh/chart"
 REVISION_HASH_LABEL: Final = "controller-revision-hash"
 """K8S ``apps/v1`` ``ControllerRevisionHashLabelKey``."""

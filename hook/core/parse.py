@@ -37,6 +37,7 @@ def node(obj: Json) -> views.Node:
             for key in names.NODE_ANNOTATIONS
             if key in mapping(obj, "metadata", "annotations")
         },
+        gpus=_gpus(obj),
     )
 
 
@@ -181,6 +182,12 @@ def readable(read: Callable[[Json], View], kind: str, obj: Json) -> View | views
         )
 
 
+def _gpus(obj: Json) -> int | None:
+    """Read a quantity that is always a whole number; anything else is not known."""
+    quantity = mapping(obj, "status", "capacity").get(names.GPU_RESOURCE)
+    return int(quantity) if isinstance(quantity, str) and quantity.isdecimal() else None
+
+
 def _taints(obj: Json) -> tuple[views.Taint, ...]:
     """Give the taints that can keep a DaemonSet's pod off a node."""
     found = (
@@ -245,13 +252,15 @@ def _container(name: str, status: Json) -> views.Container:
     state = mapping(status, "state")
     running, terminated, waiting = (mapping(state, key) for key in ("running", "terminated", "waiting"))
     ended = "terminated" in state and state["terminated"] is not None
+    began, finished = when(terminated, "startedAt"), when(terminated, "finishedAt")
     return views.Container(
         name=intern(name),
         started_at=when(running, "startedAt"),
-        finished_at=when(terminated, "finishedAt"),
+        finished_at=finished,
         succeeded=terminated.get("exitCode") is not None and number(terminated, "exitCode") == 0,
         last_finished_at=when(status, "lastState", "terminated", "finishedAt"),
         restarts=number(status, "restartCount"),
         waiting=text(waiting, "reason") or ("" if running or ended else "ContainerCreating"),
         message=text(waiting, "message") or text(terminated, "message"),
+        lasted=int((finished - began).total_seconds()) if began is not None and finished is not None else None,
     )

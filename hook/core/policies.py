@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from hook.core import names, views
+from hook.core import limits, names, views
 from hook.core.fields import Json, MalformedObjectError, flag, items, mapping, number, required, text, when
 from hook.core.parse import condition
 
@@ -33,6 +33,7 @@ def cluster_policy(obj: Json) -> views.Policy:
         manual=_manual(obj),
         rdma=_needs_ofed(obj, *driver),
         eviction_label=_eviction_label(obj, *driver),
+        upgrade=limits.read(obj, (*driver, "upgradePolicy"), has_unavailable=True),
     )
 
 
@@ -52,6 +53,7 @@ def nvidia_driver(obj: Json) -> views.Policy:
         manual=_pool_manual(obj),
         rdma=_needs_ofed(obj, "spec"),
         eviction_label=_eviction_label(obj, "spec"),
+        upgrade=limits.read(obj, ("spec", "upgradePolicy"), has_unavailable=True),
     )
 
 
@@ -73,6 +75,7 @@ def nic_cluster_policy(obj: Json) -> views.Policy:
         manual="" if rotates else "ofedDriver.upgradePolicy.autoUpgrade is off",
         rdma=False,
         eviction_label="",
+        upgrade=limits.read(obj, (*driver, "upgradePolicy"), has_unavailable=False),
     )
 
 

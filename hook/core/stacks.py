@@ -34,6 +34,8 @@ class PolicyKind:
     """It says which chart it comes from."""
     tells_since: bool = False
     """Its Ready condition says since when."""
+    upgrade: str = ""
+    """Where in its spec the limits of the upgrade controller are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,8 @@ class UpgradeLabels:
     """``true`` takes a node out of driver upgrades."""
     counts_cordoned: bool
     """Nodes that are cordoned already count against the limit of unavailable ones."""
+    evicts: tuple[str, ...] = ()
+    """Beginnings of resources: pods that ask for one are evicted from a node before its driver reloads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +132,8 @@ class NodeLabels:
     """``true`` while the driver is not ready."""
     safe_load: str = ""
     """Annotation under which a driver waits until its node is drained."""
+    pool: str = ""
+    """Names the pool object of a node, from the operator's version on in which each has its own upgrade policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +191,16 @@ GPU_OPERATOR: Final = Stack(
         policies.cluster_policy,
         carries_chart=True,
         tells_since=True,
+        upgrade="driver.upgradePolicy",
     ),
-    pool=PolicyKind("nvidia.com", "v1alpha1", "nvidiadrivers", "NVIDIADriver", policies.nvidia_driver),
+    pool=PolicyKind(
+        "nvidia.com",
+        "v1alpha1",
+        "nvidiadrivers",
+        "NVIDIADriver",
+        policies.nvidia_driver,
+        upgrade="upgradePolicy",
+    ),
     operator=Operator(
         title="GPU operator",
         selector=f"{names.COMPONENT_LABEL}={names.OPERATOR_COMPONENT}",
@@ -206,8 +220,14 @@ GPU_OPERATOR: Final = Stack(
         operands=names.DEPLOY_OPERANDS_LABEL,
         workload=names.WORKLOAD_CONFIG_LABEL,
         paused_prefix=names.PAUSED_LABEL_PREFIX,
+        pool=names.DRIVER_OWNER_LABEL,
     ),
-    upgrade=UpgradeLabels(state=names.UPGRADE_STATE_LABEL, skip=names.UPGRADE_SKIP_LABEL, counts_cordoned=True),
+    upgrade=UpgradeLabels(
+        state=names.UPGRADE_STATE_LABEL,
+        skip=names.UPGRADE_SKIP_LABEL,
+        counts_cordoned=True,
+        evicts=names.GPU_RESOURCE_PREFIXES,
+    ),
     consumer=DRA_PLUGIN,
     after="network",
     providers={
@@ -243,6 +263,7 @@ NETWORK_OPERATOR: Final = Stack(
         "NicClusterPolicy",
         policies.nic_cluster_policy,
         only_name=names.NETWORK_POLICY_NAME,
+        upgrade="ofedDriver.upgradePolicy",
     ),
     operator=Operator(
         title="network operator",

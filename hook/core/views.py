@@ -14,6 +14,32 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class UpgradePolicy:
+    """How an upgrade controller goes about its nodes, as somebody wrote it; defaults are those of the kinds.
+
+    Only for planning: nothing here says whether a driver is settled, so nothing here makes a policy unreadable.
+    """
+
+    stated: bool = False
+    """The object says anything of it."""
+    parallel: int = 1
+    """Nodes at once; zero is no limit."""
+    unavailable: str = ""
+    """Nodes that may be unavailable, a number or a percentage; empty where the kind knows no such limit."""
+    waits_for: str = ""
+    """Selector of pods that must complete before a node begins."""
+    wait_seconds: int = 0
+    """How long they may take; zero is for ever."""
+    force: bool = False
+    """Pods without a controller are deleted, too."""
+    delete_empty_dir: bool = False
+    """Pods with local data are deleted, too."""
+    drains: bool = False
+    elsewhere: tuple[str, ...] = ()
+    """Fields that look like such limits where no upgrade controller reads them, as ``path=value``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """What somebody wants a driver stack to be: a ClusterPolicy, NVIDIADriver or NicClusterPolicy."""
 
@@ -46,6 +72,7 @@ class Policy:
     """One more node label that the driver manager pauses, so that what selects it goes away during a reload."""
     changed: datetime | None
     """When its spec was last written (``managedFields``)."""
+    upgrade: UpgradePolicy = UpgradePolicy()
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
@@ -83,6 +110,8 @@ class Node:
     cordoned: bool = False
     annotations: Mapping[str, str] = field(default_factory=dict)
     """Only ``names.NODE_ANNOTATIONS``."""
+    gpus: int | None = None
+    """What its device plugin reports (``status.capacity``); None without one, as with DRA alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +179,8 @@ class Container:
     waiting: str
     """Why it is not running, e.g. ``CrashLoopBackOff``; empty otherwise."""
     message: str
+    lasted: int | None = None
+    """Seconds of the run that ended; None where there is none, or its times are not known."""
 
 
 @dataclass(frozen=True, slots=True)

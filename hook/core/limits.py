@@ -1,0 +1,92 @@
+"""Read how an upgrade controller shall go about its nodes, and what people wrote about it in vain.
+
+Everything here is for planning alone, so a field of a wrong type reads as its default: a policy that the
+operator understands must not become unreadable to a run because of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from hook.core import names
+from hook.core.views import UpgradePolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hook.core.fields import Json
+
+PARALLEL: Final = "maxParallelUpgrades"
+UNAVAILABLE: Final = "maxUnavailable"
+DEFAULT_PARALLEL: Final = 1
+DEFAULT_UNAVAILABLE: Final = "25%"
+"""LIB ``api/upgrade/v1alpha1``, GO ``api/nvidia/v1alpha1``: defaults of the kinds."""
+LOOKS_LIKE_A_LIMIT: Final = ("maxparallel", "maxunavailable")
+"""Beginnings of such fields, in lower case: a misspelt one must be found, too."""
+HARMLESS: Final = ("", "1")
+"""What charts write by themselves (GO ``daemonsets.rollingUpdate.maxUnavailable``): nobody meant anything by it."""
+
+
+def read(obj: Json, path: tuple[str, ...], *, has_unavailable: bool) -> UpgradePolicy:
+    """Read the upgrade policy at a path of an object; `has_unavailable` says whether its kind has that limit."""
+    found = _inside(obj, *path)
+    deletion, drain, waiting = (_inside(found, part) for part in ("podDeletion", "drain", "waitForCompletion"))
+    known = {PARALLEL, UNAVAILABLE} if has_unavailable else {PARALLEL}
+    return UpgradePolicy(
+        stated=bool(found),
+        parallel=_number(found, PARALLEL, DEFAULT_PARALLEL),
+        unavailable=_text(found.get(UNAVAILABLE, DEFAULT_UNAVAILABLE)) if has_unavailable else "",
+        waits_for=_text(waiting.get("podSelector", "")),
+        wait_seconds=_number(waiting, "timeoutSeconds", 0),
+        force=deletion.get("force") is True,
+        delete_empty_dir=deletion.get("deleteEmptyDir") is True,
+        drains=drain.get("enable") is True,
+        elsewhere=tuple(sorted(_elsewhere(obj, {(*path, name) for name in known}))),
+    )
+
+
+def _elsewhere(obj: Json, known: set[tuple[str, ...]]) -> set[str]:
+    """Find fields that look like limits, in what is there and in what was applied; but those that are read."""
+    found: set[str] = set()
+    for whole in (obj, _last_applied(obj)):
+        for path, value in _fields(_inside(whole, "spec"), ("spec",)):
+            if path not in known and _text(value) not in HARMLESS:
+                found.add(f"{'.'.join(path[1:])}={_text(value)}")
+    return found
+
+
+def _fields(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], object]]:
+    if not isinstance(value, Mapping):
+        return
+    for key, inner in value.items():
+        here = (*path, str(key))
+        if here[-1].lower().startswith(LOOKS_LIKE_A_LIMIT):
+            yield here, inner
+        yield from _fields(inner, here)
+
+
+def _last_applied(obj: Json) -> Json:
+    text = _inside(obj, "metadata", "annotations").get(names.LAST_APPLIED_ANNOTATION)
+    try:
+        applied = json.loads(text) if isinstance(text, str) else {}
+    except ValueError:
+        return {}
+    return applied if isinstance(applied, Mapping) else {}
+
+
+def _inside(obj: Any, *path: str) -> Json:  # noqa: ANN401 - JSON is any of it
+    for key in path:
+        obj = obj.get(key) if isinstance(obj, Mapping) else None
+    return obj if isinstance(obj, Mapping) else {}
+
+
+def _number(obj: Json, key: str, default: int) -> int:
+    value = obj.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+
+def _text(value: object) -> str:
+    """Write a number or a text as text; anything else says nothing."""
+    return str(value) if isinstance(value, (int, str)) and not isinstance(value, bool) else ""

@@ -1,0 +1,58 @@
+"""How many GPUs a pool has, and how many of them an upgrade takes away."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from hook.core import names
+from hook.core.plan.values import Capacity, Range
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hook.core.plan.pools import Pool
+
+LABEL: Final = f"label {names.GPU_COUNT_LABEL}"
+RESOURCE: Final = f"capacity {names.GPU_RESOURCE}"
+SLICES: Final = "devices in ResourceSlices"
+"""Where a node's number of GPUs is known from, the surest first: MIG and time slicing make other numbers of the
+resource, and MIG and what is passed to virtual machines of the devices."""
+SECONDS_AN_HOUR: Final = 3600
+
+
+def of_nodes(pool: Pool) -> dict[str, tuple[int, str]]:
+    """Give the number of GPUs of each of a pool's nodes, and where it is from; without those that do not tell."""
+    told = ((name, _of_node(name, pool)) for name in pool.all_nodes)
+    return {name: found for name, found in told if found is not None}
+
+
+def lost(pool: Pool, nodes: Sequence[str], at_once: int, step: Range) -> Capacity:
+    """Work out what is away while these nodes are upgraded, so many at once: at worst those with the most GPUs."""
+    known = of_nodes(pool)
+    counts = {name: count for name, (count, _source) in known.items()}
+    away = sum(counts.get(name, 0) for name in nodes)
+    hours = Range(away * step.typical / SECONDS_AN_HOUR, away * step.slow / SECONDS_AN_HOUR) if at_once else None
+    return Capacity(
+        gpus=sum(counts.values()),
+        at_once=worst(counts, nodes, at_once),
+        hours=hours,
+        sources=dict(Counter(source for _count, source in known.values())),
+        unknown=tuple(name for name in pool.all_nodes if name not in known),
+    )
+
+
+def worst(counts: Mapping[str, int], nodes: Sequence[str], at_once: int) -> int:
+    """Give how many GPUs the nodes with the most of them have."""
+    return sum(sorted((counts.get(name, 0) for name in nodes), reverse=True)[:at_once])
+
+
+def _of_node(name: str, pool: Pool) -> tuple[int, str] | None:
+    node = pool.node(name)
+    label = node.labels.get(names.GPU_COUNT_LABEL, "") if node is not None else ""
+    if label.isdecimal():
+        return int(label), LABEL
+    if node is not None and node.gpus is not None:
+        return node.gpus, RESOURCE
+    devices = sum(one.devices for one in pool.fleet.slices.get(name, ()))
+    return (devices, SLICES) if devices else None
