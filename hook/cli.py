@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
-from hook import __version__, report
+from hook import __version__, looking, planreport, report
 from hook.bundle import commands as bundle
 from hook.cluster import api as apis
 from hook.cluster import events, retry
 from hook.cluster.jobs import own_job
 from hook.cluster.observer import Observer
 from hook.core import messages
+from hook.core.plan.making import Asked
+from hook.core.plan.making import plan as make_plan
 from hook.core.reasons import Reason
 from hook.core.together import chosen, decide_all
 from hook.core.verdicts import Decision, Verdict
 from hook.errors import HookError, PermissionDeniedError, SettingsError, TerminatedError, UnauthorizedError
-from hook.flags import HOW, LOGGING, TIMES, WHAT, WHERE, flags, settings_from
+from hook.flags import HOW, LOGGING, PLAN, TIMES, WHAT, WHERE, flags, settings_from
 from hook.logs import configure
 from hook.run import EXIT_FAILED, Outcome, Runner
 from hook.signals import end_on_signals, ignore_signals
@@ -43,8 +45,6 @@ REASON_OF_ERROR: Final = (
     (PermissionDeniedError, Reason.PERMISSION_MISSING),
     (UnauthorizedError, Reason.UNAUTHORIZED),
 )
-STATUS_PATIENCE_SECONDS: Final = 10.0
-"""A person waits for ``status``; a hook may wait longer."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -53,7 +53,7 @@ def main() -> None:
     """Refresh the DRA kubelet plugins that a GPU driver migration left stale, and prove it.
 
     Exit codes: 0 done or nothing to do, 1 worth another try, 2 usage, 3 needs a person,
-    124 out of time, 143 stopped by SIGTERM. Every flag of run and status is also an
+    124 out of time, 143 stopped by SIGTERM. Every flag of run, status and plan is also an
     environment variable GPU_OPERATOR_POST_<FLAG>.
     """
 
@@ -88,6 +88,29 @@ def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed fla
         click.echo(json.dumps(report.as_json(decision), indent=2))
     else:
         click.echo("\n".join(filter(None, (report.table(decision), *report.ending(decision)))))
+    sys.exit(0)
+
+
+@main.command(context_settings=CONTEXT)
+@flags(WHAT, PLAN, WHERE, LOGGING)
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def plan(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
+    """Say, before an upgrade, how long it takes, what it costs, what would block it; read-only."""
+    configure(values["log_format"], verbose=values["verbose"], stream=sys.stderr)
+    try:
+        settings = settings_from(values)
+        looking.refuse_blindness(settings)
+        api = _connect(values)
+        seen = looking.once(api, settings)
+        pods, unread = looking.workloads(api, settings, wanted=values["workloads"])
+        made = make_plan(seen, settings, api.now(), Asked(values["target_window"], pods, unread))
+    except HookError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(_exit_code(error))
+    if values["output"] == "json":
+        click.echo(json.dumps(planreport.as_json(made, settings), indent=2))
+    else:
+        click.echo("\n".join(planreport.table(made, settings)))
     sys.exit(0)
 
 
@@ -131,23 +154,7 @@ def _pod_namespace(values: Mapping[str, Any]) -> str:
 
 def _look(api: Api, settings: Settings) -> Decision:
     """Take one snapshot and judge it, without memory: nothing has failed by lasting too long."""
-    observer = Observer(api, chosen(settings), settings, retry.looking(STATUS_PATIENCE_SECONDS))
-    observer.look_at_intent()
-    observer.look_at_fleet()
-    _await(observer)
-    observer.look_closer()
-    while not observer.synced:
-        # What comes into sight may show more to look at, such as the pools of a policy.
-        _await(observer)
-        observer.look_closer()
-    decision, _memories = decide_all(observer.snapshot(), {}, settings, api.now())
-    observer.stop()
-    return decision
-
-
-def _await(observer: Observer) -> None:
-    while not observer.synced:
-        observer.wait(STATUS_PATIENCE_SECONDS)
+    return decide_all(looking.once(api, settings), {}, settings, api.now())[0]
 
 
 def _report(outcome: Outcome, restarted: int, values: Mapping[str, Any]) -> None:

@@ -176,6 +176,20 @@ HOW: Final = (
         help="Where the kubelet reads the termination message; skipped where it does not exist.",
     ),
 )
+PLAN: Final = (
+    click.option(
+        "--target-window",
+        type=Duration(),
+        metavar="DURATION",
+        help="Also say how many nodes at once would be done within so long.",
+    ),
+    click.option(
+        "--workloads/--no-workloads",
+        default=True,
+        show_default=True,
+        help="Read the cluster's pods, to find those with GPUs that would not be evicted.",
+    ),
+)
 LOGGING: Final = (
     click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True),
     click.option("-v", "--verbose", is_flag=True, help="Also tell what is read."),

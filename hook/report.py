@@ -29,7 +29,7 @@ def table(decision: Decision) -> str:
     shown, detail = _worth_showing(decision.judgements), details(decision)
     rows = [(one.node, one.state, one.reason, detail(one)) for one in shown]
     left_out = len(decision.judgements) - len(rows)
-    lines = _aligned([HEADINGS, *rows]) if rows else []
+    lines = aligned([HEADINGS, *rows]) if rows else []
     if left_out:
         lines.append(f"({left_out} more nodes: {counts_sentence(decision)})")
     return "\n".join(lines)
@@ -130,7 +130,8 @@ def _worth_showing(judgements: Sequence[Judgement]) -> Sequence[Judgement]:
     return [one for one in judgements if one.state is not NodeState.VERIFIED][:ROWS_MOST]
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Write rows of four cells in columns."""
     cleaned = [[clean(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in cleaned) for column in range(len(HEADINGS) - 1)]
     return [

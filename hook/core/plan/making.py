@@ -41,6 +41,8 @@ class Asked:
     """The time within which somebody wants all nodes done."""
     workloads: Sequence[Workload] | None = None
     """Pods that use GPUs; None where they were not read."""
+    unread: str = ""
+    """Why they were not."""
 
 
 def plan(seen: Mapping[str, Snapshot], settings: Settings, now: datetime, asked: Asked) -> Plan:
@@ -102,7 +104,7 @@ def _pool_plan(pool: Pool, asked: Asked) -> PoolPlan:
         step=step,
         batches=None if pool.manual else _turns(len(waiting), budget.at_once, first=bool(cordoned)),
         capacity=lost,
-        obstacles=obstacles.of(pool, budget, measured, lost, asked.workloads),
+        obstacles=obstacles.of(pool, budget, measured, lost, asked.workloads, asked.unread),
     )
     if asked.target is None:
         return found
@@ -130,6 +132,7 @@ def _answer(pool: Pool, waiting: Sequence[str], budget: Budget, step: Range, tar
         target,
         at_once,
         "the limits of now are enough" if enough else f"{len(waiting)} nodes in at most {turns} turns",
+        change=not enough,
         parallel=at_once + len(budget.stuck),
         unavailable=at_once + len(budget.lost) if budget.unavailable else None,
         gpus=capacity.worst(counts, waiting, at_once),

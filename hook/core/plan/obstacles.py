@@ -20,15 +20,20 @@ if TYPE_CHECKING:
 BLOCKS, SLOWS, NOTE = Severity.BLOCKS, Severity.SLOWS, Severity.NOTE
 
 
-def of(
-    pool: Pool, budget: Budget, reloads: Reloads, capacity: Capacity, workloads: Sequence[Workload] | None
+def of(  # noqa: PLR0913, PLR0917 - everything that a plan is made of
+    pool: Pool,
+    budget: Budget,
+    reloads: Reloads,
+    capacity: Capacity,
+    workloads: Sequence[Workload] | None,
+    unread: str,
 ) -> tuple[Warned, ...]:
     """List the obstacles of a pool, what blocks first."""
     found = [
         *_manual(pool),
         *_limits(pool, budget),
         *_nodes(pool, budget),
-        *_pods(pool, workloads),
+        *_pods(pool, workloads, unread),
         *_figures(pool, reloads, capacity),
     ]
     return tuple(sorted(found, key=lambda one: list(Severity).index(one.severity)))
@@ -143,11 +148,12 @@ def _incomplete(pool: Pool) -> str:
     return ""
 
 
-def _pods(pool: Pool, workloads: Sequence[Workload] | None) -> Iterator[Warned]:
+def _pods(pool: Pool, workloads: Sequence[Workload] | None, unread: str) -> Iterator[Warned]:
     if not pool.fleet.stack.upgrade.evicts:
         return
     if workloads is None:
-        yield Warned(Obstacle.PODS_NOT_READ, NOTE, "whether GPU pods would be evicted was not looked at")
+        message = f"whether GPU pods would be evicted was not looked at: {unread}"
+        yield Warned(Obstacle.PODS_NOT_READ, NOTE, message)
         return
     nodes = set(pool.nodes)
     refused = [(pod, why) for pod in workloads if pod.node in nodes and (why := refusal(pod, pool.policy))]

@@ -143,6 +143,8 @@ class Answer:
     at_once: int | None
     """Nodes at once; None where none would do."""
     reason: str
+    change: bool = True
+    """The limits of now would not do."""
     parallel: int | None = None
     """What to set ``maxParallelUpgrades`` to, nodes that keep their places included."""
     unavailable: int | None = None

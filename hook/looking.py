@@ -1,0 +1,69 @@
+"""Look at the cluster once, for people: what ``status`` judges and ``plan`` plans with."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from hook.cluster import requests, retry
+from hook.cluster.observer import Observer
+from hook.cluster.reflector import list_views
+from hook.cluster.requests import Selection
+from hook.core.plan.workloads import Workload, reader
+from hook.core.together import chosen
+from hook.errors import PermissionDeniedError, SettingsError
+from hook.settings import WaitFor
+
+if TYPE_CHECKING:
+    from hook.cluster.api import Api
+    from hook.core.together import Seen
+    from hook.settings import Settings
+
+PATIENCE_SECONDS: Final = 10.0
+"""A person waits; a hook may wait longer."""
+NOT_OVER: Final = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+def once(api: Api, settings: Settings) -> Seen:
+    """Give one snapshot of every chosen stack."""
+    observer = Observer(api, chosen(settings), settings, retry.looking(PATIENCE_SECONDS))
+    observer.look_at_intent()
+    observer.look_at_fleet()
+    _await(observer)
+    observer.look_closer()
+    while not observer.synced:
+        # What comes into sight may show more to look at, such as the pools of a policy.
+        _await(observer)
+        observer.look_closer()
+    seen = observer.snapshot()
+    observer.stop()
+    return seen
+
+
+def refuse_blindness(settings: Settings) -> None:
+    """Refuse to plan without looking at nodes."""
+    if settings.wait_for is WaitFor.POLICY_READY:
+        raise SettingsError("--wait-for policy-ready looks at no node, so nothing can be planned")
+
+
+def workloads(api: Api, settings: Settings, *, wanted: bool) -> tuple[list[Workload] | None, str]:
+    """List pods that use what the chosen stacks evict pods for; or say why they were not read.
+
+    They are in any namespace, and the hook's own ServiceAccount may not be allowed to see them.
+    """
+    resources = tuple(name for stack in chosen(settings) for name in stack.upgrade.evicts)
+    if not wanted or not resources:
+        return None, "--no-workloads"
+    if settings.namespaces:
+        return None, "only some namespaces are read (--namespace)"
+    patience = retry.retrying(retry.looking(PATIENCE_SECONDS), time.sleep)
+    try:
+        found, _version = list_views(api, Selection(requests.PODS, fields=NOT_OVER), reader(resources), patience)
+    except PermissionDeniedError as error:
+        return None, str(error)
+    return [one for one in found.values() if isinstance(one, Workload)], ""
+
+
+def _await(observer: Observer) -> None:
+    while not observer.synced:
+        observer.wait(PATIENCE_SECONDS)
