@@ -37,7 +37,7 @@ def read(obj: Json, path: tuple[str, ...], *, has_unavailable: bool) -> UpgradeP
     return UpgradePolicy(
         stated=bool(found),
         parallel=_number(found, PARALLEL, DEFAULT_PARALLEL),
-        unavailable=_text(found.get(UNAVAILABLE, DEFAULT_UNAVAILABLE)) if has_unavailable else "",
+        unavailable=_limit(found.get(UNAVAILABLE, DEFAULT_UNAVAILABLE)) if has_unavailable else "",
         waits_for=_text(waiting.get("podSelector", "")),
         wait_seconds=_number(waiting, "timeoutSeconds", 0),
         force=deletion.get("force") is True,
@@ -85,6 +85,11 @@ def _inside(obj: Any, *path: str) -> Json:  # noqa: ANN401 - JSON is any of it
 def _number(obj: Json, key: str, default: int) -> int:
     value = obj.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+
+def _limit(value: object) -> str:
+    """Write a limit; a text that is no percentage keeps its quotes, because ``"7"`` is no number (K8S ``intstr``)."""
+    return f'"{value}"' if isinstance(value, str) and not value.endswith("%") else _text(value)
 
 
 def _text(value: object) -> str:

@@ -36,6 +36,7 @@ def test_a_policy_is_read() -> None:
         rdma=False,
         eviction_label="",
         changed=None,
+        upgrade=views.UpgradePolicy(stated=True, parallel=1, unavailable="25%"),
     )
     assert expected == policies.cluster_policy(obj("policy"))
 

@@ -54,7 +54,7 @@ def _limits(pool: Pool, budget: Budget) -> Iterator[Warned]:
         yield Warned(
             Obstacle.LIMIT_INVALID,
             BLOCKS,
-            f"maxUnavailable {budget.unavailable!r} is neither a number nor a percentage: the upgrade controller stops",
+            f"maxUnavailable {budget.unavailable} is neither a number nor a percentage: the upgrade controller stops",
             f"set maxUnavailable in {pool.where}, such as 10 or 25%",
         )
     elif not budget.at_once and pool.nodes:
