@@ -15,6 +15,8 @@ from hook.errors import PermissionDeniedError, SettingsError
 from hook.settings import WaitFor
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from hook.cluster.api import Api
     from hook.core.together import Seen
     from hook.settings import Settings
@@ -40,8 +42,10 @@ def once(api: Api, settings: Settings) -> Seen:
     return seen
 
 
-def refuse_blindness(settings: Settings) -> None:
-    """Refuse to plan without looking at nodes."""
+def refuse_what_cannot_be_planned(settings: Settings, target: timedelta | None) -> None:
+    """Refuse to plan without looking at nodes, and for no time at all."""
+    if target is not None and not target:
+        raise SettingsError("--target-window must be longer than 0s")
     if settings.wait_for is WaitFor.POLICY_READY:
         raise SettingsError("--wait-for policy-ready looks at no node, so nothing can be planned")
 

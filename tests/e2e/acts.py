@@ -81,6 +81,14 @@ def post(lab: Lab, **values: Any) -> Told:  # noqa: ANN401 - chart values
     return Told(lab.story()["exitCode"], lab.story(), deployed.output)
 
 
+def plan(lab: Lab, *args: str) -> dict[str, Any]:
+    """Plan the next upgrade as a person does, from a shell."""
+    done = lab.run("plan", "-o", "json", *args)
+    assert done.code == 0, done.said
+    made: dict[str, Any] = json.loads(done.out)
+    return made
+
+
 def set_labels(lab: Lab, node: str, labels: dict[str, str | None]) -> None:
     """Set labels of a node, or take them away."""
     lab.cluster.patch(f"{NODES}/{node}", {"metadata": {"labels": labels}})

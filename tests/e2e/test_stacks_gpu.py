@@ -37,6 +37,9 @@ def test_handed_over_to_driver_objects(boot: Callable[..., Lab]) -> None:
     assert done.verdict == ("Done", "Refreshed", 0), done.said
     assert set(lab.truth.loaded_now().values()) == {NEW}
     lab.assert_clean(BOTH)
+    # From 26.7 on each object has an upgrade policy of its own.
+    (pool,) = acts.plan(lab)["pools"]
+    assert (pool["name"], pool["nodes"], pool["limits"]["atOnce"]) == ("NVIDIADriver default", BOTH, 2)
 
 
 def test_pools_of_driver_objects(boot: Callable[..., Lab]) -> None:
@@ -65,6 +68,8 @@ def test_pools_of_driver_objects(boot: Callable[..., Lab]) -> None:
     assert done.verdict == ("Done", "Refreshed", 0), done.said
     assert lab.truth.loaded_now() == {"gpu-0": "580.105.08", "gpu-1": "580.105.08", "gpu-2": NEW}
     lab.assert_clean(["gpu-2"])
+    (pool,) = acts.plan(lab)["pools"]
+    assert (pool["name"], pool["nodes"]) == ("ClusterPolicy cluster-policy", THREE)
 
 
 def test_precompiled_with_another_kernel(boot: Callable[..., Lab]) -> None:
@@ -138,6 +143,7 @@ def test_gpu_cluster(boot: Callable[..., Lab]) -> None:
     lab.operator(chart="v26.7.0", driver=NEW, **own)
     done = acts.run(lab)
     assert done.verdict == ("Skip", "OperatorManagedPlugin", 0), done.said
+    assert [(each["stack"], each["reason"]) for each in acts.plan(lab)["nothing"]] == [("gpu", "OperatorManagedPlugin")]
     lab.until(lambda: acts.migrated(lab, 2) and lab.serving_on() == set(BOTH), "both are upgraded", acts.PATIENCE)
     assert sorted(each.node for each in lab.truth.drains(since=lab.began)) == BOTH
     lab.assert_clean([])

@@ -1,0 +1,113 @@
+"""The plan of an upgrade, and the upgrade: what was planned is what happens."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.e2e import acts, identity
+from tests.e2e.identity import Right
+from tests.e2e.lab import NEW, NEW_CHART
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.e2e.lab import Lab
+
+pytestmark = pytest.mark.e2e
+
+NODES: Final = 3
+NEWEST: Final = "580.159.04"
+"""Another version yet; the simulated driver takes any."""
+SLACK: Final = 2.5
+"""Both windows are seconds long here, and a machine may be busier during one of them."""
+READS: Final = {
+    Right("nvidia.com", "clusterpolicies", verb) for verb in ("list", "watch")
+} | {
+    Right(group, resource, verb)
+    for group, resource in (
+        ("nvidia.com", "nvidiadrivers"), ("apps", "daemonsets"), ("apps", "controllerrevisions"),
+        ("apps", "deployments"), ("apps", "replicasets"), ("", "nodes"), ("coordination.k8s.io", "leases"),
+        ("resource.k8s.io", "resourceslices"),
+    )
+    for verb in ("list", "watch")
+}  # fmt: skip
+"""All that a plan reads, but pods."""
+
+
+def pool(made: dict[str, Any]) -> dict[str, Any]:
+    """Give the only pool of a plan."""
+    (only,) = made["pools"]
+    return dict(only)
+
+
+def obstacles(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Give the obstacles by name."""
+    return {one["obstacle"]: one for one in pool(made)["obstacles"]}
+
+
+def upgrade(lab: Lab, version: str) -> float:
+    """Upgrade every driver, and give the seconds until the upgrade controller calls the last node done."""
+    began = time.time()
+    lab.operator(chart=NEW_CHART, driver=version)
+    lab.until(lambda: acts.migrated(lab, NODES, version) and lab.label_states() == {"upgrade-done"}, version, 240)
+    return time.time() - began
+
+
+def test_the_window_that_was_planned_is_the_one_that_it_takes(boot: Callable[..., Lab]) -> None:
+    """By steps that were measured in the upgrade before; what stands in the way is named, and nothing is touched."""
+    lab = boot(NODES)
+    lab.fleet(nodes=NODES)
+    _before_any_upgrade(lab)
+    upgrade(lab, NEW)
+    made = acts.plan(lab)
+    assert pool(made)["step"]["measured"]["samples"] == NODES - 1
+    assert (NODES, NODES) == (
+        pool(made)["reload"]["loading"]["samples"],
+        pool(made)["reload"]["withUnloading"]["samples"],
+    )
+    took = upgrade(lab, NEWEST)
+    assert 1 / SLACK < took / made["window"]["typicalSeconds"] < SLACK
+    _what_would_block(lab)
+
+
+def _before_any_upgrade(lab: Lab) -> None:
+    """Nothing can be known of steps yet; capacity is the device plugin's, and pods are looked at."""
+    made = acts.plan(lab)
+    assert {"StepIsAssumed"} == obstacles(made).keys()
+    assert (1, NODES, 8, 8 * NODES) == (
+        pool(made)["limits"]["atOnce"],
+        pool(made)["turns"],
+        pool(made)["capacity"]["gpusAway"],
+        pool(made)["capacity"]["gpus"],
+    )
+    assert {"capacity nvidia.com/gpu": NODES} == pool(made)["capacity"]["sources"]
+    assert pool(made)["reload"]["loading"]["samples"] == NODES
+
+
+def _what_would_block(lab: Lab) -> None:
+    """Let a node be cordoned, one skipped and a pod be nobody's; and let an account ask that may not see pods."""
+    train = {
+        "metadata": {"name": "train", "namespace": "default"},
+        "spec": {
+            "nodeName": "gpu-2",
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "c", "image": "train", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
+        },
+    }
+    lab.cluster.create("/api/v1/namespaces/default/pods", train)
+    acts.set_labels(lab, "gpu-0", {"nvidia.com/gpu-driver-upgrade.skip": "true"})
+    lab.cluster.patch("/api/v1/nodes/gpu-1", {"spec": {"unschedulable": True}})
+    seen = obstacles(acts.plan(lab))
+    assert {"LimitUsedUp", "NodesCordoned", "NodesLeftAlone", "PodsNotEvictable"} <= seen.keys()
+    assert (["gpu-1"], ["gpu-0"], ["gpu-2"]) == (
+        seen["LimitUsedUp"]["nodes"],
+        seen["NodesLeftAlone"]["nodes"],
+        seen["PodsNotEvictable"]["nodes"],
+    )
+    assert "PodsNotEvictable" not in obstacles(acts.plan(lab, "--no-workloads"))
+    narrow = identity.kubeconfig(lab.cluster, "planner", READS)
+    refused = lab.run("plan", kubeconfig=narrow)
+    assert (3, True) == (refused.code, "list pods" in refused.err), refused.said

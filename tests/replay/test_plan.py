@@ -1,0 +1,76 @@
+"""Plan upgrades that were recorded on the real operator, and compare with how long they took.
+
+The recordings' policies state no limits, so the kind's defaults hold: one node at a time. Their pods do not tell when
+unloading began, and carry whole seconds, as everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from hook.core.plan.making import Asked, plan
+from hook.core.plan.values import Obstacle
+from hook.settings import Settings
+from tests.replay.objects import Objects
+from tests.replay.recording import Recording, load
+
+if TYPE_CHECKING:
+    from hook.core.plan.values import PoolPlan
+
+UPGRADES: Final = ("v26.3.3-chart-bump", "v26.3.3-driver-only", "v26.7.0-chart-bump")
+NEAR: Final = 0.03
+"""A plan is whole steps; the operator's start and the last node's labels come on top: one part in a hundred here."""
+
+
+def planned(recording: Recording, until: float) -> PoolPlan:
+    """Plan with what a recording shows up to a moment."""
+    objects = Objects(recording)
+    for change in recording.changes:
+        if change.at <= until:
+            objects.apply(change)
+    seen = replace(objects.seen(until), slices=())
+    (pool,) = plan({"gpu": seen}, Settings(), recording.moment(until), Asked(workloads=())).pools
+    return pool
+
+
+def took(recording: Recording) -> float:
+    """Give the seconds from the change of the policy until the last node's label was quiet for good."""
+    labelled = [
+        one.at for one in recording.changes if one.kind == "node" and one.view and one.view["present"] == "true"
+    ]
+    return max(labelled) - recording.t0
+
+
+@pytest.mark.parametrize("name", UPGRADES)
+def test_the_window_planned_before_an_upgrade_is_the_one_that_it_took(name: str) -> None:
+    """Knowing only reloads of an installation, and the upgrade controller's pace."""
+    recording = load(name)
+    pool = planned(recording, recording.t0 - 0.001)
+    assert Obstacle.STEP_IS_ASSUMED in [one.obstacle for one in pool.obstacles]
+    assert pool.window is not None
+    assert took(recording) == pytest.approx(pool.window.typical, rel=NEAR)
+
+
+@pytest.mark.parametrize("name", UPGRADES)
+def test_the_next_window_is_planned_by_the_last_one(name: str) -> None:
+    """After an upgrade its steps are measured."""
+    recording = load(name)
+    pool = planned(recording, recording.end)
+    nodes = len(recording.gpu_nodes)
+    assert pool.reloads.loading is not None
+    assert pool.reloads.steps is not None
+    assert (nodes, nodes - 1) == (pool.reloads.loading.samples, pool.reloads.steps.samples)
+    assert pool.window is not None
+    assert took(recording) == pytest.approx(pool.window.typical, rel=NEAR)
+
+
+def test_in_the_middle_of_an_upgrade_it_says_so() -> None:
+    """With the nodes that are still to come; a node under way is not lost to the limit."""
+    recording = load(UPGRADES[0])
+    pool = planned(recording, recording.t0 + took(recording) / 2)
+    (under_way,) = [one for one in pool.obstacles if one.obstacle is Obstacle.UPGRADE_UNDER_WAY]
+    assert 0 < len(under_way.nodes) < len(pool.nodes)
+    assert pool.budget.at_once == 1
