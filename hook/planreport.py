@@ -87,14 +87,15 @@ def _conclusion(plan: Plan, settings: Settings) -> list[str]:
 
 
 def _facts(pool: PoolPlan) -> Iterator[tuple[str, str]]:
-    left = f"; {len(pool.left_alone)} are left alone" if pool.left_alone else ""
+    left = f"; {len(pool.left_alone)} left alone" if pool.left_alone else ""
     yield "nodes", f"{len(pool.nodes)} reload{left}"
     yield "at once", _limits(pool)
     yield "a reload", _reload(pool.reloads)
     steps = pool.reloads.steps
     how = f"measured: {steps.samples} steps of the last upgrade" if steps else "assumed, see below"
     yield "a step", f"{_both(pool.step)} ({how})"
-    window = f"{_both(pool.window)} ({pool.batches} turns)" if pool.window else "never ends by itself"
+    turns = "1 turn" if pool.batches == 1 else f"{pool.batches} turns"
+    window = f"{_both(pool.window)} ({turns})" if pool.window else "never ends by itself"
     yield "window", window
     yield "capacity", _capacity(pool.capacity)
     if pool.answer is not None:

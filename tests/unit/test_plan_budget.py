@@ -10,6 +10,7 @@ from hook.core.plan.budget import allowed, available, budget
 from hook.core.plan.values import Obstacle, Severity
 from hook.core.views import UpgradePolicy
 from tests.fixtures.cluster import labelled, not_ready_since
+from tests.fixtures.modes import network
 from tests.fixtures.planning import fleet, obstacles, only
 
 if TYPE_CHECKING:
@@ -157,3 +158,15 @@ def test_a_limit_that_is_none_stops_the_controller(limit: str) -> None:
     pool = only(fleet(4, {"maxUnavailable": limit}))
     assert (0, None) == (pool.budget.at_once, pool.budget.allowed)
     assert limit in obstacles(pool)[Obstacle.LIMIT_INVALID].message
+
+
+def test_a_limit_of_no_node_at_all_lets_none_begin() -> None:
+    """Nothing is unavailable, and nothing may be."""
+    pool = only(fleet(4, {"maxUnavailable": 0}))
+    assert (0, 0, ()) == (pool.budget.at_once, pool.budget.allowed, obstacles(pool)[Obstacle.LIMIT_USED_UP].nodes)
+
+
+def test_without_a_limit_all_may_still_be_lost() -> None:
+    """The network operator's has none, and then every node counts."""
+    pool = only(network("a", "b").change("node", not_ready_since(3590)))
+    assert (0, ("a", "b")) == (pool.budget.at_once, obstacles(pool)[Obstacle.LIMIT_USED_UP].nodes)

@@ -80,10 +80,9 @@ def _used_up(pool: Pool, budget: Budget) -> Warned:
     if budget.stuck and 0 < budget.parallel <= len(budget.stuck):
         message = f"all {budget.parallel} places (maxParallelUpgrades) are held by failed nodes: {some(budget.stuck)}"
         return Warned(Obstacle.LIMIT_USED_UP, BLOCKS, message, "put the failed nodes back", budget.stuck)
-    message = (
-        f"maxUnavailable {budget.unavailable or 'of all'} allows {budget.allowed} of {budget.total} nodes, and as many "
-        f"are unavailable already: {some(budget.lost) or 'none'}"
-    )
+    taken = f", and {len(budget.lost)} are unavailable already: {some(budget.lost)}" if budget.lost else ""
+    limit = f"maxUnavailable {budget.unavailable}" if budget.unavailable else "no limit"
+    message = f"{limit} lets {budget.allowed} of {budget.total} nodes be unavailable{taken}: no node can begin"
     return Warned(
         Obstacle.LIMIT_USED_UP,
         BLOCKS,
