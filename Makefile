@@ -93,8 +93,8 @@ scan: ## Fail where the image has a severe vulnerability that has a fix (needs g
 release-check: $(READY) ## Check that every file names the same version; with TAG=v1.2.3 that it is this one
 	$(PY) -m tools.release check $(if $(TAG),--tag $(TAG))
 
-release-chart: $(READY) ## Package the chart as a release of REPOSITORY=owner/name, into build/
-	$(PY) -m tools.release chart $(REPOSITORY)
+release-chart: $(READY) ## Package the chart as a release of REPOSITORY=owner/name with its IMAGE_DIGEST, into build/
+	$(PY) -m tools.release chart $(REPOSITORY) $(if $(IMAGE_DIGEST),--image-digest $(IMAGE_DIGEST))
 
 clean: ## Remove what was set up in this directory
 	rm -rf $(VENV) .devcluster build *.egg-info

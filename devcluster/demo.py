@@ -38,6 +38,9 @@ OPERATOR, PLUGIN, POST = (
     for folder in ("devcluster/charts/gpu-operator", "devcluster/charts/dra-driver", "charts/gpu-operator-post")
 )
 
+IMAGE = "registry.example/gpu-operator-post"
+"""Never pulled: the pod runner knows by its last part that the program here stands for it."""
+
 KNOBS = {"driver_unload_seconds": 1.5, "driver_install_seconds": 3.5, "driver_ready_gap_seconds": 2.5}
 """Slow enough to watch, and for the whole to stay under three minutes."""
 
@@ -198,7 +201,8 @@ class Demo:
 
     def _post(self) -> list[str]:
         """Spell the installation of our chart; the namespace keeps it off the script's plugin."""
-        sets = [f"--set=consumer.namespace={OUR_NAMESPACE}", f"--set=timeout={HOOK_TIMEOUT}"]
+        sets = [f"--set=image.repository={IMAGE}", f"--set=consumer.namespace={OUR_NAMESPACE}"]
+        sets.append(f"--set=timeout={HOOK_TIMEOUT}")
         release = ["gpu-operator-post", POST, "-n", "gpu-operator"]
         return ["upgrade", "--install", *release, "--reset-values", "--timeout", HOOK_TIMEOUT, *sets]
 

@@ -18,13 +18,15 @@ from hook.cli import main as program
 
 EXAMPLES: Final = Path(__file__).parent.parent / "examples"
 RECIPE: Final = EXAMPLES / "recipe.yaml"
+CHART: Final = ("--chart", "gpu-operator-post=oci://registry.example/charts")
+"""No registry is the project's own: readers put in the one that they take releases from."""
 GIT: Final = ("--git-url", "https://github.com/example/clusters.git", "--git-path", "gpu-stack")
 ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
-    "helm": (),
-    "helmfile": (),
-    "flux": (),
-    "argocd": GIT,
-    "argocd-helm": (),
+    "helm": CHART,
+    "helmfile": CHART,
+    "flux": CHART,
+    "argocd": (*CHART, *GIT),
+    "argocd-helm": CHART,
 }
 """By deployer, beside the recipe and the output: what examples/README.md says."""
 

@@ -2,7 +2,7 @@
 
     python -m tools.release check [--tag v1.2.3]   every file names one version; with a tag: that one, and it is dated
     python -m tools.release names OWNER/NAME       where image and chart are published, as NAME=VALUE lines
-    python -m tools.release chart OWNER/NAME       package the chart with the names of that repository
+    python -m tools.release chart OWNER/NAME …     package the chart with the names of that repository and its image
     python -m tools.release push FILE oci://…      push a packaged chart and print its digest as a NAME=VALUE line
     python -m tools.release notes OWNER/NAME …     the newest section of CHANGELOG.md, and how to verify the release
 
@@ -35,6 +35,9 @@ HEAD: Final = re.compile(r"^## (?P<version>\d+\.\d+\.\d+) - (?P<date>unreleased|
 
 DIGEST: Final = re.compile(r"^Digest:\s*(sha256:[0-9a-f]{64})$", re.MULTILINE)
 """What ``helm push`` says last."""
+
+IMAGE_DIGEST: Final = "gpu-operator-post/image-digest"
+"""Annotation of the packaged chart, by which its templates name the image that was released with it."""
 
 NOTES: Final = """\
 {changes}
@@ -111,14 +114,17 @@ def changes(root: Path) -> str:
     return re.split(r"^## ", text[head.end() :], maxsplit=1, flags=re.MULTILINE)[0].strip()
 
 
-def stage(source: Path, target: Path, names: Names) -> None:
-    """Copy the chart and write into it where it and its image come from."""
+def stage(source: Path, target: Path, names: Names, image_digest: str) -> None:
+    """Copy the chart and write into it where it and its image come from; its signature then stands for both."""
     shutil.copytree(source, target)
     _name_image(target / "values.yaml", names)
     chart: dict[str, Any] = yaml.safe_load((target / "Chart.yaml").read_text())
     chart |= {"home": names.url, "sources": [names.url]}
-    images = [{"name": chart["name"], "image": f"{names.image}:{chart['appVersion']}"}]
+    digest = f"@{image_digest}" if image_digest else ""
+    images = [{"name": chart["name"], "image": f"{names.image}:{chart['appVersion']}{digest}"}]
     chart["annotations"] |= {"artifacthub.io/images": yaml.safe_dump(images)}
+    if image_digest:
+        chart["annotations"] |= {IMAGE_DIGEST: image_digest}
     (target / "Chart.yaml").write_text(yaml.safe_dump(chart, sort_keys=False))
     chart_docs.main(["--chart", str(target)])
 
@@ -178,12 +184,15 @@ def names(repository: str) -> None:
 
 @main.command()
 @click.argument("repository")
+@click.option("--image-digest", default="", help="The released image's; without it the chart names a tag, to try it.")
 @click.option("--destination", type=click.Path(path_type=Path, file_okay=False), default=ROOT / "build")
-def chart(repository: str, destination: Path) -> None:
+def chart(repository: str, image_digest: str, destination: Path) -> None:
     """Package the chart with the names of this repository."""
+    if image_digest and not re.fullmatch(r"sha256:[0-9a-f]{64}", image_digest):
+        raise click.ClickException(f"{image_digest!r} is no digest")
     with tempfile.TemporaryDirectory() as folder:
         staged = Path(folder) / CHART.name
-        stage(ROOT / CHART, staged, Names(repository))
+        stage(ROOT / CHART, staged, Names(repository), image_digest)
         _helm("package", str(staged), "--destination", str(destination))
 
 

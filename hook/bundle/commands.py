@@ -126,7 +126,8 @@ def check(recipe_file: Path, values_files: tuple[Path, ...], key: str) -> None:
     "charts",
     type=Assignment(),
     multiple=True,
-    help="COMPONENT=SOURCE: another repository (oci://, https://), or a chart's directory to copy; repeatable.",
+    help="COMPONENT=SOURCE: a chart's repository (oci://, https://), gpu-operator-post's above all, which recipes do "
+    "not name; or a chart's directory to copy; repeatable.",
 )
 @click.option(
     "--post-version",

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from hook.bundle.documents import Mapping
     from hook.bundle.recipe import Recipe
 
-POST_SOURCE: Final = "oci://ghcr.io/gpu-operator-post/charts"
-"""Where releases of the chart are published; ``--chart`` names another place."""
 DEFAULT_TIMEOUT: Final = "25m"
 """The chart's own."""
 KNOWN_PLUGINS: Final = (DRA, "dra-driver-nvidia-gpu")
@@ -245,7 +243,13 @@ class _Planner:
             return source
         if component.name == POST:
             version = self._request.post_version or component.version or __version__
-            return Remote(source or component.source or POST_SOURCE, component.chart, version)
+            if not (source := source or component.source):
+                # No registry is the project's own, and a name that nobody has claimed could be claimed by anybody.
+                raise DocumentError(
+                    f"nothing says where the chart of {POST} comes from: name the repository that you trust with "
+                    f"--chart {POST}=oci://…, or its directory, or give the recipe's component {POST} a source"
+                )
+            return Remote(source, component.chart, version)
         version = self._recipe.required(component, "version")
         return Remote(source or self._recipe.required(component, "source"), component.chart, version)
 

@@ -32,6 +32,11 @@ COPIED: Final = (
     "--git-url=https://git.example/stack.git",
 )
 """Charts that need no network, copied into the bundle."""
+SOURCE: Final = "oci://registry.example/charts"
+OURS: Final = f"--chart={POST}={SOURCE}"
+"""Where our chart comes from, which the program does not know by itself."""
+IMAGE: Final = {"image": {"repository": "registry.example/gpu-operator-post"}}
+"""A chart from the sources names no image by itself."""
 
 Document = dict[str, Any]
 
@@ -45,17 +50,20 @@ class Ended:
     err: str
 
 
-def run(*arguments: str | Path) -> Ended:
-    """Run the program; anything but an exit code is a bug, and raised."""
-    done = CliRunner().invoke(main, [str(each) for each in arguments])
+def run(*arguments: str | Path, ours: str = OURS) -> Ended:
+    """Run the program; anything but an exit code is a bug, and raised. A bundle is told where our chart comes from."""
+    given = [str(each) for each in arguments]
+    if given[0] == "bundle" and ours and not any(each.startswith(f"--chart={POST}=") for each in given):
+        given.append(ours)
+    done = CliRunner().invoke(main, given)
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return Ended(done.exit_code, done.stdout, done.stderr)
 
 
-def bundle(deployer: str, target: Path, *more: str | Path, recipe: Path = RECIPE) -> Path:
+def bundle(deployer: str, target: Path, *more: str | Path, recipe: Path = RECIPE, ours: str = OURS) -> Path:
     """Write a bundle, which must succeed, and give its folder."""
-    done = run("bundle", "--recipe", recipe, "--deployer", deployer, "--output", target, *more)
+    done = run("bundle", "--recipe", recipe, "--deployer", deployer, "--output", target, *more, ours=ours)
     assert done.code == 0, done.err
     assert done.err == ""
     return target

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from tests.bundle.program import IMAGE, POST
 from tests.chart.rendering import KUBE_VERSION, Helm, Manifests
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ def read(deployer: str, folder: Path, helm: Helm, *sets: str) -> dict[str, Found
 def render(found: Found, folder: Path, helm: Helm) -> Manifests:
     """Render a release whose chart is in the bundle, as its deployer does."""
     values = folder.parent / f"{folder.name}.{found.name}.values.yaml"
-    values.write_text(yaml.safe_dump(found.values))
+    image = IMAGE if found.name == POST else {}
+    values.write_text(yaml.safe_dump({**image, **found.values}))
     arguments = [f"--namespace={found.namespace}", f"--values={values}", f"--kube-version={KUBE_VERSION}"]
     done = helm.run("template", found.name, str(folder / found.chart), *arguments)
     assert done.returncode == 0, done.stderr

@@ -40,7 +40,7 @@ def test_page_tells_the_commands(tmp_path: Path) -> None:
         folder = arguments[where]
         arguments[where] = str(tmp_path / folder)
         arguments[arguments.index("recipe.yaml")] = str(examples.RECIPE)
-        assert 0 == run(*arguments).code, command
+        assert 0 == run(*arguments, ours="").code, command
         assert contents(tmp_path / folder) == contents(examples.EXAMPLES / folder)
 
 

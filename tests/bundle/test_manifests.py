@@ -6,7 +6,20 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from tests.bundle.program import DRA, KEY, LOCAL_CHARTS, OPERATOR, POST, RECIPE, bundle, changed, contents, run, write
+from tests.bundle.program import (
+    DRA,
+    IMAGE,
+    KEY,
+    LOCAL_CHARTS,
+    OPERATOR,
+    POST,
+    RECIPE,
+    bundle,
+    changed,
+    contents,
+    run,
+    write,
+)
 from tests.bundle.reading import load, read, render
 
 if TYPE_CHECKING:
@@ -19,7 +32,10 @@ CHART = f"--chart={POST}={LOCAL_CHARTS[POST]}"
 
 def test_manifests(tmp_path: Path, helms: dict[str, Helm]) -> None:
     """The objects are those of the plain Job that other deployers install, without any hook, whichever Helm renders."""
-    made = {name: bundle("manifests", tmp_path / name, CHART, f"--helm={helm.binary}") for name, helm in helms.items()}
+    arguments = (CHART, f"--values={POST}={write(tmp_path / 'image.yaml', IMAGE)}")
+    made = {
+        name: bundle("manifests", tmp_path / name, *arguments, f"--helm={helm.binary}") for name, helm in helms.items()
+    }
     assert contents(made["helm3"]) == contents(made["helm4"])
     folder = made["helm4"]
     text = (folder / f"{POST}.yaml").read_text()
@@ -36,13 +52,13 @@ def test_manifests(tmp_path: Path, helms: dict[str, Helm]) -> None:
 
 def test_job_takes_another_name(tmp_path: Path, helms: dict[str, Helm]) -> None:
     """A Job cannot be changed, so each version and each driver of the operator gives it another name."""
-    helm = f"--helm={helms['helm4'].binary}"
+    arguments = (CHART, f"--helm={helms['helm4'].binary}", f"--values={POST}={write(tmp_path / 'image.yaml', IMAGE)}")
     driver = write(tmp_path / "driver.yaml", {"driver": {"version": "580.126.20"}})
     bumped = changed(tmp_path / "bumped.yaml", OPERATOR, version="v26.7.0")
     folders = [
-        bundle("manifests", tmp_path / "before", CHART, helm),
-        bundle("manifests", tmp_path / "driver", CHART, helm, f"--values={OPERATOR}={driver}"),
-        bundle("manifests", tmp_path / "bumped", CHART, helm, recipe=bumped),
+        bundle("manifests", tmp_path / "before", *arguments),
+        bundle("manifests", tmp_path / "driver", *arguments, f"--values={OPERATOR}={driver}"),
+        bundle("manifests", tmp_path / "bumped", *arguments, recipe=bumped),
     ]
     names = [
         each["metadata"]["name"]
@@ -59,7 +75,7 @@ def test_needs_helm(tmp_path: Path, helms: dict[str, Helm]) -> None:
     done = run(*arguments, "--helm=no-such-helm")
     assert 2 == done.code
     assert "no-such-helm" in done.err
-    post = write(tmp_path / "post.yaml", {"unknownValue": True})
+    post = write(tmp_path / "post.yaml", {**IMAGE, "unknownValue": True})
     done = run(*arguments, f"--helm={helms['helm4'].binary}", f"--values={POST}={post}")
     assert 1 == done.code
     assert "unknownValue" in done.err
@@ -70,7 +86,7 @@ def test_refuses_templates(tmp_path: Path, helms: dict[str, Helm]) -> None:
     """Plain manifests may be rendered once more, so what looks like a template is refused with its place."""
     arguments = ("bundle", "--recipe", RECIPE, "--deployer=manifests", "--output", tmp_path / "bundle", CHART)
     for given in ({"x": "{{ .Release.Name }}"}, {"x": "a{{b"}):
-        post = write(tmp_path / "post.yaml", {"podAnnotations": given})
+        post = write(tmp_path / "post.yaml", {**IMAGE, "podAnnotations": given})
         done = run(*arguments, f"--helm={helms['helm4'].binary}", f"--values={POST}={post}")
         assert (2, "") == (done.code, done.out)
         assert f"values of {POST}: Job {POST}" in done.err

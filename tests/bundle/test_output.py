@@ -15,6 +15,7 @@ from tests.bundle.program import (
     LOCAL_CHARTS,
     OLD_RECIPE,
     OPERATOR,
+    OURS,
     POST,
     RECIPE,
     ROOT,
@@ -30,7 +31,7 @@ from tests.bundle.reading import load
 if TYPE_CHECKING:
     from pathlib import Path
 
-ARGUMENTS = ("bundle", "--recipe", RECIPE, "--deployer=helm", "--output")
+ARGUMENTS = ("bundle", "--recipe", RECIPE, "--deployer=helm", OURS, "--output")
 
 
 def _process(target: Path, seed: str, *more: str, **environment: str) -> Ended:

@@ -19,6 +19,7 @@ from tests.bundle.program import (
     OPERATOR,
     POST,
     RECIPE,
+    SOURCE,
     Ended,
     bundle,
     changed,
@@ -139,7 +140,7 @@ def test_without_dra(tmp_path: Path, helms: dict[str, Helm], deployer: str, gate
     """With the DRA driver switched off nothing is injected and nothing is said."""
     off = changed(tmp_path / "off.yaml", DRA, overrides={gate: False})
     target = tmp_path / "bundle"
-    done = run("bundle", "--recipe", off, "--deployer", deployer, "--output", target)
+    done = run("bundle", "--recipe", off, "--deployer", deployer, "--output", target, ours="")
     assert Ended(0, f"{len(contents(target))} files in {target}\n", "") == done
     assert [OPERATOR] == list(read(deployer, target, helms["helm4"]))
     for name, content in contents(target).items():
@@ -251,7 +252,7 @@ def test_charts_of_the_recipe(tmp_path: Path, helms: dict[str, Helm], deployer: 
     """Charts come from where the recipe says, with the recipe's version, in the form that the deployer reads."""
     found = read(deployer, bundle(deployer, tmp_path / "bundle", recipe=OLD_RECIPE), helms["helm4"])
     assert "https://helm.ngc.nvidia.com/nvidia gpu-operator" == found[OPERATOR].chart
-    assert "oci://ghcr.io/gpu-operator-post/charts/gpu-operator-post" == found[POST].chart
+    assert f"{SOURCE}/{POST}" == found[POST].chart
     assert "https://helm.ngc.nvidia.com/nvidia nvidia-dra-driver-gpu" == found[DRA].chart
     assert ["v25.10.1", "0.1.0", "25.12.0"] == [release.version for release in found.values()]
     other = read(
@@ -274,18 +275,31 @@ def test_recipe_that_names_our_chart(tmp_path: Path, helms: dict[str, Helm]) -> 
         "name": POST, "source": "https://charts.example", "version": "2.0.0", "overrides": {"strategy": "rollout"},
     }  # fmt: skip
     document["componentRefs"].append(ours)
-    found = read("flux", bundle("flux", tmp_path / "a", recipe=write(tmp_path / "a.yaml", document)), helms["helm4"])
+    found = read(
+        "flux", bundle("flux", tmp_path / "a", recipe=write(tmp_path / "a.yaml", document), ours=""), helms["helm4"]
+    )
     assert ("https://charts.example gpu-operator-post", "2.0.0") == (found[POST].chart, found[POST].version)
     assert "rollout" == found[POST].values["strategy"]
     assert ["gpu-operator", "gpu-operator"] == [found[name].namespace for name in (OPERATOR, POST)]
     component(document, POST)["namespace"] = "elsewhere"
     for deployer in DEPLOYERS:
-        folder = bundle(deployer, tmp_path / deployer, recipe=write(tmp_path / "ns.yaml", document))
+        folder = bundle(deployer, tmp_path / deployer, recipe=write(tmp_path / "ns.yaml", document), ours="")
         assert "elsewhere" == read(deployer, folder, helms["helm4"])[POST].namespace
     component(document, POST)["overrides"] = {"enabled": False}
-    found = read("flux", bundle("flux", tmp_path / "b", recipe=write(tmp_path / "b.yaml", document)), helms["helm4"])
+    found = read(
+        "flux", bundle("flux", tmp_path / "b", recipe=write(tmp_path / "b.yaml", document), ours=""), helms["helm4"]
+    )
     assert [OPERATOR, DRA] == list(found)
     assert (OPERATOR,) == found[DRA].after
+
+
+@pytest.mark.parametrize("deployer", [*DEPLOYERS, "manifests"])
+def test_our_chart_comes_from_nowhere_by_itself(tmp_path: Path, deployer: str) -> None:
+    """A registry that nobody has claimed could be claimed by anybody: whoever bundles names the one that they trust."""
+    done = run("bundle", "--recipe", RECIPE, "--deployer", deployer, "--output", tmp_path / "bundle", ours="")
+    assert (2, "") == (done.code, done.out)
+    assert f"--chart {POST}=oci://…" in done.err
+    assert not (tmp_path / "bundle").exists()
 
 
 def test_renamed_plugin_is_named_to_the_run(tmp_path: Path, helms: dict[str, Helm]) -> None:

@@ -21,6 +21,9 @@ KUBE_VERSION: Final = "1.32.0"
 Object = dict[str, Any]
 Values = dict[str, Any]
 
+IMAGE: Final[Values] = {"image.registry": "registry.example", "image.repository": "team/gpu-operator-post"}
+"""What whoever installs a chart from the sources says: it names no image by itself, as a package does."""
+
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
@@ -77,8 +80,9 @@ class Helm:
         release: str = RELEASE,
         chart: Path = CHART,
     ) -> subprocess.CompletedProcess[str]:
-        """Run ``helm template``; values are passed as JSON, which keeps their types."""
-        given = [f"--set-json={key}={json.dumps(value)}" for key, value in (values or {}).items()]
+        """Run ``helm template``; values are passed as JSON, which keeps their types; sources need an image."""
+        ours = {} if chart.suffix == ".tgz" else IMAGE
+        given = [f"--set-json={key}={json.dumps(value)}" for key, value in {**ours, **(values or {})}.items()]
         fixed = ["template", release, str(chart), f"--namespace={NAMESPACE}", f"--kube-version={KUBE_VERSION}"]
         return self.run(*fixed, *given, *options)
 

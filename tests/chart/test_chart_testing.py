@@ -96,7 +96,9 @@ def test_install_notices(tools: Path, kubeconfig: Path, tmp_path: Path) -> None:
     chart = _copy(tmp_path)
     shutil.rmtree(chart / "ci")
     (chart / "ci").mkdir()
-    (chart / "ci" / "fail-values.yaml").write_text("extraArgs: [--no-such-flag]\n")
+    (chart / "ci" / "fail-values.yaml").write_text(
+        "image: {repository: registry.example/gpu-operator-post}\nextraArgs: [--no-such-flag]\n"
+    )
     done = _ct(tools, "install", "--config=ct.yaml", f"--charts={chart}", KUBECONFIG=str(kubeconfig))
     assert done.returncode != 0
     said = done.stdout + done.stderr

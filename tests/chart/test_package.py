@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from tests.chart.rendering import CHART, NAMESPACE, RELEASE, ROOT
+from tests.chart.rendering import CHART, IMAGE, NAMESPACE, RELEASE, ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,7 +124,7 @@ def test_yaml_is_clean() -> None:
 
 def _notes(helm: Helm, values: Values) -> str:
     """Only a client-side install of Helm 4 renders the notes without a cluster."""
-    given = [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
+    given = [f"--set-json={key}={json.dumps(value)}" for key, value in {**IMAGE, **values}.items()]
     done = helm.run("install", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--dry-run=client", *given)
     assert done.returncode == 0, done.stderr
     return done.stdout.partition("NOTES:")[2]

@@ -13,17 +13,19 @@ if TYPE_CHECKING:
     from tests.chart.rendering import Helm, Values
 
 APP_VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
-NAME = "gpu-operator-post/gpu-operator-post"
+NAME = "team/gpu-operator-post"
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 
 
 @pytest.mark.parametrize(
     ("values", "image"),
     [
-        pytest.param({}, f"ghcr.io/{NAME}:{APP_VERSION}", id="default"),
-        pytest.param({"image.tag": "1.2.3"}, f"ghcr.io/{NAME}:1.2.3", id="tag"),
-        pytest.param({"image.digest": DIGEST}, f"ghcr.io/{NAME}@{DIGEST}", id="digest"),
-        pytest.param({"image.digest": DIGEST, "image.tag": "1"}, f"ghcr.io/{NAME}@{DIGEST}", id="digest-beats-tag"),
+        pytest.param({}, f"registry.example/{NAME}:{APP_VERSION}", id="default"),
+        pytest.param({"image.tag": "1.2.3"}, f"registry.example/{NAME}:1.2.3", id="tag"),
+        pytest.param({"image.digest": DIGEST}, f"registry.example/{NAME}@{DIGEST}", id="digest"),
+        pytest.param(
+            {"image.digest": DIGEST, "image.tag": "1"}, f"registry.example/{NAME}@{DIGEST}", id="digest-beats-tag"
+        ),
         pytest.param({"image.registry": "reg:5000"}, f"reg:5000/{NAME}:{APP_VERSION}", id="registry-with-port"),
         pytest.param({"image.registry": "reg/mirror/"}, f"reg/mirror/{NAME}:{APP_VERSION}", id="registry-with-path"),
         pytest.param({"image.registry": ""}, f"{NAME}:{APP_VERSION}", id="no-registry"),

@@ -22,7 +22,10 @@ UPPER = f"sha256:{'A' * 64}"
         pytest.param({"image.tag": "a+b"}, 'image.tag is "a+b", which is no tag: ', id="tag-of-a-chart"),
         pytest.param({"image.tag": f"x@{SHORT}"}, "a digest belongs in image.digest", id="digest-in-the-tag"),
         pytest.param({"image.tag": "-x"}, "which is no tag: ", id="tag-with-a-hyphen-first"),
-        pytest.param({"image.repository": "Foo/Bar"}, '"ghcr.io/Foo/Bar", which names no image', id="name-in-capitals"),
+        pytest.param({"image.repository": ""}, "a chart from the sources names no image", id="no-image"),
+        pytest.param(
+            {"image.repository": "Foo/Bar"}, '"registry.example/Foo/Bar", which names no image', id="name-in-capitals"
+        ),
         pytest.param({"image.repository": "a/b:1"}, "a tag or digest belongs in image.tag", id="tag-in-the-repository"),
         pytest.param({"image.repository": f"a/b@sha256:{'a' * 64}"}, "names no image", id="digest-in-the-repository"),
         pytest.param({"image.repository": "a//b"}, "which names no image", id="two-slashes"),
@@ -106,7 +109,6 @@ def test_a_value_that_cannot_work_is_refused_with_a_sentence(helm: Helm, values:
         pytest.param({"strategy": None}, "choose among stale-pods, rollout", id="no-strategy"),
         pytest.param({"pluginTimeout": "abc"}, 'pluginTimeout is "abc", which is no duration', id="plugin-timeout"),
         pytest.param({"stallTimeout": "1.5h"}, 'stallTimeout is "1.5h", which is no duration', id="stall-timeout"),
-        pytest.param({"image.repository": ""}, "which names no image", id="no-repository"),
         pytest.param({"stacks": []}, "stacks is empty: name at least one", id="no-stack"),
     ],
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from tests.chart.rendering import CHART
+from tests.chart.rendering import CHART, IMAGE
 from tools import chart_docs
 from tools.parent_values import NESTS, ROOT_KEYS
 
@@ -99,6 +99,7 @@ def test_other_keys_below_global_are_ignored(helm: Helm) -> None:
 def test_the_defaults_fit_their_own_schema(helm: Helm) -> None:
     """Every default, given explicitly, is accepted and changes nothing."""
     defaults = yaml.safe_load((CHART / "values.yaml").read_text())
+    defaults["image"] |= {name.removeprefix("image."): value for name, value in IMAGE.items()}
     assert helm.render() == helm.render(defaults)
 
 

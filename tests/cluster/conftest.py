@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 RESTRICTED: Final = {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
 EMBEDDED_VALUES: Final = """
+image: {repository: registry.example/gpu-operator-post}
 timeout: 4m
 extraArgs: [--operator-quiet=3s, --unknown-operator-quiet=5s, --policy-grace=15s]
 """

@@ -15,6 +15,7 @@ from devcluster.deployers.release import Release, Values
 from devcluster.layout import CHECKOUT
 from tests.e2e.lab import (
     CHART,
+    IMAGE,
     NAMESPACE,
     OLD,
     OLD_CHART,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 NODES: Final = ["gpu-0", "gpu-1", "gpu-2"]
 OPERATOR_RELEASE: Final = "gpu-operator"
 PLUGIN_RELEASE: Final = "nvidia-dra-driver-gpu"
-QUICK_JOB: Final[Values] = {"timeout": "3m", "extraArgs": list(QUICK)}
+QUICK_JOB: Final[Values] = {"image": {"repository": IMAGE}, "timeout": "3m", "extraArgs": list(QUICK)}
 OUTER_SECONDS: Final = 240
 """A minute more than the Job's own time, as the chart's notes ask."""
 

@@ -73,7 +73,7 @@ def write(stack: Stack, deployer: str, output: Path, *flags: str, charts: str = 
     work = output.parent / f"{output.name}-input"
     work.mkdir(parents=True, exist_ok=True)
     (work / "recipe.yaml").write_text(yaml.safe_dump(stack.recipe()))
-    (work / "post.yaml").write_text(yaml.safe_dump({"extraArgs": QUICK_JOB["extraArgs"]}))
+    (work / "post.yaml").write_text(yaml.safe_dump({key: QUICK_JOB[key] for key in ("image", "extraArgs")}))
     sources = [f"--chart={name}={charts or CHECKOUT / folder}" for name, folder in CHARTS.items()]
     written = run(
         "bundle", f"--recipe={work / 'recipe.yaml'}", f"--deployer={deployer}", f"--output={output}",

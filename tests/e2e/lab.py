@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from devcluster.cluster import Cluster
 
 CHART: Final = "charts/gpu-operator-post"
+IMAGE: Final = "registry.example/gpu-operator-post"
+"""The pod runner knows what stands for it by its last part; a chart from the sources names no image by itself."""
 OPERATOR: Final = "devcluster/charts/gpu-operator"
 PLUGIN: Final = "devcluster/charts/dra-driver"
 EXPORTER: Final = "devcluster/charts/exporter"
@@ -81,7 +83,9 @@ class Lab:
         self, *, args: tuple[str, ...] = QUICK, helm: tuple[str, ...] = (), **values: object
     ) -> subprocess.Popen[str]:
         """Start the same without waiting; `args` go to the program, `helm` to Helm, values to the chart."""
-        chosen: dict[str, object] = {"timeout": "3m", "extraArgs": list(args), **values}
+        chosen: dict[str, object] = {
+            "image__repository": IMAGE, "timeout": "3m", "extraArgs": list(args), **values
+        }  # fmt: skip
         return self.cluster.start_helm(
             "upgrade", "--install", RELEASE, CHART, "-n", NAMESPACE, "--create-namespace",
             "--reset-values", "--timeout", "4m", *helm, *_sets(chosen), version=self.helm,

@@ -12,6 +12,7 @@ import yaml
 
 from devcluster.cluster import Cluster
 from devcluster.kubelet.node import RealNode, why_not
+from tests.e2e.lab import IMAGE
 from tests.image.node import NodeLab
 from tools.image.__main__ import build
 from tools.image.commands import CannotBuildError
@@ -74,8 +75,7 @@ def boot(
 
 
 def default_image() -> str:
-    """Name the image that the chart uses if nothing else is said."""
+    """Name the image as the chart does that the laboratory installs."""
     chart = Path(__file__).parents[2] / "charts" / "gpu-operator-post"
-    image = yaml.safe_load((chart / "values.yaml").read_text())["image"]
     version = yaml.safe_load((chart / "Chart.yaml").read_text())["appVersion"]
-    return f"{image['registry']}/{image['repository']}:{version}"
+    return f"{IMAGE}:{version}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from devcluster.access import ApiError
 from devcluster.kubelet.names import REAL_NODE, Files
 from devcluster.kubelet.node import PROCESS, first_process, restart_kubelet
-from tests.e2e.lab import CHART, QUICK, RELEASE, Lab, _sets
+from tests.e2e.lab import CHART, IMAGE, QUICK, RELEASE, Lab, _sets
 
 if TYPE_CHECKING:
     import subprocess
@@ -27,7 +27,7 @@ PODS: Final = f"/api/v1/namespaces/{HOME}/pods"
 PYTHON: Final = "/opt/gpu-operator-post/bin/python"
 HOLD: Final = "devcluster/hold"
 JSON_PATCH: Final = "application/json-patch+json"
-KEPT: Final = {"hook__deletePolicy": "before-hook-creation"}
+KEPT: Final = {"image__repository": IMAGE, "hook__deletePolicy": "before-hook-creation"}
 """The Job of a run that succeeded stays, so that its pods can be asked how they ended."""
 MOUNTED: Final = "run/secrets/kubernetes.io/serviceaccount"
 """Without the link /var/run, which would lead out of the container when it is followed from outside."""

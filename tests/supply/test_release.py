@@ -18,7 +18,7 @@ from tools import release
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.chart.rendering import Helm
+    from tests.chart.rendering import Helm, Values
 
 FILES = (
     "pyproject.toml",
@@ -27,6 +27,7 @@ FILES = (
     "CHANGELOG.md",
     str(release.CHART / "Chart.yaml"),
 )
+DIGEST = "sha256:" + "0123456789abcdef" * 4
 VERSION = release.versions(ROOT)["Chart.yaml, version"]
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
 FORGOTTEN = [
@@ -129,17 +130,40 @@ def test_names_come_from_the_repository() -> None:
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Package the chart as a repository's release does."""
     folder = tmp_path_factory.mktemp("package")
-    done = CliRunner().invoke(release.main, ["chart", "Some-Org/fork", f"--destination={folder}"])
+    arguments = ["chart", "Some-Org/fork", f"--image-digest={DIGEST}", f"--destination={folder}"]
+    done = CliRunner().invoke(release.main, arguments)
     assert done.exit_code == 0, done.output
     return folder / f"gpu-operator-post-{VERSION}.tgz"
 
 
-def test_packaged_chart_runs_the_released_image(helm: Helm, package: Path) -> None:
-    """Without any value: repository from whom it was released, tag from its version."""
-    image = helm.render(chart=package).container["image"]
-    assert image == f"ghcr.io/some-org/fork:{VERSION}"
+@pytest.mark.parametrize(
+    ("values", "image"),
+    [
+        pytest.param({}, f"ghcr.io/some-org/fork@{DIGEST}", id="default"),
+        pytest.param({"global.imageRegistry": "mirror.example"}, f"mirror.example/some-org/fork@{DIGEST}", id="mirror"),
+        pytest.param({"image.repository": "mine/fork"}, f"ghcr.io/mine/fork@{DIGEST}", id="copy"),
+        pytest.param({"image.tag": "mine"}, "ghcr.io/some-org/fork:mine", id="tag"),
+        pytest.param({"image.digest": f"sha256:{'b' * 64}"}, f"ghcr.io/some-org/fork@sha256:{'b' * 64}", id="digest"),
+    ],
+)
+def test_packaged_chart_runs_the_released_image(helm: Helm, package: Path, values: Values, image: str) -> None:
+    """By its digest, so that the chart's signature stands for the image too; a user's own tag or digest comes first."""
+    assert image == helm.render(values, chart=package).container["image"]
+
+
+def test_packaged_chart_is_clean(helm: Helm, package: Path) -> None:
+    """Without any value."""
     lint = helm.run("lint", "--strict", str(package))
     assert lint.returncode == 0, lint.stdout
+
+
+def test_a_chart_can_be_packaged_to_try_it(helm: Helm, tmp_path: Path) -> None:
+    """Before there is an image: then it names a tag. Anything but a digest in place of one is refused."""
+    arguments = ["chart", "Some-Org/fork", f"--destination={tmp_path}"]
+    assert CliRunner().invoke(release.main, [*arguments, "--image-digest=latest"]).exit_code == 1
+    assert CliRunner().invoke(release.main, arguments).exit_code == 0
+    rendered = helm.render(chart=tmp_path / f"gpu-operator-post-{VERSION}.tgz")
+    assert f"ghcr.io/some-org/fork:{VERSION}" == rendered.container["image"]
 
 
 def test_packaged_chart_says_where_it_comes_from(helm: Helm, package: Path) -> None:
@@ -148,7 +172,7 @@ def test_packaged_chart_says_where_it_comes_from(helm: Helm, package: Path) -> N
     assert chart["home"] == "https://github.com/Some-Org/fork"
     assert chart["sources"] == [chart["home"]]
     (image,) = yaml.safe_load(chart["annotations"]["artifacthub.io/images"])
-    assert image["image"] == helm.render(chart=package).container["image"]
+    assert image["image"] == f"ghcr.io/some-org/fork:{VERSION}@{DIGEST}"
     ours = yaml.safe_load((ROOT / release.CHART / "Chart.yaml").read_text())
     assert {key: chart[key] for key in ours if key != "annotations"} == {
         key: value for key, value in ours.items() if key != "annotations"
@@ -159,7 +183,7 @@ def test_packaged_chart_says_where_it_comes_from(helm: Helm, package: Path) -> N
 def test_packaged_chart_changes_nothing_else(helm: Helm, package: Path) -> None:
     """The values keep their comments, and schema and README say the same as they do."""
     ours = yaml.safe_load((ROOT / release.CHART / "values.yaml").read_text())
-    ours["image"]["repository"] = "some-org/fork"
+    ours["image"] |= {"registry": "ghcr.io", "repository": "some-org/fork"}
     text = helm.run("show", "values", str(package)).stdout
     assert yaml.safe_load(text) == ours
     assert text.count("#") == (ROOT / release.CHART / "values.yaml").read_text().count("#")

@@ -136,6 +136,14 @@ def test_a_release_passes_every_check_first() -> None:
     assert order.index("Tag the image") < order.index("Push the chart") < order.index("Sign the chart")
 
 
+def test_the_signed_chart_names_the_signed_image() -> None:
+    """By the digest of the build, which cannot be moved as a tag can."""
+    publish = workflow(RELEASE)["jobs"]["publish"]
+    assert publish["env"]["IMAGE_DIGEST"] == "${{ needs.image.outputs.digest }}"
+    (packaging,) = (step["run"] for step in publish["steps"] if "make release-chart" in step.get("run", ""))
+    assert 'IMAGE_DIGEST="$IMAGE_DIGEST"' in packaging
+
+
 def test_only_what_was_merged_is_released() -> None:
     """Before anything else, with the history that it takes to know; everything that publishes waits for it."""
     checkout, merged = workflow(RELEASE)["jobs"]["names"]["steps"][:2]

@@ -35,14 +35,18 @@ A name is an optional host with an optional port, then parts in small letters.
 {{- $host := "[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[[][0-9A-Fa-f:]+[]]" -}}
 {{- $part := "[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*" -}}
 {{- $name := include "gpu-operator-post.imageName" . -}}
+{{- if not .Values.image.repository -}}
+{{- fail "image.repository is empty: a chart from the sources names no image, because no registry is the project's own. Build the image (make image), push it where your nodes pull from, and set image.registry and image.repository; or install a released chart, which names its own." -}}
+{{- end -}}
 {{- if not (regexMatch (printf "^((%s)(:[0-9]+)?/)?%s(/%s)*$" $host $part $part) $name) -}}
 {{- fail (printf "image.registry (or global.imageRegistry) and image.repository make %q, which names no image: a registry is a host without a scheme, a repository has small letters, and a tag or digest belongs in image.tag or image.digest." $name) -}}
 {{- end -}}
 {{- if not (regexMatch "^([A-Za-z0-9_][A-Za-z0-9._-]{0,127})?$" .Values.image.tag) -}}
 {{- fail (printf "image.tag is %q, which is no tag: letters, digits, dots, underscores and hyphens, at most 128; a digest belongs in image.digest." .Values.image.tag) -}}
 {{- end -}}
-{{- if not (regexMatch "^(sha256:[a-f0-9]{64})?$" .Values.image.digest) -}}
-{{- fail (printf "image.digest is %q, which is no digest: \"sha256:\" and 64 digits of 0-9 and a-f." .Values.image.digest) -}}
+{{- $digest := include "gpu-operator-post.imageDigest" . -}}
+{{- if not (regexMatch "^(sha256:[a-f0-9]{64})?$" $digest) -}}
+{{- fail (printf "image.digest is %q, which is no digest: \"sha256:\" and 64 digits of 0-9 and a-f." $digest) -}}
 {{- end -}}
 {{- end -}}
 

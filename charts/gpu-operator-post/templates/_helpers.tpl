@@ -142,12 +142,24 @@ The image's name without tag and digest: registry/repository.
 {{- end -}}
 
 {{/*
+The image's digest: the one that is given, or the one that was released with this chart, which no tag stands for then.
+*/}}
+{{- define "gpu-operator-post.imageDigest" -}}
+{{- if or .Values.image.digest .Values.image.tag -}}
+{{- .Values.image.digest -}}
+{{- else -}}
+{{- index (.Chart.Annotations | default dict) "gpu-operator-post/image-digest" | default "" -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
 The image reference: registry/repository@digest, or registry/repository:tag.
 */}}
 {{- define "gpu-operator-post.image" -}}
 {{- $repository := include "gpu-operator-post.imageName" . -}}
-{{- if .Values.image.digest -}}
-{{- printf "%s@%s" $repository .Values.image.digest -}}
+{{- $digest := include "gpu-operator-post.imageDigest" . -}}
+{{- if $digest -}}
+{{- printf "%s@%s" $repository $digest -}}
 {{- else -}}
 {{- printf "%s:%s" $repository (.Values.image.tag | default .Chart.AppVersion) -}}
 {{- end -}}
