@@ -45,20 +45,24 @@ def test_guard_and_discovery_use_one_list(helm: Helm, values: Values) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "rendered"),
+    "options",
     [
-        pytest.param((), True, id="offline"),
-        pytest.param(("--api-versions=monitoring.coreos.com/v1",), True, id="offline-with-a-partial-list"),
-        pytest.param((ASKED, SERVED), True, id="served"),
-        pytest.param((SERVED,), True, id="named-by-a-person"),
-        pytest.param((ASKED,), False, id="turned-off-by-the-administrator"),
+        pytest.param((), id="offline"),
+        pytest.param(("--api-versions=monitoring.coreos.com/v1",), id="offline-with-a-partial-list"),
+        pytest.param((ASKED, SERVED), id="served"),
+        pytest.param((SERVED,), id="named-by-a-person"),
     ],
 )
-def test_it_is_left_out_only_where_the_cluster_does_not_serve_it(
-    helm: Helm, options: tuple[str, ...], rendered: bool
-) -> None:
+def test_it_is_rendered_wherever_it_may_be_served(helm: Helm, options: tuple[str, ...]) -> None:
     """Without a cluster, as with ``helm template``, the Kubernetes version decides; Argo CD passes what it found."""
-    assert rendered == bool(_policies(helm.render({}, *options)))
+    assert _policies(helm.render({}, *options))
+
+
+def test_it_is_not_left_out_without_a_word(helm: Helm) -> None:
+    """Where an administrator has turned the kind off, somebody must say that the account may go unconfined."""
+    assert "set rbac.guard.enabled=false if that is meant" in helm.refuse({}, ASKED)
+    for meant in ({"rbac.guard.enabled": False}, {"rbac.create": False}, {"dryRun": True}, {"enabled": False}):
+        assert not _policies(helm.render(meant, ASKED))
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ class Account:
 
     def delete_by_query(self, url_path: str, **options: str) -> Answer:
         """Delete an object with its options in the address, where the API server takes them as well."""
-        return self._try("DELETE", url_path, None, **options)
+        return self._try("DELETE", url_path, None, query=options)
 
     def evict(self, namespace: str, pod: str) -> Answer:
         """Ask for an eviction."""
@@ -66,7 +66,7 @@ class Account:
         """Merge a patch into an object."""
         return self._try("PATCH", url_path, body, content_type=MERGE_PATCH, really=really)
 
-    def _try(
+    def _try(  # noqa: PLR0913 - a request has so many parts
         self,
         method: str,
         url_path: str,
@@ -74,10 +74,10 @@ class Account:
         *,
         content_type: str = "application/json",
         really: bool = False,
-        **query: str,
+        query: dict[str, str] | None = None,
     ) -> Answer:
         access = replace(Access.from_kubeconfig(self.cluster.kubeconfig), token=self.token)
-        params = {**query, **({} if really else {"dryRun": "All"})}
+        params = {**(query or {}), **({} if really else {"dryRun": "All"})}
 
         async def ask(_: Api) -> None:
             async with Api(access) as api:

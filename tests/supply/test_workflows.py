@@ -101,6 +101,7 @@ def test_only_publishing_may_write() -> None:
     assert writes == {
         "test": {},
         "image": {},
+        "released": {},
         "release": {
             "image": ["packages"],
             "publish": ["attestations", "id-token", "packages"],
@@ -149,6 +150,17 @@ def test_only_what_was_merged_is_released() -> None:
     checkout, merged = workflow(RELEASE)["jobs"]["names"]["steps"][:2]
     assert checkout["with"]["fetch-depth"] == 0
     assert merged["run"] == 'git merge-base --is-ancestor "$GITHUB_SHA" origin/main'
+
+
+def test_what_was_released_is_scanned_again() -> None:
+    """Every week, on both architectures, under the names that a release gives; and what would be released beside it."""
+    released = ROOT / ".github" / "workflows" / "released.yaml"
+    scanned = next(step["run"] for step in steps(released) if "make scan" in step.get("run", ""))
+    assert "for platform in linux/amd64 linux/arm64" in scanned
+    assert "registry:ghcr.io/${GITHUB_REPOSITORY,,}:$VERSION" in scanned
+    for path in (released, IMAGE):
+        (trigger,) = re.findall(r"cron: \"(.*)\"", path.read_text())
+        assert len(trigger.split()) == 5
 
 
 def test_image_is_built_for_release_without_a_tag() -> None:

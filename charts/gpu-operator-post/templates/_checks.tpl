@@ -155,6 +155,7 @@ makes sure that each is asked, whatever else is left out of a rendering.
   (include "gpu-operator-post.checkTimeout" .)
   (include "gpu-operator-post.checkChoices" .)
   (include "gpu-operator-post.checkTogether" .)
+  (include "gpu-operator-post.checkGuard" .)
   (include "gpu-operator-post.checkExtras" .)
   (include "gpu-operator-post.namespaces" .)
   (include "gpu-operator-post.consumerNames" .)

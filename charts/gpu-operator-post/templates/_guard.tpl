@@ -18,6 +18,16 @@ true
 {{- end -}}
 
 {{/*
+Where the cluster says that it does not serve the kind, the account would be unconfined without anybody having said so:
+that is refused. A dry run has no right that wants confining.
+*/}}
+{{- define "gpu-operator-post.checkGuard" -}}
+{{- if and .Values.rbac.create .Values.rbac.guard.enabled (not .Values.dryRun) (not (include "gpu-operator-post.guardRendered" .)) -}}
+{{- fail "rbac.guard.enabled is true, but this cluster does not serve ValidatingAdmissionPolicies: without the guard this ServiceAccount may restart anything that RBAC lets it reach. Have them served, or set rbac.guard.enabled=false if that is meant." -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
 Names of the two policies. No colon, as in our other cluster-scoped names: these may hold none.
 */}}
 {{- define "gpu-operator-post.guardName" -}}
