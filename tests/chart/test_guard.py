@@ -41,7 +41,7 @@ def test_guard_and_discovery_use_one_list(helm: Helm, values: Values) -> None:
     """What the program looks for is what it may restart, by name."""
     rendered = helm.render(values)
     found = {arg.rpartition(":")[2] for arg in rendered.args if arg.startswith("--consumer-name=")}
-    assert [found, found] == _listed(rendered)
+    assert [found, found, set()] == _listed(rendered)
 
 
 @pytest.mark.parametrize(
@@ -101,4 +101,4 @@ def test_every_policy_is_bound_and_denies(helm: Helm) -> None:
 def test_names_are_legal_and_tell_releases_apart(helm: Helm) -> None:
     """A policy's name may hold dots but no colon; no namespace holds a dot, so no two releases meet."""
     for policy in _policies(helm.render()):
-        assert re.fullmatch(r"gpu-operator\.gpu-operator-post\.(pods|daemonsets)", policy["metadata"]["name"])
+        assert re.fullmatch(r"gpu-operator\.gpu-operator-post\.(pods|daemonsets|events)", policy["metadata"]["name"])

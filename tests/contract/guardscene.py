@@ -62,6 +62,10 @@ class Account:
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": namespace}}
         return self._try("POST", path("v1", "pods", namespace=namespace, name=pod, subresource="eviction"), body)
 
+    def create(self, url_path: str, body: Object, *, really: bool = False) -> Answer:
+        """Create an object."""
+        return self._try("POST", url_path, body, really=really)
+
     def patch(self, url_path: str, body: Object, *, really: bool = False) -> Answer:
         """Merge a patch into an object."""
         return self._try("PATCH", url_path, body, content_type=MERGE_PATCH, really=really)

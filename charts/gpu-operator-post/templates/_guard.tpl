@@ -28,7 +28,7 @@ that is refused. A dry run has no right that wants confining.
 {{- end -}}
 
 {{/*
-Names of the two policies. No colon, as in our other cluster-scoped names: these may hold none.
+Names of the policies. No colon, as in our other cluster-scoped names: these may hold none.
 */}}
 {{- define "gpu-operator-post.guardName" -}}
 {{- printf "%s.%s.%s" .root.Release.Namespace (include "gpu-operator-post.fullname" .root) .part -}}
