@@ -53,7 +53,17 @@ NOTES: Final = """\
 helm upgrade --install gpu-operator-post oci://{charts}/{name} --version {version} -n gpu-operator
 ```
 
-Both are signed by the release workflow of {url}; docs/security.md says how to verify that.
+Both are signed by the release workflow of {url}, and the chart names the image by its digest:
+
+```console
+for artifact in {image}:{version} {charts}/{name}:{version}; do
+  cosign verify "$artifact" \\
+    --certificate-oidc-issuer https://token.actions.githubusercontent.com \\
+    --certificate-identity {url}/.github/workflows/release.yaml@refs/tags/v{version}
+done
+```
+
+docs/security.md says what else there is to verify.
 """
 
 

@@ -1,4 +1,4 @@
-"""Which failures of the offline base are a lack of this machine, where tests of the image skip, and which are ours."""
+"""Who builds the image on which base, and which failures are a lack of this machine, where tests of the image skip."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tools.image import __main__ as image
 from tools.image import base
 from tools.image.commands import CannotBuildError, ImageError
 
@@ -36,3 +37,49 @@ def test_only_an_absent_mirror_is_a_lack(
     with pytest.raises(ImageError) as failure:
         base._bootstrap(tmp_path / "root", base.RUNTIME)
     assert isinstance(failure.value, CannotBuildError) == lacking
+
+
+def _program(folder: Path, name: str, *works: str) -> None:
+    """Write a program that does what begins with these words, and nothing else."""
+    cases = "".join(f'  "{words}"*) exit 0 ;;\n' for words in works)
+    answer = "echo 28.0; " if "info" in works else ""
+    (folder / name).write_text(f'#!/bin/sh\n{answer}case "$*" in\n{cases}esac\nexit 1\n')
+    (folder / name).chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("docker", "buildah", "chosen"),
+    [
+        pytest.param(("info", "inspect"), ("from", "rm"), "docker", id="docker-has-the-base"),
+        pytest.param(("info", "pull"), ("from", "rm"), "docker", id="docker-gets-the-base"),
+        pytest.param(("info",), ("from", "rm"), "buildah", id="docker-without-a-registry"),
+        pytest.param((), ("from", "rm"), "buildah", id="docker-does-not-run"),
+        pytest.param(("info",), (), "", id="buildah-keeps-no-images"),
+    ],
+)
+def test_who_builds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, docker: tuple[str, ...], buildah: tuple[str, ...], chosen: str
+) -> None:
+    """Docker where it can have the base, else buildah, which needs no registry. No machine is all of these: scripts."""
+    _program(tmp_path, "docker", *docker)
+    _program(tmp_path, "buildah", *buildah)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.delenv("BASE_IMAGE", raising=False)
+    if chosen:
+        assert image.find_builder() == chosen
+    else:
+        with pytest.raises(CannotBuildError):
+            image.find_builder()
+
+
+def test_buildah_is_told_the_base_by_its_own_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Older ones know neither a tag beside a digest nor a stage in an argument. A base of the user's comes first."""
+    _program(tmp_path, "buildah", "pull")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.delenv("BASE_IMAGE", raising=False)
+    own = image.default_base()
+    assert [f"--build-arg=BASE_IMAGE={own}", f"--build-arg=BUILD_IMAGE={own}"] == image.bases("buildah")
+    assert image.bases("docker") == []
+    monkeypatch.setenv("BASE_IMAGE", "mine:1")
+    for builder in ("docker", "buildah"):
+        assert image.bases(builder) == ["--build-arg=BASE_IMAGE=mine:1", "--build-arg=BUILD_IMAGE=mine:1"]

@@ -200,10 +200,14 @@ def test_changes_are_those_of_the_newest_section(sources: Path) -> None:
 
 
 def test_notes_name_what_was_published() -> None:
-    """Changes, places and digests: enough to pull, to pin and to verify."""
+    """Changes, places and digests: enough to pull, to pin and to verify, with GitHub's spelling where that counts."""
     arguments = ["Some-Org/fork", "--image-digest=sha256:aaaa", "--chart-digest=sha256:bbbb"]
     notes = CliRunner().invoke(release.main, ["notes", *arguments]).output
     assert notes.startswith(release.changes(ROOT))
     assert f"`ghcr.io/some-org/fork:{VERSION}` | `sha256:aaaa` |" in notes
     assert f"`oci://ghcr.io/some-org/charts/gpu-operator-post`, version {VERSION} | `sha256:bbbb` |" in notes
-    assert "https://github.com/Some-Org/fork" in notes
+    identity = f"https://github.com/Some-Org/fork/.github/workflows/release.yaml@refs/tags/v{VERSION}"
+    assert f"--certificate-identity {identity}\n" in notes
+    assert (
+        f"for artifact in ghcr.io/some-org/fork:{VERSION} ghcr.io/some-org/charts/gpu-operator-post:{VERSION};" in notes
+    )
