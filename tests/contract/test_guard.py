@@ -249,7 +249,7 @@ def test_which_events_it_may_write(cluster: Cluster, subtests: pytest.Subtests) 
     """Its own, on Jobs and DaemonSets, and their counts; those of others are evidence, and stay as they are."""
     teller = account_of_chart(cluster, "teller", {})
     everybody = administrator(cluster)
-    kubelets = {"source": {"component": "kubelet"}, "reportingComponent": "kubelet"}
+    kubelets: dict[str, Any] = {"source": {"component": "kubelet"}, "reportingComponent": "kubelet"}
     assert everybody.create(EVENTS, _event("theirs", **kubelets), really=True).code in {200, 409}
     _until(lambda: teller.create(EVENTS, _event("try", **kubelets)).refused_by_guard, "the guard is in effect")
     assert teller.create(EVENTS, _event("own"), really=True).code in {200, 409}
