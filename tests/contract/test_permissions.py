@@ -27,8 +27,9 @@ VARIANTS: Final[Mapping[str, Values]] = {
     for stacks in ([GPU_OPERATOR.name], [NETWORK_OPERATOR.name], list(STACKS))
     for wait_for in WaitFor
     for strategy in STRATEGY_PERMISSIONS
+    if wait_for is WaitFor.NODES or all(STACKS[name].policy.tells_since for name in stacks)
 }
-"""Everything on which permissions depend."""
+"""Everything on which permissions depend, but what chart and program refuse together."""
 
 
 @pytest.fixture(scope="session")
