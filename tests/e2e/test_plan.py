@@ -94,6 +94,7 @@ def _what_would_block(lab: Lab) -> None:
         "spec": {
             "nodeName": "gpu-2",
             "tolerations": [{"operator": "Exists"}],
+            "volumes": [{"name": "scratch", "emptyDir": {}}],
             "containers": [{"name": "c", "image": "train", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
         },
     }
@@ -107,6 +108,7 @@ def _what_would_block(lab: Lab) -> None:
         seen["NodesLeftAlone"]["nodes"],
         seen["PodsNotEvictable"]["nodes"],
     )
+    assert "emptyDir" in seen["PodsNotEvictable"]["message"]
     assert "PodsNotEvictable" not in obstacles(acts.plan(lab, "--no-workloads"))
     narrow = identity.kubeconfig(lab.cluster, "planner", READS)
     refused = lab.run("plan", kubeconfig=narrow)
