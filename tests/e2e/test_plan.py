@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e import acts, identity
 from tests.e2e.identity import Right
-from tests.e2e.lab import NEW, NEW_CHART
+from tests.e2e.lab import NAMESPACE, NEW, NEW_CHART
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,6 +75,10 @@ def test_the_window_that_was_planned_is_the_one_that_it_takes(boot: Callable[...
 
 def _before_any_upgrade(lab: Lab) -> None:
     """Nothing can be known of steps yet; capacity is the device plugin's, and pods are looked at."""
+    # The truth knows that a driver is ready a moment before its pod says so.
+    lab.until(
+        lambda: lab.ready_pods(NAMESPACE) > NODES, "the operator's pod and every driver's say ready", acts.PATIENCE
+    )
     made = acts.plan(lab)
     assert {"StepIsAssumed"} == obstacles(made).keys()
     assert (1, NODES, 8, 8 * NODES) == (
