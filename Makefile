@@ -10,7 +10,7 @@ WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 IMAGE ?= localhost/gpu-operator-post:dev
 GRYPE ?= grype
 
-.PHONY: help demo test test-quick test-cluster test-deployers test-image lint type format chart binaries deployers \
+.PHONY: help demo bench test test-quick test-cluster test-deployers test-image lint type format chart binaries deployers \
 	image image-tools scan docs lock release-check release-chart clean
 
 help: ## Show this help
@@ -30,6 +30,9 @@ deployers: $(READY) ## Build the deployers of test-deployers (once; minutes) or 
 
 demo: binaries ## Watch a driver migration on a real control plane
 	@$(PY) -m devcluster.demo
+
+bench: binaries ## Compare with what people use instead, side by side on one fleet; BENCH="--nodes 100 --parallel 10"
+	@$(PY) -m devcluster.bench $(BENCH)
 
 test: binaries ## Run the tests but those with real deployers and what takes a whole machine
 	$(PY) -m pytest -q -n $(WORKERS) tests/unit --cov=hook.core --cov=hook.settings --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered

@@ -1,0 +1,177 @@
+"""One fleet, one upgrade, and every way at work on a plugin of its own: all see the same driver reloads."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from devcluster import binaries, commands
+from devcluster.bench.ledger import Ran, account
+from devcluster.bench.peers import OURS
+from devcluster.client import path
+from devcluster.layout import CHECKOUT
+from devcluster.patience import TooSlowError
+from devcluster.truth import Truth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from devcluster.bench.ledger import Entry
+    from devcluster.bench.peers import Peer
+    from devcluster.cluster import Cluster
+
+OLD, NEW = "580.105.08", "580.126.20"
+DAEMONSET: Final = "dra-driver-nvidia-gpu-kubelet-plugin"
+SELECTOR: Final = "dra-driver-nvidia-gpu-component=kubelet-plugin"
+OUR_NAMESPACE: Final = "nvidia-dra-driver-gpu"
+OPERATOR, PLUGIN, POST = (
+    str(CHECKOUT / folder)
+    for folder in ("devcluster/charts/gpu-operator", "devcluster/charts/dra-driver", "charts/gpu-operator-post")
+)
+LOOK_SECONDS: Final = 0.5
+FLEET_SECONDS: Final = 120.0
+"""For a fleet to come up, and a second a node beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """What is tried."""
+
+    nodes: int
+    parallel: int = 1
+    requeue: float = 6.0
+    """Seconds after which the upgrade controller looks again; 120 in reality."""
+    install: float = 2.0
+    """Seconds for a driver to load; 30 to 300 in reality."""
+
+
+class Scene:
+    """One run on one cluster."""
+
+    def __init__(self, cluster: Cluster, plot: Plot, peers: Sequence[Peer], say: Callable[[str], None]) -> None:
+        self.cluster, self.plot, self.peers, self.say = cluster, plot, peers, say
+        self.began = 0.0
+
+    def prepare(self) -> None:
+        """Bring up the fleet on the old driver, with one plugin a way on every node, and our chart."""
+        self.say(f"booting {self.plot.nodes} nodes")
+        self.cluster.up(nodes=self.plot.nodes, fleet=True)
+        knobs = json.dumps({"driver_install_seconds": self.plot.install})
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "fleet"}, "data": {"knobs": knobs}}
+        place = path("v1", "configmaps", namespace="devcluster", name="fleet")
+        self.cluster.run(lambda api: api.apply(place, body, "bench"))
+        self._operator(OLD)
+        self._helm("dra-driver", PLUGIN, OUR_NAMESPACE)
+        for peer in self.peers:
+            self._helm("dra-driver", PLUGIN, peer.name, driverName=f"{peer.name}.example.com")
+        plugins = (1 + len(self.peers)) * self.plot.nodes
+        self._until(lambda: self._count("plugin-ready") >= plugins, f"{plugins} plugins run")
+        _wait(self._post())
+
+    def compare(self) -> list[Entry]:
+        """Upgrade, let everybody work, and draw up the accounts, ours first."""
+        self.say(f"upgrading, {self.plot.parallel} at once")
+        self._operator(NEW)
+        self.began = time.time()
+        running = {OURS: self._post()} | {peer.name: self._start(peer) for peer in self.peers if peer.script}
+        ended = self._await(running)
+        self._until(self._all_new, "every driver is new")
+        until = time.time()
+        truth = self.truth
+        ran = [Ran(OURS, f"{OUR_NAMESPACE}/{DAEMONSET}", *ended[OURS])]
+        ran += [Ran(peer.name, f"{peer.name}/{DAEMONSET}", *ended.get(peer.name, (None, None))) for peer in self.peers]
+        return [account(truth, one, self.began, until) for one in ran]
+
+    @property
+    def truth(self) -> Truth:
+        """The journal so far."""
+        return Truth.read(self.cluster.state)
+
+    def _await(self, running: dict[str, subprocess.Popen[str]]) -> dict[str, tuple[int, float]]:
+        """Note when and how each way ends; one that hangs is cut off long after it should have."""
+        deadline = time.monotonic() + FLEET_SECONDS + 4 * self._window()
+        ended: dict[str, tuple[int, float]] = {}
+        while len(ended) < len(running):
+            for name, process in running.items():
+                if name not in ended and process.poll() is not None:
+                    ended[name] = (process.returncode, time.time() - self.began)
+                    self.say(f"{name} has ended with {process.returncode}")
+            if time.monotonic() > deadline:
+                raise TooSlowError(f"still at work: {', '.join(running.keys() - ended.keys())}")
+            time.sleep(LOOK_SECONDS)
+        return ended
+
+    def _window(self) -> float:
+        """Give the upgrade's length, roughly."""
+        turns = -(-self.plot.nodes // self.plot.parallel)
+        return turns * (self.plot.install + self.plot.requeue + 3)
+
+    def _all_new(self) -> bool:
+        truth = self.truth
+        loaded = truth.loaded_now()
+        return set(loaded.values()) == {NEW} and all(truth.driver_ready_now(node) for node in loaded)
+
+    def _count(self, event: str) -> int:
+        return sum(each.event == event for each in self.truth.happenings)
+
+    def _until(self, holds: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + FLEET_SECONDS + self.plot.nodes
+        while not holds():
+            if time.monotonic() > deadline:
+                raise TooSlowError(f"not in time: {what}")
+            time.sleep(LOOK_SECONDS)
+
+    def _start(self, peer: Peer) -> subprocess.Popen[str]:
+        """Run a script as a person's shell does."""
+        variables = {
+            "KUBECTL": str(binaries.ensure(["kubectl"])["kubectl"]),
+            "NAMESPACE": peer.name,
+            "DAEMONSET": DAEMONSET,
+            "SELECTOR": SELECTOR,
+        }
+        log = (self.cluster.state / "logs" / f"bench-{peer.name}.log").open("w", encoding="utf-8")
+        with log:
+            process = subprocess.Popen(
+                ["sh", "-euc", peer.script],
+                env={**commands.environment(self.cluster.files), **variables},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        return self.cluster.adopt(process)
+
+    def _post(self) -> subprocess.Popen[str]:
+        """Install or upgrade our chart; the namespace keeps it off the others' plugins."""
+        minutes = int((FLEET_SECONDS + 4 * self._window()) // 60) + 1
+        image = "image.repository=registry.example/gpu-operator-post"
+        sets = [f"--set=consumer.namespace={OUR_NAMESPACE}", f"--set=timeout={minutes}m", f"--set={image}"]
+        release = ["gpu-operator-post", POST, "-n", "gpu-operator", "--reset-values", f"--timeout={minutes + 2}m"]
+        return self.cluster.start_helm("upgrade", "--install", *release, *sets)
+
+    def _operator(self, version: str) -> None:
+        upgrade = {"autoUpgrade": True, "maxParallelUpgrades": self.plot.parallel, "maxUnavailable": "100%"}
+        self._helm(
+            "gpu-operator",
+            OPERATOR,
+            "gpu-operator",
+            **{
+                "driver.version": version,
+                "driver.upgradePolicy": upgrade,
+                "simulate.requeueSeconds": self.plot.requeue,
+            },
+        )
+
+    def _helm(self, release: str, chart: str, namespace: str, **values: Any) -> None:  # noqa: ANN401 - chart values
+        sets = [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
+        place = ["-n", namespace, "--create-namespace"]
+        self.cluster.helm("upgrade", "--install", release, chart, *place, "--reset-values", *sets)
+
+
+def _wait(process: subprocess.Popen[str]) -> None:
+    output, _ = process.communicate()
+    if process.returncode != 0:
+        raise TooSlowError(f"the first install of gpu-operator-post failed: {output}")
