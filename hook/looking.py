@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hook.cluster import requests, retry
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS: Final = 10.0
 """A person waits; a hook may wait longer."""
 NOT_OVER: Final = "status.phase!=Succeeded,status.phase!=Failed"
+PODS: Final = replace(requests.PODS, whole=True)
+"""Their volumes are read, too."""
 
 
 def once(api: Api, settings: Settings) -> Seen:
@@ -62,7 +65,7 @@ def workloads(api: Api, settings: Settings, *, wanted: bool) -> tuple[list[Workl
         return None, "only some namespaces are read (--namespace)"
     patience = retry.retrying(retry.looking(PATIENCE_SECONDS), time.sleep)
     try:
-        found, _version = list_views(api, Selection(requests.PODS, fields=NOT_OVER), reader(resources), patience)
+        found, _version = list_views(api, Selection(PODS, fields=NOT_OVER), reader(resources), patience)
     except PermissionDeniedError as error:
         return None, str(error)
     return [one for one in found.values() if isinstance(one, Workload)], ""
