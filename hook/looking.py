@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from hook.cluster import requests, retry
 from hook.cluster.observer import Observer
 from hook.cluster.reflector import list_views
 from hook.cluster.requests import Selection
-from hook.core.plan.workloads import Workload, reader
+from hook.core.plan.workloads import protected, protection, reader
 from hook.core.together import chosen
+from hook.core.views import Unreadable
 from hook.errors import PermissionDeniedError, SettingsError
 from hook.settings import WaitFor
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import timedelta
 
     from hook.cluster.api import Api
+    from hook.core.fields import Json
+    from hook.core.plan.workloads import Workload
     from hook.core.together import Seen
     from hook.settings import Settings
+
+View = TypeVar("View")
 
 PATIENCE_SECONDS: Final = 10.0
 """A person waits; a hook may wait longer."""
@@ -54,7 +60,7 @@ def refuse_what_cannot_be_planned(settings: Settings, target: timedelta | None) 
 
 
 def workloads(api: Api, settings: Settings, *, wanted: bool) -> tuple[list[Workload] | None, str]:
-    """List pods that use what the chosen stacks evict pods for; or say why they were not read.
+    """List pods that use what the chosen stacks evict pods for, and say why they, or what protects them, were not read.
 
     They are in any namespace, and the hook's own ServiceAccount may not be allowed to see them.
     """
@@ -63,12 +69,24 @@ def workloads(api: Api, settings: Settings, *, wanted: bool) -> tuple[list[Workl
         return None, "--no-workloads"
     if settings.namespaces:
         return None, "only some namespaces are read (--namespace)"
-    patience = retry.retrying(retry.looking(PATIENCE_SECONDS), time.sleep)
     try:
-        found, _version = list_views(api, Selection(PODS, fields=NOT_OVER), reader(resources), patience)
+        pods = [one for one in _listed(api, Selection(PODS, fields=NOT_OVER), reader(resources)) if one is not None]
     except PermissionDeniedError as error:
         return None, str(error)
-    return [one for one in found.values() if isinstance(one, Workload)], ""
+    if not pods:
+        return pods, ""
+    try:
+        budgets = _listed(api, Selection(requests.DISRUPTION_BUDGETS), protection)
+    except PermissionDeniedError as error:
+        return pods, str(error)
+    return protected(pods, filter(None, budgets)), ""
+
+
+def _listed(api: Api, selection: Selection, read: Callable[[Json], View]) -> list[View]:
+    """List once, without what cannot be read."""
+    patience = retry.retrying(retry.looking(PATIENCE_SECONDS), time.sleep)
+    found, _version = list_views(api, selection, read, patience)
+    return [one for one in found.values() if not isinstance(one, Unreadable)]
 
 
 def _await(observer: Observer) -> None:

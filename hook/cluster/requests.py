@@ -54,6 +54,8 @@ CONTROLLER_REVISIONS: Final = Resource("apps", "v1", "controllerrevisions", "Con
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
 REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet")
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+DISRUPTION_BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+"""Only a plan reads them, by the rights of whoever asks for it."""
 JOBS: Final = Resource("batch", "v1", "jobs", "Job")
 RESOURCE_SLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False)
 OWN_RIGHTS: Final = Resource(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,7 +35,8 @@ READS: Final = {
     )
     for verb in ("list", "watch")
 }  # fmt: skip
-"""All that a plan reads, but pods."""
+"""All that a plan reads, but pods and what protects them."""
+PODS: Final = {Right("", "pods", verb) for verb in ("list", "watch")}
 
 
 def pool(made: dict[str, Any]) -> dict[str, Any]:
@@ -92,9 +94,9 @@ def _before_any_upgrade(lab: Lab) -> None:
 
 
 def _what_would_block(lab: Lab) -> None:
-    """Let a node be cordoned, one skipped and a pod be nobody's; and let an account ask that may not see pods."""
+    """Let a node be cordoned, one be skipped, and a pod be nobody's, with data of its own."""
     train = {
-        "metadata": {"name": "train", "namespace": "default"},
+        "metadata": {"name": "train", "namespace": "default", "labels": {"app": "train"}},
         "spec": {
             "nodeName": "gpu-2",
             "tolerations": [{"operator": "Exists"}],
@@ -114,6 +116,22 @@ def _what_would_block(lab: Lab) -> None:
     )
     assert "emptyDir" in seen["PodsNotEvictable"]["message"]
     assert "PodsNotEvictable" not in obstacles(acts.plan(lab, "--no-workloads"))
-    narrow = identity.kubeconfig(lab.cluster, "planner", READS)
-    refused = lab.run("plan", kubeconfig=narrow)
+    _what_protects_a_pod(lab)
+
+
+def _what_protects_a_pod(lab: Lab) -> None:
+    """Let the policy give local data and stray pods up, and a PodDisruptionBudget protect one; not all may see that."""
+    given_up = {"upgradePolicy": {"podDeletion": {"force": True, "deleteEmptyDir": True}}}
+    lab.cluster.patch("/apis/nvidia.com/v1/clusterpolicies/cluster-policy", {"spec": {"driver": given_up}})
+    assert "PodsNotEvictable" not in obstacles(acts.plan(lab))
+    selector = {"matchLabels": {"app": "train"}}
+    budget = {"metadata": {"name": "keep"}, "spec": {"minAvailable": 1, "selector": selector}}
+    lab.cluster.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
+    seen = obstacles(acts.plan(lab))
+    assert "PodDisruptionBudget keep" in seen["PodsNotEvictable"]["message"]
+    seeing_pods = identity.kubeconfig(lab.cluster, "planner", {*READS, *PODS})
+    made = json.loads(lab.run("plan", "-o", "json", kubeconfig=seeing_pods).out)
+    assert "poddisruptionbudgets" in obstacles(made)["PodsNotRead"]["message"]
+    nearly_blind = identity.kubeconfig(lab.cluster, "nobody", READS)
+    refused = lab.run("plan", kubeconfig=nearly_blind)
     assert (3, True) == (refused.code, "list pods" in refused.err), refused.said

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from hook.core.fields import MalformedObjectError
 from hook.core.plan.making import Asked
 from hook.core.plan.values import Obstacle, Severity
-from hook.core.plan.workloads import Workload, reader
+from hook.core.plan.workloads import Workload, protected, protection, reader
 from tests.fixtures.modes import network
 from tests.fixtures.planning import fleet, limited, obstacles, only
 
@@ -63,7 +64,7 @@ def test_other_pods_are_dropped_as_they_arrive(obj: Object) -> None:
 
 
 def test_a_malformed_pod_is_not_taken_for_one_without_gpus() -> None:
-    """It raises, and whoever lists pods counts it as unreadable."""
+    """It raises, as every reader does."""
     with pytest.raises(MalformedObjectError):
         READ(pod(containers=["x"]))
 
@@ -83,6 +84,13 @@ def workload(controller: str = "Job", *, local_data: bool = False, node: str = "
         pytest.param(workload(local_data=True), {"podDeletion": {"deleteEmptyDir": True}}, None, id="given-up"),
         pytest.param(workload("DaemonSet"), {"podDeletion": {"force": True}}, Severity.BLOCKS, id="of-a-daemonset"),
         pytest.param(workload(""), {"drain": {"enable": True}}, Severity.SLOWS, id="then-the-node-is-drained"),
+        pytest.param(replace(workload(), protected_by="pdb"), {}, Severity.BLOCKS, id="protected"),
+        pytest.param(
+            replace(workload(), protected_by="pdb"),
+            {"podDeletion": {"force": True}},
+            Severity.BLOCKS,
+            id="protected-from-force-as-well",
+        ),
         pytest.param(workload("", node="elsewhere"), {}, None, id="on-a-node-of-no-pool"),
     ],
 )
@@ -93,10 +101,60 @@ def test_pods_that_would_not_be_evicted_are_found(one: Workload, upgrade: Object
     assert seen is None or (("gpu-0",), True) == (seen.nodes, "ml/train" in seen.message)
 
 
+def pdb(allowed: int | None, selector: Object | None, namespace: str = "ml") -> Object:
+    """Give a PodDisruptionBudget."""
+    return {
+        "metadata": {"namespace": namespace, "name": "pdb"},
+        "spec": {"selector": selector},
+        "status": {} if allowed is None else {"disruptionsAllowed": allowed},
+    }
+
+
+def expression(operator: str, *values: str, key: str = "app") -> Object:
+    """Give a selector of one expression."""
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": [*values] or None}]}
+
+
+LABELLED: Final = replace(workload(), labels={"app": "train"})
+
+
+@pytest.mark.parametrize(
+    ("obj", "held"),
+    [
+        pytest.param(pdb(0, {"matchLabels": {"app": "train"}}), True, id="by-a-label"),
+        pytest.param(pdb(None, {"matchLabels": {"app": "train"}}), True, id="that-was-never-reconciled"),
+        pytest.param(pdb(1, {"matchLabels": {"app": "train"}}), False, id="that-allows-one"),
+        pytest.param(pdb(0, {"matchLabels": {"app": "train", "tier": "a"}}), False, id="of-other-labels"),
+        pytest.param(pdb(0, {"matchLabels": {"app": "train"}}, "other"), False, id="of-another-namespace"),
+        pytest.param(pdb(0, {}), True, id="of-every-pod"),
+        pytest.param(pdb(0, None), False, id="of-no-pod"),
+        pytest.param(pdb(0, expression("In", "train", "serve")), True, id="in"),
+        pytest.param(pdb(0, expression("In", "serve")), False, id="not-in-these"),
+        pytest.param(pdb(0, expression("NotIn", "serve")), True, id="not-in"),
+        pytest.param(pdb(0, expression("NotIn", "train")), False, id="but-it-is"),
+        pytest.param(pdb(0, expression("NotIn", "x", key="none")), True, id="not-in-without-the-label"),
+        pytest.param(pdb(0, expression("Exists")), True, id="exists"),
+        pytest.param(pdb(0, expression("DoesNotExist")), False, id="does-not-exist"),
+        pytest.param(pdb(0, expression("Resembles", "train")), False, id="an-operator-that-nobody-knows"),
+    ],
+)
+def test_a_budget_without_disruptions_left_protects_its_pods(obj: Object, *, held: bool) -> None:
+    """By the rules of label selectors."""
+    found = [one for one in [protection(obj)] if one is not None]
+    (pod,) = protected([LABELLED], found)
+    assert ("pdb" if held else "") == pod.protected_by
+
+
 def test_pods_that_were_not_read_are_no_pods_without_trouble() -> None:
     """The reason is passed on."""
     seen = obstacles(only(fleet(2), Asked(unread="permission missing")))
     assert "permission missing" in seen[Obstacle.PODS_NOT_READ].message
+
+
+def test_pods_are_judged_also_where_their_protection_is_not_known() -> None:
+    """Half an answer, and the word that it is half."""
+    seen = obstacles(only(fleet(2), Asked(workloads=[workload("")], unread="permission missing")))
+    assert {Obstacle.PODS_NOT_READ, Obstacle.PODS_NOT_EVICTABLE} <= seen.keys()
 
 
 def test_a_stack_that_evicts_nothing_has_no_such_trouble() -> None:

@@ -42,7 +42,7 @@ class Asked:
     workloads: Sequence[Workload] | None = None
     """Pods that use GPUs; None where they were not read."""
     unread: str = ""
-    """Why they were not."""
+    """Why they, or what protects them, were not."""
 
 
 def plan(seen: Mapping[str, Snapshot], settings: Settings, now: datetime, asked: Asked) -> Plan:

@@ -150,12 +150,11 @@ def _incomplete(pool: Pool) -> str:
 def _pods(pool: Pool, workloads: Sequence[Workload] | None, unread: str) -> Iterator[Warned]:
     if not pool.fleet.stack.upgrade.evicts:
         return
-    if workloads is None:
-        message = f"whether GPU pods would be evicted was not looked at: {unread}"
+    if unread:
+        message = f"whether GPU pods would be evicted was not, or not wholly, looked at: {unread}"
         yield Warned(Obstacle.PODS_NOT_READ, NOTE, message)
-        return
     nodes = set(pool.nodes)
-    refused = [(pod, why) for pod in workloads if pod.node in nodes and (why := refusal(pod, pool.policy))]
+    refused = [(pod, why) for pod in workloads or () if pod.node in nodes and (why := refusal(pod, pool.policy))]
     if not refused:
         return
     names = tuple(sorted({pod.node for pod, _why in refused}))
