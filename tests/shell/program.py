@@ -7,9 +7,12 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from devcluster.patience import TooSlowError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ROOT: Final = Path(__file__).parents[2]
 ENOUGH_SECONDS: Final = 150.0
@@ -32,17 +35,35 @@ class Ended:
 
 def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
     """Start the program with nothing of the user's own configuration."""
-    ours = ("KUBECONFIG", "KUBERNETES_", "GPU_OPERATOR_POST_")
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     return subprocess.Popen(
         [sys.executable, "-m", "hook", *arguments],
         cwd=ROOT,
-        env={**inherited, "HOME": "/nonexistent", **environment},
+        env=_variables(environment),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def start_logged(log: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """Start the same with both streams in a file, which can be read while it is written."""
+    with log.open("w", encoding="utf-8") as both:
+        return subprocess.Popen(
+            [sys.executable, "-m", "hook", *arguments],
+            cwd=ROOT,
+            env=_variables(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=both,
+            stderr=both,
+            text=True,
+        )
+
+
+def _variables(more: Mapping[str, str]) -> dict[str, str]:
+    ours = ("KUBECONFIG", "KUBERNETES_", "GPU_OPERATOR_POST_")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    return {**inherited, "HOME": "/nonexistent", **more}
 
 
 def ended(process: subprocess.Popen[str]) -> Ended:

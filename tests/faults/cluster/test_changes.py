@@ -1,0 +1,118 @@
+"""The world goes on while a run is under way: other leaders, other drivers, other hooks."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.e2e.acts import PATIENCE, migrated
+from tests.e2e.lab import ALL_AT_ONCE, CHART, NAMESPACE, NEW, OLD, QUICK
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from tests.faults.cluster.ground import Ground
+
+pytestmark = pytest.mark.e2e
+
+NODES = 2
+THIRD: Final = "590.48.01"
+QUIET_SECONDS: Final = 3
+"""As `QUICK` has it."""
+LEASE: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/53822513.nvidia.com"
+OPERATOR: Final = "app.kubernetes.io/component=gpu-operator"
+ONE_BY_ONE: Final[dict[str, Any]] = {
+    "driver__upgradePolicy": {"autoUpgrade": True, "maxParallelUpgrades": 1, "maxUnavailable": "100%"}
+}
+RELEASES: Final = (("gpu-operator-post", NAMESPACE), ("another", NAMESPACE), ("gpu-operator-post", "elsewhere"))
+
+
+def _one_served(ground: Ground) -> None:
+    """Wait until the first of the plugins is restarted."""
+    ground.until(lambda: bool(ground.restarts()), "the first plugin is restarted", PATIENCE)
+
+
+def _loads(ground: Ground, version: str) -> list[str]:
+    """List the nodes, in their order, on which a driver was loaded under a plugin since the fault began."""
+    happened = ground.truth.since(ground.began)
+    return sorted(each.node for each in happened if (each.event, each.version) == ("driver-loaded", version))
+
+
+def test_another_leader(ground: Ground) -> None:
+    """The operator's pod is replaced: done is said only when the next leader was quiet for a while."""
+    ground.operator(driver=OLD, **ONE_BY_ONE)
+    run = ground.begin()
+    _one_served(ground)
+    before = ground.cluster.get(LEASE)["spec"]["holderIdentity"]
+    ground.cluster.kubectl("delete", "pod", "-n", NAMESPACE, "-l", OPERATOR, "--wait=false")
+    done = run.told()
+    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    lease = ground.cluster.get(LEASE)["spec"]
+    assert lease["holderIdentity"] not in ("", before)
+    acquired = datetime.fromisoformat(lease["acquireTime"]).timestamp()
+    assert run.message.stat().st_mtime - acquired >= QUIET_SECONDS
+    assert migrated(ground, NODES, OLD)
+    ground.assert_clean(ground.nodes)
+
+
+@pytest.mark.parametrize("then", [THIRD, NEW], ids=["upgraded-again", "rolled-back"])
+def test_another_driver_in_the_middle(ground: Ground, then: str) -> None:
+    """After the first node was served its driver is replaced again: done is the last driver's, on every node.
+
+    Each plugin is restarted once for each driver that was loaded under it, and none for one that never was.
+    """
+    ground.operator(driver=OLD, **ONE_BY_ONE)
+    run = ground.begin()
+    _one_served(ground)
+    ground.operator(driver=then, **ALL_AT_ONCE)
+    done = run.told()
+    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert migrated(ground, NODES, then)
+    assert set(_loads(ground, then)) >= set(ground.restarts()) - set(_loads(ground, OLD))
+    _assert_each_load_was_served(ground)
+
+
+def _assert_each_load_was_served(ground: Ground) -> None:
+    """Assert the promises where some drivers were replaced before a plugin could be: there is nothing to serve."""
+    truth = ground.truth
+    assert truth.stale_now() == ()
+    assert truth.early_restarts(since=ground.began) == truth.needless_restarts(since=ground.began) == ()
+    assert set(ground.restarts()) == set(ground.nodes)
+
+
+@pytest.mark.parametrize("pods_stay", [False, True], ids=["with-its-pods", "without-them"])
+def test_driver_daemonset_replaced(ground: Ground, *, pods_stay: bool) -> None:
+    """Its pods go, and every driver is loaded anew: all are served again. Adopted, they are the same drivers."""
+    ground.spoil()
+    run = ground.begin(f"--expect-driver-version={NEW}", "--operator-quiet=10s")
+    ground.until(lambda: ground.restarts() == ground.nodes, "both were restarted", PATIENCE)
+    how = ["--cascade=orphan"] if pods_stay else []
+    component = "app.kubernetes.io/component=nvidia-driver"
+    ground.cluster.kubectl("delete", "daemonset", "-n", NAMESPACE, "-l", component, *how)
+    done = run.told()
+    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert migrated(ground, NODES, NEW)
+    ground.assert_clean(ground.nodes if pods_stay else sorted(ground.nodes * 2))
+
+
+def test_three_releases_at_once(ground: Ground) -> None:
+    """Two in one namespace, one in another: each has its own rights, all succeed, and no plugin is restarted twice."""
+    ground.spoil()
+    hooks = [_deploy(ground, *release) for release in RELEASES]
+    try:
+        for hook in hooks:
+            deployed = ground.deployed(hook)
+            assert deployed.code == 0, deployed.output
+    finally:
+        for name, namespace in RELEASES:
+            ground.cluster.helm("uninstall", name, "-n", namespace, "--ignore-not-found")
+    ground.assert_clean(ground.nodes)
+
+
+def _deploy(ground: Ground, name: str, namespace: str) -> subprocess.Popen[str]:
+    return ground.cluster.start_helm(
+        "upgrade", "--install", name, CHART, "-n", namespace, "--create-namespace", "--timeout", "4m",
+        "--set=timeout=3m", f"--set=extraArgs={{{','.join(QUICK)}}}",
+    )  # fmt: skip

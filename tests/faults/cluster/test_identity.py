@@ -1,0 +1,183 @@
+"""Who a run is, and what it may do, changes in the middle: rights are taken, tokens die; and a run that sleeps.
+
+A short-lived token need not be waited for: one that is bound to a Secret dies with it, and the API server answers as
+it does to an expired one. It remembers a token that it has accepted for ten seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import pytest
+
+from devcluster.access import Access, ApiError
+from devcluster.client import Api, path
+from tests.chart.rendering import Helm
+from tests.e2e.acts import PATIENCE
+from tests.e2e.identity import HOME, RBAC, kubeconfig, rights
+from tests.e2e.lab import PLUGIN_NAMESPACE
+from tests.faults.cluster.doorway import Doorway
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from devcluster.cluster import Cluster
+    from tests.faults.cluster.ground import Ground, Run
+
+pytestmark = pytest.mark.e2e
+
+NODES = 2
+ASLEEP_SECONDS: Final = 95
+"""The longest watch takes 75 s, and its client waits for 15 s more."""
+BINDINGS: Final = f"/apis/{RBAC}/clusterrolebindings"
+
+
+def _somebody(ground: Ground, name: str) -> Path:
+    """Make an account with the rights of the chart, and give its kubeconfig."""
+    rendered = Helm(ground.cluster.binary("helm4")).render({})
+    rules = [rule for kind in ("ClusterRole", "Role") for role in rendered.all(kind) for rule in role["rules"]]
+    return kubeconfig(ground.cluster, name, rights(rules))
+
+
+def _take_rights(ground: Ground, name: str) -> dict[str, Any]:
+    """Remove what binds an account to its role; gives it, so that it can be given back."""
+    found = ground.cluster.get(f"{BINDINGS}/{name}")
+    ground.cluster.delete(f"{BINDINGS}/{name}")
+    return {**found, "metadata": {"name": name}}
+
+
+def test_rights_that_come_back(ground: Ground, door: Doorway) -> None:
+    """Gone for seconds, for watches first and then for deletions: asked again, and nothing is missed."""
+    run = ground.waiting(kubeconfig=door.kubeconfig(_somebody(ground, "forgiven")))
+    ground.until(door.follows, "it watches everything", PATIENCE)
+    binding = _take_rights(ground, "forgiven")
+    door.cut()
+    ground.until(lambda: door.refused("watch") > 0 or run.over, "watches are refused", PATIENCE)
+    ground.cluster.create(BINDINGS, binding)
+    ground.until(lambda: door.follows(2) or run.over, "watches are allowed again", PATIENCE)
+    binding = _take_rights(ground, "forgiven")
+    ground.migrate()
+    ground.until(lambda: door.refused("delete") > 0 or run.over, "a deletion is refused", PATIENCE)
+    ground.assert_untouched()
+    ground.cluster.create(BINDINGS, binding)
+    done = run.told()
+    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    ground.assert_clean(ground.nodes)
+
+
+def test_rights_that_do_not_come_back(ground: Ground, door: Doorway) -> None:
+    """After some seconds it needs a person, who is told the right: for a watch, and for a deletion."""
+    account = _somebody(ground, "fallen")
+    with Doorway(ground.cluster) as other:
+        blind = ground.waiting(kubeconfig=door.kubeconfig(account))
+        bound = ground.waiting(kubeconfig=other.kubeconfig(account))
+        ground.until(lambda: door.follows() and other.follows(), "both watch everything", PATIENCE)
+        _take_rights(ground, "fallen")
+        door.cut()
+        ground.migrate()
+        ends = {"watch": blind.told(), "delete pods": bound.told()}
+    for right, end in ends.items():
+        assert end.verdict == ("Fail", "PermissionMissing", 3), end.said
+        assert f"permission missing: {right}" in end.story["message"]
+        assert end.story["next"].startswith("PermissionMissing")
+    assert f"in namespace {PLUGIN_NAMESPACE}" in ends["delete pods"].story["message"]
+    ground.assert_untouched()
+    done = ground.begin().told()
+    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    ground.assert_clean(ground.nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A pod's ServiceAccount directory, with a token that can be ended and replaced."""
+
+    cluster: Cluster
+    account: str
+    folder: Path
+
+    def renew(self, secret: str) -> str:
+        """Put a token in place that lives as long as a Secret, and give it."""
+        metadata = {"name": secret, "namespace": HOME}
+        bound = self.cluster.create(path("v1", "secrets", namespace=HOME), {"metadata": metadata})
+        reference = {"apiVersion": "v1", "kind": "Secret", "name": secret, "uid": bound["metadata"]["uid"]}
+        request = {"kind": "TokenRequest", "spec": {"boundObjectRef": reference}}
+        accounts = path("v1", "serviceaccounts", namespace=HOME, name=self.account, subresource="token")
+        token = str(self.cluster.create(accounts, request)["status"]["token"])
+        self.folder.mkdir(exist_ok=True)
+        (self.folder / "ca.crt").write_bytes(self.cluster.files.certificate.read_bytes())
+        (self.folder / "namespace").write_text(HOME)
+        (self.folder / ".token").write_text(token)
+        (self.folder / ".token").replace(self.folder / "token")
+        return token
+
+    def end(self, secret: str) -> None:
+        """Let a token die."""
+        self.cluster.delete(path("v1", "secrets", namespace=HOME, name=secret))
+
+    def run(self, ground: Ground, *args: str, waiting: bool = True) -> Run:
+        """Start a run as in a pod."""
+        server = urlsplit(Access.from_kubeconfig(self.cluster.kubeconfig).server)
+        begin = ground.waiting if waiting else ground.begin
+        variables = {"KUBERNETES_SERVICE_HOST": str(server.hostname), "KUBERNETES_SERVICE_PORT": str(server.port)}
+        return begin(f"--service-account-dir={self.folder}", *args, timeout="240s", environment=variables)
+
+
+def _is_dead(cluster: Cluster, token: str) -> bool:
+    """Whether the API server does not accept a token."""
+    access = Access.from_kubeconfig(cluster.kubeconfig)
+
+    async def ask(_: Api) -> int:
+        async with Api(Access(access.server, access.tls, token=token)) as api:
+            try:
+                await api.get("/api")
+            except ApiError as error:
+                return error.code
+        return 0
+
+    return cluster.run(ask) == 401
+
+
+@pytest.mark.slow
+def test_dead_tokens_and_a_long_sleep(ground: Ground) -> None:
+    """Four runs side by side, because each takes its time.
+
+    One has a token that dies and a new one in its file: it reads it within a minute, and does the work. One has a dead
+    token and no other: exit 1, for which the Job gives another pod, and so another token. Two are stopped for longer
+    than any watch lasts: the one with time left looks again, and serves what became stale meanwhile and nothing else;
+    the other is out of time, and touches nothing.
+    """
+    _somebody(ground, "mortal")
+    mount, lost = (Mount(ground.cluster, "mortal", ground.cluster.state / name) for name in ("mount", "lost"))
+    lost.renew("never-alive")
+    lost.end("never-alive")
+    hopeless = lost.run(ground, waiting=False)
+    token = mount.renew("first")
+    renewed = mount.run(ground)
+    sleepers = asleep, late = ground.waiting(timeout="300s"), ground.waiting(timeout="60s")
+    for each in sleepers:
+        os.kill(each.process.pid, signal.SIGSTOP)
+    slept = time.monotonic()
+    mount.end("first")
+    mount.renew("second")
+    ground.until(lambda: _is_dead(ground.cluster, token), "the first token is dead", PATIENCE)
+    ground.migrate()
+    done = renewed.told()
+    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    ground.assert_clean(ground.nodes)
+
+    ground.spoil("gpu-1")
+    time.sleep(max(0.0, slept + ASLEEP_SECONDS - time.monotonic()))
+    for each in sleepers:
+        os.kill(each.process.pid, signal.SIGCONT)
+    told = late.told()
+    assert told.verdict == ("Deadline", "TimeUp", 124), told.said
+    awake = asleep.told()
+    assert awake.verdict == ("Done", "Refreshed", 0), awake.said
+    ground.assert_clean(["gpu-1"])
+    refused = hopeless.told()
+    assert refused.verdict == ("Fail", "Unauthorized", 1), refused.said
