@@ -22,6 +22,7 @@ SHARING: Final = (
     "tests/contract/",
     "tests/cluster/",
     "tests/deployers/",
+    "tests/faults/cluster/",
     "tests/image/test_contents.py",
     "tests/image/test_trimmed.py",
 )
