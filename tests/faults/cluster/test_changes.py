@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,12 +35,6 @@ def _one_served(ground: Ground) -> None:
     ground.until(lambda: bool(ground.restarts()), "the first plugin is restarted", PATIENCE)
 
 
-def _loads(ground: Ground, version: str) -> list[str]:
-    """List the nodes, in their order, on which a driver was loaded under a plugin since the fault began."""
-    happened = ground.truth.since(ground.began)
-    return sorted(each.node for each in happened if (each.event, each.version) == ("driver-loaded", version))
-
-
 def test_another_leader(ground: Ground) -> None:
     """The operator's pod is replaced: done is said only when the next leader was quiet for a while."""
     ground.operator(driver=OLD, **ONE_BY_ONE)
@@ -61,7 +56,7 @@ def test_another_leader(ground: Ground) -> None:
 def test_another_driver_in_the_middle(ground: Ground, then: str) -> None:
     """After the first node was served its driver is replaced again: done is the last driver's, on every node.
 
-    Each plugin is restarted once for each driver that was loaded under it, and none for one that never was.
+    A plugin is restarted at most once for each driver that was loaded under it; where none was, it is let be.
     """
     ground.operator(driver=OLD, **ONE_BY_ONE)
     run = ground.begin()
@@ -70,16 +65,11 @@ def test_another_driver_in_the_middle(ground: Ground, then: str) -> None:
     done = run.told()
     assert done.verdict == ("Done", "Refreshed", 0), done.said
     assert migrated(ground, NODES, then)
-    assert set(_loads(ground, then)) >= set(ground.restarts()) - set(_loads(ground, OLD))
-    _assert_each_load_was_served(ground)
-
-
-def _assert_each_load_was_served(ground: Ground) -> None:
-    """Assert the promises where some drivers were replaced before a plugin could be: there is nothing to serve."""
-    truth = ground.truth
-    assert truth.stale_now() == ()
-    assert truth.early_restarts(since=ground.began) == truth.needless_restarts(since=ground.began) == ()
-    assert set(ground.restarts()) == set(ground.nodes)
+    ground.assert_clean(ground.restarts())
+    loads = Counter(each.node for each in ground.truth.since(ground.began) if each.event == "driver-loaded")
+    restarts = Counter(ground.restarts())
+    assert restarts.keys() == loads.keys()
+    assert restarts <= loads
 
 
 @pytest.mark.parametrize("pods_stay", [False, True], ids=["with-its-pods", "without-them"])
