@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 OF_ONE_CONNECTION: Final = frozenset({"connection", "content-length", "host", "transfer-encoding"})
 """Headers that each of the two connections has of its own."""
 BAD: Final = 400
+DISCOVERY: Final = ""
+"""What a list of versions is of."""
 FORBIDDEN: Final = 403
 VERBS: Final = {"DELETE": "delete", "PATCH": "patch", "POST": "create"}
 
@@ -92,7 +94,7 @@ class Doorway:
     def follows(self, times: int = 1) -> bool:
         """Whether everything that was listed through it was then watched, so many times."""
         good = {what: count for (what, status), count in self.answers.items() if status < BAD}
-        listed = {what.removeprefix("list ") for what in good if what.startswith("list ")}
+        listed = {what.removeprefix("list ") for what in good if what.startswith("list ")} - {DISCOVERY}
         return bool(listed) and all(good.get(f"watch {each}", 0) >= times for each in listed)
 
     def cut(self) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from devcluster.patience import TooSlowError
 from tests.e2e.acts import PATIENCE, Told
-from tests.e2e.lab import ALL_AT_ONCE, NEW, OLD, PLUGIN_NAME, PLUGIN_NAMESPACE, QUICK, Lab
+from tests.e2e.lab import ALL_AT_ONCE, CHART, NEW, OLD, PLUGIN_NAME, PLUGIN_NAMESPACE, QUICK, Lab
 from tests.shell.program import ENOUGH_SECONDS, start_logged
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 PLUGINS: Final = f"/api/v1/namespaces/{PLUGIN_NAMESPACE}/pods"
 DAEMONSETS: Final = f"/apis/apps/v1/namespaces/{PLUGIN_NAMESPACE}/daemonsets"
 PLUGIN: Final = f"{DAEMONSETS}/{PLUGIN_NAME}"
+IMAGE: Final = "registry.example/gpu-operator-post"
+"""Nobody pulls it: the pod runner knows it by the last part of its name."""
 _RELOADS, _FILES = count(), count()
 
 
@@ -115,6 +117,13 @@ class Ground(Lab):
     def migrate(self) -> None:
         """Let the operator bring the other driver, all nodes at once, and return at once."""
         self.operator(driver=OLD, **ALL_AT_ONCE)
+
+    def deploy(self, release: str, namespace: str, *flags: str) -> subprocess.Popen[str]:
+        """Start to install our chart as one release of several, and do not wait."""
+        return self.cluster.start_helm(
+            "upgrade", "--install", release, CHART, "-n", namespace, "--create-namespace", "--timeout", "4m",
+            "--set=timeout=3m", f"--set=image.repository={IMAGE}", *flags, version=self.helm,
+        )  # fmt: skip
 
     def plugins(self, node: str = "") -> list[dict[str, Any]]:
         """List the plugin's pods, of one node if it is named."""

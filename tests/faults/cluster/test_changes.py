@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.e2e.acts import PATIENCE, migrated
-from tests.e2e.lab import ALL_AT_ONCE, CHART, NAMESPACE, NEW, OLD, QUICK
+from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, OLD, QUICK
 
 if TYPE_CHECKING:
-    import subprocess
-
     from tests.faults.cluster.ground import Ground
 
 pytestmark = pytest.mark.e2e
@@ -90,7 +88,8 @@ def test_driver_daemonset_replaced(ground: Ground, *, pods_stay: bool) -> None:
 def test_three_releases_at_once(ground: Ground) -> None:
     """Two in one namespace, one in another: each has its own rights, all succeed, and no plugin is restarted twice."""
     ground.spoil()
-    hooks = [_deploy(ground, *release) for release in RELEASES]
+    hurry = f"--set=extraArgs={{{','.join(QUICK)}}}"
+    hooks = [ground.deploy(name, namespace, hurry) for name, namespace in RELEASES]
     try:
         for hook in hooks:
             deployed = ground.deployed(hook)
@@ -99,10 +98,3 @@ def test_three_releases_at_once(ground: Ground) -> None:
         for name, namespace in RELEASES:
             ground.cluster.helm("uninstall", name, "-n", namespace, "--ignore-not-found")
     ground.assert_clean(ground.nodes)
-
-
-def _deploy(ground: Ground, name: str, namespace: str) -> subprocess.Popen[str]:
-    return ground.cluster.start_helm(
-        "upgrade", "--install", name, CHART, "-n", namespace, "--create-namespace", "--timeout", "4m",
-        "--set=timeout=3m", f"--set=extraArgs={{{','.join(QUICK)}}}",
-    )  # fmt: skip

@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e import acts
 from tests.e2e.acts import PATIENCE
-from tests.e2e.lab import CHART, OLD, PLUGIN_NAME, PLUGIN_NAMESPACE
+from tests.e2e.lab import OLD, PLUGIN_NAME, PLUGIN_NAMESPACE
 from tests.faults.cluster.ground import PLUGIN, PLUGINS
 
 if TYPE_CHECKING:
@@ -134,10 +134,7 @@ def test_namespace_of_the_release_terminating(ground: Ground) -> None:
 
     Helm waits on for the Job, until its own time is up: that is not waited for here.
     """
-    ground.cluster.start_helm(
-        "upgrade", "--install", "leaving", CHART, "-n", HOME, "--create-namespace", "--timeout", "4m",
-        "--set=timeout=3m", f"--set=expect.driverVersion={OLD}",
-    )  # fmt: skip
+    ground.deploy("leaving", HOME, f"--set=expect.driverVersion={OLD}")
     ground.until(lambda: "ExpectationUnmet" in _log_at_home(ground), "the run has judged the fleet", PATIENCE)
     ground.cluster.kubectl("delete", "namespace", HOME)
     assert "(Terminated)" in _log_at_home(ground)
