@@ -22,6 +22,8 @@ from devcluster.kubelet.names import MARK, NODE_ADDRESS, REAL_NODE, SERVICE_ADDR
 
 RUN = Path("/run")
 CTR = ("ctr", f"--address={files.CONTAINERD_SOCKET}", "--namespace=k8s.io")
+PAUSE_SECONDS = 0.5
+"""Before a kubelet is started again: one that cannot live with its configuration must not take a whole core."""
 READY_SECONDS = 60.0
 """containerd answers within a second on an idle machine."""
 
@@ -45,7 +47,7 @@ def main(state: Path, outside: int) -> None:
         "kubelet",
         [
             told["kubelet"],
-            "--config=/run/kubelet.yaml",
+            f"--config={files.KUBELET_CONFIGURATION}",
             f"--kubeconfig={told['kubeconfig']}",
             "--root-dir=/var/lib/kubelet",
             f"--hostname-override={REAL_NODE}",
@@ -83,6 +85,7 @@ class Box:
                 continue
             name = self._running.pop(ended, "")
             if name == "kubelet":
+                time.sleep(PAUSE_SECONDS)
                 self.start(name, self._commands[name])
             elif name:
                 sys.exit(f"{name} ended with {os.waitstatus_to_exitcode(status)}")
@@ -104,12 +107,11 @@ def _prepare_network() -> None:
 
 def _prepare_mounts(own: Files) -> None:
     """Cover every place that containerd, kubelet and network plugins write to."""
-    controllers = [each for each, _ in cgroups.hierarchies()]
+    wanted = cgroups.mounts()
     _run("mount", "-t", "tmpfs", "tmpfs", str(cgroups.MOUNTS))
-    for each in controllers:
-        folder = cgroups.MOUNTS / each.removeprefix("name=")
-        folder.mkdir()
-        _run("mount", "-t", "cgroup", "-o", each, "cgroup", str(folder))
+    for kind, options, folder in wanted:
+        folder.mkdir(exist_ok=True)
+        _run("mount", "-t", kind, "-o", options, kind, str(folder))
     _run("mount", "-t", "tmpfs", "tmpfs", str(RUN))
     kept = {"/var/lib/containerd": own.containerd, "/var/lib/kubelet": own.kubelet, "/var/log": own.varlog}
     for target, source in kept.items():
@@ -131,7 +133,7 @@ def _write_configuration(own: Files) -> None:
     network.parent.mkdir(parents=True)
     network.write_text(files.pod_network())
     (RUN / "containerd.toml").write_text(files.containerd(_snapshotter(own.containerd)))
-    (RUN / "kubelet.yaml").write_text(files.kubelet())
+    Path(files.KUBELET_CONFIGURATION).write_text(files.kubelet())
     (RUN / "resolv.conf").write_text("nameserver 127.0.0.1\n")
 
 

@@ -22,7 +22,6 @@ UNSHARE = (
     "--net",
     "--uts",
     "--ipc",
-    "--cgroup",
     "--mount-proc",
 )
 
@@ -31,7 +30,7 @@ def main() -> None:
     """Make the cgroups, keep a way back to the network outside, and go in."""
     state = sys.argv[1]
     files = Files(Path(state) / "node")
-    folders = cgroups.make(f"devcluster-{os.getpid()}")
+    folders = cgroups.enter(f"devcluster-{os.getpid()}")
     files.cgroups.write_text("".join(f"{folder}\n" for folder in folders))
     outside = os.open("/proc/self/ns/net", os.O_RDONLY)
     os.set_inheritable(outside, True)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from devcluster.kubelet.names import KUBELET_PORT, MARK, PAUSE_IMAGE, POD_NETWORK
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+KUBELET_CONFIGURATION = "/run/kubelet.yaml"
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 CNI_CONFIGURATION = "/run/cni/net.d"
 CNI_PLUGINS = ("/usr/lib/cni", "/opt/cni/bin")
@@ -79,8 +83,8 @@ disabled_plugins = {json.dumps(disabled)}
 """
 
 
-def kubelet() -> str:
-    """Spell the kubelet's configuration; JSON is YAML."""
+def kubelet(changes: Mapping[str, object] | None = None) -> str:
+    """Spell the kubelet's configuration, with changes to some of its settings; JSON is YAML."""
     configuration: dict[str, Any] = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -101,12 +105,13 @@ def kubelet() -> str:
         "makeIPTablesUtilChains": False,
         "resolvConf": "/run/resolv.conf",
         "clusterDNS": ["10.96.0.10"],  # nobody answers there; without it every pod gets a warning
-        # Another's full disk or memory is no reason to evict; tests evict through the API.
+        # Another's full disk or memory is no reason to evict; tests say when the node is in need.
         "evictionHard": {"memory.available": "1Mi", "nodefs.available": "1Mi", "imagefs.available": "1Mi"},
+        "evictionPressureTransitionPeriod": "5s",  # not five minutes until a need is over
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
     }
-    return json.dumps(configuration, indent=1)
+    return json.dumps(configuration | dict(changes or {}), indent=1)
 
 
 def egress(socket: Path) -> str:

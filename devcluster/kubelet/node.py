@@ -38,6 +38,8 @@ class RealNode:
 
     images: Mapping[str, Path]
     """The images that it has, by the names that pods use: docker-archives. Their pods run on this node only."""
+    alone: bool = False
+    """Nothing is simulated beside it."""
 
 
 def why_not() -> str:
@@ -48,9 +50,7 @@ def why_not() -> str:
     missing += [] if files.cni_plugins() else ["the CNI plugins"]
     if missing:
         return f"{', '.join(missing)} not installed (Debian: {PACKAGES})"
-    if not any(controllers == "memory" for controllers, _ in cgroups.hierarchies()):
-        return "a real node needs cgroup v1 or hybrid: on cgroup v2 alone use kind"
-    return _cannot_unshare()
+    return cgroups.why_not() or _cannot_unshare()
 
 
 def _cannot_unshare() -> str:
@@ -100,9 +100,11 @@ def first_process(recorded: int) -> int:
     return int(child)
 
 
-def restart_kubelet(recorded: int) -> None:
-    """Restart the kubelet and nothing else, as a node's upgrade does."""
-    os.kill(first_process(recorded), signal.SIGHUP)
+def restart_kubelet(recorded: int, changes: Mapping[str, object]) -> None:
+    """Restart the kubelet and nothing else, as a node's upgrade does, with changes to how it is usually configured."""
+    first = first_process(recorded)
+    Path(f"/proc/{first}/root{files.KUBELET_CONFIGURATION}").write_text(files.kubelet(changes))
+    os.kill(first, signal.SIGHUP)
 
 
 def pin_policy(images: Mapping[str, Path]) -> Object:

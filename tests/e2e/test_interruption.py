@@ -40,16 +40,16 @@ def test_killed_between_restarts(boot: Callable[..., Lab]) -> None:
 
 
 def test_told_to_stop(boot: Callable[..., Lab]) -> None:
-    """SIGTERM ends a waiting run within the pod's grace, with a report that shows how far it was, and exit 143."""
+    """SIGTERM ends a waiting run, with a report that shows how far it was, and exit 143.
+
+    How soon is measured where its container is a real one (tests/image/test_interruption.py).
+    """
     lab = boot(1)
     lab.fleet(nodes=1)
     hook = lab.start_post(expect__driverVersion="999.1", backoffLimit=0)
     lab.until(lambda: "gpu-0" in lab.log(), "the run has judged the node")
-    began = time.monotonic()
-    # Half of the pod's grace of 30 s, of which the run itself needs about one.
     _signal(lab, signal.SIGTERM)
     lab.until(lambda: bool(lab.terminated()), "the pod has ended")
-    assert time.monotonic() - began < 15
     assert [each["exitCode"] for each in lab.terminated()] == [143]
     story = lab.story()
     assert ("Terminated", 143, {"Verified": 1}) == (story["reason"], story["exitCode"], story["counts"])

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from devcluster.access import ApiError
 from devcluster.kubelet.names import REAL_NODE, Files
 from devcluster.kubelet.node import PROCESS, first_process
 from devcluster.layout import SYSTEM_NODE
 from tests.devcluster.waiting import until
 from tests.image.conftest import default_image
+from tests.image.node import PODS as LAB_PODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +50,24 @@ def test_it_is_a_node_and_leaves_nothing_behind(boot: Callable[[int], NodeLab]) 
     assert not [folder for folder in folders if folder.exists()]
     assert not cluster.state.exists()
     assert str(cluster.state) not in Path("/proc/mounts").read_text()
+
+
+def test_its_namespace_refuses_what_is_not_restricted(boot: Callable[[int], NodeLab]) -> None:
+    """Neither a pod without a security context nor the chart with a looser one gets in where the chart's tests are."""
+    lab = boot(0)
+    with pytest.raises(ApiError, match="violates PodSecurity") as refused:
+        lab.cluster.create(LAB_PODS, _pod("loose", default_image()))
+    assert refused.value.reason == "Forbidden"
+    hook = lab.start_post(securityContext__allowPrivilegeEscalation=True)
+    lab.until(lambda: _refusals(lab) != [], "the Job's pod is refused", PATIENCE_SECONDS)
+    assert hook.poll() is None
+    assert lab.pods() == []
+
+
+def _refusals(lab: NodeLab) -> list[str]:
+    """Give what the Job controller says of pods that Pod Security refused."""
+    events = (each for each in lab.cluster.list("/api/v1/events") if each["involvedObject"]["kind"] == "Job")
+    return [each["message"] for each in events if "violates PodSecurity" in each.get("message", "")]
 
 
 def _node(lab: NodeLab, pod: str) -> str:
