@@ -9,8 +9,10 @@ READY := $(VENV)/.ready
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 IMAGE ?= localhost/gpu-operator-post:dev
 GRYPE ?= grype
+# A cluster is somebody's: only one that is named as an argument is touched, with an image that it can have.
+FOREIGN = $(if $(filter command line,$(origin KUBECONFIG)),--kubeconfig $(KUBECONFIG)) $(if $(filter-out file,$(origin IMAGE)),--test_extra_info image=$(IMAGE))
 
-.PHONY: help demo bench test test-quick test-cluster test-deployers test-image lint type format chart binaries deployers \
+.PHONY: help demo bench test test-quick test-cluster test-deployers test-image test-visit lint type format chart binaries deployers \
 	image image-tools scan docs lock release-check release-chart clean
 
 help: ## Show this help
@@ -45,7 +47,7 @@ test-quick: $(READY) ## Run the tests that need no cluster
 	$(PY) -m pytest -n $(WORKERS) tests/unit tests/replay
 
 test-cluster: $(READY) ## Certify the cluster of KUBECONFIG=file with the image IMAGE, in a namespace of its own
-	$(PY) -m pytest tests/cluster $(if $(filter command line,$(origin KUBECONFIG)),--kubeconfig $(KUBECONFIG)) $(if $(filter-out file,$(origin IMAGE)),--test_extra_info image=$(IMAGE))
+	$(PY) -m pytest tests/cluster $(FOREIGN)
 
 lint: $(READY) ## Check style, imports and workflows
 	$(PY) -m ruff check .
@@ -83,6 +85,9 @@ image-tools: ## Install what `test-image` needs on Debian (as root)
 test-image: binaries ## Test the image on a real kubelet; says why where it cannot
 	$(PY) -m pytest -n $(WORKERS) --durations=10 -m "not large" tests/image
 	$(PY) -m pytest --durations=10 -m large tests/image
+
+test-visit: $(READY) ## Run the main scenarios with the image IMAGE in the throw-away cluster of KUBECONFIG=file (kind)
+	$(PY) -m pytest tests/image/test_visit.py $(FOREIGN)
 
 # Options that keep a machine's own package index and paths out of the lock.
 lock: ## Lock the Python requirements anew after an edit of requirements/*.in (needs pip-tools)

@@ -98,23 +98,34 @@ class Cluster:
         programs = binaries.ensure((*binaries.NAMES, *(ON_DEMAND if real_node else ())))
         self._claim()
         try:
-            if self._owner is not None:
-                mark = Record.of("owner", self._owner).started
-                self._start(GUARD, "devcluster.guard", "--owner", str(self._owner), "--started", mark)
-            controlplane.boot(self.files, programs, Shape(nodes, self._slices, real_node, at_rest), self._running)
-            self.run(machines.prepare)
+            self._start_guard()
+            shape = Shape(nodes, self._slices, real_node, at_rest)
+            controlplane.boot(self.files, programs, shape, self._running)
             if real_node is not None:
                 self.run(lambda api: machines.create_policy(api, kubelets.pin_policy(real_node.images)))
-            images = [f"--image={name}={json.dumps(list(args))}" for name, args in self._images.items()]
-            self._start(POD_RUNNER, "devcluster.podrunner", *images)
-            if fleet:
-                self._start(FLEET, "devcluster.fleet")
-            self.run(lambda api: machines.create_gpu_nodes(api, nodes, nics))
-            real = {REAL_NODE} if real_node else set[str]()
-            self._await_nodes({SYSTEM_NODE, *real, *machines.gpu_node_names(nodes)})
+            if not shape.bare:
+                self.run(machines.prepare)
+                self._simulate(nodes, nics, fleet=fleet)
+            if real_node is not None:
+                self._await_nodes({REAL_NODE})
         except BaseException:
             self.down()
             raise
+
+    def _start_guard(self) -> None:
+        """Have the cluster taken down should its owner die."""
+        if self._owner is not None:
+            mark = Record.of("owner", self._owner).started
+            self._start(GUARD, "devcluster.guard", "--owner", str(self._owner), "--started", mark)
+
+    def _simulate(self, nodes: int, nics: int, *, fleet: bool) -> None:
+        """Bring the system node and the GPU nodes into the cluster; KWOK is there already."""
+        images = [f"--image={name}={json.dumps(list(args))}" for name, args in self._images.items()]
+        self._start(POD_RUNNER, "devcluster.podrunner", *images)
+        if fleet:
+            self._start(FLEET, "devcluster.fleet")
+        self.run(lambda api: machines.create_gpu_nodes(api, nodes, nics))
+        self._await_nodes({SYSTEM_NODE, *machines.gpu_node_names(nodes)})
 
     def down(self) -> None:
         """End every process of this cluster and remove its directory. Nothing to do is no error."""

@@ -162,14 +162,14 @@ def scheduler(state: State, slices: str) -> list[str]:
     ]
 
 
-def kwok(state: State, ports: Ports, lease: int) -> list[str]:
+def kwok(state: State, port: int, lease: int, stages: Path = NODE_STAGES) -> list[str]:
     """Spell KWOK's arguments: it plays the kubelets of the fake nodes, but none of their pods."""
     return [
         f"--kubeconfig={state.component_kubeconfig('kwok')}",
-        f"--config={NODE_STAGES}",
+        f"--config={stages}",
         "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
         "--manage-nodes-with-label-selector=devcluster/outage!=true",
         f"--node-lease-duration-seconds={lease}",
         "--node-ip=127.0.0.1",
-        f"--server-address=127.0.0.1:{ports.kwok}",
+        f"--server-address=127.0.0.1:{port}",
     ]

@@ -58,6 +58,11 @@ class Shape:
     at_rest: bool = False
     """Nobody reconciles DaemonSets or misses heartbeats: what is put into storage stays as it is."""
 
+    @property
+    def bare(self) -> bool:
+        """Whether nothing is simulated."""
+        return self.real_node is not None and self.real_node.alone
+
 
 def boot(state: State, binaries: Mapping[str, Path], shape: Shape, running: Running) -> None:
     """Start everything and return once the API server is ready.
@@ -84,7 +89,8 @@ def boot(state: State, binaries: Mapping[str, Path], shape: Shape, running: Runn
     # it has not written its own RBAC rules yet.
     launch("kube-controller-manager", *components.controller_manager(state, lease, shape.slices, at_rest=shape.at_rest))
     launch("kube-scheduler", *components.scheduler(state, shape.slices))
-    launch("kwok", *components.kwok(state, ports, lease))
+    if not shape.bare:
+        launch("kwok", *components.kwok(state, ports.kwok, lease))
     if shape.real_node is not None:
         box = kubelets.command(state, shape.real_node, binaries["kubelet"], ports.server)
         running[kubelets.PROCESS] = start(state, kubelets.PROCESS, box)

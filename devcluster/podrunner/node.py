@@ -47,7 +47,7 @@ def node() -> Object:
 
 
 def node_status(port: int) -> Object:
-    """Describe the node's state: Ready, with room, and its log server at a port."""
+    """Describe the node's state: Ready, with room, and its log server at a port; with none it has no address either."""
     room = {"cpu": str(os.cpu_count() or 1), "memory": "64Gi", "ephemeral-storage": "100Gi", "pods": "250"}
     now = timestamp()
     ready: Object = {
@@ -63,7 +63,7 @@ def node_status(port: int) -> Object:
         "allocatable": room,
         "conditions": [ready],
         "addresses": [
-            {"type": "InternalIP", "address": LOOPBACK},
+            *([{"type": "InternalIP", "address": LOOPBACK}] if port else []),
             {"type": "Hostname", "address": SYSTEM_NODE},
         ],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},

@@ -32,7 +32,9 @@ class LogServer:
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> int:
-        """Begin to serve; returns the port."""
+        """Begin to serve; returns the port. Without a key there is none: that API server could not reach it."""
+        if not self._state.certificate_key.exists():
+            return 0
         app = web.Application()
         app.router.add_get("/containerLogs/{namespace}/{pod}/{container}", self._logs)
         self._runner = web.AppRunner(app, access_log=None)

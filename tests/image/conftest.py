@@ -1,9 +1,13 @@
-"""One image a test run, and clusters with a real node that has it. Skips, and says why, where that cannot be."""
+"""One image a test run, and clusters with a real node that has it. Skips, and says why, where that cannot be.
+
+With REQUIRE_IMAGE set, what would be skipped fails: for machines that are known to have everything.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,15 +16,27 @@ import yaml
 
 from devcluster.cluster import Cluster
 from devcluster.kubelet.node import RealNode, why_not
+from devcluster.visit import Visit
+from tests.cluster.site import image_flags
 from tests.e2e.lab import IMAGE
 from tests.image.node import NodeLab
+from tests.image.visit import VisitLab
 from tools.image.__main__ import build
 from tools.image.commands import CannotBuildError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import NoReturn
 
 TAG = "localhost/gpu-operator-post:test"
+REQUIRED = "REQUIRE_IMAGE"
+
+
+def cannot(reason: str) -> NoReturn:
+    """Skip, because this machine lacks something; fail, if it was said to lack nothing."""
+    if os.environ.get(REQUIRED):
+        pytest.fail(f"{REQUIRED} is set, but {reason}", pytrace=False)
+    pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +51,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
             try:
                 build(TAG, shared / "unfinished.tar")
             except CannotBuildError as error:
-                pytest.skip(str(error))
+                cannot(str(error))
             (shared / "unfinished.tar").rename(target)
     return target
 
@@ -44,7 +60,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def real_node() -> None:
     """Skip where a real node cannot be."""
     if reason := why_not():
-        pytest.skip(reason)
+        cannot(reason)
 
 
 @pytest.fixture
@@ -69,9 +85,33 @@ def boot(
 
     yield start
     for cluster in clusters:
-        if target := os.environ.get("EVIDENCE"):
-            cluster.save_evidence(Path(target) / request.node.name)
+        _keep_evidence(cluster, request)
         cluster.down()
+
+
+@pytest.fixture
+def visit(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[VisitLab]:
+    """Bring three nodes of a fleet to the cluster of ``--kubeconfig``, else to one that has a real node and no more."""
+    image: str = request.getfixturevalue("test_extra_info").get("image", "")
+    with ExitStack() as stack:
+        host: Cluster | None = None
+        if chosen := request.config.getoption("kubeconfig"):
+            kubeconfig = Path(chosen).resolve()
+        else:
+            request.getfixturevalue("real_node")
+            there = RealNode({default_image(): request.getfixturevalue("archive")}, alone=True)
+            host = stack.enter_context(Cluster(tmp_path_factory.mktemp("host") / "c"))
+            host.up(nodes=0, real_node=there)
+            kubeconfig = host.kubeconfig
+        guest = stack.enter_context(Visit(tmp_path_factory.mktemp("guest") / "c"))
+        guest.attach(kubeconfig, nodes=3)
+        yield VisitLab(guest, tuple(image_flags(image)) if image else (), host)
+        _keep_evidence(guest, request)
+
+
+def _keep_evidence(cluster: Cluster, request: pytest.FixtureRequest) -> None:
+    if target := os.environ.get("EVIDENCE"):
+        cluster.save_evidence(Path(target) / request.node.name)
 
 
 def default_image() -> str:

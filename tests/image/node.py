@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from devcluster.access import ApiError
+from devcluster.kubelet import cgroups
 from devcluster.kubelet.names import REAL_NODE, Files
 from devcluster.kubelet.node import PROCESS, first_process, restart_kubelet
 from tests.e2e.lab import CHART, IMAGE, QUICK, RELEASE, Lab, _sets
@@ -29,6 +30,8 @@ HOLD: Final = "devcluster/hold"
 JSON_PATCH: Final = "application/json-patch+json"
 KEPT: Final = {"image__repository": IMAGE, "hook__deletePolicy": "before-hook-creation"}
 """The Job of a run that succeeded stays, so that its pods can be asked how they ended."""
+DEFAULT: Final = object()
+"""Leaves a value to the chart."""
 MOUNTED: Final = "run/secrets/kubernetes.io/serviceaccount"
 """Without the link /var/run, which would lead out of the container when it is followed from outside."""
 NAMESPACE_LABELS: Final = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
@@ -44,8 +47,9 @@ class NodeLab(Lab):
     def start_post(
         self, *, args: tuple[str, ...] = QUICK, helm: tuple[str, ...] = (), **values: object
     ) -> subprocess.Popen[str]:
-        """Install or upgrade our chart with its defaults but for times; Helm 4."""
+        """Install or upgrade our chart with its defaults but for times, and for a Job that is kept; Helm 4."""
         chosen: dict[str, object] = {"timeout": "4m", "extraArgs": list(args), **KEPT, **values}
+        chosen = {name: value for name, value in chosen.items() if value is not DEFAULT}
         return self.cluster.start_helm(
             "upgrade", "--install", RELEASE, CHART, "-n", HOME,
             "--reset-values", "--timeout", "5m", *helm, *_sets(chosen),
@@ -108,10 +112,14 @@ class NodeLab(Lab):
         """Give the audit events of what the hook wrote."""
         return [
             each
-            for each in self.cluster.audit()
+            for each in self.audit()
             if each["user"]["username"] == f"system:serviceaccount:{HOME}:{RELEASE}"
             and each["responseStatus"]["code"] < 300
         ]
+
+    def audit(self) -> list[dict[str, Any]]:
+        """Give the audit log of the API server that the hook talks to."""
+        return self.cluster.audit()
 
     @contextmanager
     def kept(self, pod: str) -> Iterator[None]:
@@ -144,14 +152,12 @@ class NodeLab(Lab):
         return self.cluster.kubectl("exec", pod, "-n", HOME, "--", PYTHON, "-c", program).stdout.strip()
 
     def cgroup(self, pod: str) -> Path:
-        """Find the folder of a container's memory cgroup, as seen from outside of the box."""
+        """Find the folder of a container's cgroup that has its memory, as seen from outside of the box."""
         (found,) = [each for each in self.pods() if each["metadata"]["name"] == pod]
         (status,) = found["status"]["containerStatuses"]
         identifier = status["containerID"].removeprefix("containerd://")
         folders = Files.of(self.cluster.files).cgroups.read_text().splitlines()
-        (memory,) = [Path(folder) for folder in folders if "/memory/" in folder]
-        (container,) = memory.rglob(identifier)
-        return container
+        return cgroups.find([Path(folder) for folder in folders], identifier)
 
     def process(self, pod: str) -> int:
         """Give the process id, outside, of the program in a container."""
@@ -162,9 +168,18 @@ class NodeLab(Lab):
         """Read the ServiceAccount token that the program in a container would read now."""
         return Path(f"/proc/{self.process(pod)}/root/{MOUNTED}/token").read_text()
 
-    def restart_kubelet(self) -> None:
-        """Restart the node's kubelet."""
-        restart_kubelet(self._recorded())
+    def restart_kubelet(self, **changes: object) -> None:
+        """Restart the node's kubelet, with changes to its configuration, and wait for the new one."""
+        before = self.kubelets()
+        restart_kubelet(self._recorded(), changes)
+        self.until(lambda: self.kubelets() not in ([], before), "another kubelet runs")
+
+    def memory_peak(self, pod: str) -> int:
+        """Read how many bytes a container has used at most; 0 once it has ended."""
+        try:
+            return cgroups.memory_peak(self.cgroup(pod))
+        except OSError:
+            return 0
 
     def kubelets(self) -> list[int]:
         """Give the process ids of the box's kubelet, as seen outside."""

@@ -108,6 +108,7 @@ RECIPE = f"--recipe={CHECKOUT / 'examples' / 'recipe.yaml'}"
         pytest.param(["--version"], id="version"),
         pytest.param(["run", "--help"], id="run"),
         pytest.param(["status", "--help"], id="status"),
+        pytest.param(["plan", "--help"], id="plan"),
         pytest.param(["trigger", "derive", RECIPE], id="trigger"),
         pytest.param(["bundle", RECIPE, "--deployer=helmfile", "--output=written"], id="bundle"),
     ],
@@ -120,12 +121,12 @@ def test_it_starts(program: Program, arguments: list[str]) -> None:
 
 def test_no_command_is_forgotten() -> None:
     """A command that is added is tried here, too."""
-    assert {"run", "status", "trigger", "bundle"} == set(main.commands)
+    assert {"run", "status", "plan", "trigger", "bundle"} == set(main.commands)
 
 
 @pytest.mark.e2e
 def test_every_command_does_its_work(program: Program, tmp_path: Path) -> None:
-    """By kubeconfig and as a ServiceAccount: both outputs of `status`, a dry run, and a run that restarts a plugin."""
+    """By kubeconfig and as a ServiceAccount: both outputs of `status`, a plan, a dry run, and a run that restarts."""
     with Cluster(tmp_path / "c") as cluster:
         cluster.up(nodes=1, fleet=True)
         lab = Lab(cluster)
@@ -134,6 +135,9 @@ def test_every_command_does_its_work(program: Program, tmp_path: Path) -> None:
         table, told = program("status", by_file), program("status", by_file, "-o", "json")
         assert "Stale" in table.stdout, table.stderr
         assert "gpu-0" in json.dumps(json.loads(told.stdout))
+        planned = program("plan", by_file, "-o", "json")
+        assert planned.returncode == 0, planned.stdout + planned.stderr
+        assert "gpu-0" in planned.stdout
         dry = program("run", by_file, "--dry-run", "--log-format=json")
         assert dry.returncode == 0, dry.stdout + dry.stderr
         lab.assert_untouched()

@@ -57,8 +57,11 @@ def build(tag: str, archive: Path, *, no_cache: bool = False) -> None:
 
 
 def find_builder() -> str:
-    """Choose Docker if its daemon answers and has or gets the base, else buildah, which can do without a registry."""
-    answers = read("docker", "info", "--format={{.ServerVersion}}")
+    """Choose Docker if its daemon answers and has or gets the base, else buildah, which can do without a registry.
+
+    BUILDER=buildah chooses buildah beside a Docker.
+    """
+    answers = os.environ.get("BUILDER") != "buildah" and read("docker", "info", "--format={{.ServerVersion}}")
     if answers and (os.environ.get("BASE_IMAGE") or _at_hand("docker", default_base())):
         return "docker"
     if not available(["buildah"]):

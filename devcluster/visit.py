@@ -1,0 +1,121 @@
+"""The simulated fleet on a cluster that somebody else runs, such as kind: GPU nodes and their operator.
+
+Pods of anything but the simulated operator run where that cluster runs pods. Nodes cannot be silenced there: the
+admission policy which that takes is served by new API servers only.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from devcluster import binaries, certificates, components, machines
+from devcluster.cluster import Cluster
+from devcluster.layout import SYSTEM_NODE
+from devcluster.ports import free_ports
+from devcluster.processes import start
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMESPACE: Final = "devcluster"
+ACCOUNT: Final = "simulator"
+BINDING: Final = "devcluster-simulator"
+LIFE: Final = "24h"
+"""Of the account's token."""
+
+SYSTEM: Final = "devcluster/system"
+"""Label and taint of the system node: nothing that is to run for real may land there."""
+
+ADDRESS: Final = """\
+      - address: {{ NodeIP | Quote }}
+        type: InternalIP
+"""
+
+PLACEMENT: Final[dict[str, Any]] = {
+    "operator__nodeSelector": {SYSTEM: "true"},
+    "operator__tolerations": [{"key": SYSTEM, "operator": "Exists"}],
+}
+"""Values of the simulated operator's chart that bring it to the system node."""
+
+
+class Visit(Cluster):
+    """A fleet in somebody's cluster; the state directory holds its processes and journals."""
+
+    _nodes = 0
+
+    def attach(self, kubeconfig: Path, nodes: int) -> None:
+        """Bring the nodes, and return when all are Ready; on failure leave nothing behind."""
+        self._nodes = nodes
+        programs = binaries.ensure(("kwok", "kubectl", "helm4"))
+        self._claim()
+        try:
+            self._start_guard()
+            self._become_somebody(kubeconfig)
+            (port,) = free_ports(1)
+            options = components.kwok(self.files, port, components.lease_seconds(nodes), self._stages())
+            command = [str(programs["kwok"]), *options]
+            self._running["kwok"] = start(self.files, "kwok", command)
+            self._simulate(nodes, 0, fleet=True)
+            self.kubectl("taint", "node", SYSTEM_NODE, f"{SYSTEM}=true:NoSchedule", "--overwrite")
+        except BaseException:
+            self.down()
+            raise
+
+    def down(self) -> None:
+        """Take the fleet's objects out of the cluster, then end its processes."""
+        if self.files.kubeconfig.exists():
+            for kind, *names in (
+                ("nodes", SYSTEM_NODE, *machines.gpu_node_names(self._nodes)),
+                ("namespace", NAMESPACE),
+                ("clusterrolebinding", BINDING),  # the last: it is what allows all of this
+            ):
+                self.kubectl("delete", kind, *names, "--ignore-not-found", "--wait=false", check=False)
+        super().down()
+
+    def _stages(self) -> Path:
+        """Write what KWOK does to nodes, without addresses: a pod network would look for ways to them, and break."""
+        text = components.NODE_STAGES.read_text()
+        assert ADDRESS in text  # noqa: S101 - that file is ours
+        file = self.files.private / components.NODE_STAGES.name
+        certificates.write_private(file, text.replace(ADDRESS, ""))
+        return file
+
+    def _become_somebody(self, kubeconfig: Path) -> None:
+        """Make an account for the fleet with every right, and kubeconfigs with its token."""
+        theirs = f"--kubeconfig={kubeconfig}"
+        self.kubectl(theirs, "apply", "--filename=-", text=json.dumps(_account()))
+        token = self.kubectl(theirs, "create", "token", ACCOUNT, "-n", NAMESPACE, f"--duration={LIFE}").stdout
+        view = self.kubectl(theirs, "config", "view", "--raw", "--minify", "--flatten", "--output=json").stdout
+        cluster = json.loads(view)["clusters"][0]["cluster"]
+        authority = base64.b64decode(cluster["certificate-authority-data"])
+        certificates.write_private(self.files.certificate, authority.decode())
+        text = certificates.kubeconfig(cluster["server"], authority, certificates.User(ACCOUNT), token.strip())
+        for file in (*map(self.files.component_kubeconfig, ("kwok", "podrunner")), self.files.kubeconfig):
+            certificates.write_private(file, text)
+
+
+def _account() -> dict[str, Any]:
+    """Describe the account: it stands for kubelets, which make tokens of any ServiceAccount."""
+    subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}
+    group = "rbac.authorization.k8s.io"
+    return {
+        "apiVersion": "v1",
+        "kind": "List",
+        "items": [
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+            {
+                "apiVersion": "v1",
+                "kind": "ServiceAccount",
+                "metadata": {"name": ACCOUNT, "namespace": NAMESPACE},
+            },
+            {
+                "apiVersion": f"{group}/v1",
+                "kind": "ClusterRoleBinding",
+                "metadata": {"name": BINDING},
+                "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "cluster-admin"},
+                "subjects": [subject],
+            },
+        ],
+    }

@@ -1,0 +1,91 @@
+"""What happens to a fleet on any cluster whose pods are real containers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.e2e.lab import ALL_AT_ONCE, NEW, NEW_CHART, PLUGIN_NAMESPACE, RELEASE
+from tests.image.node import HOME
+
+if TYPE_CHECKING:
+    from tests.image.node import NodeLab
+
+THREE = ["gpu-0", "gpu-1", "gpu-2"]
+
+
+def nothing_to_protect_then_out_of_time(lab: NodeLab) -> None:
+    """Assert that each reason to do nothing exits 0 and is told.
+
+    Then a migration that does not finish exits 124, and the next run completes it.
+    """
+    assert_skipped(lab, "NoConsumer")
+    lab.plugin()
+    assert_skipped(lab, "NoPolicy")
+    lab.operator(driver__enabled=False)
+    assert_skipped(lab, "DriverDisabled")
+    lab.assert_untouched()
+
+    lab.fleet(nodes=3, **ALL_AT_ONCE)
+    lab.annotate("gpu-1", "driver-fault", "image-pull")
+    lab.operator(chart=NEW_CHART, driver=NEW, **ALL_AT_ONCE)
+    # What reloads take is not the run's time: it has enough to wait for.
+    lab.until(lambda: _migrated(lab) == {"gpu-0", "gpu-2"}, "two nodes have reloaded their driver", 120)
+    late = lab.post(timeout="50s")
+    assert late.code != 0
+    assert lab.restarts() == ["gpu-0", "gpu-2"]
+    assert [124] == [end["exitCode"] for end in lab.ends().values()]
+    assert ("Deadline", "TimeUp", "gpu-1", "DriverFailing") == _told(lab)
+    assert "gpu-1" in late.output
+    assert "TimeUp" in lab.cluster.kubectl("describe", "job", RELEASE, "-n", HOME).stdout
+    assert {"Failed", "FailureTarget"} & {each["type"] for each in lab.job()["status"]["conditions"]}
+
+    lab.annotate("gpu-1", "driver-fault", None)
+    done = lab.post()
+    assert done.code == 0, done.output
+    lab.assert_clean(THREE)
+    lab.assert_on_the_real_node()
+
+
+def _migrated(lab: NodeLab) -> set[str]:
+    """Name the nodes whose new driver is ready, in truth."""
+    truth = lab.truth
+    return {node for node, version in truth.loaded_now().items() if version == NEW and truth.driver_ready_now(node)}
+
+
+def assert_skipped(lab: NodeLab, reason: str) -> None:
+    """Assert that a run does nothing, and says why in every place."""
+    done = lab.post()
+    assert done.code == 0, done.output
+    assert reason in done.output
+    assert ("Skip", reason, 0) == tuple(lab.story()[key] for key in ("verdict", "reason", "exitCode"))
+    assert lab.events("Job", reason)
+    if reason == "NoConsumer":
+        namespaces = {each["metadata"]["name"] for each in lab.cluster.list("/api/v1/namespaces")}
+        assert PLUGIN_NAMESPACE not in namespaces
+
+
+def _told(lab: NodeLab) -> tuple[str, str, str, str]:
+    """Give verdict and reason of the termination message, and of the only node in it name and reason."""
+    story = lab.story()
+    (node,) = story["nodes"]
+    return story["verdict"], story["reason"], node["node"], node["reason"]
+
+
+def assert_told(lab: NodeLab, output: str, nodes: int) -> None:
+    """Assert that every channel carries the story of a migration."""
+    log = lab.log()
+    assert f"gpu-{nodes - 1}" in log
+    assert all(line in output for line in log.splitlines())
+    story = lab.story()
+    assert ("Done", "Refreshed", 0, nodes) == (story["verdict"], story["reason"], story["exitCode"], story["restarted"])
+    described = lab.cluster.kubectl("describe", "job", RELEASE, "-n", HOME).stdout
+    events = described.split("Events:")[1]
+    assert "StalePluginRestarted" in events
+    assert "Refreshed" in events
+
+
+def assert_nothing_is_left(lab: NodeLab, output: str) -> None:
+    """Assert that Helm printed the log of a Job that succeeded, and that the Job is then gone, pods and all."""
+    assert "NothingStale" in output
+    assert lab.cluster.list(f"/apis/batch/v1/namespaces/{HOME}/jobs") == []
+    lab.until(lambda: lab.pods() == [], "its pods are gone")

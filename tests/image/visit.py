@@ -1,0 +1,48 @@
+"""The same laboratory in a cluster that was not made for it: the fleet visits it, the hook's pods run over there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from devcluster.layout import SYSTEM_NODE
+from devcluster.visit import PLACEMENT, Visit
+from tests.e2e.lab import QUICK
+from tests.image.node import NodeLab
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from devcluster.cluster import Cluster
+
+SIMULATED: Final = (SYSTEM_NODE, "gpu-")
+
+
+class VisitLab(NodeLab):
+    """A visiting fleet; of the cluster that it visits, it knows what any of its users could."""
+
+    def __init__(self, cluster: Visit, image: tuple[str, ...], host: Cluster | None) -> None:
+        super().__init__(cluster)
+        self._image = image
+        self.host = host
+        """The cluster that is visited, if it is one of ours."""
+
+    def audit(self) -> list[dict[str, Any]]:
+        """Give the host's audit log; somebody else's cannot be had."""
+        return self.host.audit() if self.host else []
+
+    def operator(self, **values: Any) -> None:  # noqa: ANN401 - chart values
+        """Install or upgrade the simulated operator, which must not land on a node where pods run for real."""
+        super().operator(**PLACEMENT, **values)
+
+    def start_post(
+        self, *, args: tuple[str, ...] = QUICK, helm: tuple[str, ...] = (), **values: object
+    ) -> subprocess.Popen[str]:
+        """Install or upgrade our chart, with the image that this cluster has."""
+        return super().start_post(args=args, helm=(*self._image, *helm), **values)
+
+    def assert_on_the_real_node(self) -> None:
+        """Assert that every pod of ours ran as a container, on no node of ours."""
+        for pod in self.pods():
+            assert not pod["spec"]["nodeName"].startswith(SIMULATED)
+            (status,) = pod["status"]["containerStatuses"]
+            assert status["containerID"].startswith("containerd://")
