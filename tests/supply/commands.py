@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from functools import cache
+from itertools import dropwhile
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
@@ -63,11 +64,18 @@ def verbs(script: str) -> list[str]:
     """Give the verbs that a script asks make for."""
     return [
         word
-        for command in commands(script)
+        for command in map(_own, commands(script))
         if command[:1] == ["make"]
         for word in command[1:]
         if not word.startswith("-") and "=" not in word
     ]
+
+
+def _own(command: list[str]) -> list[str]:
+    """Give a command without the ones that run it as somebody else or in another environment."""
+    if command[:2] != ["sudo", "env"]:
+        return command
+    return list(dropwhile(lambda word: "=" in word, command[2:]))
 
 
 def defined_verbs() -> set[str]:
