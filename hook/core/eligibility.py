@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hook.core import names
 from hook.core.reasons import Reason
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
     from hook.core.fleet import Fleet
     from hook.core.views import Node, Pod
+
+
+KNOWN_DEPLOY_VALUES: Final = ("true", "false")
+"""Of the label that deploys the driver, beside ``names.PRE_INSTALLED``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +70,9 @@ def _without_driver(name: str, node: Node, fleet: Fleet) -> Gate | None:
     if workload in names.VIRTUAL_MACHINE_WORKLOADS:
         message = f"its GPUs are for virtual machines ({labels.workload}={workload}), no driver is for pods"
         return Gate(NodeState.EXCLUDED, Reason.VIRTUAL_MACHINE_NODE, message)
-    if labels.deploy and not deploy and fleet.driver_pods.get(name):
-        message = f"it runs a driver pod but lost its {labels.deploy} label"
+    if labels.deploy and deploy not in KNOWN_DEPLOY_VALUES and fleet.driver_pods.get(name):
+        lost = f"has the unknown value {deploy[:40]!r} as" if deploy else "lost"
+        message = f"it runs a driver pod but {lost} its {labels.deploy} label"
         return Gate(NodeState.WAITING, Reason.LABELS_MISSING, message)
     return Gate(
         NodeState.EXCLUDED, Reason.DRIVER_NOT_DEPLOYED, f"no driver is deployed to it ({_why_not(node, fleet)})"

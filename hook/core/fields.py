@@ -7,10 +7,16 @@ not. A wrong field must never read as ready, fresh or absent, so it raises with 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 Json = Mapping[str, Any]
+
+LONGEST_TEXT: Final = 1024
+"""Above every name, label, image and version that can work; a mebibyte in their place would end up in patterns,
+in log lines and in the memory of a small container."""
+LARGEST_NUMBER: Final = 2**63 - 1
+"""Kubernetes counts in 64 bits at most."""
 
 _EMPTY: Final[Json] = {}
 
@@ -52,11 +58,22 @@ def items(obj: Json, *path: str) -> Sequence[Json]:
 
 def text(obj: Json, *path: str) -> str:
     """Give the string at ``path``; empty if absent or null."""
+    found = prose(obj, *path)
+    if len(found) > LONGEST_TEXT:
+        raise MalformedObjectError(f"{'.'.join(path)}: {len(found)} characters, no more than {LONGEST_TEXT} make sense")
+    return found
+
+
+def prose(obj: Json, *path: str) -> str:
+    """Give the string at ``path`` that only people read, of whatever length; empty if absent or null."""
     found = _walk(obj, path)
     if found is None:
         return ""
     if not isinstance(found, str):
         raise MalformedObjectError(f"{'.'.join(path)}: expected text, got {type(found).__name__}")
+    if not found.isascii() and any("\ud800" <= one <= "\udfff" for one in found):
+        # JSON can write one, UTF-8 cannot: neither a request nor a log line could hold it.
+        raise MalformedObjectError(f"{'.'.join(path)}: holds half of a character")
     return found
 
 
@@ -69,13 +86,22 @@ def required(obj: Json, *path: str) -> str:
 
 
 def number(obj: Json, *path: str) -> int:
-    """Give the whole number at ``path``; 0 if absent, as API defaults have it."""
+    """Give the whole number at ``path``; 0 if absent, as API defaults have it. A count is never negative."""
     found = _walk(obj, path)
     if found is None:
         return 0
     if not isinstance(found, int) or isinstance(found, bool):
         raise MalformedObjectError(f"{'.'.join(path)}: expected a whole number, got {type(found).__name__}")
+    if not 0 <= found <= LARGEST_NUMBER:
+        raise MalformedObjectError(f"{'.'.join(path)}: out of range")
     return found
+
+
+def counted(obj: Json, *path: str) -> int:
+    """Give the whole number at ``path``, which the API server always writes, zero or not."""
+    if _walk(obj, path) is None:
+        raise MalformedObjectError(f"{'.'.join(path)}: missing")
+    return number(obj, *path)
 
 
 def flag(obj: Json, *path: str, default: bool) -> bool:
@@ -89,7 +115,10 @@ def flag(obj: Json, *path: str, default: bool) -> bool:
 
 
 def when(obj: Json, *path: str) -> datetime | None:
-    """Give the RFC 3339 time at ``path``; None if absent. A time without a zone is refused."""
+    """Give the RFC 3339 time at ``path``, in whole seconds and UTC; None if absent. A time without a zone is refused.
+
+    Kubelets tell whole seconds. A fraction on one of two times of a second would prove an order that nobody knows.
+    """
     found = text(obj, *path)
     if not found:
         return None
@@ -99,4 +128,7 @@ def when(obj: Json, *path: str) -> datetime | None:
         raise MalformedObjectError(f"{'.'.join(path)}: {found[:40]!r} is no time") from error
     if moment.tzinfo is None:
         raise MalformedObjectError(f"{'.'.join(path)}: {found[:40]!r} has no time zone")
-    return moment
+    try:
+        return moment.astimezone(UTC).replace(microsecond=0)
+    except OverflowError as error:
+        raise MalformedObjectError(f"{'.'.join(path)}: {found[:40]!r} is no time that clocks show") from error

@@ -66,6 +66,7 @@ NODE_ANNOTATIONS: Final = (OFED_SAFE_LOAD_ANNOTATION,)
 """The only node annotations that are read."""
 
 REPELLING_EFFECTS: Final = ("NoSchedule", "NoExecute")
+TAINT_EFFECTS: Final = (*REPELLING_EFFECTS, "PreferNoSchedule")
 NODE_CONDITION_TAINTS: Final = "node.kubernetes.io/"
 """Taints of conditions of a node: DaemonSet pods tolerate most of them (K8S ``AddOrUpdateDaemonPodTolerations``),
 and the others only stand on nodes that are NotReady, which are judged by that."""

@@ -6,15 +6,32 @@ Strings that repeat across a fleet are interned, because five thousand nodes car
 from __future__ import annotations
 
 from sys import intern
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from hook.core import names, views
-from hook.core.fields import Json, MalformedObjectError, flag, items, mapping, number, required, text, when
+from hook.core.coherence import contradiction
+from hook.core.fields import (
+    Json,
+    MalformedObjectError,
+    counted,
+    flag,
+    items,
+    mapping,
+    number,
+    prose,
+    required,
+    text,
+    when,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
 View = TypeVar("View")
+
+CONDITION_STATUSES: Final = ("True", "False", "Unknown")
+LONGEST_MESSAGE: Final = 1024
+"""Of what a kubelet or a program says about a container, which can be many kilobytes: what an Event takes whole."""
 
 
 def node(obj: Json) -> views.Node:
@@ -49,9 +66,12 @@ def daemonset(obj: Json) -> views.DaemonSet:
         namespace=required(obj, "metadata", "namespace"),
         name=required(obj, "metadata", "name"),
         uid=required(obj, "metadata", "uid"),
-        generation=number(obj, "metadata", "generation"),
+        generation=counted(obj, "metadata", "generation"),
         observed_generation=number(obj, "status", "observedGeneration"),
-        desired=number(obj, "status", "desiredNumberScheduled"),
+        # A controller that has seen it once writes this also where it is zero.
+        desired=(counted if mapping(obj, "status").get("observedGeneration") else number)(
+            obj, "status", "desiredNumberScheduled"
+        ),
         misscheduled=number(obj, "status", "numberMisscheduled"),
         updated=number(obj, "status", "updatedNumberScheduled"),
         owner_kind=text(owner, "kind"),
@@ -102,7 +122,7 @@ def pod(obj: Json) -> views.Pod:
     since = when(containers_ready, "lastTransitionTime") if is_ready else None
     if is_ready and since is None:
         raise MalformedObjectError("status.conditions: ContainersReady without lastTransitionTime")
-    return views.Pod(
+    found = views.Pod(
         namespace=intern(required(obj, "metadata", "namespace")),
         name=required(obj, "metadata", "name"),
         uid=required(obj, "metadata", "uid"),
@@ -117,6 +137,9 @@ def pod(obj: Json) -> views.Pod:
         init_containers=_containers(obj, "initContainers", "initContainerStatuses"),
         containers=_containers(obj, "containers", "containerStatuses"),
     )
+    if impossible := contradiction(found, when(condition(obj, "Ready"), "lastTransitionTime")):
+        raise MalformedObjectError(f"status: {impossible}")
+    return found
 
 
 def device_slice(obj: Json) -> views.DeviceSlice:
@@ -140,7 +163,7 @@ def deployment(obj: Json) -> views.Deployment:
         name=required(obj, "metadata", "name"),
         uid=required(obj, "metadata", "uid"),
         revision=text(obj, "metadata", "annotations", names.DEPLOYMENT_REVISION_ANNOTATION),
-        generation=number(obj, "metadata", "generation"),
+        generation=counted(obj, "metadata", "generation"),
         observed_generation=number(obj, "status", "observedGeneration"),
         wanted=1 if replicas is None else number(obj, "spec", "replicas"),
         total=number(obj, "status", "replicas"),
@@ -194,9 +217,12 @@ def _taints(obj: Json) -> tuple[views.Taint, ...]:
         views.Taint(key=text(one, "key"), value=text(one, "value"), effect=text(one, "effect"))
         for one in items(obj, "spec", "taints")
     )
+    taints = tuple(found)
+    if odd := next((taint.effect for taint in taints if taint.effect not in names.TAINT_EFFECTS), None):
+        raise MalformedObjectError(f"spec.taints: unknown effect {odd[:40]!r}")
     return tuple(
         taint
-        for taint in found
+        for taint in taints
         if taint.effect in names.REPELLING_EFFECTS and not taint.key.startswith(names.NODE_CONDITION_TAINTS)
     )
 
@@ -229,6 +255,8 @@ def condition(obj: Json, kind: str) -> Json:
     found = [one for one in items(obj, "status", "conditions") if text(one, "type") == kind]
     if len(found) > 1:
         raise MalformedObjectError(f"status.conditions: {len(found)} times {kind}")
+    if found and text(found[0], "status") not in CONDITION_STATUSES:
+        raise MalformedObjectError(f"status.conditions: {kind} is none of {', '.join(CONDITION_STATUSES)}")
     return found[0] if found else {}
 
 
@@ -238,14 +266,22 @@ def _match_labels(obj: Json) -> tuple[tuple[str, str], ...]:
 
 
 def _containers(obj: Json, wanted: str, reported: str) -> tuple[views.Container, ...]:
-    """Give one status for every container of the spec; one that is not reported yet is waiting."""
-    statuses = {required(status, "name"): status for status in items(obj, "status", reported)}
-    return tuple(_container(name, statuses.get(name, {})) for name in _container_names(obj, wanted, statuses))
+    """Give one status for every container of the spec; one that is not reported yet is waiting.
+
+    One that is reported counts, whether the spec names it or not: it runs.
+    """
+    statuses = _by_name(obj, "status", reported)
+    everyone = dict.fromkeys((*_by_name(obj, "spec", wanted), *statuses))
+    return tuple(_container(name, statuses.get(name, {})) for name in everyone)
 
 
-def _container_names(obj: Json, wanted: str, statuses: Mapping[str, Json]) -> Sequence[str]:
-    spec = [required(container, "name") for container in items(obj, "spec", wanted)]
-    return spec or tuple(statuses)
+def _by_name(obj: Json, *path: str) -> dict[str, Json]:
+    """Give a list by its names. Two of a name contradict each other: malformed."""
+    found = items(obj, *path)
+    named = {required(one, "name"): one for one in found}
+    if len(named) < len(found):
+        raise MalformedObjectError(f"{'.'.join(path)}: a name comes twice")
+    return named
 
 
 def _container(name: str, status: Json) -> views.Container:
@@ -253,6 +289,8 @@ def _container(name: str, status: Json) -> views.Container:
     running, terminated, waiting = (mapping(state, key) for key in ("running", "terminated", "waiting"))
     ended = "terminated" in state and state["terminated"] is not None
     began, finished = when(terminated, "startedAt"), when(terminated, "finishedAt")
+    if began is not None and finished is not None and finished < began:
+        raise MalformedObjectError(f"status: container {name} ended before it started")
     return views.Container(
         name=intern(name),
         started_at=when(running, "startedAt"),
@@ -261,6 +299,6 @@ def _container(name: str, status: Json) -> views.Container:
         last_finished_at=when(status, "lastState", "terminated", "finishedAt"),
         restarts=number(status, "restartCount"),
         waiting=text(waiting, "reason") or ("" if running or ended else "ContainerCreating"),
-        message=text(waiting, "message") or text(terminated, "message"),
+        message=(prose(waiting, "message") or prose(terminated, "message"))[:LONGEST_MESSAGE],
         lasted=int((finished - began).total_seconds()) if began is not None and finished is not None else None,
     )

@@ -144,7 +144,7 @@ class DaemonSet:
     @property
     def observed(self) -> bool:
         """The DaemonSet controller has seen this spec, so its ControllerRevision exists."""
-        return self.observed_generation >= self.generation
+        return self.observed_generation == self.generation
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -243,7 +243,7 @@ class Deployment:
     def rolled_out(self) -> bool:
         """What ``kubectl rollout status`` asks for."""
         return (
-            self.observed_generation >= self.generation and self.updated == self.total == self.available == self.wanted
+            self.observed_generation == self.generation and self.updated == self.total == self.available == self.wanted
         )
 
 

@@ -13,7 +13,7 @@ from hook.core.verdicts import DeletePod, NodeState, Verdict
 from hook.settings import Settings, Strategy, WaitFor, Wanted, WhenAbsent
 from tests.fixtures.cluster import LATER, Cluster, cluster
 from tests.fixtures.modes import network, pooled, rdma_pod, wants, with_exporter
-from tests.fixtures.objects import Object, at, merged, obj, plugin_pod, running, stamp, waiting
+from tests.fixtures.objects import Object, at, conditions, merged, obj, plugin_pod, running, stamp, waiting
 
 PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
 PLAIN = Settings(wait_for=WaitFor.POLICY_READY)
@@ -55,7 +55,8 @@ def by_policy(*nodes: str, started: float = SINCE + 100, found: Cluster | None =
         pytest.param(by_policy().put("plugin-pod", plugin_pod(started=SINCE + 9, ready=None)), NodeState.VERIFYING,
                      Reason.PLUGIN_NOT_READY, id="not-up-yet"),
         pytest.param(by_policy().put("plugin-pod", merged(plugin_pod(), {"status": {"containerStatuses": [
-            running("gpus", 3595, restarts=3), running("compute-domains", SINCE + 9)]}})), NodeState.VERIFYING,
+            running("gpus", 3595, restarts=3), running("compute-domains", SINCE + 9)],
+            "conditions": conditions(3596)}})), NodeState.VERIFYING,
             Reason.PLUGIN_NOT_READY, id="crashed-a-moment-ago"),
     ],
 )  # fmt: skip

@@ -65,7 +65,8 @@ def main_containers(first: float, second: float) -> Object:
 def half_running(first: float, waited: float | None = -99) -> Object:
     """Give a plugin pod of which one container started at a moment, and the other is in its back-off."""
     statuses = [waiting("gpus", "CrashLoopBackOff"), running("compute-domains", first)]
-    pod: Object = merged(plugin_pod(waited=waited), {"status": {"containerStatuses": statuses}})
+    waited = None if waited is None else min(waited, first)
+    pod: Object = merged(plugin_pod(waited=waited, ready=None), {"status": {"containerStatuses": statuses}})
     return pod
 
 

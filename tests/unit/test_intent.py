@@ -69,7 +69,7 @@ def test_the_whole_image_reference_is_compared(asked: Object, image: str, expect
         pytest.param("{}", "{}", "", id="rendered"),
         pytest.param("metadata: {generation: 3}", "{}", "has not seen generation 3", id="stale-generation"),
         pytest.param("status: null", "{}", "has not seen generation 2", id="never-observed"),
-        pytest.param("status: {observedGeneration: 3}", "{}", "", id="observed-later-than-listed"),
+        pytest.param("status: {observedGeneration: 3}", "{}", "has not seen generation 2", id="observed-too-much"),
         pytest.param("{}", "spec: {daemonsets: {labels: {helm.sh/chart: gpu-operator-v26.7.0}}}",
                      "still rendered from gpu-operator-v26.3.4, not gpu-operator-v26.7.0", id="chart-label-of-before"),
         pytest.param("spec: {template: {metadata: {labels: {helm.sh/chart: null}}}}", "{}",

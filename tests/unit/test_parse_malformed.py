@@ -65,6 +65,9 @@ MALFORMED = {
         "no-time": "status: {conditions: [{type: Ready, status: 'False', lastTransitionTime: now}]}",
         "taints-are-an-object": "spec: {taints: {key: x}}",
         "effect-is-a-list": "spec: {taints: [{key: x, effect: [NoSchedule]}]}",
+        "effect-is-unknown": "spec: {taints: [{key: x, effect: NoWay}]}",
+        "ready-is-lower-case": "status: {conditions: [{type: Ready, status: 'true'}]}",
+        "ready-without-a-word": "status: {conditions: [{type: Ready}]}",
     },
     "driver-daemonset": {
         "no-uid": "metadata: {uid: null}",
@@ -73,6 +76,9 @@ MALFORMED = {
         "observed-is-text": "status: {observedGeneration: '2'}",
         "desired-is-text": "status: {desiredNumberScheduled: all}",
         "misscheduled-is-text": "status: {numberMisscheduled: some}",
+        "no-generation": "metadata: {generation: null}",
+        "wants-nobody-knows-how-many": "status: {desiredNumberScheduled: null}",
+        "wants-less-than-none": "status: {desiredNumberScheduled: -1}",
         "tolerations-are-text": "spec: {template: {spec: {tolerations: all}}}",
         "labels-are-a-list": "metadata: {labels: []}",
         "selector-is-text": "spec: {selector: {matchLabels: {app: 1}}}",
@@ -118,6 +124,7 @@ MALFORMED = {
         "no-uid": "metadata: {uid: null}",
         "replicas-are-text": "spec: {replicas: one}",
         "updated-is-a-boolean": "status: {updatedReplicas: true}",
+        "no-generation": "metadata: {generation: null}",
     },
     "replicaset": {"no-name": "metadata: {name: null}", "revision-is-a-number": "metadata: {annotations: 1}"},
     "lease": {

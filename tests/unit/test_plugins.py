@@ -9,7 +9,20 @@ import pytest
 from hook.core.reasons import Reason
 from hook.core.verdicts import NodeState, Verdict
 from tests.fixtures.cluster import LATER, Cluster, cluster, reasons, stale_plugin
-from tests.fixtures.objects import R, at, finished, merged, obj, parsed, plugin_pod, running, stamp, waiting
+from tests.fixtures.objects import (
+    Object,
+    R,
+    at,
+    conditions,
+    finished,
+    merged,
+    obj,
+    parsed,
+    plugin_pod,
+    running,
+    stamp,
+    waiting,
+)
 
 PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
 DELETING = "metadata: {deletionTimestamp: '2026-01-01T10:30:00Z'}"
@@ -69,7 +82,9 @@ def test_a_plugin_that_came_back_a_moment_ago_is_not_verified(seconds: int, rest
     """One that crash-loops looks ready between two crashes: the more it crashed, the longer it must stand."""
     started = (LATER - timedelta(seconds=seconds) - at(0)).total_seconds()
     statuses = [running("compute-domains", R + 6), running("gpus", started, restarts=restarts)]
-    found = cluster().put("plugin-pod", merged(plugin_pod(), {"status": {"containerStatuses": statuses}}))
+    ready = conditions(max(started, R + 6) + 1)
+    status: Object = {"conditions": ready, "containerStatuses": statuses}
+    found = cluster().put("plugin-pod", merged(plugin_pod(), {"status": status}))
     assert expected == found.judge().reason
 
 

@@ -157,10 +157,10 @@ def test_an_outage_without_a_reload_needs_no_restart() -> None:
     story = Story(cluster())
     outage = [
         {"type": "Ready", "status": "True", "lastTransitionTime": stamp(900)},
-        {"type": "ContainersReady", "status": "True", "lastTransitionTime": stamp(70)},
     ]
-    for part in ("driver-pod", "plugin-pod"):
-        story.found.change(part, {"status": {"conditions": outage}})
+    for part, since in (("driver-pod", 70), ("plugin-pod", 80)):
+        steady = {"type": "ContainersReady", "status": "True", "lastTransitionTime": stamp(since)}
+        story.found.change(part, {"status": {"conditions": [*outage, steady]}})
     assert ("Verified", "NothingStale") == _told(story.tell(1000))
 
 
