@@ -24,7 +24,7 @@ from hook.core.together import chosen, decide_all
 from hook.core.verdicts import Decision, Verdict
 from hook.errors import HookError, PermissionDeniedError, SettingsError, TerminatedError, UnauthorizedError
 from hook.flags import HOW, LOGGING, PLAN, TIMES, WHAT, WHERE, flags, settings_from
-from hook.logs import configure
+from hook.logs import configure, shown
 from hook.run import EXIT_FAILED, Outcome, Runner
 from hook.signals import end_on_signals, ignore_signals
 
@@ -82,7 +82,7 @@ def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed fla
     try:
         decision = _look(_connect(values), settings_from(values))
     except HookError as error:
-        click.echo(f"Error: {error}", err=True)
+        click.echo(f"Error: {shown(str(error))}", err=True)
         sys.exit(_exit_code(error))
     if values["output"] == "json":
         click.echo(json.dumps(report.as_json(decision), indent=2))

@@ -7,13 +7,32 @@ import logging
 from datetime import UTC, datetime
 from typing import Final, TextIO
 
-CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
-"""Names and messages come from the cluster: terminal escapes in them are shown, not obeyed."""
+LONGEST_LINE: Final = 8192
+"""Characters of one line: half of what a kubelet's log keeps in one piece (K8S ``pkg/kubelet``, 16 KiB)."""
 
 
 def clean(text: str) -> str:
-    """Make control characters visible."""
-    return text.translate(CONTROL)
+    """Make visible what is not: names and messages come from the cluster, and terminals obey escapes in them.
+
+    Also marks that turn the direction of writing, separators of lines, and halves of characters.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else _spelled(ord(one)) for one in text)
+
+
+def cut(text: str, limit: int) -> str:
+    """Shorten to so many characters, and show it."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def shown(text: str, limit: int = LONGEST_LINE) -> str:
+    """Make fit for a terminal. Cut first, too: spelling a mebibyte takes a while."""
+    return cut(clean(cut(text, limit)), limit)
+
+
+def _spelled(code: int) -> str:
+    return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004
 
 
 class PeopleFormatter(logging.Formatter):
@@ -23,7 +42,7 @@ class PeopleFormatter(logging.Formatter):
         """Give one line."""
         moment = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
         level = "" if record.levelno == logging.INFO else f"{record.levelname} "
-        return f"{moment} {level}{clean(record.getMessage())}"
+        return f"{moment} {level}{shown(record.getMessage())}"
 
 
 class JsonFormatter(logging.Formatter):
@@ -36,7 +55,7 @@ class JsonFormatter(logging.Formatter):
             {
                 "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
                 "level": record.levelname.lower(),
-                "message": record.getMessage(),
+                "message": cut(record.getMessage(), LONGEST_LINE),
                 **facts,
             }
         )

@@ -9,7 +9,7 @@ from hook import __version__
 from hook.core import messages
 from hook.core.stacks import GPU_OPERATOR, STACKS
 from hook.core.verdicts import NodeState, Verdict
-from hook.logs import clean
+from hook.logs import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,15 +19,19 @@ if TYPE_CHECKING:
 ROWS_WHOLE: Final = 60
 """A fleet of up to so many nodes is shown whole; of a larger one, what is not verified."""
 ROWS_MOST: Final = 200
+CELL_MOST: Final = 2048
+"""Characters of one cell: no name comes near it, and what a driver says of its failure is cut before."""
 TERMINATION_LIMIT: Final = 4096
 """Bytes; the kubelet cuts a longer message (K8S ``pkg/kubelet/container``, MaxContainerTerminationMessageLength)."""
+BRIEF: Final = 400
+"""Of one sentence in the termination message: six of them and the rest of the story fit."""
 HEADINGS: Final = ("NODE", "STATE", "REASON", "DETAIL")
 
 
 def table(decision: Decision) -> str:
     """Give one row a node; of a large fleet only those that are not verified."""
-    shown, detail = _worth_showing(decision.judgements), details(decision)
-    rows = [(one.node, one.state, one.reason, detail(one)) for one in shown]
+    worthy, detail = _worth_showing(decision.judgements), details(decision)
+    rows = [(one.node, one.state, one.reason, detail(one)) for one in worthy]
     left_out = len(decision.judgements) - len(rows)
     lines = aligned([HEADINGS, *rows]) if rows else []
     if left_out:
@@ -81,10 +85,10 @@ def _advice_on_nodes(decision: Decision) -> dict[tuple[str, str], str]:
 
 
 def ending(decision: Decision) -> list[str]:
-    """Give warnings, verdict and advice; the verdict where eyes land after a table."""
+    """Give warnings, verdict and advice, fit for a terminal; the verdict where eyes land after a table."""
     warnings = [f"WARNING {warning}" for warning in decision.warnings]
     more = advice(decision) if decision.verdict is not Verdict.DONE else []
-    return [*warnings, messages.headline(decision), *more]
+    return [shown(line) for line in (*warnings, messages.headline(decision), *more)]
 
 
 def as_json(decision: Decision) -> dict[str, Any]:
@@ -105,20 +109,20 @@ def termination_message(decision: Decision, exit_code: int, restarted: int) -> s
     story: dict[str, Any] = {
         "verdict": decision.verdict,
         "reason": decision.reason,
-        "message": _cut(decision.message),
+        "message": _briefly(decision.message),
         "exitCode": exit_code,
         "restarted": restarted,
         "counts": counts(decision),
-        "warnings": [_cut(one) for one in decision.warnings[:3]],
-        "next": _cut(next_step(decision)) if decision.unhappy else "",
+        "warnings": [_briefly(one) for one in decision.warnings[:3]],
+        "next": _briefly(next_step(decision)) if decision.unhappy else "",
         "nodes": [],
         "version": __version__,
     }
     worst = messages.in_need(decision) or [one for one in decision.judgements if one.state is NodeState.EXCLUDED]
     detail = details(decision)
     for one in worst:
-        story["nodes"].append({"node": one.node, "reason": one.reason, "message": _cut(detail(one))})
-        if len(json.dumps(story).encode()) > TERMINATION_LIMIT:
+        story["nodes"].append({"node": _briefly(one.node), "reason": one.reason, "message": _briefly(detail(one))})
+        if len(json.dumps(story)) > TERMINATION_LIMIT:
             story["nodes"].pop()
             break
     return json.dumps(story)
@@ -132,7 +136,7 @@ def _worth_showing(judgements: Sequence[Judgement]) -> Sequence[Judgement]:
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Write rows of four cells in columns."""
-    cleaned = [[clean(cell) for cell in row] for row in rows]
+    cleaned = [[shown(cell, CELL_MOST) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in cleaned) for column in range(len(HEADINGS) - 1)]
     return [
         "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
@@ -153,5 +157,9 @@ def _node(judged: Judgement) -> dict[str, Any]:
     }
 
 
-def _cut(text: str, limit: int = 400) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+def _briefly(text: str) -> str:
+    """Give at most 400 characters, and as many bytes as ASCII has for them: JSON spells any other one with six."""
+    brief = shown(text, BRIEF)
+    while len(json.dumps(brief)) > BRIEF + len('""\\u2026'):
+        brief = f"{brief[: len(brief) * 7 // 8]}…"
+    return brief

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hook.cluster.requests import EVENTS, Request
 from hook.errors import ClusterError, ConflictError, NotFoundError
+from hook.logs import shown
 
 if TYPE_CHECKING:
     from hook.cluster.api import Api
@@ -27,7 +28,7 @@ EVENT_SECONDS: Final = 3.0
 QUIET_SECONDS: Final = 30.0
 """After a failure, so that a server that cannot take events is not asked for each node."""
 NOTE_LIMIT: Final = 1024
-"""K8S ``pkg/apis/core/validation/events.go``: a longer message is refused."""
+"""Bytes. K8S ``pkg/apis/core/validation/events.go``: a longer message is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Teller:
         name = self._name(subject, reason, about)
         count = self._counts.get(name, 0) + 1
         fact: dict[str, Any] = {
-            "message": note[:NOTE_LIMIT],
+            "message": _fitting(note),
             "count": count,
             "lastTimestamp": self._api.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
@@ -90,6 +91,11 @@ class Teller:
         """Name an event by what it is about, so that the same fact of one run is one object."""
         told = f"{self._run_id}\0{subject.uid}\0{reason}\0{about}"
         return f"{subject.name[:200]}.{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+
+
+def _fitting(note: str) -> str:
+    """Give what the API server takes, and what a terminal that shows it does not obey."""
+    return shown(note, NOTE_LIMIT).encode()[:NOTE_LIMIT].decode(errors="ignore")
 
 
 def _first(subject: Subject, name: str, fact: dict[str, Any]) -> Request:
