@@ -7,6 +7,7 @@ used: they cost hundreds of MiB on a large fleet, and reject objects that they d
 from __future__ import annotations
 
 import json
+import re
 from collections import deque
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -53,6 +54,9 @@ CONNECTIONS: Final = 32
 """One for each watch, and a few for lists and writes."""
 SERVICE_ACCOUNT_DIR: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Where every kubelet mounts a pod's token (K8S ``plugin/pkg/admission/serviceaccount``)."""
+
+LONGEST_RETRY_AFTER: Final = 60.0
+"""An API server asks for a second or a few; who asks for an hour is a proxy that must not stop a run."""
 
 _BY_STATUS: Final[Mapping[int, type[ClusterError]]] = {
     401: UnauthorizedError,
@@ -181,7 +185,10 @@ class Api:
         """Follow the server's ``Date``: the median of the last few, so that one late answer moves nothing."""
         try:
             theirs = parsedate_to_datetime(response.headers.get("date", ""))
-        except ValueError:
+        except (ValueError, OverflowError):
+            return
+        if theirs.tzinfo is None:
+            # A zone of -0000 says that nobody knows.
             return
         self._offsets.append(theirs - datetime.now(UTC))
         # One look at what is known: another thread may add to it at any moment.
@@ -208,8 +215,12 @@ def _refusal(request: Request, response: urllib3.BaseHTTPResponse) -> ClusterErr
         body = {}
     finally:
         response.release_conn()
-    retry_after = response.headers.get("retry-after", "")
-    return refusal(request, response.status, body, float(retry_after) if retry_after.isdigit() else None)
+    return refusal(request, response.status, body, _seconds(response.headers.get("retry-after", "")))
+
+
+def _seconds(retry_after: str) -> float | None:
+    """Read how long the server asks to wait. It may also be a date, which no API server sends."""
+    return min(float(retry_after), LONGEST_RETRY_AFTER) if re.fullmatch("[0-9]+", retry_after) else None
 
 
 def _one_line(error: Exception) -> str:

@@ -35,7 +35,8 @@ def own_job(api: Api, namespace: str, name: str, patience: retry.Patience) -> Jo
         return None
     try:
         found = retry.retrying(patience, time.sleep)(api.send, Request("get", JOBS, namespace, name))
-        started = when(found, "status", "startTime") or api.now()
+        # One that is to come would put off the end of the run, for ever if it is far enough.
+        started = min(when(found, "status", "startTime") or api.now(), api.now())
         return Job(Subject("batch/v1", "Job", namespace, name, text(found, "metadata", "uid")), started)
     except UnreachableError:
         raise
