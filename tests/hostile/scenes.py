@@ -1,0 +1,96 @@
+"""Clusters at rest and in the middle of a migration, and what the truth about them allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from hook.core.stacks import NETWORK_OPERATOR
+from hook.core.together import chosen
+from hook.settings import Settings, Wanted
+from tests.fixtures.cluster import Cluster, cluster, labelled, stale, stale_plugin
+from tests.fixtures.modes import (
+    network,
+    openshift,
+    pooled,
+    rdma_pod,
+    with_exporter,
+    with_ofed,
+    with_toolkit,
+)
+from tests.fixtures.objects import driver_pod, obj, plugin_pod, stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hook.core.views import Snapshot
+
+EXPORTER: Final = Wanted("gpu", "monitoring", "dcgm-exporter")
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A cluster, and what may be done to it."""
+
+    make: Callable[[], Cluster]
+    stale: frozenset[str] = frozenset()
+    """UIDs of the plugin pods that are stale on a settled node: no other one may ever be restarted."""
+    unfinished: bool = False
+    """There is work left, so that success would be a lie."""
+    settings: Settings = field(default_factory=Settings)
+
+    def seen(self, found: Cluster) -> dict[str, Snapshot]:
+        """Give what is seen of each stack."""
+        seen = {found.stack.name: found.seen()}
+        if found.prior is not None:
+            seen[NETWORK_OPERATOR.name] = found.prior.seen()
+        return {name: seen[name] for name in {*seen, *(one.name for one in chosen(self.settings))} if name in seen}
+
+
+def loading() -> Cluster:
+    """Give a node whose new driver is being loaded, with the old plugin on it, beside one that is done."""
+    found = cluster("a", "b").put("driver-pod", driver_pod("b", ready=None))
+    return found.put("plugin-pod", stale_plugin("b"))
+
+
+def outdated() -> Cluster:
+    """Give a fleet whose driver was rendered anew, and of which no node had its turn yet."""
+    found = cluster("a", "b").put("revision", obj("revision", {
+        "metadata": {"name": "nvidia-driver-daemonset-newer", "creationTimestamp": stamp(3000),
+                     "labels": {"controller-revision-hash": "newer"}}, "revision": 3}))  # fmt: skip
+    return found.change("daemonset", {"status": {"updatedNumberScheduled": 0}}, "nvidia-driver-daemonset")
+
+
+def about_to_reload() -> Cluster:
+    """Give stale plugins on nodes that the upgrade controller is about to take."""
+    found = stale("a", "b")
+    for name in ("a", "b"):
+        found.change("node", labelled(name, state="drain-required"), name)
+    return found
+
+
+def starting() -> Cluster:
+    """Give a plugin that still waits for its driver, on a node that is settled."""
+    return cluster("a", "b").put("plugin-pod", plugin_pod("b", ready=None)).drop("slice", "0-gpu.nvidia.com-b")
+
+
+PLUGINS: Final = frozenset({"plugin-a-uid", "plugin-b-uid"})
+SCENES: Final = {
+    "done": Scene(lambda: cluster("a", "b")),
+    "stale": Scene(lambda: stale("a", "b"), PLUGINS, unfinished=True),
+    "loading": Scene(loading, unfinished=True),
+    "outdated": Scene(outdated, unfinished=True),
+    "about-to-reload": Scene(about_to_reload, PLUGINS, unfinished=True),
+    "starting": Scene(starting, unfinished=True),
+    "pools": Scene(lambda: pooled().put("plugin-pod", stale_plugin("gpu-0")), frozenset({"plugin-gpu-0-uid"}),
+                   unfinished=True),
+    "openshift": Scene(lambda: openshift("a", "b").put("plugin-pod", stale_plugin("a")), frozenset({"plugin-a-uid"}),
+                       unfinished=True),
+    "toolkit": Scene(lambda: with_toolkit(cluster("a", "b")), settings=Settings(providers=("toolkit",))),
+    "exporter": Scene(lambda: with_exporter(cluster("a", "b"), 5), frozenset({"exporter-a-uid", "exporter-b-uid"}),
+                      unfinished=True, settings=Settings(consumers=(EXPORTER,))),
+    "network": Scene(lambda: network("a", "b").put("plugin-pod", rdma_pod("b", started=-99)),
+                     frozenset({"rdma-b-uid"}), unfinished=True, settings=Settings(stacks=("network",))),
+    "network-done": Scene(lambda: network("a", "b"), settings=Settings(stacks=("network",))),
+    "rdma": Scene(lambda: with_ofed(stale("a", "b")), PLUGINS, unfinished=True),
+}  # fmt: skip

@@ -1,0 +1,215 @@
+"""One thing is wrong with one object of a cluster: no promise breaks, and whatever cannot be read is named.
+
+What a scene allows is its truth before the mutation: nothing may be restarted beyond it, and no success be told
+where work was left. Left out are lies that are well-formed: another valid value in a field of the right type is
+what the cluster says, and is believed where nothing contradicts it (`LIES`).
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from hook import report
+from hook.core import messages, parse, policies, views
+from hook.core.decide import succeeded
+from hook.core.memory import Memory
+from hook.core.reasons import Reason
+from hook.core.together import chosen, decide_all
+from hook.core.verdicts import Verdict
+from tests.fixtures.cluster import LATER, READERS, Cluster
+from tests.fixtures.objects import obj
+from tests.hostile.mutations import BY_TYPE, OTHERS, TEXTS, TIMES, mutated, put, spots
+from tests.hostile.scenes import SCENES, Scene
+from tests.hostile.schemas import KINDS, Place, places
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from hook.core.verdicts import Decision
+    from hook.core.views import Snapshot
+    from tests.fixtures.objects import Object
+
+EXAMPLES: Final = 80
+"""A scene. Thousands were tried while this was written; these are for what changes later."""
+QUICKLY: Final = settings(max_examples=EXAMPLES, phases=(Phase.explicit, Phase.generate))
+"""A failing example is not made smaller: it is one change of small objects, and making it so takes minutes."""
+GOOD: Final = {
+    "Pod": ("driver-pod", "plugin-pod", "exporter/pod", "network/driver-pod"),
+    "Node": ("node", "network/node"),
+    "DaemonSet": ("driver-daemonset", "plugin-daemonset", "network/driver-daemonset"),
+    "Deployment": ("deployment",),
+    "ReplicaSet": ("replicaset",),
+    "ControllerRevision": ("revision",),
+    "Lease": ("lease",),
+    "ResourceSlice": ("slice",),
+}
+READER_OF: Final = {
+    "Pod": parse.pod,
+    "Node": parse.node,
+    "DaemonSet": parse.daemonset,
+    "Deployment": parse.deployment,
+    "ReplicaSet": parse.replicaset,
+    "ControllerRevision": parse.revision,
+    "Lease": parse.lease,
+    "ResourceSlice": parse.device_slice,
+    "ClusterPolicy": policies.cluster_policy,
+    "NVIDIADriver": policies.nvidia_driver,
+    "NicClusterPolicy": policies.nic_cluster_policy,
+}
+LIES: Final = {
+    "revision": (("metadata", "ownerReferences"), ("metadata", "labels"), ("revision",)),
+    "policy": (("metadata", "name"),),
+}
+"""Where another valid value tells another story: which revision of a DaemonSet is the newest; a policy under a name
+that its operator ignores. docs/reliability.md says what that means."""
+
+
+def is_lie(part: str, before: Object, after: Object) -> bool:
+    """Whether one of these differs."""
+    return any(_at(before, path) != _at(after, path) for path in LIES.get(part, ()))
+
+
+def _at(one: Any, path: Iterable[str]) -> Any:  # noqa: ANN401 - JSON
+    for key in path:
+        one = one.get(key) if isinstance(one, dict) else None
+    return one
+
+
+def decided(scene: Scene, found: Cluster) -> tuple[Mapping[str, Snapshot], Decision, Decision]:
+    """Decide on a cluster in the middle of a run, and at the end of its time."""
+    seen = scene.seen(found)
+    decision, memories = decide_all(seen, {}, scene.settings, LATER)
+    late = LATER - scene.settings.timeout
+    over = {one.name: Memory(started=late, first_seen=memories[one.name].first_seen) for one in chosen(scene.settings)}
+    return seen, decision, decide_all(seen, over, scene.settings, LATER + timedelta(seconds=1))[0]
+
+
+def check(scene: Scene, found: Cluster, *, lie: bool = False) -> None:
+    """Hold the promises against one cluster."""
+    seen, decision, late = decided(scene, found)
+    told = {action.pod.uid for one in (decision, late) for action in one.actions if hasattr(action, "pod")}
+    # Of the stack before this one, only as long as the policy asks for both.
+    unreadable = [one for name in (seen if not lie else (found.stack.name,)) for one in seen[name].unreadable]
+    for one in (decision, late):
+        show(one)
+        success = one.verdict in (Verdict.DONE, Verdict.SKIP)
+        assert lie or told <= scene.stale, f"restarted {sorted(told - scene.stale)}"
+        assert lie or not (success and scene.unfinished), messages.headline(one)
+        assert not (success and unreadable), unreadable
+    if unreadable:
+        assert not succeeded(late, scene.settings)
+        assert Verdict.DEADLINE is late.verdict
+        assert unreadable[0].problem[:40] in late.message
+        assert unreadable[0].name in late.message
+        assert Reason.UNREADABLE is late.cause
+
+
+def show(decision: Decision) -> None:
+    """Put a decision into everything that people read: it fits, and nothing in it is obeyed by a terminal."""
+    lines = [*report.table(decision).splitlines(), *report.ending(decision)]
+    assert all(line.isprintable() for line in lines)
+    assert all(len(line) < 20_000 for line in lines)
+    json.dumps(report.as_json(decision)).encode()
+    message = report.termination_message(decision, 124, 2**31)
+    assert len(message.encode()) <= report.TERMINATION_LIMIT
+    assert json.loads(message)["verdict"] == decision.verdict
+
+
+def parts_of(found: Cluster) -> list[tuple[Cluster, str, int]]:
+    """List every object of a cluster, and of the stack before it."""
+    stacks = [found, *([found.prior] if found.prior else [])]
+    return [(one, part, place) for one in stacks for part in sorted(one.parts) for place in range(len(one.of(part)))]
+
+
+@pytest.mark.parametrize("scene", SCENES.values(), ids=SCENES)
+def test_the_scenes_are_what_they_say(scene: Scene) -> None:
+    """Unchanged, each allows just what is stale on settled nodes, and is done if nothing is left."""
+    _seen, decision, _late = decided(scene, scene.make())
+    assert (Verdict.WAIT if scene.unfinished else Verdict.DONE) is decision.verdict
+    check(scene, scene.make())
+
+
+@pytest.mark.parametrize("scene", SCENES.values(), ids=SCENES)
+@QUICKLY
+@given(data=st.data())
+def test_one_wrong_thing_breaks_no_promise(scene: Scene, data: st.DataObject) -> None:
+    """At a path of the object or of its schema: put, dropped, twice, or half of it."""
+    found = scene.make()
+    stack, part, place = data.draw(st.sampled_from(parts_of(found)))
+    before = stack.of(part)[place]
+    after = data.draw(mutated(before))
+    stack.parts[part] = [*stack.of(part)[:place], after, *stack.of(part)[place + 1 :]]
+    check(scene, found, lie=is_lie(part, before, after))
+
+
+@pytest.mark.parametrize("scene", [SCENES["stale"], SCENES["done"], SCENES["rdma"]], ids=["stale", "done", "rdma"])
+@QUICKLY
+@given(data=st.data())
+def test_many_wrong_things_end_in_a_named_one(scene: Scene, data: st.DataObject) -> None:
+    """Together they may tell any story, but none that cannot be read, shown or named."""
+    found = scene.make()
+    for _count in range(data.draw(st.integers(2, 6))):
+        stack, part, place = data.draw(st.sampled_from(parts_of(found)))
+        objects = stack.of(part)
+        stack.parts[part] = [*objects[:place], data.draw(mutated(objects[place])), *objects[place + 1 :]]
+    check(scene, found, lie=True)
+
+
+@pytest.mark.parametrize("name", ["stale", "loading"])
+def test_nothing_that_is_left_out_breaks_a_promise(name: str) -> None:
+    """Each field of each object, one at a time: gone, or null."""
+    scene = SCENES[name]
+    for number, (_stack, part, place) in enumerate(parts_of(scene.make())):
+        objects = scene.make().of(part)
+        for path in spots(objects[place]):
+            for gone in (None, ...):
+                found = scene.make()
+                stack, _part, _place = parts_of(found)[number]
+                before = stack.of(part)[place]
+                after = put(before, path, gone)
+                stack.parts[part] = [*stack.of(part)[:place], after, *stack.of(part)[place + 1 :]]
+                check(scene, found, lie=is_lie(part, before, after))
+
+
+def wrong(place: Place) -> tuple[Any, ...]:
+    """List what is hostile for a place: each wrong type, and what is of the right one and still cannot be."""
+    own = TIMES if place.format == "date-time" else BY_TYPE.get(place.type, ())
+    return (*own, None, [], {}, "x", 1, True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_place_of_every_schema_is_read_or_refused(kind: str) -> None:
+    """Whatever stands there, in an object that is good otherwise: a view, or one that says which object it is."""
+    for name in GOOD[kind]:
+        good = obj(name)
+        for place in places(kind):
+            for value in wrong(place):
+                _read_or_refused(kind, put(good, place.path, value))
+
+
+@pytest.mark.parametrize("name", ["policy", "pool/policy", "network/policy", "openshift/policy"])
+def test_every_place_of_every_policy_is_read_or_refused(name: str) -> None:
+    """Their CRDs let everything pass that they do not know."""
+    good = obj(name)
+    for path in spots(good):
+        for value in (*TEXTS, *TIMES, *BY_TYPE["integer"], *BY_TYPE["object"], *OTHERS):
+            _read_or_refused(good["kind"], put(good, path, value))
+
+
+def _read_or_refused(kind: str, one: Object) -> None:
+    found = parse.readable(READER_OF[kind], kind, one)
+    if isinstance(found, views.Unreadable):
+        assert found.problem
+        assert all(len(text) <= 2048 for text in (found.name, found.namespace, found.node, found.problem))
+
+
+def test_every_reader_is_tried() -> None:
+    """A kind that is read and has no row here would go unnoticed."""
+    assert set(READERS.values()) <= set(READER_OF.values())
+    assert set(GOOD) == set(KINDS)
