@@ -1,0 +1,47 @@
+"""The command line: ``python -m devcluster.soak --nodes 200 --cycles 30 --seed 1``; exits 1 on a broken promise."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import click
+
+from devcluster.cluster import Cluster
+from devcluster.soak import plan
+from devcluster.soak.soak import soak
+
+
+@click.command()
+@click.option("--nodes", type=click.IntRange(min=1), default=200, show_default=True)
+@click.option("--cycles", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option("--seed", type=int, default=1, show_default=True, help="Draws the same cycles again.")
+@click.option("--evidence", type=click.Path(path_type=Path), help="Keep logs and journals here.")
+def main(nodes: int, cycles: int, seed: int, evidence: Path | None) -> None:
+    """Upgrade a simulated fleet over and over, with faults; the last line is the report as JSON."""
+    began = time.time()
+
+    def say(line: str) -> None:
+        click.echo(f"{time.time() - began:7.1f} s  {line}")
+
+    with tempfile.TemporaryDirectory(prefix="gpu-operator-post-soak-") as folder:
+        cluster = Cluster(Path(folder) / "cluster")
+        with cluster:
+            try:
+                soaked = soak(cluster, nodes, plan.draw(cycles, nodes, seed), seed, say)
+            finally:
+                if evidence is not None:
+                    cluster.save_evidence(evidence)
+    for run in soaked.runs:
+        if run.said:
+            click.echo(f"--- cycle {run.cycle}\n{run.said}")
+    report = soaked.report(time.time())
+    click.echo(json.dumps(report))
+    sys.exit(1 if report["broken"] else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""The promises over time, from ground truth and from what the runs came to; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from devcluster.truth import Happening, Truth
+
+RACE_SECONDS: Final = 3.0
+"""Nobody can know of what was asked of the operator, or befell a node, a moment ago: the API does not show it yet.
+A restart within it is counted by itself."""
+GROWTH_MEBIBYTES: Final = 12.0
+"""What a process that waits may take on top of what it had once warm: watches that are listed anew leave some of
+the allocator's memory behind, once. The chart's limit leaves more than twice as much."""
+PEAK_MEBIBYTES: Final = 128.0
+"""The chart's memory limit."""
+WARM: Final = 3
+"""So many first samples are warming up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of the hook."""
+
+    cycle: int
+    began: float
+    ended: float
+    code: int
+    expected: tuple[int, ...]
+    """Exit codes that the cycle allows."""
+    stale: tuple[str, ...] = ()
+    """Nodes with a stale plugin when it ended."""
+    behind: tuple[str, ...] = ()
+    """Nodes that had not the asked driver, Ready, when it ended."""
+    said: str = ""
+
+    @property
+    def broken(self) -> list[str]:
+        """Say which promises it broke."""
+        found = []
+        if self.code not in self.expected:
+            allowed = " or ".join(str(code) for code in self.expected)
+            found.append(f"cycle {self.cycle}: ended with {self.code}, not {allowed}")
+        if self.code == 0 and self.stale:
+            found.append(f"cycle {self.cycle}: said done with stale plugins on {_some(self.stale)}")
+        if self.code == 0 and self.behind:
+            found.append(f"cycle {self.cycle}: said done before the driver was ready on {_some(self.behind)}")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The memory of a process at one moment."""
+
+    at: float
+    mebibytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Soaked:
+    """Everything that came of it."""
+
+    nodes: int
+    seed: int
+    cycles: tuple[str, ...]
+    """What each was."""
+    runs: tuple[Run, ...]
+    truth: Truth
+    since: float
+    """When the fleet was up and fresh."""
+    daemonset: str
+    upsets: tuple[float, ...] = ()
+    """When something was asked of the operator or done to nodes."""
+    memory: tuple[Sample, ...] = ()
+    """Of the process that waited all the time."""
+    long_ended: str = ""
+    """Why the process that waited did not go on to the end; empty if it did."""
+    left_stale: tuple[str, ...] = field(default_factory=tuple)
+    """Nodes with a stale plugin at the very end."""
+
+    def early(self) -> tuple[list[Happening], list[Happening]]:
+        """Give restarts on nodes that were not settled, and those of them that nobody could have known."""
+        found = self.truth.early_restarts(self.daemonset, self.since)
+        raced = [each for each in found if self._is_race(each.t)]
+        return [each for each in found if each not in raced], raced
+
+    def needless(self) -> list[Happening]:
+        """Give restarts of plugins that were fresh, other than by a race."""
+        early = {id(each) for part in self.early() for each in part}
+        found = self.truth.needless_restarts(self.daemonset, self.since)
+        return [each for each in found if id(each) not in early and not self._is_race(each.t)]
+
+    def _is_race(self, moment: float) -> bool:
+        return any(0 <= moment - upset < RACE_SECONDS for upset in self.upsets)
+
+    def stale_windows(self, until: float) -> list[float]:
+        """Give how long each spell of a stale plugin lasted."""
+        spells = self.truth.stale_intervals(self.daemonset).values()
+        return [
+            (until if end is None else end) - start
+            for found in spells
+            for start, end in found
+            if end is None or end >= self.since
+        ]
+
+    def growth(self) -> float:
+        """Give how much memory came after the warming up: the last third's mean less the first one's."""
+        warm = [each.mebibytes for each in self.memory[WARM:]]
+        third = len(warm) // 3
+        return _mean(warm[-third:]) - _mean(warm[:third]) if third else 0.0
+
+    def broken(self) -> list[str]:
+        """List every broken promise."""
+        found = [line for run in self.runs for line in run.broken]
+        early, _raced = self.early()
+        found += [f"restarted early: {each.pod} on {each.node}" for each in early]
+        found += [f"restarted needlessly: {each.pod} on {each.node}" for each in self.needless()]
+        found += [f"stale at the end: {_some(self.left_stale)}"] if self.left_stale else []
+        found += [self.long_ended] if self.long_ended else []
+        if self.growth() > GROWTH_MEBIBYTES:
+            found.append(f"the process that waits grew by {self.growth():.1f} MiB")
+        if self._peak() > PEAK_MEBIBYTES:
+            found.append(f"the process that waits had {self._peak():.0f} MiB, its limit is {PEAK_MEBIBYTES:.0f}")
+        return found
+
+    def report(self, until: float) -> dict[str, Any]:
+        """Sum up, for programs and for people."""
+        windows = self.stale_windows(until)
+        codes: dict[str, int] = {}
+        for run in self.runs:
+            codes[str(run.code)] = codes.get(str(run.code), 0) + 1
+        return {
+            "nodes": self.nodes,
+            "cycles": len(self.cycles),
+            "seed": self.seed,
+            "seconds": round(until - self.since),
+            "runs": len(self.runs),
+            "exitCodes": codes,
+            "restarts": len(self.truth.restarts(self.daemonset, self.since)),
+            "restartsInARace": len(self.early()[1]),
+            "staleWindows": len(windows),
+            "staleSecondsMean": round(_mean(windows), 1),
+            "staleSecondsMost": round(max(windows, default=0.0), 1),
+            "memoryFirstMiB": round(self.memory[0].mebibytes, 1) if self.memory else 0.0,
+            "memoryPeakMiB": round(self._peak(), 1),
+            "memoryGrowthMiB": round(self.growth(), 1),
+            "broken": self.broken(),
+        }
+
+    def _peak(self) -> float:
+        return max((each.mebibytes for each in self.memory), default=0.0)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _some(nodes: Iterable[str]) -> str:
+    every = list(nodes)
+    return ", ".join(every[:5]) + (f" and {len(every) - 5} more" if len(every) > 5 else "")  # noqa: PLR2004 - a few

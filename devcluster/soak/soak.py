@@ -1,0 +1,167 @@
+"""The soak itself: cycle after cycle of upgrades, faults and runs, and what came of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from devcluster.soak.judge import Run, Soaked
+from devcluster.soak.plan import Cycle, Fault, Upgrade
+from devcluster.soak.processes import KILLED, STOPPED, Process, Waiting
+from devcluster.soak.stage import DAEMONSET, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from devcluster.cluster import Cluster
+
+DEADLINE: Final = 124
+FAILED: Final = 3
+PROGRAM: Final = (sys.executable, "-m", "hook")
+QUICK: Final = ("--operator-quiet=4s", "--unknown-operator-quiet=6s", "--policy-grace=20s")
+"""Simulated operators act within seconds."""
+HOOK: Final = (*PROGRAM, "run", *QUICK)
+LONG: Final = (*PROGRAM, "run", "--timeout=240h", "--stall-timeout=0s", "--expect-driver-version=999.9.9")
+"""Waits for a version that never comes, so that it watches everything and restarts nothing."""
+TRIES: Final = 3
+"""Runs that a cycle may take once its fault is over. One does; a second is a killed one's successor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """What is run, so that something else can be held to the same promises."""
+
+    hook: Sequence[str] = HOOK
+    """One run; ``--timeout`` is added, and KUBECONFIG is in its environment."""
+    long: Sequence[str] = LONG
+    """A process that goes on all the time."""
+    takes_timeout: bool = True
+    impatient: Sequence[str] = ("--failed-grace=8s",)
+    """Added where drivers cannot start, so that it ends once the other nodes are served."""
+
+
+class Soak:
+    """One soak of one cluster. Its fleet must be up (`Stage.install`)."""
+
+    def __init__(
+        self, stage: Stage, seed: int, commands: Commands | None = None, say: Callable[[str], None] | None = None
+    ) -> None:
+        self.stage, self.seed = stage, seed
+        self._commands = commands or Commands()
+        self._say = say or (lambda _line: None)
+        self._runs: list[Run] = []
+        self._files = 0
+        self._folder = stage.cluster.state / f"soak-{time.time_ns()}"
+        self._folder.mkdir()
+        # A minute, and what a fleet of this size takes to reload, several times over.
+        self.run_seconds = 90 + 2 * stage.nodes
+
+    def run(self, cycles: Sequence[Cycle]) -> Soaked:
+        """Go through all cycles. Whatever was started has ended afterwards."""
+        since = time.time()
+        waiting = Waiting(self._start(self._commands.long, "long"))
+        try:
+            for cycle in cycles:
+                self._say(f"cycle {cycle.number + 1} of {len(cycles)}: {cycle}")
+                self._cycle(cycle)
+        finally:
+            wrong = waiting.stop()
+        return Soaked(
+            nodes=self.stage.nodes,
+            seed=self.seed,
+            cycles=tuple(str(cycle) for cycle in cycles),
+            runs=tuple(self._runs),
+            truth=self.stage.truth,
+            since=since,
+            daemonset=DAEMONSET,
+            upsets=tuple(self.stage.upsets),
+            memory=tuple(waiting.samples),
+            long_ended=wrong,
+            left_stale=self.stage.stale(),
+        )
+
+    def _cycle(self, cycle: Cycle) -> None:
+        """Upgrade, run with the fault, mend, and run until all is well."""
+        if cycle.before:
+            self.stage.befall(cycle.before, cycle.nodes)
+        if cycle.fault is Fault.BROKEN_DRIVER:
+            self.stage.break_drivers(cycle.nodes)
+        self.stage.ask(cycle.upgrade)
+        done = self._troubled(cycle)
+        if cycle.fault is Fault.BROKEN_DRIVER:
+            self.stage.mend_drivers(cycle.nodes)
+        for _try in range(TRIES):
+            if done:
+                break
+            done = self._finish(cycle, self._hook(), (0,)).code == 0
+
+    def _troubled(self, cycle: Cycle) -> bool:
+        """Run once with the cycle's fault. Gives whether that run was to finish the work."""
+        fault = cycle.fault
+        if fault is Fault.BROKEN_DRIVER:
+            self._finish(cycle, self._hook(*self._commands.impatient), (DEADLINE, FAILED))
+            return False
+        processes = [self._hook() for _count in range(2 if fault is Fault.TWICE else 1)]
+        expected: tuple[int, ...] = (0,)
+        if fault is not None and self._lives(processes[0], cycle.after):
+            expected = self._strike(fault, processes[0])
+        runs = [self._finish(cycle, process, expected) for process in processes]
+        return all(run.code == 0 for run in runs)
+
+    def _lives(self, process: Process, seconds: float) -> bool:
+        """Let a run go on for a while; tell whether it still does."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not process.over:
+            time.sleep(0.05)
+        return not process.over
+
+    def _strike(self, fault: Fault, process: Process) -> tuple[int, ...]:
+        """Let the fault happen. Gives the exit codes that it allows."""
+        if fault is Fault.KILL:
+            process.signal(signal.SIGKILL)
+            return KILLED, 0
+        if fault is Fault.STOP:
+            process.signal(signal.SIGTERM)
+            # Of one that had not come to its first line, the signal itself tells.
+            return STOPPED, -signal.SIGTERM, 0
+        if fault is Fault.SILENCE:
+            self.stage.silence()
+        elif fault is Fault.OPERATOR:
+            self.stage.restart_operator()
+        elif fault is Fault.AGAIN:
+            self.stage.ask(Upgrade.DRIVER)
+        return (0,)
+
+    def _finish(self, cycle: Cycle, process: Process, expected: tuple[int, ...]) -> Run:
+        """Wait for a run and look at the world at once."""
+        code = process.wait(self.run_seconds + 60)
+        ended = time.time()
+        run = Run(cycle.number, process.began, ended, code, expected, self.stage.stale(), self.stage.behind())
+        if run.broken:
+            run = replace(run, said=process.said())
+        self._runs.append(run)
+        self._say(f"  ended with {code} after {ended - process.began:.0f} s{''.join(f'; {one}' for one in run.broken)}")
+        return run
+
+    def _hook(self, *more: str) -> Process:
+        timeout = [f"--timeout={self.run_seconds}s"] if self._commands.takes_timeout else []
+        return self._start([*self._commands.hook, *timeout, *more], "run")
+
+    def _start(self, command: Sequence[str], name: str) -> Process:
+        self._files += 1
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("KUBERNETES_")}
+        environment = {**kept, "KUBECONFIG": str(self.stage.cluster.kubeconfig)}
+        return Process(command, environment, self._folder / f"{self._files:03}-{name}.log")
+
+
+def soak(cluster: Cluster, nodes: int, cycles: Sequence[Cycle], seed: int, say: Callable[[str], None]) -> Soaked:
+    """Boot a cluster, bring its fleet up and soak it."""
+    say(f"booting a control plane with {nodes} GPU nodes")
+    cluster.up(nodes=nodes, fleet=True)
+    stage = Stage(cluster, nodes)
+    stage.install(120 + 3 * nodes)
+    return Soak(stage, seed, say=say).run(cycles)

@@ -1,0 +1,135 @@
+"""The cluster that is soaked: what is asked of its operator, done to its nodes, and true about it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from typing import TYPE_CHECKING, Final
+
+from devcluster.patience import TooSlowError
+from devcluster.soak.plan import Before, Upgrade
+from devcluster.truth import Truth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from devcluster.cluster import Cluster
+
+OPERATOR: Final = ("gpu-operator", "devcluster/charts/gpu-operator", "gpu-operator")
+PLUGIN: Final = ("dra-driver", "devcluster/charts/dra-driver", "nvidia-dra-driver-gpu")
+DAEMONSET: Final = "dra-driver-nvidia-gpu-kubelet-plugin"
+SILENT_SECONDS: Final = 4.0
+"""The API server stands still for so long: longer than a decision, shorter than a node's lease."""
+BROKEN: Final = "devcluster/driver-fault"
+
+
+class Stage:
+    """A fleet that is upgraded from version to version."""
+
+    def __init__(self, cluster: Cluster, nodes: int) -> None:
+        self.cluster, self.nodes = cluster, nodes
+        self._versions = 0
+        self._charts = 0
+        self.version = self._next_version()
+        self.upsets: list[float] = []
+
+    @property
+    def truth(self) -> Truth:
+        """The journal so far."""
+        return Truth.read(self.cluster.state)
+
+    def install(self, seconds: float) -> None:
+        """Bring the fleet up, with a fresh plugin on every node."""
+        self._operator()
+        self._helm(PLUGIN, {})
+        self.until(lambda: not self.behind() and self._plugins() == self.nodes, "the fleet is up", seconds)
+
+    def ask(self, upgrade: Upgrade) -> None:
+        """Ask the operator for what a cycle wants; Helm returns long before anything has happened."""
+        if upgrade is Upgrade.NONE:
+            return
+        self.version = self._next_version()
+        self._charts += upgrade is Upgrade.CHART
+        self.upsets.append(time.time())
+        self._operator()
+        self.upsets.append(time.time())
+
+    def befall(self, before: Before, nodes: Iterable[int]) -> None:
+        """Let something happen to nodes."""
+        key = {Before.REBOOT: "devcluster/reboot", Before.CRASH: "devcluster/restart-driver-container"}[before]
+        self.upsets.append(time.time())
+        self._annotate(nodes, key, str(time.time()))
+
+    def break_drivers(self, nodes: Iterable[int]) -> None:
+        """Let no driver start on some nodes from now on."""
+        self._annotate(nodes, BROKEN, "image-pull")
+
+    def mend_drivers(self, nodes: Iterable[int]) -> None:
+        """Let drivers start again."""
+        self._annotate(nodes, BROKEN, None)
+
+    def restart_operator(self) -> None:
+        """Delete the operator's pod: another one leads, and renders again."""
+        self.upsets.append(time.time())
+        self.cluster.kubectl(
+            "delete", "pod", "-n", OPERATOR[2], "-l", "app.kubernetes.io/component=gpu-operator", "--wait=false"
+        )
+
+    def silence(self) -> None:
+        """Let the API server stand still for a moment."""
+        (server,) = [each for each in self.cluster.status() if each.name == "kube-apiserver"]
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            time.sleep(SILENT_SECONDS)
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+
+    def behind(self) -> tuple[str, ...]:
+        """Name the nodes that have not the asked driver loaded, in a Ready pod."""
+        standings = self.truth.standings()
+        known = tuple(name for name, one in standings.items() if not (one.driver_ready and one.version == self.version))
+        return known if len(standings) >= self.nodes else (*known, f"{self.nodes - len(standings)} nodes of before")
+
+    def stale(self) -> tuple[str, ...]:
+        """Name the nodes with a stale plugin."""
+        return self.truth.stale_now(DAEMONSET)
+
+    def until(self, holds: Callable[[], bool], what: str, seconds: float) -> None:
+        """Wait for a condition of the world."""
+        end = time.monotonic() + seconds
+        while not holds():
+            if time.monotonic() > end:
+                raise TooSlowError(f"not within {seconds:.0f} s: {what}")
+            time.sleep(0.5)
+
+    def _plugins(self) -> int:
+        """Count the nodes on which a plugin serves on the driver that is loaded."""
+        standings = self.truth.standings(DAEMONSET).values()
+        return sum(one.plugin_version == one.version and not one.stale for one in standings)
+
+    def _next_version(self) -> str:
+        self._versions += 1
+        return f"580.{100 + self._versions}.01"
+
+    def _annotate(self, nodes: Iterable[int], key: str, value: str | None) -> None:
+        for number in nodes:
+            self.cluster.patch(f"/api/v1/nodes/gpu-{number}", {"metadata": {"annotations": {key: value}}})
+
+    def _operator(self) -> None:
+        values: dict[str, object] = {
+            "chartVersion": f"v26.3.{3 + self._charts}",
+            "driver.version": self.version,
+            # A serial upgrade of a large fleet takes hours, also here.
+            "driver.upgradePolicy.maxParallelUpgrades": 0,
+            "driver.upgradePolicy.maxUnavailable": "100%",
+        }
+        self._helm(OPERATOR, values)
+
+    def _helm(self, chart: tuple[str, str, str], values: dict[str, object]) -> None:
+        release, folder, namespace = chart
+        sets = [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
+        self.cluster.helm(
+            "upgrade", "--install", release, folder, "-n", namespace, "--create-namespace", "--reset-values", *sets
+        )

@@ -1,0 +1,111 @@
+"""What a soak calls a broken promise: each kind is found in a journal that has it, and in none that has not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from devcluster.soak import plan
+from devcluster.soak.judge import GROWTH_MEBIBYTES, PEAK_MEBIBYTES, Run, Sample, Soaked
+from devcluster.soak.plan import Fault, Upgrade
+from devcluster.truth import Truth, encode
+
+NODE = "gpu-0"
+GOOD: dict[str, Any] = {"stale": True, "driver_ready": True, "driver_current": True}
+FINE = Run(0, 100.0, 130.0, 0, (0,))
+
+
+def journal(deleted_at: float = 110.0, **how: Any) -> Truth:  # noqa: ANN401 - the journal's own
+    """Give a reload at 105, and the deletion of the plugin that it made stale."""
+    plugin = {"stack": "gpu", "pod": "plugin", "uid": "u", "daemonset": "ds", "namespace": "ns"}
+    lines = [
+        encode("driver-loaded", NODE, 50, stack="gpu", load=1, version="1"),
+        encode("plugin-started", NODE, 60, load=1, **plugin),
+        encode("driver-unloaded", NODE, 104, stack="gpu"),
+        encode("driver-loaded", NODE, 105, stack="gpu", load=2, version="2"),
+        encode("plugin-deleted", NODE, deleted_at, **plugin, **{**GOOD, **how}),
+        encode("plugin-gone", NODE, deleted_at + 1, **plugin),
+        encode("plugin-started", NODE, deleted_at + 2, load=2, **{**plugin, "uid": "v"}),
+    ]
+    return Truth.of(lines)
+
+
+def soaked(truth: Truth | None = None, **facts: Any) -> Soaked:  # noqa: ANN401 - a soak's own
+    """Give a soak of one node."""
+    about: dict[str, Any] = {"nodes": 1, "seed": 1, "cycles": ("driver",), "runs": (FINE,), "since": 100.0,
+                             "daemonset": "ds"}  # fmt: skip
+    return Soaked(**{**about, "truth": truth or journal(), **facts})
+
+
+def memory(*mebibytes: float) -> tuple[Sample, ...]:
+    """Give samples, after those of warming up."""
+    return tuple(Sample(float(number), each) for number, each in enumerate((1.0, 1.0, 1.0, *mebibytes)))
+
+
+GROWS = memory(*(40 + step * (GROWTH_MEBIBYTES + 2) / 6 for step in range(10)))
+BROKEN = {
+    "early-not-ready": (soaked(journal(driver_ready=False)), "restarted early"),
+    "early-not-current": (soaked(journal(driver_current=False)), "restarted early"),
+    "needless": (soaked(journal(stale=False)), "restarted needlessly"),
+    "exit-code": (soaked(runs=(replace(FINE, code=1),)), "ended with 1, not 0"),
+    "one-of-several-exit-codes": (soaked(runs=(FINE, replace(FINE, code=0, expected=(124, 3)))), "not 124 or 3"),
+    "stale-at-done": (soaked(runs=(replace(FINE, stale=(NODE,)),)), "done with stale plugins on gpu-0"),
+    "done-too-soon": (soaked(runs=(replace(FINE, behind=(NODE,)),)), "done before the driver was ready on gpu-0"),
+    "stale-at-the-end": (soaked(left_stale=(NODE,)), "stale at the end: gpu-0"),
+    "the-long-one-ended": (soaked(long_ended="it ended by itself"), "it ended by itself"),
+    "it-grows": (soaked(memory=GROWS), "grew by"),
+    "it-is-large": (soaked(memory=memory(PEAK_MEBIBYTES + 1)), "its limit"),
+}
+KEPT = {
+    "plain": soaked(),
+    "before-it-began": soaked(journal(deleted_at=99.0, stale=False)),
+    "early-in-a-race": soaked(journal(driver_current=False), upsets=(108.0,)),
+    "a-failure-that-was-expected": soaked(runs=(replace(FINE, code=124, expected=(124, 3), stale=(NODE,)),)),
+    "steady": soaked(memory=memory(*[50.0] * 30)),
+    "too-short-to-say": soaked(memory=memory(50.0)),
+}
+
+
+@pytest.mark.parametrize(("found", "word"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_promise_is_found(found: Soaked, word: str) -> None:
+    """One, and by its name."""
+    (told,) = found.broken()
+    assert word in told
+    assert found.report(200.0)["broken"] == [told]
+
+
+@pytest.mark.parametrize("found", KEPT.values(), ids=KEPT)
+def test_a_kept_one_is_not(found: Soaked) -> None:
+    """What was expected, what lies before, what nobody could know."""
+    assert [] == found.broken()
+
+
+def test_a_race_is_counted_by_itself_and_ends() -> None:
+    """Three seconds after what was asked, the API has shown it."""
+    assert 1 == soaked(journal(driver_current=False), upsets=(108.0,)).report(200.0)["restartsInARace"]
+    assert soaked(journal(driver_current=False), upsets=(106.0,)).broken()
+
+
+def test_the_report_counts() -> None:
+    """Runs by exit code, restarts, and how long plugins were stale."""
+    report = soaked(runs=(FINE, replace(FINE, code=-9, expected=(-9,)))).report(200.0)
+    assert {"0": 1, "-9": 1} == report["exitCodes"]
+    assert (2, 1, 1, 7.0) == (report["runs"], report["restarts"], report["staleWindows"], report["staleSecondsMost"])
+
+
+def test_a_seed_draws_the_same_cycles_again() -> None:
+    """So that what one soak found another one can look for."""
+    assert plan.draw(50, 200, 7) == plan.draw(50, 200, 7)
+    assert plan.draw(50, 200, 7) != plan.draw(50, 200, 8)
+    assert plan.draw(50, 200, 7)[:20] == plan.draw(20, 200, 7)
+
+
+def test_every_kind_of_trouble_is_drawn() -> None:
+    """Within a soak of ordinary length, and no driver is asked to fail where none is loaded."""
+    cycles = plan.draw(100, 200, 1)
+    assert {*Fault, None} == {cycle.fault for cycle in cycles}
+    assert set(Upgrade) == {cycle.upgrade for cycle in cycles}
+    assert not [one for one in cycles if (one.upgrade, one.fault) == (Upgrade.NONE, Fault.BROKEN_DRIVER)]
+    assert all(0 <= node < 200 for cycle in cycles for node in cycle.nodes)

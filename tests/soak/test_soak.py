@@ -1,0 +1,59 @@
+"""The soak in its short form: it holds our hook to the promises, and finds what another one breaks."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from devcluster.cluster import Cluster
+from devcluster.soak import plan
+from devcluster.soak.plan import Cycle, Upgrade
+from devcluster.soak.soak import LONG, Commands, Soak
+from devcluster.soak.stage import Stage
+from tests.promises import promised
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.e2e
+
+NODES = 4
+CYCLES = 5
+SEED = 29
+"""Drivers that cannot start, a silent API server, a run that is told to stop."""
+SCRIPT = Path(__file__).with_name("the_usual_script.py")
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    """Give a small fleet that is up and fresh."""
+    with Cluster(tmp_path / "cluster") as cluster:
+        cluster.up(nodes=NODES, fleet=True)
+        stage = Stage(cluster, NODES)
+        stage.install(150)
+        yield stage
+
+
+def test_a_short_soak_breaks_no_promise_and_a_script_does(stage: Stage) -> None:
+    """Five cycles of upgrades and faults; then what people run instead, to show that the soak can fail.
+
+    The script restarts plugins onto the old driver, says that all is well, and leaves every one of them stale.
+    """
+    soaked = Soak(stage, SEED).run(plan.draw(CYCLES, NODES, SEED))
+    report = soaked.report(time.time())
+    with promised():
+        assert [] == report["broken"], [run.said for run in soaked.runs if run.said]
+    assert report["runs"] >= CYCLES
+    assert report["restarts"] >= NODES
+    assert {"0"} < set(report["exitCodes"])
+    assert 0 < report["memoryPeakMiB"] < 128
+
+    kubectl = str(stage.cluster.binary("kubectl"))
+    script = Commands((sys.executable, str(SCRIPT), kubectl), LONG, takes_timeout=False, impatient=())
+    broken = Soak(stage, SEED, script).run([Cycle(0, Upgrade.CHART)]).broken()
+    for promise in ("said done with stale plugins", "restarted needlessly"):
+        assert any(promise in line for line in broken), broken
