@@ -12,7 +12,7 @@ GRYPE ?= grype
 # A cluster is somebody's: only one that is named as an argument is touched, with an image that it can have.
 FOREIGN = $(if $(filter command line,$(origin KUBECONFIG)),--kubeconfig $(KUBECONFIG)) $(if $(filter-out file,$(origin IMAGE)),--test_extra_info image=$(IMAGE))
 
-.PHONY: help demo bench test test-quick test-cluster test-deployers test-image test-visit lint type format chart binaries deployers \
+.PHONY: help demo bench soak test test-quick test-cluster test-deployers test-image test-visit lint type format chart binaries deployers \
 	image image-tools scan docs lock release-check release-chart clean
 
 help: ## Show this help
@@ -88,6 +88,13 @@ test-image: binaries ## Test the image on a real kubelet; says why where it cann
 
 test-visit: $(READY) ## Run the main scenarios with the image IMAGE in the throw-away cluster of KUBECONFIG=file (kind)
 	$(PY) -m pytest tests/image/test_visit.py $(FOREIGN)
+
+# The same seed draws the same cycles again.
+soak: NODES ?= 200
+soak: CYCLES ?= 20
+soak: SEED ?= 1
+soak: binaries ## Upgrade NODES=200 for CYCLES=20 with faults drawn from SEED=1; fails on a broken promise
+	$(PY) -m devcluster.soak --nodes $(NODES) --cycles $(CYCLES) --seed $(SEED)
 
 # Options that keep a machine's own package index and paths out of the lock.
 lock: ## Lock the Python requirements anew after an edit of requirements/*.in (needs pip-tools)

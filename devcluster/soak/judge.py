@@ -89,10 +89,10 @@ class Soaked:
         return [each for each in found if each not in raced], raced
 
     def needless(self) -> list[Happening]:
-        """Give restarts of plugins that were fresh, other than by a race."""
+        """Give restarts of plugins that were fresh, on nodes that were settled: others are early, or a race."""
         early = {id(each) for part in self.early() for each in part}
         found = self.truth.needless_restarts(self.daemonset, self.since)
-        return [each for each in found if id(each) not in early and not self._is_race(each.t)]
+        return [each for each in found if id(each) not in early]
 
     def _is_race(self, moment: float) -> bool:
         return any(0 <= moment - upset < RACE_SECONDS for upset in self.upsets)

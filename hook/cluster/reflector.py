@@ -160,6 +160,8 @@ class Reflector:
                 self._stopping.wait(BREATH_SECONDS)
                 while self._version and not self._stopping.is_set():
                     self._watch()
+        except RejectedError as error:
+            self.problem = RejectedError(f"cannot follow {self.selection.resource.plural}: {error}")
         except ClusterError as error:
             self.problem = error
         except Exception as error:

@@ -50,9 +50,6 @@ def hostile(place: Place) -> st.SearchStrategy[Any]:
     return st.sampled_from((*own, *OTHERS)) | any_json
 
 
-HALF: Final = st.booleans()
-
-
 @st.composite
 def mutated(draw: st.DrawFn, one: Object) -> Object:
     """Change one place of an object."""
@@ -60,7 +57,8 @@ def mutated(draw: st.DrawFn, one: Object) -> Object:
     own = list(_own(found, ()))
     by_schema = places(str(found.get("kind", "")))
     # Half of the changes at what is there, which is what decisions rest on; half at what might be.
-    place = draw(st.sampled_from(by_schema if by_schema and draw(HALF) else own))
+    at_what_is_there = draw(st.booleans())
+    place = draw(st.sampled_from(own if at_what_is_there or not by_schema else by_schema))
     what = draw(st.sampled_from(("put", "put", "put", "drop", "twice", "half")))
     value = draw(hostile(place)) if what == "put" else None
     _change(draw, found, place.path, what, value)

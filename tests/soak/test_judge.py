@@ -49,6 +49,7 @@ BROKEN = {
     "early-not-ready": (soaked(journal(driver_ready=False)), "restarted early"),
     "early-not-current": (soaked(journal(driver_current=False)), "restarted early"),
     "needless": (soaked(journal(stale=False)), "restarted needlessly"),
+    "needless-right-after-an-upgrade": (soaked(journal(stale=False), upsets=(109.0,)), "restarted needlessly"),
     "exit-code": (soaked(runs=(replace(FINE, code=1),)), "ended with 1, not 0"),
     "one-of-several-exit-codes": (soaked(runs=(FINE, replace(FINE, code=0, expected=(124, 3)))), "not 124 or 3"),
     "stale-at-done": (soaked(runs=(replace(FINE, stale=(NODE,)),)), "done with stale plugins on gpu-0"),

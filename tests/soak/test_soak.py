@@ -55,5 +55,7 @@ def test_a_short_soak_breaks_no_promise_and_a_script_does(stage: Stage) -> None:
     kubectl = str(stage.cluster.binary("kubectl"))
     script = Commands((sys.executable, str(SCRIPT), kubectl), LONG, takes_timeout=False, impatient=())
     broken = Soak(stage, SEED, script).run([Cycle(0, Upgrade.CHART)]).broken()
-    for promise in ("said done with stale plugins", "restarted needlessly"):
+    for promise in ("said done before the driver was ready", "restarted needlessly"):
         assert any(promise in line for line in broken), broken
+    stage.until(lambda: not stage.behind(), "the drivers are reloaded, long after the script", 150)
+    assert len(stage.stale()) == NODES
