@@ -47,19 +47,23 @@ class Evidence:
     freshness: Freshness
     because: str
     same_second: bool = False
-    """Stale only because it started in the second in which the driver became ready: nobody can tell by times."""
+    """Stale, but it started in the second in which the driver became ready: nobody can tell by times."""
 
 
 def judge(consumer: Pod, kind: ConsumerKind, driver: Pod, stack: Stack, providers: Sequence[Pod] = ()) -> Evidence:
     """Compare a consumer with the ready driver pod, and provider pods, of its node."""
-    if old := _older_than_driver(consumer, kind, driver, stack) or _older_than_provider(consumer, providers):
+    starts = [one.started_at for one in consumer.containers if one.started_at is not None]
+    ready = driver.containers_ready_since
+    if old := _older_than_provider(consumer, providers):
         return Evidence(Freshness.STALE, old)
+    if old := _older_than_driver(consumer, kind, driver, stack):
+        # A driver that was loaded quickly is ready in the very second in which its container started.
+        return Evidence(Freshness.STALE, old, same_second=min(starts) == ready)
     if pending := _not_running(consumer):
         return Evidence(Freshness.STARTING, pending)
     if _saw_this_driver(consumer, kind, driver, stack):
         return Evidence(Freshness.FRESH, "it waited for this driver before it started")
-    started = min(one.started_at for one in consumer.containers if one.started_at is not None)
-    ready = driver.containers_ready_since
+    started = min(starts)
     if ready is not None and started > ready:
         return Evidence(Freshness.FRESH, "it started after this driver was ready")
     return Evidence(Freshness.STALE, _why_stale(started, ready), same_second=started == ready)

@@ -229,6 +229,19 @@ def test_the_successor_of_our_own_restart_is_fresh_in_the_same_second() -> None:
     assert [Reason.PLUGIN_STALE] == [one.reason for one in forgotten.judgements]
 
 
+def test_the_successor_is_fresh_too_where_the_driver_was_ready_in_the_second_of_its_start() -> None:
+    """Its containers started in the second of D as well, which else shows that they are older than the driver."""
+    driver = driver_pod(ready=0, restarts=1, ended_before=-1, unloaded=-300)
+    first, memory = stale().only("driver-pod", driver).decide()
+    (action,) = first.actions
+    assert isinstance(action, DeletePod)
+    successor = plugin_pod(waited=0, started=0, ready=3)
+    successor["metadata"]["uid"] = "new"
+    found = cluster().only("driver-pod", driver).only("plugin-pod", successor)
+    after, _memory = found.decide(memory=memory.asked(action.node, action.pod, LATER))
+    assert ([Reason.VERIFIED], ()) == ([one.reason for one in after.judgements], after.actions)
+
+
 def test_the_successor_is_doubted_after_another_driver_run() -> None:
     """What was asked for under another run of the driver proves nothing."""
     found = _in_place().only("plugin-pod", _same_second_as_ready("old"))
