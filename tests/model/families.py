@@ -1,0 +1,188 @@
+"""Families of histories: each keeps coming back to one unlucky course of things, never twice in quite the same way.
+
+Random events alone hardly ever meet within one second, or in the one order that misleads a rule. A family
+leads there, and leaves to chance what lies before, between and after.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hypothesis import strategies as st
+
+from tests.model.histories import EVENTS, KINDS, PACES, TIMES, anything
+from tests.model.pods import SECOND, Pace
+from tests.model.sight import PLUGIN_KINDS
+from tests.model.story import NOTHING, History, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hypothesis.strategies import SearchStrategy
+
+    Part = SearchStrategy[Step]
+
+EVERYTHING: Final = frozenset(KINDS)
+SETTLES: Final = 30 * SECOND
+"""Longer than any pace takes to reload a driver and to say that it is ready."""
+QUIET: Final = 20 * SECOND
+"""Longer than the quiet time that is waited for."""
+BRISK: Final = st.builds(Pace, goes=st.just(1), unload=st.sampled_from([1, 4]), install=st.sampled_from([1, 4]),
+                         notice=st.sampled_from([1, 4]), poll=st.just(1), begin=st.sampled_from([1, 2]),
+                         rises=st.sampled_from([1, 10]))  # fmt: skip
+"""Several things happen within one second."""
+LOADS_LATE: Final = st.just(Pace(goes=1, unload=1, install=8, notice=1, poll=1, begin=1))
+"""A driver that is ready as soon as it is loaded, most of a second after its container started."""
+SLOW_TO_LOAD: Final = st.builds(Pace, goes=st.just(1), unload=st.sampled_from([1, 4]), install=st.just(40),
+                                notice=st.sampled_from([1, 30]), poll=st.just(1), begin=st.just(1))  # fmt: skip
+SLOW_TO_GO: Final = st.just(Pace(goes=30))
+ONE_OR_TWO: Final = st.integers(1, 2)
+TWO: Final = st.just(2)
+
+
+def _on(what: str, *which: int) -> Part:
+    """Let something befall a node, the first if none is named."""
+    return st.builds(Step, st.just(what), st.sampled_from(which or (0,)), st.just(NOTHING))
+
+
+def _for(what: str, *tenths: int) -> Part:
+    """Let time pass, in one of three ways."""
+    return st.builds(Step, st.just(what), st.sampled_from(tenths or TIMES[:6]), st.just(NOTHING))
+
+
+def _look(behind: frozenset[str] = NOTHING, what: str = "look") -> Part:
+    return st.just(Step(what, 0, behind))
+
+
+@st.composite
+def _told(
+    draw: st.DrawFn,
+    *courses: tuple[Part, ...],
+    pace: SearchStrategy[Pace] = PACES,
+    nodes: SearchStrategy[int] = ONE_OR_TWO,
+    mended: bool = True,
+) -> History:
+    """Draw a history that runs into one of these courses, now and then disturbed by something else."""
+    steps: list[Step] = [Step("time", draw(st.integers(0, SECOND)))]
+    for part in draw(st.sampled_from(courses)):
+        steps.append(draw(part))
+        if draw(st.integers(0, 15)) == 15:
+            steps.append(Step(draw(st.sampled_from(EVENTS)), draw(st.integers(0, 9))))
+    return History(
+        tuple(steps),
+        nodes=draw(nodes),
+        runs=draw(st.integers(1, 2)),
+        pace=draw(pace),
+        at_once=draw(st.integers(0, 1)),
+        mended=mended,
+    )
+
+
+_UPGRADE: Final = (_on("edits_version"), _for("time"), _on("operator_renders"))
+_SETTING: Final = (_on("edits_setting"), _for("time"), _on("operator_renders"))
+_RELOAD: Final = (_on("takes_driver"), _for("work", SETTLES))
+
+FAMILIES: Final[Mapping[str, SearchStrategy[History]]] = {
+    "anything": anything(),
+    "upgrades": _told(
+        (*_UPGRADE, _on("daemonset_controller"), _on("takes_driver"), _for("time", 10, 20, 30),
+         _on("daemonset_controller"), _for("time", 10, 20, 40, 60), _on("operator_lies"), _look(), _for("watch", 100)),
+        (*_UPGRADE, _on("daemonset_controller"), _for("watch", 100, 300), *_UPGRADE, _for("watch", 50)),
+    ),
+    "hardly_ready": _told(
+        (_on("driver_crashes"), _for("time", 1, 3), _on("operator_lies"), _look(), _for("watch", 50)),
+    ),
+    "about_to_go": _told(
+        (_on("takes_driver"), _for("time", 1, 3), _look(), _for("watch", 50)),
+        (*_RELOAD, _on("takes_plugin"), _look(), _for("watch", 50)),
+        pace=SLOW_TO_GO,
+    ),
+    "operator_lag": _told(
+        (*_RELOAD, _on("edits_version"), _for("time", 1, QUIET), _look(), _for("time", 20), _look(), _for("watch", 50)),
+    ),
+    "label_lag": _told(
+        (*_SETTING, _on("daemonset_controller"), _on("operator_lies"), _look(), _for("time", QUIET), _look(), _look()),
+        (*_UPGRADE, _on("daemonset_controller"), _on("operator_lies"), _look(), _for("time", QUIET), _look(), _look()),
+    ),
+    "controller_lag": _told(
+        (*_SETTING, _on("operator_lies"), _look(), _for("time", QUIET), _look(), _for("time", 20), _look()),
+        (*_RELOAD, *_UPGRADE, _on("operator_lies"), _look(), _for("time", QUIET), _look(), _for("time", 20), _look()),
+    ),
+    "second_render": _told(
+        (_on("operator_rolls"), _for("time"), _look(), _on("operator_starts"), _for("time", QUIET), _look(),
+         _on("operator_leads"), _for("time", 1, 3), _look(), _for("watch", 50)),
+        (_on("edits_setting"), _for("time", 1, 3), _look(), _for("watch", 100)),
+    ),
+    "taken_back": _told(
+        (*_UPGRADE, _on("daemonset_controller"), _for("work", 100, 600), _for("time", 20, 300),
+         _on("takes_version_back"), _on("operator_renders"), _on("daemonset_controller"), _on("operator_lies"),
+         _for("time", QUIET), _look(), _for("watch", 50)),
+    ),
+    "second_of_ready": _told(
+        (_on("driver_crashes"), _for("time", 1, 2, 3, 4, 5, 6), _on("plugin_crashes"), _for("time", 120), _look(),
+         _for("watch", 100)),
+        pace=LOADS_LATE, nodes=st.just(1),
+    ),
+    "second_of_start": _told(
+        (_on("takes_driver"), _on("takes_plugin"), _for("time", 2), _on("daemonset_controller"),
+         _for("time", 120), _look(), _for("watch", 100)),
+        pace=BRISK, nodes=st.just(1),
+    ),
+    "own_restart": _told(
+        (_on("driver_crashes"), _for("time", 2, 5, 8), _look(), _for("time", 1), _look(), _for("time", 2),
+         _on("daemonset_controller"), _for("time", 20), _look(), _for("watch", 50)),
+        pace=BRISK, nodes=st.just(1),
+    ),
+    "crash_in_place": _told(
+        (_on("takes_plugin"), _for("time", 5, 10), _on("driver_crashes"), _for("time", 11, 15),
+         _on("daemonset_controller"), _for("time", 120), _look(), _for("watch", 100)),
+        (_on("driver_crashes"), _for("time", 11, 15), _on("plugin_crashes"), _for("time", 120),
+         _on("plugin_crashes", 2, 4), _for("time", 120), _look(), _for("watch", 100)),
+        pace=SLOW_TO_LOAD, nodes=st.just(1),
+    ),
+    "blips": _told(
+        (_on("driver_crashes"), _for("time", 150), _on("takes_plugin"), _for("work", 100), _on("goes_dark"),
+         _for("time"), _on("comes_back"), _for("time", 1, 10), _look(), _for("watch", 50)),
+        (*_RELOAD, _on("goes_dark"), _for("time"), _look(), _for("time", 20), _look(), _on("comes_back")),
+    ),
+    "stale_watch": _told(
+        (_look(what="hear"), *_RELOAD, _on("plugin_crashes"), _for("time", 40, 80), _look(PLUGIN_KINDS),
+         _for("watch", 50)),
+        (_look(what="hear"), *_UPGRADE, _on("daemonset_controller"), _for("work", 50, 100), _look(EVERYTHING)),
+        (_look(what="hear"), *_RELOAD, _look(EVERYTHING), _look(EVERYTHING - PLUGIN_KINDS), _for("watch", 50)),
+    ),
+    "missing_plugin": _told(
+        (_on("takes_plugin"), _for("time", 40), _look(), _for("time"), _look(), _for("watch", 50)),
+        (_look(), *_RELOAD, _look(), _for("time", 40), _look(), _for("time", 20), _look()),
+    ),
+    "labels": _told(
+        (*_RELOAD, _on("labels_vanish"), _for("time", 1, 10), _look(), _for("time", 60), _look(), _for("watch", 50)),
+        (*_RELOAD, _on("labels_vanish"), _for("work", 20), _look(), _for("time", 60), _look(), _for("watch", 50)),
+    ),
+    "skipped": _told(
+        (_on("is_skipped"), *_RELOAD, _look(), _for("watch", 50)),
+    ),
+    "several_at_once": _told(
+        (_on("takes_driver"), _on("takes_driver", 1), _for("work", SETTLES), _look(), _for("watch", 50)),
+        nodes=st.just(3),
+    ),
+    "trouble": _told(
+        (_on("plugin_breaks"), *_RELOAD, _for("watch", 50, 300)),
+        (_on("driver_breaks"), *_UPGRADE, _for("watch", 300), _on("takes_driver", 1), _for("watch", 300)),
+        mended=False,
+    ),
+    "trouble_beside_work": _told(
+        (_on("plugin_breaks"), *_RELOAD, _for("watch", 20), _for("time", 3000), _on("takes_driver", 1),
+         _for("time", 30), _on("daemonset_controller"), _for("time", 5), _look(), _for("watch", 50)),
+        nodes=TWO, mended=False,
+    ),
+    "out_of_time": _told(
+        (_on("plugin_breaks"), *_UPGRADE, *(_for("time", 3100),) * 4, _look(), _for("time", 3100), _look()),
+    ),
+    "clocks": _told(
+        (_on("clock_back", 0, 20, 36), *_RELOAD, _for("watch", 50, 300)),
+        (_on("clock_forward", 0, 20, 36), *_RELOAD, _for("watch", 50, 300)),
+        (_on("takes_driver"), _for("work", 20, 50), _on("clock_forward", 0, 20, 36), _for("watch", 300)),
+    ),
+}  # fmt: skip
+"""By name; what a family is about is its name."""

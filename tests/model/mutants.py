@@ -1,0 +1,159 @@
+"""Deliberately broken rules: the program's own source with one line changed, put in place for a while.
+
+A mutant changes the code of functions, not the functions themselves, so whoever imported one runs the
+broken rule too. A line that is not there any more is an error: a mutant must not silently become none.
+"""
+
+from __future__ import annotations
+
+import inspect
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FunctionType
+from typing import TYPE_CHECKING, Final
+
+from hook import run
+from hook.cluster import requests
+from hook.core import (
+    decide,
+    eligibility,
+    fleet,
+    freshness,
+    gates,
+    intent,
+    nodes,
+    operator,
+    parse,
+    plugins,
+    restarts,
+    views,
+)
+from tests.model.promises import BrokenPromiseError, DoneTooEarlyError, WrongEndError, WrongRestartError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One broken rule, and the family of histories that keeps running into it."""
+
+    name: str
+    breaks: type[BrokenPromiseError]
+    """The promise that it breaks at least."""
+    family: str
+    module: ModuleType
+    line: str
+    instead: str
+
+    def source(self) -> str:
+        """Give the module's source with the rule broken."""
+        source = inspect.getsource(self.module)
+        if source.count(self.line) != 1:
+            raise LookupError(f"{self.module.__name__} has {source.count(self.line)} times: {self.line}")
+        return source.replace(self.line, self.instead)
+
+
+@contextmanager
+def broken(mutant: Mutant) -> Iterator[None]:
+    """Let the program run with a broken rule."""
+    namespace: dict[str, object] = {"__name__": mutant.module.__name__}
+    exec(compile(mutant.source(), str(mutant.module.__file__), "exec"), namespace)  # noqa: S102 - our own source
+    good = _functions(vars(mutant.module), mutant.module.__name__)
+    bad = _functions(namespace, mutant.module.__name__)
+    codes = {name: function.__code__ for name, function in good.items()}
+    for name, function in good.items():
+        function.__code__ = bad[name].__code__
+    try:
+        yield
+    finally:
+        for name, function in good.items():
+            function.__code__ = codes[name]
+
+
+def _functions(namespace: dict[str, object], module: str) -> dict[str, FunctionType]:
+    """Give the functions, methods and properties that a module defines, by qualified name."""
+    found: dict[str, FunctionType] = {}
+    classes = [one for one in namespace.values() if isinstance(one, type) and one.__module__ == module]
+    members = [*namespace.values(), *(member for one in classes for member in vars(one).values())]
+    for member in members:
+        function = member.fget if isinstance(member, property) else member
+        if (
+            isinstance(function, FunctionType)
+            and function.__module__ == module
+            and "__create_fn__" not in function.__qualname__
+        ):
+            found[function.__qualname__] = function
+    return found
+
+
+MUTANTS: Final = (
+    Mutant("the-policys-ready-settles-a-node", WrongRestartError, "hardly_ready", nodes,
+           "    if pod.owner_uid not in fleet.drivers:\n",
+           "    if fleet.policy is not None and fleet.policy.state == 'ready':\n        return None\n"
+           "    if pod.owner_uid not in fleet.drivers:\n"),
+    Mutant("the-policys-ready-is-done", DoneTooEarlyError, "missing_plugin", gates,
+           "    if (blind := _blind(fleet)) is not None:\n        yield blind\n",
+           "    if fleet.policy is not None and fleet.policy.state == 'ready':\n        return\n"),
+    Mutant("upgrade-done-is-done", DoneTooEarlyError, "label_lag", eligibility,
+           "    return newest is None or pod.hash != newest.hash\n",
+           "    node = fleet.seen.nodes.get(pod.node)\n"
+           "    return node is None or node.labels.get('nvidia.com/gpu-driver-upgrade-state') != 'upgrade-done'\n"),
+    Mutant("as-late-as-ready-is-later", DoneTooEarlyError, "second_of_ready", freshness,
+           "started > ready:", "started >= ready:"),
+    Mutant("as-late-as-started-is-later", DoneTooEarlyError, "second_of_start", freshness,
+           "waiter.finished_at > started and", "waiter.finished_at >= started and"),
+    Mutant("ready-for-containers-ready", WrongRestartError, "blips", parse,
+           'condition(obj, "ContainersReady")', 'condition(obj, "Ready")'),
+    Mutant("generation-is-ignored", DoneTooEarlyError, "controller_lag", views,
+           "return self.observed_generation >= self.generation\n", "return True\n"),
+    Mutant("preconditions-are-ignored", WrongRestartError, "stale_watch", requests,
+           '    preconditions = {"uid": uid, "resourceVersion": resource_version}\n',
+           "    preconditions: dict[str, str] = {}\n"),
+    Mutant("a-missing-plugin-is-nothing-to-do", DoneTooEarlyError, "missing_plugin", plugins,
+           "    if consumer.uid in fleet.complete:\n", "    if True:\n"),
+    Mutant("labels-gone-are-no-gpu", DoneTooEarlyError, "labels", eligibility,
+           "    if not running and not fleet.driver_pods.get(name):\n", "    if True:\n"),
+    Mutant("one-read-is-enough", DoneTooEarlyError, "stale_watch", run,
+           "        if decision.verdict is Verdict.DEADLINE:\n            return decision\n        if self._api",
+           "        if True:\n            return decision\n        if self._api"),
+    Mutant("the-unloader-is-not-asked", DoneTooEarlyError, "crash_in_place", freshness,
+           "    if container.last_finished_at is None:\n        return container.restarts == 0\n",
+           "    if True:\n        return True\n"),
+    Mutant("the-youngest-container-speaks", DoneTooEarlyError, "crash_in_place", freshness,
+           "    started = min(starts)\n", "    started = max(starts)\n"),
+    Mutant("an-own-restart-is-forgotten", WrongEndError, "own_restart", plugins,
+           "    if asked is None or asked.refused or not evidence.same_second:\n", "    if True:\n"),
+    Mutant("a-pod-that-goes-still-counts", DoneTooEarlyError, "about_to_go", views,
+           "        return not self.deleting and not self.ended\n", "        return not self.ended\n"),
+    Mutant("the-youngest-revision-is-the-newest", WrongRestartError, "taken_back", fleet,
+           "revision.revision > best.revision", "revision.created > best.created"),
+    Mutant("the-driver-daemonsets-image-is-not-compared", WrongRestartError, "operator_lag", intent,
+           "    if not _shows(image, policy, stack):\n", "    if False:\n"),
+    Mutant("the-operators-rollout-is-not-waited-for", DoneTooEarlyError, "second_render", operator,
+           "    if not deployment.rolled_out:\n", "    if False:\n"),
+    Mutant("who-leads-is-not-asked", DoneTooEarlyError, "second_render", operator,
+           "    if lease.holder and not lease.holder.startswith", "    if False and not lease.holder.startswith"),
+    Mutant("no-quiet-time", DoneTooEarlyError, "second_render", operator,
+           "    if last is None or unchanged >= quiet or", "    if True or unchanged >= quiet or"),
+    Mutant("an-edit-is-quiet-at-once", DoneTooEarlyError, "second_render", operator,
+           "    moments.extend(one.changed for one in intents if one.changed is not None)\n", ""),
+    Mutant("a-skipped-node-is-served", WrongRestartError, "skipped", eligibility,
+           '    if node.labels.get(fleet.stack.upgrade.skip) == "true":\n', "    if False:\n"),
+    Mutant("a-blip-is-a-lost-node", DoneTooEarlyError, "blips", eligibility,
+           "    if node.ready_since is not None and now - node.ready_since >= fleet.settings.not_ready_grace:\n",
+           "    if node.ready_since is not None:\n"),
+    Mutant("no-bound-on-restarts", WrongRestartError, "several_at_once", restarts,
+           "        elif len(actions) < room:\n", "        elif True:\n"),
+    Mutant("patience-has-no-end", WrongEndError, "trouble", decide,
+           "    if held < grace:\n", "    if True:\n"),
+    Mutant("no-patience", WrongEndError, "trouble", decide,
+           "    if held < grace:\n", "    if False:\n"),
+    Mutant("the-first-failure-ends-it", WrongEndError, "trouble_beside_work", decide,
+           "    if moving or (others and", "    if False and (others and"),
+    Mutant("no-deadline", WrongEndError, "out_of_time", decide,
+           "    if now >= settings.deadline(progress.started):\n", "    if False:\n"),
+    Mutant("time-up-is-success", WrongEndError, "out_of_time", decide,
+           "        return settings.on_deadline is OnDeadline.REPORT\n", "        return True\n"),
+)  # fmt: skip

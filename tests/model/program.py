@@ -1,0 +1,138 @@
+"""One run of the program in a world: its real loop, with the world in place of API server, watches and clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from hook.cluster.events import Subject, Teller
+from hook.cluster.jobs import Job
+from hook.errors import ConflictError, NotFoundError
+from hook.run import Outcome, Runner
+from tests.fixtures.objects import at
+from tests.model.sight import Watch, moment_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from hook.cluster.requests import Request
+    from hook.core.views import Snapshot
+    from hook.settings import Settings
+    from tests.model.machine import Machine
+    from tests.model.pods import PluginPod
+    from tests.model.sight import Sight
+    from tests.model.world import World
+
+STACK: Final = "gpu"
+
+
+class PausedError(Exception):
+    """The run waits for something to change; it is asked again later."""
+
+
+@dataclass
+class Clock:
+    """The program's clock, for whatever it times by itself. Nobody sleeps in here."""
+
+    world: World
+
+    def monotonic(self) -> float:
+        """Give the world's time."""
+        return moment_of(self.world)
+
+    def sleep(self, _seconds: float) -> None:
+        """Go on: time passes when a history says so."""
+
+
+class Door:
+    """Stands for the API server: its clock, and the one write that this strategy needs."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def now(self) -> datetime:
+        """Give the API server's time."""
+        return at(moment_of(self._run.world))
+
+    def send(self, request: Request, _seconds: float) -> dict[str, Any]:
+        """Delete a plugin's pod as a request asks for it, preconditions and all."""
+        assert (request.verb, request.resource.plural) == ("delete", "pods")
+        found = self._run.world.plugin(request.name)
+        if found is None:
+            raise NotFoundError(request.name)
+        machine, pod = found
+        wanted = (request.body or {}).get("preconditions", {})
+        true = {"uid": pod.uid, "resourceVersion": str(pod.changes)}
+        if any(true[key] != value for key, value in wanted.items()):
+            raise ConflictError(request.name)
+        if not pod.deleting:
+            self._run.on_restart(self._run, machine, pod)
+            self._run.world.takes_plugin(machine)
+        return {}
+
+
+class Eyes:
+    """Stands for the observer: what one run's watches show, and a second, consistent read."""
+
+    synced = True
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def look_at_intent(self) -> None:
+        """All kinds are watched from the start."""
+
+    def look_at_fleet(self) -> None:
+        """All kinds are watched from the start."""
+
+    def look_closer(self) -> dict[str, tuple[()]]:
+        """Give nobody to tell events about."""
+        return {}
+
+    def snapshot(self) -> dict[str, Snapshot]:
+        """Give what the watches show."""
+        return {STACK: self._run.watch.snapshot()}
+
+    def read_again(self) -> dict[str, Snapshot]:
+        """Give what is there now."""
+        return {STACK: Watch(self._run.sight).snapshot()}
+
+    def wait(self, _seconds: float) -> None:
+        """Hand over to the history."""
+        raise PausedError
+
+
+class Run:
+    """A process of the program. All that it knows dies with it."""
+
+    def __init__(self, world: World, sight: Sight, settings: Settings, started: float, on_restart: Restarted) -> None:
+        self.world, self.sight, self.settings, self.on_restart = world, sight, settings, on_restart
+        self.watch = Watch(sight)
+        self.outcome: Outcome | None = None
+        self.restarted: set[tuple[str, int | None]] = set()
+        """Nodes, with the load that they had, on which this run restarted a plugin."""
+        self.down: set[str] = set()
+        """Nodes on which this run restarted a plugin at all."""
+        self.served_at: dict[str, int] = {}
+        """By node: when this run last looked while a plugin served there."""
+        self._began = False
+        job = Job(Subject("batch/v1", "Job", "gpu-operator", "hook", "job"), at(started))
+        door, eyes = cast("Any", Door(self)), cast("Any", Eyes(self))
+        self._runner = Runner(door, eyes, settings, Teller(door, "run", silent=True), job)
+
+    def look(self) -> None:
+        """Go once through the program's loop; at the beginning, all that comes before it, too."""
+        first, self._began = not self._began, True
+        try:
+            if first:
+                self.outcome = self._runner.run()
+            else:
+                decision = self._runner._loop()
+                self.outcome = Outcome(decision, self._runner._exit_code(decision))
+        except PausedError:
+            return
+
+
+if TYPE_CHECKING:
+    Restarted = Callable[[Run, Machine, PluginPod], None]

@@ -1,0 +1,224 @@
+"""The program's promises, held to the truth of a world.
+
+(a) When it says done, no plugin is stale, every node is served, and no second render is to come.
+(b) It restarts no plugin whose node is not settled, and none that can be told to be fresh.
+(c) It ends in time, with the exit code and the reason that fit what is true.
+
+What can be told, and what is left alone, is written down here a second time, in the world's own terms.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hook import report
+from hook.core import messages
+from hook.core.reasons import Reason
+from hook.core.verdicts import NodeState, Verdict
+from tests.fixtures.objects import at
+from tests.model.machine import FAILED, Machine
+from tests.model.pods import SECOND, PluginPod
+from tests.model.sight import moment_of
+
+if TYPE_CHECKING:
+    from hook.core.verdicts import Judgement
+    from hook.run import Outcome
+    from tests.model.pods import DriverPod
+    from tests.model.program import Run
+    from tests.model.world import World
+
+LOST_AFTER: Final = 300 * SECOND
+"""A node that is lost for so long is left alone (``Settings.not_ready_grace``)."""
+CALM: Final = 150 * SECOND
+"""Everything that is waited for on a cluster at rest: quiet times, a plugin that came back, a policy's report."""
+TROUBLE: Final = CALM + (300 + 300 + 300) * SECOND
+"""On top: a plugin that does not come up, others that do not move beside it, a node that is lost meanwhile."""
+EXIT_CODES: Final = {Verdict.DONE: 0, Verdict.SKIP: 0, Verdict.FAIL: 3, Verdict.DEADLINE: 124}
+
+
+class BrokenPromiseError(AssertionError):
+    """The program did what it never may."""
+
+
+class DoneTooEarlyError(BrokenPromiseError):
+    """Promise (a)."""
+
+
+class WrongRestartError(BrokenPromiseError):
+    """Promise (b)."""
+
+
+class WrongEndError(BrokenPromiseError):
+    """Promise (c)."""
+
+
+# (a) Done.
+
+
+def done(world: World) -> None:
+    """Hold *done* to what is true at the moment of the second read."""
+    if world.to_be_rendered:
+        raise DoneTooEarlyError(f"done, but the operator renders {world.wanted} yet")
+    for machine in world.machines.values():
+        if left_alone(world, machine):
+            continue
+        if any(world_stale(machine)):
+            raise DoneTooEarlyError(f"done, but the plugin on {machine.name} is stale")
+        if not machine.labelled:
+            continue  # No plugin holds a driver there, and nothing shows that there is a GPU.
+        if not world.settled(machine):
+            raise DoneTooEarlyError(f"done, but {machine.name} is about to be reloaded")
+        if not machine.serves:
+            raise DoneTooEarlyError(f"done, but no plugin serves {machine.name}")
+
+
+def skipped(world: World) -> None:
+    """Hold *nothing to protect* to what is true: no node shows a GPU, by a label, a driver or a running plugin."""
+    for machine in world.machines.values():
+        holds = any(main.load is not None for pod in machine.plugins for main in pod.mains)
+        if machine.labelled or machine.drivers or holds:
+            raise DoneTooEarlyError(f"skipped, but {machine.name} is to be served")
+
+
+def world_stale(machine: Machine) -> list[PluginPod]:
+    """List the plugins of a node that are there to stay, and hold a driver that is gone."""
+    return [pod for pod in machine.plugins if not pod.deleting and machine.stale(pod)]
+
+
+def left_alone(world: World, machine: Machine) -> bool:
+    """Whether a node is not promised anything: skipped, lost for long, upgraded by hand, its clock set back."""
+    outdated = any(not pod.deleting and pod.template != world.newest for pod in machine.drivers)
+    lost = not machine.reports and world.now - machine.dark_since >= LOST_AFTER - SECOND
+    return (machine.labelled and machine.skipped) or lost or (world.by_hand and outdated) or machine.clock_misled
+
+
+# (b) Restarts.
+
+
+def restart(run: Run, machine: Machine, pod: PluginPod) -> None:
+    """Hold a restart to what is true in its moment; to what was known, where the watches of drivers are behind."""
+    if not run.watch.knows_the_drivers:
+        return
+    if not run.world.settled(machine):
+        raise WrongRestartError(f"{pod.uid} restarted while {machine.name} is not settled")
+    if machine.skipped and machine.labelled:
+        raise WrongRestartError(f"{pod.uid} restarted although {machine.name} is to be left alone")
+    if not machine.stale(pod) and provably_fresh(machine, pod) and not machine.clock_misled:
+        raise WrongRestartError(f"{pod.uid} restarted although it is fresh, and can be told to be")
+    if (machine.name, machine.load) in run.restarted and not machine.clock_misled:
+        raise WrongRestartError(f"{pod.uid} restarted once more under the same driver")
+    limit = run.settings.max_parallel_restarts
+    others = [one for one in run.world.machines.values() if one.name in run.down and one is not machine]
+    down = [one for one in others if _still_down(run.world, one)]
+    if limit and len(down) >= limit:
+        raise WrongRestartError(f"{pod.uid} restarted while {down[0].name} is down already, with at most {limit}")
+    run.restarted.add((machine.name, machine.load))
+    run.down.add(machine.name)
+
+
+def _still_down(world: World, machine: Machine) -> bool:
+    """Whether a node's plugin has not come back, where only its restart can be the reason."""
+    back = any(pod.ready is not None and not pod.deleting for pod in machine.plugins) or bool(world_stale(machine))
+    return not back and machine.reports and machine.labelled and not machine.skipped and world.settled(machine)
+
+
+def provably_fresh(machine: Machine, plugin: PluginPod) -> bool:
+    """Whether whole seconds prove that a plugin started on the driver that is loaded; all else is doubt."""
+    drivers = [pod for pod in machine.drivers if not pod.deleting]
+    if len(drivers) != 1 or not plugin.running:
+        return False
+    driver = drivers[0]
+    first = min(main.started for main in plugin.mains if main.started is not None)
+    return _by_start_up(driver, plugin) or (driver.ready is not None and first > driver.ready)
+
+
+def _by_start_up(driver: DriverPod, plugin: PluginPod) -> bool:
+    if driver.started is None or driver.unloaded is None or plugin.waited is None:
+        return False
+    nothing_old = driver.restarts == 0 if driver.ended is None else driver.unloaded > driver.ended
+    return plugin.waited > driver.started and nothing_old
+
+
+# (c) The end.
+
+
+def still_going(run: Run, started: float) -> None:
+    """Ask of a run that goes on that it has time left."""
+    deadline = run.settings.deadline(at(started))
+    if run.outcome is None and at(moment_of(run.world)) >= deadline:
+        raise WrongEndError("it goes on although its time is up")
+
+
+def ending(run: Run, outcome: Outcome, started: float) -> None:
+    """Hold an end to what is true: its verdict, its exit code, and what it tells people."""
+    decision, world = outcome.decision, run.world
+    if outcome.exit_code != EXIT_CODES.get(decision.verdict):
+        raise WrongEndError(f"{decision.verdict} ends with exit code {outcome.exit_code}")
+    if not (decision.reason and decision.message and messages.headline(decision)):
+        raise WrongEndError(f"{decision.verdict} gives no reason")
+    if decision.unhappy and not report.advice(decision):
+        raise WrongEndError(f"{decision.verdict} says nothing of what to do next")
+    if decision.verdict is Verdict.DONE:
+        done(world)
+    elif decision.verdict is Verdict.SKIP:
+        skipped(world)
+    elif decision.verdict is Verdict.DEADLINE and at(moment_of(world)) < run.settings.deadline(at(started)):
+        raise WrongEndError(f"{decision.reason} said before the time was up")
+    elif decision.verdict is Verdict.FAIL:
+        _failed(run, [judged for judged in decision.judgements if judged.state is NodeState.FAILED])
+
+
+def _failed(run: Run, failed: list[Judgement]) -> None:
+    """Hold a failure to what is true: somebody is needed, and all others were served first."""
+    for judged in failed:
+        if not _needs_a_person(run, judged):
+            raise WrongEndError(f"failed without need on {judged.node}: {judged.reason} ({judged.message})")
+    if run.settings.max_parallel_restarts:
+        return  # A plugin that stays down keeps all others waiting, and may be what failed.
+    others = [one for one in run.world.machines.values() if one.name not in {judged.node for judged in failed}]
+    for machine in others:
+        if machine.labelled and not left_alone(run.world, machine) and _to_be_served(run.world, machine):
+            raise WrongEndError(f"failed, but {machine.name} was about to be served")
+
+
+def _to_be_served(world: World, machine: Machine) -> bool:
+    """Whether a stale plugin waits for nothing, or for a driver that is on its way."""
+    if not machine.reports or machine.driver_broken or len(machine.drivers) != 1 or world.to_be_rendered:
+        return False
+    driver = machine.drivers[0]
+    current = not driver.deleting and driver.template == world.newest and not driver.failing
+    return current and (driver.ready is None or any(world_stale(machine)))
+
+
+def _needs_a_person(run: Run, judged: Judgement) -> bool:
+    """Whether a node has been in a bad way for longer than the patience with it."""
+    machine, settings = run.world.machines[judged.node], run.settings
+    if judged.reason is Reason.UPGRADE_FAILED:
+        return machine.label == FAILED
+    if judged.reason is Reason.DRIVER_FAILING:
+        return any(pod.failing or pod.restarts for pod in machine.drivers)
+    if judged.reason is Reason.RESTART_DID_NOT_HELP:
+        return machine.clock_misled
+    unserved = run.world.now - run.served_at.get(machine.name, 0)
+    return unserved >= settings.plugin_timeout.total_seconds() * SECOND and judged.patience is None
+
+
+def calm(world: World) -> bool:
+    """Nothing is left to do for anybody, and no node is in trouble."""
+    return not world.to_be_rendered and all(
+        world.settled(one) and one.serves and one.label == "upgrade-done" and not one.skipped
+        for one in world.machines.values()
+    )
+
+
+def came_to_rest(run: Run, outcome: Outcome, started: float, since: int, calm_since: int | None) -> None:
+    """Hold the end of a run in a cluster at rest: what can be done was done, and trouble was told as such."""
+    deadline = run.settings.deadline(at(started))
+    if outcome.decision.verdict is not Verdict.DEADLINE:
+        return
+    if calm_since is not None and at((calm_since + CALM) / SECOND) < deadline:
+        raise WrongEndError(f"time up although all was done: {outcome.decision.message}")
+    machines = [one for one in run.world.machines.values() if one.labelled and not left_alone(run.world, one)]
+    broken = [one for one in machines if one.plugin_broken and not one.serves]
+    if broken and at((since + TROUBLE) / SECOND) < deadline:
+        raise WrongEndError(f"time up although {broken[0].name} needs a person: {outcome.decision.message}")

@@ -1,0 +1,130 @@
+"""What is known of a world: read by the program's own parser, by watches that may be behind, a kind at a time."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from hook.core import parse, policies, views
+from tests.model import served
+from tests.model.pods import SECOND
+from tests.model.rollout import Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tests.fixtures.objects import Object
+    from tests.model.world import World
+
+Views = tuple[Any, ...]
+PLUGIN_KINDS: Final = frozenset({"consumer_pods", "slices"})
+"""Kinds that say nothing about whether a node is settled."""
+
+
+class Sight:
+    """Shows a world. What did not change is read once, as by a watch."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._read: dict[tuple[Any, ...], Any] = {}
+        self.kinds: Final[Mapping[str, Callable[[], Views]]] = {
+            "policies": self._policies,
+            "daemonsets": self._daemonsets,
+            "revisions": self._revisions,
+            "nodes": self._nodes,
+            "driver_pods": self._driver_pods,
+            "consumer_pods": self._plugin_pods,
+            "slices": self._slices,
+            "deployments": self._deployments,
+            "replicasets": self._replicasets,
+            "leases": self._leases,
+        }
+
+    def _once(self, read: Callable[[Any], Any], show: Callable[[], Object], *version: object) -> Any:  # noqa: ANN401
+        """Read an object, unless it was read at this version."""
+        if (read, *version) not in self._read:
+            self._read[read, *version] = read(show())
+        return self._read[read, *version]
+
+    def _policies(self) -> Views:
+        world = self._world
+        return (self._once(policies.cluster_policy, partial(served.policy, world), world.generation, world.says_ready),)
+
+    def _daemonsets(self) -> Views:
+        wanted, daemons = self._world.plugins_wanted, self._world.driver_set
+        plugins = self._once(parse.daemonset, partial(served.plugin_set, wanted), wanted)
+        if daemons is None:
+            return (plugins,)
+        version = (daemons.uid, daemons.generation, daemons.observed, daemons.desired)
+        return plugins, self._once(parse.daemonset, partial(served.driver_set, daemons), *version)
+
+    def _revisions(self) -> Views:
+        if (daemons := self._world.driver_set) is None:
+            return ()
+        return tuple(
+            self._once(parse.revision, partial(served.revision, daemons, template), daemons.uid, template, number)
+            for template, (number, _made) in daemons.revisions.items()
+        )
+
+    def _nodes(self) -> Views:
+        machines = self._world.machines.values()
+        return tuple(self._once(parse.node, partial(served.node, one), one.name, one.changes) for one in machines)
+
+    def _driver_pods(self) -> Views:
+        pods = [(one, pod) for one in self._world.machines.values() for pod in one.drivers]
+        return tuple(self._once(parse.pod, partial(served.driver_pod, *both), *_version(both[1])) for both in pods)
+
+    def _plugin_pods(self) -> Views:
+        pods = [(one, pod) for one in self._world.machines.values() for pod in one.plugins]
+        return tuple(self._once(parse.pod, partial(served.plugin_pod, *both), *_version(both[1])) for both in pods)
+
+    def _slices(self) -> Views:
+        found = [(one.name, one.published) for one in self._world.machines.values() if one.published is not None]
+        return tuple(self._once(parse.device_slice, partial(served.device_slice, *both), *both) for both in found)
+
+    def _deployments(self) -> Views:
+        version = (self._world.build, self._world.stage)
+        return (self._once(parse.deployment, partial(served.deployment, *version), *version),)
+
+    def _replicasets(self) -> Views:
+        newest = self._world.build + (self._world.stage is Stage.STARTED)
+        builds = range(self._world.build, newest + 1)
+        return tuple(self._once(parse.replicaset, partial(served.replicaset, build), build) for build in builds)
+
+    def _leases(self) -> Views:
+        version = (self._world.build, self._world.led_since)
+        return (self._once(parse.lease, partial(served.lease, *version), *version),)
+
+
+class Watch:
+    """One run's watches: each kind as it was at some moment, never going back."""
+
+    def __init__(self, sight: Sight) -> None:
+        self._sight = sight
+        self.held: dict[str, Views] = {}
+        self.hears()
+
+    def hears(self, behind: frozenset[str] = frozenset()) -> None:
+        """Catch up with everything but some kinds."""
+        for kind, show in self._sight.kinds.items():
+            if kind not in behind:
+                self.held[kind] = show()
+
+    @property
+    def knows_the_drivers(self) -> bool:
+        """Whether it shows what is true about policies, operators, nodes and drivers."""
+        return all(self.held[kind] == show() for kind, show in self._sight.kinds.items() if kind not in PLUGIN_KINDS)
+
+    def snapshot(self) -> views.Snapshot:
+        """Give what these watches show."""
+        held: dict[str, Any] = {**self.held, "nodes": {node.name: node for node in self.held["nodes"]}}
+        return views.Snapshot(**held)
+
+
+def _version(pod: Any) -> tuple[str, int]:  # noqa: ANN401 - a pod of either kind
+    return pod.uid, pod.changes
+
+
+def moment_of(world: World) -> float:
+    """Give the world's time in seconds, as fixtures have it."""
+    return world.now / SECOND

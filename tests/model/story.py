@@ -1,0 +1,183 @@
+"""A story: what happens in a world, step by step, with the program's promises kept in mind all the time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+from unittest import mock
+
+from hook import run as running
+from hook.settings import Settings
+from tests.model import promises
+from tests.model.pods import SECOND, Pace
+from tests.model.program import Clock, Run
+from tests.model.sight import Sight, moment_of
+from tests.model.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tests.model.machine import Machine
+
+NOTHING: Final[frozenset[str]] = frozenset()
+LOOK_EVERY: Final = SECOND
+"""As the program does when nothing happens."""
+PATIENT_LOOK: Final = 10 * SECOND
+"""While nothing changes, looking every second shows nothing new but that time goes on."""
+
+
+class Step(NamedTuple):
+    """One thing that happens."""
+
+    what: str
+    which: int = 0
+    """Whom it befalls; or how many tenths of a second pass."""
+    behind: frozenset[str] = NOTHING
+    """Of a look: which kinds its watches have heard nothing of meanwhile."""
+
+
+class History(NamedTuple):
+    """Everything that one example is made of."""
+
+    steps: tuple[Step, ...]
+    nodes: int = 1
+    runs: int = 1
+    pace: Pace = Pace()
+    at_once: int = 0
+    """How many plugins may be down at once because of the program."""
+    mended: bool = True
+    """Whatever is in trouble at the end is mended by somebody; else the program must say so."""
+
+
+class Story:
+    """A world, the runs in it, and whoever acts."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.world = World(history.nodes, history.pace)
+        self.sight = Sight(self.world)
+        self.settings = Settings(max_parallel_restarts=history.at_once)
+        self.started = moment_of(self.world)
+        """Of the Job: whoever comes after a killed run shares its deadline and nothing else."""
+        self.runs = [self._process() for _number in range(history.runs)]
+
+    def _process(self) -> Run:
+        return Run(self.world, self.sight, self.settings, self.started, promises.restart)
+
+    def tell(self) -> None:
+        """Let everything happen, to the end in peace. Raises BrokenPromiseError."""
+        with mock.patch.object(running, "time", Clock(self.world)):
+            for step in self.history.steps:
+                self._befall(step)
+            self._come_to_rest()
+
+    def _befall(self, step: Step) -> None:
+        machines, which = list(self.world.machines.values()), step.which
+        if step.what == "time":
+            self.world.passes(which)
+        elif step.what in ("work", "watch"):
+            self._goes_on(which, look=step.what == "watch")
+        elif step.what in ("look", "hear"):
+            self._look(self.runs[which % len(self.runs)], step.behind, only_hear=step.what == "hear")
+        elif step.what == "killed":
+            self.runs[which % len(self.runs)] = self._process()
+        elif step.what in OF_THE_CLUSTER:
+            OF_THE_CLUSTER[step.what](self.world)
+        else:
+            OF_A_NODE[step.what](self.world, machines[which % len(machines)], which // len(machines))
+
+    def _goes_on(self, tenths: int, *, look: bool) -> None:
+        """Let all controllers do their work for a while, with or without the program beside them."""
+        for _second in range(0, tenths, SECOND):
+            self.world.everybody_works()
+            self.world.passes(SECOND)
+            for run in self.runs if look else ():
+                self._look(run)
+
+    def _look(self, run: Run, behind: frozenset[str] = NOTHING, *, only_hear: bool = False) -> None:
+        if run.outcome is not None:
+            return
+        run.watch.hears(behind)
+        if only_hear:
+            return
+        for machine in self.world.machines.values():
+            if self.world.settled(machine) and machine.serves:
+                run.served_at[machine.name] = self.world.now
+        run.look()
+        promises.still_going(run, self.started)
+        if run.outcome is not None:
+            promises.ending(run, run.outcome, self.started)
+
+    # The end.
+
+    def _come_to_rest(self) -> None:
+        """Nothing happens any more but what has to; then every run must end, and rightly."""
+        if self.history.mended:
+            self._mend()
+        calm_since: int | None = None
+        since = self.world.now
+        while not all(run.outcome for run in self.runs):
+            before = self.world.changes
+            self.world.everybody_works()
+            self.world.passes(LOOK_EVERY)
+            for run in self.runs:
+                self._look(run)
+            if self.world.changes == before:
+                self.world.passes(PATIENT_LOOK)
+            if calm_since is None and promises.calm(self.world):
+                calm_since = self.world.now
+        for run in self.runs:
+            assert run.outcome is not None
+            promises.came_to_rest(run, run.outcome, self.started, since, calm_since)
+
+    def _mend(self) -> None:
+        self.world.by_hand = False
+        for machine in self.world.machines.values():
+            machine.labelled, machine.skipped = True, False
+            machine.driver_broken = machine.plugin_broken = False
+            machine.comes_back(self.world.now)
+            machine.changes += 1
+
+
+def _labels_vanish(machine: Machine) -> None:
+    machine.labelled, machine.changes = not machine.labelled, machine.changes + 1
+
+
+def _is_skipped(machine: Machine) -> None:
+    machine.skipped, machine.changes = not machine.skipped, machine.changes + 1
+
+
+OF_THE_CLUSTER: Final[Mapping[str, Callable[[World], None]]] = {
+    "edits_version": World.edits_version,
+    "takes_version_back": World.takes_version_back,
+    "edits_setting": World.edits_setting,
+    "turns_upgrades": World.turns_upgrades,
+    "operator_renders": World.operator_renders,
+    "operator_reports": World.operator_reports,
+    "operator_lies": lambda world: world.operator_reports(falsely=True),
+    "operator_rolls": World.operator_rolls,
+    "operator_starts": World.operator_starts,
+    "operator_leads": World.operator_leads,
+    "operator_replaces": World.operator_replaces,
+    "daemonset_controller": World.daemonset_controller,
+    "garbage_collector": World.garbage_collector,
+    "node_joins": World.node_joins,
+}
+"""By name of a step: what befalls the whole cluster."""
+OF_A_NODE: Final[Mapping[str, Callable[[World, Machine, int], None]]] = {
+    "upgrade_controller": lambda world, machine, _how: world.upgrade_controller(machine),
+    "takes_driver": lambda world, machine, _how: world.takes_driver(machine),
+    "takes_plugin": lambda world, machine, _how: world.takes_plugin(machine),
+    "reboots": lambda world, machine, _how: machine.reboots(world.now),
+    "driver_crashes": lambda world, machine, _how: machine.driver_crashes(world.now),
+    "driver_breaks": lambda _world, machine, _how: setattr(machine, "driver_broken", not machine.driver_broken),
+    "plugin_crashes": lambda world, machine, how: machine.plugin_crashes(world.now, how),
+    "plugin_breaks": lambda _world, machine, _how: setattr(machine, "plugin_broken", not machine.plugin_broken),
+    "goes_dark": lambda world, machine, _how: machine.goes_dark(world.now),
+    "comes_back": lambda world, machine, _how: machine.comes_back(world.now),
+    "clock_forward": lambda world, machine, how: machine.clock_jumps(world.now, 1 + 37 * how),
+    "clock_back": lambda world, machine, how: machine.clock_jumps(world.now, -1 - 37 * how),
+    "labels_vanish": lambda _world, machine, _how: _labels_vanish(machine),
+    "is_skipped": lambda _world, machine, _how: _is_skipped(machine),
+    "node_leaves": lambda world, machine, _how: world.node_leaves(machine),
+}
+"""The same for what befalls one node; the number says how."""
