@@ -11,12 +11,13 @@ IMAGE ?= localhost/gpu-operator-post:dev
 GRYPE ?= grype
 # A cluster is somebody's: only one that is named as an argument is touched, with an image that it can have.
 FOREIGN = $(if $(filter command line,$(origin KUBECONFIG)),--kubeconfig $(KUBECONFIG)) $(if $(filter-out file,$(origin IMAGE)),--test_extra_info image=$(IMAGE))
+EXAMPLES ?= 2000
 
-.PHONY: help demo bench soak test test-quick test-cluster test-deployers test-image test-visit lint type format chart binaries deployers \
+.PHONY: help demo bench soak test test-quick model test-cluster test-deployers test-image test-visit lint type format chart binaries deployers \
 	image image-tools scan docs lock release-check release-chart clean
 
 help: ## Show this help
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 $(READY): requirements/dev.txt pyproject.toml
 	@echo "Setting up Python packages in $(VENV) (once)"
@@ -45,6 +46,9 @@ test-deployers: binaries deployers ## Run the tests with real Flux, Argo CD, hel
 
 test-quick: $(READY) ## Run the tests that need no cluster
 	$(PY) -m pytest -n $(WORKERS) tests/unit tests/replay
+
+model: $(READY) ## Tell the model test many new histories: EXAMPLES=2000 of each family
+	MODEL_EXAMPLES=$(EXAMPLES) $(PY) -m pytest -n $(WORKERS) --durations=3 tests/model/test_promises.py
 
 test-cluster: $(READY) ## Certify the cluster of KUBECONFIG=file with the image IMAGE, in a namespace of its own
 	$(PY) -m pytest tests/cluster $(FOREIGN)

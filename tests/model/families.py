@@ -78,6 +78,9 @@ def _told(
     )
 
 
+_SOME: Final = st.sets(st.sampled_from(KINDS)).map(frozenset)
+_HEARS: Final = st.builds(Step, st.just("hear"), st.integers(0, 1), _SOME)
+_LOOKS: Final = st.builds(Step, st.just("look"), st.integers(0, 1), _SOME)
 _UPGRADE: Final = (_on("edits_version"), _for("time"), _on("operator_renders"))
 _SETTING: Final = (_on("edits_setting"), _for("time"), _on("operator_renders"))
 _RELOAD: Final = (_on("takes_driver"), _for("work", SETTLES))
@@ -151,6 +154,11 @@ FAMILIES: Final[Mapping[str, SearchStrategy[History]]] = {
         (_look(what="hear"), *_UPGRADE, _on("daemonset_controller"), _for("work", 50, 100), _look(EVERYTHING)),
         (_look(what="hear"), *_RELOAD, _look(EVERYTHING), _look(EVERYTHING - PLUGIN_KINDS), _for("watch", 50)),
     ),
+    "out_of_order": _told(
+        (*_RELOAD, _HEARS, _on("edits_version"), _HEARS, _on("operator_renders"), _HEARS, _on("daemonset_controller"),
+         _LOOKS, _on("takes_driver"), _HEARS, _for("time"), _on("daemonset_controller"), _HEARS, _for("time"), _LOOKS,
+         _for("time"), _HEARS, _LOOKS, _for("work", 20), _HEARS, _LOOKS, _for("watch", 50)),
+    ),
     "missing_plugin": _told(
         (_on("takes_plugin"), _for("time", 40), _look(), _for("time"), _look(), _for("watch", 50)),
         (_look(), *_RELOAD, _look(), _for("time", 40), _look(), _for("time", 20), _look()),
@@ -165,6 +173,23 @@ FAMILIES: Final[Mapping[str, SearchStrategy[History]]] = {
     "several_at_once": _told(
         (_on("takes_driver"), _on("takes_driver", 1), _for("work", SETTLES), _look(), _for("watch", 50)),
         nodes=st.just(3),
+    ),
+    "replaced": _told(
+        (_on("operator_replaces"), _for("time"), _look(), _on("operator_renders"), _for("time"), _look(),
+         _on("daemonset_controller"), _for("time"), _look(), _on("garbage_collector"), _for("watch", 100)),
+    ),
+    "churn": _told(
+        (*_UPGRADE, _on("daemonset_controller"), _on("node_joins"), _for("watch", 10, 50), _on("node_leaves", 0, 1),
+         _for("watch", 50), _on("node_joins"), _for("time"), _look(), _for("watch", 100)),
+    ),
+    "killed": _told(
+        (*_RELOAD, _look(), _on("killed", 0, 1), _for("time"), _look(), _on("daemonset_controller"), _for("time"),
+         _on("killed", 0, 1), _look(), _for("watch", 100)),
+    ),
+    "by_hand": _told(
+        (_on("turns_upgrades"), *_UPGRADE, _on("daemonset_controller"), _look(), _for("watch", 20), _on("takes_driver"),
+         _for("watch", 300)),
+        mended=False,
     ),
     "trouble": _told(
         (_on("plugin_breaks"), *_RELOAD, _for("watch", 50, 300)),

@@ -16,12 +16,13 @@ from hook.core import messages
 from hook.core.reasons import Reason
 from hook.core.verdicts import NodeState, Verdict
 from tests.fixtures.objects import at
-from tests.model.machine import FAILED, Machine
+from tests.model.machine import FAILED, QUIET, Machine
 from tests.model.pods import SECOND, PluginPod
 from tests.model.sight import moment_of
 
 if TYPE_CHECKING:
     from hook.core.verdicts import Judgement
+    from hook.core.views import Snapshot
     from hook.run import Outcome
     from tests.model.pods import DriverPod
     from tests.model.program import Run
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 LOST_AFTER: Final = 300 * SECOND
 """A node that is lost for so long is left alone (``Settings.not_ready_grace``)."""
-CALM: Final = 150 * SECOND
+CALM: Final = 200 * SECOND
 """Everything that is waited for on a cluster at rest: quiet times, a plugin that came back, a policy's report."""
 TROUBLE: Final = CALM + (300 + 300 + 300) * SECOND
 """On top: a plugin that does not come up, others that do not move beside it, a node that is lost meanwhile."""
@@ -98,6 +99,8 @@ def left_alone(world: World, machine: Machine) -> bool:
 def restart(run: Run, machine: Machine, pod: PluginPod) -> None:
     """Hold a restart to what is true in its moment; to what was known, where the watches of drivers are behind."""
     if not run.watch.knows_the_drivers:
+        if not seemed_settled(run.watch.snapshot(), machine.name):
+            raise WrongRestartError(f"{pod.uid} restarted although {machine.name} did not even seem settled")
         return
     if not run.world.settled(machine):
         raise WrongRestartError(f"{pod.uid} restarted while {machine.name} is not settled")
@@ -114,6 +117,18 @@ def restart(run: Run, machine: Machine, pod: PluginPod) -> None:
         raise WrongRestartError(f"{pod.uid} restarted while {down[0].name} is down already, with at most {limit}")
     run.restarted.add((machine.name, machine.load))
     run.down.add(machine.name)
+
+
+def seemed_settled(seen: Snapshot, node: str) -> bool:
+    """Whether one live driver pod was seen, ready, of the newest revision of a DaemonSet that shows the intent."""
+    pods = [pod for pod in seen.driver_pods if pod.node == node and not pod.deleting]
+    owners = [one for one in seen.daemonsets if pods and one.uid == pods[0].owner_uid]
+    revisions = [one for one in seen.revisions if owners and one.owner_uid == owners[0].uid]
+    if len(pods) != 1 or not pods[0].ready or not owners or not revisions or not seen.policies:
+        return False
+    newest = max(revisions, key=lambda one: one.revision)
+    shown = any(f":{seen.policies[0].version}-" in image for image in owners[0].images.values())
+    return pods[0].hash == newest.hash and owners[0].observed_generation == owners[0].generation and shown
 
 
 def _still_down(world: World, machine: Machine) -> bool:
@@ -204,11 +219,10 @@ def _needs_a_person(run: Run, judged: Judgement) -> bool:
 
 
 def calm(world: World) -> bool:
-    """Nothing is left to do for anybody, and no node is in trouble."""
-    return not world.to_be_rendered and all(
-        world.settled(one) and one.serves and one.label == "upgrade-done" and not one.skipped
-        for one in world.machines.values()
-    )
+    """Whether nothing is left to do for anybody, but on nodes that are left alone."""
+    machines = [one for one in world.machines.values() if not left_alone(world, one)]
+    at_rest = (world.settled(one) and one.serves and one.label == QUIET for one in machines)
+    return not world.to_be_rendered and all(at_rest)
 
 
 def came_to_rest(run: Run, outcome: Outcome, started: float, since: int, calm_since: int | None) -> None:

@@ -65,6 +65,7 @@ class Story:
 
     def tell(self) -> None:
         """Let everything happen, to the end in peace. Raises BrokenPromiseError."""
+        # The one thing that a history must have in hand everywhere is the time.
         with mock.patch.object(running, "time", Clock(self.world)):
             for step in self.history.steps:
                 self._befall(step)
@@ -130,7 +131,8 @@ class Story:
             promises.came_to_rest(run, run.outcome, self.started, since, calm_since)
 
     def _mend(self) -> None:
-        self.world.by_hand = False
+        if self.world.by_hand:
+            self.world.turns_upgrades()
         for machine in self.world.machines.values():
             machine.labelled, machine.skipped = True, False
             machine.driver_broken = machine.plugin_broken = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from tests.model.budget import PROMISES
+from tests.model.budget import promises
 from tests.model.families import FAMILIES
 from tests.model.story import History, Story
 
@@ -14,7 +14,7 @@ from tests.model.story import History, Story
 def test_the_promises_are_kept(family: str) -> None:
     """Done means done, nothing is restarted early or needlessly, and every run ends rightly and in time."""
 
-    @PROMISES
+    @promises(family)
     @given(FAMILIES[family])
     def tell(history: History) -> None:
         Story(history).tell()
