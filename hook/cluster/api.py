@@ -52,11 +52,16 @@ CLOCK_TOLERANCE: Final = timedelta(seconds=2)
 OFFSETS_KEPT: Final = 9
 CONNECTIONS: Final = 32
 """One for each watch, and a few for lists and writes."""
+JSON: Final = "application/json"
 SERVICE_ACCOUNT_DIR: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Where every kubelet mounts a pod's token (K8S ``plugin/pkg/admission/serviceaccount``)."""
 
 LONGEST_RETRY_AFTER: Final = 60.0
 """An API server asks for a second or a few; who asks for an hour is a proxy that must not stop a run."""
+UNKNOWN_PATH: Final = b"404 page not found"
+"""What an API server says, in plain text, to a path that it does not know (Go's ``http.NotFound``)."""
+PLAIN: Final = frozenset({401, 429})
+"""What filters before the API itself may answer in plain text; anything else it refuses with a Status."""
 
 _BY_STATUS: Final[Mapping[int, type[ClusterError]]] = {
     401: UnauthorizedError,
@@ -102,11 +107,17 @@ class Api:
 
     def send(self, request: Request, read_seconds: float = READ_SECONDS) -> dict[str, Any]:
         """Send a request and give the decoded answer."""
-        return decoding.decode(self._body(request, read_seconds))
+        answer = decoding.decode(self._body(request, read_seconds))
+        if not answer.get("kind"):
+            raise UnreachableError("the answer is no object of an API server: it has no kind")
+        return answer
 
-    def list_page(self, request: Request) -> tuple[Json, Iterator[Json]]:
+    def list_page(self, request: Request, read_seconds: float = READ_SECONDS) -> tuple[Json, Iterator[Json]]:
         """Send a list request: gives the page's metadata, and its objects, each decoded when it is taken."""
-        return decoding.page(self._body(request, READ_SECONDS), whole=request.resource.whole)
+        meta, objects = decoding.page(self._body(request, read_seconds), whole=request.resource.whole)
+        if not meta.get("resourceVersion"):
+            raise UnreachableError("the API server's list has no version to go on from")
+        return meta, objects
 
     def open_watch(self, request: Request, seconds: int) -> urllib3.BaseHTTPResponse:
         """Send a watch request. Its events are read by ``events``."""
@@ -118,6 +129,9 @@ class Api:
             for line in response:
                 if line.strip():
                     yield decoding.event(line, whole=resource.whole)
+        except urllib3.exceptions.TimeoutError as error:
+            # It outlived the time that the server agreed to: what happened meanwhile is not known.
+            raise GoneError("the watch fell silent") from error
         except urllib3.exceptions.HTTPError as error:
             raise UnreachableError(f"the watch broke off: {_short(error)}") from error
         finally:
@@ -169,9 +183,14 @@ class Api:
             raise UnreachableError(f"cannot reach the API server at {self.host}: {_short(error)}") from error
         except (config.ConfigException, OSError, ValueError) as error:
             raise UnauthorizedError(f"cannot read the ServiceAccount token: {error}") from error
-        self._set_clock(response)
         if response.status >= 400:  # noqa: PLR2004 - HTTP: where errors begin
             raise _refusal(request, response)
+        kind = response.headers.get("content-type", JSON)
+        if not kind.startswith(JSON):
+            response.close()
+            raise UnreachableError(f"what answered at {self.host} with {kind[:40]} is no API server")
+        # Only now: error pages come from whatever stands between us, with a clock of its own.
+        self._set_clock(response)
         return response
 
     def _headers(self, request: Request) -> dict[str, str]:
@@ -187,9 +206,8 @@ class Api:
             theirs = parsedate_to_datetime(response.headers.get("date", ""))
         except (ValueError, OverflowError):
             return
-        if theirs.tzinfo is None:
-            # A zone of -0000 says that nobody knows.
-            return
+        if theirs.tzinfo is None:  # "-0000": UTC, of an unknown place (RFC 5322, 3.3)
+            theirs = theirs.replace(tzinfo=UTC)
         self._offsets.append(theirs - datetime.now(UTC))
         # One look at what is known: another thread may add to it at any moment.
         known = sorted(self._offsets)
@@ -209,13 +227,21 @@ def refusal(request: Request, status: int, body: Mapping[str, Any], retry_after:
 
 
 def _refusal(request: Request, response: urllib3.BaseHTTPResponse) -> ClusterError:
+    raw, body = b"", {}
     try:
-        body = decoding.decode(response.read())
+        raw = response.read()
+        body = decoding.decode(raw)
     except (urllib3.exceptions.HTTPError, UnreachableError):
-        body = {}
+        pass
     finally:
         response.release_conn()
-    return refusal(request, response.status, body, _seconds(response.headers.get("retry-after", "")))
+    seconds = _seconds(response.headers.get("retry-after", ""))
+    unknown_path = response.status == 404 and raw.startswith(UNKNOWN_PATH)  # noqa: PLR2004 - HTTP: not found
+    plain = response.status in PLAIN or response.status >= 500 or unknown_path  # noqa: PLR2004 - HTTP: server errors
+    if body.get("kind") != "Status" and not plain:
+        # A load balancer without a control plane behind it: its 404 must never read as "there is no such thing".
+        return UnreachableError(f"what answered {response.status} is no API server", seconds)
+    return refusal(request, response.status, body, seconds)
 
 
 def _seconds(retry_after: str) -> float | None:
