@@ -124,7 +124,7 @@ def _connect(values: Mapping[str, Any]) -> Api:
 
 def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     """Run, and report whatever way it ends. Gives the exit code."""
-    patience = retry.starting(settings.api_patience.total_seconds())
+    patience = retry.starting(min(settings.api_patience, settings.timeout - settings.margin).total_seconds())
     observer = Observer(api, chosen(settings), settings, patience)
     runner: Runner | None = None
     stopped = False

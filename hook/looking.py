@@ -85,7 +85,7 @@ def workloads(api: Api, settings: Settings, *, wanted: bool) -> tuple[list[Workl
 def _listed(api: Api, selection: Selection, read: Callable[[Json], View]) -> list[View]:
     """List once, without what cannot be read."""
     patience = retry.retrying(retry.looking(PATIENCE_SECONDS), time.sleep)
-    found, _version = list_views(api, selection, read, patience)
+    found, _version = list_views(api.list_page, selection, read, patience)
     return [one for one in found.values() if not isinstance(one, Unreadable)]
 
 

@@ -14,6 +14,7 @@ from hook.core.verdicts import NodeState
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from hook.cluster.contact import Lost
     from hook.cluster.events import Teller
     from hook.cluster.jobs import Job
     from hook.core.verdicts import Decision, Judgement
@@ -25,6 +26,8 @@ ONE_BY_ONE: Final = 3
 """Up to so many nodes that change alike get a line each; more share one."""
 NAMED: Final = 8
 """Nodes that a shared line names."""
+LOST_SECONDS: Final = 5.0
+"""A shorter loss of contact is nothing to tell: watches break off now and then, and are back at once."""
 PASSING: Final = frozenset({NodeState.STALE, NodeState.RESTARTING, NodeState.VERIFYING})
 """States that last seconds; the restart and the verified plugin are told, what is between on request."""
 
@@ -37,6 +40,16 @@ class Narrator:
         self._told: dict[tuple[str, str, str], tuple[NodeState, Reason]] = {}
         self._reason: Reason | None = None
         self._last_summary = time.monotonic()
+        self._lost_since: float | None = None
+
+    def tell_contact(self, lost: Lost | None) -> None:
+        """Say once that what is shown may be long past, and once that it is not any more."""
+        if lost is not None and lost.seconds >= LOST_SECONDS and self._lost_since is None:
+            self._lost_since = lost.since
+            log.warning("%s; nothing is restarted until it can be read again", lost)
+        elif lost is None and self._lost_since is not None:
+            log.info("the cluster can be read again, after %.0f s", time.monotonic() - self._lost_since)
+            self._lost_since = None
 
     def tell(self, decision: Decision, left: timedelta) -> None:
         """Log what changed since the last decision and, at times, where the run stands."""

@@ -8,25 +8,27 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from hook import report
-from hook.cluster import events, requests, retry
-from hook.core import messages, names
+from hook.acting import Actor
+from hook.cluster import events
+from hook.core import messages
 from hook.core.decide import succeeded
 from hook.core.memory import Memory
 from hook.core.reasons import EventReason, Reason
 from hook.core.together import Seen, chosen, decide_all, look_first
 from hook.core.verdicts import Decision, DeletePod, Verdict
-from hook.errors import ClusterError, ConflictError, NotFoundError, PermissionDeniedError, RejectedError
-from hook.narration import Narrator
+from hook.errors import ClusterError, PermissionDeniedError
+from hook.narration import LOST_SECONDS, Narrator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
+    from hook.acting import Deed
     from hook.cluster.api import Api
     from hook.cluster.events import Teller
     from hook.cluster.jobs import Job
     from hook.cluster.observer import Observer
-    from hook.core.verdicts import Action, RolloutRestart, StalePod
+    from hook.core.verdicts import Action, StalePod
     from hook.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -37,9 +39,6 @@ LONGEST_PAUSE_SECONDS: Final = 0.5
 """Between two decisions while events pour in; keeps the reaction under a second."""
 PAUSE_FACTOR: Final = 4
 """Rest four times as long as a decision took, within the bound above."""
-ACT_SECONDS: Final = 2.0
-"""Then look again: what was decided on an old snapshot may be wrong by now."""
-WRITE_SECONDS: Final = 10.0
 CONFIRM_AGAIN_SECONDS: Final = 5.0
 """Between two confirming reads, each of which lists the whole fleet."""
 EXIT_FAILED: Final = 3
@@ -65,9 +64,13 @@ class Runner:
         self._narrator = Narrator(teller, job)
         self._subjects: dict[str, events.Subject] = {}
         self._confirm_after = 0.0
-        self._patience = retry.WRITING
-        self.restarted = 0
+        self._actor = Actor(api)
         self.last = Decision(Verdict.WAIT, Reason.NODES_PENDING, "nothing was read yet")
+
+    @property
+    def restarted(self) -> int:
+        """How many plugins this run restarted."""
+        return self._actor.restarted
 
     def run(self) -> Outcome:
         """Run to the end. Raises ClusterError if the cluster cannot be read or written for good."""
@@ -78,7 +81,7 @@ class Runner:
         if decision is None:
             self._observer.look_at_fleet()
             decision = self._loop()
-        self.last = decision
+        self.last = decision = self._with_what_was_not_seen(decision)
         return Outcome(decision, self._exit_code(decision))
 
     def _await_sync(self) -> Decision | None:
@@ -86,6 +89,7 @@ class Runner:
         while not self._observer.synced:
             if self._api.now() >= self._deadline:
                 return Decision(Verdict.DEADLINE, Reason.TIME_UP, "the time is up before the cluster could be read")
+            self._narrator.tell_contact(self._observer.lost)
             self._observer.wait(TICK_SECONDS)
         return None
 
@@ -94,10 +98,12 @@ class Runner:
             seen = self._observe()
             if isinstance(seen, Decision):
                 return seen
+            self._settle(seen)
             started = time.monotonic()
             decision, self._memories = decide_all(seen, self._memories, self._settings, self._api.now())
             took = time.monotonic() - started
             self.last = decision
+            self._narrator.tell_contact(self._observer.lost)
             self._narrator.tell(decision, self._deadline - self._api.now())
             if self._settings.dry_run:
                 self._tell_what_would_be_done(decision)
@@ -107,6 +113,13 @@ class Runner:
             self._act(decision)
             time.sleep(min(LONGEST_PAUSE_SECONDS, PAUSE_FACTOR * took))
             self._observer.wait(TICK_SECONDS)
+
+    def _with_what_was_not_seen(self, decision: Decision) -> Decision:
+        """Name the cause where the time ran out while the API server could not be read."""
+        lost = self._observer.lost
+        if decision.verdict is not Verdict.DEADLINE or lost is None or lost.seconds < LOST_SECONDS:
+            return decision
+        return replace(decision, message=f"{decision.message}; {lost}", cause=Reason.API_UNREACHABLE)
 
     def _tell_what_would_be_done(self, decision: Decision) -> None:
         for action in decision.actions:
@@ -138,7 +151,7 @@ class Runner:
             return None
         self._confirm_after = time.monotonic() + CONFIRM_AGAIN_SECONDS
         try:
-            again = self._observer.read_again()
+            again = self._observer.read_again(self._left)
             second, _memories = decide_all(again, self._memories, self._settings, self._api.now())
         except PermissionDeniedError:
             raise
@@ -151,81 +164,37 @@ class Runner:
         return second
 
     def _act(self, decision: Decision) -> None:
-        """Do what was decided, for a moment: what is left is decided anew from what is there then.
+        """Do what was decided, unless what it was decided upon may be long past."""
+        if self._observer.lost is None:
+            self._account(self._actor.act(decision.actions, self._left))
 
-        Events come last, so that they hold up no restart.
-        """
-        until = time.monotonic() + ACT_SECONDS
-        told: list[tuple[str, str, str]] = []
-        for action in decision.actions:
-            done = self._delete(action) if isinstance(action, DeletePod) else self._rollout(action)
-            told += [done] if done else []
-            if time.monotonic() > until:
-                log.debug("%d actions are left for the next decision", len(decision.actions) - len(told))
-                break
-        for daemonset_uid, about, note in told:
-            for subject in filter(None, (self._subjects.get(daemonset_uid), self._job.subject if self._job else None)):
-                self._teller.tell(subject, EventReason.STALE_PLUGIN_RESTARTED, note, about=about)
+    def _settle(self, seen: Seen) -> None:
+        """Learn what came of writes whose answer was lost."""
+        self._account(self._actor.settle({pod.uid for one in seen.values() for pod in one.consumer_pods if pod.live}))
 
-    def _delete(self, action: DeletePod) -> tuple[str, str, str] | None:
-        """Restart one plugin. Gives what to tell: of which DaemonSet, about which pod, and the words."""
-        pod = action.pod
-        request = requests.delete_pod(pod.namespace, pod.name, pod.uid, pod.resource_version)
-        try:
-            if not self._sent(action, request, f"restart {pod.name} on {action.node}"):
-                return None
-        except (PermissionDeniedError, RejectedError) as error:
-            if isinstance(error, PermissionDeniedError):
-                if not self._api.allows(request):
-                    raise
-                # Refused by admission, which had its time to think better of it; the others shall not wait as long.
-                self._patience = replace(retry.WRITING, denied=0.0)
-            log.warning("node %s: deleting plugin pod %s was refused: %s", action.node, pod.name, error)
-            self._remember(action, refused=str(error))
-            return None
-        self._remember(action)
-        self.restarted += 1
-        note = f"node {action.node}: restarted plugin pod {pod.name}: {pod.because}"
-        log.info("%s", note, extra={"facts": {"node": action.node, "pod": pod.name, "action": "delete"}})
-        return pod.daemonset_uid, pod.uid, note
+    def _account(self, deeds: Iterable[Deed]) -> None:
+        """Remember each deed at once, then tell them: events come last, so that they hold up no restart."""
+        told: list[Deed] = []
+        for deed in deeds:
+            self._remember(deed)
+            told += [deed] if deed.note else []
+        for deed in told:
+            subjects = (self._subjects.get(deed.daemonset_uid), self._job.subject if self._job else None)
+            for subject in filter(None, subjects):
+                self._teller.tell(subject, EventReason.STALE_PLUGIN_RESTARTED, deed.note, about=deed.about)
 
-    def _rollout(self, action: RolloutRestart) -> tuple[str, str, str] | None:
-        """Restart a whole DaemonSet. Gives what to tell, as for one plugin."""
-        stamp = action.at.isoformat(timespec="seconds")
-        request = requests.restart_daemonset(
-            action.namespace, action.name, action.uid, names.RESTARTED_AT_ANNOTATION, stamp
-        )
-        if not self._sent(action, request, f"restart the rollout of {action.namespace}/{action.name}"):
-            return None
-        self._remember(action)
-        self.restarted += len(action.pods)
-        note = f"restarted the rollout of {action.name}: {len(action.pods)} stale plugins on settled nodes"
-        log.info("%s", note)
-        return action.uid, stamp, note
-
-    def _sent(self, action: Action, request: requests.Request, what: str) -> bool:
-        """Send a write. A conflict means: look again. Trouble that may pass is decided upon anew."""
-        try:
-            retry.retrying(self._patience, time.sleep)(self._api.send, request, WRITE_SECONDS)
-        except NotFoundError:
-            log.info("cannot %s: it is gone already", what)
-            return False
-        except ConflictError:
-            log.info("cannot %s as it was read: it changed meanwhile, looking again", what)
-            return False
-        except (PermissionDeniedError, RejectedError):
-            raise
-        except ClusterError as error:
-            log.warning("cannot %s, trying again: %s", what, error)
-            for stack, _node, pod in _restarted_by(action):
-                self._memories[stack] = self._memories[stack].troubled(pod, str(error))
-            return False
-        return True
-
-    def _remember(self, action: Action, refused: str = "") -> None:
+    def _remember(self, deed: Deed) -> None:
         """Note what was asked for, with every stack that asked: otherwise it would ask again."""
-        for stack, node, pod in _restarted_by(action):
-            self._memories[stack] = self._memories[stack].asked(node, pod, self._api.now(), refused)
+        for stack, node, pod in _restarted_by(deed.action):
+            memory = self._memories[stack]
+            trouble = deed.trouble
+            asked = memory.troubled(pod, trouble) if trouble else memory.asked(node, pod, self._api.now(), deed.refused)
+            self._memories[stack] = asked
+
+    @property
+    def _left(self) -> float:
+        """Seconds until the deadline."""
+        return (self._deadline - self._api.now()).total_seconds()
 
     @property
     def _deadline(self) -> datetime:
@@ -240,6 +209,7 @@ class Runner:
 
     def tell_end(self, decision: Decision) -> None:
         """Put the end of the run where deployers look."""
+        self._teller.last_words()
         note = messages.headline(decision)
         if decision.unhappy:
             note = f"{note} {report.next_step(decision)}"

@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from hook.cluster import retry
 from hook.cluster.requests import EVENTS, Request
 from hook.errors import ClusterError, ConflictError, NotFoundError
 from hook.logs import shown
@@ -53,7 +54,7 @@ class Teller:
     def __init__(self, api: Api, run_id: str, *, silent: bool) -> None:
         self._api, self._run_id, self._silent = api, run_id, silent
         self._counts: dict[str, int] = {}
-        self._quiet_until = 0.0
+        self._quiet_until = self._asked_until = 0.0
         self._complained = False
 
     def tell(self, subject: Subject, reason: str, note: str, *, about: str = "", warning: bool = False) -> None:
@@ -72,6 +73,13 @@ class Teller:
         request = _first(subject, name, fact) if count == 1 else _again(subject, name, fact)
         self._counts[name] = count if self._written(request) else 0
 
+    def last_words(self) -> None:
+        """Try once more, whatever failed a moment ago: how a run ended is what people look for.
+
+        Only a server that asked for time still has it.
+        """
+        self._quiet_until = self._asked_until
+
     def _written(self, request: Request) -> bool:
         try:
             self._api.send(request, EVENT_SECONDS)
@@ -82,7 +90,9 @@ class Teller:
             return False
         except ClusterError as error:
             level = logging.DEBUG if self._complained else logging.WARNING
-            self._complained, self._quiet_until = True, time.monotonic() + QUIET_SECONDS
+            self._complained = True
+            self._asked_until = time.monotonic() + retry.asked(error)
+            self._quiet_until = max(time.monotonic() + QUIET_SECONDS, self._asked_until)
             log.log(level, "cannot write Kubernetes events, going on without: %s", error)
             return False
         return True

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hook.cluster import retry
+from hook.cluster.api import READ_SECONDS
 from hook.cluster.events import Subject
 from hook.cluster.requests import JOBS, Request
 from hook.core.fields import MalformedObjectError, text, when
@@ -34,7 +35,8 @@ def own_job(api: Api, namespace: str, name: str, patience: retry.Patience) -> Jo
     if not name:
         return None
     try:
-        found = retry.retrying(patience, time.sleep)(api.send, Request("get", JOBS, namespace, name))
+        request = Request("get", JOBS, namespace, name)
+        found = retry.retrying(patience, time.sleep)(api.send, request, min(READ_SECONDS, patience.unreachable))
         # One that is to come would put off the end of the run, for ever if it is far enough.
         started = min(when(found, "status", "startTime") or api.now(), api.now())
         return Job(Subject("batch/v1", "Job", namespace, name, text(found, "metadata", "uid")), started)

@@ -8,19 +8,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hook.cluster import requests, retry
+from hook.cluster.api import READ_SECONDS
 from hook.cluster.reflector import Reflector, list_views
 from hook.cluster.requests import Selection
 from hook.core import intent, parse
 from hook.core.consumers import named
 from hook.core.stacks import STACKS, is_driver, selector
 from hook.core.views import Snapshot, Unreadable
-from hook.errors import NotFoundError
+from hook.errors import NotFoundError, UnreachableError
 from hook.settings import WaitFor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from hook.cluster.api import Api
+    from hook.cluster.contact import Lost
+    from hook.core.fields import Json
     from hook.core.stacks import Stack
     from hook.core.views import DaemonSet
     from hook.settings import Settings
@@ -107,6 +110,12 @@ class Observer:
                 raise reflector.problem
         return all(reflector.synced for reflector in self._reflectors.values())
 
+    @property
+    def lost(self) -> Lost | None:
+        """Give the longest loss of contact; None while all that is known is of now, as far as we can know."""
+        found = (reflector.contact.lost for reflector in self._reflectors.values())
+        return min((one for one in found if one is not None), key=lambda one: one.since, default=None)
+
     def wait(self, seconds: float) -> None:
         """Wait until something changed since the last wait, at most so long."""
         with self._changed:
@@ -123,13 +132,24 @@ class Observer:
         views = self._views()
         return {name: self._snapshot_of(name, views) for name in self._parts}
 
-    def read_again(self) -> dict[str, Snapshot]:
-        """Read everything anew from the API server, consistently: no watch may be behind in it."""
+    def read_again(self, seconds: float) -> dict[str, Snapshot]:
+        """Read everything anew from the API server, consistently: no watch may be behind in it.
+
+        Raises UnreachableError where that takes longer than `seconds`.
+        """
         views: Found = {}
         retrier = retry.retrying(retry.WRITING, time.sleep)
+        end = time.monotonic() + seconds
+
+        def fetch(request: requests.Request) -> tuple[Json, Iterator[Json]]:
+            left = end - time.monotonic()
+            if left <= 0:
+                raise UnreachableError(f"a second read takes longer than {seconds:.0f} s")
+            return self._api.list_page(request, min(READ_SECONDS, left))
+
         for source, reflector in self._reflectors.items():
             try:
-                found, _version = list_views(self._api, source.selection, source.read, retrier, reflector.view)
+                found, _version = list_views(fetch, source.selection, source.read, retrier, reflector.view)
                 views[source] = tuple(found.values()), False
             except NotFoundError:
                 views[source] = (), True

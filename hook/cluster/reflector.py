@@ -13,11 +13,12 @@ import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hook.cluster import retry
+from hook.cluster.contact import Contact
 from hook.core import parse
 from hook.errors import ClusterError, GoneError, NotFoundError, RejectedError, ThrottledError, UnreachableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import urllib3
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from hook.cluster.requests import Request, Selection
     from hook.core.fields import Json
     from hook.core.views import Unreadable
+
+    Fetch = Callable[[Request], tuple[Json, Iterator[Json]]]
+    """Reads one page: its metadata and its objects."""
 
 log = logging.getLogger(__name__)
 
@@ -36,13 +40,19 @@ WATCH_SPREAD_SECONDS: Final = 15
 ABSENT_SECONDS: Final = 5.0
 """How often to ask again for a kind that the API server does not know (a CRD to come)."""
 BREATH_SECONDS: Final = 0.2
-"""Between watches that end by themselves, so that a server that ends them at once is not hammered."""
+"""Between watches that end by themselves."""
+FRUITLESS_SECONDS: Final = 5.0
+"""A watch that ends sooner, without any event, brought nothing: the next one waits longer, so that a server that
+ends them at once is not hammered."""
+GAP_SECONDS: Final = 5.0
+"""After a longer outage we list again: a watch that goes on from an old version does not say when it has caught up,
+and nothing may be restarted on what was true a minute ago."""
 
 Key = tuple[str, str]
 
 
 def list_views(
-    api: Api,
+    fetch: Fetch,
     selection: Selection,
     read: Callable[[Json], View],
     patience: retry.Retrier,
@@ -55,14 +65,14 @@ def list_views(
     """
     for _attempt in range(3):
         try:
-            return _list_once(api, selection, read, patience, known)
+            return _list_once(fetch, selection, read, patience, known)
         except GoneError:
             continue
     raise UnreachableError(f"the list of {selection.resource.plural} expired three times while it was read")
 
 
 def _list_once(
-    api: Api,
+    fetch: Fetch,
     selection: Selection,
     read: Callable[[Json], View],
     patience: retry.Retrier,
@@ -72,7 +82,7 @@ def _list_once(
 
     def take(request: Request) -> Json:
         """Take one page. Decoding is part of the try: an answer that is broken in its middle is asked for again."""
-        meta, objects = api.list_page(request)
+        meta, objects = fetch(request)
         for obj in objects:
             view = parse.readable(read, selection.resource.kind, obj)
             before = known(key := _key(obj))
@@ -119,11 +129,13 @@ class Reflector:
         """The API server does not know the kind."""
         self.problem: ClusterError | None = None
         """Why this reflector gave up."""
+        self.contact = Contact(selection.resource.plural)
         self._api = api
         self._changed = changed
         self._starting = patience
         self._views: dict[Key, Any] = {}
         self._version = ""
+        self._fruitless = 0
         self._synced = False
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -172,8 +184,9 @@ class Reflector:
     def _list(self) -> None:
         patience = retry.WATCHING if self._synced else self._starting
         started = time.monotonic()
+        fetch = self.contact.watched(self._api.list_page)
         try:
-            views, version = list_views(self._api, self.selection, self.read, self._retrier(patience), self.view)
+            views, version = list_views(fetch, self.selection, self.read, self._retrier(patience), self.view)
         except NotFoundError:
             self._replace({}, "", absent=True)
             self._stopping.wait(ABSENT_SECONDS)
@@ -184,19 +197,32 @@ class Reflector:
     def _watch(self) -> None:
         """Follow changes once; afterwards the version says where to go on, or is empty to list again."""
         seconds = WATCH_SECONDS + random.randrange(WATCH_SPREAD_SECONDS)  # noqa: S311 - jitter, not a secret
-        request = self.selection.watch(self._version, seconds)
+        request, version, asked = self.selection.watch(self._version, seconds), self._version, 0.0
+        started = time.monotonic()
         try:
-            self._follow(self._retrier(retry.WATCHING)(self._api.open_watch, request, seconds))
+            response = self._retrier(retry.WATCHING)(self.contact.watched(self._api.open_watch), request, seconds)
+            started = time.monotonic()
+            self._follow(response)
         except (GoneError, NotFoundError) as error:
             log.debug("listing %s again: %s", self.selection.resource.plural, error)
+            self.contact.break_off(error)
             self._version = ""
         except (UnreachableError, ThrottledError) as error:
             # A watch that was open and broke off is no failed attempt: the next one starts with new patience.
             log.debug("watching %s again: %s", self.selection.resource.plural, error)
-            self._stopping.wait(error.retry_after or 0.0)
-        self._stopping.wait(BREATH_SECONDS)
+            self.contact.break_off(error)
+            asked = retry.asked(error)
+        brought = self._version not in (version, "") or time.monotonic() - started > FRUITLESS_SECONDS
+        self._fruitless = 0 if brought else self._fruitless + 1
+        self._stopping.wait(max(asked, retry.pause(self._fruitless) if self._fruitless > 1 else BREATH_SECONDS))
 
     def _follow(self, response: urllib3.BaseHTTPResponse) -> None:
+        """Take what an open watch sends."""
+        lost = self.contact.lost
+        if lost is not None and lost.seconds > GAP_SECONDS:
+            response.close()
+            raise GoneError(f"what happened in {lost.seconds:.0f} s is not known")
+        self.contact.restore()
         for kind, obj in self._api.events(response, self.selection.resource):
             if self._stopping.is_set():
                 return
@@ -221,6 +247,7 @@ class Reflector:
     def _replace(self, views: dict[Key, Any], version: str, *, absent: bool) -> None:
         with self._lock:
             self._views, self._version, self.absent, self._synced = views, version, absent, True
+        self.contact.restore()
         self._changed()
 
     def _retrier(self, patience: retry.Patience) -> retry.Retrier:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 FIRST_WAIT_SECONDS: Final = 0.2
 LONGEST_WAIT_SECONDS: Final = 10.0
 """A control plane that restarts is back within a minute; after it is, we must be quick again."""
+LONGEST_ASKED_SECONDS: Final = 60.0
+"""A server that asks for more time is asked again after this: a header must not blind a run for hours."""
 JITTER_SECONDS: Final = 0.5
 """Several watches break at the same moment; they must not come back at the same moment."""
 
@@ -84,8 +87,19 @@ _BACKOFF: Final = tenacity.wait_exponential_jitter(
 def _wait(state: tenacity.RetryCallState) -> float:
     """Wait as long as the server asks, else exponentially with jitter."""
     error = state.outcome.exception() if state.outcome else None
-    asked = getattr(error, "retry_after", None)
-    return max(_BACKOFF(state), asked or 0.0)
+    return max(_BACKOFF(state), asked(error))
+
+
+def asked(error: BaseException | None) -> float:
+    """Give the seconds that the server asks to wait, within reason; zero where it does not ask."""
+    return min(getattr(error, "retry_after", None) or 0.0, LONGEST_ASKED_SECONDS)
+
+
+def pause(failures: int) -> float:
+    """Give how long to wait after so many failures in a row, for loops that retry by themselves."""
+    longest_power = 10  # beyond the longest wait, and no overflow after a night of failures
+    wait = FIRST_WAIT_SECONDS * 2.0 ** min(failures, longest_power)
+    return min(wait, LONGEST_WAIT_SECONDS) + random.uniform(0, JITTER_SECONDS)  # noqa: S311 - jitter, not a secret
 
 
 class _StopWhenImpatient:

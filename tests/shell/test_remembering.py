@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 from kubernetes import client
 
+from hook.acting import Deed
 from hook.cluster import requests, retry
 from hook.cluster.api import Api
+from hook.cluster.events import Teller
+from hook.cluster.observer import Observer
 from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, DeletePod, RolloutRestart, StalePod, Verdict
 from hook.errors import PermissionDeniedError, UnreachableError
@@ -33,6 +36,13 @@ def _rollout(stack: str, *also: Action) -> RolloutRestart:
     return RolloutRestart("ns", "exporter", "exporter-ds", LATER, (("x", _pod(f"{stack}-run")),), stack, also)
 
 
+def _runner(*stacks: str) -> Runner:
+    """Give a run that has begun to look at nothing."""
+    api, settings = Api(client.Configuration()), Settings(stacks=stacks)
+    observer = Observer(api, [], settings, retry.WRITING)
+    return Runner(api, observer, settings, Teller(api, "", silent=True), None)
+
+
 @pytest.mark.parametrize(
     "action",
     [
@@ -42,8 +52,8 @@ def _rollout(stack: str, *also: Action) -> RolloutRestart:
 )
 def test_each_stack_remembers_its_own_drivers_run(action: Action) -> None:
     """One restart serves both; noted with one only, the other would ask for it again."""
-    runner = Runner(Api(client.Configuration()), None, Settings(stacks=("gpu", "network")), None, None)  # type: ignore[arg-type]
-    runner._remember(action)
+    runner = _runner("gpu", "network")
+    runner._remember(Deed(action))
     assert {"gpu": ["gpu-run"], "network": ["network-run"]} == {
         stack: [asked.driver_run for asked in memory.restarts.values()] for stack, memory in runner._memories.items()
     }
@@ -51,9 +61,9 @@ def test_each_stack_remembers_its_own_drivers_run(action: Action) -> None:
 
 def test_each_stack_remembers_why_a_restart_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is tried again; if the time is up before, the report says why."""
-    runner = Runner(Api(client.Configuration()), None, Settings(stacks=("gpu", "network")), None, None)  # type: ignore[arg-type]
+    runner = _runner("gpu", "network")
     action = _delete("gpu", _delete("network"))
-    monkeypatch.setattr(runner, "_patience", retry.Patience(unreachable=0))
+    monkeypatch.setattr(runner._actor, "_patience", retry.Patience(unreachable=0))
     monkeypatch.setattr(runner._api, "send", _unreachable)
     runner._act(Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=(action,)))
     troubles = [memory.troubles for memory in runner._memories.values()]
@@ -77,14 +87,14 @@ def test_only_what_rbac_allows_is_refused_for_this_pod_alone(
     answer: dict[str, object], monkeypatch: pytest.MonkeyPatch, *, refused: bool
 ) -> None:
     """A missing permission is the same for every pod, and ends the run; a webhook may let the next one go."""
-    runner = Runner(Api(client.Configuration()), None, Settings(), None, None)  # type: ignore[arg-type]
+    runner = _runner("gpu")
 
     def send(request: requests.Request, *_: object) -> dict[str, object]:
         if request.verb == "delete":
             raise PermissionDeniedError("delete", "pods", "ns", "the webhook says no")
         return answer
 
-    monkeypatch.setattr(runner, "_patience", retry.Patience(unreachable=0, denied=0))
+    monkeypatch.setattr(runner._actor, "_patience", retry.Patience(unreachable=0, denied=0))
     monkeypatch.setattr(runner._api, "send", send)
     decision = Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=(_delete("gpu"),))
     with nullcontext() if refused else pytest.raises(PermissionDeniedError):
@@ -95,7 +105,7 @@ def test_only_what_rbac_allows_is_refused_for_this_pod_alone(
 
 def test_a_stack_that_did_not_ask_remembers_nothing() -> None:
     """Its own count of restarts, and what it says in the end, stay its own."""
-    runner = Runner(Api(client.Configuration()), None, Settings(stacks=("gpu", "network")), None, None)  # type: ignore[arg-type]
-    runner._remember(_delete("network"), refused="no")
+    runner = _runner("gpu", "network")
+    runner._remember(Deed(_delete("network"), refused="no"))
     assert [0, 1] == [len(memory.restarts) for memory in runner._memories.values()]
     assert ["no"] == [asked.refused for asked in runner._memories["network"].restarts.values()]

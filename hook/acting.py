@@ -1,0 +1,159 @@
+"""Do what was decided: each write as it was judged, none sooner than the server asks, none forgotten."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final
+
+from hook.cluster import requests, retry
+from hook.core import names
+from hook.core.verdicts import DeletePod
+from hook.errors import (
+    ClusterError,
+    ConflictError,
+    NotFoundError,
+    PermissionDeniedError,
+    RejectedError,
+    UnreachableError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from hook.cluster.api import Api
+    from hook.core.verdicts import Action, RolloutRestart
+
+log = logging.getLogger(__name__)
+
+ACT_SECONDS: Final = 2.0
+"""Then look again: what was decided on an old snapshot may be wrong by now."""
+WRITE_SECONDS: Final = 10.0
+SHORTEST_WRITE_SECONDS: Final = 1.0
+"""When the time is nearly up a write must not outlast it, but it must have a chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What was asked of the API server, and what came of it."""
+
+    action: Action
+    note: str = ""
+    """What to tell of it; empty where nothing was restarted."""
+    daemonset_uid: str = ""
+    about: str = ""
+    refused: str = ""
+    """The server's words, where it refused for good."""
+    trouble: str = ""
+    """Why it could not be done, where another try may mend it."""
+
+
+class _Sent(Enum):
+    """What is known of a write."""
+
+    DONE = auto()
+    NOT_DONE = auto()
+    UNKNOWN = auto()
+    """The answer was lost on its way."""
+
+
+class Actor:
+    """The only one that restarts anything."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._patience = retry.WRITING
+        self._not_before = 0.0
+        self._unanswered: dict[str, DeletePod] = {}
+        self.restarted = 0
+
+    def act(self, actions: Sequence[Action], left: float) -> Iterator[Deed]:
+        """Do what was decided, for a moment: what is left is decided anew from what is there then."""
+        until = time.monotonic() + ACT_SECONDS
+        seconds = min(WRITE_SECONDS, max(left, SHORTEST_WRITE_SECONDS))
+        for number, action in enumerate(actions):
+            now = time.monotonic()
+            if now > until or now < self._not_before:
+                log.debug("%d actions are left for the next decision", len(actions) - number)
+                return
+            deed = self._delete(action, seconds) if isinstance(action, DeletePod) else self._rollout(action, seconds)
+            if deed is not None:
+                yield deed
+
+    def settle(self, live: Collection[str]) -> list[Deed]:
+        """Count a deletion whose answer was lost as ours once its pod, of this UID, is no longer live."""
+        gone = [uid for uid in self._unanswered if uid not in live]
+        return [self._deleted(self._unanswered.pop(uid)) for uid in gone]
+
+    def _delete(self, action: DeletePod, seconds: float) -> Deed | None:
+        """Restart one plugin."""
+        pod = action.pod
+        request = requests.delete_pod(pod.namespace, pod.name, pod.uid, pod.resource_version)
+        try:
+            sent, trouble = self._send(request, f"restart {pod.name} on {action.node}", seconds)
+        except (PermissionDeniedError, RejectedError) as error:
+            if isinstance(error, PermissionDeniedError):
+                if not self._api.allows(request):
+                    raise
+                # Refused by admission, which had its time to think better of it; the others shall not wait as long.
+                self._patience = replace(retry.WRITING, denied=0.0)
+            log.warning("node %s: deleting plugin pod %s was refused: %s", action.node, pod.name, error)
+            return Deed(action, refused=str(error))
+        if sent is _Sent.DONE:
+            self._unanswered.pop(pod.uid, None)
+            return self._deleted(action)
+        if sent is _Sent.UNKNOWN:
+            self._unanswered[pod.uid] = action
+        return Deed(action, trouble=trouble) if trouble else None
+
+    def _deleted(self, action: DeletePod) -> Deed:
+        pod = action.pod
+        self.restarted += 1
+        note = f"node {action.node}: restarted plugin pod {pod.name}: {pod.because}"
+        log.info("%s", note, extra={"facts": {"node": action.node, "pod": pod.name, "action": "delete"}})
+        return Deed(action, note, pod.daemonset_uid, pod.uid)
+
+    def _rollout(self, action: RolloutRestart, seconds: float) -> Deed | None:
+        """Restart a whole DaemonSet. Where the answer is lost, the next look shows whether a rollout goes on."""
+        stamp = action.at.isoformat(timespec="seconds")
+        request = requests.restart_daemonset(
+            action.namespace, action.name, action.uid, names.RESTARTED_AT_ANNOTATION, stamp
+        )
+        what = f"restart the rollout of {action.namespace}/{action.name}"
+        sent, trouble = self._send(request, what, seconds)
+        if sent is not _Sent.DONE:
+            return Deed(action, trouble=trouble) if trouble else None
+        self.restarted += len(action.pods)
+        note = f"restarted the rollout of {action.name}: {len(action.pods)} stale plugins on settled nodes"
+        log.info("%s", note)
+        return Deed(action, note, action.uid, stamp)
+
+    def _send(self, request: requests.Request, what: str, seconds: float) -> tuple[_Sent, str]:
+        """Send a write; gives also why it failed, if another try may mend that. A conflict means: look again."""
+        not_done = _Sent.NOT_DONE
+
+        def attempt() -> None:
+            nonlocal not_done
+            try:
+                self._api.send(request, seconds)
+            except UnreachableError:
+                not_done = _Sent.UNKNOWN
+                raise
+
+        try:
+            retry.retrying(self._patience, time.sleep)(attempt)
+        except NotFoundError:
+            log.info("cannot %s: it is gone already", what)
+        except ConflictError:
+            log.info("cannot %s as it was read: it changed meanwhile, looking again", what)
+        except (PermissionDeniedError, RejectedError):
+            raise
+        except ClusterError as error:
+            self._not_before = time.monotonic() + retry.asked(error)
+            log.warning("cannot %s, trying again: %s", what, error)
+            return not_done, str(error)
+        else:
+            return _Sent.DONE, ""
+        return not_done, ""

@@ -1,0 +1,191 @@
+"""What a run does while it cannot see, and about writes of which it does not know what became."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from devcluster.patience import TooSlowError
+from hook.acting import Actor
+from hook.cluster import retry
+from hook.cluster.events import Subject, Teller
+from hook.cluster.observer import Observer
+from hook.cluster.reflector import Reflector
+from hook.cluster.requests import NODES, Selection
+from hook.core import parse
+from hook.core.stacks import GPU_OPERATOR
+from hook.core.verdicts import DeletePod, StalePod
+from hook.errors import ThrottledError, UnreachableError
+from hook.settings import Settings
+from tests.shell.server import JSON, Said, Server, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PATIENCE: Final = 60.0
+SUBJECT: Final = Subject("apps/v1", "DaemonSet", "dra", "plugin", "uid")
+
+
+def told(**fields: Any) -> Said:  # noqa: ANN401 - JSON
+    """Answer with an object."""
+    return Said(200, json.dumps({"kind": "List", **fields}).encode())
+
+
+EMPTY: Final = told(items=[], metadata={"resourceVersion": "1"})
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for something that a thread does."""
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        if time.monotonic() > end:
+            raise TooSlowError("a reflector did not come so far")
+        time.sleep(0.02)
+
+
+def following(server: Server) -> Reflector:
+    """Start to follow the nodes."""
+    reflector = Reflector(server.api, Selection(NODES), parse.node, lambda: None, retry.starting(PATIENCE))
+    reflector.start()
+    return reflector
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param(told(metadata={"resourceVersion": "1"}), id="no-items"),
+        pytest.param(told(items=["a"], metadata={"resourceVersion": "1"}), id="no-objects"),
+        pytest.param(told(items=[], metadata={}), id="no-version"),
+    ],
+)
+def test_what_is_no_list_is_asked_for_again(wrong: Said) -> None:
+    """It is no answer, so it ends no run."""
+    answers = [wrong, wrong, EMPTY]
+    with serving(lambda line: told() if "watch" in line else answers.pop(0) if answers else EMPTY) as server:
+        reflector = following(server)
+        until(lambda: reflector.synced)
+        reflector.stop()
+        assert reflector.problem is None
+        assert server.count("limit") >= 3
+
+
+def test_watches_that_bring_nothing_become_rare() -> None:
+    """A server that ends each one at once is not asked five times a second, by a dozen watches, for hours."""
+    with serving(lambda line: Said(200) if "watch" in line else EMPTY) as server:
+        reflector = following(server)
+        time.sleep(4.0)
+        reflector.stop()
+        assert 2 <= server.count("watch") <= 8
+
+
+def test_after_a_long_gap_all_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watch does not say when it has caught up; until a list says so, contact is lost."""
+    monkeypatch.setattr("hook.cluster.reflector.GAP_SECONDS", 0.5)
+    up = [True]
+
+    def answer(line: str) -> Said:
+        return (Said(200) if "watch" in line else EMPTY) if up[0] else Said()
+
+    with serving(answer) as server:
+        reflector = following(server)
+        until(lambda: server.count("watch") > 0)
+        lists, up[0] = server.count("limit"), False
+        until(lambda: reflector.contact.lost is not None and reflector.contact.lost.seconds > 1)
+        assert "nodes" in str(reflector.contact.lost)
+        up[0] = True
+        until(lambda: reflector.contact.lost is None)
+        reflector.stop()
+        assert server.count("limit") > lists
+
+
+def test_after_silence_all_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watch that outlives its time without a byte was cut off somewhere; what it missed is not asked of it."""
+    monkeypatch.setattr("hook.cluster.reflector.WATCH_SECONDS", 0)
+    monkeypatch.setattr("hook.cluster.reflector.WATCH_SPREAD_SECONDS", 1)
+    monkeypatch.setattr("hook.cluster.api.WATCH_SLACK_SECONDS", 0.3)
+    over = threading.Event()
+
+    def answer(line: str) -> Said:
+        return Said(200, b"", {**JSON, "content-length": "9"}) if "watch" in line else EMPTY
+
+    with serving(answer, linger=over) as server:
+        reflector = following(server)
+        until(lambda: server.count("limit") >= 3)
+        reflector.stop()
+        over.set()
+        assert 2 <= server.count("watch") <= server.count("limit")
+
+
+def test_a_second_read_has_a_bound() -> None:
+    """A server that is silent when the run wants to end must not carry it beyond its deadline."""
+    slow = [False]
+
+    def answer(line: str) -> Said:
+        while slow[0] and "limit" in line:
+            time.sleep(0.05)
+        return EMPTY if "limit" in line else Said(200)
+
+    with serving(answer) as server:
+        observer = Observer(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
+        observer.look_at_intent()
+        until(lambda: observer.synced)
+        slow[0], began = True, time.monotonic()
+        with pytest.raises(UnreachableError):
+            observer.read_again(1.0)
+        slow[0] = False
+        observer.stop()
+        assert time.monotonic() - began < 30  # unbounded it is a minute for each kind
+
+
+def stale(name: str) -> DeletePod:
+    """Ask for the restart of a stale plugin."""
+    pod = StalePod("dra", name, f"uid-{name}", "7", "ds", because="it is stale", driver_run="run")
+    return DeletePod("gpu-0", pod)
+
+
+def test_a_deletion_without_an_answer_counts_once_its_pod_is_gone() -> None:
+    """The server may have done it, or not: what is there then tells."""
+    with serving(lambda _line: Said()) as server:
+        actor = Actor(server.api)
+        (deed,) = actor.act([stale("a")], 60)
+        assert deed.trouble
+        assert (actor.settle({"uid-a"}), actor.restarted) == ([], 0)
+        (deed,) = actor.settle(set())
+        assert (deed.action, actor.restarted) == (stale("a"), 1)
+        assert actor.settle(set()) == []
+
+
+def test_a_server_that_asks_for_time_has_it_for_all_writes() -> None:
+    """Longer than one write is tried for: the next decision does not ask again at once."""
+    refused = Said(429, b"", {**JSON, "retry-after": "30"})
+    with serving(lambda _line: refused) as server:
+        actor = Actor(server.api)
+        (deed,) = actor.act([stale("a"), stale("b")], 60)
+        assert deed.trouble
+        assert list(actor.act([stale("a"), stale("b")], 60)) == []
+        assert server.count("DELETE") == 1
+        assert actor.settle(set()) == []
+
+
+def test_nobody_asks_for_hours() -> None:
+    """A minute at most, whatever a header says."""
+    assert retry.asked(ThrottledError("no", 86400)) == timedelta(minutes=1).total_seconds()
+    assert retry.asked(UnreachableError("no")) == 0
+    assert max(retry.pause(failures) for failures in (5, 50, 5000)) <= 10.5
+
+
+def test_last_words_are_tried_whatever_failed_before() -> None:
+    """Events are given up for a while after a failure, but not the one that tells the end."""
+    with serving(lambda _line: Said(500)) as server:
+        teller = Teller(server.api, "run", silent=False)
+        for reason in ("One", "Two"):
+            teller.tell(SUBJECT, reason, "note")
+        assert server.count("POST") == 1
+        teller.last_words()
+        teller.tell(SUBJECT, "End", "note")
+        assert server.count("POST") == 2
