@@ -198,6 +198,12 @@ class Cluster:
             record.forget(self.files.processes)
             self._running.pop(record.name).wait()
 
+    def revive(self, name: str) -> None:
+        """Start a program of this cluster again that somebody killed, with the command line that it had."""
+        before = self._running[name]
+        before.wait()
+        self._running[name] = start(self.files, name, [str(part) for part in before.args])  # type: ignore[union-attr]
+
     def wait_until(self, what: str, done: Callable[[], bool]) -> None:
         """Wait for what the running programs bring about; fail at once when one of them ends."""
         controlplane.wait_until(self.files, self._running, what, done)

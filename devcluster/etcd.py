@@ -39,6 +39,13 @@ def put(state: State, objects: Iterable[Object]) -> None:
         _post(f"{state.etcd.read_text()}/v3/kv/txn", {"success": puts})
 
 
+def compact(state: State) -> None:
+    """Forget the past: whoever asks for what was before gets to hear that it is gone, as five minutes later anyway."""
+    address = state.etcd.read_text()
+    now = _ask(f"{address}/v3/kv/range", {"key": _encoded(b"/registry")})["header"]["revision"]
+    _ask(f"{address}/v3/kv/compaction", {"revision": now, "physical": True})
+
+
 def _key(each: Object) -> str:
     """Name the key of an object."""
     metadata = each["metadata"]
@@ -65,8 +72,14 @@ def _encoded(data: bytes) -> str:
 
 
 def _post(url: str, body: dict[str, Any]) -> None:
+    """Put objects, all or none."""
+    if not _ask(url, body).get("succeeded"):
+        raise OSError(f"etcd did not take {len(body['success'])} objects")
+
+
+def _ask(url: str, body: dict[str, Any]) -> dict[str, Any]:
     """Ask etcd's JSON gateway."""
     request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})  # noqa: S310
     with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - loopback, ours
-        if not json.load(answer).get("succeeded"):
-            raise OSError(f"etcd did not take {len(body['success'])} objects")
+        found: dict[str, Any] = json.load(answer)
+        return found

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from devcluster.client import path
 from devcluster.fleet import knobs as k
+from devcluster.fleet.insist import insist
 from devcluster.fleet.loader import LoaderLife
 from devcluster.fleet.node import INBOX, NFD_NIC
 from devcluster.fleet.status import CREATING
@@ -154,7 +155,8 @@ class DriverLife(LoaderLife):
     async def _label(self, labels: dict[str, str]) -> None:
         if labels:
             await self.node.online()
-            answer = await self.api.patch(path("v1", "nodes", name=self.node.name), {"metadata": {"labels": labels}})
+            url_path, body = path("v1", "nodes", name=self.node.name), {"metadata": {"labels": labels}}
+            answer = await insist(lambda: self.api.patch(url_path, body))
             self.node.update(answer)
 
 

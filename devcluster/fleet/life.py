@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 
 from devcluster.client import ApiError, path
+from devcluster.fleet.insist import RETRY_SECONDS, insist
 from devcluster.fleet.status import PodStatus
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ log = logging.getLogger(__name__)
 
 POD_IS_ANOTHER = {404, 409}
 """The pod is gone, or another one has its name: nothing is left to report."""
-
-RETRY_SECONDS = 0.5
-"""A kubelet repeats a status that the API server did not take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +186,7 @@ class Life:
         self._end()
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": self.uid}}
         try:
-            await self.api.delete(self._path(), options)
+            await insist(lambda: self.api.delete(self._path(), options))
         except ApiError as error:
             if error.code not in POD_IS_ANOTHER:
                 raise

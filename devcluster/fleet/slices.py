@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from devcluster.client import ApiError, path
+from devcluster.fleet.insist import insist
 
 if TYPE_CHECKING:
     from devcluster.client import Api
@@ -63,13 +64,14 @@ class Slices:
         slice_ = describe(self.node.name, self.node.uid, driver, spelled(listed(devices, version, knobs), self.version))
         if driver in self._names:
             try:
-                await self.api.patch(self._path(driver), {"spec": slice_["spec"]})
+                await insist(lambda: self.api.patch(self._path(driver), {"spec": slice_["spec"]}))
             except ApiError as error:
                 if error.code != GONE:
                     raise
             else:
                 return
-        created = await self.api.create(path(f"{GROUP}/{self.version}", "resourceslices"), slice_)
+        slices = path(f"{GROUP}/{self.version}", "resourceslices")
+        created = await insist(lambda: self.api.create(slices, slice_))
         self._names[driver] = created["metadata"]["name"]
 
     def forsake(self, driver: str, seconds: float) -> None:
@@ -85,7 +87,7 @@ class Slices:
     async def _learn_version(self) -> None:
         """Ask for the newest version that is served, as the real library does."""
         if not self.version:
-            group = await self.api.get(f"/apis/{GROUP}")
+            group = await insist(lambda: self.api.get(f"/apis/{GROUP}"))
             self.version = group["preferredVersion"]["version"]
 
     async def _wipe_later(self, driver: str, seconds: float) -> None:
@@ -100,7 +102,7 @@ class Slices:
         url_path = self._path(driver)
         del self._names[driver]
         try:
-            await self.api.delete(url_path)
+            await insist(lambda: self.api.delete(url_path))
         except ApiError as error:
             if error.code != GONE:
                 raise

@@ -59,6 +59,7 @@ class PodLife:
         self._conditions = status.Conditions()
         self._started = datetime.now(UTC)
         self._publishing = asyncio.Lock()
+        self._again: asyncio.Task[None] | None = None
 
     @property
     def service_account(self) -> Path:
@@ -121,6 +122,12 @@ class PodLife:
         async with asyncio.TaskGroup() as group:
             for each in self._main:
                 group.create_task(each.live(policy))
+
+    def see(self, manifest: Object) -> None:
+        """Look at the object as it is now: with the API server gone every node is silent, for the node controller."""
+        if status.mistaken_for_lost(manifest) and not self.deleted.is_set():
+            self._conditions.touch_ready()
+            self._again = asyncio.create_task(self.publish())
 
     async def publish(self) -> None:
         """Write the status; one write after the other, so that an older one never wins."""

@@ -62,6 +62,8 @@ class Runner:
             life = self._begin(event.object["metadata"]["uid"], PodLife(self._api, event.object, self._host))
         if "deletionTimestamp" in metadata:
             life.delete(metadata.get("deletionGracePeriodSeconds", 0))
+        else:
+            life.see(event.object)
 
     def _begin(self, uid: str, life: PodLife) -> PodLife:
         """Start a pod's life beside the others."""

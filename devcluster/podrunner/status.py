@@ -112,6 +112,10 @@ class Conditions:
         self._set("PodScheduled", holds=True)
         return list(self._known.values())
 
+    def touch_ready(self) -> None:
+        """Say again that the pod is Ready, as of now: somebody else said that it is not."""
+        self._known["Ready"]["lastTransitionTime"] = timestamp()
+
     def _set(self, kind: str, *, holds: bool, otherwise: tuple[str, str] = ("", "")) -> None:
         status = "True" if holds else "False"
         known = self._known.get(kind)
@@ -125,6 +129,12 @@ class Conditions:
             "reason": reason,
             "message": message,
         }
+
+
+def mistaken_for_lost(pod: Object) -> bool:
+    """Tell whether the node controller took Ready away while the node was silent; it moves Ready alone."""
+    conditions = {each["type"]: each["status"] for each in pod.get("status", {}).get("conditions", [])}
+    return conditions.get("Ready") == "False" and conditions.get("ContainersReady") == "True"
 
 
 def _names(what: str, names: Sequence[str]) -> str:
