@@ -21,6 +21,7 @@ SHARING: Final = (
     "tests/simulation/",
     "tests/contract/",
     "tests/cluster/",
+    "tests/faults/api/",
     "tests/deployers/",
     "tests/faults/cluster/",
     "tests/image/test_contents.py",
