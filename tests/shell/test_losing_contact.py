@@ -18,9 +18,11 @@ from hook.cluster.observer import Observer
 from hook.cluster.reflector import Reflector
 from hook.cluster.requests import NODES, Selection
 from hook.core import parse
+from hook.core.reasons import Reason
 from hook.core.stacks import GPU_OPERATOR
-from hook.core.verdicts import DeletePod, StalePod
+from hook.core.verdicts import Decision, DeletePod, StalePod, Verdict
 from hook.errors import ThrottledError, UnreachableError
+from hook.run import Runner
 from hook.settings import Settings
 from tests.shell.server import JSON, Said, Server, serving
 
@@ -142,10 +144,37 @@ def test_a_second_read_has_a_bound() -> None:
         assert time.monotonic() - began < 30  # unbounded it is a minute for each kind
 
 
+def test_nothing_is_restarted_while_contact_is_lost() -> None:
+    """What was decided on is of before; writes may get through where reads do not."""
+    up = [True]
+
+    def answer(line: str) -> Said:
+        if "GET" not in line:
+            return told()
+        return Said() if not up[0] else EMPTY if "limit" in line else Said(200)
+
+    with serving(answer) as server:
+        settings = Settings()
+        observer = Observer(server.api, [GPU_OPERATOR], settings, retry.starting(PATIENCE))
+        observer.look_at_intent()
+        until(lambda: observer.synced and observer.lost is None)
+        runner = Runner(server.api, observer, settings, Teller(server.api, "run", silent=True), None)
+        decision = Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=(stale("a"),))
+        up[0] = False
+        until(lambda: observer.lost is not None)
+        runner._act(decision)
+        assert server.count("DELETE") == 0
+        up[0] = True
+        until(lambda: observer.lost is None)
+        runner._act(decision)
+        observer.stop()
+        assert server.count("DELETE") == 1
+
+
 def stale(name: str) -> DeletePod:
     """Ask for the restart of a stale plugin."""
     pod = StalePod("dra", name, f"uid-{name}", "7", "ds", because="it is stale", driver_run="run")
-    return DeletePod("gpu-0", pod)
+    return DeletePod("gpu-0", pod, "gpu")
 
 
 def test_a_deletion_without_an_answer_counts_once_its_pod_is_gone() -> None:
