@@ -33,7 +33,7 @@ FAILED: Final = Wanted(
 )
 """The real default of stallTimeout is half an hour."""
 PLAIN: Final = Wanted(chart=NEXT_CHART, driver=NEXT, operator=FAILED.operator, post={"hook": {"enabled": False}})
-PLAIN_CHANGED: Final = replace(PLAIN, post={**PLAIN.post, "pluginTimeout": "4m"})
+PLAIN_CHANGED: Final = replace(PLAIN, post={**PLAIN.post, "pluginTimeout": "2m"})
 PATIENT: Final = Wanted(chart=NEXT_CHART, driver=OLD)
 IMPATIENT: Final = replace(PATIENT, timeout=10)
 """As five minutes are to a fleet of hundreds of nodes."""
@@ -94,6 +94,7 @@ class Story:
         """Deploy, and wait for the Job's end too: Argo CD does not wait for a Job that is no hook."""
         before = len(self.bench.told())
         outcome = self.deployer.apply(wanted.releases())
+        assert outcome.succeeded, outcome.said
         self.bench.until(lambda: len(self.bench.told()) > before, "the Job ran", 120)
         return outcome
 
