@@ -7,6 +7,7 @@ differently is refused, as are duplicate keys, tags, keys that are no text, and 
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from typing import TYPE_CHECKING, Any, Final
@@ -32,6 +33,8 @@ _BOOL: Final = re.compile(
     "|".join(f"{word}|{word.title()}|{word.upper()}" for word in ("true", "false", "yes", "no", "on", "off"))
 )
 _NULL: Final = re.compile(r"~|null|Null|NULL|")
+_OCTAL: Final = re.compile(r"0[0-7]+")
+"""Modes of files: Helm's reader and most others take 0644 for 420; only YAML 1.2 does not."""
 _INT: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
 _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE])|[1-9][0-9]*)(?:[eE][-+]?[0-9]+)?")
 _AMBIGUOUS: Final = re.compile(
@@ -93,6 +96,33 @@ def name_of(file: Path) -> str:
 
 def parse(text: str, name: str) -> Mapping:
     """Read a text that holds one mapping. An empty text is an empty mapping, as for Helm."""
+    try:
+        return _parse(text, name)
+    except DocumentError:
+        # Not all JSON is YAML 1.1: tabs, and characters beyond the first 65,536 that are written as pairs.
+        if (again := _respelled(text)) is None:
+            raise
+        return _parse(again, name)
+
+
+def _respelled(text: str) -> str | None:
+    """Spell JSON as YAML 1.1 understands it; nothing where it is no JSON, or JSON that readers take differently."""
+
+    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            raise ValueError("a key is there twice")
+        return found
+
+    try:
+        spelled = json.dumps(json.loads(text, object_pairs_hook=unique), ensure_ascii=False, allow_nan=False)
+        spelled.encode()
+    except (ValueError, RecursionError):
+        return None
+    return spelled if text.lstrip().startswith("{") and spelled != text else None
+
+
+def _parse(text: str, name: str) -> Mapping:
     try:
         node = yaml.compose(text, Loader=_Loader)
         value = {} if node is None else _Reader(name).value(node, "", 0)
@@ -191,6 +221,8 @@ class _Reader:
             return text.lower() in _TRUE
         if _INT.fullmatch(text):
             return int(text)
+        if _OCTAL.fullmatch(text):
+            return int(text, 8)
         if _AMBIGUOUS.fullmatch(text):
             raise self._error(path, f"{text[:40]} is read differently by different programs: quote it, or write it out")
         if not _FLOAT.fullmatch(text):

@@ -219,7 +219,7 @@ class _Planner:
     def _note_another_version(self, component: Component, chart: Copied) -> None:
         """Compare what the run will wait for with what the operator's objects will carry."""
         file = f"Chart.yaml of --chart {component.name}"
-        version = parse(chart.files.get("Chart.yaml", b"").decode(errors="replace"), file).get("version")
+        version = _about(chart, file).get("version")
         # The run leaves the "v" out as well.
         if str(version).removeprefix("v") != component.version.removeprefix("v"):
             self.notes.append(
@@ -290,16 +290,29 @@ class _Planner:
         return "" if version.startswith("sha256:") else version
 
     def _consumer(self, given: Mapping) -> Mapping:
-        """Name the plugin's DaemonSet where the DRA driver's values rename it."""
+        """Name the plugin's DaemonSet where the DRA driver's chart or its values give it an unusual name."""
         dra = self._recipe.enabled(DRA)
         if dra is None or found(given, ("consumer", "names"), f"values of {POST}"):
             return {}
         base = self._request.base_values.get(DRA) or {}
         values = merged(base, dra.overrides, self._request.values.get(DRA, {}))
         name = found(values, ("nameOverride",), f"values of {DRA}")
-        if not isinstance(name, str) or name in ("", *KNOWN_PLUGINS):
+        if name is not None and not isinstance(name, str):
+            raise DocumentError(f"values of {DRA}: nameOverride: a text is expected, not {kind(name)}: quote it")
+        name = name or chart_name(self._chart(dra))
+        if name in KNOWN_PLUGINS:
             return {}
         return {"consumer": {"names": [f"{name[:63].rstrip('-')}-kubelet-plugin"]}}
+
+
+def chart_name(chart: Chart) -> str:
+    """Give a chart's name, which is also the first part of its objects' names."""
+    return chart.name if isinstance(chart, Remote) else str(_about(chart, "Chart.yaml").get("name"))
+
+
+def _about(chart: Copied, name: str) -> Mapping:
+    """Read what a copied chart says of itself."""
+    return parse(chart.files.get("Chart.yaml", b"").decode(errors="replace"), name)
 
 
 def fingerprint(chart: Chart, values: Mapping) -> str:

@@ -92,7 +92,9 @@ def _helm(folder: Path) -> Iterable[Found]:
     previous = ""
     for call in done.stdout.removesuffix("\n\n").split("\n\n"):
         where, *arguments = call.splitlines()
-        assert "--kube-context=there" == arguments.pop()
+        # Before ours, which win where Helm takes the last.
+        assert arguments.index("--kube-context=there") < arguments.index("--values")
+        arguments.remove("--kube-context=there")
         found = _helm_call(where.removeprefix(f"{folder}/"), folder, arguments, previous)
         previous = found.name
         yield found

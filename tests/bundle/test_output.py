@@ -48,11 +48,13 @@ def _process(target: Path, seed: str, *more: str, **environment: str) -> Ended:
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
-def test_same_bytes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("deployer", DEPLOYERS)
+def test_same_bytes(tmp_path: Path, deployer: str) -> None:
     """Neither the moment, the process, the directory nor the order of hashes shows in a bundle."""
     (tmp_path / "elsewhere").mkdir()
-    assert 0 == _process(tmp_path / "one", "1").code
-    assert 0 == _process(tmp_path / "elsewhere" / "other-name", "2").code
+    for_it = f"--deployer={deployer}"
+    assert 0 == _process(tmp_path / "one", "1", for_it).code
+    assert 0 == _process(tmp_path / "elsewhere" / "other-name", "2", for_it).code
     assert contents(tmp_path / "one") == contents(tmp_path / "elsewhere" / "other-name")
 
 

@@ -239,7 +239,9 @@ def test_values_at_install_time(tmp_path: Path, helm: Helm) -> None:
         "--set", "gpu-operator.driver.version=580.126.20", "--set", "gpu-operator.driver.upgradePolicy=null",
         "--set", f"{DRA}.controller.podAnnotations.mine=kept,{POST}.expect.chartVersion=v1,{POST}.timeout=2h",
         "--set-json", f'{DRA}.kubeletPlugin.podAnnotations={{"{KEY}": "v1"}}', "--set", "argocd.project=gpus",
+        "--set", f"{DRA}.nameOverride=our-dra",
     )  # fmt: skip
+    assert {"names": ["our-dra-kubelet-plugin"]} == after[POST].values["consumer"]
     assert before[POST].values["trigger"] != after[POST].values["trigger"]
     assert {"chartVersion": "v26.3.3", "driverVersion": "580.126.20"} == after[POST].values["expect"]
     assert "2h" == after[POST].values["timeout"]
@@ -302,15 +304,20 @@ def test_our_chart_comes_from_nowhere_by_itself(tmp_path: Path, deployer: str) -
     assert not (tmp_path / "bundle").exists()
 
 
-def test_renamed_plugin_is_named_to_the_run(tmp_path: Path, helms: dict[str, Helm]) -> None:
-    """A DRA driver whose values rename its DaemonSet is found all the same."""
+@pytest.mark.parametrize("deployer", ["flux", "argocd-helm"])
+def test_renamed_plugin_is_named_to_the_run(tmp_path: Path, helms: dict[str, Helm], deployer: str) -> None:
+    """A DRA driver whose values, or whose chart's name, rename its DaemonSet is found all the same."""
     renamed = changed(tmp_path / "renamed.yaml", DRA, overrides={"nameOverride": "our-dra"})
-    found = _made("flux", tmp_path / "a", helms["helm4"], recipe=renamed)
-    assert {"names": ["our-dra-kubelet-plugin"]} == found[POST].values["consumer"]
+    chart = changed(tmp_path / "chart.yaml", DRA, chart="our-dra", overrides={"nameOverride": ""})
+    for name, file in (("a", renamed), ("b", chart)):
+        found = read(deployer, bundle(deployer, tmp_path / name, recipe=file), helms["helm4"])
+        assert {"names": ["our-dra-kubelet-plugin"]} == found[POST].values["consumer"]
+    found = _made(deployer, tmp_path / "copied", helms["helm4"], recipe=chart)
+    assert {"names": ["dra-driver-kubelet-plugin"]} == found[POST].values["consumer"]
     post = write(tmp_path / "post.yaml", {"consumer": {"names": ["mine"]}})
-    found = _made("flux", tmp_path / "b", helms["helm4"], f"--values={POST}={post}", recipe=renamed)
+    found = _made(deployer, tmp_path / "c", helms["helm4"], f"--values={POST}={post}", recipe=renamed)
     assert {"names": ["mine"]} == found[POST].values["consumer"]
-    assert "consumer" not in _made("flux", tmp_path / "c", helms["helm4"])[POST].values
+    assert "consumer" not in _made(deployer, tmp_path / "d", helms["helm4"])[POST].values
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from hook.bundle.deployers import argocd_order as order
 from hook.bundle.deployers.common import Object, derived_note, git_of
 from hook.bundle.output import Files
 from hook.bundle.plan import Copied
@@ -14,21 +15,24 @@ if TYPE_CHECKING:
 
 USE: Final = """\
 ```console
+kubectl -n argocd patch configmap argocd-cm --type merge --patch-file argocd-cm.patch.yaml   # once, for the order
 for application in */application.yaml; do kubectl apply -f "$application"; done
 ```
 
-or commit this folder and apply `app-of-apps.yaml` (written where `--git-url` names the repository). Waves order
-Applications only where Argo CD is told how to judge the health of an Application (`argocd-cm`,
-`resource.customizations.health.argoproj.io_Application`); nothing here depends on it, because the run waits for what
-`expect` names.
+or commit this folder and apply `app-of-apps.yaml` (written where `--git-url` names the repository).
+
+**The order needs both**: the parent, and the patch of `argocd-cm`, which tells Argo CD when an Application is through.
+Without them waves order nothing: the run waits for what `expect` names, but the DRA driver's pods may be re-rolled
+before drivers are reloaded, and once more after. The patch judges the Applications of this bundle by their last
+operation, and all others by their own health; where `argocd-cm` has a script of yours for Applications, join the two.
 
 **A failed run is to be found in the operation, not in the status**: the Application shows Synced and Healthy beside
-an operation that failed. The run is retried twice; after that sync the Application by hand.
+an operation that failed. The run is retried twice; after that sync the Application by hand, and then the parent, which
+has stopped before the DRA driver.
 """
 NAMESPACE: Final = "argocd"
 PARENT: Final = "gpu-stack"
 SERVER: Final = "https://kubernetes.default.svc"
-WAVE: Final = "argocd.argoproj.io/sync-wave"
 POLICY: Final[Object] = {
     "automated": {"prune": True, "selfHeal": True},
     # Server-side, because the operator's kinds are larger than the annotation of a client-side apply may be.
@@ -47,14 +51,15 @@ def files(plan: Plan) -> Files:
         result.add(f"{release.folder}/application.yaml", to_yaml(application, derived_note(plan, release)))
     if plan.git is not None:
         result.add("app-of-apps.yaml", to_yaml(_parent(plan.git)))
+    order.add_patch(result, plan)
     return result
 
 
-def application(name: str, wave: int | None, source: Object, namespace: str) -> Object:
+def application(name: str, annotations: Object, source: Object, namespace: str) -> Object:
     """Give an Application."""
     metadata: Object = {"name": name, "namespace": NAMESPACE}
-    if wave is not None:
-        metadata["annotations"] = {WAVE: str(wave)}
+    if annotations:
+        metadata["annotations"] = annotations
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "Application",
@@ -83,13 +88,14 @@ def _application(plan: Plan, release: Release) -> Object:
     helm: Object = {"releaseName": release.name}
     if release.values:
         helm["values"] = to_yaml(release.values)
-    return application(release.name, release.step - 1, {**source(plan, release), "helm": helm}, release.namespace)
+    here = {**source(plan, release), "helm": helm}
+    return application(release.name, order.marks(plan, release), here, release.namespace)
 
 
 def _parent(git: Git) -> Object:
     return application(
         PARENT,
-        None,
+        {},
         {
             "repoURL": git.url,
             "path": git.path or ".",

@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hook import __version__
+from hook.bundle.deployers import argocd_order as order
 from hook.bundle.deployers.argocd import PARENT, application, source
 from hook.bundle.deployers.common import Object, derived_note, git_of
 from hook.bundle.output import Files
-from hook.bundle.plan import Copied, Plan, Release, fingerprint, identity
-from hook.bundle.recipe import OPERATOR, POST
+from hook.bundle.plan import KNOWN_PLUGINS, Copied, Plan, Release, chart_name, fingerprint, identity
+from hook.bundle.recipe import DRA, OPERATOR, POST
 from hook.bundle.text import to_yaml
 
 if TYPE_CHECKING:
@@ -29,6 +30,12 @@ helm template gpu-stack . --set gpu-operator.driver.version=580.126.20 | kubectl
 ```
 
 What is derived (`trigger`, `expect`, `podAnnotations`) is laid over such values, and `trigger` changes with them.
+
+**The order needs a patch, once**: `kubectl -n argocd patch configmap argocd-cm --type merge --patch-file
+argocd-cm.patch.yaml` tells Argo CD when an Application is through. Without it waves order nothing, and the DRA driver's
+pods may be re-rolled before drivers are reloaded, and once more after. It judges the Applications of this bundle by
+their last operation, and all others by their own health.
+
 **A failed run is to be found in the operation, not in the status**: the Application shows Synced and Healthy beside
 an operation that failed.
 """
@@ -76,6 +83,12 @@ _TRIGGER: Final = """\
 {{- if not (or (empty $version) (hasPrefix "sha256:" $version) $crd (eq (get $driver "enabled" | toString) "false")) -}}
 {{- include "gpu-stack.lay" (dict "below" $values "above" (dict "expect" (dict "driverVersion" $version))) -}}
 {{- end -}}
+{{- $plugin := include "gpu-stack.values" (dict "root" . "name" "PLUGIN") | fromJson -}}
+{{- $name := get $plugin "nameOverride" | default "CHART" -}}
+{{- if not (or (has $name (list KNOWN)) (get (get $values "consumer" | default dict) "names")) -}}
+{{- $names := list (printf "%s-kubelet-plugin" ($name | trunc 63 | trimSuffix "-")) -}}
+{{- include "gpu-stack.lay" (dict "below" $values "above" (dict "consumer" (dict "names" $names))) -}}
+{{- end -}}
 """
 _VALUES_HERE: Final = "      values: VALUES\n"
 _VALUES: Final = "      values: |\n        {{- toYaml $values | nindent 8 }}\n"
@@ -98,6 +111,7 @@ def files(plan: Plan) -> Files:
         result.add(f"static/{release.name}.yaml", to_yaml(_static(release)))
         result.add(f"derived/{release.name}.yaml", to_yaml(_derived(release)))
         result.add(f"templates/{release.name}.yaml", _template(plan, release))
+    order.add_patch(result, plan)
     return result
 
 
@@ -131,7 +145,7 @@ def _static(release: Release) -> Mapping:
 
 def _derived(release: Release) -> Mapping:
     """Give what is derived and does not depend on values that come at install time."""
-    derived = {key: value for key, value in release.derived.items() if key not in ("timeout", "trigger")}
+    derived = {key: value for key, value in release.derived.items() if key not in ("timeout", "trigger", "consumer")}
     if release.name == POST and isinstance(expect := derived["expect"], dict):
         derived["expect"] = {"chartVersion": expect["chartVersion"]}
     return derived
@@ -140,22 +154,25 @@ def _derived(release: Release) -> Mapping:
 def _template(plan: Plan, release: Release) -> str:
     head = _HEAD.replace("COMMENT", derived_note(plan, release)).replace("NAME", release.name)
     if release.name == POST:
-        operator = next(one for one in plan.releases if one.name == OPERATOR)
-        head += _trigger(release, operator)
-    found = application(release.name, release.step - 1, _source(plan, release), release.namespace)
+        head += _trigger(plan, release)
+    found = application(release.name, order.marks(plan, release), _source(plan, release), release.namespace)
     found["metadata"]["namespace"] = "{{ .Values.argocd.namespace }}"
     found["spec"]["project"] = "{{ .Values.argocd.project }}"
     found["spec"]["destination"]["server"] = "{{ .Values.argocd.server }}"
     return head + to_yaml(found).replace(_VALUES_HERE, _VALUES)
 
 
-def _trigger(release: Release, operator: Release) -> str:
+def _trigger(plan: Plan, release: Release) -> str:
+    operator, plugin = (next(one for one in plan.releases if one.name == name) for name in (OPERATOR, DRA))
     expect = release.derived["expect"]
     version = str(expect["chartVersion"]) if isinstance(expect, dict) else ""
     return (
         _TRIGGER.replace("OPERATOR", operator.name)
         .replace("IDENTITY", fingerprint(operator.chart, identity(operator.chart)))
         .replace("VERSION", version)
+        .replace("PLUGIN", plugin.name)
+        .replace("CHART", chart_name(plugin.chart))
+        .replace("KNOWN", " ".join(f'"{name}"' for name in KNOWN_PLUGINS))
     )
 
 

@@ -33,8 +33,8 @@ NAMESPACE: Final = "flux-system"
 INTERVAL: Final = "10m"
 GIT_SOURCE: Final = "gpu-stack"
 _UNWAITED: Final = """\
-disableWait: Flux would wait for every pod of every DaemonSet, so that one node that is down would hold up all releases
-that come after. Whether nodes are ready is judged node by node, by the run in between."""
+disableWait: Flux would wait for every pod of every DaemonSet, so that one node that is down would hold up all
+releases that come after. Whether nodes are ready is judged node by node, by the run in between."""
 _NULLS: Final = """\
 A text, because nulls in the values of a HelmRelease are lost when it is updated. The name changes with the values, so
 that Flux sees a change."""

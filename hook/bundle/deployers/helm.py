@@ -21,7 +21,8 @@ sh install.sh
 
 installs or upgrades the releases in their order, and stops at the first that fails. What is written after
 `install.sh` goes to every `helm`, such as `--kube-context=NAME`; `HELM=/path/to/helm` names another Helm (3.18 or
-later, or 4). Running it again is always safe.
+later, or 4). Of two values files and of two limits those of the bundle win; `--set` would defeat what is derived.
+Running it again is always safe.
 """
 
 _ALL: Final = """\
@@ -38,7 +39,7 @@ _ONE: Final = """\
 {comment}\
 set -eu
 cd "$(dirname "$0")"
-"${{HELM:-helm}}" upgrade --install {arguments} "$@"
+"${{HELM:-helm}}" upgrade --install {arguments}
 """
 _COMMENT: Final = """\
 # Helm's own limit of 5 minutes would end before the run does.
@@ -63,7 +64,6 @@ def files(plan: Plan) -> Files:
 def _script(plan: Plan, release: Release) -> str:
     # Values that are not said again would be taken from the last release: a stale trigger or expectation.
     groups = [
-        [release.name, *_chart(release)],
         ["--namespace", release.namespace, "--create-namespace"],
         ["--reset-values", "--values", "values.yaml"],
     ]
@@ -72,7 +72,9 @@ def _script(plan: Plan, release: Release) -> str:
         waits = [] if plan.hook else ["--wait", "--wait-for-jobs"]
         groups.append([*waits, "--timeout", timing.text(plan.outer)])
         comment = _COMMENT if plan.hook else _JOB_COMMENT
-    arguments = " \\\n  ".join(shlex.join(group) for group in groups)
+    # The user's arguments come first, because of two values files and of two limits Helm takes the later one.
+    lines = [shlex.join([release.name, *_chart(release)]), '"$@"', *(shlex.join(group) for group in groups)]
+    arguments = " \\\n  ".join(lines)
     return _ONE.format(comment=comment, arguments=arguments)
 
 

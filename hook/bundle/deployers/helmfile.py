@@ -19,7 +19,7 @@ helmfile apply   # or: helmfile sync
 ```
 
 With Helm 4 and helm-diff 3.9 set `HELM_DIFF_USE_UPGRADE_DRY_RUN=true` for `apply` and `diff`: without it helm-diff
-calls Helm with a flag that only Helm 3 has. `sync` needs no helm-diff.
+calls Helm with two flags that Helm 4 does not take together. `sync` needs no helm-diff.
 
 `apply` runs the hook only where its diff shows a change, which the tracked `trigger` makes sure of. **After a failed
 hook use `helmfile sync`**: a second, unchanged `apply` sees no difference, runs nothing and returns 0.
@@ -27,7 +27,7 @@ hook use `helmfile sync`**: a second, unchanged `apply` sees no difference, runs
 _COMMENT: Final = """\
 needs: GPU operator, then the run that keeps the DRA kubelet plugins fresh, then the DRA driver.
 timeout: helmfile and Helm would give up after 5 minutes, before the run does.
-disableValidation: the diff of a first apply cannot know the kinds that the operator's chart brings along.
+disableValidationOnInstall: the diff of a first apply cannot know the kinds that the operator's chart brings along.
 Helm 4 with helm-diff 3.9: set HELM_DIFF_USE_UPGRADE_DRY_RUN=true in the environment of helmfile apply."""
 
 
@@ -68,7 +68,7 @@ def _release(plan: Plan, release: Release) -> Object:
     if before := plan.before(release):
         found["needs"] = [f"{before.namespace}/{before.name}"]
     if release.name == OPERATOR:
-        found["disableValidation"] = True
+        found["disableValidationOnInstall"] = True
     if release.name == POST:
         found["timeout"] = plan.outer
         if not plan.hook:
