@@ -190,7 +190,9 @@ def _idle(application: dict[str, Any]) -> bool:
 
 
 def _through(application: dict[str, Any], revision: str) -> bool:
-    """Whether nothing more will happen by itself for a revision."""
+    """Whether nothing more will happen by itself for a revision; a chart's is its version."""
+    if "chart" in application["spec"]["source"]:
+        revision = application["spec"]["source"]["targetRevision"]
     sync = application.get("status", {}).get("sync", {})
     attempted = _state(application).get("syncResult", {}).get("revision") == revision
     compared = sync.get("revision") == revision and sync.get("status") == "Synced"

@@ -41,9 +41,10 @@ INTERVAL = "10m"
 class Flux:
     """Flux on one cluster. Charts come from loopback sources: the operator's over HTTP, ours from a registry."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, sources: ChartSources | None = None) -> None:
         self.cluster = cluster
-        self.sources = ChartSources(cluster)
+        self.sources = sources or ChartSources(cluster)
+        self._serve = sources is None
         self._programs = binaries.ensure(CONTROLLERS)
         self._storage, *ports = free_ports(5)
         self._metrics, self._health = ports[:2], ports[2:]
@@ -52,7 +53,8 @@ class Flux:
         """Install the CRDs, start everything, and return when the controllers are ready."""
         crds.install(self.cluster, [program.parent for program in self._programs.values()], COLLECTIONS)
         self.cluster.kubectl("create", "namespace", NAMESPACE)
-        self.sources.start()
+        if self._serve:
+            self.sources.start()
         storage = f"127.0.0.1:{self._storage}"
         data = self.cluster.state / "flux"
         (data / "tmp").mkdir(parents=True)
@@ -80,9 +82,8 @@ class Flux:
         self.cluster.wait_until("Flux is ready", lambda: all(_answers(port) for port in self._health))
 
     def stop(self) -> None:
-        """End the controllers and the chart sources; objects stay."""
+        """End the controllers; objects stay."""
         self.cluster.end(*CONTROLLERS)
-        self.sources.stop()
 
     def _environment(self) -> dict[str, str]:
         """Act as the administrator, with files below the state directory."""

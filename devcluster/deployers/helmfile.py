@@ -51,14 +51,18 @@ class Helmfile:
         self.write(releases)
         return self.run("sync")
 
-    def run(self, *arguments: str, file: Path | None = None) -> Outcome:
-        """Run helmfile on our folder, or on another file."""
+    def run(self, *arguments: str, file: Path | None = None, upgrade_dry_run: bool = True) -> Outcome:
+        """Run helmfile on our folder, or on another file that may name repositories.
+
+        helm-diff gives Helm flags that only Helm 3 takes together; with `upgrade_dry_run` it asks otherwise, as
+        Helm 4 needs.
+        """
         result = subprocess.run(
             [
                 self._helmfile, "--file", file or self.folder / "helmfile.yaml", "--helm-binary", self._helm,
-                "--no-color", "--skip-deps", *arguments,
+                "--no-color", *([] if file else ["--skip-deps"]), *arguments,
             ],
-            env=self._environment(),
+            env={**self._environment(), "HELM_DIFF_USE_UPGRADE_DRY_RUN": str(upgrade_dry_run).lower()},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -75,8 +79,6 @@ class Helmfile:
             "HELM_PLUGINS": str(self._plugins),
             "HELMFILE_CACHE_HOME": str(self.folder / "cache"),
             "HELMFILE_UPGRADE_NOTICE_DISABLED": "true",
-            # helm-diff knows the flags of Helm 3 only; this way it asks `helm upgrade --dry-run`, as Helm 4 needs.
-            "HELM_DIFF_USE_UPGRADE_DRY_RUN": "true",
             "PATH": os.environ.get("PATH", os.defpath),
         }
 

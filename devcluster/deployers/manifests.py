@@ -42,7 +42,11 @@ def oci_repository(name: str, url: str, tag: str) -> Object:
 
 
 def helm_release(release: Release, source: Object, version: str) -> Object:
-    """Describe a release; without a releaseName, so that Flux calls it NAMESPACE-NAME."""
+    """Describe a release; without a releaseName, so that Flux calls it NAMESPACE-NAME.
+
+    What does not ask to be waited for is not: one node that is down would hold up everything else. Hooks are anyway.
+    """
+    waits: Object = {"disableWait": not release.wait}
     kind, name = source["kind"], source["metadata"]["name"]
     reference: Object = {"chartRef": {"kind": kind, "name": name}}
     if kind == "HelmRepository":
@@ -55,7 +59,8 @@ def helm_release(release: Release, source: Object, version: str) -> Object:
         "spec": {
             "interval": flux.INTERVAL,
             "targetNamespace": release.namespace,
-            "install": {"createNamespace": True},
+            "install": {"createNamespace": True, **waits},
+            "upgrade": waits,
             "dependsOn": [{"name": need} for need in release.needs],
             "timeout": f"{release.timeout}s",
             "values": release.values,

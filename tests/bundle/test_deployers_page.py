@@ -48,8 +48,18 @@ def test_versions_are_those_that_are_built(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_linked_tests_exist(page: Path) -> None:
-    """Each cell's test is in the file that it links."""
+    """Each cell has its test, which is in the file that it links, or says that there is none."""
+    cells = [cell.strip() for row in _rows(page) for cell in row.strip("|").split("|")[1:] if "---" not in cell]
+    assert all(cell == "not run" or cell.startswith("[`test_") for cell in cells)
     linked = [link for row in _rows(page) for link in re.findall(r"\[`(\w+)`\]\(([^)#]+)\)", row)]
     assert linked
     for name, file in linked:
         assert f"def {name}(" in (page.parent / file).read_text(), f"{file} has no {name}"
+
+
+def test_named_tests_exist() -> None:
+    """Each test that the page about deployers names is one of the deployers' tests."""
+    sources = "".join(file.read_text() for file in (CHECKOUT / "tests" / "deployers").glob("test_*.py"))
+    named = set(re.findall(r"`(test_\w+)`", PAGES[1].read_text()))
+    assert named
+    assert all(f"def {name}(" in sources for name in named)

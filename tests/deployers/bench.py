@@ -7,6 +7,7 @@ import os
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -26,6 +27,7 @@ from tests.e2e.lab import (
     RELEASE,
     Lab,
 )
+from tests.promises import promised
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -51,6 +53,8 @@ class Wanted:
     post: Values = field(default_factory=dict)
     timeout: int = OUTER_SECONDS
     """What the deployer gives our release."""
+    wrapped: Path | None = None
+    """A chart around plain manifests in the place of ours, as bundlers make one."""
 
     def releases(self) -> list[Release]:
         """Write it as releases, in their order: operator, ours, plugin."""
@@ -62,8 +66,8 @@ class Wanted:
             "expect": {"chartVersion": self.chart, "driverVersion": self.driver},
             **self.post,
         }
-        plain = post.get("hook") == {"enabled": False}
-        ours = Release(RELEASE, NAMESPACE, CHECKOUT / CHART, post, (OPERATOR_RELEASE,), self.timeout, wait=plain)
+        chart, given = (self.wrapped, {}) if self.wrapped else (CHECKOUT / CHART, post)
+        ours = Release(RELEASE, NAMESPACE, chart, given, (OPERATOR_RELEASE,), self.timeout, wait=bool(self.wrapped))
         plugin = Release(PLUGIN_RELEASE, PLUGIN_NAMESPACE, CHECKOUT / PLUGIN, {}, (RELEASE,))
         return [
             Release(OPERATOR_RELEASE, NAMESPACE, CHECKOUT / OPERATOR, values),
@@ -101,8 +105,9 @@ class Bench(Lab):
         """The name of our Job, which follows the release's."""
 
     def runs(self) -> list[Path]:
-        """List the folders of our Jobs' pods, oldest first."""
-        pids = (self.cluster.state / "pods").glob(f"{NAMESPACE}_{self.job}-*/pid")
+        """List the folders of our Jobs' pods, oldest first; a plain Job has the release's usual name in its own."""
+        folders = {f"{NAMESPACE}_{name}-*/pid" for name in (self.job, RELEASE)}
+        pids = [pid for each in folders for pid in (self.cluster.state / "pods").glob(each)]
         return [each.parent for each in sorted(pids, key=lambda file: file.stat().st_mtime_ns)]
 
     def told(self) -> list[dict[str, Any]]:
@@ -113,6 +118,21 @@ class Bench(Lab):
     def all_ended(self) -> bool:
         """Whether no run is under way."""
         return len(self.told()) == len(self.runs())
+
+    def no_job_is_active(self) -> bool:
+        """Whether Kubernetes knows of every Job's end, which comes a moment after the run's last words."""
+        jobs = self.cluster.list(f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs")
+        return not any(each.get("status", {}).get("active") for each in jobs)
+
+    def told_by_events(self) -> list[str]:
+        """List the messages of the Events on our Jobs since the chapter began."""
+        return [
+            str(each["message"])
+            for each in self.cluster.list("/api/v1/events")
+            if each.get("source", {}).get("component") == RELEASE
+            and each["involvedObject"]["kind"] == "Job"
+            and datetime.fromisoformat(each["metadata"]["creationTimestamp"]).timestamp() >= int(self.began)
+        ]
 
     def chapter(self, act: Callable[[], Outcome]) -> Chapter:
         """Do something and note what was true when the deployer came back."""
@@ -129,6 +149,8 @@ class Bench(Lab):
             early=[each.node for each in truth.early_restarts(since=self.began)],
             needless=[each.node for each in truth.needless_restarts(since=self.began)],
             drivers=set(truth.loaded_now().values()),
+            events=self.told_by_events(),
+            messages=[each["message"] for each in self.terminated() if each["exitCode"] != 0],
         )
 
 
@@ -146,11 +168,16 @@ class Chapter:
     early: list[str]
     needless: list[str]
     drivers: set[str]
+    events: list[str]
+    """What Events of this time say on our Jobs."""
+    messages: list[str]
+    """The last words of our Jobs' failed pods that are still there, as the API server shows them."""
 
     def assert_served(self, restarted: list[str]) -> None:
         """Assert success, and the promises from the ground truth."""
         assert self.outcome.succeeded, self.outcome.said
-        assert self.stale == ()
-        assert self.early == []
-        assert self.needless == []
+        with promised():
+            assert self.stale == ()
+            assert self.early == []
+            assert self.needless == []
         assert restarted == self.restarted

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from devcluster import binaries, commands
+from devcluster.deployers.argocd import NAMESPACE as NAMESPACE_OF_ARGO_CD
 from devcluster.deployers.release import Outcome
 from devcluster.layout import CHECKOUT
 from tests.deployers.bench import OPERATOR_RELEASE, PLUGIN_RELEASE, QUICK_JOB
@@ -17,16 +18,18 @@ from tests.e2e.lab import ALL_AT_ONCE, CHART, NAMESPACE, OPERATOR, PLUGIN, PLUGI
 from tests.shell.program import run
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from devcluster.cluster import Cluster
     from devcluster.deployers.argocd import ArgoCd
     from devcluster.deployers.flux import Flux
-    from devcluster.deployers.helmfile import Helmfile
+    from devcluster.deployers.release import Values
 
 RELEASES: Final = (OPERATOR_RELEASE, RELEASE, PLUGIN_RELEASE)
 CHARTS: Final = {OPERATOR_RELEASE: OPERATOR, RELEASE: CHART, PLUGIN_RELEASE: PLUGIN}
 ANNOTATION: Final = "aicr.run/gpu-operator-chart-version"
+INSECURE: Final = '[{"op": "add", "path": "/spec/insecure", "value": true}]'
 ENOUGH_SECONDS: Final = 300.0
 
 
@@ -60,7 +63,7 @@ class Stack:
                     "type": "Helm",
                     "source": "oci://registry.k8s.io/dra-driver-nvidia/charts",
                     "version": "0.1.0",
-                    "overrides": {},
+                    "overrides": {"nameOverride": "dra-driver-nvidia-gpu"},
                     "dependencyRefs": [OPERATOR_RELEASE],
                 },
             ],
@@ -68,25 +71,35 @@ class Stack:
         }
 
 
-def write(stack: Stack, deployer: str, output: Path, *flags: str, charts: str = "") -> None:
-    """Write a bundle; the charts are copied into it, or come from the repository `charts`."""
+def write(
+    stack: Stack,
+    deployer: str,
+    output: Path,
+    *flags: str,
+    charts: Mapping[str, str] | None = None,
+    post: Values | None = None,
+) -> None:
+    """Write a bundle, with values of ours; the charts come from where `charts` says, or are copied into it."""
     work = output.parent / f"{output.name}-input"
     work.mkdir(parents=True, exist_ok=True)
     (work / "recipe.yaml").write_text(yaml.safe_dump(stack.recipe()))
-    (work / "post.yaml").write_text(yaml.safe_dump({key: QUICK_JOB[key] for key in ("image", "extraArgs")}))
-    sources = [f"--chart={name}={charts or CHECKOUT / folder}" for name, folder in CHARTS.items()]
+    ours = {**{key: QUICK_JOB[key] for key in ("image", "extraArgs")}, **(post or {})}
+    (work / "post.yaml").write_text(yaml.safe_dump(ours))
+    places = {**{name: str(CHECKOUT / folder) for name, folder in CHARTS.items()}, **(charts or {})}
     written = run(
         "bundle", f"--recipe={work / 'recipe.yaml'}", f"--deployer={deployer}", f"--output={output}",
-        f"--timeout={QUICK_JOB['timeout']}", f"--values={RELEASE}={work / 'post.yaml'}", "--force", *sources, *flags,
+        f"--timeout={QUICK_JOB['timeout']}", f"--values={RELEASE}={work / 'post.yaml'}", "--force",
+        *(f"--chart={name}={place}" for name, place in places.items()), *flags,
     )  # fmt: skip
     assert written.code == 0, written.said
 
 
-def deploy_helm(cluster: Cluster, folder: Path) -> Outcome:
-    """Run the bundle's own script."""
-    environment = {**commands.environment(cluster.files), "HELM": str(binaries.ensure(["helm4"])["helm4"])}
+def deploy_helm(cluster: Cluster, folder: Path, version: int, *arguments: str) -> Outcome:
+    """Run the bundle's own script with one of the Helms."""
+    name = f"helm{version}"
+    environment = {**commands.environment(cluster.files), "HELM": str(binaries.ensure([name])[name])}
     result = subprocess.run(
-        ["sh", str(folder / "install.sh")],
+        ["sh", str(folder / "install.sh"), *arguments],
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -98,21 +111,36 @@ def deploy_helm(cluster: Cluster, folder: Path) -> Outcome:
     return Outcome(succeeded=result.returncode == 0, said=result.stdout)
 
 
-def deploy_helmfile(helmfile: Helmfile, folder: Path) -> Outcome:
-    """Apply the bundle's helmfile.yaml."""
-    return helmfile.run("apply", file=folder / "helmfile.yaml")
-
-
 def deploy_flux(flux: Flux, folder: Path) -> Outcome:
-    """Apply the bundle's kustomization, and wait for its last release."""
-    flux.cluster.kubectl("apply", "-k", str(folder))
+    """Apply the bundle's kustomization, and wait for its releases.
+
+    Our registry has no TLS, so a kustomization of one's own around it says so, as a platform team's would.
+    """
+    patches = [
+        {"target": {"kind": "HelmRepository", "name": name}, "patch": INSECURE} for name in (RELEASE, PLUGIN_RELEASE)
+    ]
+    around = folder.parent / f"{folder.name}-around"
+    around.mkdir(exist_ok=True)
+    (around / "kustomization.yaml").write_text(
+        yaml.safe_dump({"kind": "Kustomization", "resources": [f"../{folder.name}"], "patches": patches})
+    )
+    flux.cluster.kubectl("apply", "-k", str(around))
     outcomes = [flux.settled(name) for name in RELEASES]
     return Outcome(all(each.succeeded for each in outcomes), "\n".join(each.said for each in outcomes))
+
+
+def order_argocd(argocd: ArgoCd, folder: Path) -> None:
+    """Tell Argo CD what the bundle's page asks to tell it."""
+    argocd.cluster.kubectl(
+        "patch", "configmap", "argocd-cm", "-n", NAMESPACE_OF_ARGO_CD, "--type=merge",
+        f"--patch-file={folder / 'argocd-cm.patch.yaml'}",
+    )  # fmt: skip
 
 
 def deploy_argocd(argocd: ArgoCd, folder: Path, message: str) -> Outcome:
     """Commit the bundle, apply its parent Application, and wait for its children."""
     revision = argocd.repository.commit(message)
+    order_argocd(argocd, folder)
     argocd.cluster.kubectl("apply", "--server-side", "-f", str(folder / "app-of-apps.yaml"))
     return _children(argocd, "gpu-stack", revision)
 
@@ -120,6 +148,7 @@ def deploy_argocd(argocd: ArgoCd, folder: Path, message: str) -> Outcome:
 def deploy_argocd_helm(argocd: ArgoCd, folder: Path, message: str) -> Outcome:
     """Commit the bundle, name it in an Application of one's own, and wait for its children."""
     revision = argocd.repository.commit(message)
+    order_argocd(argocd, folder)
     parent = {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "Application",
@@ -128,7 +157,7 @@ def deploy_argocd_helm(argocd: ArgoCd, folder: Path, message: str) -> Outcome:
             "project": "default",
             "source": {"repoURL": argocd.repository.url, "path": folder.name, "targetRevision": "main"},
             "destination": {"server": "https://kubernetes.default.svc", "namespace": "argocd"},
-            "syncPolicy": {"automated": {"prune": True}},
+            "syncPolicy": {"automated": {"prune": True}, "syncOptions": ["ServerSideApply=true"]},
         },
     }
     argocd.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", text=json.dumps(parent))

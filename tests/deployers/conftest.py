@@ -1,18 +1,17 @@
-"""One cluster a deployer; the tests of one module share it, one after the other."""
+"""Stages: one cluster a story; the tests of one module share it, one after the other."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.deployers.bench import booted
+from tests.deployers.stage import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from devcluster.cluster import Cluster
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -24,7 +23,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """Boot a cluster for the module."""
-    with booted(tmp_path_factory.mktemp("cluster"), Path(request.node.name).stem) as cluster:
-        yield cluster
+def stage(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Stage[Any]]:
+    """Prepare for the story that the module begins with its `begin`; a parameter of the module is handed to it."""
+    parameters = [request.param] if hasattr(request, "param") else []
+    name = "-".join([Path(request.node.name).stem, *map(str, parameters)])
+    with Stage(partial(request.module.begin, tmp_path_factory, name, *parameters)) as stage:
+        yield stage
+
+
+@pytest.fixture
+def story(stage: Stage[Any], request: pytest.FixtureRequest) -> Any:  # noqa: ANN401 - each module has its own
+    """Give the story; told anew for the second try of a test, since the first has left half a chapter behind."""
+    if getattr(request.node, "execution_count", 1) > 1:
+        stage.begin_anew()
+    return stage.story

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-import pytest
 import yaml
 
 from devcluster.deployers.argocd import ArgoCd
 from devcluster.deployers.manifests import RETRIES, application
-from tests.deployers.bench import Bench
+from tests.deployers.bench import Bench, Chapter, booted
+from tests.deployers.stage import chapter
 from tests.deployers.story import FAILED, UPGRADED, Story
 from tests.e2e.lab import NAMESPACE, RELEASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from devcluster.cluster import Cluster
+    import pytest
+
     from devcluster.deployers.release import Outcome, Release
 
 BADGES_THAT_HIDE_IT: Final = "sync=Synced health=Healthy"
+CONFIG: Final = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{RELEASE}"
 
 
 class Repository:
@@ -34,7 +37,9 @@ class Repository:
         """Commit the releases and their Applications; return the revision."""
         git = self.argocd.repository
         for release in releases:
-            shutil.copytree(release.chart, git.folder / "charts" / release.chart.name, dirs_exist_ok=True)
+            copy = git.folder / "charts" / release.chart.name
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(release.chart, copy)
             (git.folder / "values").mkdir(exist_ok=True)
             (git.folder / "values" / f"{release.name}.yaml").write_text(yaml.safe_dump(release.values))
         revision = git.commit(message)
@@ -56,74 +61,135 @@ class Repository:
         return self.argocd.synced_again(RELEASE, since=before)
 
 
-@pytest.fixture(scope="module")
-def argocd(cluster: Cluster) -> Iterator[ArgoCd]:
-    """Start Argo CD on the cluster."""
-    argocd = ArgoCd(cluster)
-    argocd.start()
-    yield argocd
-    argocd.stop()
+class ArgoStory(Story):
+    """What Argo CD does besides."""
+
+    def __init__(self, bench: Bench, repository: Repository) -> None:
+        super().__init__(bench, repository)
+        self.argocd = repository.argocd
+
+    @chapter
+    def synced(self) -> Chapter:
+        """Press the Sync button though nothing differs."""
+        assert self.repetition
+        return self.bench.chapter(lambda: self.deployer.again(UPGRADED.releases()))
+
+    @chapter
+    def hook_alone(self) -> Chapter:
+        """Change the hook and nothing else; a Job may delete itself at once."""
+        assert self.recovery
+        changed = replace(FAILED, post={**FAILED.post, "ttlSecondsAfterFinished": 0})
+        return self.bench.chapter(lambda: self.deployer.apply(changed.releases()))
+
+    @chapter
+    def healed(self) -> Chapter:
+        """Change what the hook's release has in the cluster, and have Argo CD change it back."""
+        assert self.hook_alone
+        before = self.argocd.began(RELEASE)
+
+        def drift() -> Outcome:
+            self.bench.cluster.patch(CONFIG, {"data": {"trigger": "drift"}})
+            return self.argocd.synced_again(RELEASE, since=before)
+
+        return self.bench.chapter(drift)
+
+    def until_health(self, wanted: str) -> None:
+        """Wait until the Application of ours shows a health: after its operation, which ends before a plain Job."""
+        self.bench.until(
+            lambda: self.argocd.application(RELEASE)["status"].get("health", {}).get("status") == wanted, wanted, 120
+        )
 
 
-@pytest.fixture(scope="module")
-def story(cluster: Cluster, argocd: ArgoCd) -> Story:
-    """Tell the story with Argo CD."""
-    return Story(Bench(cluster), Repository(argocd))
+@contextmanager
+def begin(folders: pytest.TempPathFactory, name: str) -> Iterator[ArgoStory]:
+    """Begin the story of Argo CD."""
+    with booted(folders.mktemp("cluster"), name) as cluster:
+        argocd = ArgoCd(cluster)
+        argocd.start()
+        yield ArgoStory(Bench(cluster), Repository(argocd))
 
 
-def test_install(story: Story) -> None:
+def _assert_shown(outcome: Outcome) -> None:
+    """Assert that the operation's result names the Job and the exit code, beside badges that say all is well."""
+    assert not outcome.succeeded
+    assert BADGES_THAT_HIDE_IT in outcome.said
+    assert "Job gpu-operator-post PostSync Failed" in outcome.said
+    assert "exit code 124" in outcome.said
+
+
+def test_failing_installation_is_visible(story: ArgoStory) -> None:
+    """The first operation is Failed, and was tried again."""
+    story.assert_failed_installation_told()
+    _assert_shown(story.failed_installation.outcome)
+    assert story.failed_installation.runs == 1 + RETRIES
+
+
+def test_install(story: ArgoStory) -> None:
     """The hook becomes PostSync; it waits for the operator, which comes up beside it."""
     story.assert_installed()
 
 
-def test_upgrade(story: Story) -> None:
+def test_upgrade(story: ArgoStory) -> None:
     """One commit upgrades operator and hook at the same time; the sync ends when the last node is served."""
     story.assert_upgraded()
 
 
-def test_nothing_to_do(story: Story) -> None:
+def test_nothing_to_do(story: ArgoStory) -> None:
     """A commit that changes nothing runs no hook; the Sync button runs it, for nothing."""
     story.assert_nothing_done(runs=0)
-    synced = story.bench.chapter(lambda: story.deployer.again(UPGRADED.releases()))
-    synced.assert_served([])
-    assert (1, "NothingStale") == (synced.runs, synced.story["reason"])
+    story.synced.assert_served([])
+    assert (1, "NothingStale") == (story.synced.runs, story.synced.story["reason"])
 
 
-def test_failure_is_visible(story: Story) -> None:
-    """The operation is Failed and its result names the Job and the exit code, beside badges that say all is well."""
+def test_failure_is_visible(story: ArgoStory) -> None:
+    """The operation is Failed, and was tried again."""
     story.assert_failure_told()
-    said = story.failure.outcome.said
-    assert BADGES_THAT_HIDE_IT in said
-    assert "Job gpu-operator-post PostSync Failed" in said
-    assert "exit code 124" in said
+    _assert_shown(story.failure.outcome)
     assert story.failure.runs == 1 + RETRIES
 
 
-def test_recovery(story: Story) -> None:
+def test_recovery(story: ArgoStory) -> None:
     """The Sync button."""
     story.assert_recovered()
 
 
-def test_a_change_of_the_hook_alone_is_synced(story: Story) -> None:
-    """Argo CD compares no hooks; the ConfigMap beside it shows the change. A Job may delete itself at once."""
-    assert story.recovery.outcome.succeeded
-    changed = replace(FAILED, post={**FAILED.post, "ttlSecondsAfterFinished": 0})
-    chapter = story.bench.chapter(lambda: story.deployer.apply(changed.releases()))
-    chapter.assert_served([])
-    assert (1, "NothingStale") == (chapter.runs, chapter.story["reason"])
+def test_a_change_of_the_hook_alone_is_synced(story: ArgoStory) -> None:
+    """Argo CD compares no hooks; the ConfigMap beside it shows the change."""
+    story.hook_alone.assert_served([])
+    assert (1, "NothingStale") == (story.hook_alone.runs, story.hook_alone.story["reason"])
 
 
-def test_self_heal_runs_no_hook(story: Story, argocd: ArgoCd) -> None:
+def test_self_heal_runs_no_hook(story: ArgoStory) -> None:
     """Healing the ConfigMap is a partial sync, which skips hooks: drift costs nothing."""
-    assert story.recovery.outcome.succeeded
-    runs, before = len(story.bench.runs()), argocd.began(RELEASE)
-    config = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{RELEASE}"
-    story.bench.cluster.patch(config, {"data": {"trigger": "drift"}})
-    assert argocd.synced_again(RELEASE, since=before).succeeded
-    assert story.bench.cluster.get(config)["data"]["trigger"] != "drift"
-    assert runs == len(story.bench.runs())
+    story.healed.assert_served([])
+    assert story.healed.runs == 0
+    assert story.bench.cluster.get(CONFIG)["data"]["trigger"] != "drift"
 
 
-def test_from_hook_to_plain_job(story: Story) -> None:
-    """Hook, plain Job, and a changed plain Job follow each other on one release."""
+def test_from_hook_to_plain_job(story: ArgoStory) -> None:
+    """A bundler's chart of plain manifests replaces ours in one Application."""
     story.assert_converted()
+
+
+def test_plain_upgrade(story: ArgoStory) -> None:
+    """The operation ends before the Job does; the Application is Healthy again when the last node is served."""
+    story.assert_upgraded_plainly()
+    story.until_health("Healthy")
+
+
+def test_plain_nothing_to_do(story: ArgoStory) -> None:
+    """The same again does not run the Job, which has its name and its verdict already."""
+    story.assert_nothing_done_plainly()
+
+
+def test_plain_failure_is_visible(story: ArgoStory) -> None:
+    """The operation has succeeded all the same; the Application is Degraded, which a hook would not make it."""
+    story.assert_failed_plainly()
+    assert story.plain_failure.outcome.succeeded
+    story.until_health("Degraded")
+
+
+def test_plain_recovery(story: ArgoStory) -> None:
+    """Deleted, the failed Job is brought back by self-heal or by the Sync button, and runs again."""
+    story.assert_recovered_plainly()
+    story.until_health("Healthy")

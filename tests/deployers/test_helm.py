@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
 from devcluster.deployers.helm import Helm
 from tests.deployers.bench import Bench, booted
-from tests.deployers.story import BROKEN, FAILED, Story
-from tests.e2e.lab import RELEASE
+from tests.deployers.story import BROKEN, FAILED, HELM_3, Story
+from tests.e2e.lab import NAMESPACE, RELEASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,16 +33,31 @@ class Pipeline:
         return self.helm.apply(releases)
 
 
-@pytest.fixture(scope="module", params=[3, 4], ids=["helm-3", "helm-4"])
-def story(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Story]:
-    """Tell the story with one of the Helms, each on a cluster of its own."""
-    version: int = request.param
-    with booted(tmp_path_factory.mktemp("cluster"), f"test_helm-{version}") as cluster:
+@contextmanager
+def begin(folders: pytest.TempPathFactory, name: str, version: int) -> Iterator[Story]:
+    """Begin the story of one of the Helms, each on a cluster of its own."""
+    with booted(folders.mktemp("cluster"), name) as cluster:
         yield Story(Bench(cluster, helm=version), Pipeline(Helm(cluster, version)))
 
 
+pytestmark = pytest.mark.parametrize("stage", [3, 4], ids=["helm-3", "helm-4"], indirect=True, scope="module")
+
+
+def _status(story: Story) -> str:
+    """Give the status of our release, as `helm status` shows it."""
+    (ours,) = [release for release in FAILED.releases() if release.name == RELEASE]
+    return Helm(story.bench.cluster, story.bench.helm).status(ours)
+
+
+def test_failing_installation_is_visible(story: Story) -> None:
+    """`helm upgrade --install` fails on a first installation too, with the log; the release is there, as `failed`."""
+    story.assert_failed_installation_told()
+    assert f"{BROKEN} " in story.failed_installation.outcome.said
+    assert _status(story) == "failed"
+
+
 def test_install(story: Story) -> None:
-    """The first installation finds no DRA driver, and succeeds."""
+    """The same command goes on from the failed installation; it finds no DRA driver, and succeeds."""
     story.assert_installed()
 
 
@@ -56,7 +72,7 @@ def test_nothing_to_do(story: Story) -> None:
 
 
 def test_failure_is_visible(story: Story) -> None:
-    """The release is `failed`, and helm's own output has the node and the cause."""
+    """Helm's own output has the node and the cause."""
     story.assert_failure_told()
     assert f"{BROKEN} " in story.failure.outcome.said
     assert "pulling image" in story.failure.outcome.said
@@ -65,15 +81,37 @@ def test_failure_is_visible(story: Story) -> None:
 def test_recovery(story: Story) -> None:
     """The same command again."""
     story.assert_recovered()
-    pipeline = story.deployer
-    assert isinstance(pipeline, Pipeline)
-    (ours,) = [release for release in FAILED.releases() if release.name == RELEASE]
-    assert pipeline.helm.status(ours) == "deployed"
+    assert _status(story) == "deployed"
 
 
 def test_from_hook_to_plain_job(story: Story) -> None:
-    """Hook, plain Job, and a changed plain Job follow each other on one release."""
+    """A bundler's chart of plain manifests replaces ours on one release."""
     story.assert_converted()
+
+
+def test_plain_upgrade(story: Story) -> None:
+    """With `--wait --wait-for-jobs` Helm returns when the last node is served."""
+    story.assert_upgraded_plainly()
+
+
+def test_plain_nothing_to_do(story: Story) -> None:
+    """The same again does not run the Job, which has its name and its verdict already."""
+    story.assert_nothing_done_plainly()
+
+
+def test_plain_failure_is_visible(story: Story) -> None:
+    """Helm 4 names the Job at once; Helm 3 waits until its time is over. Neither has the log, which Events have."""
+    story.assert_failed_plainly()
+    outcome = story.plain_failure.outcome
+    assert not outcome.succeeded
+    named = f"Job/{NAMESPACE}/{RELEASE}-" in outcome.said
+    assert named == (story.bench.helm != HELM_3)
+
+
+def test_plain_recovery(story: Story) -> None:
+    """The same command, once the failed Job is deleted."""
+    story.assert_recovered_plainly()
+    assert _status(story) == "deployed"
 
 
 def test_too_little_time(story: Story) -> None:
