@@ -90,7 +90,9 @@ class Waiting:
         if early:
             return f"the process that waits ended by itself, with {code}: {self.process.said(600)}"
         # Of one that had not come to its first line, the signal itself tells.
-        return "" if code in (STOPPED, -signal.SIGTERM) else f"the process that waits was told to stop, and ended with {code}"
+        if code in (STOPPED, -signal.SIGTERM):
+            return ""
+        return f"the process that waits was told to stop, and ended with {code}"
 
     def _sample(self) -> None:
         while not self._end.wait(SAMPLE_SECONDS):
