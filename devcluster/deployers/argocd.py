@@ -141,7 +141,7 @@ class ArgoCd:
 
     def sync(self, name: str) -> None:
         """Do what `argocd app sync` does: ask for a full sync."""
-        operation = {"initiatedBy": {"username": "platform"}, "sync": {"revision": "main"}}
+        operation = {"initiatedBy": {"username": "platform"}, "sync": {}}
         self.cluster.patch(f"{APPLICATIONS}/{name}", {"operation": operation})
 
     # What its user sees.
@@ -149,6 +149,11 @@ class ArgoCd:
     def application(self, name: str) -> dict[str, Any]:
         """Read an Application."""
         return self.cluster.get(f"{APPLICATIONS}/{name}")
+
+    def operation(self, name: str) -> str:
+        """Give the phase and the message of the last operation, which is still Running while it is to be retried."""
+        state = _state(self.application(name))
+        return f"{state.get('phase')}: {state.get('message')}"
 
     def began(self, name: str) -> str:
         """When the last operation began; empty before the first."""

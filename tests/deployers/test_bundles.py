@@ -7,158 +7,26 @@ come from repositories, as in a user's bundles, over HTTP and from a registry; f
 from __future__ import annotations
 
 from contextlib import contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from devcluster.deployers.argocd import ArgoCd
-from devcluster.deployers.charts import ChartSources
-from devcluster.deployers.flux import Flux
-from devcluster.deployers.helmfile import Helmfile
-from devcluster.layout import CHECKOUT
-from tests.deployers import bundles
-from tests.deployers.bench import NODES, PLUGIN_RELEASE, Bench, Chapter, booted
-from tests.deployers.bundles import ANNOTATION, Stack
-from tests.deployers.stage import Chapters, chapter
-from tests.e2e.lab import CHART, OPERATOR, PLUGIN, PLUGIN_NAME, PLUGIN_NAMESPACE, RELEASE
+from tests.deployers.bench import NODES, booted
+from tests.deployers.platform import (
+    BY_ARGO_CD,
+    BY_FLUX,
+    BY_HELM_3,
+    BY_HELM_4,
+    BY_HELMFILE,
+    BY_PARENT_CHART,
+    FAILING,
+    HELM_4,
+    Platform,
+)
 from tests.promises import promised
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import pytest
-
-    from devcluster.cluster import Cluster
-    from devcluster.deployers.release import Outcome
-
-HELM_3, HELM_4 = 3, 4
-BY_HELMFILE: Final = Stack("v26.3.3", "580.105.08")
-BY_HELM_3: Final = Stack("v26.3.4", "580.126.20")
-BY_HELM_4: Final = Stack("v26.3.5", "580.142.10")
-BY_FLUX: Final = Stack("v26.7.0", "590.44.01")
-BY_ARGO_CD: Final = Stack("v26.7.1", "590.48.01")
-BY_PARENT_CHART: Final = Stack("v26.7.2", "595.45.04")
-STACKS: Final = (BY_HELMFILE, BY_HELM_3, BY_HELM_4, BY_FLUX, BY_ARGO_CD, BY_PARENT_CHART)
-
-
-class Platform(Chapters):
-    """One cluster that is upgraded by one bundle after the other."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        super().__init__()
-        self.cluster, self.bench = cluster, Bench(cluster)
-        self.folder = cluster.state / "bundles"
-        self.sources = ChartSources(cluster)
-        self.sources.start()
-        for stack in STACKS:
-            self.sources.publish(CHECKOUT / OPERATOR, stack.chart)
-        for chart in (CHART, PLUGIN):
-            self.sources.publish(CHECKOUT / chart)
-        over_http = dict.fromkeys(bundles.RELEASES, self.sources.repository)
-        self._over_http = over_http
-        # As in reality: the operator's chart from a repository, the two others from a registry.
-        self._usual = {**over_http, **dict.fromkeys((RELEASE, PLUGIN_RELEASE), self.sources.registry)}
-
-    @chapter
-    def helmfile(self) -> Chapter:
-        """Install everything on an empty cluster, with Helm 3."""
-        bundles.write(BY_HELMFILE, "helmfile", self.folder / "helmfile", charts=self._over_http)
-        return self._through(partial(self.run_helmfile, "apply", HELM_3))
-
-    @chapter
-    def helmfile_again(self) -> Chapter:
-        """Apply the same once more."""
-        assert self.helmfile
-        return self._through(partial(self.run_helmfile, "apply", HELM_3))
-
-    @chapter
-    def helm_3(self) -> Chapter:
-        """Upgrade with the script, from a registry without TLS."""
-        assert self.helmfile_again
-        return self._by_script(BY_HELM_3, HELM_3)
-
-    @chapter
-    def helm_4(self) -> Chapter:
-        """Upgrade with the same script, Helm 4, and a plain Job."""
-        assert self.helm_3
-        return self._by_script(BY_HELM_4, HELM_4, "--no-hook")
-
-    @chapter
-    def flux(self) -> Chapter:
-        """Let Flux take the releases over."""
-        assert self.helm_4
-        flux = Flux(self.cluster, self.sources)
-        flux.start()
-        bundles.write(BY_FLUX, "flux", self.folder / "flux", charts=self._usual)
-        through = self._through(partial(bundles.deploy_flux, flux, self.folder / "flux"))
-        flux.stop()
-        return through
-
-    @chapter
-    def argocd(self) -> Chapter:
-        """Let Argo CD take the objects over."""
-        assert self.flux
-        folder = self._argocd.repository.folder / "argocd"
-        git = (f"--git-url={self._argocd.repository.url}", "--git-path=argocd")
-        bundles.write(BY_ARGO_CD, "argocd", folder, *git, charts=self._over_http)
-        return self._through(partial(bundles.deploy_argocd, self._argocd, folder, "argocd"))
-
-    @chapter
-    def argocd_helm(self) -> Chapter:
-        """Give Argo CD a parent chart, charts that are copied beside it, and a plain Job."""
-        assert self.argocd
-        folder = self._argocd.repository.folder / "argocd-helm"
-        git = (f"--git-url={self._argocd.repository.url}", "--git-path=argocd-helm")
-        bundles.write(BY_PARENT_CHART, "argocd-helm", folder, *git, "--no-hook")
-        return self._through(partial(bundles.deploy_argocd_helm, self._argocd, folder, "argocd-helm"))
-
-    @chapter
-    def _argocd(self) -> ArgoCd:
-        """Start Argo CD."""
-        argocd = ArgoCd(self.cluster)
-        argocd.start()
-        return argocd
-
-    def run_helmfile(self, verb: str, helm: int, *, upgrade_dry_run: bool = False) -> Outcome:
-        """Run helmfile on the bundle, with nothing that its page does not ask for."""
-        file = self.folder / "helmfile" / "helmfile.yaml"
-        return Helmfile(self.cluster, helm).run(verb, file=file, upgrade_dry_run=upgrade_dry_run)
-
-    def _by_script(self, stack: Stack, helm: int, *flags: str) -> Chapter:
-        folder = self.folder / f"helm-{helm}"
-        bundles.write(stack, "helm", folder, *flags, charts=self._usual)
-        return self._through(partial(bundles.deploy_helm, self.cluster, folder, helm, "--plain-http"))
-
-    def _through(self, deploy: Callable[[], Outcome]) -> Chapter:
-        """Deploy a bundle, and wait until the DRA driver's own roll-out is through, which no bundle waits for."""
-
-        def deployed() -> Outcome:
-            outcome = deploy()
-            if outcome.succeeded:
-                self.bench.until(self.bench.rolled_out, "all pods of the plugin are of the newest template", 120)
-                self.bench.until(lambda: self.bench.serving() == len(NODES), "every plugin runs on a ready driver", 120)
-            return outcome
-
-        return self.bench.chapter(deployed)
-
-    def annotation(self) -> str:
-        """Read what re-rolls the plugins when the operator's chart version changes."""
-        daemonset = self.cluster.get(f"/apis/apps/v1/namespaces/{PLUGIN_NAMESPACE}/daemonsets/{PLUGIN_NAME}")
-        return str(daemonset["spec"]["template"]["metadata"]["annotations"][ANNOTATION])
-
-    def assert_upgraded(self, told: Chapter, stack: Stack) -> None:
-        """Assert that each plugin was restarted twice: by the run, in time, and after it by the DRA release's trigger.
-
-        The second is what the trigger costs, as docs/bundles.md says.
-        """
-        assert told.outcome.succeeded, told.outcome.said
-        assert (0, "Refreshed") == (told.story["exitCode"], told.story["reason"])
-        with promised():
-            assert told.stale == ()
-            assert told.early == []
-        assert sorted([*NODES, *NODES]) == told.restarted
-        assert sorted(told.needless) == NODES
-        assert {stack.driver} == told.drivers
-        assert stack.chart == self.annotation()
 
 
 @contextmanager
@@ -210,6 +78,36 @@ def test_flux(story: Platform) -> None:
 def test_argocd(story: Platform) -> None:
     """With the bundle's patch Argo CD keeps the order: the DRA driver is synced when the run is through."""
     story.assert_upgraded(story.argocd, BY_ARGO_CD)
+
+
+def test_the_same_bundle_again(story: Platform) -> None:
+    """Helm runs the hook, for nothing; Flux and Argo CD run nothing."""
+    story.helm_3_again.assert_served([])
+    assert story.helm_3_again.story["reason"] == "NothingStale"
+    for told in (story.flux_again, story.argocd_again):
+        told.assert_served([])
+        assert told.runs == 0
+
+
+def test_argocd_stops_at_a_failed_run(story: Platform) -> None:
+    """With the bundle's patch the parent fails too, and the DRA driver is not touched."""
+    told = story.argocd_failure
+    assert (124, "Stalled") == (told.story["exitCode"], told.story["reason"])
+    assert "Failed" in told.outcome.said
+    with promised():
+        assert told.early == []
+        assert told.needless == []
+
+
+def test_argocd_goes_on_after_recovery(story: Platform) -> None:
+    """Ours is synced by hand, and then the parent; the DRA driver has its turn, and each plugin its second restart."""
+    told = story.argocd_recovery
+    assert told.outcome.succeeded, told.outcome.said
+    with promised():
+        assert told.stale == ()
+        assert told.early == []
+    assert {FAILING.driver} == told.drivers
+    assert sorted([*NODES, *NODES]) == sorted([*story.argocd_failure.restarted, *told.restarted])
 
 
 def test_argocd_helm_with_a_plain_job(story: Platform) -> None:
