@@ -85,6 +85,14 @@ def driver_started(driver: Pod, stack: Stack) -> datetime | None:
     return container.started_at if container is not None else None
 
 
+def driver_run(driver: Pod, stack: Stack) -> str:
+    """Name the driver container's current run. Runs that started within one second differ in their count."""
+    container = _named(driver.containers, stack.driver.container)
+    if container is None or container.started_at is None:
+        return str(driver.containers_ready_since)
+    return f"{container.started_at.isoformat()}/{container.restarts}"
+
+
 def _older_than_provider(consumer: Pod, providers: Sequence[Pod]) -> str:
     """Name a provider that became ready only after a container of the consumer had started."""
     for provider in providers:

@@ -184,7 +184,5 @@ def _stale(pod: Pod, driver: Pod, fleet: Fleet, because: str) -> StalePod:
 
 def driver_run(driver: Pod, fleet: Fleet) -> str:
     """Name what a consumer on this node must have started after: this run of the driver, and these providers."""
-    started = freshness.driver_started(driver, fleet.stack)
     providers = (f"/{one.uid}" for one in live_pods(fleet.provider_pods.get(driver.node, ())))
-    run = started.isoformat() if started else driver.containers_ready_since
-    return f"{driver.uid}/{run}{''.join(providers)}"
+    return f"{driver.uid}/{freshness.driver_run(driver, fleet.stack)}{''.join(providers)}"

@@ -98,7 +98,7 @@ class StalePod:
     because: str
     """What shows that it is stale."""
     driver_run: str
-    """Identifies the driver container's current run: pod UID and start time."""
+    """Identifies the driver container's current run: pod UID, start time and count of restarts."""
 
 
 @dataclass(frozen=True, slots=True)

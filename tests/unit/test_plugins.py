@@ -209,7 +209,7 @@ def test_a_stale_pod_is_told_by_all_that_a_precondition_needs() -> None:
     assert ("plugin-gpu-0", "plugin-gpu-0-uid", "200", "plugin-ds") == (
         found.name, found.uid, found.resource_version, found.daemonset_uid,
     )  # fmt: skip
-    assert f"driver-gpu-0-uid/{at(0).isoformat()}" == found.driver_run
+    assert f"driver-gpu-0-uid/{at(0).isoformat()}/0" == found.driver_run
 
 
 def test_a_driver_run_without_a_start_is_told_by_its_ready_time() -> None:

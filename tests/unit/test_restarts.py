@@ -242,6 +242,18 @@ def test_the_successor_is_fresh_too_where_the_driver_was_ready_in_the_second_of_
     assert ([Reason.VERIFIED], ()) == ([one.reason for one in after.judgements], after.actions)
 
 
+def test_the_successor_is_doubted_after_a_driver_that_crashed_again_within_the_second() -> None:
+    """The start of the container is the same second, its count of restarts is not."""
+    found = _in_place().only("plugin-pod", _same_second_as_ready("old"))
+    first, memory = found.decide()
+    (action,) = first.actions
+    assert isinstance(action, DeletePod)
+    again = driver_pod(restarts=2, ended_before=-1, unloaded=-300)
+    found.only("driver-pod", again).only("plugin-pod", _same_second_as_ready("new"))
+    after, _memory = found.decide(memory=memory.asked(action.node, action.pod, LATER))
+    assert [Reason.PLUGIN_STALE] == [one.reason for one in after.judgements]
+
+
 def test_the_successor_is_doubted_after_another_driver_run() -> None:
     """What was asked for under another run of the driver proves nothing."""
     found = _in_place().only("plugin-pod", _same_second_as_ready("old"))
