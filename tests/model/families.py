@@ -38,6 +38,9 @@ SLOW_TO_LOAD: Final = st.builds(Pace, goes=st.just(1), unload=st.sampled_from([1
 SLOW_TO_GO: Final = st.just(Pace(goes=30))
 ONE_OR_TWO: Final = st.integers(1, 2)
 TWO: Final = st.just(2)
+ANY_PHASE: Final = st.integers(0, SECOND - 1)
+"""Where in a second of the API's clock a history begins."""
+EARLY: Final = st.integers(0, 1)
 
 
 def _on(what: str, *which: int) -> Part:
@@ -60,10 +63,11 @@ def _told(
     *courses: tuple[Part, ...],
     pace: SearchStrategy[Pace] = PACES,
     nodes: SearchStrategy[int] = ONE_OR_TWO,
+    phase: SearchStrategy[int] = ANY_PHASE,
     mended: bool = True,
 ) -> History:
     """Draw a history that runs into one of these courses, now and then disturbed by something else."""
-    steps: list[Step] = [Step("time", draw(st.integers(0, SECOND)))]
+    steps: list[Step] = [Step("time", draw(phase))]
     for part in draw(st.sampled_from(courses)):
         steps.append(draw(part))
         if draw(st.integers(0, 15)) == 15:
@@ -135,6 +139,11 @@ FAMILIES: Final[Mapping[str, SearchStrategy[History]]] = {
         (_on("driver_crashes"), _for("time", 2, 5, 8), _look(), _for("time", 1), _look(), _for("time", 2),
          _on("daemonset_controller"), _for("time", 20), _look(), _for("watch", 50)),
         pace=BRISK, nodes=st.just(1),
+    ),
+    "crashes_again": _told(
+        (_on("driver_crashes"), _for("time", 5), _look(), _for("time", 1), _look(), _for("time", 2),
+         _on("driver_crashes"), _on("daemonset_controller"), _for("time", 20), _look(), _for("watch", 50)),
+        pace=st.just(Pace(goes=1, unload=1, install=4, notice=1, poll=1, begin=1)), nodes=st.just(1), phase=EARLY,
     ),
     "crash_in_place": _told(
         (_on("takes_plugin"), _for("time", 5, 10), _on("driver_crashes"), _for("time", 11, 15),

@@ -125,6 +125,8 @@ MUTANTS: Final = (
            "    started = min(starts)\n", "    started = max(starts)\n"),
     Mutant("an-own-restart-is-forgotten", WrongEndError, "own_restart", plugins,
            "    if asked is None or asked.refused or not evidence.same_second:\n", "    if True:\n"),
+    Mutant("runs-of-one-second-are-one", DoneTooEarlyError, "crashes_again", freshness,
+           "{container.started_at.isoformat()}/{container.restarts}", "{container.started_at.isoformat()}"),
     Mutant("a-pod-that-goes-still-counts", DoneTooEarlyError, "about_to_go", views,
            "        return not self.deleting and not self.ended\n", "        return not self.ended\n"),
     Mutant("the-youngest-revision-is-the-newest", WrongRestartError, "taken_back", fleet,
