@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from devcluster.client import ApiError
+from devcluster.client import STRATEGIC_PATCH, ApiError
 from tests.devcluster.waiting import until
 
 if TYPE_CHECKING:
@@ -76,6 +76,15 @@ def test_running_pod_is_ready_and_a_completed_one_is_not(cluster: Cluster, pod: 
     assert (after["Ready"]["status"], after["Ready"]["reason"]) == ("False", "PodCompleted")
     assert after["ContainersReady"]["lastTransitionTime"] > before["ContainersReady"]["lastTransitionTime"]
     assert after["Initialized"] == before["Initialized"]
+
+
+def test_ready_is_said_again_where_the_node_was_only_silent(cluster: Cluster, pod: Callable[..., str]) -> None:
+    """The node controller takes Ready away from pods of a node that it cannot hear; a kubelet gives it back."""
+    path = pod("sleep=30")
+    started(cluster, path)
+    lost = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    cluster.patch(f"{path}/status", lost, STRATEGIC_PATCH)
+    until(lambda: conditions(cluster, path)["Ready"]["status"] == "True")
 
 
 def conditions(cluster: Cluster, pod: str) -> dict[str, Object]:
