@@ -105,7 +105,7 @@ def plan(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
         pods, unread = looking.workloads(api, settings, wanted=values["workloads"])
         made = make_plan(seen, settings, api.now(), Asked(values["target_window"], pods, unread))
     except HookError as error:
-        click.echo(f"Error: {error}", err=True)
+        click.echo(f"Error: {shown(str(error))}", err=True)
         sys.exit(_exit_code(error))
     if values["output"] == "json":
         click.echo(json.dumps(planreport.as_json(made, settings), indent=2))

@@ -231,7 +231,7 @@ def _refusal(request: Request, response: urllib3.BaseHTTPResponse) -> ClusterErr
     try:
         raw = response.read()
         body = decoding.decode(raw)
-    except (urllib3.exceptions.HTTPError, UnreachableError):
+    except (urllib3.exceptions.HTTPError, UnreachableError, RejectedError):
         pass
     finally:
         response.release_conn()

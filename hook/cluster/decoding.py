@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from hook.errors import UnreachableError
+from hook.errors import RejectedError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -94,5 +94,8 @@ def _decoded(decoder: msgspec.json.Decoder[Any], body: bytes | msgspec.Raw) -> A
         if decoder is not _ANYTHING:
             raise
         raise UnreachableError("the API server's answer holds a number that is out of range") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except RecursionError as error:
+        # Trying again would give the same; which object it is cannot be told, since the list cannot be split.
+        raise RejectedError("the API server's answer is nested too deeply to be read") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UnreachableError(f"the API server's answer is no JSON: {str(error)[:200]}") from error

@@ -10,7 +10,7 @@ import pytest
 from hook.cluster import decoding, requests
 from hook.core import parse, policies
 from hook.core.stacks import STACKS
-from hook.errors import UnreachableError
+from hook.errors import RejectedError, UnreachableError
 from tests.fixtures.objects import obj
 
 READERS = {
@@ -96,13 +96,18 @@ def test_events() -> None:
         b'{"items": [{"metadata": {"name": "cut',
         b'{"items": [{"metadata": {"name": "\xff"}}]}',
         b'{"items": [{"spec": {"replicas": 1e999}}]}',
-        b'{"items": [{"spec": ' + b"[" * 100_000 + b"]" * 100_000 + b"}]}",
     ],
 )
 def test_what_is_no_list(body: bytes) -> None:
     """Whatever answers in the API server's place is an API server that cannot be reached: it may come back."""
     with pytest.raises(UnreachableError):
         list(decoding.page(body, whole=False)[1])
+
+
+def test_a_list_that_is_nested_without_end() -> None:
+    """It would be so again: a refusal, so that the run ends and says what it could not follow."""
+    with pytest.raises(RejectedError, match="nested too deeply"):
+        decoding.page(b'{"items": [{"spec": ' + b"[" * 100_000 + b"]" * 100_000 + b"}]}", whole=False)
 
 
 @pytest.mark.parametrize("line", [b"", b"1", b"{}", b'{"type": "ADDED"}', b'{"type": "ADDED", "object": 1}', b"{"])
