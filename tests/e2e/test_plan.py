@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e import acts, identity
 from tests.e2e.identity import Right
-from tests.e2e.lab import NAMESPACE, NEW, NEW_CHART
+from tests.e2e.lab import NEW, NEW_CHART
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +50,32 @@ def obstacles(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {one["obstacle"]: one for one in pool(made)["obstacles"]}
 
 
+def samples(made: dict[str, Any]) -> int:
+    """Count the driver pods that tell how long their driver took."""
+    return int((pool(made)["reload"]["loading"] or {"samples": 0})["samples"])
+
+
+def planned_when(lab: Lab, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """Plan until a plan is as it must come to be, and give it.
+
+    The truth knows that a driver is ready a moment before its pod says so, and a busy machine's nodes may blink.
+    """
+    looks: list[dict[str, Any]] = []
+
+    def look() -> bool:
+        looks.append(acts.plan(lab))
+        return holds(looks[-1])
+
+    lab.until(look, "the plan is as it must be", acts.PATIENCE)
+    return looks[-1]
+
+
+def named(made: dict[str, Any], *names: str) -> list[list[str]]:
+    """Give the nodes of obstacles."""
+    seen = obstacles(made)
+    return [seen[name]["nodes"] if name in seen else [] for name in names]
+
+
 def upgrade(lab: Lab, version: str) -> float:
     """Upgrade every driver, and give the seconds until the upgrade controller calls the last node done."""
     began = time.time()
@@ -65,10 +91,9 @@ def test_the_window_that_was_planned_is_the_one_that_it_takes(boot: Callable[...
     _before_any_upgrade(lab)
     upgrade(lab, NEW)
     made = acts.plan(lab)
-    assert pool(made)["step"]["measured"]["samples"] == NODES - 1
-    assert (NODES, NODES) == (
-        pool(made)["reload"]["loading"]["samples"],
-        pool(made)["reload"]["withUnloading"]["samples"],
+    reload, step = pool(made)["reload"], pool(made)["step"]
+    assert (NODES, NODES, NODES - 1) == tuple(
+        one["samples"] for one in (reload["loading"], reload["withUnloading"], step["measured"])
     )
     took = upgrade(lab, NEWEST)
     assert 1 / SLACK < took / made["window"]["typicalSeconds"] < SLACK
@@ -77,12 +102,7 @@ def test_the_window_that_was_planned_is_the_one_that_it_takes(boot: Callable[...
 
 def _before_any_upgrade(lab: Lab) -> None:
     """Nothing can be known of steps yet; capacity is the device plugin's, and pods are looked at."""
-    # The truth knows that a driver is ready a moment before its pod says so.
-    lab.until(
-        lambda: lab.ready_pods(NAMESPACE) > NODES, "the operator's pod and every driver's say ready", acts.PATIENCE
-    )
-    made = acts.plan(lab)
-    assert {"StepIsAssumed"} == obstacles(made).keys()
+    made = planned_when(lab, lambda made: obstacles(made).keys() == {"StepIsAssumed"} and samples(made) == NODES)
     assert (1, NODES, 8, 8 * NODES) == (
         pool(made)["limits"]["atOnce"],
         pool(made)["turns"],
@@ -90,7 +110,6 @@ def _before_any_upgrade(lab: Lab) -> None:
         pool(made)["capacity"]["gpus"],
     )
     assert {"capacity nvidia.com/gpu": NODES} == pool(made)["capacity"]["sources"]
-    assert pool(made)["reload"]["loading"]["samples"] == NODES
 
 
 def _what_would_block(lab: Lab) -> None:
@@ -107,13 +126,9 @@ def _what_would_block(lab: Lab) -> None:
     lab.cluster.create("/api/v1/namespaces/default/pods", train)
     acts.set_labels(lab, "gpu-0", {"nvidia.com/gpu-driver-upgrade.skip": "true"})
     lab.cluster.patch("/api/v1/nodes/gpu-1", {"spec": {"unschedulable": True}})
-    seen = obstacles(acts.plan(lab))
-    assert {"LimitUsedUp", "NodesCordoned", "NodesLeftAlone", "PodsNotEvictable"} <= seen.keys()
-    assert (["gpu-1"], ["gpu-0"], ["gpu-2"]) == (
-        seen["LimitUsedUp"]["nodes"],
-        seen["NodesLeftAlone"]["nodes"],
-        seen["PodsNotEvictable"]["nodes"],
-    )
+    blocking = ("LimitUsedUp", "NodesCordoned", "NodesLeftAlone", "PodsNotEvictable")
+    expected = [["gpu-1"], ["gpu-1"], ["gpu-0"], ["gpu-2"]]
+    seen = obstacles(planned_when(lab, lambda made: named(made, *blocking) == expected))
     assert "emptyDir" in seen["PodsNotEvictable"]["message"]
     assert "PodsNotEvictable" not in obstacles(acts.plan(lab, "--no-workloads"))
     _what_protects_a_pod(lab)

@@ -102,6 +102,11 @@ def test_nodes_that_went_side_by_side_are_one_turn() -> None:
     assert Spread(130, 140, 2) == only(rotated(fleet(6), 0, 3, 130, 131, 270, 275)).reloads.steps
 
 
+def test_a_node_that_begins_as_the_last_one_is_ready_has_a_turn_of_its_own() -> None:
+    """Times are whole seconds."""
+    assert Spread(70, 70, 3) == only(rotated(fleet(4), 0, 70, 140, 210)).reloads.steps
+
+
 def test_a_step_is_never_shorter_than_a_reload() -> None:
     """Nodes that began one after another within one's reload were side by side: nothing is learnt of steps."""
     assert Range(480, 480) == only(rotated(fleet(3), 0, 60, 120, took=400)).step

@@ -132,7 +132,8 @@ def _steps(found: Sequence[tuple[Pod, Reload]], fleet: Fleet) -> Spread | None:
     for reload in rotated:
         if busy_until is not None and reload.began > busy_until + LONGEST_PAUSE:
             break
-        if busy_until is None or reload.began > busy_until:
+        # Whole seconds: one that begins in the second in which the last one became ready came after it.
+        if busy_until is None or reload.began >= busy_until:
             turns.append(reload.began)
         busy_until = max(reload.ready, busy_until or reload.ready)
     pauses = [(later - earlier).total_seconds() for earlier, later in pairwise(turns)]
