@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from hook.cluster import retry
 from hook.cluster.events import Subject, Teller
 from hook.cluster.jobs import Job
+from hook.cluster.observer import Observer
+from hook.core.stacks import GPU_OPERATOR
 from hook.errors import ConflictError, NotFoundError
 from hook.run import Outcome, Runner
 from tests.fixtures.objects import at
@@ -16,15 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+    from hook.cluster.api import Api
     from hook.cluster.requests import Request
-    from hook.core.views import Snapshot
+    from hook.core.views import DaemonSet, Snapshot
     from hook.settings import Settings
     from tests.model.machine import Machine
     from tests.model.pods import PluginPod
     from tests.model.sight import Sight
     from tests.model.world import World
-
-STACK: Final = "gpu"
 
 
 class PausedError(Exception):
@@ -72,12 +74,11 @@ class Door:
         return {}
 
 
-class Eyes:
-    """Stands for the observer: what one run's watches show, and a second, consistent read."""
+class Eyes(Observer):
+    """An observer that follows no API server: it shows what one run's watches show, and a second, consistent read."""
 
-    synced = True
-
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, door: Api) -> None:
+        super().__init__(door, [GPU_OPERATOR], run.settings, retry.WATCHING)
         self._run = run
 
     def look_at_intent(self) -> None:
@@ -86,17 +87,17 @@ class Eyes:
     def look_at_fleet(self) -> None:
         """All kinds are watched from the start."""
 
-    def look_closer(self) -> dict[str, tuple[()]]:
+    def look_closer(self) -> dict[str, tuple[DaemonSet, ...]]:
         """Give nobody to tell events about."""
         return {}
 
     def snapshot(self) -> dict[str, Snapshot]:
         """Give what the watches show."""
-        return {STACK: self._run.watch.snapshot()}
+        return {GPU_OPERATOR.name: self._run.watch.snapshot()}
 
-    def read_again(self) -> dict[str, Snapshot]:
+    def read_again(self, _left: float) -> dict[str, Snapshot]:
         """Give what is there now."""
-        return {STACK: Watch(self._run.sight).snapshot()}
+        return {GPU_OPERATOR.name: Watch(self._run.sight).snapshot()}
 
     def wait(self, _seconds: float) -> None:
         """Hand over to the history."""
@@ -118,8 +119,8 @@ class Run:
         """By node: when this run last looked while a plugin served there."""
         self._began = False
         job = Job(Subject("batch/v1", "Job", "gpu-operator", "hook", "job"), at(started))
-        door, eyes = cast("Any", Door(self)), cast("Any", Eyes(self))
-        self._runner = Runner(door, eyes, settings, Teller(door, "run", silent=True), job)
+        door = cast("Api", Door(self))
+        self._runner = Runner(door, Eyes(self, door), settings, Teller(door, "run", silent=True), job)
 
     def look(self) -> None:
         """Go once through the program's loop; at the beginning, all that comes before it, too."""

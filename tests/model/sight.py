@@ -43,7 +43,8 @@ class Sight:
     def _once(self, read: Callable[[Any], Any], show: Callable[[], Object], *version: object) -> Any:  # noqa: ANN401
         """Read an object, unless it was read at this version."""
         if (read, *version) not in self._read:
-            self._read[read, *version] = read(show())
+            shown = show()
+            self._read[read, *version] = parse.readable(read, shown["kind"], shown)
         return self._read[read, *version]
 
     def _policies(self) -> Views:
@@ -117,8 +118,14 @@ class Watch:
 
     def snapshot(self) -> views.Snapshot:
         """Give what these watches show."""
-        held: dict[str, Any] = {**self.held, "nodes": {node.name: node for node in self.held["nodes"]}}
-        return views.Snapshot(**held)
+        held: dict[str, Any] = {kind: tuple(filter(_is_readable, found)) for kind, found in self.held.items()}
+        held["nodes"] = {node.name: node for node in held["nodes"]}
+        unreadable = tuple(one for found in self.held.values() for one in found if not _is_readable(one))
+        return views.Snapshot(**held, unreadable=unreadable)
+
+
+def _is_readable(view: object) -> bool:
+    return not isinstance(view, views.Unreadable)
 
 
 def _version(pod: Any) -> tuple[str, int]:  # noqa: ANN401 - a pod of either kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 from unittest import mock
 
-from hook import run as running
+from hook import acting, run
 from hook.settings import Settings
 from tests.model import promises
 from tests.model.pods import SECOND, Pace
@@ -66,7 +66,8 @@ class Story:
     def tell(self) -> None:
         """Let everything happen, to the end in peace. Raises BrokenPromiseError."""
         # The one thing that a history must have in hand everywhere is the time.
-        with mock.patch.object(running, "time", Clock(self.world)):
+        clock = Clock(self.world)
+        with mock.patch.object(run, "time", clock), mock.patch.object(acting, "time", clock):
             for step in self.history.steps:
                 self._befall(step)
             self._come_to_rest()
@@ -91,22 +92,22 @@ class Story:
         for _second in range(0, tenths, SECOND):
             self.world.everybody_works()
             self.world.passes(SECOND)
-            for run in self.runs if look else ():
-                self._look(run)
+            for one in self.runs if look else ():
+                self._look(one)
 
-    def _look(self, run: Run, behind: frozenset[str] = NOTHING, *, only_hear: bool = False) -> None:
-        if run.outcome is not None:
+    def _look(self, process: Run, behind: frozenset[str] = NOTHING, *, only_hear: bool = False) -> None:
+        if process.outcome is not None:
             return
-        run.watch.hears(behind)
+        process.watch.hears(behind)
         if only_hear:
             return
         for machine in self.world.machines.values():
             if self.world.settled(machine) and machine.serves:
-                run.served_at[machine.name] = self.world.now
-        run.look()
-        promises.still_going(run, self.started)
-        if run.outcome is not None:
-            promises.ending(run, run.outcome, self.started)
+                process.served_at[machine.name] = self.world.now
+        process.look()
+        promises.still_going(process, self.started)
+        if process.outcome is not None:
+            promises.ending(process, process.outcome, self.started)
 
     # The end.
 
@@ -116,19 +117,19 @@ class Story:
             self._mend()
         calm_since: int | None = None
         since = self.world.now
-        while not all(run.outcome for run in self.runs):
+        while not all(one.outcome for one in self.runs):
             before = self.world.changes
             self.world.everybody_works()
             self.world.passes(LOOK_EVERY)
-            for run in self.runs:
-                self._look(run)
+            for one in self.runs:
+                self._look(one)
             if self.world.changes == before:
                 self.world.passes(PATIENT_LOOK)
             if calm_since is None and promises.calm(self.world):
                 calm_since = self.world.now
-        for run in self.runs:
-            assert run.outcome is not None
-            promises.came_to_rest(run, run.outcome, self.started, since, calm_since)
+        for one in self.runs:
+            assert one.outcome is not None
+            promises.came_to_rest(one, one.outcome, self.started, since, calm_since)
 
     def _mend(self) -> None:
         if self.world.by_hand:
