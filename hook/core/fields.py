@@ -18,6 +18,9 @@ in log lines and in the memory of a small container."""
 LARGEST_NUMBER: Final = 2**63 - 1
 """Kubernetes counts in 64 bits at most."""
 
+LONGEST_SMALL_NUMBER: Final = 9
+"""Digits; more GPUs no node has, and Python refuses to read numbers of thousands."""
+
 _EMPTY: Final[Json] = {}
 
 
@@ -132,3 +135,9 @@ def when(obj: Json, *path: str) -> datetime | None:
         return moment.astimezone(UTC).replace(microsecond=0)
     except OverflowError as error:
         raise MalformedObjectError(f"{'.'.join(path)}: {found[:40]!r} is no time that clocks show") from error
+
+
+def small_number(value: object) -> int | None:
+    """Read text that is a plain number of at most nine digits; None for anything else."""
+    plain = isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= LONGEST_SMALL_NUMBER
+    return int(str(value)) if plain else None

@@ -25,6 +25,13 @@ DEFAULT_UNAVAILABLE: Final = "25%"
 """LIB ``api/upgrade/v1alpha1``, GO ``api/nvidia/v1alpha1``: defaults of the kinds."""
 LOOKS_LIKE_A_LIMIT: Final = ("maxparallel", "maxunavailable")
 """Beginnings of such fields, in lower case: a misspelt one must be found, too."""
+LONGEST: Final = 80
+"""Characters of what people wrote that are kept: nothing that means anything here is longer."""
+DEEPEST: Final = 20
+"""Levels of an object that are searched; the real kinds have half as many."""
+MOST: Final = 8
+"""Fields in the wrong place that are told."""
+LARGEST: Final = 10**9
 HARMLESS: Final = ("", "1")
 """What charts write by themselves (GO ``daemonsets.rollingUpdate.maxUnavailable``): nobody meant anything by it."""
 
@@ -43,7 +50,7 @@ def read(obj: Json, path: tuple[str, ...], *, has_unavailable: bool) -> UpgradeP
         force=deletion.get("force") is True,
         delete_empty_dir=deletion.get("deleteEmptyDir") is True,
         drains=drain.get("enable") is True,
-        elsewhere=tuple(sorted(_elsewhere(obj, {(*path, name) for name in known}))),
+        elsewhere=tuple(sorted(_elsewhere(obj, {(*path, name) for name in known}))[:MOST]),
     )
 
 
@@ -53,12 +60,12 @@ def _elsewhere(obj: Json, known: set[tuple[str, ...]]) -> set[str]:
     for whole in (obj, _last_applied(obj)):
         for path, value in _fields(_inside(whole, "spec"), ("spec",)):
             if path not in known and _text(value) not in HARMLESS:
-                found.add(f"{'.'.join(path[1:])}={_text(value)}")
+                found.add(f"{_plain('.'.join(path[1:]))}={_text(value)}")
     return found
 
 
 def _fields(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], object]]:
-    if not isinstance(value, Mapping):
+    if not isinstance(value, Mapping) or len(path) > DEEPEST:
         return
     for key, inner in value.items():
         here = (*path, str(key))
@@ -71,7 +78,7 @@ def _last_applied(obj: Json) -> Json:
     text = _inside(obj, "metadata", "annotations").get(names.LAST_APPLIED_ANNOTATION)
     try:
         applied = json.loads(text) if isinstance(text, str) else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return applied if isinstance(applied, Mapping) else {}
 
@@ -84,14 +91,25 @@ def _inside(obj: Any, *path: str) -> Json:  # noqa: ANN401 - JSON is any of it
 
 def _number(obj: Json, key: str, default: int) -> int:
     value = obj.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) else default
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST:
+        return value
+    return default
 
 
 def _limit(value: object) -> str:
     """Write a limit; a text that is no percentage keeps its quotes, because ``"7"`` is no number (K8S ``intstr``)."""
-    return f'"{value}"' if isinstance(value, str) and not value.endswith("%") else _text(value)
+    written = _text(value)
+    return f'"{written}"' if isinstance(value, str) and not value.endswith("%") else written
 
 
 def _text(value: object) -> str:
     """Write a number or a text as text; anything else says nothing."""
-    return str(value) if isinstance(value, (int, str)) and not isinstance(value, bool) else ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value) if abs(value) <= LARGEST else "(out of range)"
+    return _plain(value) if isinstance(value, str) else ""
+
+
+def _plain(text: str) -> str:
+    """Make text that strangers wrote short, and plain: it is shown to people."""
+    short = text[:LONGEST].encode("ascii", "backslashreplace").decode()
+    return "".join(one if one.isprintable() else "?" for one in short)

@@ -20,6 +20,7 @@ from hook.core.fields import (
     number,
     prose,
     required,
+    small_number,
     text,
     when,
 )
@@ -54,7 +55,7 @@ def node(obj: Json) -> views.Node:
             for key in names.NODE_ANNOTATIONS
             if key in mapping(obj, "metadata", "annotations")
         },
-        gpus=_gpus(obj),
+        gpus=small_number(mapping(obj, "status", "capacity").get(names.GPU_RESOURCE)),
     )
 
 
@@ -203,12 +204,6 @@ def readable(read: Callable[[Json], View], kind: str, obj: Json) -> View | views
             node=_text_or_empty(obj, "spec", "nodeName"),
             problem=str(error),
         )
-
-
-def _gpus(obj: Json) -> int | None:
-    """Read a quantity that is always a whole number; anything else is not known."""
-    quantity = mapping(obj, "status", "capacity").get(names.GPU_RESOURCE)
-    return int(quantity) if isinstance(quantity, str) and quantity.isdecimal() else None
 
 
 def _taints(obj: Json) -> tuple[views.Taint, ...]:

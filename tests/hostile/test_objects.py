@@ -15,10 +15,11 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from hook import report
+from hook import planreport, report
 from hook.core import messages, parse, policies, views
 from hook.core.decide import succeeded
 from hook.core.memory import Memory
+from hook.core.plan.making import Asked, plan
 from hook.core.reasons import Reason
 from hook.core.together import chosen, decide_all
 from hook.core.verdicts import Verdict
@@ -175,6 +176,20 @@ def test_nothing_that_is_left_out_breaks_a_promise(name: str) -> None:
                 after = put(before, path, gone)
                 stack.parts[part] = [*stack.of(part)[:place], after, *stack.of(part)[place + 1 :]]
                 check(scene, found, lie=is_lie(part, before, after))
+
+
+@pytest.mark.parametrize("scene", SCENES.values(), ids=SCENES)
+@QUICKLY
+@given(data=st.data())
+def test_no_object_breaks_a_plan(scene: Scene, data: st.DataObject) -> None:
+    """Whatever it says then, it is as documented, and nothing in it is obeyed by a terminal."""
+    found = scene.make()
+    stack, part, place = data.draw(st.sampled_from(parts_of(found)))
+    objects = stack.of(part)
+    stack.parts[part] = [*objects[:place], data.draw(mutated(objects[place])), *objects[place + 1 :]]
+    made = plan(scene.seen(found), scene.settings, LATER, Asked(timedelta(hours=2), ()))
+    assert all(line.isprintable() for line in planreport.table(made, scene.settings))
+    json.dumps(planreport.as_json(made, scene.settings)).encode()
 
 
 def wrong(place: Place) -> tuple[Any, ...]:

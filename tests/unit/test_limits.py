@@ -117,6 +117,29 @@ def test_what_the_api_server_dropped_is_found_where_kubectl_kept_it(applied: str
     assert expected == found.elsewhere
 
 
+def nested(levels: int) -> str:
+    """Write an object in an object, and so on, with a limit at the bottom."""
+    return '{"spec":' + '{"a":' * levels + '{"maxUnavailable":5}' + "}" * levels + "}"
+
+
+@pytest.mark.parametrize("levels", [50, 100_000], ids=["deep", "bottomless"])
+def test_a_limit_that_nobody_could_find_is_not_looked_for(levels: int) -> None:
+    """What strangers nest must not end a run."""
+    key = "kubectl.kubernetes.io/last-applied-configuration"
+    found = policies.cluster_policy(obj("policy", {"metadata": {"annotations": {key: nested(levels)}}})).upgrade
+    assert () == found.elsewhere
+
+
+def test_what_strangers_wrote_is_short_and_plain() -> None:
+    """It is kept for as long as the policy, and shown to people."""
+    spec: Object = {f"maxParallel\x1b{number}": "é\ud800" + "x" * 5000 for number in range(500)}
+    found = of({"maxUnavailable": "\x07" * 5000, "maxParallelUpgrades": 10**5000}, driver2=spec)
+    told = (*found.elsewhere, found.unavailable)
+    assert all(one.isprintable() and one.isascii() and len(one) < 1000 for one in told)
+    assert (8, 1) == (len(found.elsewhere), found.parallel)
+    assert "(out of range)" == of({"maxUnavailable": 10**5000}).unavailable
+
+
 def test_the_network_operators_policy_has_no_such_limit() -> None:
     """Its kind knows no ``maxUnavailable``: whoever wrote it gets no protection from it."""
     patch = {"spec": {"ofedDriver": {"upgradePolicy": {"maxUnavailable": "50%"}}}}

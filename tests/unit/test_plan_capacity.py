@@ -43,6 +43,7 @@ def test_each_node_is_away_for_a_step() -> None:
         pytest.param({}, (1, SLICE), id="then-published-devices"),
         pytest.param({"metadata": {"labels": {"nvidia.com/gpu.count": "x"}}}, (1, SLICE), id="no-number"),
         pytest.param({"status": {"capacity": {"nvidia.com/gpu": "4k"}}}, (1, SLICE), id="no-plain-quantity"),
+        pytest.param({"status": {"capacity": {"nvidia.com/gpu": "9" * 5000}}}, (1, SLICE), id="out-of-range"),
         pytest.param({"status": {"capacity": {"nvidia.com/gpu": 4}}}, (1, SLICE), id="no-quantity"),
     ],
 )

@@ -115,6 +115,7 @@ def expression(operator: str, *values: str, key: str = "app") -> Object:
     return {"matchExpressions": [{"key": key, "operator": operator, "values": [*values] or None}]}
 
 
+NO_LIST: Final[Object] = {"matchExpressions": [{"key": "app", "operator": "In", "values": 7}]}
 LABELLED: Final = replace(workload(), labels={"app": "train"})
 
 
@@ -135,6 +136,9 @@ LABELLED: Final = replace(workload(), labels={"app": "train"})
         pytest.param(pdb(0, expression("NotIn", "x", key="none")), True, id="not-in-without-the-label"),
         pytest.param(pdb(0, expression("Exists")), True, id="exists"),
         pytest.param(pdb(0, expression("DoesNotExist")), False, id="does-not-exist"),
+        pytest.param(
+            pdb(0, {"matchExpressions": [{"key": "app", "operator": "In", "values": 7}]}), False, id="no-list"
+        ),
         pytest.param(pdb(0, expression("Resembles", "train")), False, id="an-operator-that-nobody-knows"),
     ],
 )

@@ -56,7 +56,6 @@ def test_unloading_counts_where_pods_tell_it() -> None:
     "pod",
     [
         pytest.param(driver_pod("gpu-0", ready=None), id="not-ready"),
-        pytest.param(driver_pod("gpu-0", started=80, ready=70), id="ready-before-it-started"),
         pytest.param(driver_pod("gpu-0", ready=2 * HOUR), id="ready-hours-later"),
         pytest.param({**driver_pod("gpu-0"), "status": {"conditions": conditions(70)}}, id="no-container"),
     ],
@@ -79,7 +78,6 @@ def test_without_any_sample_it_says_so() -> None:
     [
         pytest.param(driver_pod("gpu-0", started=500, ready=540, restarts=1, ended_before=490), id="crashed-in-place"),
         pytest.param(driver_pod("gpu-0", started=9000, ready=9040, unloaded=10), id="long-before"),
-        pytest.param(driver_pod("gpu-0", ready=40, unloaded=20), id="after-the-start"),
     ],
 )
 def test_an_unloading_of_another_start_does_not_count(pod: Object) -> None:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from hook.core.views import UpgradePolicy
 
-_PERCENT: Final = re.compile(r"[0-9]+%")
-_NUMBER: Final = re.compile(r"-?[0-9]+")
+_PERCENT: Final = re.compile(r"[0-9]{1,9}%")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
 
 
 def allowed(limit: str, total: int) -> int | None:

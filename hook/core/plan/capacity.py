@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from hook.core import names
+from hook.core.fields import small_number
 from hook.core.plan.values import Capacity, Range
 
 if TYPE_CHECKING:
@@ -49,9 +50,9 @@ def worst(counts: Mapping[str, int], nodes: Sequence[str], at_once: int) -> int:
 
 def _of_node(name: str, pool: Pool) -> tuple[int, str] | None:
     node = pool.node(name)
-    label = node.labels.get(names.GPU_COUNT_LABEL, "") if node is not None else ""
-    if label.isdecimal():
-        return int(label), LABEL
+    label = small_number(node.labels.get(names.GPU_COUNT_LABEL)) if node is not None else None
+    if label is not None:
+        return label, LABEL
     if node is not None and node.gpus is not None:
         return node.gpus, RESOURCE
     devices = sum(one.devices for one in pool.fleet.slices.get(name, ()))

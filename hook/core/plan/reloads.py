@@ -82,7 +82,7 @@ def step(reloads: Reloads) -> Range:
 def of_pod(pod: Pod, stack: Stack) -> Reload | None:
     """Read one pod's last start; None where it does not tell, or cannot have been so."""
     started, ready = freshness.driver_started(pod, stack), pod.containers_ready_since
-    if started is None or ready is None or not timedelta() <= ready - started <= LONGEST_START:
+    if started is None or ready is None or ready - started > LONGEST_START:
         return None
     began = _unloading_began(pod, started)
     return Reload(began or started, started, ready, told_all=began is not None)
@@ -109,7 +109,7 @@ def _unloading_began(pod: Pod, started: datetime) -> datetime | None:
     moments = [
         one.finished_at - timedelta(seconds=one.lasted)
         for one in pod.init_containers
-        if one.finished_at is not None and one.lasted is not None and one.finished_at <= started
+        if one.finished_at is not None and one.lasted is not None
     ]
     crashed = [one.last_finished_at for one in pod.containers if one.last_finished_at is not None]
     began = min(moments, default=None)

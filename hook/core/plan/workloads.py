@@ -99,10 +99,14 @@ def protection(obj: Json) -> Protection | None:
     wanted = mapping(obj, "spec", "selector", "matchLabels")
     exact = (Requirement(key, "In", frozenset({text(wanted, key)})) for key in wanted)
     further = (
-        Requirement(text(one, "key"), text(one, "operator"), frozenset(map(str, one.get("values") or ())))
+        Requirement(text(one, "key"), text(one, "operator"), _values(one.get("values")))
         for one in items(obj, "spec", "selector", "matchExpressions")
     )
     return Protection(required(obj, "metadata", "namespace"), required(obj, "metadata", "name"), (*exact, *further))
+
+
+def _values(found: object) -> frozenset[str]:
+    return frozenset(map(str, found)) if isinstance(found, list) else frozenset()
 
 
 def protected(pods: Iterable[Workload], protections: Iterable[Protection]) -> list[Workload]:
