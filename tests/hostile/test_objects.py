@@ -65,10 +65,14 @@ READER_OF: Final = {
 }
 LIES: Final = {
     "revision": (("metadata", "ownerReferences"), ("metadata", "labels"), ("revision",)),
-    "policy": (("metadata", "name"),),
+    "policy": (("metadata", "name"), ("spec",)),
+    "pool": (("spec",),),
+    "daemonset": (("metadata", "name"), ("metadata", "namespace"), ("metadata", "uid")),
+    "node": (("status", "conditions"),),
 }
-"""Where another valid value tells another story: which revision of a DaemonSet is the newest; a policy under a name
-that its operator ignores. docs/reliability.md says what that means."""
+"""Where another valid value tells another story: which revision is the newest, what is wanted of the driver (not to
+be upgraded by anybody, not to be there), which DaemonSet it is, since when a node is lost. What cannot be read there
+holds everything back all the same."""
 
 
 def is_lie(part: str, before: Object, after: Object) -> bool:
