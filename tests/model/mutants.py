@@ -107,7 +107,7 @@ MUTANTS: Final = (
     Mutant("ready-for-containers-ready", WrongRestartError, "blips", parse,
            'condition(obj, "ContainersReady")', 'condition(obj, "Ready")'),
     Mutant("generation-is-ignored", DoneTooEarlyError, "controller_lag", views,
-           "return self.observed_generation >= self.generation\n", "return True\n"),
+           "return self.observed_generation == self.generation\n", "return True\n"),
     Mutant("preconditions-are-ignored", WrongRestartError, "stale_watch", requests,
            '    preconditions = {"uid": uid, "resourceVersion": resource_version}\n',
            "    preconditions: dict[str, str] = {}\n"),
