@@ -13,7 +13,7 @@ ASKED: Final = os.environ.get("MODEL_EXAMPLES", "")
 
 def promises(family: str) -> settings:
     """Give the budget of a family; all of them together take about a minute of one core."""
-    usual = 400 if family == "anything" else 100
+    usual = 250 if family == "anything" else 100
     return settings(
         max_examples=int(ASKED or usual),
         derandomize=not ASKED,
