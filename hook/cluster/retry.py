@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 FIRST_WAIT_SECONDS: Final = 0.2
 LONGEST_WAIT_SECONDS: Final = 10.0
 """A control plane that restarts is back within a minute; after it is, we must be quick again."""
-LONGEST_ASKED_SECONDS: Final = 60.0
-"""A server that asks for more time is asked again after this: a header must not blind a run for hours."""
 JITTER_SECONDS: Final = 0.5
 """Several watches break at the same moment; they must not come back at the same moment."""
 
@@ -91,8 +89,8 @@ def _wait(state: tenacity.RetryCallState) -> float:
 
 
 def asked(error: BaseException | None) -> float:
-    """Give the seconds that the server asks to wait, within reason; zero where it does not ask."""
-    return min(getattr(error, "retry_after", None) or 0.0, LONGEST_ASKED_SECONDS)
+    """Give the seconds that the server asks to wait; zero where it does not ask."""
+    return getattr(error, "retry_after", None) or 0.0
 
 
 def pause(failures: int) -> float:
