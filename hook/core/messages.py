@@ -55,8 +55,8 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
     ),
     Reason.UNREADABLE: Explanation(
         "An object does not have the shape that its kind promises, so nothing is concluded from it, and nothing "
-        "is called done. Read it with kubectl get -o yaml, and mend or delete it: a pod whose times contradict each other "
-        "(its node's clock was set back while it started) is well again once it was replaced.",
+        "is called done. Read it with kubectl get -o yaml, and mend or delete it: a pod whose times contradict each "
+        "other (its node's clock was set back while it started) is well again once it was replaced.",
     ),
     Reason.NODE_BLIP: Explanation("The node is NotReady; it may come back.", "kubectl describe node {node}"),
     Reason.LABELS_MISSING: Explanation(
