@@ -70,7 +70,7 @@ def index(
     policy = intent.active_policy(seen.policies or (), stack)
     found = consumers.find(seen.daemonsets, stack, settings)
     drivers = {ds.uid: ds for ds in seen.daemonsets if is_driver(ds, stack)}
-    intents = _intents(drivers.values(), policy, seen.pools, stack)
+    intents = _intents(drivers.values(), policy, seen, stack)
     owned = {ds.uid for ds in found.named}
     of_consumers = [pod for pod in seen.consumer_pods if pod.owner_uid in owned]
     return Fleet(
@@ -105,9 +105,7 @@ def _providers(
     }
 
 
-def _intents(
-    drivers: Iterable[DaemonSet], policy: Policy | None, pools: Iterable[Policy], stack: Stack
-) -> dict[str, Policy]:
+def _intents(drivers: Iterable[DaemonSet], policy: Policy | None, seen: Snapshot, stack: Stack) -> dict[str, Policy]:
     """Find what each driver DaemonSet is rendered from. One whose pool is gone has none: it is a leftover."""
     if policy is None:
         return {}
@@ -115,7 +113,8 @@ def _intents(
         # What another kind of object owns (NicNodePolicy) cannot be compared with this policy.
         # A pool's leftover can: it differs until the operator has replaced it.
         return {ds.uid: policy for ds in drivers if ds.owner_kind not in stack.other_owners}
-    by_uid = {pool.uid: pool if pool.manual is not None else replace(pool, manual=policy.manual) for pool in pools}
+    decides = intent.pools_decide(seen.nodes.values(), seen.pools, stack)
+    by_uid = {pool.uid: replace(pool, manual=intent.not_rotated(pool, policy, decides=decides)) for pool in seen.pools}
     return {ds.uid: by_uid[ds.owner_uid] for ds in drivers if ds.owner_uid in by_uid}
 
 

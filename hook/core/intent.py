@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from hook.core.stacks import Stack
-    from hook.core.views import DaemonSet, Policy
+    from hook.core.views import DaemonSet, Node, Policy
     from hook.settings import Settings
 
 _KERNEL: Final = r"[0-9][0-9A-Za-z._+-]*"
@@ -36,6 +36,24 @@ def sources(policy: Policy | None, pools: Sequence[Policy]) -> Sequence[Policy]:
     if policy is None:
         return ()
     return pools if policy.pooled else (policy,)
+
+
+def pools_decide(nodes: Iterable[Node], pools: Iterable[Policy], stack: Stack) -> bool:
+    """Whether each pool has an upgrade policy of its own, if only the default (GO >= v26.7.0); before, the policy has.
+
+    Only such an operator writes on nodes which pool they belong to.
+    """
+    named = any(stack.nodes.pool in node.labels for node in nodes)
+    return named or any(pool.upgrade.stated for pool in pools)
+
+
+def not_rotated(pool: Policy, policy: Policy, *, decides: bool) -> str:
+    """Say why nobody rotates the driver pods of a pool; empty where the upgrade controller does.
+
+    A pool that decides and says nothing is upgraded (GO ``GetUpgradePolicyWithDefaults``).
+    """
+    own = "" if decides and pool.manual is None else pool.manual
+    return policy.halted or (own if own is not None else policy.manual or "")
 
 
 def unmet_expectation(policy: Policy, pools: Sequence[Policy], stack: Stack, settings: Settings) -> str:

@@ -31,6 +31,7 @@ def cluster_policy(obj: Json) -> views.Policy:
         precompiled=flag(obj, *driver, "usePrecompiled", default=False),
         chart=text(obj, "spec", "daemonsets", "labels", names.CHART_LABEL),
         manual=_manual(obj),
+        halted=_halted(obj),
         rdma=_needs_ofed(obj, *driver),
         eviction_label=_eviction_label(obj, *driver),
         upgrade=limits.read(obj, (*driver, "upgradePolicy"), has_unavailable=True),
@@ -51,6 +52,7 @@ def nvidia_driver(obj: Json) -> views.Policy:
         precompiled=flag(obj, "spec", "usePrecompiled", default=False),
         chart="",
         manual=_pool_manual(obj),
+        halted="",
         rdma=_needs_ofed(obj, "spec"),
         eviction_label=_eviction_label(obj, "spec"),
         upgrade=limits.read(obj, ("spec", "upgradePolicy"), has_unavailable=True),
@@ -73,6 +75,7 @@ def nic_cluster_policy(obj: Json) -> views.Policy:
         chart="",
         # NO api/v1alpha1: the CRD's default is false.
         manual="" if rotates else "ofedDriver.upgradePolicy.autoUpgrade is off",
+        halted="",
         rdma=False,
         eviction_label="",
         upgrade=limits.read(obj, (*driver, "upgradePolicy"), has_unavailable=False),
@@ -100,22 +103,25 @@ def _image(obj: Json, *driver: str) -> dict[str, Any]:
     return {field: text(obj, *driver, field) for field in ("repository", "image", "version")}
 
 
+def _halted(obj: Json) -> str:
+    """Say why the GPU operator's upgrade controller does nothing, whatever autoUpgrade says, or nothing."""
+    # GO controllers/upgrade_controller.go, Reconcile.
+    halted = flag(obj, "spec", "sandboxWorkloads", "enabled", default=False)
+    return "sandbox workloads are enabled, which turns the upgrade controller off" if halted else ""
+
+
 def _manual(obj: Json) -> str:
-    """Say why the GPU operator's upgrade controller does nothing, or nothing."""
-    # GO controllers/upgrade_controller.go: sandbox workloads turn it off, whatever autoUpgrade says.
-    if flag(obj, "spec", "sandboxWorkloads", "enabled", default=False):
-        return "sandbox workloads are enabled, which turns the upgrade controller off"
+    """Say why a policy's driver pods are not rotated, or nothing."""
     # GO api/nvidia/v1: the CRD's default is false; the chart sets it.
-    if not flag(obj, "spec", "driver", "upgradePolicy", "autoUpgrade", default=False):
-        return "autoUpgrade is off"
-    return ""
+    rotates = flag(obj, "spec", "driver", "upgradePolicy", "autoUpgrade", default=False)
+    return _halted(obj) or ("" if rotates else "autoUpgrade is off")
 
 
 def _pool_manual(obj: Json) -> str | None:
-    """Read a pool's own upgrade policy (GO api/nvidia/v1alpha1); where it has none, the ClusterPolicy's counts."""
+    """Read a pool's own upgrade policy, if it has one (GO >= v26.7.0, api/nvidia/v1alpha1: its default is true)."""
     if not mapping(obj, "spec", "upgradePolicy"):
         return None
-    rotates = flag(obj, "spec", "upgradePolicy", "autoUpgrade", default=False)
+    rotates = flag(obj, "spec", "upgradePolicy", "autoUpgrade", default=True)
     return "" if rotates else "its upgradePolicy.autoUpgrade is off"
 
 

@@ -64,8 +64,10 @@ class Policy:
     chart: str
     """``helm.sh/chart`` that operands must carry (``spec.daemonsets.labels``), or empty."""
     manual: str | None
-    """Why nobody rotates outdated driver pods; empty where the upgrade controller does, None where the
-    policy that a pool belongs to says it."""
+    """Why nobody rotates outdated driver pods; empty where the upgrade controller does, None where a pool
+    does not say."""
+    halted: str
+    """Why the upgrade controller does nothing at all, whatever pools say; or empty."""
     rdma: bool
     """GPUDirect RDMA is on with a containerised network driver, which the GPU driver waits for."""
     eviction_label: str

@@ -31,6 +31,7 @@ def test_a_policy_is_read() -> None:
         precompiled=False,
         chart="gpu-operator-v26.3.4",
         manual="",
+        halted="",
         pooled=False,
         ready_since=None,
         rdma=False,

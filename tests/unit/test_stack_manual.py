@@ -13,10 +13,10 @@ from hook.core.verdicts import NodeState, Verdict
 from hook.settings import Settings, WhenManual
 from tests.fixtures.cluster import LATER, Cluster, cluster, stale_plugin
 from tests.fixtures.modes import Pool, network, pooled, rdma_pod
-from tests.fixtures.objects import parsed
+from tests.fixtures.objects import Object, parsed
 
 OLD_HASH = "metadata: {labels: {controller-revision-hash: old}}"
-OFF = {"upgradePolicy": {"autoUpgrade": False}}
+OFF: Object = {"upgradePolicy": {"autoUpgrade": False}}
 UNLABELLED = parsed(
     "metadata: {labels: {nvidia.com/gpu-driver-upgrade-state: null, nvidia.com/ofed-driver-upgrade-state: null}}"
 )
@@ -97,3 +97,30 @@ def test_waiting_for_a_person_ends_with_the_time() -> None:
     late = LATER + timedelta(minutes=25)
     decision, _memory = found.decide(asking(found, WhenManual.WAIT), Memory(started=LATER), late)
     assert (Verdict.DEADLINE, Reason.NODES_PENDING) == (decision.verdict, decision.cause)
+
+
+AUTO: Object = {"upgradePolicy": {"autoUpgrade": True}}
+NAMED: Object = {"metadata": {"labels": {"nvidia.com/gpu-operator.driver.owner": "default"}}}
+SANDBOX: Object = {"sandboxWorkloads": {"enabled": True}}
+
+
+@pytest.mark.parametrize(
+    ("policy", "pool", "nodes", "rotates"),
+    [
+        pytest.param({"driver": AUTO}, {}, {}, True, id="the-policys-where-pools-have-none"),
+        pytest.param({"driver": OFF}, {}, {}, False, id="off-where-pools-have-none"),
+        pytest.param({"driver": OFF}, {}, NAMED, True, id="a-pool-that-decides-and-says-nothing"),
+        pytest.param({"driver": AUTO}, {"upgradePolicy": {"autoUpgrade": False}}, NAMED, False, id="off-for-the-pool"),
+        pytest.param({"driver": OFF}, AUTO, NAMED, True, id="on-for-the-pool"),
+        pytest.param({"driver": OFF}, {"upgradePolicy": {"maxUnavailable": 1}}, {}, True, id="its-default-is-on"),
+        pytest.param({"driver": OFF, **SANDBOX}, AUTO, NAMED, False, id="halted-whatever-the-pool-says"),
+        pytest.param({"driver": AUTO, **SANDBOX}, {}, NAMED, False, id="halted-where-the-pool-says-nothing"),
+    ],
+)
+def test_who_rotates_a_pool(policy: Object, pool: Object, nodes: Object, rotates: bool) -> None:
+    """A pool's own policy counts from 26.7 on, where on is the default; sandbox workloads turn all of it off."""
+    found = pools().change("policy", {"spec": policy}).change("pool", {"spec": pool}).change("node", nodes)
+    found.change("node", {"metadata": {"labels": {"nvidia.com/gpu.workload.config": "container"}}})
+    reason = found.decide()[0].judgements[1].reason
+    assert (reason is Reason.DRIVER_OUTDATED) is rotates
+    assert (reason is Reason.MANUAL_UPGRADE) is not rotates

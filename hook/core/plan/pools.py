@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hook.core import eligibility, names
+from hook.core import eligibility, intent, names
 from hook.core.plan.values import LeftAlone
 from hook.core.reasons import Reason
 from hook.core.verdicts import NodeState
@@ -97,7 +97,8 @@ def split(fleet: Fleet, policy: Policy, now: datetime) -> list[Pool]:
         # Whether anybody rotates its driver is a matter of the whole pool.
         if gate is not None and gate.state is NodeState.EXCLUDED and gate.reason is not Reason.MANUAL_UPGRADE
     }
-    kind = fleet.stack.pool if policy.pooled and _each_has_its_own(fleet) else None
+    decide = policy.pooled and intent.pools_decide(fleet.seen.nodes.values(), fleet.seen.pools, fleet.stack)
+    kind = fleet.stack.pool if decide else None
     pools = [_whole(fleet, policy)] if kind is None else _of_objects(fleet, policy, kind)
     return [_sorted(pool, left) for pool in pools]
 
@@ -112,13 +113,6 @@ def _sorted(pool: Pool, left: dict[str, LeftAlone]) -> Pool:
         nodes=tuple(name for name in pool.nodes if name not in apart),
         left_alone=tuple(apart[name] for name in pool.nodes if name in apart),
     )
-
-
-def _each_has_its_own(fleet: Fleet) -> bool:
-    """Whether pools have upgrade policies of their own (GO >= v26.7.0); before, all nodes share the policy's."""
-    owner = fleet.stack.nodes.pool
-    named = any(owner in node.labels for node in fleet.seen.nodes.values())
-    return named or any(pool.upgrade.stated for pool in fleet.seen.pools)
 
 
 def _whole(fleet: Fleet, policy: Policy) -> Pool:
@@ -143,7 +137,7 @@ def _of_objects(fleet: Fleet, policy: Policy, kind: PolicyKind) -> list[Pool]:
             name=str(one),
             policy=one.upgrade,
             where=f"{one} {kind.upgrade}",
-            manual=(policy.manual if one.manual is None else one.manual) or "",
+            manual=intent.not_rotated(one, policy, decides=True),
             nodes=tuple(by_uid.get(one.uid, ())),
         )
         for one in sorted(fleet.seen.pools, key=lambda one: one.name)
