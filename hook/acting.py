@@ -94,11 +94,8 @@ class Actor:
         try:
             sent, trouble = self._send(request, f"restart {pod.name} on {action.node}", seconds)
         except (PermissionDeniedError, RejectedError) as error:
-            if isinstance(error, PermissionDeniedError):
-                if not self._api.allows(request):
-                    raise
-                # Refused by admission, which had its time to think better of it; the others shall not wait as long.
-                self._patience = replace(retry.WRITING, denied=0.0)
+            if isinstance(error, PermissionDeniedError) and (trouble := self._not_refused(request, error)):
+                return Deed(action, trouble=trouble)
             log.warning("node %s: deleting plugin pod %s was refused: %s", action.node, pod.name, error)
             return Deed(action, refused=str(error))
         if sent is _Sent.DONE:
@@ -107,6 +104,24 @@ class Actor:
         if sent is _Sent.UNKNOWN:
             self._unanswered[pod.uid] = action
         return Deed(action, trouble=trouble) if trouble else None
+
+    def _not_refused(self, request: requests.Request, error: PermissionDeniedError) -> str:
+        """Tell admission's refusal from a missing permission, which is raised once it had its time to come back.
+
+        Gives why it cannot be told yet, or nothing: then admission refused it.
+        """
+        try:
+            allowed = self._api.allows(request)
+        except ClusterError as trouble:
+            return f"{error}; asking whether RBAC allows it failed: {trouble}"
+        if allowed:
+            # It had its time to think better of it; the others shall not wait as long.
+            self._patience = replace(retry.WRITING, denied=0.0)
+            return ""
+        if self._patience is retry.WRITING:
+            raise error
+        self._patience = retry.WRITING
+        return str(error)
 
     def _deleted(self, action: DeletePod) -> Deed:
         pod = action.pod

@@ -148,10 +148,10 @@ class Api:
             raise UnreachableError(f"the API server's list of versions cannot be read: {error}") from error
 
     def allows(self, request: Request) -> bool:
-        """Whether RBAC allows a request, as far as can be found out; then somebody else has forbidden it."""
+        """Whether RBAC allows a request; then somebody else has forbidden it. Raises ClusterError, too."""
         try:
             return self.send(may_i(request))["status"]["allowed"] is True
-        except (ClusterError, KeyError, TypeError):
+        except (PermissionDeniedError, KeyError, TypeError):
             return False
 
     def watch_error(self, selection: Selection, status: Mapping[str, Any]) -> ClusterError:

@@ -191,6 +191,13 @@ class Reflector:
             self._replace({}, "", absent=True)
             self._stopping.wait(ABSENT_SECONDS)
             return
+        except UnreachableError as error:
+            if not self._synced:
+                raise
+            # What was read once is outlived, also a list that expires again and again while it is read.
+            log.warning("listing %s again: %s", self.selection.resource.plural, error)
+            self._stopping.wait(GAP_SECONDS)
+            return
         self._replace(views, version, absent=False)
         log.debug("listed %d %s in %.2f s", len(views), self.selection.resource.plural, time.monotonic() - started)
 

@@ -32,7 +32,9 @@ def _impossible(container: Container, pod: Pod) -> str:
     started, since = container.started_at, pod.containers_ready_since
     if started is None:
         return ""
-    if since is not None and since < started:
+    if since is not None and since < started and not container.restarts:
+        # After a restart it may have: one that a liveness probe asks for happens within one look of the kubelet, which
+        # never sees the container down unless another probe makes it unready (K8S pkg/kubelet, SyncPod).
         return f"container {container.name} started after all containers were ready"
     if container.last_finished_at is not None and started < container.last_finished_at:
         return f"container {container.name} started before its last run ended"

@@ -79,6 +79,14 @@ def keeps_crashing(driver: Pod, stack: Stack) -> bool:
     return set_up is not None and set_up <= container.last_finished_at
 
 
+def ready_since(pod: Pod) -> datetime | None:
+    """Give R: when a driver or provider became ready. Not of an earlier run: then nobody knows."""
+    since = pod.containers_ready_since
+    if since is None or any(one.started_at is not None and one.started_at > since for one in pod.containers):
+        return None
+    return since
+
+
 def driver_started(driver: Pod, stack: Stack) -> datetime | None:
     """Give D: the start of the driver container's current run."""
     container = _named(driver.containers, stack.driver.container)

@@ -31,7 +31,7 @@ TERMINAL: Final = frozenset({NodeState.VERIFIED, NodeState.EXCLUDED})
 
 def nothing_to_protect(fleet: Fleet) -> Hold | None:
     """Say why a run is pointless, by what the policy and the DaemonSets tell. Never while in doubt."""
-    if _blind(fleet) is not None:
+    if _blind(fleet, ()) is not None:
         return None
     if absent := _no_consumer(fleet):
         return absent
@@ -87,7 +87,7 @@ def no_eligible_node(fleet: Fleet, judgements: Sequence[Judgement], noisy: Hold 
     On a fresh install plugins wait on nodes that the operator has not labelled yet: where pods of ours
     are around, it must have reconciled once and be quiet before the labels can be believed.
     """
-    if _blind(fleet) is not None or any(one.reason not in NOT_OURS for one in judgements):
+    if _blind(fleet, judgements) is not None or any(one.reason not in NOT_OURS for one in judgements):
         return None
     unmet = fleet.policy is None or intent.unmet_expectation(
         fleet.policy, fleet.seen.pools, fleet.stack, fleet.settings
@@ -133,7 +133,7 @@ def _gatekeepers(fleet: Fleet) -> list[Policy]:
 
 
 def _holds(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[Hold]:
-    if (blind := _blind(fleet)) is not None:
+    if (blind := _blind(fleet, judgements)) is not None:
         yield blind
     if fleet.policy is None:
         yield Reason.POLICY_EXPECTED, f"there is no {fleet.stack.policy.kind} yet, and one is expected"
@@ -157,12 +157,13 @@ def _any_managed(fleet: Fleet) -> bool:
     return any(eligibility.managed(node, fleet) for node in fleet.seen.nodes.values())
 
 
-def _blind(fleet: Fleet) -> Hold | None:
-    """Give the first object that cannot be read: it might be the one that matters."""
+def _blind(fleet: Fleet, judgements: Sequence[Judgement]) -> Hold | None:
+    """Give the first object that cannot be read: it might be the one that matters, but for pods of a left node."""
+    left = {one.node for one in judgements if one.state is NodeState.EXCLUDED}
     unreadable = (*fleet.seen.unreadable, *(fleet.prior.seen.unreadable if fleet.prior else ()))
-    if not unreadable:
+    one = next((one for one in unreadable if one.kind != "Pod" or one.node not in left), None)
+    if one is None:
         return None
-    one = unreadable[0]
     return Reason.UNREADABLE, f"{one.kind} {'/'.join(filter(None, (one.namespace, one.name)))}: {one.problem}"
 
 

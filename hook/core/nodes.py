@@ -39,6 +39,10 @@ FAILING_TO_START: Final = frozenset(
 """Waiting reasons of a container that do not go away by waiting (K8S ``pkg/kubelet``, ``images/types.go``)."""
 
 
+BY_THE_NODE_ALONE: Final = frozenset({Reason.NODE_SKIPPED, Reason.NODE_NOT_READY})
+"""Why a node is left alone whatever its pods say."""
+
+
 class Label(StrEnum):
     """What an upgrade state label says. It trails the truth by up to two minutes: a veto, never a proof."""
 
@@ -52,7 +56,8 @@ class Label(StrEnum):
 def judge_node(name: str, fleet: Fleet, now: datetime) -> tuple[Judgement, ...]:
     """Judge a node: one judgement for each consumer on it, or one for why it is not its turn."""
     node = fleet.seen.nodes.get(name)
-    gate = _unreadable(name, fleet) or left_alone(name, node, fleet, now) or _closed_by_drivers(name, node, fleet)
+    alone = left_alone(name, node, fleet, now)
+    gate = _unreadable(name, fleet, alone) or alone or _closed_by_drivers(name, node, fleet)
     label = label_meaning(node, fleet)
     if gate is not None:
         return (_upgrade_failed(_closed(name, gate, fleet), label, fleet),)
@@ -111,9 +116,14 @@ def _upgrade_failed(judged: Judgement, label: Label, fleet: Fleet) -> Judgement:
     )
 
 
-def _unreadable(name: str, fleet: Fleet) -> Gate | None:
-    """Refuse to touch a node while one of its objects, or a pod of an unknown node, cannot be read."""
+def _unreadable(name: str, fleet: Fleet, alone: Gate | None) -> Gate | None:
+    """Refuse to touch a node while one of its objects, or a pod of an unknown node, cannot be read.
+
+    Not where the node's own word is enough to leave it alone.
+    """
     for one in (*fleet.seen.unreadable, *(fleet.prior.seen.unreadable if fleet.prior else ())):
+        if one.kind == "Pod" and one.node == name and alone is not None and alone.reason in BY_THE_NODE_ALONE:
+            continue
         if name in (one.node, one.name) or (one.kind == "Pod" and not one.node):
             message = f"{one.kind} {one.namespace}/{one.name} cannot be read: {one.problem}"
             return Gate(NodeState.WAITING, Reason.UNREADABLE, message)
@@ -167,7 +177,7 @@ def _unprovided(name: str, node: Node | None, fleet: Fleet) -> Gate | None:
             return Gate(NodeState.WAITING, Reason.PROVIDER_NOT_READY, message, Patience.DRIVER)
         live = [pod for pod in live_pods(fleet.provider_pods.get(name, ())) if pod.owner_uid in owners]
         replaced = any(outdated(pod, fleet) and owners[pod.owner_uid].rolling for pod in live)
-        if len(live) != 1 or live[0].containers_ready_since is None or replaced:
+        if len(live) != 1 or freshness.ready_since(live[0]) is None or replaced:
             message = f"its {provider.title} pod is missing, not ready or about to be replaced"
             return Gate(NodeState.WAITING, Reason.PROVIDER_NOT_READY, message)
     return None
@@ -198,7 +208,7 @@ def _driver_gate(pod: Pod, node: Node | None, fleet: Fleet) -> Gate | None:
             f"driver pod {pod.name} is of revision {pod.hash or '(none)'}, newest is {newest.hash if newest else '?'}"
         )
         return Gate(NodeState.WAITING, Reason.DRIVER_OUTDATED, message)
-    if pod.ready and pod.containers_ready_since is not None:
+    if pod.ready and freshness.ready_since(pod) is not None:
         return None
     return _not_ready_gate(pod, node, fleet)
 

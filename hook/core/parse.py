@@ -265,9 +265,11 @@ def _containers(obj: Json, wanted: str, reported: str) -> tuple[views.Container,
 
     One that is reported counts, whether the spec names it or not: it runs.
     """
-    statuses = _by_name(obj, "status", reported)
-    everyone = dict.fromkeys((*_by_name(obj, "spec", wanted), *statuses))
-    return tuple(_container(name, statuses.get(name, {})) for name in everyone)
+    statuses, spec = _by_name(obj, "status", reported), _by_name(obj, "spec", wanted)
+    # An init container that is to run on beside the others (a sidecar) is no step of the pod's start.
+    beside = {name for name, one in spec.items() if text(one, "restartPolicy") == "Always"}
+    everyone = dict.fromkeys((*spec, *statuses))
+    return tuple(_container(name, statuses.get(name, {})) for name in everyone if name not in beside)
 
 
 def _by_name(obj: Json, *path: str) -> dict[str, Json]:

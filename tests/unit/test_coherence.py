@@ -10,7 +10,7 @@ from hook.core import parse
 from hook.core.fields import MalformedObjectError
 from hook.core.reasons import Reason
 from hook.core.verdicts import NodeState, Verdict
-from tests.fixtures.cluster import stale, stale_plugin
+from tests.fixtures.cluster import cluster, stale, stale_plugin
 from tests.fixtures.objects import (
     Object,
     R,
@@ -42,6 +42,10 @@ def reported(pod: Object, **status: object) -> Object:
     return changed
 
 
+SIDECAR = merged(
+    reported(plugin_pod(), initContainerStatuses=[finished("init-container", 5), finished("mesh", R + 900, 1)]),
+    {"spec": {"initContainers": [{"name": "init-container"}, {"name": "mesh", "restartPolicy": "Always"}]}},
+)
 IMPOSSIBLE = {
     "plugin-started-in-the-future": reported(stale_plugin(), containerStatuses=[
         running("compute-domains", -499), running("gpus", FUTURE)]),
@@ -67,6 +71,9 @@ POSSIBLE = {
     "ended-in-the-second-of-its-start": reported(plugin_pod(), initContainerStatuses=[merged(
         finished("init-container", 5), {"state": {"terminated": {"startedAt": stamp(5)}}})]),
     "without-init-containers": plugin_pod(waited=None),
+    "restarted-by-its-liveness-probe": reported(plugin_pod(), containerStatuses=[
+        running("gpus", R + 900, restarts=1, ended_before=R + 899), running("compute-domains", R + 5)]),
+    "a-sidecar-that-crashed": SIDECAR,
 }  # fmt: skip
 
 
@@ -95,6 +102,39 @@ def test_a_stale_plugin_that_claims_a_later_start_is_neither_done_nor_restarted(
     ]
     assert ["a"] == [one.node for one in decision.actions if hasattr(one, "node")]
     assert "plugin-b" in decision.judgements[1].message
+
+
+def test_a_plugin_whose_liveness_probe_restarted_it_is_judged_as_any_other() -> None:
+    """Its containers never seemed unready; when they started is what counts."""
+    again = {"restarts": 1, "ended_before": R + 899}
+    statuses = [running("gpus", R + 900, **again), running("compute-domains", R + 900, **again)]
+    found = stale("a").put("plugin-pod", merged(stale_plugin("a"), {"status": {"containerStatuses": statuses}}))
+    assert [Reason.VERIFIED] == [one.reason for one in found.decide()[0].judgements]
+
+
+def test_a_driver_that_seems_ready_since_an_earlier_run_is_not_settled() -> None:
+    """When it is ready is part of the proof, and nobody knows."""
+    early = driver_pod("a", started=R + 900, ended_before=R + 899, restarts=1, ready=R)
+    decision, _memory = stale("a").put("driver-pod", early).decide()
+    assert [(NodeState.WAITING, Reason.DRIVER_NOT_READY)] == [(one.state, one.reason) for one in decision.judgements]
+
+
+@pytest.mark.parametrize(
+    ("node", "reason"),
+    [
+        ({"metadata": {"labels": {"nvidia.com/gpu-driver-upgrade.skip": "true"}}}, Reason.NODE_SKIPPED),
+        ({"status": {"conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": stamp(-900)}]}},
+         Reason.NODE_NOT_READY),
+    ],
+    ids=["skipped", "lost"],
+)  # fmt: skip
+def test_a_node_that_is_left_alone_holds_nobody_back(node: Object, reason: Reason) -> None:
+    """Whatever its pods say; a person who skips it has dealt with it."""
+    odd = reported(stale_plugin("b"), initContainerStatuses=[finished("init-container", R)])
+    found = cluster("a", "b").put("plugin-pod", odd)
+    assert Verdict.WAIT is found.decide()[0].verdict
+    decision, _memory = found.change("node", node, "b").decide()
+    assert (Verdict.DONE, reason) == (decision.verdict, decision.judgements[1].reason)
 
 
 def test_the_base_objects_are_possible() -> None:

@@ -16,6 +16,7 @@ from devcluster.patience import TooSlowError
 from tests.e2e import acts
 from tests.e2e.lab import ALL_AT_ONCE, NEW, NEW_CHART, OLD, OLD_CHART, QUICK, Lab
 from tests.faults.api.proxy import Proxy
+from tests.promises import promised
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,8 @@ class Outcome:
         assert self.verdict == ("Done", "Refreshed", 0), self.said
         assert self.restarts() == nodes, self.said
         self._assert_none_early()
-        assert self.truth.stale_now(self.consumer) == ()
+        with promised():
+            assert self.truth.stale_now(self.consumer) == ()
         started = [
             each.t
             for each in self.truth.since(self.began)
@@ -71,11 +73,13 @@ class Outcome:
 
     def assert_untouched(self) -> None:
         """Assert that nothing was restarted."""
-        assert self.restarts() == [], self.said
+        with promised():
+            assert self.restarts() == [], self.said
 
     def _assert_none_early(self) -> None:
-        assert self.truth.early_restarts(self.consumer, since=self.began) == (), self.said
-        assert self.truth.needless_restarts(self.consumer, since=self.began) == (), self.said
+        with promised():
+            assert self.truth.early_restarts(self.consumer, since=self.began) == (), self.said
+            assert self.truth.needless_restarts(self.consumer, since=self.began) == (), self.said
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ OUT_OF_REACH_SECONDS: Final = 20
 BLIND_SECONDS: Final = 90
 """What docs/reliability.md says: a minute and up to 14 s of a watch, and 15 s of patience with it."""
 SURVIVORS: Final = ("cut", "hole", "throttled", "unavailable", "garbage", "lost", "balancer", "refused", "plain")
-LATE_SECONDS: Final = 100
+LATE_SECONDS: Final = 130
 STARTERS: Final = ("nobody", "stranger", "page")
 """Whoever cannot read anything from the start."""
 
