@@ -44,10 +44,12 @@ class Visit(Cluster):
     """A fleet in somebody's cluster; the state directory holds its processes and journals."""
 
     _nodes = 0
+    _theirs: Path | None = None
+    """Whose cluster it is: with their rights it is left, because ours go with what is left behind."""
 
     def attach(self, kubeconfig: Path, nodes: int) -> None:
         """Bring the nodes, and return when all are Ready; on failure leave nothing behind."""
-        self._nodes = nodes
+        self._nodes, self._theirs = nodes, kubeconfig
         programs = binaries.ensure(("kwok", "kubectl", "helm4"))
         self._claim()
         try:
@@ -65,13 +67,14 @@ class Visit(Cluster):
 
     def down(self) -> None:
         """Take the fleet's objects out of the cluster, then end its processes."""
-        if self.files.kubeconfig.exists():
+        if self._theirs is not None:
             for kind, *names in (
+                ("clusterrolebinding", BINDING),
                 ("nodes", SYSTEM_NODE, *machines.gpu_node_names(self._nodes)),
                 ("namespace", NAMESPACE),
-                ("clusterrolebinding", BINDING),  # the last: it is what allows all of this
             ):
-                self.kubectl("delete", kind, *names, "--ignore-not-found", "--wait=false", check=False)
+                theirs = f"--kubeconfig={self._theirs}"
+                self.kubectl(theirs, "delete", kind, *names, "--ignore-not-found", "--wait=false", check=False)
         super().down()
 
     def _stages(self) -> Path:

@@ -20,7 +20,7 @@ EXAMPLES: Final = Path(__file__).parent.parent / "examples"
 RECIPE: Final = EXAMPLES / "recipe.yaml"
 CHART: Final = ("--chart", "gpu-operator-post=oci://registry.example/charts")
 """No registry is the project's own: readers put in the one that they take releases from."""
-GIT: Final = ("--git-url", "https://github.com/example/clusters.git", "--git-path", "gpu-stack")
+GIT: Final = ("--git-url", "https://git.example/clusters.git", "--git-path", "gpu-stack")
 ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "helm": CHART,
     "helmfile": CHART,

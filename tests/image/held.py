@@ -45,18 +45,20 @@ class Held:
 
     def let_go(self) -> float:
         """Let it go on; give the seconds that it took to end, less those in which it was not given a processor."""
-        waited_before = self._look()
+        waited_before = dict(self._look())
         end = select.poll()
         end.register(self._handle, select.POLLIN)
         began = time.monotonic()
         signal.pidfd_send_signal(self._handle, signal.SIGCONT)
         while not end.poll(LOOK_MILLISECONDS) and time.monotonic() < began + PATIENCE_SECONDS:
             self._look()
-        return time.monotonic() - began - (sum(self._waited.values()) - waited_before) / NANOSECONDS
+        # The longest that one thread waited: those of several may be the same moments.
+        waited = max((here - waited_before.get(thread, 0) for thread, here in self._look().items()), default=0)
+        return time.monotonic() - began - waited / NANOSECONDS
 
-    def _look(self) -> int:
+    def _look(self) -> dict[str, int]:
         """Read how long each thread was ready to run but did not; one that has ended keeps its last value."""
         for thread in Path(f"/proc/{self._pid}/task").glob("*/schedstat"):
             with suppress(OSError):
                 self._waited[thread.parent.name] = int(thread.read_text().split()[1])
-        return sum(self._waited.values())
+        return self._waited

@@ -30,7 +30,7 @@ def nothing_to_protect_then_out_of_time(lab: NodeLab) -> None:
     lab.operator(chart=NEW_CHART, driver=NEW, **ALL_AT_ONCE)
     # What reloads take is not the run's time: it has enough to wait for.
     lab.until(lambda: _migrated(lab) == {"gpu-0", "gpu-2"}, "two nodes have reloaded their driver", 120)
-    late = lab.post(timeout="50s")
+    late = lab.post(timeout="90s")
     assert late.code != 0
     assert lab.restarts() == ["gpu-0", "gpu-2"]
     assert [124] == [end["exitCode"] for end in lab.ends().values()]
