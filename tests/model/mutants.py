@@ -94,7 +94,7 @@ MUTANTS: Final = (
            "    if fleet.policy is not None and fleet.policy.state == 'ready':\n        return None\n"
            "    if pod.owner_uid not in fleet.drivers:\n"),
     Mutant("the-policys-ready-is-done", DoneTooEarlyError, "missing_plugin", gates,
-           "    if (blind := _blind(fleet)) is not None:\n        yield blind\n",
+           "    if (blind := _blind(fleet, judgements)) is not None:\n        yield blind\n",
            "    if fleet.policy is not None and fleet.policy.state == 'ready':\n        return\n"),
     Mutant("upgrade-done-is-done", DoneTooEarlyError, "label_lag", eligibility,
            "    return newest is None or pod.hash != newest.hash\n",

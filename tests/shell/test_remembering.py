@@ -94,13 +94,40 @@ def test_only_what_rbac_allows_is_refused_for_this_pod_alone(
             raise PermissionDeniedError("delete", "pods", "ns", "the webhook says no")
         return answer
 
-    monkeypatch.setattr(runner._actor, "_patience", retry.Patience(unreachable=0, denied=0))
+    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0, denied=0))
+    monkeypatch.setattr(runner._actor, "_patience", retry.WRITING)
     monkeypatch.setattr(runner._api, "send", send)
     decision = Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=(_delete("gpu"),))
     with nullcontext() if refused else pytest.raises(PermissionDeniedError):
         runner._act(decision)
     asked = runner._memories["gpu"].restarts.values()
     assert ["the webhook says no" in one.refused for one in asked] == [True] * refused
+
+
+def test_a_right_that_lapses_after_a_refusal_has_its_time_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Admission's refusals are not waited for twice; a missing permission is, and so is whoever cannot tell which."""
+    runner = _runner("gpu")
+    answers: list[dict[str, object] | None] = [{"status": {"allowed": True}}, None, {"status": {"allowed": False}}]
+
+    def send(request: requests.Request, *_: object) -> dict[str, object]:
+        if request.verb == "delete":
+            raise PermissionDeniedError("delete", "pods", "ns", "no")
+        if (answer := answers.pop(0)) is None:
+            raise UnreachableError("nobody answers")
+        return answer
+
+    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0, denied=0))
+    monkeypatch.setattr(runner._actor, "_patience", retry.WRITING)
+    monkeypatch.setattr(runner._api, "send", send)
+    decision = Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=(_delete("gpu"),))
+    for _time in range(3):
+        runner._act(decision)
+    assert answers == []
+    assert len(runner._memories["gpu"].restarts) == 1
+    assert runner._actor._patience is retry.WRITING
+    answers.append({"status": {"allowed": False}})
+    with pytest.raises(PermissionDeniedError):
+        runner._act(decision)
 
 
 def test_a_stack_that_did_not_ask_remembers_nothing() -> None:
