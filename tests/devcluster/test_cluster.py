@@ -116,9 +116,11 @@ def test_state_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
 
 
 OWNER = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from devcluster.cluster import Cluster
+# A shell lets what it starts in the background ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 with Cluster(Path(sys.argv[1])) as cluster:
     cluster.up(0)
     print("up", flush=True)

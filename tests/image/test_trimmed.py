@@ -100,6 +100,7 @@ def test_a_list_that_is_out_of_date_is_noticed(environment: Path, tmp_path: Path
 
 
 RECIPE = f"--recipe={CHECKOUT / 'examples' / 'recipe.yaml'}"
+CHART = "--chart=gpu-operator-post=oci://registry.example/charts"
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ RECIPE = f"--recipe={CHECKOUT / 'examples' / 'recipe.yaml'}"
         pytest.param(["status", "--help"], id="status"),
         pytest.param(["plan", "--help"], id="plan"),
         pytest.param(["trigger", "derive", RECIPE], id="trigger"),
-        pytest.param(["bundle", RECIPE, "--deployer=helmfile", "--output=written"], id="bundle"),
+        pytest.param(["bundle", RECIPE, CHART, "--deployer=helmfile", "--output=written"], id="bundle"),
     ],
 )
 def test_it_starts(program: Program, arguments: list[str]) -> None:
