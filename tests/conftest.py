@@ -34,6 +34,8 @@ ON_A_CLUSTER: Final = (
     "tests/e2e/",
     "tests/faults/",
     "tests/image/",
+    "tests/soak/",
+    "tests/hostile/test_admitted.py",
     "tests/chart/test_chart_testing.py",
     "tests/hostile/test_admitted.py",
     "tests/soak/test_soak.py",
