@@ -95,9 +95,9 @@ test-visit: $(READY) ## Run the main scenarios with the image IMAGE in the throw
 
 # The same seed draws the same cycles again.
 soak: NODES ?= 200
-soak: CYCLES ?= 20
+soak: CYCLES ?= 4
 soak: SEED ?= 1
-soak: binaries ## Upgrade NODES=200 for CYCLES=20 with faults drawn from SEED=1; fails on a broken promise
+soak: binaries ## Upgrade NODES=200 for CYCLES=4 with faults drawn from SEED=1; fails on a broken promise
 	$(PY) -m devcluster.soak --nodes $(NODES) --cycles $(CYCLES) --seed $(SEED)
 
 # Options that keep a machine's own package index and paths out of the lock.
