@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hook.core.consumers import Consumers
     from hook.core.memory import AskedRestart
     from hook.core.stacks import Provider, Stack
-    from hook.core.views import DaemonSet, DeviceSlice, Pod, Policy, Revision, Snapshot
+    from hook.core.views import DaemonSet, DeviceSlice, Pod, Policy, Revision, Snapshot, Unreadable
     from hook.settings import Settings
 
 
@@ -50,6 +50,11 @@ class Fleet:
     """What this run has asked for, by ``restart_key``."""
     prior: Fleet | None = None
     """The fleet of the stack whose driver must settle first, where the policy asks for both together."""
+
+    @property
+    def unreadable(self) -> Sequence[Unreadable]:
+        """What cannot be read of this stack, or of the one before it."""
+        return (*self.seen.unreadable, *(self.prior.seen.unreadable if self.prior else ()))
 
     @property
     def node_names(self) -> list[str]:

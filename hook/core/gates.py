@@ -160,8 +160,7 @@ def _any_managed(fleet: Fleet) -> bool:
 def _blind(fleet: Fleet, judgements: Sequence[Judgement]) -> Hold | None:
     """Give the first object that cannot be read: it might be the one that matters, but for pods of a left node."""
     left = {one.node for one in judgements if one.state is NodeState.EXCLUDED}
-    unreadable = (*fleet.seen.unreadable, *(fleet.prior.seen.unreadable if fleet.prior else ()))
-    one = next((one for one in unreadable if one.kind != "Pod" or one.node not in left), None)
+    one = next((one for one in fleet.unreadable if one.kind != "Pod" or one.node not in left), None)
     if one is None:
         return None
     return Reason.UNREADABLE, f"{one.kind} {'/'.join(filter(None, (one.namespace, one.name)))}: {one.problem}"

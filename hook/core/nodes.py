@@ -17,7 +17,7 @@ from hook.core.reasons import Reason
 from hook.core.verdicts import Judgement, NodeState, Patience
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from hook.core.fleet import Fleet
@@ -83,8 +83,7 @@ def label_meaning(node: Node | None, fleet: Fleet) -> Label:
 
 
 def _closed(name: str, gate: Gate, fleet: Fleet) -> Judgement:
-    drivers = sorted(fleet.driver_pods.get(name, ()), key=lambda pod: not pod.live)
-    pods = [*drivers, *sorted(fleet.consumer_pods.get(name, ()), key=lambda pod: not pod.live)]
+    pods = [*_live_first(fleet.driver_pods.get(name, ())), *_live_first(fleet.consumer_pods.get(name, ()))]
     return Judgement(
         node=name,
         state=gate.state,
@@ -93,6 +92,10 @@ def _closed(name: str, gate: Gate, fleet: Fleet) -> Judgement:
         patience=gate.patience,
         subject=next((str(pod) for pod in pods), ""),
     )
+
+
+def _live_first(pods: Iterable[Pod]) -> list[Pod]:
+    return sorted(pods, key=lambda pod: not pod.live)
 
 
 def _upgrade_failed(judged: Judgement, label: Label, fleet: Fleet) -> Judgement:
@@ -104,7 +107,7 @@ def _upgrade_failed(judged: Judgement, label: Label, fleet: Fleet) -> Judgement:
         return judged
     message = f"its upgrade state is {names.STATE_FAILED} ({judged.message})"
     # The remedy is about the driver's pod, also where the plugin's was judged.
-    drivers = sorted(fleet.driver_pods.get(judged.node, ()), key=lambda pod: not pod.live)
+    drivers = _live_first(fleet.driver_pods.get(judged.node, ()))
     driver = str(drivers[0]) if drivers else ""
     return replace(
         judged,
@@ -121,7 +124,7 @@ def _unreadable(name: str, fleet: Fleet, alone: Gate | None) -> Gate | None:
 
     Not where the node's own word is enough to leave it alone.
     """
-    for one in (*fleet.seen.unreadable, *(fleet.prior.seen.unreadable if fleet.prior else ())):
+    for one in fleet.unreadable:
         if one.kind == "Pod" and one.node == name and alone is not None and alone.reason in BY_THE_NODE_ALONE:
             continue
         if name in (one.node, one.name) or (one.kind == "Pod" and not one.node):
