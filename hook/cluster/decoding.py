@@ -72,7 +72,7 @@ def _object(raw: msgspec.Raw, *, whole: bool) -> Json:
 
 def _section(raw: msgspec.Raw, unread: frozenset[str] | None) -> Any:  # noqa: ANN401 - JSON
     """Decode one section; what has another shape than its kind promises is the readers' to refuse."""
-    if unread is None or not bytes(raw).lstrip().startswith(b"{"):
+    if unread is None or bytes(memoryview(raw)[:1]) != b"{":
         return _decoded(_ANYTHING, raw)
     parts = _parts(raw)
     return {name: _decoded(_ANYTHING, part) for name, part in parts.items() if name not in unread}

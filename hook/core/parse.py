@@ -123,6 +123,7 @@ def pod(obj: Json) -> views.Pod:
     since = when(containers_ready, "lastTransitionTime") if is_ready else None
     if is_ready and since is None:
         raise MalformedObjectError("status.conditions: ContainersReady without lastTransitionTime")
+    ready = condition(obj, "Ready")
     found = views.Pod(
         namespace=intern(required(obj, "metadata", "namespace")),
         name=required(obj, "metadata", "name"),
@@ -133,12 +134,12 @@ def pod(obj: Json) -> views.Pod:
         hash=intern(text(obj, "metadata", "labels", names.REVISION_HASH_LABEL)),
         deleting=when(obj, "metadata", "deletionTimestamp") is not None,
         ended=text(obj, "status", "phase") in ("Succeeded", "Failed"),
-        ready=text(condition(obj, "Ready"), "status") == "True",
+        ready=text(ready, "status") == "True",
         containers_ready_since=since,
         init_containers=_containers(obj, "initContainers", "initContainerStatuses"),
         containers=_containers(obj, "containers", "containerStatuses"),
     )
-    if impossible := contradiction(found, when(condition(obj, "Ready"), "lastTransitionTime")):
+    if impossible := contradiction(found, when(ready, "lastTransitionTime")):
         raise MalformedObjectError(f"status: {impossible}")
     return found
 
