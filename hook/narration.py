@@ -14,9 +14,9 @@ from hook.core.verdicts import NodeState
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from hook.acting import Deed
     from hook.cluster.contact import Lost
-    from hook.cluster.events import Teller
-    from hook.cluster.jobs import Job
+    from hook.cluster.events import Subject, Teller
     from hook.core.verdicts import Decision, Judgement
 
 log = logging.getLogger(__name__)
@@ -35,8 +35,8 @@ PASSING: Final = frozenset({NodeState.STALE, NodeState.RESTARTING, NodeState.VER
 class Narrator:
     """Remembers what was told, so that nothing is told twice in a row."""
 
-    def __init__(self, teller: Teller, job: Job | None) -> None:
-        self._teller, self._job = teller, job
+    def __init__(self, teller: Teller, owner: Subject | None) -> None:
+        self._teller, self._owner = teller, owner
         self._told: dict[tuple[str, str, str], tuple[NodeState, Reason]] = {}
         self._reason: Reason | None = None
         self._last_summary = time.monotonic()
@@ -51,6 +51,11 @@ class Narrator:
             log.info("the cluster can be read again, after %.0f s", time.monotonic() - self._lost_since)
             self._lost_since = None
 
+    def tell_deed(self, deed: Deed, consumer: Subject | None) -> None:
+        """Tell of a restart, on the consumer that it was of and on what runs us."""
+        for subject in filter(None, (consumer, self._owner)):
+            self._teller.tell(subject, EventReason.STALE_PLUGIN_RESTARTED, deed.note, about=deed.about)
+
     def tell(self, decision: Decision, left: timedelta) -> None:
         """Log what changed since the last decision and, at times, where the run stands."""
         changed: dict[tuple[str, NodeState, Reason], list[Judgement]] = {}
@@ -63,9 +68,9 @@ class Narrator:
                 changed.setdefault((one.stack, *standing), []).append(told)
         for alike in changed.values():
             _log_change(alike)
-            if self._job and alike[0].state is NodeState.FAILED:
+            if self._owner and alike[0].state is NodeState.FAILED:
                 self._teller.tell(
-                    self._job.subject,
+                    self._owner,
                     EventReason.NODE_FAILED,
                     _sentence(alike[0]),
                     about=f"{alike[0].stack}/{alike[0].node}",
@@ -81,8 +86,8 @@ class Narrator:
         self._last_summary = time.monotonic()
         counts = report.counts_sentence(decision)
         log.info("waiting, %d s left: %s (%s)", left.total_seconds(), decision.message, counts)
-        if self._job:
-            self._teller.tell(self._job.subject, EventReason.WAITING_FOR_DRIVER, decision.message)
+        if self._owner:
+            self._teller.tell(self._owner, EventReason.WAITING_FOR_DRIVER, decision.message)
 
 
 def _sentence(judged: Judgement) -> str:

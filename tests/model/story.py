@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 from unittest import mock
 
-from hook import acting, run
+from hook import acting, rounds, run
 from hook.settings import Settings
 from tests.model import promises
 from tests.model.pods import SECOND, Pace
@@ -67,7 +68,9 @@ class Story:
         """Let everything happen, to the end in peace. Raises BrokenPromiseError."""
         # The one thing that a history must have in hand everywhere is the time.
         clock = Clock(self.world)
-        with mock.patch.object(run, "time", clock), mock.patch.object(acting, "time", clock):
+        with contextlib.ExitStack() as patched:
+            for module in (run, rounds, acting):
+                patched.enter_context(mock.patch.object(module, "time", clock))
             for step in self.history.steps:
                 self._befall(step)
             self._come_to_rest()

@@ -21,7 +21,8 @@ from hook.core.reasons import Reason
 from hook.core.stacks import GPU_OPERATOR
 from hook.core.verdicts import Decision, DeletePod, StalePod, Verdict
 from hook.errors import UnreachableError
-from hook.run import Runner
+from hook.narration import Narrator
+from hook.rounds import Rounds
 from hook.settings import Settings
 from tests.shell.server import JSON, Said, Server, serving
 
@@ -157,15 +158,16 @@ def test_nothing_is_restarted_while_contact_is_lost() -> None:
         observer = Observer(server.api, [GPU_OPERATOR], settings, retry.starting(PATIENCE))
         observer.look_at_intent()
         until(lambda: observer.synced and observer.lost is None)
-        runner = Runner(server.api, observer, settings, Teller(server.api, "run", silent=True), None)
+        narrator = Narrator(Teller(server.api, "run", silent=True), None)
+        rounds = Rounds(server.api, observer, settings, narrator, server.api.now())
         decision = Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=(stale("a"),))
         up[0] = False
         until(lambda: observer.lost is not None)
-        runner._act(decision)
+        rounds.act(decision, 60)
         assert server.count("DELETE") == 0
         up[0] = True
         until(lambda: observer.lost is None)
-        runner._act(decision)
+        rounds.act(decision, 60)
         observer.stop()
         assert server.count("DELETE") == 1
 

@@ -16,7 +16,8 @@ from hook.cluster.observer import Observer
 from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, DeletePod, RolloutRestart, StalePod, Verdict
 from hook.errors import PermissionDeniedError, UnreachableError
-from hook.run import Runner
+from hook.narration import Narrator
+from hook.rounds import Rounds
 from hook.settings import Settings
 from tests.fixtures.cluster import LATER
 
@@ -36,11 +37,11 @@ def _rollout(stack: str, *also: Action) -> RolloutRestart:
     return RolloutRestart("ns", "exporter", "exporter-ds", LATER, (("x", _pod(f"{stack}-run")),), stack, also)
 
 
-def _runner(*stacks: str) -> Runner:
-    """Give a run that has begun to look at nothing."""
+def _rounds(*stacks: str) -> Rounds:
+    """Give rounds that have begun to look at nothing."""
     api, settings = Api(client.Configuration()), Settings(stacks=stacks)
     observer = Observer(api, [], settings, retry.WRITING)
-    return Runner(api, observer, settings, Teller(api, "", silent=True), None)
+    return Rounds(api, observer, settings, Narrator(Teller(api, "", silent=True), None), LATER)
 
 
 @pytest.mark.parametrize(
@@ -52,23 +53,23 @@ def _runner(*stacks: str) -> Runner:
 )
 def test_each_stack_remembers_its_own_drivers_run(action: Action) -> None:
     """One restart serves both; noted with one only, the other would ask for it again."""
-    runner = _runner("gpu", "network")
-    runner._remember(Deed(action))
+    rounds = _rounds("gpu", "network")
+    rounds.remember(Deed(action))
     assert {"gpu": ["gpu-run"], "network": ["network-run"]} == {
-        stack: [asked.driver_run for asked in memory.restarts.values()] for stack, memory in runner._memories.items()
+        stack: [asked.driver_run for asked in memory.restarts.values()] for stack, memory in rounds.memories.items()
     }
 
 
 def test_each_stack_remembers_why_a_restart_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is tried again; if the time is up before, the report says why."""
-    runner = _runner("gpu", "network")
+    rounds = _rounds("gpu", "network")
     action = _delete("gpu", _delete("network"))
-    monkeypatch.setattr(runner._actor, "_patience", retry.Patience(unreachable=0))
-    monkeypatch.setattr(runner._api, "send", _unreachable)
-    runner._act(Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=(action,)))
-    troubles = [memory.troubles for memory in runner._memories.values()]
+    monkeypatch.setattr(rounds.actor, "_patience", retry.Patience(unreachable=0))
+    monkeypatch.setattr(rounds._api, "send", _unreachable)
+    rounds.act(Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=(action,)), 60)
+    troubles = [memory.troubles for memory in rounds.memories.values()]
     assert [{"pod": "nobody answers"}] * 2 == troubles
-    assert runner.restarted == 0
+    assert rounds.actor.restarted == 0
 
 
 def _unreachable(*_: object) -> None:
@@ -87,7 +88,7 @@ def test_only_what_rbac_allows_is_refused_for_this_pod_alone(
     answer: dict[str, object], monkeypatch: pytest.MonkeyPatch, *, refused: bool
 ) -> None:
     """A missing permission is the same for every pod, and ends the run; a webhook may let the next one go."""
-    runner = _runner("gpu")
+    rounds = _rounds("gpu")
 
     def send(request: requests.Request, *_: object) -> dict[str, object]:
         if request.verb == "delete":
@@ -95,18 +96,18 @@ def test_only_what_rbac_allows_is_refused_for_this_pod_alone(
         return answer
 
     monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0, denied=0))
-    monkeypatch.setattr(runner._actor, "_patience", retry.WRITING)
-    monkeypatch.setattr(runner._api, "send", send)
+    monkeypatch.setattr(rounds.actor, "_patience", retry.WRITING)
+    monkeypatch.setattr(rounds._api, "send", send)
     decision = Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=(_delete("gpu"),))
     with nullcontext() if refused else pytest.raises(PermissionDeniedError):
-        runner._act(decision)
-    asked = runner._memories["gpu"].restarts.values()
+        rounds.act(decision, 60)
+    asked = rounds.memories["gpu"].restarts.values()
     assert ["the webhook says no" in one.refused for one in asked] == [True] * refused
 
 
 def test_a_right_that_lapses_after_a_refusal_has_its_time_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Admission's refusals are not waited for twice; a missing permission is, and so is whoever cannot tell which."""
-    runner = _runner("gpu")
+    rounds = _rounds("gpu")
     answers: list[dict[str, object] | None] = [{"status": {"allowed": True}}, None, {"status": {"allowed": False}}]
 
     def send(request: requests.Request, *_: object) -> dict[str, object]:
@@ -117,22 +118,22 @@ def test_a_right_that_lapses_after_a_refusal_has_its_time_to_come_back(monkeypat
         return answer
 
     monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0, denied=0))
-    monkeypatch.setattr(runner._actor, "_patience", retry.WRITING)
-    monkeypatch.setattr(runner._api, "send", send)
+    monkeypatch.setattr(rounds.actor, "_patience", retry.WRITING)
+    monkeypatch.setattr(rounds._api, "send", send)
     decision = Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=(_delete("gpu"),))
     for _time in range(3):
-        runner._act(decision)
+        rounds.act(decision, 60)
     assert answers == []
-    assert len(runner._memories["gpu"].restarts) == 1
-    assert runner._actor._patience is retry.WRITING
+    assert len(rounds.memories["gpu"].restarts) == 1
+    assert rounds.actor._patience is retry.WRITING
     answers.append({"status": {"allowed": False}})
     with pytest.raises(PermissionDeniedError):
-        runner._act(decision)
+        rounds.act(decision, 60)
 
 
 def test_a_stack_that_did_not_ask_remembers_nothing() -> None:
     """Its own count of restarts, and what it says in the end, stay its own."""
-    runner = _runner("gpu", "network")
-    runner._remember(Deed(_delete("network"), refused="no"))
-    assert [0, 1] == [len(memory.restarts) for memory in runner._memories.values()]
-    assert ["no"] == [asked.refused for asked in runner._memories["network"].restarts.values()]
+    rounds = _rounds("gpu", "network")
+    rounds.remember(Deed(_delete("network"), refused="no"))
+    assert [0, 1] == [len(memory.restarts) for memory in rounds.memories.values()]
+    assert ["no"] == [asked.refused for asked in rounds.memories["network"].restarts.values()]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hook import report
+from hook.cluster.events import Subject
 from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, Judgement, NodeState, Verdict
 from hook.narration import Narrator
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MINUTE = timedelta(seconds=60)
+JOB = Subject("batch/v1", "Job", "ns", "job", "uid")
 
 
 def _waiting(*judgements: Judgement) -> Decision:
@@ -44,14 +46,8 @@ class Ear:
         self.heard.append((reason, about))
 
 
-class SomeJob:
-    """As much of a Job as Events need."""
-
-    subject = "job"
-
-
 def _told(decisions: Sequence[Decision], ear: Any = None) -> None:  # noqa: ANN401 - a double of the Teller
-    narrator = Narrator(ear, SomeJob() if ear else None)  # type: ignore[arg-type]
+    narrator = Narrator(ear, JOB if ear else None)
     for decision in decisions:
         narrator.tell(decision, MINUTE)
 
