@@ -12,7 +12,7 @@ import click
 from hook.cluster.api import SERVICE_ACCOUNT_DIR
 from hook.core.stacks import STACKS
 from hook.errors import SettingsError
-from hook.settings import Settings, WaitFor, Wanted
+from hook.settings import Bound, OnDeadline, Settings, Wait, WaitFor, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +21,9 @@ _DURATION: Final = re.compile(r"(?=\d)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 LONGEST_SECONDS: Final = 30 * 24 * 3600
 """No driver migration takes a month; a longer time is a typing error."""
 DEFAULTS: Final = Settings()
+_BOUND: Final = re.compile(r"([0-9]{1,6})(%?)")
+"""K8S ``intstr``, as ``maxUnavailable`` of a DaemonSet has it; no fleet has a million nodes."""
+WHOLE: Final = 100
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 """K8S ``apimachinery/pkg/util/validation``, DNS-1123 subdomain."""
 _LABEL: Final = re.compile(
@@ -55,6 +58,21 @@ class Duration(click.ParamType[timedelta]):
         if total > LONGEST_SECONDS:
             self.fail(f"{value!r} is longer than 30 days", param, ctx)
         return timedelta(seconds=total)
+
+
+class Bounded(click.ParamType[Bound]):
+    """A number of plugins, or a percentage of them."""
+
+    name = "number|percent"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Bound:  # noqa: ANN401
+        """Read ``3`` or ``25%``."""
+        if isinstance(value, Bound):
+            return value
+        found = _BOUND.fullmatch(str(value))
+        if found is None or (found[2] and int(found[1]) > WHOLE):
+            self.fail(f"{value!r} is neither a number nor a percentage up to 100%, such as 3 or 25%", param, ctx)
+        return Bound(int(found[1]), percent=bool(found[2]))
 
 
 def _duration(flag: str, default: timedelta, text: str) -> Callable[[Any], Any]:
@@ -164,6 +182,30 @@ HOW: Final = (
         show_default=True,
         help="Plugins that may be down at once because of us; 0: no bound.",
     ),
+    click.option(
+        "--max-unavailable",
+        type=Bounded(),
+        default=None,
+        help="Plugins that may be down at once, whoever took them down; of a percentage, at least one.",
+    ),
+    _choice("--wait", DEFAULTS.wait, "Until all is done, or until a follower has seen what is to be done."),
+    click.option("--follow", is_flag=True, help="Never end: serve every reload, whatever caused it."),
+    _duration(
+        "--restart-backoff",
+        DEFAULTS.restart_backoff,
+        "Following: pause after a restart that did not help; twice as long each time.",
+    ),
+    _duration("--restart-backoff-max", DEFAULTS.restart_backoff_max, "Following: the longest of these pauses."),
+    click.option(
+        "--breaker-share",
+        type=Bounded(),
+        default=str(DEFAULTS.breaker_share),
+        show_default=True,
+        help="Following: stop when more nodes turn stale within a minute without a reload; 0 or 100%: never.",
+    ),
+    _duration(
+        "--breaker-reset", DEFAULTS.breaker_reset, "Following: go on so long after that; 0s: only a person says so."
+    ),
     click.option("--dry-run", is_flag=True, help="Decide once and report; write nothing."),
     click.option(
         "--job-name", default="", help="Our own Job: its start begins the timeout, its events tell the story."
@@ -226,10 +268,35 @@ def settings_from(values: dict[str, Any]) -> Settings:
     known["consumer_names"] = tuple(_named(text, first) for text in known.get("consumer_names", ()))
     known["consumers"] = tuple(_consumer(text, first) for text in known.get("consumers", ()))
     settings = Settings(**known)
+    _refuse_what_does_not_follow(settings)
     if stray := sorted({one.stack for one in (*settings.consumer_names, *settings.consumers)} - set(settings.stacks)):
         raise SettingsError(f"a consumer is named for stack {stray[0]}, which is not among --stack")
     _refuse_what_has_no_effect(settings)
     return settings
+
+
+def _refuse_what_does_not_follow(settings: Settings) -> None:
+    """Refuse what contradicts a run that never ends; and what counts for such a run alone, in any other."""
+    if settings.max_unavailable is not None and not settings.max_unavailable.value:
+        raise SettingsError("--max-unavailable 0 would restart nothing at all")
+    if not settings.restart_backoff or settings.restart_backoff > settings.restart_backoff_max:
+        raise SettingsError("--restart-backoff must be longer than 0s, and no longer than --restart-backoff-max")
+    contradictions = {
+        "--wait handover: it is the follower that is handed over to": settings.wait is Wait.HANDOVER,
+        "--dry-run, which decides once; use status": settings.dry_run,
+        "--on-deadline: it has no deadline": settings.on_deadline is not OnDeadline.FAIL,
+        "--expect-chart-version: it serves whatever is asked for": bool(settings.expect_chart_version),
+        "--expect-driver-version: it serves whatever is asked for": bool(settings.expect_driver_version),
+        "--wait-for policy-ready: each time the policy is ready again, every plugin would look stale": (
+            settings.wait_for is WaitFor.POLICY_READY
+        ),
+    }
+    if settings.follow and (told := next((text for text, given in contradictions.items() if given), "")):
+        raise SettingsError(f"--follow goes without {told}")
+    alone = ("restart_backoff", "restart_backoff_max", "breaker_share", "breaker_reset")
+    given = [name for name in alone if getattr(settings, name) != getattr(DEFAULTS, name)]
+    if given and not settings.follow:
+        raise SettingsError(f"--{given[0].replace('_', '-')} counts with --follow only")
 
 
 def _refuse_what_has_no_effect(settings: Settings) -> None:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from datetime import datetime
+from typing import Final
 
 
 class OnDeadline(StrEnum):
@@ -49,6 +46,34 @@ class WaitFor(StrEnum):
     """The policy's own status alone, which lies; for comparison, and where nothing else may be read."""
 
 
+class Wait(StrEnum):
+    """What a Job beside a follower waits for."""
+
+    COMPLETE = "complete"
+    """Until all is done, which it does itself."""
+    HANDOVER = "handover"
+    """Until a living follower has seen the same intent; it only reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """So many plugins, or so large a share of them (K8S ``intstr``)."""
+
+    value: int
+    percent: bool = False
+
+    def of(self, total: int) -> int:
+        """Give how many that is: a share is rounded up, and at least one, as ``maxUnavailable`` of a DaemonSet is."""
+        return max(1, -(-total * self.value // 100)) if self.percent else self.value
+
+    def exceeded_by(self, count: int, total: int) -> bool:
+        """Whether a count is more than that, of so many; not rounded."""
+        return count * 100 > total * self.value if self.percent else count > self.value
+
+    def __str__(self) -> str:
+        return f"{self.value}%" if self.percent else str(self.value)
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """Consumers that somebody named: by name, or by labels of their pod template."""
@@ -86,6 +111,8 @@ class Settings:
     strategy: Strategy = Strategy.STALE_PODS
     max_parallel_restarts: int = 0
     """Plugins that may be down at once because of us. Zero: no bound (their nodes are down already)."""
+    max_unavailable: Bound | None = None
+    """Plugins that may be down at once, whoever took them down. None: no bound."""
     when_manual: WhenManual = WhenManual.REPORT
     expect_chart_version: str = ""
     """The operator chart version that must be seen in the ClusterPolicy. Empty: whatever is there."""
@@ -117,9 +144,23 @@ class Settings:
     """``upgrade-failed`` was seen to clear by itself after 240 s."""
     not_ready_grace: timedelta = timedelta(minutes=5)
     """Kubernetes evicts from a NotReady node after 300 s; until then it may be a blip."""
-
     api_patience: timedelta = timedelta(minutes=1)
     """How long the API server may be out of reach before anything was read; then the Job tries again."""
+
+    wait: Wait = Wait.COMPLETE
+    follow: bool = False
+    """Never end: a verdict describes the moment, and whoever needs a person does not hold up the others."""
+    restart_backoff: timedelta = timedelta(minutes=1)
+    """Between the first and the second restart of a plugin that does not become verified; then twice as long each
+    time. Longer than a healthy plugin takes to come back (10 to 40 s). Only while following, as all below."""
+    restart_backoff_max: timedelta = timedelta(hours=1)
+    """The longest of these pauses. A person who mends a node's clock does not wait longer than this."""
+    breaker_share: Bound = Bound(50, percent=True)
+    """More of the eligible nodes than this, stale within a minute without a reload, are a fault of clocks or of the
+    API: then nothing is restarted. Zero, or 100 %: never."""
+    breaker_reset: timedelta = timedelta(minutes=30)
+    """So long after it opened the breaker closes by itself: long enough for somebody who was called to look. Zero:
+    only a person closes it."""
 
     @property
     def margin(self) -> timedelta:
@@ -128,5 +169,7 @@ class Settings:
         return min(max(share, MARGIN_FLOOR), self.timeout / 2)
 
     def deadline(self, started: datetime) -> datetime:
-        """When a run that started then must begin to report."""
+        """When a run that started then must begin to report. One that follows never does."""
+        if self.follow:
+            return datetime.max.replace(tzinfo=UTC)
         return started + self.timeout - self.margin

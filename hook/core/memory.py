@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from hook.core.breaker import Breaker
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime, timedelta
@@ -23,6 +25,8 @@ class AskedRestart:
     """The server's words, where it refused for good."""
     came_back: bool = False
     """A plugin was verified there since."""
+    tries: int = 1
+    """Restarts that were asked for here, this one included, since a plugin was last verified on another driver run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,7 @@ class Memory:
     """Nodes that were served, or waited for, at some moment of this run."""
     saw_fleet: bool = False
     """Some node was eligible: what is gone after that may come back."""
+    breaker: Breaker = field(default_factory=Breaker)
 
     @property
     def restarted(self) -> int:

@@ -130,6 +130,11 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
         "back, or the kubelet restarted and moved the driver's ready time.",
         "kubectl -n {namespace} get pod {name} -o yaml",
     ),
+    Reason.RESTART_BACKED_OFF: Explanation(
+        "Restarting it did not make it well, so the next try comes later each time; the message says when. If its "
+        "driver did not restart since, the node's clock was set back, or the kubelet moved the driver's ready time.",
+        "kubectl -n {namespace} get pod {name} -o yaml",
+    ),
     Reason.ROLLOUT_IMPOSSIBLE: Explanation("Use strategy stale-pods, or set the DaemonSet to RollingUpdate."),
     Reason.NO_CONSUMER: Explanation("Nothing that was looked at holds the driver. Before {before} this is normal."),
     Reason.NO_POLICY: Explanation("The {operator} is not installed, or not configured by a {policy}."),
@@ -152,10 +157,24 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
     ),
     Reason.POLICY_NOT_READY: Explanation("Some operand is not ready.", _POLICIES),
     Reason.NODES_PENDING: Explanation("Nodes reload one after another; about two minutes a node is normal.", _STATES),
+    Reason.BREAKER_OPEN: Explanation(
+        "So many nodes turned stale at once, without a reload of their drivers, that a clock or the API is more "
+        "likely to be wrong than they are. Nothing is restarted until somebody, or the time in the message, closes it.",
+        "kubectl get pods -A -l {drivers} -o wide",
+    ),
     Reason.REFRESHED: Explanation("Every stale plugin came back on the loaded driver."),
     Reason.NOTHING_STALE: Explanation("Every plugin already ran on the loaded driver."),
     Reason.DRIVER_SETTLED: Explanation(
         "No plugin is installed yet, and whenAbsent is wait: what is installed next starts on a settled driver."
+    ),
+    Reason.HANDED_OVER: Explanation(
+        "The follower has seen this very intent and serves each node as its driver settles; "
+        "gpu-operator-post status shows how far it is."
+    ),
+    Reason.FOLLOWER_MISSING: Explanation(
+        "hook.wait is handover, but no living follower has seen this intent. Look at its Deployment, or set "
+        "hook.wait to complete.",
+        "kubectl get leases,deployments -A -l app.kubernetes.io/name=gpu-operator-post",
     ),
     Reason.TIME_UP: Explanation(
         "The migration takes longer than this release may. Raise timeout (and the deployer's), then run the "

@@ -53,6 +53,7 @@ class Reason(StrEnum):
     PLUGIN_UNWELCOME = "PluginUnwelcome"
     RESTART_REFUSED = "RestartRefused"
     RESTART_DID_NOT_HELP = "RestartDidNotHelp"
+    RESTART_BACKED_OFF = "RestartBackedOff"
     ROLLOUT_IMPOSSIBLE = "RolloutImpossible"
 
     # The whole cluster.
@@ -69,9 +70,12 @@ class Reason(StrEnum):
     UPGRADE_LABELS_PENDING = "UpgradeLabelsPending"
     POLICY_NOT_READY = "PolicyNotReady"
     NODES_PENDING = "NodesPending"
+    BREAKER_OPEN = "BreakerOpen"
     REFRESHED = "Refreshed"
     NOTHING_STALE = "NothingStale"
     DRIVER_SETTLED = "DriverSettled"
+    HANDED_OVER = "HandedOver"
+    FOLLOWER_MISSING = "FollowerMissing"
     TIME_UP = "TimeUp"
     STALLED = "Stalled"
     PERMISSION_MISSING = "PermissionMissing"

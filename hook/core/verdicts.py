@@ -86,6 +86,18 @@ class Judgement:
         )
 
 
+class Cause(StrEnum):
+    """What a stale pod did not start after: a closed list, for counting."""
+
+    DRIVER = "Driver"
+    PROVIDER = "Provider"
+    """Something beside the driver that somebody asked to count."""
+    DOUBT = "Doubt"
+    """Nobody can tell by the times that there are."""
+    POLICY = "Policy"
+    """The policy's word, where it alone counts."""
+
+
 @dataclass(frozen=True, slots=True)
 class StalePod:
     """A pod that must restart, and the driver run that it is stale under."""
@@ -99,6 +111,11 @@ class StalePod:
     """What shows that it is stale."""
     driver_run: str
     """Identifies the driver container's current run: pod UID, start time and count of restarts."""
+    cause: Cause = Cause.DRIVER
+    driver_ready: datetime | None = None
+    """When that driver became ready, by its kubelet; None where it does not tell."""
+    again: bool = False
+    """It was restarted before, and did not become verified."""
 
 
 @dataclass(frozen=True, slots=True)
