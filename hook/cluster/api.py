@@ -21,6 +21,7 @@ from kubernetes.config.incluster_config import InClusterConfigLoader
 
 from hook import __version__
 from hook.cluster import decoding
+from hook.cluster.counters import Counters
 from hook.cluster.requests import may_i, versions_of
 from hook.core.fields import MalformedObjectError, items, text
 from hook.errors import (
@@ -38,6 +39,7 @@ from hook.errors import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from hook.cluster.requests import Request, Resource, Selection
     from hook.core.fields import Json
@@ -98,6 +100,7 @@ class Api:
         self._client = client.ApiClient(configuration)
         self._client.user_agent = f"gpu-operator-post/{__version__}"
         self.host = str(configuration.host)
+        self.counters = Counters()
         self._offsets: deque[timedelta] = deque(maxlen=OFFSETS_KEPT)
         self._clock_offset = timedelta()
 
@@ -107,35 +110,39 @@ class Api:
 
     def send(self, request: Request, read_seconds: float = READ_SECONDS) -> dict[str, Any]:
         """Send a request and give the decoded answer."""
-        answer = decoding.decode(self._body(request, read_seconds))
-        if not answer.get("kind"):
-            raise UnreachableError("the answer is no object of an API server: it has no kind")
-        return answer
+        with self._counting(request):
+            answer = decoding.decode(self._body(request, read_seconds))
+            if not answer.get("kind"):
+                raise UnreachableError("the answer is no object of an API server: it has no kind")
+            return answer
 
     def list_page(self, request: Request, read_seconds: float = READ_SECONDS) -> tuple[Json, Iterator[Json]]:
         """Send a list request: gives the page's metadata, and its objects, each decoded when it is taken."""
-        meta, objects = decoding.page(self._body(request, read_seconds), whole=request.resource.whole)
-        if not meta.get("resourceVersion"):
-            raise UnreachableError("the API server's list has no version to go on from")
-        return meta, objects
+        with self._counting(request):
+            meta, objects = decoding.page(self._body(request, read_seconds), whole=request.resource.whole)
+            if not meta.get("resourceVersion"):
+                raise UnreachableError("the API server's list has no version to go on from")
+            return meta, objects
 
     def open_watch(self, request: Request, seconds: int) -> urllib3.BaseHTTPResponse:
         """Send a watch request. Its events are read by ``events``."""
-        return self._open(request, seconds + WATCH_SLACK_SECONDS)
+        with self._counting(request):
+            return self._open(request, seconds + WATCH_SLACK_SECONDS)
 
     def events(self, response: urllib3.BaseHTTPResponse, resource: Resource) -> Iterator[tuple[str, Json]]:
         """Give the events of an open watch, kind and object, until the server, or the connection, ends it."""
-        try:
-            for line in response:
-                if line.strip():
-                    yield decoding.event(line, whole=resource.whole)
-        except urllib3.exceptions.TimeoutError as error:
-            # It outlived the time that the server agreed to: what happened meanwhile is not known.
-            raise GoneError("the watch fell silent") from error
-        except urllib3.exceptions.HTTPError as error:
-            raise UnreachableError(f"the watch broke off: {_short(error)}") from error
-        finally:
-            response.close()
+        with self.counters.counting("watch", resource.grant):
+            try:
+                for line in response:
+                    if line.strip():
+                        yield decoding.event(line, whole=resource.whole)
+            except urllib3.exceptions.TimeoutError as error:
+                # It outlived the time that the server agreed to: what happened meanwhile is not known.
+                raise GoneError("the watch fell silent") from error
+            except urllib3.exceptions.HTTPError as error:
+                raise UnreachableError(f"the watch broke off: {_short(error)}") from error
+            finally:
+                response.close()
 
     def served_versions(self, resource: Resource) -> frozenset[str]:
         """Give the versions of a resource's group that the server serves."""
@@ -157,7 +164,12 @@ class Api:
     def watch_error(self, selection: Selection, status: Mapping[str, Any]) -> ClusterError:
         """Translate the error event that ends a watch."""
         code = status.get("code")
-        return refusal(selection.watch("", 0), code if isinstance(code, int) else 500, status)
+        error = refusal(selection.watch("", 0), code if isinstance(code, int) else 500, status)
+        self.counters.failed(error, "watch", selection.resource.grant)
+        return error
+
+    def _counting(self, request: Request) -> AbstractContextManager[None]:
+        return self.counters.counting(request.verb, request.resource.grant)
 
     def _body(self, request: Request, read_seconds: float) -> bytes:
         response = self._open(request, read_seconds)

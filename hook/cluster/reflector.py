@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hook.cluster import retry
 from hook.cluster.contact import Contact
+from hook.cluster.counters import ENDED, kind_of
 from hook.core import parse
 from hook.errors import ClusterError, GoneError, NotFoundError, RejectedError, ThrottledError, UnreachableError
 
@@ -205,20 +206,23 @@ class Reflector:
         """Follow changes once; afterwards the version says where to go on, or is empty to list again."""
         seconds = WATCH_SECONDS + random.randrange(WATCH_SPREAD_SECONDS)  # noqa: S311 - jitter, not a secret
         request, version, asked = self.selection.watch(self._version, seconds), self._version, 0.0
-        started = time.monotonic()
+        started, why = time.monotonic(), ENDED
         try:
             response = self._retrier(retry.WATCHING)(self.contact.watched(self._api.open_watch), request, seconds)
             started = time.monotonic()
             self._follow(response)
         except (GoneError, NotFoundError) as error:
+            why = kind_of(error)
             log.debug("listing %s again: %s", self.selection.resource.plural, error)
             self.contact.break_off(error)
             self._version = ""
         except (UnreachableError, ThrottledError) as error:
             # A watch that was open and broke off is no failed attempt: the next one starts with new patience.
+            why = kind_of(error)
             log.debug("watching %s again: %s", self.selection.resource.plural, error)
             self.contact.break_off(error)
             asked = retry.asked(error)
+        self._api.counters.watch_ended(self.selection.resource.grant, why)
         brought = self._version not in (version, "") or time.monotonic() - started > FRUITLESS_SECONDS
         self._fruitless = 0 if brought else self._fruitless + 1
         self._stopping.wait(max(asked, retry.pause(self._fruitless) if self._fruitless > 1 else BREATH_SECONDS))
