@@ -1,0 +1,96 @@
+"""Whether a follower lives and whether it serves: by what it did, never a fixed answer."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from hook.cluster.contact import Lost
+
+ALIVE_SECONDS: Final = 120.0
+"""Without any progress for so long something hangs. The longest step that is none takes 112 s: two seconds of
+restarts, the last of which is tried for 30 s while a token rotates, ends after another 15 s of silence, and asks for
+65 s what it may do at all."""
+LOST_SECONDS: Final = 60.0
+"""A control plane that restarts is back within a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What was known at one moment. Each of its answers is empty where all is well, else it says what is not."""
+
+    idle: float
+    """Seconds since the last progress."""
+    leading: bool
+    synced: bool
+    """A round was finished since it leads."""
+    open_breakers: Collection[str]
+    lost: Lost | None
+
+    @property
+    def dead(self) -> str:
+        """Say why it should be started again."""
+        if self.idle <= ALIVE_SECONDS:
+            return ""
+        what = "round was finished" if self.leading else "try for the Lease was made"
+        return f"no {what} for {self.idle:.0f} s"
+
+    @property
+    def unready(self) -> str:
+        """Say why it does not serve, and is not just standing by."""
+        if self.dead or not self.leading:
+            return self.dead
+        if self.open_breakers:
+            return f"the circuit breaker is open: {', '.join(sorted(self.open_breakers))}"
+        if self.lost is not None and self.lost.seconds > LOST_SECONDS:
+            return str(self.lost)
+        return "" if self.synced else "the cluster was not read yet"
+
+    @property
+    def role(self) -> str:
+        """Say what it does while all is well."""
+        return "leading" if self.leading else "standing by"
+
+
+class Pulse:
+    """Notes a follower's progress. Safe to use from several threads."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        self._moved = clock()
+        self._leading = self._synced = False
+        self._open: Collection[str] = ()
+        self._lost: Lost | None = None
+
+    def lead(self, *, leading: bool) -> None:
+        """Begin anew as leader, or as one that stands by."""
+        with self._lock:
+            self._moved, self._leading, self._synced = self._clock(), leading, False
+            self._open, self._lost = (), None
+
+    def try_for_the_lease(self) -> None:
+        """Count a try as progress of one that stands by; a leader's renewals prove nothing of its loop."""
+        with self._lock:
+            if not self._leading:
+                self._moved = self._clock()
+
+    def wait(self, lost: Lost | None) -> None:
+        """Count a moment of waiting for what must be read first."""
+        with self._lock:
+            self._moved, self._lost = self._clock(), lost
+
+    def finish_round(self, lost: Lost | None, open_breakers: Collection[str]) -> None:
+        """Count a finished round."""
+        with self._lock:
+            self._moved, self._synced, self._lost, self._open = self._clock(), True, lost, tuple(open_breakers)
+
+    @property
+    def health(self) -> Health:
+        """Give what is known now."""
+        with self._lock:
+            return Health(self._clock() - self._moved, self._leading, self._synced, self._open, self._lost)

@@ -1,0 +1,214 @@
+"""Answer /metrics, /healthz and /readyz: small, and not to be held up by whoever asks.
+
+Each connection is one request of at most 8 KiB that must be complete, and answered, within seconds. A new one is
+always taken, in place of the oldest one if there are many: whoever keeps connections open cannot lock out the
+kubelet, whose probes decide whether we live.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import socket
+import threading
+import time
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from prometheus_client.exposition import choose_encoder
+
+from hook import __version__
+from hook.errors import HookError, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hook.following.telemetry import Telemetry
+
+REQUEST_BYTES: Final = 8192
+"""Line and headers together; those of Prometheus and a kubelet are a few hundred."""
+REQUEST_SECONDS: Final = 5.0
+"""From connection to the end of the headers, and again for the answer."""
+CONNECTIONS: Final = 16
+"""At once. Two Prometheus replicas and two probes are four."""
+LARGEST_PORT: Final = 65535
+TEXT: Final = "text/plain; charset=utf-8"
+
+Answer = tuple[HTTPStatus, str, bytes]
+
+
+def address(listen: str) -> tuple[str, int]:
+    """Read ``host:port``; without a host all addresses are meant, and an IPv6 address stands in brackets."""
+    host, colon, port = listen.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > LARGEST_PORT or (":" in host) != bracketed:
+        raise SettingsError(
+            f"cannot listen on {listen!r}: write host:port, such as :8080, 127.0.0.1:8080 or [::1]:8080"
+        )
+    return host[1:-1] if bracketed else host, int(port)
+
+
+class Server:
+    """Listens from its making until it is closed; its threads never keep the process alive."""
+
+    def __init__(self, telemetry: Telemetry, listen: str) -> None:
+        host, port = address(listen)
+        try:
+            self._http = _Http(host, port, telemetry)
+        except OSError as error:
+            raise HookError(f"cannot listen on {listen}: {error.strerror or error}") from error
+        self.port: int = self._http.server_address[1]
+        self._thread = threading.Thread(target=self._http.serve_forever, name="telemetry", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop listening at once; what is being answered is cut off when the process ends."""
+        self._http.shutdown()
+        self._http.server_close()
+
+
+class _Http(ThreadingHTTPServer):
+    """Bounds how many connections there are at once."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, host: str, port: int, telemetry: Telemetry) -> None:
+        self.telemetry = telemetry
+        self._open: dict[socket.socket, None] = {}
+        self._lock = threading.Lock()
+        self._everywhere = not host
+        self.address_family = _family(host)
+        super().__init__((host, port), _Handler)
+
+    def server_bind(self) -> None:
+        """Serve IPv4 beside IPv6 where no host is named; whatever the kernel's default."""
+        if self._everywhere and self.address_family is socket.AF_INET6:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        # Not HTTPServer's: it asks the resolver for our own name, which may take long and is shown nowhere.
+        TCPServer.server_bind(self)
+
+    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as the library has it
+        """Take a connection; if there are many, the oldest one ends for it."""
+        with self._lock:
+            oldest = next(iter(self._open)) if len(self._open) >= CONNECTIONS else None
+            self._open[request] = None
+        if oldest is not None:
+            _cut(oldest)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:  # noqa: ANN401 - as the library has it
+        """Forget a connection."""
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as the library has it
+        """Say nothing: who went away or was cut off is no trouble of ours."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers one request."""
+
+    server: _Http
+    server_version = f"gpu-operator-post/{__version__}"
+    sys_version = ""
+    timeout = REQUEST_SECONDS
+
+    def setup(self) -> None:
+        """Read through a gate that counts bytes and time."""
+        super().setup()
+        self.rfile = io.BufferedReader(_Gate(self.connection), 1024)
+
+    def do_GET(self) -> None:
+        """Answer with a body."""
+        self._answer(body=True)
+
+    def do_HEAD(self) -> None:
+        """Answer without."""
+        self._answer(body=False)
+
+    def log_message(self, *_arguments: object) -> None:
+        """Say nothing: a probe every ten seconds is no news."""
+
+    def _answer(self, *, body: bool) -> None:
+        route = _ROUTES.get(urlsplit(self.path).path)
+        status, kind, content = route(self.server.telemetry, self.headers.get("accept", "")) if route else _NOT_FOUND
+        self.connection.settimeout(REQUEST_SECONDS)
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        if body:
+            self.wfile.write(content)
+
+
+class _Gate(io.RawIOBase):
+    """Reads from a connection, at most so many bytes and for at most so long in all."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._left = REQUEST_BYTES
+        self._until = time.monotonic() + REQUEST_SECONDS
+
+    def readable(self) -> bool:
+        """Say yes."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - any buffer
+        """Read what is there; nothing more once the measure is full, as if the client had closed."""
+        seconds = self._until - time.monotonic()
+        if seconds <= 0:
+            raise TimeoutError
+        self._connection.settimeout(seconds)
+        read = self._connection.recv_into(memoryview(buffer)[: self._left]) if self._left else 0
+        self._left -= read
+        return read
+
+
+def _family(host: str) -> socket.AddressFamily:
+    if not host:
+        return socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _cut(connection: socket.socket) -> None:
+    """End a connection under the thread that serves it."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def _metrics(telemetry: Telemetry, accept: str) -> Answer:
+    encoder, kind = choose_encoder(accept)
+    return HTTPStatus.OK, kind, encoder(telemetry.registry)
+
+
+def _healthz(telemetry: Telemetry, _accept: str) -> Answer:
+    health = telemetry.health
+    return _verdict(health.dead, health.role)
+
+
+def _readyz(telemetry: Telemetry, _accept: str) -> Answer:
+    health = telemetry.health
+    return _verdict(health.unready, health.role)
+
+
+def _verdict(trouble: str, role: str) -> Answer:
+    status = HTTPStatus.SERVICE_UNAVAILABLE if trouble else HTTPStatus.OK
+    return status, TEXT, f"{trouble or role}\n".encode()
+
+
+_NOT_FOUND: Final = HTTPStatus.NOT_FOUND, TEXT, b"try /metrics, /healthz or /readyz\n"
+_ROUTES: Final[dict[str, Callable[[Telemetry, str], Answer]]] = {
+    "/metrics": _metrics,
+    "/healthz": _healthz,
+    "/readyz": _readyz,
+}
+
+
+def serve(telemetry: Telemetry, listen: str) -> Server:
+    """Begin to answer."""
+    return Server(telemetry, listen)

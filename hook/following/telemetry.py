@@ -1,0 +1,128 @@
+"""What a follower notes of itself while it works: health for the kubelet, metrics for Prometheus.
+
+Called from the loop and from the thread that renews the Lease; never raises, never waits for anybody.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import disable_created_metrics
+
+from hook.core.verdicts import DeletePod
+from hook.following.exposition import Metrics, Standing, by_node
+from hook.following.health import Pulse
+from hook.following.staleness import Staleness, is_stale
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
+
+    from prometheus_client import CollectorRegistry
+
+    from hook.acting import Deed
+    from hook.cluster.contact import Lost
+    from hook.cluster.counters import Counters
+    from hook.core.memory import Memory
+    from hook.core.together import Memories
+    from hook.core.verdicts import Action, Decision, StalePod
+    from hook.following.health import Health
+
+RESTARTED: Final = "restarted"
+REFUSED: Final = "refused"
+FAILED: Final = "failed"
+
+
+class Telemetry:
+    """Takes what the follower does, as it does it. Safe to use from several threads."""
+
+    def __init__(self, counters: Counters, clock: Callable[[], float] = time.monotonic) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call] # a series more for each counter, which nobody reads
+        self._lock = threading.Lock()
+        self._pulse = Pulse(clock)
+        self._staleness = Staleness()
+        self._standing = Standing()
+        self._since: datetime | None = None
+        """When this replica finished its first round as leader."""
+        self._metrics = Metrics(counters, lambda: self._standing, self._lost_seconds)
+
+    @property
+    def registry(self) -> CollectorRegistry:
+        """What /metrics shows."""
+        return self._metrics.registry
+
+    @property
+    def health(self) -> Health:
+        """What /healthz and /readyz judge by."""
+        return self._pulse.health
+
+    def trying(self) -> None:
+        """Note a try for the Lease, whatever came of it."""
+        self._pulse.try_for_the_lease()
+
+    def leading(self, leading: bool) -> None:
+        """Note that the Lease was gained or is gone. Who stands by shows no fleet: somebody else looks after it."""
+        self._pulse.lead(leading=leading)
+        with self._lock:
+            self._metrics.leader.set(leading)
+            self._staleness, self._standing, self._since = Staleness(), Standing(), None
+
+    def waiting(self, lost: Lost | None) -> None:
+        """Note a moment in which no round can be finished, because what must be read first is not there yet."""
+        self._pulse.wait(lost)
+
+    def round(self, decision: Decision, memories: Memories, lost: Lost | None, now: datetime) -> None:
+        """Note a finished round; `now` by the API server's clock."""
+        with self._lock:
+            self._since = self._since or now
+            for recovery in self._staleness.update(decision.judgements, now):
+                self._metrics.stale.labels(recovery.stack).observe(max(recovery.after.total_seconds(), 0.0))
+            stale = Counter(one.stack for one in decision.judgements if is_stale(one))
+            oldest = {stack: since for stack in memories if (since := self._staleness.oldest(stack)) is not None}
+            breakers = {stack: _is_open(memory) for stack, memory in memories.items()}
+            self._standing = Standing(
+                by_node(decision.judgements), {stack: stale[stack] for stack in memories}, oldest, breakers
+            )
+            self._metrics.last_round.set_to_current_time()
+        self._pulse.finish_round(lost, [stack for stack, is_open in breakers.items() if is_open])
+
+    def deed(self, deed: Deed, now: datetime) -> None:
+        """Note a restart that was asked for, and what came of it; `now` by the API server's clock."""
+        result = REFUSED if deed.refused else FAILED if deed.trouble else RESTARTED
+        with self._lock:
+            for pod in _pods(deed.action):
+                self._metrics.restarts.labels(deed.action.stack, _why(pod), result).inc()
+                if result == RESTARTED:
+                    self._react(deed.action.stack, pod, now)
+
+    def _react(self, stack: str, pod: StalePod, now: datetime) -> None:
+        """Measure from when the restart was possible: nobody reacts before looking, and a second try is no reaction."""
+        ready: datetime | None = getattr(pod, "driver_ready", None)
+        if ready is None or self._since is None:
+            return
+        since = max(ready, self._since)
+        self._metrics.reaction.labels(stack).observe(max((now - since).total_seconds(), 0.0))
+
+    def _lost_seconds(self) -> float:
+        lost = self._pulse.health.lost
+        return lost.seconds if lost is not None else 0.0
+
+
+def _pods(action: Action) -> Iterator[StalePod]:
+    """Give the pods that are really restarted: what other stacks asked of them is no restart more."""
+    if isinstance(action, DeletePod):
+        yield action.pod
+    else:
+        yield from (pod for _node, pod in action.pods)
+
+
+def _why(pod: StalePod) -> str:
+    return str(getattr(pod, "cause", "Driver"))
+
+
+def _is_open(memory: Memory) -> bool:
+    breaker = getattr(memory, "breaker", None)
+    return breaker is not None and breaker.opened_at is not None
