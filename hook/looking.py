@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from hook.cluster import requests, retry
+from hook.cluster.listing import list_views
 from hook.cluster.observer import Observer
-from hook.cluster.reflector import list_views
 from hook.cluster.requests import Selection
 from hook.core.plan.workloads import protected, protection, reader
 from hook.core.together import chosen

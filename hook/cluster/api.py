@@ -124,10 +124,10 @@ class Api:
                 raise UnreachableError("the API server's list has no version to go on from")
             return meta, objects
 
-    def open_watch(self, request: Request, seconds: int) -> urllib3.BaseHTTPResponse:
-        """Send a watch request. Its events are read by ``events``."""
+    def open_watch(self, request: Request, seconds: int, slack: float | None = None) -> urllib3.BaseHTTPResponse:
+        """Send a watch request. Its events are read by ``events``, with some slack for a silent server."""
         with self._counting(request):
-            return self._open(request, seconds + WATCH_SLACK_SECONDS)
+            return self._open(request, seconds + (WATCH_SLACK_SECONDS if slack is None else slack))
 
     def events(self, response: urllib3.BaseHTTPResponse, resource: Resource) -> Iterator[tuple[str, Json]]:
         """Give the events of an open watch, kind and object, until the server, or the connection, ends it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from dataclasses import dataclass
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from hook.cluster import requests, retry
 from hook.cluster.api import READ_SECONDS
-from hook.cluster.reflector import Reflector, list_views
+from hook.cluster.catchup import catch_up
+from hook.cluster.listing import list_views
+from hook.cluster.reflector import Reflector
 from hook.cluster.requests import Selection
 from hook.core import intent, parse
 from hook.core.consumers import named
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from hook.core.stacks import Stack
     from hook.core.views import DaemonSet
     from hook.settings import Settings
+
+log = logging.getLogger(__name__)
 
 POLICIES, POOLS, DAEMON_SETS, NODES, SLICES = "policies", "pools", "daemonsets", "nodes", "slices"
 DRIVER_PODS, PROVIDER_PODS, CONSUMER_PODS, REVISIONS = "driver_pods", "provider_pods", "consumers", "revisions"
@@ -133,13 +138,23 @@ class Observer:
         return {name: self._snapshot_of(name, views) for name in self._parts}
 
     def read_again(self, seconds: float) -> dict[str, Snapshot]:
-        """Read everything anew from the API server, consistently: no watch may be behind in it.
+        """Give what is there now, at least as new as this call, consistently: no watch may be behind in it.
 
-        Raises UnreachableError where that takes longer than `seconds`.
+        What a watch that is opened anew can prove is not listed again. Raises UnreachableError where that takes longer
+        than `seconds`.
         """
-        views: Found = {}
-        retrier = retry.retrying(retry.WRITING, time.sleep)
         end = time.monotonic() + seconds
+        chases = {source: reflector.chase() for source, reflector in self._reflectors.items()}
+        catch_up(self._api, list(chases.values()), end)
+        views: Found = {
+            source: (tuple(chase.views.values()), False) for source, chase in chases.items() if chase.proven
+        }
+        self._list_again(views, end, seconds)
+        return {name: self._snapshot_of(name, views) for name in self._parts}
+
+    def _list_again(self, views: Found, end: float, seconds: float) -> None:
+        """List whatever is not among the views yet."""
+        retrier = retry.retrying(retry.WRITING, time.sleep)
 
         def fetch(request: requests.Request) -> tuple[Json, Iterator[Json]]:
             left = end - time.monotonic()
@@ -148,12 +163,14 @@ class Observer:
             return self._api.list_page(request, min(READ_SECONDS, left))
 
         for source, reflector in self._reflectors.items():
+            if source in views:
+                continue
+            log.debug("listing %s again", source.selection.resource.plural)
             try:
                 found, _version = list_views(fetch, source.selection, source.read, retrier, reflector.view)
                 views[source] = tuple(found.values()), False
             except NotFoundError:
                 views[source] = (), True
-        return {name: self._snapshot_of(name, views) for name in self._parts}
 
     def _views(self, intent_of: Stack | None = None) -> Found:
         """Give what the reflectors hold; of one stack's intent alone, if that is asked for."""

@@ -10,30 +10,27 @@ import logging
 import random
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from hook.cluster import retry
+from hook.cluster.catchup import Chase
 from hook.cluster.contact import Contact
 from hook.cluster.counters import ENDED, kind_of
+from hook.cluster.listing import key_of, list_views, version_of
 from hook.core import parse
 from hook.errors import ClusterError, GoneError, NotFoundError, RejectedError, ThrottledError, UnreachableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import urllib3
 
     from hook.cluster.api import Api
-    from hook.cluster.requests import Request, Selection
+    from hook.cluster.listing import Key
+    from hook.cluster.requests import Selection
     from hook.core.fields import Json
-    from hook.core.views import Unreadable
-
-    Fetch = Callable[[Request], tuple[Json, Iterator[Json]]]
-    """Reads one page: its metadata and its objects."""
 
 log = logging.getLogger(__name__)
-
-View = TypeVar("View")
 
 WATCH_SECONDS: Final = 60
 """Short watches bound how long a black-holed one can blind us; restarting one costs a request."""
@@ -48,69 +45,6 @@ ends them at once is not hammered."""
 GAP_SECONDS: Final = 5.0
 """After a longer outage we list again: a watch that goes on from an old version does not say when it has caught up,
 and nothing may be restarted on what was true a minute ago."""
-
-Key = tuple[str, str]
-
-
-def list_views(
-    fetch: Fetch,
-    selection: Selection,
-    read: Callable[[Json], View],
-    patience: retry.Retrier,
-    known: Callable[[Key], View | None] = lambda _key: None,
-) -> tuple[dict[Key, View | Unreadable], str]:
-    """Read the current state, page by page. Gives the views and the version to watch from.
-
-    A page that expired (410) starts the list anew: half of two states is no state. A view that is known already and
-    still true is given again, so that a fleet that is read twice stands in memory once.
-    """
-    for _attempt in range(3):
-        try:
-            return _list_once(fetch, selection, read, patience, known)
-        except GoneError:
-            continue
-    raise UnreachableError(f"the list of {selection.resource.plural} expired three times while it was read")
-
-
-def _list_once(
-    fetch: Fetch,
-    selection: Selection,
-    read: Callable[[Json], View],
-    patience: retry.Retrier,
-    known: Callable[[Key], View | None],
-) -> tuple[dict[Key, View | Unreadable], str]:
-    views: dict[Key, View | Unreadable] = {}
-
-    def take(request: Request) -> Json:
-        """Take one page. Decoding is part of the try: an answer that is broken in its middle is asked for again."""
-        meta, objects = fetch(request)
-        for obj in objects:
-            view = parse.readable(read, selection.resource.kind, obj)
-            before = known(key := _key(obj))
-            views[key] = before if before is not None and before == view else view
-        return meta
-
-    request = selection.page()
-    while True:
-        meta = patience(take, request)
-        if not meta.get("continue"):
-            return views, str(meta.get("resourceVersion") or "")
-        request = selection.page(str(meta["continue"]))
-
-
-def _meta(obj: Json) -> Json:
-    """Give the metadata, whatever shape it has: keys and versions must be found in malformed objects, too."""
-    meta = obj.get("metadata")
-    return meta if isinstance(meta, dict) else {}
-
-
-def _key(obj: Json) -> Key:
-    meta = _meta(obj)
-    return str(meta.get("namespace") or ""), str(meta.get("name") or "")
-
-
-def _version(obj: Json) -> str:
-    return str(_meta(obj).get("resourceVersion") or "")
 
 
 class Reflector:
@@ -159,6 +93,11 @@ class Reflector:
         """Give what is known now."""
         with self._lock:
             return tuple(self._views.values())
+
+    def chase(self) -> Chase:
+        """Give what is known now, and where to go on from it, to those who have to know what is there now."""
+        with self._lock:
+            return Chase(self.selection, self.read, dict(self._views), self._version)
 
     def view(self, key: Key) -> Any | None:  # noqa: ANN401 - whatever `read` gives
         """Give what is known now of one object."""
@@ -242,18 +181,21 @@ class Reflector:
     def _apply(self, kind: str, obj: Json) -> None:
         if kind == "ERROR":
             raise self._api.watch_error(self.selection, obj)
-        if kind != "BOOKMARK":
+        if kind == "BOOKMARK":
+            with self._lock:
+                self._version = version_of(obj) or self._version
+        else:
             self._take(kind, obj)
             self._changed()
-        self._version = _version(obj) or self._version
 
     def _take(self, kind: str, obj: Json) -> None:
         view = None if kind == "DELETED" else parse.readable(self.read, self.selection.resource.kind, obj)
         with self._lock:
             if view is None:
-                self._views.pop(_key(obj), None)
+                self._views.pop(key_of(obj), None)
             else:
-                self._views[_key(obj)] = view
+                self._views[key_of(obj)] = view
+            self._version = version_of(obj) or self._version
 
     def _replace(self, views: dict[Key, Any], version: str, *, absent: bool) -> None:
         with self._lock:

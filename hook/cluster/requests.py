@@ -147,6 +147,10 @@ class Selection:
         extra = {"continue": continue_from} if continue_from else {}
         return self._request("list", limit=str(PAGE_SIZE), **extra)
 
+    def newest(self) -> Request:
+        """Ask at which version these are now (a consistent read), with one object at most."""
+        return self._request("list", limit="1")
+
     def watch(self, resource_version: str, seconds: int) -> Request:
         """Ask for changes since a version, for at most so many seconds."""
         return self._request(
