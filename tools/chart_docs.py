@@ -34,6 +34,12 @@ DEFINITIONS: Final = {
         # Alternatives, because Helm's regular expressions cannot look ahead to refuse an empty text.
         "pattern": "^([0-9]+h([0-9]+m)?([0-9]+s)?|[0-9]+m([0-9]+s)?|[0-9]+s)$",
     },
+    "numberOrPercent": {
+        "anyOf": [
+            {"type": "integer", "minimum": 1},
+            {"type": "string", "pattern": "^([1-9][0-9]{0,8}|([1-9]|[1-9][0-9]|100)%)$"},
+        ],
+    },
     "hookDeletePolicy": {
         "type": "string",
         "pattern": "^({0})(, ?({0}))*$".format("before-hook-creation|hook-succeeded|hook-failed"),
@@ -66,6 +72,8 @@ class Comment:
     text: str
     keywords: Schema
     default: str | None
+    needs: dict[object, Schema]
+    """By a word of this value: other values, by their paths, and what they must be beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +129,18 @@ def _comment(lines: Sequence[str], key_line: int) -> Comment:
         first -= 1
     words: list[str] = []
     keywords: Schema = {}
+    needs: dict[object, Schema] = {}
     default = None
     for line in (raw.lstrip().removeprefix("#").strip() for raw in lines[first:key_line]):
         if line.startswith("@schema "):
             keywords |= yaml.safe_load(line.removeprefix("@schema "))
         elif line.startswith("@default "):
             default = line.removeprefix("@default ")
+        elif line.startswith("@needs "):
+            needs |= yaml.safe_load(line.removeprefix("@needs "))
         elif not line.startswith("@section "):
             words.append(line)
-    return Comment(" ".join(words), keywords, default)
+    return Comment(" ".join(words), keywords, default, needs)
 
 
 def _section(lines: Sequence[str], key_line: int) -> str:
@@ -154,6 +165,7 @@ def schema(values: Sequence[Value]) -> Schema:
         "properties": ours | ignored,
         "patternProperties": {"^_": {"description": "Ignored: notes that bundlers leave for themselves."}},
         "additionalProperties": False,
+        "allOf": [rule for value in values for rule in _rules_of(value)],
         "$defs": DEFINITIONS,
     }
 
@@ -169,6 +181,22 @@ def _schema_of(value: Value) -> Schema:
     elif value.default not in ({}, [], "", None):
         result["default"] = value.default
     return result | keywords
+
+
+def _rules_of(value: Value) -> Iterator[Schema]:
+    """Give what a value, or one below it, asks of others; Helm validates with every default filled in."""
+    for word, others in value.comment.needs.items():
+        for name, wanted in others.items():
+            yield {"if": _at(value.path, word), "then": _at(tuple(name.split(".")), wanted)}
+    for child in value.children:
+        yield from _rules_of(child)
+
+
+def _at(path: tuple[str, ...], wanted: object) -> Schema:
+    """Say that the value at a path must be this one."""
+    if not path:
+        return {"const": wanted}
+    return {"properties": {path[0]: _at(path[1:], wanted)}, "required": [path[0]]}
 
 
 def table(values: Sequence[Value]) -> str:

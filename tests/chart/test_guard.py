@@ -86,7 +86,7 @@ def test_it_concerns_this_service_account_alone(helm: Helm, values: Values) -> N
     user = f"system:serviceaccount:gpu-operator:{rendered.pod['serviceAccountName']}"
     for policy in _policies(rendered):
         (condition,) = policy["spec"]["matchConditions"]
-        assert condition["expression"] == f'request.userInfo.username == "{user}"'
+        assert condition["expression"] == f'request.userInfo.username in ["{user}"]'
         assert policy["spec"]["failurePolicy"] == "Fail"
 
 

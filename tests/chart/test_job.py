@@ -128,11 +128,14 @@ def test_every_setting_is_an_explicit_flag(helm: Helm) -> None:
     """What the Job runs with can be read from the Job."""
     expected = [
         "run",
-        "--stack=gpu",
         "--timeout=25m",
         "--stall-timeout=30m",
-        "--plugin-timeout=5m",
         "--on-deadline=fail",
+        "--wait=complete",
+        "--job-name=gpu-operator-post",
+        "--job-namespace=gpu-operator",
+        "--stack=gpu",
+        "--plugin-timeout=5m",
         "--strategy=stale-pods",
         "--max-parallel-restarts=0",
         "--when-manual=report",
@@ -141,8 +144,6 @@ def test_every_setting_is_an_explicit_flag(helm: Helm) -> None:
         "--log-format=text",
         "--consumer-name=gpu:nvidia-dra-driver-gpu-kubelet-plugin",
         "--consumer-name=gpu:dra-driver-nvidia-gpu-kubelet-plugin",
-        "--job-name=gpu-operator-post",
-        "--job-namespace=gpu-operator",
     ]
     assert expected == helm.render().args
 
@@ -160,11 +161,10 @@ def test_optional_settings_become_flags_only_when_set(helm: Helm) -> None:
         "extraArgs": ["--operator-quiet=30s", "--context=a b"],
     }
     args = helm.render(values).args
-    optional = [
+    of_the_run = ["--expect-chart-version=v26.7.0", "--expect-driver-version=580.126.20", "--dry-run"]
+    shared = [
         "--provider=toolkit",
         "--log-format=text",
-        "--expect-chart-version=v26.7.0",
-        "--expect-driver-version=580.126.20",
         "--consumer-namespace=dra",
         "--consumer-name=gpu:one",
         "--consumer-name=gpu:two",
@@ -172,11 +172,11 @@ def test_optional_settings_become_flags_only_when_set(helm: Helm) -> None:
         "--consumer=gpu:app=profiler,tier=node",
         "--namespace=dra",
         "--namespace=gpu-operator",
-        "--dry-run",
     ]
     assert "--max-parallel-restarts=1234567" in args
-    first = args.index(optional[0])
-    assert optional == args[first : first + len(optional)]
+    for optional in (of_the_run, shared):
+        first = args.index(optional[0])
+        assert optional == args[first : first + len(optional)]
     assert args[-2:] == ["--operator-quiet=30s", "--context=a b"]
 
 

@@ -63,7 +63,7 @@ the pod count as well.
 {{- $_ := include "gpu-operator-post.duration" (dict "name" "stallTimeout" "value" .Values.stallTimeout) -}}
 {{- $plugin := include "gpu-operator-post.seconds" (dict "name" "pluginTimeout" "value" .Values.pluginTimeout) | int64 -}}
 {{- /* Its default is no one's choice: beside a short timeout it does no harm. */ -}}
-{{- if and (gt $plugin $seconds) (ne $plugin 300) -}}
+{{- if and .Values.job.enabled (gt $plugin $seconds) (ne $plugin 300) -}}
 {{- fail (printf "pluginTimeout is %q, longer than the whole run may take (timeout is %q): it would never act." .Values.pluginTimeout .Values.timeout) -}}
 {{- end -}}
 {{- end -}}
@@ -85,6 +85,7 @@ choices.
 {{- include "gpu-operator-post.checkChoice" (dict "name" "onDeadline" "value" .Values.onDeadline "choices" (list "fail" "report")) -}}
 {{- include "gpu-operator-post.checkChoice" (dict "name" "whenManual" "value" .Values.whenManual "choices" (list "report" "wait" "fail")) -}}
 {{- include "gpu-operator-post.checkChoice" (dict "name" "whenAbsent" "value" .Values.whenAbsent "choices" (list "skip" "wait")) -}}
+{{- include "gpu-operator-post.checkChoice" (dict "name" "hook.wait" "value" .Values.hook.wait "choices" (list "complete" "handover")) -}}
 {{- include "gpu-operator-post.checkChoice" (dict "name" "logFormat" "value" .Values.logFormat "choices" (list "text" "json")) -}}
 {{- if lt (.Values.maxParallelRestarts | int64) 0 -}}
 {{- fail (printf "maxParallelRestarts is %v: 0 is no bound, and less means nothing." .Values.maxParallelRestarts) -}}
@@ -127,11 +128,44 @@ else was changed. Whoever sets a value relies on it, so none is silently left ou
 {{- end -}}
 
 {{/*
-Flags on which the permissions and the guard depend: as an argument they would take effect without them.
+The follower: bounds that the program would refuse too, when it starts, again and again; and what cannot stand beside it.
+*/}}
+{{- define "gpu-operator-post.checkFollow" -}}
+{{- if not (or .Values.job.enabled .Values.follow.enabled) -}}
+{{- fail "job.enabled is false, and so is follow.enabled: nothing would run. Enable one of them, or set enabled=false to leave the release empty." -}}
+{{- end -}}
+{{- if and (eq .Values.hook.wait "handover") (not .Values.follow.enabled) -}}
+{{- fail "hook.wait is handover, but follow.enabled is false: nobody would take over. Enable the follower, or wait until all is complete." -}}
+{{- end -}}
+{{- with .Values.follow -}}
+{{- if lt (.replicas | int64) 1 -}}
+{{- fail (printf "follow.replicas is %v: at least 1; follow.enabled=false renders no follower." .replicas) -}}
+{{- end -}}
+{{- $first := include "gpu-operator-post.seconds" (dict "name" "follow.restartBackoff" "value" .restartBackoff) | int64 -}}
+{{- $longest := include "gpu-operator-post.seconds" (dict "name" "follow.restartBackoffMax" "value" .restartBackoffMax) | int64 -}}
+{{- if gt $first $longest -}}
+{{- fail (printf "follow.restartBackoff is %q, longer than the longest, follow.restartBackoffMax (%q)." .restartBackoff .restartBackoffMax) -}}
+{{- end -}}
+{{- $_ := include "gpu-operator-post.duration" (dict "name" "follow.breaker.reset" "value" .breaker.reset) -}}
+{{- end -}}
+{{- if and .Values.follow.enabled .Values.dryRun -}}
+{{- fail "dryRun decides once, and a follower is never done: leave follow.enabled=false for a dry run." -}}
+{{- end -}}
+{{- $accounts := list -}}
+{{- range include "gpu-operator-post.workloads" . | fromJsonArray -}}
+{{- if has .account $accounts -}}
+{{- fail (printf "Job and follower would share the ServiceAccount %q, and with it their permissions: give follow.serviceAccount.name another name." .account) -}}
+{{- end -}}
+{{- $accounts = append $accounts .account -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Flags on which the permissions, the guard and the probes depend: as an argument they would take effect without them.
 */}}
 {{- define "gpu-operator-post.checkExtras" -}}
-{{- $values := dict "strategy" "strategy" "stack" "stacks" "consumer-name" "consumer.names" "consumer" "consumers" "consumer-namespace" "consumer.namespace" "namespace" "rbac.namespaces" "wait-for" "waitFor" "provider" "providers" "dry-run" "dryRun" -}}
-{{- range .Values.extraArgs -}}
+{{- $values := dict "strategy" "strategy" "stack" "stacks" "consumer-name" "consumer.names" "consumer" "consumers" "consumer-namespace" "consumer.namespace" "namespace" "rbac.namespaces" "wait-for" "waitFor" "provider" "providers" "dry-run" "dryRun" "follow" "follow.enabled" "wait" "hook.wait" "lease-name" "fullnameOverride" "lease-namespace" "of Helm's --namespace" "workload-name" "fullnameOverride" "listen" "follow.enabled" -}}
+{{- range concat .Values.extraArgs .Values.follow.extraArgs -}}
 {{- $flag := regexReplaceAll "=.*" . "" | trimPrefix "--" -}}
 {{- if and (hasPrefix "--" .) (hasKey $values $flag) -}}
 {{- fail (printf "extraArgs holds %q, but the permissions follow the value %s: set that one instead." . (get $values $flag)) -}}
@@ -155,6 +189,7 @@ makes sure that each is asked, whatever else is left out of a rendering.
   (include "gpu-operator-post.checkTimeout" .)
   (include "gpu-operator-post.checkChoices" .)
   (include "gpu-operator-post.checkTogether" .)
+  (include "gpu-operator-post.checkFollow" .)
   (include "gpu-operator-post.checkGuard" .)
   (include "gpu-operator-post.checkExtras" .)
   (include "gpu-operator-post.namespaces" .)

@@ -1,5 +1,5 @@
 {{/*
-The guard: what an admission policy lets this ServiceAccount do, in CEL. Every name in it was checked for its form, and
+The guard: what an admission policy lets the ServiceAccounts of this release do, in CEL. Every name in it was checked for its form, and
 toJson writes CEL's literals too.
 */}}
 
@@ -34,8 +34,41 @@ Names of the policies. No colon, as in our other cluster-scoped names: these may
 {{- printf "%s.%s.%s" .root.Release.Namespace (include "gpu-operator-post.fullname" .root) .part -}}
 {{- end -}}
 
-{{- define "gpu-operator-post.guardUser" -}}
-{{- printf "system:serviceaccount:%s:%s" .Release.Namespace (include "gpu-operator-post.serviceAccountName" .) -}}
+{{/*
+What every policy of the guard has in common. It concerns the accounts of this release and nobody else: all of them, so
+that an account has no more by being given the other's rights. matchPolicy is what the API server would fill in: written
+out, so that GitOps tools see no difference. Takes a dict of root and rules, each of group, resource and operations.
+*/}}
+{{- define "gpu-operator-post.guardMatches" -}}
+{{- $users := list -}}
+{{- range include "gpu-operator-post.workloads" .root | fromJsonArray -}}
+{{- $users = append $users (printf "system:serviceaccount:%s:%s" $.root.Release.Namespace .account) -}}
+{{- end -}}
+failurePolicy: Fail
+matchConstraints:
+  matchPolicy: Equivalent
+  resourceRules:
+    {{- range .rules }}
+    - apiGroups: [{{ .group | quote }}]
+      apiVersions: [v1]
+      operations: {{ toJson .operations }}
+      resources: [{{ .resource }}]
+      scope: Namespaced
+    {{- end }}
+matchConditions:
+  - name: this-release
+    expression: {{ printf "request.userInfo.username in %s" (toJson $users) | quote }}
+{{- end -}}
+
+{{/*
+The policies' subjects, as a JSON list: a policy and a binding for each.
+*/}}
+{{- define "gpu-operator-post.guardParts" -}}
+{{- $parts := list "pods" "daemonsets" "events" -}}
+{{- if .Values.follow.enabled -}}
+{{- $parts = append $parts "leases" -}}
+{{- end -}}
+{{- toJson $parts -}}
 {{- end -}}
 
 {{/*
@@ -96,4 +129,15 @@ CEL: two maps are equal but for some keys. Takes a dict of new, old and but (a l
 {{- define "gpu-operator-post.guardEqualBut" -}}
 {{- $but := toJson .but -}}
 {{- printf "dyn(%[1]s).all(k, k in %[3]s || (k in dyn(%[2]s) && dyn(%[1]s)[k] == dyn(%[2]s)[k])) && dyn(%[2]s).all(k, k in %[3]s || k in dyn(%[1]s))" .new .old $but -}}
+{{- end -}}
+
+{{/*
+On objects of which kinds Events may be written, as a JSON list: on the plugins' DaemonSets, and on who runs.
+*/}}
+{{- define "gpu-operator-post.guardEventKinds" -}}
+{{- $kinds := list "DaemonSet" -}}
+{{- range include "gpu-operator-post.workloads" . | fromJsonArray -}}
+{{- $kinds = append $kinds (eq .part "hook" | ternary "Job" "Deployment") -}}
+{{- end -}}
+{{- toJson $kinds -}}
 {{- end -}}

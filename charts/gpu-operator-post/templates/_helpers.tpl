@@ -23,18 +23,10 @@ gpu-operator-gpu-operator-post, which Flux makes of a target namespace and a nam
 
 {{/*
 The name of cluster-scoped objects: two releases of one name may live in two namespaces. A colon separates, because
-neither part can hold one.
+neither part can hold one. Takes a dict of root and name.
 */}}
 {{- define "gpu-operator-post.clusterName" -}}
-{{- printf "%s:%s" .Release.Namespace (include "gpu-operator-post.fullname" .) -}}
-{{- end -}}
-
-{{- define "gpu-operator-post.serviceAccountName" -}}
-{{- if .Values.serviceAccount.create -}}
-{{- default (include "gpu-operator-post.fullname" .) .Values.serviceAccount.name -}}
-{{- else -}}
-{{- required "serviceAccount.create is false, so serviceAccount.name must name an existing ServiceAccount: the default one would get permission to restart pods." .Values.serviceAccount.name -}}
-{{- end -}}
+{{- printf "%s:%s" .root.Release.Namespace .name -}}
 {{- end -}}
 
 {{/*
@@ -87,13 +79,13 @@ Labels of every object. Ours win over the user's, so that none is written twice 
 {{- end -}}
 
 {{/*
-Labels of the pod. No chart version here: it would give a plain Job a new name, and a second run, for a chart that
-renders the same Job.
+Labels of a pod, as in the pod's template. No chart version here: it would give a plain Job a new name, and a second run,
+for a chart that renders the same Job.
 */}}
 {{- define "gpu-operator-post.podLabels" -}}
-{{- $ours := include "gpu-operator-post.selectorLabels" . | fromYaml -}}
-{{- $_ := set $ours "app.kubernetes.io/component" "hook" -}}
-{{- merge $ours (.Values.podLabels | default dict) (.Values.commonLabels | default dict) | toYaml -}}
+{{- $ours := include "gpu-operator-post.selectorLabels" .root | fromYaml -}}
+{{- $_ := set $ours "app.kubernetes.io/component" .workload.part -}}
+{{- merge $ours (.labels | default dict) (.root.Values.commonLabels | default dict) | toYaml -}}
 {{- end -}}
 
 {{/*
@@ -131,6 +123,21 @@ The same of a duration that must be longer than nothing.
 {{- fail (printf "%s is %q: it must be longer than nothing." .name (toString .value)) -}}
 {{- end -}}
 {{- $seconds -}}
+{{- end -}}
+
+{{/*
+A number of at least 1, or a percentage of 1% to 100%. Takes a dict of name and value.
+*/}}
+{{- define "gpu-operator-post.numberOrPercent" -}}
+{{- $text := toString .value -}}
+{{- if and (not (kindIs "string" .value)) (eq (float64 .value) (.value | int64 | float64)) -}}
+{{- /* Whole, but read as a fraction: large ones would be written with an exponent. */ -}}
+{{- $text = .value | int64 | toString -}}
+{{- end -}}
+{{- if not (regexMatch "^([1-9][0-9]{0,8}|([1-9]|[1-9][0-9]|100)%)$" $text) -}}
+{{- fail (printf "%s is %q: write a number of at least 1, or a percentage from 1%% to 100%%." .name $text) -}}
+{{- end -}}
+{{- $text -}}
 {{- end -}}
 
 {{/*

@@ -45,7 +45,7 @@ What has no namespace: one rule a stack for its policies, then the nodes and wha
 
 {{/*
 What lives in namespaces. With waitFor: policy-ready only what is restarted is read. The writes are those of the chosen
-strategy alone; a dry run has none.
+strategy alone, and only of who restarts anything; a dry run has none. Takes a dict of root and workload.
 */}}
 {{- define "gpu-operator-post.namespacedRules" -}}
 - apiGroups: [""]
@@ -54,7 +54,7 @@ strategy alone; a dry run has none.
 - apiGroups: [apps]
   resources: [daemonsets]
   verbs: [list, watch]
-{{- if eq .Values.waitFor "nodes" }}
+{{- if eq .root.Values.waitFor "nodes" }}
 - apiGroups: [apps]
   resources: [controllerrevisions, deployments, replicasets]
   verbs: [list, watch]
@@ -62,8 +62,8 @@ strategy alone; a dry run has none.
   resources: [leases]
   verbs: [list, watch]
 {{- end }}
-{{- if not .Values.dryRun }}
-{{- if eq .Values.strategy "rollout" }}
+{{- if .workload.restarts }}
+{{- if eq .root.Values.strategy "rollout" }}
 # Without the guard: whoever may change a DaemonSet's template may run anything on its nodes.
 - apiGroups: [apps]
   resources: [daemonsets]
@@ -73,7 +73,42 @@ strategy alone; a dry run has none.
   resources: [pods]
   verbs: [delete]
 {{- end }}
+{{- end }}
+{{- if not .root.Values.dryRun }}
 {{ include "gpu-operator-post.eventRules" . }}
+{{- end }}
+{{- end -}}
+
+{{/*
+What it may do in the release's namespace with what is its own. The Job reads when it started: retries share one deadline,
+which counts from then. The follower tells its story on its Deployment, and agrees by a Lease on who acts; the name of
+what is created cannot be held by a role, so there the guard holds it. Takes a dict of root and workload.
+*/}}
+{{- define "gpu-operator-post.ownRules" -}}
+{{- $lease := include "gpu-operator-post.leaseName" .root -}}
+{{- if eq .workload.part "hook" }}
+- apiGroups: [batch]
+  resources: [jobs]
+  resourceNames: [{{ include "gpu-operator-post.jobName" .root }}]
+  verbs: [get]
+{{- if eq .root.Values.hook.wait "handover" }}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [{{ $lease }}]
+  verbs: [get]
+{{- end }}
+{{- else }}
+- apiGroups: [apps]
+  resources: [deployments]
+  resourceNames: [{{ .workload.name }}]
+  verbs: [get]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [{{ $lease }}]
+  verbs: [get, update, patch]
 {{- end }}
 {{- end -}}
 
@@ -81,4 +116,14 @@ strategy alone; a dry run has none.
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]
+{{- end -}}
+
+{{/*
+Whom a role is bound to. Takes a dict of root and workload.
+*/}}
+{{- define "gpu-operator-post.subjects" -}}
+subjects:
+  - kind: ServiceAccount
+    name: {{ .workload.account }}
+    namespace: {{ .root.Release.Namespace }}
 {{- end -}}
