@@ -1,39 +1,73 @@
-"""``python -m devcluster.bench``: compare our hook with what people would use instead; a table, and JSON lines."""
+"""``python -m devcluster.bench``: compare our hook with what people would use instead.
+
+With the name of a plot: that one. With ``--nodes`` and its like: one of your own. Without anything: everything that
+docs/performance.md shows, measure by measure.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
+import time
 from pathlib import Path
 
+from devcluster.bench import matrix
 from devcluster.bench.ledger import table
 from devcluster.bench.peers import PEERS
-from devcluster.bench.scene import Plot, Scene
+from devcluster.bench.plots import PLOTS, Plot
+from devcluster.bench.results import FOLDER, Result
+from devcluster.bench.scene import Scene
 from devcluster.cluster import Cluster
+
+OWN = "own"
+"""The name of a plot that is given by its numbers."""
 
 
 def main() -> None:
-    """Run one comparison."""
+    """Run what was asked for."""
+    given = _arguments()
+    if given.nodes is not None:
+        peers = () if given.alone else PEERS
+        plot = Plot(given.nodes, given.parallel, given.requeue, given.install, peers=peers, own_servers=given.servers)
+        play(OWN, plot, given.out)
+    elif given.name is not None:
+        play(given.name, PLOTS[given.name], given.out)
+    else:
+        sys.exit(matrix.run(given.out))
+
+
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m devcluster.bench", description=__doc__)
-    parser.add_argument("--nodes", type=int, default=8)
-    parser.add_argument("--parallel", type=int, default=1)
-    parser.add_argument("--requeue", type=float, default=6.0, help="seconds after which the upgrade controller looks")
-    parser.add_argument("--install", type=float, default=2.0, help="seconds for a driver to load")
-    parser.add_argument("--json", type=Path, help="append the figures to this file, a line a run")
-    given = parser.parse_args()
-    plot = Plot(given.nodes, given.parallel, given.requeue, given.install)
+    parser.add_argument("name", nargs="?", choices=PLOTS, help="one plot of the page")
+    parser.add_argument("--out", type=Path, default=FOLDER, help="write figures into this folder, a file a measure")
+    own = parser.add_argument_group("a plot of your own")
+    own.add_argument("--nodes", type=int)
+    own.add_argument("--parallel", type=int, default=1)
+    own.add_argument("--requeue", type=float, default=6.0, help="seconds after which the upgrade controller looks")
+    own.add_argument("--install", type=float, default=2.0, help="seconds for a driver to load")
+    own.add_argument("--alone", action="store_true", help="nobody beside ours")
+    own.add_argument("--servers", action="store_true", help="an API server of its own for each way")
+    return parser.parse_args()
+
+
+def play(name: str, plot: Plot, out: Path) -> None:
+    """Play one plot: a table for people, and its figures into a file."""
+    began = time.monotonic()
     prefix = "gpu-operator-post-bench-"
     with tempfile.TemporaryDirectory(prefix=prefix) as folder, Cluster(Path(folder) / "cluster") as cluster:
-        scene = Scene(cluster, plot, PEERS, lambda text: print(text, file=sys.stderr, flush=True))  # noqa: T201
+        scene = Scene(cluster, plot, plot.peers, lambda text: print(f"{name}: {text}", file=sys.stderr, flush=True))  # noqa: T201
         scene.prepare()
-        entries = scene.compare()
-    print("\n".join(table(entries, plot.nodes)))  # noqa: T201 - this is the command's result
-    if given.json:
-        run = {"nodes": plot.nodes, "parallel": plot.parallel, "entries": [one.as_json() for one in entries]}
-        with given.json.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(run) + "\n")
+        played = scene.compare()
+    figures = {
+        "upgrade_seconds": round(played.seconds, 1),
+        "entries": [one.as_json() for one in played.entries],
+        "reaction": played.reactions.as_json(),
+    }
+    print("\n".join(table(played.entries, plot.nodes)))  # noqa: T201 - this is the command's result
+    seconds = round(time.monotonic() - began)
+    command = f"make bench BENCH={name}" if name in PLOTS else f"make bench BENCH='{' '.join(sys.argv[1:])}'"
+    Result(name, "lost" if name.startswith("lost") else name, command, seconds, plot.as_json(), figures).write(out)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 Lost is every second of a node with a plugin that holds a driver which is gone, or without any while it is replaced:
 new GPU pods fail there. Seconds in which the driver itself reloads are nobody's loss here: they are the same for all.
+What passes from a loaded driver to its pod's being Ready counts, although nobody may restart anything before that.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from devcluster.bench.usage import Usage
     from devcluster.truth import Truth
 
 
@@ -26,6 +28,8 @@ class Entry:
     seconds: float | None
     """How long it took."""
     lost_node_seconds: float
+    lost_a_node_median: float
+    lost_a_node_most: float
     stale_left: int
     """Plugins that still hold a driver which is gone."""
     restarts: int
@@ -36,10 +40,13 @@ class Entry:
     reaction_median: float | None
     """Seconds from a driver's being ready to the deletion of the stale plugin on its node."""
     reaction_p99: float | None
+    api_server: Mapping[str, Any] | None = None
+    """What this way cost its own API server, where it had one."""
 
     def as_json(self) -> dict[str, Any]:
         """Give everything, for programs."""
-        return asdict(self)
+        rounded = {key: round(value, 3) if isinstance(value, float) else value for key, value in asdict(self).items()}
+        return {key: value for key, value in rounded.items() if key != "api_server" or value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,29 +58,53 @@ class Ran:
     """The plugin that it serves, ``namespace/name``."""
     exit_code: int | None = None
     seconds: float | None = None
+    usage: Usage | None = None
 
 
 def account(truth: Truth, ran: Ran, since: float, until: float) -> Entry:
     """Draw up the account of one way, from the upgrade's beginning to a moment that is the same for all."""
     reactions = reaction_seconds(truth, ran.daemonset, since)
+    losses = list(lost(truth, ran.daemonset, since, until).values())
     return Entry(
         name=ran.name,
         exit_code=ran.exit_code,
         seconds=ran.seconds,
-        lost_node_seconds=lost(truth, ran.daemonset, since, until),
+        lost_node_seconds=sum(losses),
+        lost_a_node_median=percentile(losses, 0.5) or 0.0,
+        lost_a_node_most=max(losses, default=0.0),
         stale_left=len(truth.stale_now(ran.daemonset)),
         restarts=len(truth.restarts(ran.daemonset, since)),
         early=len(truth.early_restarts(ran.daemonset, since)),
         needless=len(truth.needless_restarts(ran.daemonset, since)),
         reaction_median=percentile(reactions, 0.5),
         reaction_p99=percentile(reactions, 0.99),
+        api_server=ran.usage.as_json() if ran.usage else None,
     )
 
 
-def lost(truth: Truth, daemonset: str, since: float, until: float) -> float:
-    """Add up the node-seconds with a stale plugin within a time."""
-    spells = (spell for node in truth.stale_intervals(daemonset).values() for spell in node)
-    return sum(max(0.0, min(until, until if end is None else end) - max(since, start)) for start, end in spells)
+def over(truth: Truth, daemonsets: Sequence[str], since: float) -> float:
+    """Say when the upgrade was over: the last driver was ready, and the last plugin fresh that anybody refreshed.
+
+    Whoever leaves plugins stale is charged to this moment and no further: as if a person had mended all of them at
+    once then. How long a way goes on to make sure of its end costs the others nothing.
+    """
+    ready = [each.t for each in truth.since(since) if each.event == "driver-ready"]
+    cured = [
+        end
+        for daemonset in daemonsets
+        for spells in truth.stale_intervals(daemonset).values()
+        for _start, end in spells
+        if end is not None and end >= since
+    ]
+    return max([since, *ready, *cured])
+
+
+def lost(truth: Truth, daemonset: str, since: float, until: float) -> dict[str, float]:
+    """Add up, for each node, the seconds with a stale plugin within a time."""
+    return {
+        node: sum(max(0.0, min(until, until if end is None else end) - max(since, start)) for start, end in spells)
+        for node, spells in truth.stale_intervals(daemonset).items()
+    }
 
 
 def reaction_seconds(truth: Truth, daemonset: str, since: float) -> list[float]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from devcluster import binaries, commands
-from devcluster.bench.ledger import Ran, account
+from devcluster.bench.ledger import Ran, account, over
 from devcluster.bench.peers import OURS
+from devcluster.bench.reaction import reactions
+from devcluster.bench.servers import NOBODYS, OwnServer
 from devcluster.client import path
 from devcluster.layout import CHECKOUT
 from devcluster.patience import TooSlowError
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
     from devcluster.bench.ledger import Entry
     from devcluster.bench.peers import Peer
+    from devcluster.bench.plots import Plot
+    from devcluster.bench.reaction import Reactions
     from devcluster.cluster import Cluster
 
 OLD, NEW = "580.105.08", "580.126.20"
@@ -37,30 +41,34 @@ FLEET_SECONDS: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Plot:
-    """What is tried."""
+class Played:
+    """What came of a run."""
 
-    nodes: int
-    parallel: int = 1
-    requeue: float = 6.0
-    """Seconds after which the upgrade controller looks again; 120 in reality."""
-    install: float = 2.0
-    """Seconds for a driver to load; 30 to 300 in reality."""
+    entries: Sequence[Entry]
+    """Ours first."""
+    reactions: Reactions
+    """Ours."""
+    seconds: float
+    """From the upgrade's beginning until it was over."""
 
 
+@dataclass
 class Scene:
     """One run on one cluster."""
 
-    def __init__(self, cluster: Cluster, plot: Plot, peers: Sequence[Peer], say: Callable[[str], None]) -> None:
-        self.cluster, self.plot, self.peers, self.say = cluster, plot, peers, say
-        self.began = 0.0
+    cluster: Cluster
+    plot: Plot
+    peers: Sequence[Peer]
+    say: Callable[[str], None]
+    began: float = 0.0
+    _servers: dict[str, OwnServer] = field(default_factory=dict)
 
     def prepare(self) -> None:
         """Bring up the fleet on the old driver, with one plugin a way on every node, and our chart."""
         self.say(f"booting {self.plot.nodes} nodes")
         self.cluster.up(nodes=self.plot.nodes, fleet=True)
-        knobs = json.dumps({"driver_install_seconds": self.plot.install})
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "fleet"}, "data": {"knobs": knobs}}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "fleet"}}
+        body |= {"data": {"knobs": json.dumps(self.plot.knobs)}}
         place = path("v1", "configmaps", namespace="devcluster", name="fleet")
         self.cluster.run(lambda api: api.apply(place, body, "bench"))
         self._operator(OLD)
@@ -69,30 +77,51 @@ class Scene:
             self._helm("dra-driver", PLUGIN, peer.name, driverName=f"{peer.name}.example.com")
         plugins = (1 + len(self.peers)) * self.plot.nodes
         self._until(lambda: self._count("plugin-ready") >= plugins, f"{plugins} plugins run")
+        if self.plot.own_servers:
+            self._start_servers()
         _wait(self._post())
 
-    def compare(self) -> list[Entry]:
-        """Upgrade, let everybody work, and draw up the accounts, ours first."""
+    def compare(self) -> Played:
+        """Upgrade, let everybody work, and draw up the accounts."""
         self.say(f"upgrading, {self.plot.parallel} at once")
+        for server in self._servers.values():
+            server.begin()
         self._operator(NEW)
         self.began = time.time()
         running = {OURS: self._post()} | {peer.name: self._start(peer) for peer in self.peers if peer.script}
         ended = self._await(running)
         self._until(self._all_new, "every driver is new")
-        until = time.time()
-        truth = self.truth
-        ran = [Ran(OURS, f"{OUR_NAMESPACE}/{DAEMONSET}", *ended[OURS])]
-        ran += [Ran(peer.name, f"{peer.name}/{DAEMONSET}", *ended.get(peer.name, (None, None))) for peer in self.peers]
-        return [account(truth, one, self.began, until) for one in ran]
+        return self._judge(ended)
 
     @property
     def truth(self) -> Truth:
         """The journal so far."""
         return Truth.read(self.cluster.state)
 
+    def _judge(self, ended: dict[str, tuple[int, float]]) -> Played:
+        truth = self.truth
+        plugins = {OURS: f"{OUR_NAMESPACE}/{DAEMONSET}"} | {one.name: f"{one.name}/{DAEMONSET}" for one in self.peers}
+        until = over(truth, list(plugins.values()), self.began)
+        base = self._servers[NOBODYS].spent() if self._servers else None
+        entries = []
+        for name, plugin in plugins.items():
+            usage = self._servers[name].spent().minus(base) if base and name in self._servers else None
+            code, seconds = ended.get(name, (None, None))
+            entries.append(account(truth, Ran(name, plugin, code, seconds, usage), self.began, until))
+        audit = self.cluster.audit()
+        if OURS in self._servers:
+            audit = self._servers[OURS].audit()
+        return Played(entries, reactions(truth, audit, plugins[OURS], self.began), until - self.began)
+
+    def _start_servers(self) -> None:
+        """Give each way that asks anything an API server of its own, and start one that nobody asks."""
+        for name in (OURS, *(peer.name for peer in self.peers if peer.script), NOBODYS):
+            self._servers[name] = server = OwnServer(self.cluster, name)
+            server.start()
+
     def _await(self, running: dict[str, subprocess.Popen[str]]) -> dict[str, tuple[int, float]]:
         """Note when and how each way ends; one that hangs is cut off long after it should have."""
-        deadline = time.monotonic() + FLEET_SECONDS + 4 * self._window()
+        deadline = time.monotonic() + FLEET_SECONDS + 4 * self.plot.window
         ended: dict[str, tuple[int, float]] = {}
         while len(ended) < len(running):
             for name, process in running.items():
@@ -103,11 +132,6 @@ class Scene:
                 raise TooSlowError(f"still at work: {', '.join(running.keys() - ended.keys())}")
             time.sleep(LOOK_SECONDS)
         return ended
-
-    def _window(self) -> float:
-        """Give the upgrade's length, roughly."""
-        turns = -(-self.plot.nodes // self.plot.parallel)
-        return turns * (self.plot.install + self.plot.requeue + 3)
 
     def _all_new(self) -> bool:
         truth = self.truth
@@ -122,7 +146,7 @@ class Scene:
         while not holds():
             if time.monotonic() > deadline:
                 raise TooSlowError(f"not in time: {what}")
-            time.sleep(LOOK_SECONDS)
+            time.sleep(self.plot.look_seconds)
 
     def _start(self, peer: Peer) -> subprocess.Popen[str]:
         """Run a script as a person's shell does."""
@@ -132,6 +156,8 @@ class Scene:
             "DAEMONSET": DAEMONSET,
             "SELECTOR": SELECTOR,
         }
+        if peer.name in self._servers:
+            variables["KUBECONFIG"] = str(self._servers[peer.name].kubeconfig)
         log = (self.cluster.state / "logs" / f"bench-{peer.name}.log").open("w", encoding="utf-8")
         with log:
             process = subprocess.Popen(
@@ -146,9 +172,12 @@ class Scene:
 
     def _post(self) -> subprocess.Popen[str]:
         """Install or upgrade our chart; the namespace keeps it off the others' plugins."""
-        minutes = int((FLEET_SECONDS + 4 * self._window()) // 60) + 1
+        minutes = int((FLEET_SECONDS + 4 * self.plot.window) // 60) + 1
         image = "image.repository=registry.example/gpu-operator-post"
         sets = [f"--set=consumer.namespace={OUR_NAMESPACE}", f"--set=timeout={minutes}m", f"--set={image}"]
+        if OURS in self._servers:
+            port = {"name": "KUBERNETES_SERVICE_PORT", "value": str(self._servers[OURS].port)}
+            sets.append(f"--set-json=extraEnv={json.dumps([port])}")
         release = ["gpu-operator-post", POST, "-n", "gpu-operator", "--reset-values", f"--timeout={minutes + 2}m"]
         return self.cluster.start_helm("upgrade", "--install", *release, *sets)
 

@@ -6,12 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
-from devcluster.bench.ledger import Entry, Ran, account, percentile, table
+from devcluster.bench.ledger import Entry, Ran, account, over, percentile, table
 from devcluster.bench.peers import PEERS
+from devcluster.bench.reaction import reactions
+from devcluster.bench.usage import Usage
 from devcluster.layout import CHECKOUT
 from devcluster.patience import TooSlowError
 from devcluster.truth import Truth
@@ -58,6 +61,61 @@ def test_restarts_that_did_no_good_are_told() -> None:
     assert (1, 1, 1, None) == (found.restarts, found.early, found.needless, found.reaction_median)
 
 
+def test_an_upgrade_is_over_when_the_last_plugin_is_fresh_that_anybody_refreshed() -> None:
+    """At 37, although the driver was ready at 31; where nobody refreshes anything, when the driver was ready."""
+    assert [37.0, 31.0] == [over(Truth.of(lines), ["plugin"], since=15) for lines in (MIGRATION, STALE)]
+
+
+def granted(pod: str, second: float, **other: object) -> dict[str, object]:
+    """Spell the audit event of a pod's deletion."""
+    received = datetime.fromtimestamp(second, UTC).isoformat().replace("+00:00", "Z")
+    event = {"verb": "delete", "objectRef": {"resource": "pods", "namespace": "dra", "name": pod}}
+    return {**event, "responseStatus": {"code": 200}, "requestReceivedTimestamp": received, **other}
+
+
+def test_a_reaction_ends_when_the_api_server_has_the_deletion() -> None:
+    """At 33.25, although the node's kubelet saw it at 34; what was refused or asked of others is no deletion."""
+    audit = [
+        granted("p", 32, responseStatus={"code": 409}),
+        granted("p", 32.5, verb="get"),
+        granted("p", 33.25),
+    ]
+    found = reactions(Truth.of(MIGRATION), audit, PLUGIN.daemonset, since=15)
+    assert {"deletions": 1, "median_seconds": 2.25, "p90_seconds": 2.25, "p99_seconds": 2.25, "most_seconds": 2.25} == (
+        found.as_json()
+    )
+
+
+METRICS = """\
+# HELP process_cpu_seconds_total Total user and system CPU time spent in seconds.
+process_cpu_seconds_total 12.5
+apiserver_request_total{code="200",resource="pods",verb="LIST",version="v1"} 3
+apiserver_request_total{code="200",resource="pods",verb="WATCH",version="v1"} 2
+apiserver_request_total{code="404",resource="pods",verb="LIST",version="v1"} 1
+apiserver_selfrequest_total{resource="pods",subresource="",verb="WATCH"} 2
+apiserver_response_sizes_sum{resource="pods",verb="LIST"} 1.5e+06
+apiserver_response_sizes_sum{resource="pods",verb="WATCH"} 4e+06
+apiserver_watch_events_sizes_sum{group="",resource="pods",version="v1"} 500
+apiserver_response_sizes_count{resource="pods",verb="LIST"} 4
+"""
+
+
+def test_what_an_api_server_spent_is_read_from_its_metrics() -> None:
+    """A watch's events count once, and what it asked itself does not."""
+    found = Usage.of(METRICS)
+    assert (12.5, {"pods": 1500500}, {"LIST": 4, "WATCH": 0}) == (found.cpu_seconds, found.bytes, found.requests)
+
+
+def test_of_what_was_spent_only_what_came_since_counts() -> None:
+    """By what was there before, which may know fewer kinds."""
+    spent = Usage.of(METRICS).minus(Usage.of("process_cpu_seconds_total 12\n"))
+    assert (0.5, 1500500, {"LIST": 4}) == (
+        spent.cpu_seconds,
+        spent.as_json()["bytes"],
+        spent.as_json()["requests_by_verb"],
+    )
+
+
 @pytest.mark.parametrize(
     ("values", "share", "expected"),
     [([], 0.5, None), ([3], 0.99, 3), ([1, 2, 3, 4], 0.5, 2), (range(1, 101), 0.99, 99)],
@@ -83,10 +141,12 @@ def test_a_script_is_one_that_a_shell_understands(peer: object) -> None:
 @pytest.mark.e2e
 def test_all_ways_side_by_side(tmp_path: Path) -> None:
     """Ours and both label scripts leave nothing stale, doing nothing leaves all; ours restarts nothing in vain."""
-    figures = tmp_path / "figures.jsonl"
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "devcluster.bench", "--nodes=2", "--requeue=4", "--install=1", f"--json={figures}"],
+            [
+                *(sys.executable, "-m", "devcluster.bench", "--nodes=2", "--requeue=4", "--install=1", "--servers"),
+                f"--out={tmp_path}",
+            ],
             env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
             capture_output=True,
             text=True,
@@ -98,8 +158,12 @@ def test_all_ways_side_by_side(tmp_path: Path) -> None:
     if "TooSlowError" in done.stderr:
         raise TooSlowError(done.stderr)
     assert done.returncode == 0, done.stdout + done.stderr
-    entries = {one["name"]: one for one in json.loads(figures.read_text())["entries"]}
+    figures = json.loads((tmp_path / "own.json").read_text())["figures"]
+    entries = {one["name"]: one for one in figures["entries"]}
     ours = entries["gpu-operator-post"]
     assert (0, 0, 2, 0, 0) == tuple(ours[key] for key in ("exit_code", "stale_left", "restarts", "early", "needless"))
     assert [0, 0, 2] == [entries[name]["stale_left"] for name in ("labels", "labels-pods", "nothing")]
     assert entries["nothing"]["lost_node_seconds"] > ours["lost_node_seconds"]
+    assert figures["reaction"]["deletions"] == 2
+    assert ours["api_server"]["requests_by_verb"]["DELETE"] == 2
+    assert "api_server" not in entries["nothing"]

@@ -1,0 +1,68 @@
+"""What is tried: sizes, limits, and times that are shorter than real ones, so that anybody can wait for them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from devcluster.bench.peers import PEERS, Peer
+
+REAL_TURN_SECONDS: Final = 120.0
+"""What a node takes in reality, serially: the upgrade controller looks again after two minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """One fleet and one upgrade."""
+
+    nodes: int
+    parallel: int = 1
+    requeue: float = 6.0
+    """Seconds after which the upgrade controller looks again; 120 in reality."""
+    install: float = 2.0
+    """Seconds for a driver to load; 30 to 300 in reality. Statuses carry whole seconds: at least 1."""
+    unload: float = 0.5
+    """Seconds to unload the old one; 5 to 60 in reality."""
+    gap: float = 1.0
+    """Seconds from a loaded driver to its pod's being Ready; up to 70 in reality."""
+    peers: tuple[Peer, ...] = PEERS
+    own_servers: bool = False
+    """Every way asks an API server of its own, so that what it costs can be told."""
+
+    @property
+    def knobs(self) -> dict[str, float]:
+        """What to tell the simulated fleet."""
+        return {
+            "driver_install_seconds": self.install,
+            "driver_unload_seconds": self.unload,
+            "driver_ready_gap_seconds": self.gap,
+        }
+
+    @property
+    def window(self) -> float:
+        """The upgrade's length, roughly."""
+        turns = -(-self.nodes // self.parallel)
+        return turns * (self.unload + self.install + self.gap + self.requeue + 2)
+
+    @property
+    def look_seconds(self) -> float:
+        """Between two looks at the whole journal, which grows with the fleet."""
+        return 0.5 + self.nodes / 250
+
+    def as_json(self) -> dict[str, Any]:
+        """Give what was tried, for programs."""
+        return {key: value for key, value in asdict(self).items() if key != "peers"}
+
+
+PLOTS: Final = {
+    "lost-8-1": Plot(8, 1, requeue=3.0),
+    "lost-8-10": Plot(8, 10, requeue=3.0),
+    "lost-100-1": Plot(100, 1, requeue=1.0, install=1.5),
+    "lost-100-10": Plot(100, 10, requeue=3.0),
+    # So short that 500 nodes, one after the other, take a quarter of an hour.
+    "lost-500-1": Plot(500, 1, requeue=0.5, install=1.0, unload=0.2, gap=0.5),
+    "lost-500-10": Plot(500, 10, requeue=1.0, install=1.5),
+    "reaction": Plot(500, 50, requeue=3.0, peers=()),
+    "api-server": Plot(100, 10, requeue=3.0, own_servers=True),
+}
+"""By name: what docs/performance.md shows."""

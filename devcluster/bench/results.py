@@ -1,0 +1,55 @@
+"""One measure's figures as a file, so that a page can be made of many: what was run, on what, and what came of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FOLDER: Final = Path("build/bench")
+"""Where figures are written unless somebody says otherwise."""
+GIB: Final = 2**30
+
+
+def machine() -> dict[str, Any]:
+    """Describe what this runs on, as far as it matters."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "cores": os.cpu_count(),
+        "memory_gib": round(memory / GIB),
+        "system": platform.system(),
+        "python": platform.python_version(),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One measure."""
+
+    name: str
+    """Unique; the file's name."""
+    measure: str
+    """Its kind: measures of a kind stand in one table."""
+    command: str
+    """What a person types to measure this again."""
+    seconds: float
+    """How long that took."""
+    given: Mapping[str, Any]
+    figures: Mapping[str, Any]
+    machine: Mapping[str, Any] = field(default_factory=machine)
+    at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    def write(self, folder: Path) -> Path:
+        """Write the file, whole or not at all."""
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / f"{self.name}.json"
+        unfinished = file.with_suffix(".unfinished")
+        unfinished.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        return unfinished.rename(file)

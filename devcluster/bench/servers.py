@@ -1,0 +1,74 @@
+"""An API server of its own for one way: on the cluster's storage, beside the one that everybody else talks to.
+
+What it spends is what this way costs, and what every API server spends to follow the fleet; the latter is what the
+one spends that nobody asks anything. So the ways can be told apart although they work side by side.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from devcluster import binaries
+from devcluster.bench.usage import Usage
+from devcluster.components import NEWEST_SLICES, Ports, api_server
+from devcluster.controlplane import Probe
+from devcluster.ports import free_ports
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from devcluster.cluster import Cluster
+
+NOBODYS: Final = "nobodys"
+"""The server that nobody asks."""
+
+
+class OwnServer:
+    """One more API server; it ends with the cluster."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self._cluster = cluster
+        self._name = f"kube-apiserver-{name}"
+        self.port = free_ports(1)[0]
+        self._audit = cluster.files.root / f"audit-{self._name}.jsonl"
+        self._began = Usage()
+
+    def start(self) -> None:
+        """Start it, and give it a kubeconfig."""
+        files = self._cluster.files
+        etcd = int(files.etcd.read_text().rpartition(":")[2])
+        arguments = api_server(files, Ports(etcd, 0, self.port, 0), NEWEST_SLICES)
+        # The last one of each flag holds: two servers never write into one log.
+        own = [f"--audit-log-path={self._audit}"]
+        binary = str(binaries.ensure(["kube-apiserver"])["kube-apiserver"])
+        self._cluster.launch(self._name, [binary, *arguments, *own])
+        config = json.loads(files.kubeconfig.read_text())
+        config["clusters"][0]["cluster"]["server"] = self.url
+        self.kubeconfig.write_text(json.dumps(config))
+        self._cluster.wait_until(f"{self._name} is ready", Probe(files, self.url).ready)
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"https://127.0.0.1:{self.port}"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's, for this server."""
+        return self._cluster.files.component_kubeconfig(self._name)
+
+    def audit(self) -> list[dict[str, Any]]:
+        """Give its own audit log, oldest first."""
+        return [json.loads(line) for line in self._audit.read_text().splitlines()] if self._audit.exists() else []
+
+    def begin(self) -> None:
+        """Count from here."""
+        self._began = self._look()
+
+    def spent(self) -> Usage:
+        """Give what came since then; the two looks themselves are the same for all."""
+        return self._look().minus(self._began)
+
+    def _look(self) -> Usage:
+        return Usage.of(self._cluster.kubectl("--kubeconfig", str(self.kubeconfig), "get", "--raw", "/metrics").stdout)
