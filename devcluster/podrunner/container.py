@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import signal
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from devcluster.podrunner import environment, images, status
+from devcluster.podrunner import environment, images, probes, status
+from devcluster.podrunner.ports import addressed
 from devcluster.podrunner.process import ContainerProcess, Files
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ CONFIG_RETRY_SECONDS = 2.0
 WAITING_REASONS: dict[type[Exception], str] = {
     images.UnknownImageError: "ErrImagePull",
     images.UnsupportedCommandError: "RunContainerError",
+    probes.UnsupportedProbeError: "RunContainerError",
     environment.ConfigError: "CreateContainerConfigError",
 }
 """How a kubelet names what keeps a container from starting."""
@@ -40,6 +43,7 @@ class ContainerLife:
         self.files = Files.of(pod.folder, spec["name"])
         self._pod = pod
         self._spec = spec
+        self._ports = pod.host.ports.give(spec)
         self._process: ContainerProcess | None = None
         self._stops: set[asyncio.Task[None]] = set()
 
@@ -54,6 +58,23 @@ class ContainerLife:
             task = asyncio.create_task(self._process.stop(grace))
             self._stops.add(task)
             task.add_done_callback(self._stops.discard)
+
+    async def is_started(self) -> None:
+        """Pass the startup probe."""
+        self.state.started = True
+        await self._pod.publish()
+
+    async def is_ready(self, *, ready: bool) -> None:
+        """Take over what the readiness probe says."""
+        if self.state.ready is not ready:
+            self.state.ready = ready
+            await self._pod.publish()
+
+    def fails(self, kind: str, grace: float | None) -> None:
+        """End a container whose probe failed, so that it is started again; one that ends anyway has its own time."""
+        if not self._pod.deleted.is_set():
+            logger.info("%s %s failed its %s probe and is restarted", self._pod.name, self.state.name, kind)
+            self.stop(self._pod.usual_grace if grace is None else grace)
 
     def kill(self) -> None:
         """End it now."""
@@ -88,6 +109,7 @@ class ContainerLife:
         """Run it to its end; False if it could not be started."""
         try:
             command = images.entry_point(self._spec, self._pod.host.images)
+            probing = probes.Probes.of(self._spec, self._ports)
             variables = await self._variables()
         except tuple(WAITING_REASONS) as error:
             self.state.now = status.waiting(WAITING_REASONS[type(error)], str(error))
@@ -95,24 +117,29 @@ class ContainerLife:
             # What an image is does not change; what a ConfigMap holds may.
             await self._sleep(CONFIG_RETRY_SECONDS if isinstance(error, environment.ConfigError) else None)
             return False
-        arguments = [environment.expand(argument, variables) for argument in self._spec.get("args", [])]
-        await self._execute([*command, *arguments], variables)
+        expanded = (environment.expand(argument, variables) for argument in self._spec.get("args", []))
+        arguments = [addressed(argument, self._ports) for argument in expanded]
+        await self._execute([*command, *arguments], variables, probing)
         return True
 
-    async def _execute(self, command: list[str], variables: dict[str, str]) -> None:
+    async def _execute(self, command: list[str], variables: dict[str, str], probing: probes.Probes) -> None:
         """Run a command to its end and keep what a runtime would report of it."""
         record = f"pod-{self._pod.folder.name}-{self.state.name}"
         process = await ContainerProcess.start(record, command, variables, self.files, self._pod.host.state.processes)
         self._process = process
         (self._pod.folder / "pid").write_text(str(process.pid))
+        (self._pod.folder / "ports.json").write_text(json.dumps(self._ports))
         if self._pod.deleted.is_set():
             self.stop(self._pod.grace)
-        self.state.now = status.running(process.started)
+        self.state.run(process.started, started=not probing.startup, ready=not probing.readiness)
         await self._pod.publish()
+        watching = asyncio.create_task(probes.watch(probing, self)) if probing else None
         try:
             code = await process.wait()
         finally:
             self._process = None
+            if watching:
+                watching.cancel()
         policy = self._spec.get("terminationMessagePolicy", "File")
         message = self.files.termination_message(policy, failed=code != 0)
         self.state.now = status.terminated(code, process.started, datetime.now(UTC), message)
@@ -122,8 +149,11 @@ class ContainerLife:
         """Return its environment; where it would name paths of the image, they are the pod's own."""
         pod = self._pod
         service_account = str(pod.service_account)
+        made = await environment.variables(pod.api, pod.manifest, self._spec, pod.host.variables)
         return {
-            **await environment.variables(pod.api, pod.manifest, self._spec, pod.host.variables),
+            # As a runtime has it; the machine's own name is that of all pods here.
+            "HOSTNAME": pod.manifest["metadata"]["name"],
+            **{name: addressed(value, self._ports) for name, value in made.items()},
             "HOME": str(pod.folder / "tmp"),
             "TMPDIR": str(pod.folder / "tmp"),
             "GPU_OPERATOR_POST_SERVICE_ACCOUNT_DIR": service_account,

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ import aiohttp
 from devcluster.client import STRATEGIC_PATCH, ApiError, path
 from devcluster.podrunner import account, status
 from devcluster.podrunner.container import ContainerLife
+from devcluster.podrunner.ports import Ports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
@@ -39,6 +40,7 @@ class Host:
     """Certificate that the API server is verified by."""
     variables: Mapping[str, str]
     """What every container's environment begins with."""
+    ports: Ports = field(default_factory=Ports)
 
 
 class PodLife:
@@ -60,6 +62,11 @@ class PodLife:
         self._started = datetime.now(UTC)
         self._publishing = asyncio.Lock()
         self._again: asyncio.Task[None] | None = None
+
+    @property
+    def usual_grace(self) -> float:
+        """Seconds from SIGTERM to SIGKILL where nobody says otherwise; the API server fills in its default."""
+        return float(self.manifest["spec"]["terminationGracePeriodSeconds"])
 
     @property
     def service_account(self) -> Path:

@@ -33,11 +33,24 @@ class ContainerState:
     restarts: int = 0
     ended_for_good: bool = False
     """It has terminated and will not be started again."""
+    started: bool = True
+    """Its startup probe passed, or it has none; meant only while it runs."""
+    ready: bool = True
+    """Its readiness probe says so, or it has none; meant only while it runs and has started."""
 
     @property
     def running(self) -> bool:
-        """Whether it runs; without probes that also makes it ready."""
+        """Whether it runs."""
         return "running" in self.now
+
+    @property
+    def serves(self) -> bool:
+        """Whether it is ready."""
+        return self.running and self.started and self.ready
+
+    def run(self, moment: datetime, *, started: bool, ready: bool) -> None:
+        """Run since a moment; what its probes have yet to say is said."""
+        self.now, self.started, self.ready = running(moment), started, ready
 
     @property
     def succeeded(self) -> bool:
@@ -50,8 +63,8 @@ class ContainerState:
             "name": self.name,
             "image": self.image,
             "imageID": "" if "waiting" in self.now and not self.restarts else self.image,
-            "ready": self.succeeded if init else self.running,
-            "started": self.running,
+            "ready": self.succeeded if init else self.serves,
+            "started": self.running and self.started,
             "restartCount": self.restarts,
             "state": self.now,
             "lastState": self.last,
@@ -101,7 +114,7 @@ class Conditions:
     def update(self, init: Sequence[ContainerState], main: Sequence[ContainerState]) -> list[Object]:
         """Bring all up to date and return them."""
         over = phase(init, main) in ("Succeeded", "Failed")
-        unready = [each.name for each in main if not each.running]
+        unready = [each.name for each in main if not each.serves]
         pending = [each.name for each in init if not each.succeeded]
         unready_reason = ("PodCompleted" if over else "ContainersNotReady", _names("unready", unready))
         pending_reason = ("ContainersNotInitialized", _names("incomplete", pending))

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from http.client import HTTPSConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,22 @@ def fail_once(code: str) -> None:
         sys.exit(int(code))
 
 
+class Answers(BaseHTTPRequestHandler):
+    """Answers 200 for each path that there is a file of in the pod's folder, and 503 for all others."""
+
+    def do_GET(self) -> None:
+        """Look for the file."""
+        found = (Path(os.environ["TMPDIR"]) / self.path.strip("/")).exists()
+        self.send_response(200 if found else 503)
+        self.end_headers()
+
+
+def serve(address: str) -> None:
+    """Answer HTTP for ever."""
+    host, _, port = address.rpartition(":")
+    ThreadingHTTPServer((host, int(port)), Answers).serve_forever()
+
+
 ACTIONS: dict[str, Callable[[str], object]] = {
     "print": say,
     "environment": environment,
@@ -70,6 +87,7 @@ ACTIONS: dict[str, Callable[[str], object]] = {
     "get": lambda url_path: call("GET", url_path),
     "post": lambda words: call("POST", *words.split(" ", 1)),
     "fail-once": fail_once,
+    "serve": serve,
     "exit": lambda code: sys.exit(int(code)),
 }
 

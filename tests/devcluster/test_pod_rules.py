@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import aiohttp
 import pytest
+from aiohttp import web
 
-from devcluster.podrunner import environment, images, status
+from devcluster.podrunner import environment, images, ports, probes, status
 
 if TYPE_CHECKING:
     from devcluster.client import Object
@@ -122,3 +125,93 @@ def test_condition_keeps_its_time_until_it_changes() -> None:
     (after,) = (each for each in conditions.update([], [main]) if each["type"] == "Ready")
     assert after["lastTransitionTime"] > old["lastTransitionTime"]
     assert after["status"] == "False"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("--listen=:8080", "--listen=127.0.0.1:20001", id="flag"),
+        pytest.param(":8080", "127.0.0.1:20001", id="alone"),
+        pytest.param("--listen=0.0.0.0:8080", "--listen=127.0.0.1:20001", id="spelled-out"),
+        pytest.param("--listen=[::]:8080", "--listen=127.0.0.1:20001", id="in-ipv6"),
+        pytest.param("--listen=:9090", "--listen=:9090", id="not-declared"),
+        pytest.param("--server=http://db:8080", "--server=http://db:8080", id="somebody-elses"),
+        pytest.param("--image=registry:8080", "--image=registry:8080", id="a-host"),
+    ],
+)
+def test_an_address_of_the_pod_becomes_one_of_the_machine(text: str, expected: str) -> None:
+    """Only where it is all addresses, and a port that the container declares."""
+    assert ports.addressed(text, {8080: 20001}) == expected
+
+
+def test_ports_differ() -> None:
+    """Containers that start together do not get the same one, though nobody listens yet."""
+    given = ports.Ports()
+    web_container = {"ports": [{"name": "web", "containerPort": 80}, {"containerPort": 81}]}
+    found = [port for _ in range(10) for port in given.give(web_container).values()]
+    assert len(found) == len(set(found)) == 20
+    assert [ports.number(web_container, port) for port in ("web", 80, 81)] == [80, 80, 81]
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        pytest.param([503, 503, 503], [False], id="the-third-in-a-row"),
+        pytest.param([200, 200, 503, 503, 200, 503, 503, 503], [True, False], id="only-in-a-row"),
+        pytest.param([399, 204, 400, 404, 500], [True, False], id="statuses"),
+    ],
+)
+def test_a_probes_verdict_needs_answers_in_a_row(answers: list[int], expected: list[bool]) -> None:
+    """As many as its thresholds say: here two that are good, or three that are not."""
+    assert asyncio.run(verdicts(answers, len(expected))) == expected
+
+
+async def verdicts(answers: list[int], wanted: int) -> list[bool]:
+    """Probe a server that gives these answers one after the other."""
+    left = iter(answers)
+
+    async def answer(_request: web.Request) -> web.Response:
+        return web.Response(status=next(left))
+
+    application = web.Application()
+    application.router.add_get("/live", answer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    probe = {"httpGet": {"path": "/live", "port": "web"}, "periodSeconds": 0, "successThreshold": 2}
+    container = {"name": "main", "ports": [{"name": "web", "containerPort": 8080}], "livenessProbe": probe}
+    found = probes.Probes.of(container, {8080: runner.addresses[0][1]}).liveness
+    assert found is not None
+    heard = []
+    async with aiohttp.ClientSession() as session:
+        async for verdict in found.verdicts(session):
+            heard.append(verdict)
+            if len(heard) == wanted:
+                break
+    await runner.cleanup()
+    assert next(left, None) is None
+    return heard
+
+
+@pytest.mark.parametrize(
+    "probe", [{"exec": {"command": ["true"]}}, {"httpGet": {"port": "nobodys"}}], ids=["not-http", "unknown-port"]
+)
+def test_a_probe_that_cannot_be_made_is_refused(probe: Object) -> None:
+    """Rather than taken for one that passes."""
+    with pytest.raises(probes.UnsupportedProbeError):
+        probes.Probes.of({"name": "main", "readinessProbe": probe}, {})
+
+
+def test_readiness_and_the_start_are_shown() -> None:
+    """A container that runs is ready only when its probes have said so; one without any is at once."""
+    probed = container(WAITING)
+    probed.run(START, started=False, ready=False)
+    seen = []
+    for started, ready in ((False, True), (True, False), (True, True)):
+        probed.started, probed.ready = started, ready
+        shown = probed.status(init=False)
+        seen.append((shown["started"], shown["ready"]))
+    assert seen == [(False, False), (True, False), (True, True)]
+    probed.ready = False
+    (condition,) = (each for each in status.Conditions().update([], [probed]) if each["type"] == "Ready")
+    assert (condition["status"], condition["reason"]) == ("False", "ContainersNotReady")

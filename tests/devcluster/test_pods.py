@@ -119,7 +119,7 @@ def test_termination_message_falls_back_to_the_log(
 def test_environment_and_arguments_are_made_as_by_a_kubelet(
     cluster: Cluster, namespace: str, pod: Callable[..., str]
 ) -> None:
-    """Values, fields, ConfigMaps and `$(NAME)` references reach the process."""
+    """Values, fields, ConfigMaps, `$(NAME)` references and the pod's name as its host's reach the process."""
     cluster.kubectl("create", "configmap", "settings", "-n", namespace, "--from-literal=color=green")
     env = [
         {"name": "PLAIN", "value": "1"},
@@ -128,10 +128,17 @@ def test_environment_and_arguments_are_made_as_by_a_kubelet(
         {"name": "COLOR", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "color"}}},
         {"name": "BOTH", "value": "$(PLAIN)-$(COLOR)"},
     ]
-    path = pod("environment=PLAIN,NODE,WHERE,BOTH,USER", "print=$(COLOR) $$(COLOR)", env=env)
+    path = pod("environment=PLAIN,NODE,WHERE,BOTH,USER,HOSTNAME", "print=$(COLOR) $$(COLOR)", env=env)
     ended(cluster, path)
     variables, printed = log(cluster, path).splitlines()
-    expected = {"PLAIN": "1", "NODE": "system-0", "WHERE": namespace, "BOTH": "1-green", "USER": None}
+    expected = {
+        "PLAIN": "1",
+        "NODE": "system-0",
+        "WHERE": namespace,
+        "BOTH": "1-green",
+        "USER": None,
+        "HOSTNAME": "probe",
+    }
     assert json.loads(variables) == expected
     assert printed == "green $(COLOR)"
 
@@ -260,6 +267,55 @@ def test_failed_container_is_restarted_on_failure(cluster: Cluster, pod: Callabl
     assert status["restartCount"] == 1
     assert status["lastState"]["terminated"]["exitCode"] == 7
     assert log(cluster, path, "--previous") == log(cluster, path) == "again\n"
+
+
+def test_probes_start_show_and_restart_a_container(cluster: Cluster, pod: Callable[..., str]) -> None:
+    """Not started before its startup probe passes, Ready as its readiness probe says, restarted where it is not alive.
+
+    The port is the container's own: two pods that listen on the same one do not meet.
+    """
+    every = {"periodSeconds": 1, "failureThreshold": 2}
+    probes = {
+        f"{kind}Probe": {"httpGet": {"path": f"/{kind}", "port": "web"}, **every, **more}
+        for kind, more in (("startup", {"failureThreshold": 100}), ("liveness", {}), ("readiness", {}))
+    }
+    ports = [{"name": "web", "containerPort": 8080}]
+    always = {"restartPolicy": "Always", "terminationGracePeriodSeconds": 1}
+    path, neighbour = (
+        pod("serve=:8080", name=name, ports=ports, spec=always, **probes) for name in ("probed", "neighbour")
+    )
+    files = cluster.files.pod(path.split("/")[4], "probed") / "tmp"
+    started(cluster, path)
+    assert (shown(cluster, path), conditions(cluster, path)["Ready"]["status"]) == ((False, False, 0), "False")
+    (files / "liveness").touch()
+    (files / "startup").touch()
+    until(lambda: shown(cluster, path) == (True, False, 0))
+    (files / "readiness").touch()
+    until(lambda: shown(cluster, path) == (True, True, 0))
+    until(lambda: conditions(cluster, path)["Ready"]["status"] == "True")
+    (files / "readiness").unlink()
+    until(lambda: shown(cluster, path) == (True, False, 0))
+    assert conditions(cluster, path)["ContainersReady"]["reason"] == "ContainersNotReady"
+    (files / "liveness").unlink()
+    until(lambda: shown(cluster, path)[2] == 1)
+    (files / "liveness").touch()
+    (files / "readiness").touch()
+    until(lambda: shown(cluster, path)[:2] == (True, True), 60)
+    assert shown(cluster, neighbour) == (False, False, 0)
+
+
+def shown(cluster: Cluster, pod: str) -> tuple[bool, bool, int]:
+    """Say whether a pod's container has started, whether it is ready, and how often it was restarted."""
+    (only,) = cluster.get(pod)["status"]["containerStatuses"]
+    return only["started"], only["ready"], only["restartCount"]
+
+
+def test_a_probe_that_cannot_be_made_is_told(cluster: Cluster, pod: Callable[..., str]) -> None:
+    """A container with a probe that is no HTTP request does not run as if it had none."""
+    path = pod("exit=0", readinessProbe={"exec": {"command": ["true"]}})
+    waiting = until(lambda: state_of(cluster, path).get("waiting", {}).get("message") and state_of(cluster, path))
+    assert waiting["waiting"]["reason"] == "RunContainerError"
+    assert "readinessProbe" in waiting["waiting"]["message"]
 
 
 def test_init_container_runs_first_and_its_failure_fails_the_pod(cluster: Cluster, pod: Callable[..., str]) -> None:
