@@ -26,6 +26,10 @@ RESTART_NETWORK_DRIVER_CONTAINER = "devcluster/restart-network-driver-container"
 OUTAGE = "devcluster/outage"
 """Node annotation: while ``true``, the node's kubelet is silent. Nothing on it restarts."""
 
+TIME_JUMP = "devcluster/time-jump"
+"""Node annotation: seconds by which every time in the statuses of the node's driver pods is later than it was, for as
+long as it is there, as if a clock had been set wrong when they were written anew. Nothing reloads."""
+
 
 @dataclass(frozen=True, slots=True)
 class Knobs:

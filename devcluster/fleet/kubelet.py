@@ -134,11 +134,15 @@ class Fleet:
         after = node.annotations
         if after.get(k.REBOOT, "") not in {"", before.get(k.REBOOT, "")}:
             self._spawn(self._reboot(node))
-        for life in self._lives_on(node):
-            if isinstance(life, LoaderLife):
-                wish = life.restart_annotation
-                if after.get(wish, "") not in {"", before.get(wish, "")}:
-                    life.restart_container()
+        loaders = [life for life in self._lives_on(node) if isinstance(life, LoaderLife)]
+        for loader in loaders:
+            wish = loader.restart_annotation
+            if after.get(wish, "") not in {"", before.get(wish, "")}:
+                loader.restart_container()
+        if after.get(k.TIME_JUMP) != before.get(k.TIME_JUMP):
+            self.journal.write("times-jumped", node.name)
+            for loader in loaders:
+                self._spawn(loader.report())
         if was_silent and not node.silent:
             for life in self._lives_on(node):
                 self._reconcile(life)

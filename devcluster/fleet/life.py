@@ -152,7 +152,7 @@ class Life:
     async def report(self) -> None:
         """Write the status, when the kubelet can; the UID keeps it off a namesake."""
         await self.node.online()
-        body = {"metadata": {"uid": self.uid}, "status": self.status.render()}
+        body = {"metadata": {"uid": self.uid}, "status": self.shown()}
         while True:
             try:
                 await self.api.patch(self._path("status"), body)
@@ -165,6 +165,10 @@ class Life:
             else:
                 return
             await asyncio.sleep(RETRY_SECONDS)
+
+    def shown(self) -> Object:
+        """Spell the status as the API is to see it."""
+        return self.status.render()
 
     async def wind_down(self) -> None:
         """Do what the containers do between being told to stop and their end."""

@@ -7,6 +7,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from devcluster.machines import gpu_node
 from devcluster.patience import TooSlowError
 from devcluster.truth import Happening, Truth
 
@@ -75,6 +76,16 @@ class Stage:
         keys = {f"devcluster/{name.replace('_', '-')}": value for name, value in annotations.items()}
         asked = time.time()
         self.cluster.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": keys}})
+        return asked
+
+    def replace(self, node: str) -> float:
+        """Take a node away with its pods, and let another one of its name join; return when that was."""
+        asked = time.time()
+        self.cluster.delete(f"/api/v1/nodes/{node}")
+        self.cluster.kubectl(
+            "delete", "pods", "-A", f"--field-selector=spec.nodeName={node}", "--force", "--grace-period=0"
+        )
+        self.cluster.create("/api/v1/nodes", gpu_node(node))
         return asked
 
     def calm(self) -> None:

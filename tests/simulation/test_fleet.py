@@ -114,6 +114,32 @@ def test_the_plugin_may_start_between_loaded_and_ready(stage: Stage) -> None:
     stage.knobs()
 
 
+def test_times_jump_and_nothing_reloads(stage: Stage) -> None:
+    """The API shows a driver that is younger than the plugin; in truth it is the same, and the times come back."""
+
+    def times() -> tuple[str, str]:
+        driver = stage.drivers()["gpu-2"]
+        return container(driver, DRIVER)["state"]["running"]["startedAt"], condition(driver, "ContainersReady")[1]
+
+    before, plugin = times(), container(stage.plugins()["gpu-2"], "gpus")["state"]["running"]["startedAt"]
+    asked = stage.annotate("gpu-2", time_jump="86400")
+    stage.until(lambda: times() > (plugin, plugin))
+    stage.annotate("gpu-2", time_jump=None)
+    stage.until(lambda: times() == before)
+    assert {"times-jumped"} == {each.event for each in stage.truth.since(asked)}
+    assert stage.truth.stale_now() == ()
+
+
+def test_a_node_is_replaced_under_its_name(stage: Stage) -> None:
+    """The new one loads a driver of its own, its plugin is fresh, and what ended with the old one was no restart."""
+    asked = stage.replace("gpu-2")
+    stage.until(lambda: stage.saw("driver-ready", "gpu-2", asked) and "gpu-2" in stage.plugins())
+    assert [each.node for each in stage.truth.since(asked) if each.event == "node-removed"] == ["gpu-2"]
+    assert {"gpu-2": stage.version}.items() <= stage.truth.loaded_now().items()
+    assert (stage.truth.stale_now(), stage.truth.restarts(since=asked)) == ((), ())
+    stage.calm()
+
+
 def test_a_driver_container_restarts_in_place(stage: Stage, probe: Any) -> None:  # noqa: ANN401
     """The same version is loaded anew, the init container does not run again, and the plugin is stale."""
     before = stage.drivers()["gpu-1"]

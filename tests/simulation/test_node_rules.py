@@ -68,6 +68,21 @@ def test_a_pods_way_to_ready(clock: list[str]) -> None:
     assert pod.render()["containerStatuses"][0]["state"] == {"running": {"startedAt": "t1"}}
 
 
+def test_times_jump_together_and_nothing_else_does() -> None:
+    """Starts, ends and transitions move by as much as was asked for; absent times stay absent."""
+    before = {
+        "startTime": "2026-01-01T00:00:00Z",
+        "conditions": [{"type": "Ready", "lastProbeTime": None, "lastTransitionTime": "2026-01-01T00:00:01Z"}],
+        "containerStatuses": [{"restartCount": 1, "state": {"running": {"startedAt": "2026-01-01T23:59:58Z"}}}],
+    }
+    assert status.later(before, 0) == before
+    assert status.later(before, 61) == {
+        "startTime": "2026-01-01T00:01:01Z",
+        "conditions": [{"type": "Ready", "lastProbeTime": None, "lastTransitionTime": "2026-01-01T00:01:02Z"}],
+        "containerStatuses": [{"restartCount": 1, "state": {"running": {"startedAt": "2026-01-02T00:00:59Z"}}}],
+    }
+
+
 def test_a_restart_in_place_keeps_the_init_container(clock: list[str]) -> None:
     """The last state tells the end of the previous run, and the count grows."""
     pod = ready_pod()
