@@ -93,12 +93,12 @@ test-image: binaries ## Test the image on a real kubelet; says why where it cann
 test-visit: $(READY) ## Run the main scenarios with the image IMAGE in the throw-away cluster of KUBECONFIG=file (kind)
 	$(PY) -m pytest tests/image/test_visit.py $(FOREIGN)
 
-# The same seed draws the same cycles again.
+# The same seed draws the same cycles again. FOLLOW=1: a follower all the time instead of runs of the hook.
 soak: NODES ?= 200
 soak: CYCLES ?= 4
 soak: SEED ?= 1
 soak: binaries ## Upgrade NODES=200 for CYCLES=4 with faults drawn from SEED=1; fails on a broken promise
-	$(PY) -m devcluster.soak --nodes $(NODES) --cycles $(CYCLES) --seed $(SEED)
+	$(PY) -m devcluster.soak --nodes $(NODES) --cycles $(CYCLES) --seed $(SEED) $(if $(FOLLOW),--follow)
 
 # Options that keep a machine's own package index and paths out of the lock.
 lock: ## Lock the Python requirements anew after an edit of requirements/*.in (needs pip-tools)

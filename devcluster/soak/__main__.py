@@ -12,15 +12,18 @@ import click
 
 from devcluster.cluster import Cluster
 from devcluster.soak import plan
-from devcluster.soak.soak import soak
+from devcluster.soak.following import FollowerSoak
+from devcluster.soak.soak import Soak
+from devcluster.soak.stage import Stage
 
 
 @click.command()
 @click.option("--nodes", type=click.IntRange(min=1), default=200, show_default=True)
 @click.option("--cycles", type=click.IntRange(min=1), default=20, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True, help="Draws the same cycles again.")
+@click.option("--follow", is_flag=True, help="A follower that goes on all the time instead of the hook's runs.")
 @click.option("--evidence", type=click.Path(path_type=Path), help="Keep logs and journals here.")
-def main(nodes: int, cycles: int, seed: int, evidence: Path | None) -> None:
+def main(*, nodes: int, cycles: int, seed: int, follow: bool, evidence: Path | None) -> None:
     """Upgrade a simulated fleet over and over, with faults; the last line is the report as JSON."""
     began = time.time()
 
@@ -31,7 +34,12 @@ def main(nodes: int, cycles: int, seed: int, evidence: Path | None) -> None:
         cluster = Cluster(Path(folder) / "cluster")
         with cluster:
             try:
-                soaked = soak(cluster, nodes, plan.draw(cycles, nodes, seed), seed, say)
+                say(f"booting a control plane with {nodes} GPU nodes")
+                cluster.up(nodes=nodes, fleet=True)
+                stage = Stage(cluster, nodes)
+                stage.install(120 + 3 * nodes)
+                kind = FollowerSoak if follow else Soak
+                soaked = kind(stage, seed, say=say).run(plan.draw(cycles, nodes, seed))
             finally:
                 if evidence is not None:
                     cluster.save_evidence(evidence)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +25,7 @@ WARM: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of the hook."""
+    """One run of the hook; where a follower serves, one cycle, which is to end with 0."""
 
     cycle: int
     began: float
@@ -76,11 +77,13 @@ class Soaked:
     upsets: tuple[float, ...] = ()
     """When something was asked of the operator or done to nodes."""
     memory: tuple[Sample, ...] = ()
-    """Of the process that waited all the time."""
+    """Of the process that waited all the time, or of the follower that lived longest."""
     long_ended: str = ""
     """Why the process that waited did not go on to the end; empty if it did."""
     left_stale: tuple[str, ...] = field(default_factory=tuple)
     """Nodes with a stale plugin at the very end."""
+    followers: tuple[int, ...] = ()
+    """How each follower ended, where followers served."""
 
     def early(self) -> tuple[list[Happening], list[Happening]]:
         """Give restarts on nodes that were not settled, and those of them that nobody could have known."""
@@ -130,16 +133,14 @@ class Soaked:
     def report(self, until: float) -> dict[str, Any]:
         """Sum up, for programs and for people."""
         windows = self.stale_windows(until)
-        codes: dict[str, int] = {}
-        for run in self.runs:
-            codes[str(run.code)] = codes.get(str(run.code), 0) + 1
         return {
             "nodes": self.nodes,
             "cycles": len(self.cycles),
             "seed": self.seed,
             "seconds": round(until - self.since),
             "runs": len(self.runs),
-            "exitCodes": codes,
+            "exitCodes": _counted(run.code for run in self.runs),
+            "followerExitCodes": _counted(self.followers),
             "restarts": len(self.truth.restarts(self.daemonset, self.since)),
             "restartsInARace": len(self.early()[1]),
             "staleWindows": len(windows),
@@ -153,6 +154,10 @@ class Soaked:
 
     def _peak(self) -> float:
         return max((each.mebibytes for each in self.memory), default=0.0)
+
+
+def _counted(codes: Iterable[int]) -> dict[str, int]:
+    return {str(code): count for code, count in Counter(codes).items()}
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -69,6 +70,12 @@ class Process:
         return self.log.read_text(encoding="utf-8", errors="replace")[-last:]
 
 
+def launch(command: Sequence[str], kubeconfig: Path, log: Path) -> Process:
+    """Start a program with a kubeconfig in its environment, and nothing of a pod's."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("KUBERNETES_")}
+    return Process(command, {**kept, "KUBECONFIG": str(kubeconfig)}, log)
+
+
 class Waiting:
     """A process that is to go on until it is told to stop, with its memory at many moments."""
 
@@ -79,11 +86,15 @@ class Waiting:
         self._thread = threading.Thread(target=self._sample, daemon=True)
         self._thread.start()
 
+    def look_away(self) -> None:
+        """Take no more samples."""
+        self._end.set()
+        self._thread.join()
+
     def stop(self) -> str:
         """Tell it to stop; say what is wrong with how it ended, or nothing."""
         early = self.process.over
-        self._end.set()
-        self._thread.join()
+        self.look_away()
         if not early:
             self.process.signal(signal.SIGTERM)
         code = self.process.wait(END_SECONDS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import time
@@ -11,13 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from devcluster.soak.judge import Run, Soaked
 from devcluster.soak.plan import Cycle, Fault, Upgrade
-from devcluster.soak.processes import KILLED, STOPPED, Process, Waiting
+from devcluster.soak.processes import KILLED, STOPPED, Process, Waiting, launch
 from devcluster.soak.stage import DAEMONSET, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from devcluster.cluster import Cluster
 
 DEADLINE: Final = 124
 FAILED: Final = 3
@@ -153,15 +150,4 @@ class Soak:
 
     def _start(self, command: Sequence[str], name: str) -> Process:
         self._files += 1
-        kept = {key: value for key, value in os.environ.items() if not key.startswith("KUBERNETES_")}
-        environment = {**kept, "KUBECONFIG": str(self.stage.cluster.kubeconfig)}
-        return Process(command, environment, self._folder / f"{self._files:03}-{name}.log")
-
-
-def soak(cluster: Cluster, nodes: int, cycles: Sequence[Cycle], seed: int, say: Callable[[str], None]) -> Soaked:
-    """Boot a cluster, bring its fleet up and soak it."""
-    say(f"booting a control plane with {nodes} GPU nodes")
-    cluster.up(nodes=nodes, fleet=True)
-    stage = Stage(cluster, nodes)
-    stage.install(120 + 3 * nodes)
-    return Soak(stage, seed, say=say).run(cycles)
+        return launch(command, self.stage.cluster.kubeconfig, self._folder / f"{self._files:03}-{name}.log")

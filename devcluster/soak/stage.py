@@ -44,7 +44,7 @@ class Stage:
         """Bring the fleet up, with a fresh plugin on every node."""
         self._operator()
         self._helm(PLUGIN, {})
-        self.until(lambda: not self.behind() and self._plugins() == self.nodes, "the fleet is up", seconds)
+        self.until(self.served, "the fleet is up", seconds)
 
     def ask(self, upgrade: Upgrade) -> None:
         """Ask the operator for what a cycle wants; Helm returns long before anything has happened."""
@@ -95,6 +95,10 @@ class Stage:
     def stale(self) -> tuple[str, ...]:
         """Name the nodes with a stale plugin."""
         return self.truth.stale_now(DAEMONSET)
+
+    def served(self) -> bool:
+        """Tell whether every node has the asked driver, Ready, and a plugin that serves on it."""
+        return not self.behind() and self._plugins() == self.nodes
 
     def until(self, holds: Callable[[], bool], what: str, seconds: float) -> None:
         """Wait for a condition of the world."""
