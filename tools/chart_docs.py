@@ -36,8 +36,8 @@ DEFINITIONS: Final = {
     },
     "numberOrPercent": {
         "anyOf": [
-            {"type": "integer", "minimum": 1},
-            {"type": "string", "pattern": "^([1-9][0-9]{0,8}|([1-9]|[1-9][0-9]|100)%)$"},
+            {"type": "integer", "minimum": 0, "maximum": 999999},
+            {"type": "string", "pattern": "^([0-9]{1,6}|[0-9]{1,2}%|100%)$"},
         ],
     },
     "hookDeletePolicy": {

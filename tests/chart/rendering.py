@@ -58,6 +58,36 @@ class Manifests:
         return dict(container)
 
     @property
+    def follower(self) -> Object:
+        """The follower's Deployment."""
+        return self.one("Deployment")
+
+    @property
+    def follower_pod(self) -> Object:
+        """The specification of the follower's pod."""
+        return dict(self.follower["spec"]["template"]["spec"])
+
+    @property
+    def follower_container(self) -> Object:
+        """The follower's only container."""
+        (container,) = self.follower_pod["containers"]
+        return dict(container)
+
+    def roles_of(self, account: str) -> list[Object]:
+        """Every role that is bound to a ServiceAccount."""
+        bound = {
+            (item["roleRef"]["kind"], item["roleRef"]["name"], item["metadata"].get("namespace"))
+            for kind in ("ClusterRoleBinding", "RoleBinding")
+            for item in self.all(kind)
+            if account in {subject["name"] for subject in item["subjects"]}
+        }
+        return [
+            item
+            for item in (*self.all("ClusterRole"), *self.all("Role"))
+            if (item["kind"], item["metadata"]["name"], item["metadata"].get("namespace")) in bound
+        ]
+
+    @property
     def args(self) -> list[str]:
         """The arguments of the program."""
         return list(self.container["args"])

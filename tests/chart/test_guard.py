@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -90,9 +91,35 @@ def test_it_concerns_this_service_account_alone(helm: Helm, values: Values) -> N
         assert policy["spec"]["failurePolicy"] == "Fail"
 
 
-def test_every_policy_is_bound_and_denies(helm: Helm) -> None:
+def test_it_confines_job_and_follower_alike(helm: Helm) -> None:
+    """By one list of users in every policy; alone, the follower is the only one."""
+    users = [f"system:serviceaccount:gpu-operator:gpu-operator-post{suffix}" for suffix in ("", "-follow")]
+    for values, confined in (({}, users), ({"job.enabled": False}, users[1:])):
+        for policy in _policies(helm.render({**values, "follow.enabled": True})):
+            (condition,) = policy["spec"]["matchConditions"]
+            assert (
+                f"request.userInfo.username in {json.dumps(confined, separators=(',', ':'))}" == condition["expression"]
+            )
+
+
+@pytest.mark.parametrize(
+    ("values", "kinds"),
+    [
+        pytest.param({}, ["DaemonSet", "Job"], id="hook"),
+        pytest.param({"follow.enabled": True}, ["DaemonSet", "Job", "Deployment"], id="both"),
+        pytest.param({"follow.enabled": True, "job.enabled": False}, ["DaemonSet", "Deployment"], id="follower"),
+    ],
+)
+def test_events_are_allowed_on_who_runs_and_on_daemonsets(helm: Helm, values: Values, kinds: list[str]) -> None:
+    """On no kind about which the program has nothing to say."""
+    (policy,) = [item for item in _policies(helm.render(values)) if item["metadata"]["name"].endswith(".events")]
+    assert json.dumps(kinds, separators=(",", ":")) in policy["spec"]["validations"][1]["expression"]
+
+
+@pytest.mark.parametrize("values", [{}, {"follow.enabled": True}], ids=["hook", "both"])
+def test_every_policy_is_bound_and_denies(helm: Helm, values: Values) -> None:
     """A policy without a binding does nothing."""
-    rendered = helm.render()
+    rendered = helm.render(values)
     bindings = rendered.all(f"{POLICY}Binding")
     bound = [(item["spec"]["policyName"], item["spec"]["validationActions"]) for item in bindings]
     assert [(policy["metadata"]["name"], ["Deny"]) for policy in _policies(rendered)] == bound
@@ -100,5 +127,6 @@ def test_every_policy_is_bound_and_denies(helm: Helm) -> None:
 
 def test_names_are_legal_and_tell_releases_apart(helm: Helm) -> None:
     """A policy's name may hold dots but no colon; no namespace holds a dot, so no two releases meet."""
-    for policy in _policies(helm.render()):
-        assert re.fullmatch(r"gpu-operator\.gpu-operator-post\.(pods|daemonsets|events)", policy["metadata"]["name"])
+    names = [policy["metadata"]["name"] for policy in _policies(helm.render({"follow.enabled": True}))]
+    assert [f"gpu-operator.gpu-operator-post.{part}" for part in ("pods", "daemonsets", "events", "leases")] == names
+    assert [policy["metadata"]["name"] for policy in _policies(helm.render())] == names[:3]

@@ -58,6 +58,10 @@ EVENTS = {Right("", "events", "create"), Right("", "events", "patch")}
 DELETE_PODS = {Right("", "pods", "delete")}
 PATCH_DAEMONSETS = {Right("apps", "daemonsets", "patch")}
 OWN_JOB = {Right("batch", "jobs", "get")}
+SEE_LEASE = {Right("coordination.k8s.io", "leases", "get")}
+OWN_LEASE = SEE_LEASE | {Right("coordination.k8s.io", "leases", verb) for verb in ("create", "update", "patch")}
+OWN_DEPLOYMENT = {Right("apps", "deployments", "get")}
+FOLLOWER = "gpu-operator-post-follow"
 GUARD = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 CLUSTER_SCOPED = ("ClusterRole", "ClusterRoleBinding", *GUARD)
 
@@ -158,16 +162,19 @@ def test_no_wildcard_and_no_other_writes(helm: Helm) -> None:
         assert not {"secrets", "serviceaccounts", "roles", "clusterroles"} & {right.resource for right in granted}
 
 
-@pytest.mark.parametrize("values", [{}, SCOPED], ids=["cluster", "namespace"])
-def test_every_role_is_bound_to_the_service_account(helm: Helm, values: Values) -> None:
-    """Each binding stands beside its role and names the account that the pod runs as."""
-    rendered = helm.render(values)
-    subject = [{"kind": "ServiceAccount", "name": rendered.pod["serviceAccountName"], "namespace": "gpu-operator"}]
+@pytest.mark.parametrize("follow", [False, True], ids=["hook", "both"])
+@pytest.mark.parametrize("scope", [{}, SCOPED], ids=["cluster", "namespace"])
+def test_every_role_is_bound_to_the_service_account(helm: Helm, scope: Values, follow: bool) -> None:
+    """Each binding stands beside its role and names the account that its pod runs as."""
+    rendered = helm.render({**scope, "follow.enabled": follow})
+    accounts = [rendered.pod["serviceAccountName"], *([rendered.follower_pod["serviceAccountName"]] if follow else [])]
     for kind in ("ClusterRole", "Role"):
         bindings = rendered.all(f"{kind}Binding")
         assert _places(rendered.all(kind)) == _places(bindings)
         for binding in bindings:
-            assert subject == binding["subjects"]
+            (subject,) = binding["subjects"]
+            assert (subject["kind"], subject["namespace"]) == ("ServiceAccount", "gpu-operator")
+            assert subject["name"] == accounts[FOLLOWER in binding["metadata"]["name"]]
             assert binding["roleRef"]["kind"] == kind
             assert binding["roleRef"]["name"] == binding["metadata"]["name"]
 
@@ -218,6 +225,39 @@ def test_service_account(helm: Helm) -> None:
 def test_contradictions_are_refused_with_a_sentence(helm: Helm, values: Values, message: str) -> None:
     """What could only fail later, or quietly empower the wrong account, fails while rendering."""
     assert message in helm.refuse(values)
+
+
+@pytest.mark.parametrize("scope", [{}, SCOPED], ids=["cluster", "namespace"])
+def test_the_follower_may_what_the_job_may_and_lead(helm: Helm, scope: Values) -> None:
+    """Instead of its Job it may read its Deployment; and it may create and keep its own Lease."""
+    rendered = helm.render({**scope, "follow.enabled": True})
+    job, follower = (rights(*rendered.roles_of(name)) for name in ("gpu-operator-post", FOLLOWER))
+    assert rights(*helm.render(scope).all("ClusterRole"), *helm.render(scope).all("Role")) == job
+    assert (job - OWN_JOB) | OWN_LEASE | OWN_DEPLOYMENT == follower
+
+
+def test_it_may_touch_what_is_its_own_and_no_other(helm: Helm) -> None:
+    """By name, but for creating, which a role cannot hold to a name: the guard does."""
+    rendered = helm.render({"follow.enabled": True, "hook.wait": "handover"})
+    for account, names in ((FOLLOWER, ["gpu-operator-post", FOLLOWER]), ("gpu-operator-post", ["gpu-operator-post"])):
+        (role,) = [item for item in rendered.roles_of(account) if item["kind"] == "Role"]
+        assert role["metadata"]["namespace"] == "gpu-operator"
+        named = [rule for rule in role["rules"] if rule["verbs"] != ["create"]]
+        assert sorted({name for rule in named for name in rule["resourceNames"]}) == names
+
+
+@pytest.mark.parametrize("scope", [{}, SCOPED], ids=["cluster", "namespace"])
+@pytest.mark.parametrize(
+    ("strategy", "write"), [("stale-pods", DELETE_PODS), ("rollout", PATCH_DAEMONSETS)], ids=["stale-pods", "rollout"]
+)
+def test_a_job_that_hands_over_may_restart_nothing(helm: Helm, scope: Values, strategy: str, write: set[Right]) -> None:
+    """It reads, tells its story, and sees the follower's Lease; the follower alone may restart."""
+    values = {**scope, "follow.enabled": True, "strategy": strategy}
+    before, after = helm.render(values), helm.render({**values, "hook.wait": "handover"})
+    job = rights(*before.roles_of("gpu-operator-post"))
+    assert (job - write) | SEE_LEASE == rights(*after.roles_of("gpu-operator-post"))
+    assert before.roles_of(FOLLOWER) == after.roles_of(FOLLOWER)
+    assert write <= rights(*after.roles_of(FOLLOWER))
 
 
 def _places(objects: Iterable[Object]) -> list[tuple[str, str | None]]:

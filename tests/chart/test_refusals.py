@@ -82,6 +82,49 @@ UPPER = f"sha256:{'A' * 64}"
             "follow the value consumers",
             id="consumer-by-environment",
         ),
+        pytest.param({"job.enabled": False}, "nothing would run", id="neither-job-nor-follower"),
+        pytest.param({"follow.enabled": True, "dryRun": True}, "a follower is never done", id="dry-follower"),
+        pytest.param(
+            {"follow.enabled": True, "follow.restartBackoff": "2h"},
+            "longer than the longest",
+            id="back-off-above-its-end",
+        ),
+        pytest.param(
+            {"follow.enabled": True, "follow.restartBackoff": "0s"}, "must be longer than nothing", id="no-back-off"
+        ),
+        pytest.param(
+            {"follow.enabled": True, "follow.serviceAccount.name": "gpu-operator-post"},
+            'would share the ServiceAccount "gpu-operator-post"',
+            id="one-account",
+        ),
+        pytest.param(
+            {"follow.enabled": True, "follow.serviceAccount.create": False},
+            "so follow.serviceAccount.name must name",
+            id="default-account-of-the-follower",
+        ),
+        pytest.param({"extraArgs": ["--follow"]}, "follow the value follow.enabled", id="follower-by-argument"),
+        pytest.param({"extraArgs": ["--wait=handover"]}, "follow the value hook.wait", id="handover-by-argument"),
+        pytest.param(
+            {"follow.enabled": True, "follow.extraArgs": ["--listen=:1"]}, "the value follow.enabled", id="other-port"
+        ),
+        pytest.param(
+            {"follow.enabled": True, "extraArgs": ["--expect-chart-version=v1"]},
+            "one of them refuse: set the value expect.chartVersion",
+            id="expectation-of-the-follower",
+        ),
+        pytest.param(
+            {"extraEnv": [{"name": "GPU_OPERATOR_POST_BREAKER_SHARE", "value": "1"}]},
+            "set the value follow.breaker.share",
+            id="breaker-of-the-job",
+        ),
+        pytest.param(
+            {"follow.enabled": True, "waitFor": "policy-ready"},
+            "each time that the policy is ready",
+            id="blind-follower",
+        ),
+        pytest.param(
+            {"follow.enabled": True, "follow.maxUnavailable": "0%"}, "nothing could be restarted", id="no-unavailable"
+        ),
     ],
 )
 def test_a_value_that_cannot_work_is_refused_with_a_sentence(helm: Helm, values: Values, sentence: str) -> None:
@@ -110,6 +153,14 @@ def test_a_value_that_cannot_work_is_refused_with_a_sentence(helm: Helm, values:
         pytest.param({"pluginTimeout": "abc"}, 'pluginTimeout is "abc", which is no duration', id="plugin-timeout"),
         pytest.param({"stallTimeout": "1.5h"}, 'stallTimeout is "1.5h", which is no duration', id="stall-timeout"),
         pytest.param({"stacks": []}, "stacks is empty: name at least one", id="no-stack"),
+        pytest.param({"hook.wait": "handover"}, "nobody would take over", id="handover-to-nobody"),
+        pytest.param({"hook.wait": "x"}, "choose among complete, handover", id="wait"),
+        pytest.param({"follow.replicas": 0}, "follow.replicas is 0: at least 1", id="no-replica"),
+        pytest.param({"follow.maxUnavailable": 1234567}, 'follow.maxUnavailable is "1234567"', id="a-million"),
+        pytest.param({"follow.maxUnavailable": 1.5}, 'follow.maxUnavailable is "1.5"', id="one-and-a-half"),
+        pytest.param({"follow.maxUnavailable": "101%"}, 'follow.maxUnavailable is "101%"', id="more-than-all"),
+        pytest.param({"follow.breaker.share": -1}, 'follow.breaker.share is "-1"', id="negative-share"),
+        pytest.param({"follow.breaker.reset": "soon"}, "follow.breaker.reset", id="reset-in-words"),
     ],
 )
 def test_what_the_schema_refuses_is_refused_without_it_too(helm: Helm, values: Values, sentence: str) -> None:

@@ -61,6 +61,12 @@ OPERATOR_VALUES: Values = {
         pytest.param({"imagePullSecrets": [{"nmae": "a"}]}, "at '/imagePullSecrets/0'", "", id="pull-secret"),
         pytest.param({"podLabels": {"a": True}}, "at '/podLabels/a'", "want string", id="boolean-label"),
         pytest.param({"hook.deletePolicy": "never"}, "at '/hook/deletePolicy'", "pattern", id="delete-policy"),
+        pytest.param({"hook.wait": "handover"}, "at '/follow/enabled'", "must be true", id="handover-to-nobody"),
+        pytest.param({"hook.wait": "done"}, "at '/hook/wait'", "one of 'complete', 'handover'", id="wait"),
+        pytest.param({"follow.replicas": 0}, "at '/follow/replicas'", "minimum", id="no-follower"),
+        pytest.param({"follow.maxUnavailable": -1}, "at '/follow/maxUnavailable'", "minimum", id="negative-share"),
+        pytest.param({"follow.maxUnavailable": "half"}, "at '/follow/maxUnavailable'", "pattern", id="share-in-words"),
+        pytest.param({"follow.breaker.share": "150%"}, "at '/follow/breaker/share'", "pattern", id="share-above-all"),
         pytest.param({"extraEnv": [{"value": "a"}]}, "at '/extraEnv/0'", "missing property 'name'", id="nameless-env"),
     ],
 )

@@ -146,10 +146,20 @@ The follower: bounds that the program would refuse too, when it starts, again an
 {{- if gt $first $longest -}}
 {{- fail (printf "follow.restartBackoff is %q, longer than the longest, follow.restartBackoffMax (%q)." .restartBackoff .restartBackoffMax) -}}
 {{- end -}}
-{{- $_ := include "gpu-operator-post.duration" (dict "name" "follow.breaker.reset" "value" .breaker.reset) -}}
+{{- $most := include "gpu-operator-post.numberOrPercent" (dict "name" "follow.maxUnavailable" "value" .maxUnavailable) -}}
+{{- if regexMatch "^0+%?$" $most -}}
+{{- fail (printf "follow.maxUnavailable is %q: nothing could be restarted at all." $most) -}}
+{{- end -}}
+{{- $_ := list
+  (include "gpu-operator-post.duration" (dict "name" "follow.breaker.reset" "value" .breaker.reset))
+  (include "gpu-operator-post.numberOrPercent" (dict "name" "follow.breaker.share" "value" .breaker.share))
+-}}
 {{- end -}}
 {{- if and .Values.follow.enabled .Values.dryRun -}}
 {{- fail "dryRun decides once, and a follower is never done: leave follow.enabled=false for a dry run." -}}
+{{- end -}}
+{{- if and .Values.follow.enabled (eq .Values.waitFor "policy-ready") -}}
+{{- fail "waitFor is policy-ready, by which every plugin would look stale each time that the policy is ready again: use waitFor: nodes with follow.enabled." -}}
 {{- end -}}
 {{- $accounts := list -}}
 {{- range include "gpu-operator-post.workloads" . | fromJsonArray -}}
@@ -161,20 +171,39 @@ The follower: bounds that the program would refuse too, when it starts, again an
 {{- end -}}
 
 {{/*
-Flags on which the permissions, the guard and the probes depend: as an argument they would take effect without them.
+Flags on which the permissions, the guard and the probes depend: as an argument they would take effect without them. And
+flags that one of the two alone takes, among arguments that both get: the other would not even start.
 */}}
 {{- define "gpu-operator-post.checkExtras" -}}
-{{- $values := dict "strategy" "strategy" "stack" "stacks" "consumer-name" "consumer.names" "consumer" "consumers" "consumer-namespace" "consumer.namespace" "namespace" "rbac.namespaces" "wait-for" "waitFor" "provider" "providers" "dry-run" "dryRun" "follow" "follow.enabled" "wait" "hook.wait" "lease-name" "fullnameOverride" "lease-namespace" "of Helm's --namespace" "workload-name" "fullnameOverride" "listen" "follow.enabled" -}}
-{{- range concat .Values.extraArgs .Values.follow.extraArgs -}}
-{{- $flag := regexReplaceAll "=.*" . "" | trimPrefix "--" -}}
-{{- if and (hasPrefix "--" .) (hasKey $values $flag) -}}
-{{- fail (printf "extraArgs holds %q, but the permissions follow the value %s: set that one instead." . (get $values $flag)) -}}
+{{- $values := dict "strategy" "strategy" "stack" "stacks" "consumer-name" "consumer.names" "consumer" "consumers" "consumer-namespace" "consumer.namespace" "namespace" "rbac.namespaces" "wait-for" "waitFor" "provider" "providers" "dry-run" "dryRun" "follow" "follow.enabled" "wait" "hook.wait" "lease-name" "fullnameOverride" "workload-name" "fullnameOverride" "lease-namespace" "follow.enabled" "listen" "follow.enabled" -}}
+{{- $ofOne := dict "restart-backoff" "follow.restartBackoff" "restart-backoff-max" "follow.restartBackoffMax" "breaker-share" "follow.breaker.share" "breaker-reset" "follow.breaker.reset" -}}
+{{- if .Values.follow.enabled -}}
+{{- $ofOne = merge $ofOne (dict "expect-chart-version" "expect.chartVersion" "expect-driver-version" "expect.driverVersion" "on-deadline" "onDeadline") -}}
 {{- end -}}
+{{- $given := list -}}
+{{- range .Values.extraArgs -}}
+{{- $given = append $given (dict "list" "extraArgs" "text" . "both" true) -}}
+{{- end -}}
+{{- range .Values.follow.extraArgs -}}
+{{- $given = append $given (dict "list" "follow.extraArgs" "text" . "both" false) -}}
 {{- end -}}
 {{- range .Values.extraEnv -}}
-{{- $flag := .name | trimPrefix "GPU_OPERATOR_POST_" | lower | replace "_" "-" -}}
-{{- if and (hasPrefix "GPU_OPERATOR_POST_" .name) (hasKey $values $flag) -}}
-{{- fail (printf "extraEnv holds %q, but the permissions follow the value %s: set that one instead." .name (get $values $flag)) -}}
+{{- if hasPrefix "GPU_OPERATOR_POST_" .name -}}
+{{- $given = append $given (dict "list" "extraEnv" "text" .name "both" true) -}}
+{{- end -}}
+{{- end -}}
+{{- range $given -}}
+{{- $flag := regexReplaceAll "=.*" .text "" | trimPrefix "--" -}}
+{{- if eq .list "extraEnv" -}}
+{{- $flag = .text | trimPrefix "GPU_OPERATOR_POST_" | lower | replace "_" "-" -}}
+{{- else if not (hasPrefix "--" .text) -}}
+{{- $flag = "" -}}
+{{- end -}}
+{{- if hasKey $values $flag -}}
+{{- fail (printf "%s holds %q, but permissions, guard and probes follow the value %s: set that one instead." .list .text (get $values $flag)) -}}
+{{- end -}}
+{{- if and .both (hasKey $ofOne $flag) -}}
+{{- fail (printf "%s holds %q, which Job and follower would both get, and one of them refuse: set the value %s instead." .list .text (get $ofOne $flag)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

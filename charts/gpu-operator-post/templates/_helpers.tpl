@@ -126,7 +126,7 @@ The same of a duration that must be longer than nothing.
 {{- end -}}
 
 {{/*
-A number of at least 1, or a percentage of 1% to 100%. Takes a dict of name and value.
+A number, or a percentage up to 100%. Takes a dict of name and value.
 */}}
 {{- define "gpu-operator-post.numberOrPercent" -}}
 {{- $text := toString .value -}}
@@ -134,8 +134,8 @@ A number of at least 1, or a percentage of 1% to 100%. Takes a dict of name and 
 {{- /* Whole, but read as a fraction: large ones would be written with an exponent. */ -}}
 {{- $text = .value | int64 | toString -}}
 {{- end -}}
-{{- if not (regexMatch "^([1-9][0-9]{0,8}|([1-9]|[1-9][0-9]|100)%)$" $text) -}}
-{{- fail (printf "%s is %q: write a number of at least 1, or a percentage from 1%% to 100%%." .name $text) -}}
+{{- if not (regexMatch "^([0-9]{1,6}|[0-9]{1,2}%|100%)$" $text) -}}
+{{- fail (printf "%s is %q: write a number, such as 3, or a percentage up to 100%%, such as 25%%." .name $text) -}}
 {{- end -}}
 {{- $text -}}
 {{- end -}}
