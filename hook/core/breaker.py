@@ -1,39 +1,55 @@
-"""Stop acting when nodes turn stale in a way that no driver causes: a clock or the API is wrong.
+"""Stop acting when nodes turn stale in a way that no driver causes: then a clock or the API is wrong.
 
-A follower acts while nobody watches. Drivers that reload turn plugins stale, and many may reload at once; but each
-of them leaves a trace that no clock can fake: another driver pod, or one more restart of its container. A node
-that turns stale without such a trace, by its times alone, is suspect. One of them may be doubt, and is restarted;
-more than a share of the fleet within a minute are a fault of clocks, kubelets or the API, and restarting them all
-would take down what works. Then the breaker opens: it tells, and nothing is done until a person or a time closes it.
+A follower acts while nobody watches. Drivers that reload turn plugins stale, and many may reload at once; but a
+reload leaves a trace that no clock can fake: another driver pod, or one more restart of its container. A node that
+turns stale without such a trace does so by times alone. One of them may be doubt, and is restarted. More than a
+share of the fleet within a minute are a fault of clocks, kubelets or the API, and restarting them all would take
+down what works. So the breaker opens: nothing is done until a person or a time closes it.
 
-What a follower finds stale at first sight it has not seen turning. That counts by the time when its driver became
-ready, so the leftovers of a serial upgrade do not meet within a minute; and not at all where the driver is of a
-revision that is younger than the plugin: the API server's own clock then tells that it was a rollout.
+What is stale at first sight was not seen turning. It counts by the time when its driver became ready, so that what
+a serial upgrade left behind does not come together within a minute; and not at all where the driver's revision is
+younger than the plugin: by the API server's own clock that was a rollout.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from hook.core import freshness
+from hook.core.eligibility import live_pods
+from hook.core.reasons import Reason
+from hook.core.sentences import moment, some
+from hook.core.verdicts import NodeState
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from hook.core.fleet import Fleet
+    from hook.core.operator import Hold
+    from hook.core.verdicts import Judgement
+    from hook.core.views import Pod
+    from hook.settings import Bound, Settings
+
 WITHIN: Final = timedelta(minutes=1)
-"""Nodes that turn stale further apart than this have nothing to do with each other: kubelets that are told to
-restart, or clocks that are set, all follow within seconds; a serial upgrade takes two minutes a node."""
+"""Nodes that turn stale further apart have nothing to do with each other: kubelets that are restarted by a tool, and
+clocks that are set, follow within seconds; a serial upgrade takes two minutes a node."""
 FEWEST: Final = 5
-"""Fewer nodes are no crowd: that many turn stale together by chance, and four restarts are all there is to save."""
+"""Fewer nodes are no crowd: so many turn stale together by chance, and four restarts are all there is to save."""
+WHOLE: Final = 100
+STALE: Final = frozenset({Reason.PLUGIN_STALE, Reason.PLUGIN_UNWELCOME})
+FRESH: Final = frozenset({Reason.VERIFIED, Reason.PLUGIN_NOT_READY, Reason.SLICE_MISSING, Reason.SLICE_OUTDATED})
+"""Proven to have started on the loaded driver, whatever is missing yet. All other reasons say nothing either way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """How a node was when its driver was last seen settled."""
+    """How a node was when its plugins were last known to be stale, or fresh."""
 
     load: str
-    """Which loading of the driver it was, without any clock: pod, and count of restarts; the same of providers."""
+    """Which loading of its driver that was, told without any clock."""
     stale: bool
 
 
@@ -46,13 +62,122 @@ class Breaker:
     why: str = ""
     """What was seen when it opened."""
     closed_at: datetime | None = None
-    """What turned stale no later than this does not count any more."""
+    """What turned stale no later than this does not count any more: it shall be served."""
     sights: Mapping[str, Sight] = field(default_factory=dict)
     """By node."""
     turned: Mapping[str, datetime] = field(default_factory=dict)
-    """By node: when it turned stale without a reload, within the last minute."""
+    """By node that turned stale without a reload within the last minute: when it did."""
 
     @classmethod
     def restored(cls, opened_at: datetime, why: str) -> Breaker:
         """Go on with a breaker that another follower opened."""
         return cls(opened_at=opened_at, why=why)
+
+    def closed(self, now: datetime) -> Breaker:
+        """Close it; what is stale by now is served."""
+        return replace(self, opened_at=None, why="", closed_at=now, turned={})
+
+
+def watched(breaker: Breaker, judgements: Sequence[Judgement], fleet: Fleet, now: datetime) -> Breaker:
+    """Note which nodes turned stale, and open or close. Only a run that follows has one."""
+    settings = fleet.settings
+    if not settings.follow:
+        return breaker
+    breaker = _closed_in_time(breaker, settings, now)
+    sights = _sights(judgements, fleet)
+    fresh = {
+        node: when
+        for node, sight in sights.items()
+        if (when := _turned(node, sight, breaker, fleet, now)) is not None
+        and (breaker.closed_at is None or when > breaker.closed_at)
+    }
+    turned = {node: when for node, when in breaker.turned.items() if now - when <= WITHIN} | fresh
+    eligible = {one.node for one in judgements if one.state is not NodeState.EXCLUDED}
+    crowd = _crowd({node: when for node, when in turned.items() if node in eligible})
+    known = {node: sight for node, sight in breaker.sights.items() if node in fleet.seen.nodes}
+    after = replace(breaker, sights=known | sights, turned=turned)
+    if breaker.opened_at is not None or _never(settings.breaker_share):
+        return after
+    if len(crowd) < FEWEST or not settings.breaker_share.exceeded_by(len(crowd), len(eligible)):
+        return after
+    why = f"{len(crowd)} of {len(eligible)} nodes turned stale within a minute, and no driver was reloaded there"
+    return replace(after, opened_at=now, why=f"{why}: {some(crowd)}")
+
+
+def held_open(breaker: Breaker, settings: Settings) -> Hold | None:
+    """Say why nothing is done while the breaker is open, and when that ends."""
+    if breaker.opened_at is None:
+        return None
+    until = f" by itself at {moment(breaker.opened_at + settings.breaker_reset)}" if settings.breaker_reset else ""
+    word = " or" if until else " only"
+    told = f"{breaker.why} (seen at {moment(breaker.opened_at)})"
+    return Reason.BREAKER_OPEN, f"{told}; nothing is restarted until the breaker closes,{until}{word} by a person"
+
+
+def _closed_in_time(breaker: Breaker, settings: Settings, now: datetime) -> Breaker:
+    """Close a breaker whose time is over, or that shall never be open (any more)."""
+    if breaker.opened_at is None:
+        return breaker
+    over = settings.breaker_reset and now - breaker.opened_at >= settings.breaker_reset
+    return breaker.closed(now) if over or _never(settings.breaker_share) else breaker
+
+
+def _never(share: Bound) -> bool:
+    return not share.value or (share.percent and share.value >= WHOLE)
+
+
+def _sights(judgements: Iterable[Judgement], fleet: Fleet) -> dict[str, Sight]:
+    """Look at each node whose driver is settled: one stale consumer makes it stale, it takes all to be fresh."""
+    told: dict[str, set[Reason]] = {}
+    for one in judgements:
+        if one.consumer and one.reason is not Reason.NOTHING_TO_REFRESH and _drivers(one.node, fleet):
+            told.setdefault(one.node, set()).add(one.reason)
+    return {
+        node: Sight(_load(node, fleet), stale=not reasons <= FRESH)
+        for node, reasons in told.items()
+        if reasons & STALE or reasons <= FRESH
+    }
+
+
+def _load(node: str, fleet: Fleet) -> str:
+    return freshness.load(_drivers(node, fleet)[0], live_pods(fleet.provider_pods.get(node, ())), fleet.stack)
+
+
+def _drivers(node: str, fleet: Fleet) -> list[Pod]:
+    return live_pods(fleet.driver_pods.get(node, ()))
+
+
+def _turned(node: str, sight: Sight, breaker: Breaker, fleet: Fleet, now: datetime) -> datetime | None:
+    """Give the moment since which a node is stale, if it became so without a reload; None for any other node."""
+    before = breaker.sights.get(node)
+    if not sight.stale:
+        return None
+    if before is None:
+        return None if _rolled_out(node, fleet) else _ready(node, fleet, now)
+    return now if before.load == sight.load and not before.stale else None
+
+
+def _ready(node: str, fleet: Fleet, now: datetime) -> datetime:
+    """Give when a node's driver became ready: by its own clock, which may be ahead."""
+    return min(_drivers(node, fleet)[0].containers_ready_since or now, now)
+
+
+def _rolled_out(node: str, fleet: Fleet) -> bool:
+    """Whether a driver's revision was made after a consumer there had started."""
+    revision = fleet.newest[_drivers(node, fleet)[0].owner_uid]
+    pods = live_pods(fleet.consumer_pods[node])
+    starts = (one.started_at for pod in pods for one in pod.containers)
+    return any(start is not None and start < revision.created for start in starts)
+
+
+def _crowd(turned: Mapping[str, datetime]) -> list[str]:
+    """Give the most nodes that turned stale within a minute of each other."""
+    in_turn = sorted(turned, key=lambda node: (turned[node], node))
+    best: list[str] = []
+    first = 0
+    for last, node in enumerate(in_turn):
+        while turned[node] - turned[in_turn[first]] > WITHIN:
+            first += 1
+        if last - first + 1 > len(best):
+            best = in_turn[first : last + 1]
+    return best

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from hook.core import intent
 from hook.core.plugins import crashing, just_crashed
 from hook.core.reasons import Reason
-from hook.core.verdicts import Judgement, NodeState, Patience, StalePod
+from hook.core.verdicts import Cause, Judgement, NodeState, Patience, StalePod
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -90,6 +90,8 @@ def _stale(pod: Pod, fleet: Fleet, ready_since: datetime, because: str) -> Judge
         daemonset_uid=pod.owner_uid,
         because=because,
         driver_run=f"policy/{ready_since.isoformat()}",
+        cause=Cause.POLICY,
+        driver_ready=ready_since,
     )
     return _judgement(pod, fleet, NodeState.STALE, Reason.PLUGIN_STALE, f"{pod.name} is stale: {because}", stale)
 

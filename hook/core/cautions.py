@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from hook.core import by_policy, intent, messages, names
 from hook.core.reasons import Reason
+from hook.core.sentences import some
 from hook.core.verdicts import NodeState
 from hook.settings import WaitFor
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from hook.core.verdicts import Judgement
     from hook.core.views import DaemonSet, Node
 
-NAMED_IN_A_SENTENCE: Final = 5
-"""Nodes named in one line; the table has all of them."""
 WAITING_FOR_A_TURN: Final = frozenset({Reason.DRIVER_OUTDATED, Reason.UPGRADE_IN_PROGRESS})
 
 
@@ -35,12 +34,6 @@ def unnamed(fleet: Fleet) -> str:
     """Name what looks like a consumer and was not named."""
     found = ", ".join(str(ds) for ds in fleet.consumers.unnamed)
     return f"{found} looks like a DRA kubelet plugin but is not among the names to serve"
-
-
-def some(nodes: Sequence[str]) -> str:
-    """Name a few nodes of many."""
-    shown = ", ".join(nodes[:NAMED_IN_A_SENTENCE])
-    return shown if len(nodes) <= NAMED_IN_A_SENTENCE else f"{shown} and {len(nodes) - NAMED_IN_A_SENTENCE} more"
 
 
 def evicted_by_driver_manager(daemonset: DaemonSet, fleet: Fleet) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from hook.core import by_policy, cautions, gates, operator, restarts
+from hook.core import breaker, by_policy, cautions, gates, operator, restarts
 from hook.core import fleet as fleets
 from hook.core.memory import Memory, Timers
 from hook.core.nodes import judge_node
@@ -77,16 +77,18 @@ def decide(  # noqa: PLR0913 - a pure function of everything that it depends on
     fleet = index(seen, settings, stack, prior, memory)
     timers = Timers(memory, now)
     judged, noisy = _judged(fleet, memory, timers)
+    memory = replace(memory, breaker=breaker.watched(memory.breaker, judged, fleet, now))
     if skip := _pointless(fleet, judged, noisy):
         return _skip(skip, judged, memory, fleet, timers)
     patient = [_out_of_patience(one, settings, timers) for one in judged]
     plan = restarts.plan(patient, fleet, memory, now)
     shown = tuple(replace(_out_of_patience(one, settings, timers), stack=stack.name) for one in plan.judgements)
     holds, warnings = gates.before_done(fleet, shown, noisy, timers)
+    stopped = breaker.held_open(memory.breaker, settings)
     progress = _advance(memory, fleet, shown, now)
-    verdict, hold = _verdict(holds, shown, progress, fleet, timers)
+    verdict, hold = (Verdict.WAIT, stopped) if stopped else _verdict(holds, shown, progress, fleet, timers)
     too_early = gates.blind_to_intent(fleet) or any(reason in NOT_RENDERED_YET for reason, _message in holds)
-    may_act = verdict is Verdict.WAIT and not too_early
+    may_act = (verdict is Verdict.WAIT or settings.follow) and not too_early and not stopped
     decision = Decision(
         verdict,
         *hold,
@@ -99,7 +101,8 @@ def decide(  # noqa: PLR0913 - a pure function of everything that it depends on
     saw_fleet = memory.saw_fleet or any(one.state is not NodeState.EXCLUDED for one in shown)
     eligible = memory.eligible | {one.node for one in shown if one.state is not NodeState.EXCLUDED}
     after = replace(progress, first_seen=timers.first_seen, saw_fleet=saw_fleet, eligible=eligible)
-    return decision, after.with_verified(one for one in shown if one.reason is Reason.VERIFIED)
+    after = after.with_verified(one for one in shown if one.reason is Reason.VERIFIED)
+    return decision, after.without_gone(fleet) if settings.follow else after
 
 
 def _pointless(fleet: Fleet, judged: Sequence[Judgement], noisy: Hold | None) -> Hold | None:
@@ -227,7 +230,7 @@ def _verdict(
     if failure := _failure(holds, judgements, settings, timers):
         return Verdict.FAIL, failure
     since = progress.advanced_at or now
-    if settings.stall_timeout and now - since >= settings.stall_timeout:
+    if settings.stall_timeout and not settings.follow and now - since >= settings.stall_timeout:
         minutes = int((now - since).total_seconds() // 60)
         return Verdict.DEADLINE, (Reason.STALLED, f"no node advanced for {minutes} min: {holds[0][1]}")
     return Verdict.WAIT, holds[0]

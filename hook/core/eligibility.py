@@ -93,7 +93,8 @@ def _unreachable(node: Node, fleet: Fleet, now: datetime) -> Gate | None:
         return None
     if node.ready_since is not None and now - node.ready_since >= fleet.settings.not_ready_grace:
         minutes = int((now - node.ready_since).total_seconds() // 60)
-        message = f"it has been NotReady for {minutes} min; its plugin is judged when it is back and this runs again"
+        again = "" if fleet.settings.follow else " and this runs again"
+        message = f"it has been NotReady for {minutes} min; its plugin is judged when it is back{again}"
         return Gate(NodeState.EXCLUDED, Reason.NODE_NOT_READY, message)
     return Gate(NodeState.WAITING, Reason.NODE_BLIP, "it is NotReady, maybe for a moment", Patience.NODE)
 

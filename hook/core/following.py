@@ -1,26 +1,44 @@
 """What a follower writes down for others: which intent it serves, and how far it is.
 
-The record stands in one annotation of the follower's Lease. A Job that hands over compares epochs; `status` shows
+The record stands in one annotation of the follower's Lease. A Job that hands over compares epochs; ``status`` shows
 the rest; a follower that takes over goes on with a breaker that is open. Whoever may write the Lease may write
 anything there, so it is read strictly, and within bounds.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from hook.core import fields, gates
+from hook.core.fields import MalformedObjectError
+from hook.core.sentences import moment
+from hook.core.stacks import STACKS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
+    from hook.core.fields import Json
     from hook.core.fleet import Fleet
     from hook.core.verdicts import Decision
 
 VERSION: Final = 1
-"""Of the record: another one is not understood."""
-LONGEST: Final = 4096
+"""Of the record: one of another version may mean something else by the same words."""
+LONGEST: Final = 8192
 """Characters of a record; what is written here takes a few hundred."""
+LONGEST_WHY: Final = 512
+"""Characters of a breaker's reason: five nodes with long names."""
+EPOCH_DIGITS: Final = 16
+"""Enough to tell apart all that a cluster ever asks for; what they stand for, nobody has to read."""
+_EPOCH: Final = re.compile(f"([0-9a-f]{{{EPOCH_DIGITS}}})?")
+KEYS: Final = frozenset(
+    {"version", "epochs", "toGo", "about", "restarted", "lastLook", "lastActed", "breakers"}
+)  # fmt: skip
+OF_A_BREAKER: Final = frozenset({"openedAt", "why"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +48,14 @@ class Opened:
     at: datetime
     why: str
 
+    def encoded(self) -> dict[str, str]:
+        """Give it as JSON has it."""
+        return {"openedAt": moment(self.at), "why": self.why[:LONGEST_WHY]}
+
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """What a follower has seen and done."""
+    """What a follower has seen and done. Times are in whole seconds."""
 
     epochs: Mapping[str, str] = field(default_factory=dict)
     """By stack: the intent that it serves; empty while that is not rendered."""
@@ -49,20 +71,94 @@ class Following:
     """By stack: those that are open."""
 
     def encode(self) -> str:
-        """Write the record as one line of JSON."""
-        raise NotImplementedError
+        """Write the record as one line of JSON, the same for the same."""
+        record: dict[str, Any] = {
+            "version": VERSION,
+            "epochs": dict(self.epochs),
+            "toGo": self.to_go,
+            "about": self.about,
+            "restarted": self.restarted,
+            "lastLook": moment(self.last_look) if self.last_look is not None else None,
+            "lastActed": moment(self.last_acted) if self.last_acted is not None else None,
+            "breakers": {
+                stack: {"openedAt": moment(one.at), "why": one.why[:LONGEST_WHY]}
+                for stack, one in self.breakers.items()
+            },
+        }
+        told = {key: value for key, value in record.items() if value is not None}
+        return json.dumps(told, separators=(",", ":"), sort_keys=True)
 
     @classmethod
     def decode(cls, text: str) -> Following:
         """Read a record. Raises MalformedObjectError for anything that this version did not write."""
-        raise NotImplementedError
+        record = _read(text)
+        if fields.number(record, "version") != VERSION:
+            raise MalformedObjectError(f"version: expected {VERSION}")
+        _only(record, KEYS)
+        return cls(
+            epochs={stack: _epoch(record, stack) for stack in _stacks(record, "epochs")},
+            to_go=fields.number(record, "toGo"),
+            about=fields.number(record, "about") if record.get("about") is not None else None,
+            restarted=fields.number(record, "restarted"),
+            last_look=fields.when(record, "lastLook"),
+            last_acted=fields.when(record, "lastActed"),
+            breakers={stack: _opened(record, stack) for stack in _stacks(record, "breakers")},
+        )
 
 
 def epoch(fleet: Fleet) -> str:
-    """Name the intent that a stack's drivers are rendered from; empty while they are not."""
-    raise NotImplementedError
+    """Name the intent that a stack's drivers are rendered from; empty while they are not, or cannot be read.
+
+    Whoever reads the same policy and the same driver revisions comes to the same name.
+    """
+    if fleet.policy is None or gates.blind_to_intent(fleet) or gates.not_rendered(fleet) is not None:
+        return ""
+    intents = (fleet.policy, *sorted(fleet.seen.pools, key=lambda one: one.uid))
+    newest = sorted((uid, one.hash, one.revision) for uid, one in fleet.newest.items() if uid in fleet.drivers)
+    told = json.dumps([[(one.uid, one.generation) for one in intents], newest])
+    return sha256(told.encode()).hexdigest()[:EPOCH_DIGITS]
 
 
 def to_go(decision: Decision) -> int:
-    """Count the nodes that are neither served nor left alone."""
-    raise NotImplementedError
+    """Count the nodes that are neither served nor left alone, those that need a person included."""
+    return len({one.node for one in decision.judgements if one.state not in gates.TERMINAL})
+
+
+def _read(text: str) -> Json:
+    if len(text) > LONGEST:
+        raise MalformedObjectError(f"record: {len(text)} characters, no more than {LONGEST} make sense")
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise MalformedObjectError("record: no JSON") from error
+    if not isinstance(record, dict):
+        raise MalformedObjectError("record: expected an object")
+    return record
+
+
+def _only(record: Json, known: Iterable[str]) -> None:
+    if unknown := sorted(record.keys() - set(known)):
+        raise MalformedObjectError(f"{unknown[0][:40]!r}: unknown")
+
+
+def _stacks(record: Json, key: str) -> Iterable[str]:
+    """Give the stacks under a key; there is no more of them than this program knows."""
+    found = fields.mapping(record, key)
+    _only(found, STACKS)
+    return found
+
+
+def _epoch(record: Json, stack: str) -> str:
+    found = fields.text(record, "epochs", stack)
+    if not _EPOCH.fullmatch(found):
+        raise MalformedObjectError(f"epochs.{stack}: {found[:40]!r} is none")
+    return found
+
+
+def _opened(record: Json, stack: str) -> Opened:
+    one = fields.mapping(record, "breakers", stack)
+    _only(one, OF_A_BREAKER)
+    at, why = fields.when(one, "openedAt"), fields.required(one, "why")
+    if at is None or not why.isprintable():
+        raise MalformedObjectError("openedAt: missing" if at is None else "why: not printable")
+    return Opened(at, why)

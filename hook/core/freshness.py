@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from hook.core.verdicts import Cause
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
@@ -48,6 +50,15 @@ class Evidence:
     because: str
     same_second: bool = False
     """Stale, but it started in the second in which the driver became ready: nobody can tell by times."""
+    provider: bool = False
+    """Stale, because of what it must have started after beside the driver."""
+
+    @property
+    def cause(self) -> Cause:
+        """Say in a word what a stale pod did not start after."""
+        if self.provider:
+            return Cause.PROVIDER
+        return Cause.DOUBT if self.same_second else Cause.DRIVER
 
 
 def judge(consumer: Pod, kind: ConsumerKind, driver: Pod, stack: Stack, providers: Sequence[Pod] = ()) -> Evidence:
@@ -55,7 +66,7 @@ def judge(consumer: Pod, kind: ConsumerKind, driver: Pod, stack: Stack, provider
     starts = [one.started_at for one in consumer.containers if one.started_at is not None]
     ready = driver.containers_ready_since
     if old := _older_than_provider(consumer, providers):
-        return Evidence(Freshness.STALE, old)
+        return Evidence(Freshness.STALE, old, provider=True)
     if old := _older_than_driver(consumer, kind, driver, stack):
         # A driver that was loaded quickly is ready in the very second in which its container started.
         return Evidence(Freshness.STALE, old, same_second=min(starts) == ready)
@@ -99,6 +110,13 @@ def driver_run(driver: Pod, stack: Stack) -> str:
     if container is None or container.started_at is None:
         return str(driver.containers_ready_since)
     return f"{container.started_at.isoformat()}/{container.restarts}"
+
+
+def load(driver: Pod, providers: Sequence[Pod], stack: Stack) -> str:
+    """Name what was loaded, and provided, on a node by what no clock can change: pods, and how often they restarted."""
+    container = _named(driver.containers, stack.driver.container)
+    told = [f"{driver.uid}/{container.restarts if container is not None else 0}"]
+    return ",".join(told + [f"{one.uid}/{sum(each.restarts for each in one.containers)}" for one in providers])
 
 
 def _older_than_provider(consumer: Pod, providers: Sequence[Pod]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hook.core import cautions, consumers, eligibility, intent
-from hook.core.cautions import some
 from hook.core.reasons import Reason
+from hook.core.sentences import some
 from hook.core.stacks import STACKS
 from hook.core.verdicts import NodeState
 from hook.settings import WaitFor, WhenAbsent
@@ -135,14 +135,8 @@ def _gatekeepers(fleet: Fleet) -> list[Policy]:
 def _holds(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[Hold]:
     if (blind := _blind(fleet, judgements)) is not None:
         yield blind
-    if fleet.policy is None:
-        yield Reason.POLICY_EXPECTED, f"there is no {fleet.stack.policy.kind} yet, and one is expected"
-    elif unmet := intent.unmet_expectation(fleet.policy, fleet.seen.pools, fleet.stack, fleet.settings):
-        yield Reason.EXPECTATION_UNMET, unmet
-    elif unrendered := next(iter(fleet.unrendered.values()), ""):
-        yield Reason.NOT_RENDERED, unrendered
-    elif not any(ds.desired > 0 for ds in fleet.drivers.values()) and _any_managed(fleet):
-        yield Reason.NOT_RENDERED, "there is no driver DaemonSet for the nodes that want a driver"
+    if to_come := not_rendered(fleet):
+        yield to_come
     if fleet.consumers.unnamed and not fleet.consumers.serves_plugins:
         yield Reason.UNNAMED_CONSUMER, cautions.unnamed(fleet)
     pending = [one for one in judgements if one.state not in TERMINAL]
@@ -151,6 +145,19 @@ def _holds(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[Hold]:
     trailing = [one.node for one in judgements if one.state is NodeState.VERIFIED and one.label_pending]
     if trailing:
         yield Reason.UPGRADE_LABELS_PENDING, f"served, but the upgrade label is not quiet yet on {some(trailing)}"
+
+
+def not_rendered(fleet: Fleet) -> Hold | None:
+    """Say why the drivers that are asked for are not those that the DaemonSets show."""
+    if fleet.policy is None:
+        return Reason.POLICY_EXPECTED, f"there is no {fleet.stack.policy.kind} yet, and one is expected"
+    if unmet := intent.unmet_expectation(fleet.policy, fleet.seen.pools, fleet.stack, fleet.settings):
+        return Reason.EXPECTATION_UNMET, unmet
+    if unrendered := next(iter(fleet.unrendered.values()), ""):
+        return Reason.NOT_RENDERED, unrendered
+    if not any(ds.desired > 0 for ds in fleet.drivers.values()) and _any_managed(fleet):
+        return Reason.NOT_RENDERED, "there is no driver DaemonSet for the nodes that want a driver"
+    return None
 
 
 def _any_managed(fleet: Fleet) -> bool:

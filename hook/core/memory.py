@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from hook.core import backoff
 from hook.core.breaker import Breaker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime, timedelta
 
+    from hook.core.fleet import Fleet
     from hook.core.verdicts import Judgement, StalePod
 
 
@@ -26,7 +28,7 @@ class AskedRestart:
     came_back: bool = False
     """A plugin was verified there since."""
     tries: int = 1
-    """Restarts that were asked for here, this one included, since a plugin was last verified on another driver run."""
+    """The how-manieth restart that did not help, if this one does not either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,10 @@ class Memory:
 
     def asked(self, node: str, pod: StalePod, at: datetime, refused: str = "") -> Memory:
         """Note that a restart was asked for, or refused for good."""
-        entry = AskedRestart(pod_uid=pod.uid, driver_run=pod.driver_run, at=at, refused=refused)
-        return replace(self, restarts={**self.restarts, restart_key(pod.daemonset_uid, node): entry})
+        key = restart_key(pod.daemonset_uid, node)
+        tries = backoff.tries(self.restarts.get(key), pod)
+        entry = AskedRestart(pod_uid=pod.uid, driver_run=pod.driver_run, at=at, refused=refused, tries=tries)
+        return replace(self, restarts={**self.restarts, key: entry})
 
     def troubled(self, pod: StalePod, why: str) -> Memory:
         """Note why a restart could not be asked for; it is tried again."""
@@ -76,6 +80,22 @@ class Memory:
             if key in keys and not asked.came_back
         }
         return replace(self, restarts={**self.restarts, **back}) if back else self
+
+    def with_breaker_closed(self, now: datetime) -> Memory:
+        """Let a person say that restarts may go on."""
+        return replace(self, breaker=self.breaker.closed(now))
+
+    def without_gone(self, fleet: Fleet) -> Memory:
+        """Forget what is about nodes, consumers and pods that are gone: a run that never ends must not grow."""
+        nodes = fleet.seen.nodes.keys() | fleet.consumer_pods.keys()
+        pods = {pod.uid for found in fleet.consumer_pods.values() for pod in found if pod.live}
+        keys = {restart_key(ds.uid, node) for ds in fleet.consumers.named for node in nodes}
+        return replace(
+            self,
+            restarts={key: asked for key, asked in self.restarts.items() if key in keys},
+            troubles={uid: trouble for uid, trouble in self.troubles.items() if uid in pods},
+            eligible=self.eligible & nodes,
+        )
 
 
 def restart_key(daemonset_uid: str, node: str) -> str:

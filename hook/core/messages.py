@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from hook.core import names
 from hook.core.reasons import EventReason, Reason
 from hook.core.stacks import GPU_OPERATOR, STACKS, selector
 from hook.core.verdicts import NodeState
@@ -159,8 +160,10 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
     Reason.NODES_PENDING: Explanation("Nodes reload one after another; about two minutes a node is normal.", _STATES),
     Reason.BREAKER_OPEN: Explanation(
         "So many nodes turned stale at once, without a reload of their drivers, that a clock or the API is more "
-        "likely to be wrong than they are. Nothing is restarted until somebody, or the time in the message, closes it.",
-        "kubectl get pods -A -l {drivers} -o wide",
+        "likely to be wrong than they are. Compare the nodes' clocks and what the API says of their driver pods. Then "
+        "close it, and all that is stale is restarted; else it closes at the time in the message.",
+        f"kubectl -n NAMESPACE annotate lease -l app.kubernetes.io/name=gpu-operator-post --overwrite "
+        f'{names.CLOSE_BREAKER_ANNOTATION}="$(date)"',
     ),
     Reason.REFRESHED: Explanation("Every stale plugin came back on the loaded driver."),
     Reason.NOTHING_STALE: Explanation("Every plugin already ran on the loaded driver."),

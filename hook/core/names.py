@@ -163,3 +163,9 @@ DRIVER_VERSION_ATTRIBUTE: Final = "driverVersion"
 
 RESTARTED_AT_ANNOTATION: Final = "kubectl.kubernetes.io/restartedAt"
 """What ``kubectl rollout restart`` stamps on a pod template (K8S ``polymorphichelpers``)."""
+
+# The follower's own Lease.
+FOLLOWING_ANNOTATION: Final = "gpu-operator-post/following"
+"""What it has seen and done, as ``following.Following`` writes it."""
+CLOSE_BREAKER_ANNOTATION: Final = "gpu-operator-post/close-breaker"
+"""A person's word that restarts may go on: any value that was not there when the breaker opened."""

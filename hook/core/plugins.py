@@ -75,7 +75,7 @@ def _judge_live(consumer: DaemonSet, live: list[Pod], driver: Pod, fleet: Fleet,
         if evidence.freshness is Freshness.STALE:
             return Judgement(
                 node, NodeState.STALE, Reason.PLUGIN_STALE, f"{_called(pod, fleet)} is stale: {evidence.because}",
-                subject=str(pod), consumer=str(consumer), stale_pod=_stale(pod, driver, fleet, evidence.because),
+                subject=str(pod), consumer=str(consumer), stale_pod=_stale(pod, driver, fleet, evidence),
             )  # fmt: skip
     for pod, evidence in judged:
         if evidence.freshness is Freshness.STARTING:
@@ -170,15 +170,17 @@ def _verifying(node: str, consumer: DaemonSet, pod: Pod, reason: Reason, message
     )  # fmt: skip
 
 
-def _stale(pod: Pod, driver: Pod, fleet: Fleet, because: str) -> StalePod:
+def _stale(pod: Pod, driver: Pod, fleet: Fleet, evidence: Evidence) -> StalePod:
     return StalePod(
         namespace=pod.namespace,
         name=pod.name,
         uid=pod.uid,
         resource_version=pod.resource_version,
         daemonset_uid=pod.owner_uid,
-        because=because,
+        because=evidence.because,
         driver_run=driver_run(driver, fleet),
+        cause=evidence.cause,
+        driver_ready=driver.containers_ready_since,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hook.core import cautions
+from hook.core.sentences import some
 from hook.core.verdicts import Verdict
 from hook.settings import Settings, Wanted, WhenManual
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale
@@ -106,8 +106,8 @@ def test_nothing_is_told_without_a_reason(found: Cluster, settings: Settings) ->
 def test_many_nodes_are_named_in_part() -> None:
     """The table has all of them."""
     names = [f"n{number}" for number in range(8)]
-    assert "n0, n1, n2, n3, n4 and 3 more" == cautions.some(names)
-    assert "n0, n1, n2, n3, n4" == cautions.some(names[:5])
+    assert "n0, n1, n2, n3, n4 and 3 more" == some(names)
+    assert "n0, n1, n2, n3, n4" == some(names[:5])
 
 
 def test_a_cordoned_node_that_is_done_is_no_failure() -> None:

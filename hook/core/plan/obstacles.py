@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hook.core.cautions import some
 from hook.core.messages import words
 from hook.core.plan.reloads import REQUEUE
 from hook.core.plan.values import Obstacle, Severity, Warned
 from hook.core.plan.workloads import refusal
+from hook.core.sentences import some
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

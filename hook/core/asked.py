@@ -1,0 +1,108 @@
+"""Compare stale plugins with what was asked for before, so that nothing is asked for twice.
+
+A restart that did not help, or that was refused, needs a person. A run with a deadline leaves it at that; one that
+follows tries again, later each time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from hook.core import backoff
+from hook.core.memory import restart_key
+from hook.core.reasons import Reason
+from hook.core.sentences import moment
+from hook.core.verdicts import NodeState, Patience
+from hook.settings import Strategy
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from hook.core.memory import AskedRestart, Memory
+    from hook.core.verdicts import Judgement, StalePod
+    from hook.settings import Settings
+
+ASK_AGAIN: Final = timedelta(seconds=30)
+"""A deletion that is not seen for so long did not happen: watches deliver within a second or so."""
+
+
+def beside_memory(judged: Judgement, settings: Settings, memory: Memory, now: datetime) -> Judgement:
+    """Show a stale pod that we asked to restart as restarting; its successor, stale again, needs a person."""
+    if judged.reason is Reason.NOTHING_TO_REFRESH:
+        return _must_come_back(judged, memory)
+    if judged.stale_pod is None:
+        return judged
+    asked = memory.restarts.get(restart_key(judged.stale_pod.daemonset_uid, judged.node))
+    compare = _asked_while_following if settings.follow else _asked_before
+    shown = compare(judged, judged.stale_pod, asked, settings, now) if asked else judged
+    trouble = memory.troubles.get(judged.stale_pod.uid) if shown.state is NodeState.STALE else None
+    return replace(shown, message=f"{shown.message}; restarting it failed: {trouble}") if trouble else shown
+
+
+def _asked_before(
+    judged: Judgement, stale: StalePod, asked: AskedRestart, _settings: Settings, now: datetime
+) -> Judgement:
+    """Judge a stale plugin by what came of the restart that was asked for under this driver run."""
+    if asked.driver_run != stale.driver_run:
+        return judged
+    if asked.pod_uid != stale.uid:
+        return judged.failed(Reason.RESTART_DID_NOT_HELP, _did_not_help(judged))
+    if asked.refused:
+        return judged.failed(Reason.RESTART_REFUSED, _was_refused(judged, asked))
+    return _under_way(judged, stale, asked, now)
+
+
+def _asked_while_following(
+    judged: Judgement, stale: StalePod, asked: AskedRestart, settings: Settings, now: datetime
+) -> Judgement:
+    """Judge it the same, but fail nothing for good: it is tried again, each time after a longer pause."""
+    same_run, successor = asked.driver_run == stale.driver_run, asked.pod_uid != stale.uid
+    if same_run and successor and settings.strategy is Strategy.ROLLOUT:
+        # Another try would restart all the others, too, which are well.
+        return judged.failed(Reason.RESTART_DID_NOT_HELP, _did_not_help(judged))
+    until = backoff.held_until(asked, stale, settings)
+    if until is None:
+        return judged if successor else _under_way(judged, stale, asked, now)
+    if now >= until:
+        return replace(judged, stale_pod=replace(stale, again=True))
+    later = f"the next try (number {asked.tries + 1}) is at {moment(until)}"
+    if not successor:
+        return judged.failed(Reason.RESTART_REFUSED, f"{_was_refused(judged, asked)}; {later}")
+    if same_run:
+        return judged.failed(Reason.RESTART_BACKED_OFF, f"{_did_not_help(judged)}; {later}")
+    message = f"{judged.message}, and the one before it did not become well; {later}"
+    return replace(judged, reason=Reason.RESTART_BACKED_OFF, message=message)
+
+
+def _did_not_help(judged: Judgement) -> str:
+    return f"{judged.message}, although it was restarted under this very driver run"
+
+
+def _was_refused(judged: Judgement, asked: AskedRestart) -> str:
+    return f"{judged.message}, and its deletion was refused: {asked.refused}"
+
+
+def _under_way(judged: Judgement, stale: StalePod, asked: AskedRestart, now: datetime) -> Judgement:
+    """Show what was asked for as happening, until it must be asked for again."""
+    if now - asked.at >= ASK_AGAIN:
+        return judged
+    message = f"plugin pod {stale.name} was asked to restart"
+    return replace(judged, state=NodeState.RESTARTING, reason=Reason.PLUGIN_RESTARTING, message=message)
+
+
+def _must_come_back(judged: Judgement, memory: Memory) -> Judgement:
+    """Where this run took a plugin away, a node without one is not done, whatever the DaemonSet says."""
+    asked = memory.restarts.get(restart_key(judged.daemonset_uid, judged.node))
+    if asked is None or asked.refused or asked.came_back:
+        return judged
+    message = f"the plugin that was restarted here did not come back: {judged.message}"
+    return replace(
+        judged,
+        state=NodeState.WAITING,
+        reason=Reason.PLUGIN_MISSING,
+        message=message,
+        subject=judged.consumer,
+        patience=Patience.PLUGIN,
+    )
