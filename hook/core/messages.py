@@ -162,8 +162,8 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
         "So many nodes turned stale at once, without a reload of their drivers, that a clock or the API is more "
         "likely to be wrong than they are. Compare the nodes' clocks and what the API says of their driver pods. Then "
         "close it, and all that is stale is restarted; else it closes at the time in the message.",
-        f"kubectl -n NAMESPACE annotate lease -l app.kubernetes.io/name=gpu-operator-post --overwrite "
-        f'{names.CLOSE_BREAKER_ANNOTATION}="$(date)"',
+        "kubectl -n NAMESPACE annotate lease -l app.kubernetes.io/name=gpu-operator-post "
+        f"{names.CLOSE_BREAKER_ANNOTATION}=$(date +%s) --overwrite",
     ),
     Reason.REFRESHED: Explanation("Every stale plugin came back on the loaded driver."),
     Reason.NOTHING_STALE: Explanation("Every plugin already ran on the loaded driver."),
