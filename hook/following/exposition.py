@@ -42,8 +42,10 @@ class Standing:
 
     nodes: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
     """By stack, state and reason."""
+    plugins: Mapping[str, int] = field(default_factory=dict)
+    """Plugins by stack, but for those that are left alone, or whose node waits for its driver."""
     stale: Mapping[str, int] = field(default_factory=dict)
-    """Stale plugins by stack."""
+    """Those of them that are stale."""
     oldest: Mapping[str, datetime] = field(default_factory=dict)
     breakers: Mapping[str, bool] = field(default_factory=dict)
     """By stack: whether it is open."""
@@ -100,6 +102,7 @@ class _Fleet(Collector):
         nodes = _family("nodes", "Nodes by how they stand and why", ["stack", "state", "reason"])
         for labels, count in seen.nodes.items():
             nodes.add_metric(labels, count)
+        plugins = _family("plugins", "Plugins on nodes whose driver is settled", ["stack"])
         stale = _family("stale_plugins", "Plugins that run on a driver that is gone", ["stack"])
         oldest = _family(
             "oldest_stale_timestamp_seconds",
@@ -108,13 +111,14 @@ class _Fleet(Collector):
         )
         breakers = _family("breaker_open", "1 while the circuit breaker is open and nothing is restarted", ["stack"])
         for family, values in (
+            (plugins, seen.plugins),
             (stale, seen.stale),
             (oldest, {stack: since.timestamp() for stack, since in seen.oldest.items()}),
             (breakers, seen.breakers),
         ):
             for stack, value in values.items():
                 family.add_metric([stack], value)
-        yield from (nodes, stale, oldest, breakers)
+        yield from (nodes, plugins, stale, oldest, breakers)
 
 
 class _Contact(Collector):

@@ -31,6 +31,11 @@ def is_stale(judged: Judgement) -> bool:
     return judged.stale_pod is not None or judged.reason is Reason.PLUGIN_UNWELCOME
 
 
+def is_served(judged: Judgement) -> bool:
+    """Whether it is about a plugin that is looked after, on a node whose driver is settled."""
+    return bool(judged.consumer) and judged.state is not NodeState.EXCLUDED
+
+
 class Staleness:
     """Remembers what is stale between rounds; grows with the fleet and shrinks with it."""
 
@@ -68,4 +73,4 @@ def _goes_on(judged: Judgement | None, key: Key, others: Mapping[Key, Judgement]
 
 
 def _ready(judged: Judgement) -> datetime | None:
-    return getattr(judged.stale_pod, "driver_ready", None)
+    return judged.stale_pod.driver_ready if judged.stale_pod is not None else None

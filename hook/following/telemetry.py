@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import disable_created_metrics
 
-from hook.core.verdicts import DeletePod
+from hook.core.verdicts import Cause, DeletePod
 from hook.following.exposition import Metrics, Standing, by_node
 from hook.following.health import Pulse
-from hook.following.staleness import Staleness, is_stale
+from hook.following.staleness import Staleness, is_served, is_stale
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
 
     from prometheus_client import CollectorRegistry
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hook.cluster.counters import Counters
     from hook.core.memory import Memory
     from hook.core.together import Memories
-    from hook.core.verdicts import Action, Decision, StalePod
+    from hook.core.verdicts import Action, Decision, Judgement, StalePod
     from hook.following.health import Health
 
 RESTARTED: Final = "restarted"
@@ -80,13 +80,16 @@ class Telemetry:
             self._since = self._since or now
             for recovery in self._staleness.update(decision.judgements, now):
                 self._metrics.stale.labels(recovery.stack).observe(max(recovery.after.total_seconds(), 0.0))
-            stale = Counter(one.stack for one in decision.judgements if is_stale(one))
-            oldest = {stack: since for stack in memories if (since := self._staleness.oldest(stack)) is not None}
             breakers = {stack: _is_open(memory) for stack, memory in memories.items()}
             self._standing = Standing(
-                by_node(decision.judgements), {stack: stale[stack] for stack in memories}, oldest, breakers
+                nodes=by_node(decision.judgements),
+                plugins=_by_stack(filter(is_served, decision.judgements), memories),
+                stale=_by_stack(filter(is_stale, decision.judgements), memories),
+                oldest={stack: since for stack in memories if (since := self._staleness.oldest(stack)) is not None},
+                breakers=breakers,
             )
             self._metrics.last_round.set_to_current_time()
+            self._show_zeros(memories)
         self._pulse.finish_round(lost, [stack for stack, is_open in breakers.items() if is_open])
 
     def deed(self, deed: Deed, now: datetime) -> None:
@@ -94,21 +97,35 @@ class Telemetry:
         result = REFUSED if deed.refused else FAILED if deed.trouble else RESTARTED
         with self._lock:
             for pod in _pods(deed.action):
-                self._metrics.restarts.labels(deed.action.stack, _why(pod), result).inc()
+                self._metrics.restarts.labels(deed.action.stack, pod.cause, result).inc()
                 if result == RESTARTED:
                     self._react(deed.action.stack, pod, now)
 
+    def _show_zeros(self, stacks: Iterable[str]) -> None:
+        """Show counters from the beginning: the first step of one that appears with it is seen by nobody."""
+        for stack in stacks:
+            self._metrics.reaction.labels(stack)
+            self._metrics.stale.labels(stack)
+            for cause in Cause:
+                for result in (RESTARTED, REFUSED, FAILED):
+                    self._metrics.restarts.labels(stack, cause, result)
+
     def _react(self, stack: str, pod: StalePod, now: datetime) -> None:
         """Measure from when the restart was possible: nobody reacts before looking, and a second try is no reaction."""
-        ready: datetime | None = getattr(pod, "driver_ready", None)
-        if ready is None or self._since is None:
+        if pod.driver_ready is None or pod.again or self._since is None:
             return
-        since = max(ready, self._since)
+        since = max(pod.driver_ready, self._since)
         self._metrics.reaction.labels(stack).observe(max((now - since).total_seconds(), 0.0))
 
     def _lost_seconds(self) -> float:
         lost = self._pulse.health.lost
         return lost.seconds if lost is not None else 0.0
+
+
+def _by_stack(judgements: Iterable[Judgement], stacks: Iterable[str]) -> dict[str, int]:
+    """Count, for every stack: none is also a number."""
+    found = Counter(one.stack for one in judgements)
+    return {stack: found[stack] for stack in stacks}
 
 
 def _pods(action: Action) -> Iterator[StalePod]:
@@ -119,10 +136,5 @@ def _pods(action: Action) -> Iterator[StalePod]:
         yield from (pod for _node, pod in action.pods)
 
 
-def _why(pod: StalePod) -> str:
-    return str(getattr(pod, "cause", "Driver"))
-
-
 def _is_open(memory: Memory) -> bool:
-    breaker = getattr(memory, "breaker", None)
-    return breaker is not None and breaker.opened_at is not None
+    return memory.breaker.opened_at is not None
