@@ -18,28 +18,41 @@ if TYPE_CHECKING:
     from tests.chart.rendering import Helm, Values
 
 PAGE: Final = ROOT / "docs" / "security.md"
-CONDITIONS: Final[dict[str, Callable[[dict[str, Any]], bool]]] = {
-    "always": lambda _: True,
-    "`stacks` has `gpu`": lambda values: "gpu" in values["stacks"],
-    "`stacks` has `network`": lambda values: "network" in values["stacks"],
-    "`waitFor: nodes`": lambda values: values["waitFor"] == "nodes",
-    "`strategy: stale-pods`": lambda values: values["strategy"] == "stale-pods" and not values["dryRun"],
-    "`strategy: rollout`": lambda values: values["strategy"] == "rollout" and not values["dryRun"],
-    "not `dryRun`": lambda values: not values["dryRun"],
+JOB: Final = "gpu-operator-post"
+FOLLOWER: Final = f"{JOB}-follow"
+WHOSE: Final = {"both": {JOB, FOLLOWER}, "Job": {JOB}, "follower": {FOLLOWER}}
+"""The page's last column, as ServiceAccounts."""
+CONDITIONS: Final[dict[str, Callable[[dict[str, Any], str], bool]]] = {
+    "always": lambda _values, _account: True,
+    "`stacks` has `gpu`": lambda values, _: "gpu" in values["stacks"],
+    "`stacks` has `network`": lambda values, _: "network" in values["stacks"],
+    "`waitFor: nodes`": lambda values, _: values["waitFor"] == "nodes",
+    "`strategy: stale-pods`": lambda values, _: values["strategy"] == "stale-pods" and not values["dryRun"],
+    "`strategy: rollout`": lambda values, _: values["strategy"] == "rollout" and not values["dryRun"],
+    "not `dryRun`": lambda values, _: not values["dryRun"],
+    "`hook.wait: handover`": lambda values, _: values["hook.wait"] == "handover",
+    "not `hook.wait: handover`": lambda values, account: account == FOLLOWER or values["hook.wait"] != "handover",
 }
-"""What the page's last column says, as a rule. A dry run has no strategy: it writes nothing."""
+"""What the page's column before says, as a rule. A dry run has no strategy: it writes nothing."""
 
-VARIANTS: Final[list[Values]] = [
-    {"stacks": stacks, "waitFor": wait_for, "strategy": strategy, "dryRun": dry_run}
+HOOKS: Final[list[Values]] = [
+    {"stacks": stacks, "waitFor": wait_for, "strategy": strategy, "dryRun": dry_run, "hook.wait": "complete"}
     for stacks, wait_for, strategy, dry_run in itertools.product(
         (["gpu"], ["network"], ["gpu", "network"]), ("nodes", "policy-ready"), ("stale-pods", "rollout"), (False, True)
     )
     if not (wait_for == "policy-ready" and "network" in stacks)
 ]
 """But those that the chart refuses: only a policy of the stack gpu says since when it is ready."""
+WITH_FOLLOWER: Final[list[Values]] = [
+    {**values, "hook.wait": wait, "follow.enabled": True}
+    for values in HOOKS
+    for wait in ("complete", "handover")
+    if values["waitFor"] == "nodes" and not values["dryRun"]
+]
+"""But those that the chart refuses: a follower judges nodes, and writes."""
 
 
-ROW: Final = re.compile(r"^\| `([^`]+)` \| `([a-z]+)` \| ([a-z, ]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
+ROW: Final = re.compile(r"^\| `([^`]+)` \| `([a-z]+)` \| ([a-z, ]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +62,30 @@ class Row:
     rights: frozenset[Right]
     reason: str
     conditions: frozenset[str]
+    accounts: frozenset[str]
 
 
 def _rows() -> Iterator[Row]:
     """Read the page's table."""
-    for group, resource, verbs, reason, when in ROW.findall(PAGE.read_text()):
+    for group, resource, verbs, reason, when, whose in ROW.findall(PAGE.read_text()):
         granted = frozenset(Right("" if group == '""' else group, resource, verb) for verb in verbs.split(", "))
-        yield Row(granted, reason.strip(), frozenset(one.strip() for one in when.split(",")))
+        conditions = frozenset(one.strip() for one in when.split(","))
+        yield Row(granted, reason.strip(), conditions, frozenset(WHOSE[whose.strip()]))
 
 
-@pytest.mark.parametrize("values", VARIANTS, ids=lambda values: "-".join(map(str, values.values())))
+@pytest.mark.parametrize("values", [*HOOKS, *WITH_FOLLOWER], ids=lambda values: "-".join(map(str, values.values())))
 def test_every_rule_is_documented_with_its_reason(helms: dict[str, Helm], values: Values) -> None:
-    """For every combination: no right that the page does not explain, and no row without a right."""
+    """For every combination and account: no right that the page does not explain, and no row without a right."""
     rendered = helms["helm4"].render(values)
-    granted = rights(*rendered.all("ClusterRole"), *rendered.all("Role"))
-    rows = [row for row in _rows() if all(CONDITIONS[one](values) for one in row.conditions)]
-    assert sum(len(row.rights) for row in rows) == len(granted)
-    assert granted == {right for row in rows for right in row.rights}
+    for account in (JOB, FOLLOWER) if values.get("follow.enabled") else (JOB,):
+        granted = rights(*rendered.roles_of(account))
+        rows = [
+            row
+            for row in _rows()
+            if account in row.accounts and all(CONDITIONS[one](values, account) for one in row.conditions)
+        ]
+        assert sum(len(row.rights) for row in rows) == len(granted)
+        assert granted == {right for row in rows for right in row.rights}
 
 
 def test_every_rule_has_a_reason_and_every_condition_a_rule() -> None:

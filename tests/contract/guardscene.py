@@ -62,6 +62,10 @@ class Account:
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": namespace}}
         return self._try("POST", path("v1", "pods", namespace=namespace, name=pod, subresource="eviction"), body)
 
+    def get(self, url_path: str) -> Answer:
+        """Read an object."""
+        return self._try("GET", url_path, None, really=True)
+
     def create(self, url_path: str, body: Object, *, really: bool = False) -> Answer:
         """Create an object."""
         return self._try("POST", url_path, body, really=really)
@@ -102,9 +106,19 @@ def administrator(cluster: Cluster) -> Account:
 
 
 def account_of_chart(cluster: Cluster, name: str, values: Values, more: Sequence[Object] = ()) -> Account:
-    """Apply all of the chart but its Job, and act as its ServiceAccount, with further rights that others gave."""
+    """Apply all of the chart but who runs, and act as its Job's account, with further rights that others gave."""
+    install(cluster, name, values)
+    return acting_as(cluster, name, more)
+
+
+def install(cluster: Cluster, name: str, values: Values) -> None:
+    """Apply all of the chart but who runs."""
     rendered = Helm(cluster.binary("helm4")).render({"fullnameOverride": name, **values})
-    apply(cluster, [item for item in rendered.objects if item["kind"] != "Job"])
+    apply(cluster, [item for item in rendered.objects if item["kind"] not in {"Job", "Deployment"}])
+
+
+def acting_as(cluster: Cluster, name: str, more: Sequence[Object] = ()) -> Account:
+    """Act as a ServiceAccount of the chart, with further rights that others gave."""
     if more:
         apply(cluster, _granted(name, more))
     return Account(cluster, token(cluster, HOME, name))

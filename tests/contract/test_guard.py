@@ -6,7 +6,6 @@ is refused is refused by the guard.
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,9 +13,6 @@ import pytest
 
 from devcluster import binaries
 from devcluster.client import path
-from devcluster.cluster import Cluster
-from devcluster.patience import TooSlowError
-from hook.cluster.events import COMPONENT
 from hook.core.names import PLUGIN_DAEMONSETS
 from hook.core.stacks import STACKS
 from tests.chart.rendering import Helm
@@ -32,67 +28,33 @@ from tests.contract.guardscene import (
     account_of_chart,
     administrator,
     apply,
-    scene,
     token,
+)
+from tests.contract.guardtrial import (
+    EVENTS,
+    GROUP,
+    MORE,
+    OWN,
+    as_it_is,
+    assert_no_warnings,
+    daemonset,
+    event,
+    image,
+    in_effect,
+    judge,
+    on_a_node,
+    pod_of,
+    until,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
+    from devcluster.cluster import Cluster
     from hook.core.stacks import Stack
-    from tests.contract.guardscene import Answer
 
 pytestmark = pytest.mark.e2e
 
-PATIENCE: Final = 120.0
-"""For a busy machine: a policy takes effect within a second or two of its creation."""
-MORE: Final = (
-    {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete", "deletecollection"]},
-    {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
-    {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["patch"]},
-)
 CONSUMERS: Final = [f"{OTHER}/exporter", "tier=profiling"]
-PARTS: Final = ("pods", "daemonsets", "events")
-"""What each of the guard's policies is about."""
-GROUP: Final = "admissionregistration.k8s.io/v1"
-EVENTS: Final = path("v1", "events", namespace=DRA)
-OWN: Final = {"source": {"component": COMPONENT}, "reportingComponent": COMPONENT}
 RESTART: Final = {"kubectl.kubernetes.io/restartedAt": "2026-01-02T03:04:05Z"}
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Boot a control plane; pods need not run to be deleted. Each test has accounts of its own."""
-    with Cluster(tmp_path_factory.mktemp("guard") / "cluster") as booted:
-        booted.up(nodes=1)
-        apply(booted, scene())
-        yield booted
-
-
-def _until(holds: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        if time.monotonic() > end:
-            raise TooSlowError(f"not within {PATIENCE:.0f} s: {what}")
-        time.sleep(0.2)
-
-
-def _pods(cluster: Cluster, namespace: str, workload: str) -> list[str]:
-    found = cluster.list(path("v1", "pods", namespace=namespace), labelSelector=f"workload={workload}")
-    return sorted(str(pod["metadata"]["name"]) for pod in found)
-
-
-def _pod(cluster: Cluster, namespace: str, name: str, kind: str = "DaemonSet") -> str:
-    """Give the path of a workload's pod, once its controller has made it."""
-    _until(lambda: bool(_pods(cluster, namespace, f"{kind}-{name}")), f"{kind} {namespace}/{name} has a pod")
-    return path("v1", "pods", namespace=namespace, name=_pods(cluster, namespace, f"{kind}-{name}")[0])
-
-
-def _in_effect(account: Account, pod: str, daemonset: str) -> None:
-    """Wait until both policies of an account say no."""
-    _until(lambda: account.delete(pod).refused_by_guard, "the guard of pods is in effect")
-    patch = {"metadata": {"labels": {"a": "b"}}}
-    _until(lambda: account.patch(daemonset, patch).refused_by_guard, "the guard of DaemonSets is in effect")
 
 
 def _with_rights(cluster: Cluster, namespace: str, name: str) -> Account:
@@ -115,41 +77,26 @@ def _by_rbac(account: Account, pod: str) -> bool:
     return answer.code == 200 or answer.refused_by_guard
 
 
-def _as_it_is(cluster: Cluster, pod: str) -> dict[str, str]:
-    """Give the preconditions by which the program deletes this very pod."""
-    metadata = cluster.get(pod)["metadata"]
-    return {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-
-
-def _on_a_node(cluster: Cluster, pod: str) -> bool:
-    """Whether a node has the pod: before, the API server deletes it at once whatever the grace."""
-    return bool(cluster.get(pod)["spec"].get("nodeName"))
-
-
-def _daemonset(namespace: str, name: str) -> str:
-    return path("apps/v1", "daemonsets", namespace=namespace, name=name)
-
-
 def test_what_it_may_delete(cluster: Cluster, subtests: pytest.Subtests) -> None:
     """Pods of the named consumers, and no others; not by a collection, and not by an eviction."""
-    innocent, plugin = _pod(cluster, DRA, "innocent"), _pod(cluster, DRA, PLUGIN)
-    namesake, alone = _pod(cluster, OTHER, PLUGIN), _pod(cluster, ALONE, PLUGIN)
-    _until(lambda: all(map(partial(_on_a_node, cluster), (plugin, alone))), "plugins are on a node")
+    innocent, plugin = pod_of(cluster, DRA, "innocent"), pod_of(cluster, DRA, PLUGIN)
+    namesake, alone = pod_of(cluster, OTHER, PLUGIN), pod_of(cluster, ALONE, PLUGIN)
+    until(lambda: all(map(partial(on_a_node, cluster), (plugin, alone))), "plugins are on a node")
     bare = path("v1", "pods", namespace=OTHER, name="bare")
     everywhere = account_of_chart(cluster, "everywhere", {"consumers": CONSUMERS}, MORE)
     narrow = account_of_chart(cluster, "narrow", {"consumer.namespace": DRA}, MORE)
     scoped = account_of_chart(cluster, "scoped", {"rbac.scope": "namespace", "rbac.namespaces": [DRA]}, MORE)
     for account in (everywhere, narrow, scoped):
-        _in_effect(account, innocent, _daemonset(DRA, "innocent"))
+        in_effect(account, innocent, daemonset(DRA, "innocent"))
     allowed = {
         "a plugin": everywhere.delete(plugin),
         "a plugin of the same name in another namespace": everywhere.delete(namesake),
-        "a further consumer by name": everywhere.delete(_pod(cluster, OTHER, "exporter")),
-        "a further consumer by labels": everywhere.delete(_pod(cluster, OTHER, "profiler")),
+        "a further consumer by name": everywhere.delete(pod_of(cluster, OTHER, "exporter")),
+        "a further consumer by labels": everywhere.delete(pod_of(cluster, OTHER, "profiler")),
         "the plugin in the only namespace of discovery": narrow.delete(plugin),
         "the plugin in a namespace of the scope": scoped.delete(plugin),
         "all pods of a namespace that are plugins": everywhere.delete(path("v1", "pods", namespace=ALONE)),
-        "a plugin as the program does": everywhere.delete(plugin, preconditions=_as_it_is(cluster, plugin)),
+        "a plugin as the program does": everywhere.delete(plugin, preconditions=as_it_is(cluster, plugin)),
     }
     refused = {
         "a plugin by force": everywhere.delete(plugin, gracePeriodSeconds=0),
@@ -160,9 +107,9 @@ def test_what_it_may_delete(cluster: Cluster, subtests: pytest.Subtests) -> None
             path("v1", "pods", namespace=ALONE), really=True, gracePeriodSeconds=0
         ),
         "another DaemonSet": everywhere.delete(innocent),
-        "a consumer's name in another namespace": everywhere.delete(_pod(cluster, DRA, "exporter")),
+        "a consumer's name in another namespace": everywhere.delete(pod_of(cluster, DRA, "exporter")),
         "a bare pod with a consumer's labels": everywhere.delete(bare),
-        "a ReplicaSet with a plugin's name": everywhere.delete(_pod(cluster, OTHER, PLUGIN, "ReplicaSet")),
+        "a ReplicaSet with a plugin's name": everywhere.delete(pod_of(cluster, OTHER, PLUGIN, "ReplicaSet")),
         "a plugin out of the only namespace of discovery": narrow.delete(namesake),
         "a plugin out of the scope": scoped.delete(namesake),
         "a collection with an innocent pod": everywhere.delete(path("v1", "pods", namespace=DRA), really=True),
@@ -170,18 +117,18 @@ def test_what_it_may_delete(cluster: Cluster, subtests: pytest.Subtests) -> None
         "an eviction of another pod": everywhere.evict(OTHER, "bare"),
     }
     refused |= {
-        f"the {name} with a consumer's labels": everywhere.delete(_pod(cluster, OTHER, name)) for name in SOURCES
+        f"the {name} with a consumer's labels": everywhere.delete(pod_of(cluster, OTHER, name)) for name in SOURCES
     }
-    _judge(subtests, allowed, refused)
+    judge(subtests, allowed, refused)
     assert cluster.get(innocent)["metadata"].get("deletionTimestamp") is None
     assert everywhere.delete(namesake, really=True).code == 200
 
 
 def test_whom_it_concerns(cluster: Cluster, subtests: pytest.Subtests) -> None:
     """Nobody but its own ServiceAccount; and where it is turned off, RBAC alone decides."""
-    innocent = _pod(cluster, DRA, "innocent")
+    innocent = pod_of(cluster, DRA, "innocent")
     guarded = account_of_chart(cluster, "guarded", {})
-    _until(lambda: guarded.delete(innocent).refused_by_guard, "the guard is in effect")
+    until(lambda: guarded.delete(innocent).refused_by_guard, "the guard is in effect")
     unguarded = account_of_chart(cluster, "unguarded", {"rbac.guard.enabled": False})
     others = {
         "an account of the same name elsewhere": _with_rights(cluster, OTHER, "guarded"),
@@ -190,17 +137,17 @@ def test_whom_it_concerns(cluster: Cluster, subtests: pytest.Subtests) -> None:
         "an administrator": administrator(cluster),
     }
     for account in others.values():
-        _until(partial(_by_rbac, account, innocent), "the role is in effect")
+        until(partial(_by_rbac, account, innocent), "the role is in effect")
     eviction = (DRA, innocent.rpartition("/")[2])
-    daemonset = _daemonset(DRA, "innocent")
+    theirs = daemonset(DRA, "innocent")
     allowed = {f"{who} deletes a pod": account.delete(innocent) for who, account in others.items()}
     allowed |= {f"{who} forces it": account.delete(innocent, gracePeriodSeconds=0) for who, account in others.items()}
     del others["the same account with the guard off"]
     allowed |= {f"{who} evicts a pod": account.evict(*eviction) for who, account in others.items()}
-    allowed |= {f"{who} changes a DaemonSet": account.patch(daemonset, _image("x")) for who, account in others.items()}
-    _judge(subtests, allowed, {})
+    allowed |= {f"{who} changes a DaemonSet": account.patch(theirs, image("x")) for who, account in others.items()}
+    judge(subtests, allowed, {})
     with subtests.test("the expressions fit the kinds that they judge"):
-        _assert_no_warnings(cluster, ["guarded"])
+        assert_no_warnings(cluster, ["guarded"])
     with subtests.test("the API server fills nothing into a list, which GitOps tools would take for a difference"):
         rendered = Helm(cluster.binary("helm4")).render({"fullnameOverride": "guarded"})
         for policy in rendered.all("ValidatingAdmissionPolicy"):
@@ -210,21 +157,21 @@ def test_whom_it_concerns(cluster: Cluster, subtests: pytest.Subtests) -> None:
 
 def test_what_it_may_change_of_a_daemonset(cluster: Cluster, subtests: pytest.Subtests) -> None:
     """With strategy rollout: the restart annotation of a consumer's template, which is no way to become root."""
-    plugin, innocent = _daemonset(DRA, PLUGIN), _daemonset(DRA, "innocent")
+    plugin, innocent = daemonset(DRA, PLUGIN), daemonset(DRA, "innocent")
     rollout = account_of_chart(cluster, "rollout", {"strategy": "rollout", "consumers": CONSUMERS})
-    _until(lambda: rollout.patch(innocent, _template(annotations=RESTART)).refused_by_guard, "the guard is in effect")
+    until(lambda: rollout.patch(innocent, _template(annotations=RESTART)).refused_by_guard, "the guard is in effect")
     allowed = {
         "a restart": rollout.patch(plugin, _template(annotations=RESTART), really=True),
         "another restart": rollout.patch(plugin, _template(annotations={next(iter(RESTART)): "later"})),
-        "a restart of a consumer by name": rollout.patch(_daemonset(OTHER, "exporter"), _template(annotations=RESTART)),
-        "a restart by labels": rollout.patch(_daemonset(OTHER, "profiler"), _template(annotations=RESTART)),
-        "anything by an administrator": administrator(cluster).patch(plugin, _image("other")),
+        "a restart of a consumer by name": rollout.patch(daemonset(OTHER, "exporter"), _template(annotations=RESTART)),
+        "a restart by labels": rollout.patch(daemonset(OTHER, "profiler"), _template(annotations=RESTART)),
+        "anything by an administrator": administrator(cluster).patch(plugin, image("other")),
     }
     refused = {
         "a restart of another DaemonSet": rollout.patch(innocent, _template(annotations=RESTART)),
-        "a restart in another namespace": rollout.patch(_daemonset(DRA, "exporter"), _template(annotations=RESTART)),
-        "an image": rollout.patch(plugin, _image("other")),
-        "an image beside a restart": rollout.patch(plugin, _image("other", annotations=RESTART)),
+        "a restart in another namespace": rollout.patch(daemonset(DRA, "exporter"), _template(annotations=RESTART)),
+        "an image": rollout.patch(plugin, image("other")),
+        "an image beside a restart": rollout.patch(plugin, image("other", annotations=RESTART)),
         "the host's processes": rollout.patch(plugin, _template_spec(hostPID=True)),
         "another annotation of the template": rollout.patch(plugin, _template(annotations={**RESTART, "a": "b"})),
         "an annotation taken away": rollout.patch(plugin, _template(annotations={"checksum/config": None})),
@@ -237,12 +184,12 @@ def test_what_it_may_change_of_a_daemonset(cluster: Cluster, subtests: pytest.Su
         "a finalizer": rollout.patch(plugin, {"metadata": {"finalizers": ["a.b/c"]}}),
     }
     refused |= {
-        f"a restart of the {name}": rollout.patch(_daemonset(OTHER, name), _template(annotations=RESTART))
+        f"a restart of the {name}": rollout.patch(daemonset(OTHER, name), _template(annotations=RESTART))
         for name in SOURCES
     }
-    _judge(subtests, allowed, refused)
+    judge(subtests, allowed, refused)
     with subtests.test("the expressions fit the kinds that they judge"):
-        _assert_no_warnings(cluster, ["rollout"])
+        assert_no_warnings(cluster, ["rollout"])
 
 
 def test_which_events_it_may_write(cluster: Cluster, subtests: pytest.Subtests) -> None:
@@ -250,13 +197,13 @@ def test_which_events_it_may_write(cluster: Cluster, subtests: pytest.Subtests) 
     teller = account_of_chart(cluster, "teller", {})
     everybody = administrator(cluster)
     kubelets: dict[str, Any] = {"source": {"component": "kubelet"}, "reportingComponent": "kubelet"}
-    assert everybody.create(EVENTS, _event("theirs", **kubelets), really=True).code in {200, 409}
-    _until(lambda: teller.create(EVENTS, _event("try", **kubelets)).refused_by_guard, "the guard is in effect")
-    assert teller.create(EVENTS, _event("own"), really=True).code in {200, 409}
+    assert everybody.create(EVENTS, event("theirs", **kubelets), really=True).code in {200, 409}
+    until(lambda: teller.create(EVENTS, event("try", **kubelets)).refused_by_guard, "the guard is in effect")
+    assert teller.create(EVENTS, event("own"), really=True).code in {200, 409}
     own, theirs = (path("v1", "events", namespace=DRA, name=name) for name in ("own", "theirs"))
     again = {"message": "again", "count": 2}
     allowed = {
-        "an event on a Job": teller.create(EVENTS, _event("job", kind="Job")),
+        "an event on a Job": teller.create(EVENTS, event("job", kind="Job")),
         "an own event again": teller.patch(own, again),
         "anything by an administrator": everybody.patch(theirs, again),
     }
@@ -264,41 +211,14 @@ def test_which_events_it_may_write(cluster: Cluster, subtests: pytest.Subtests) 
         "another's event": teller.patch(theirs, again),
         "another's event as its own": teller.patch(theirs, OWN),
         "an own event as another's": teller.patch(own, kubelets),
-        "an event of another component": teller.create(EVENTS, _event("a", source={"component": "kubelet"})),
-        "an event that another component reports": teller.create(EVENTS, _event("a", reportingComponent="kubelet")),
-        "an event on a node": teller.create(EVENTS, _event("a", kind="Node")),
+        "an event of another component": teller.create(EVENTS, event("a", source={"component": "kubelet"})),
+        "an event that another component reports": teller.create(EVENTS, event("a", reportingComponent="kubelet")),
+        "an event on a node": teller.create(EVENTS, event("a", kind="Node")),
         "an own event on a pod": teller.patch(own, {"involvedObject": {"kind": "Pod"}}),
     }
-    _judge(subtests, allowed, refused)
+    judge(subtests, allowed, refused)
     with subtests.test("the expressions fit the kinds that they judge"):
-        _assert_no_warnings(cluster, ["teller"])
-
-
-def _event(name: str, kind: str = "DaemonSet", **more: object) -> dict[str, Any]:
-    """Describe an event as the program writes it."""
-    about = {"kind": kind, "name": PLUGIN, "namespace": DRA}
-    return {"metadata": {"name": name, "namespace": DRA}, "involvedObject": about, "reason": "Test", **OWN, **more}
-
-
-def _judge(subtests: pytest.Subtests, allowed: dict[str, Answer], refused: dict[str, Answer]) -> None:
-    for what, answer in allowed.items():
-        with subtests.test(f"allowed: {what}"):
-            assert answer.code == 200, answer.message
-    for what, answer in refused.items():
-        with subtests.test(f"refused: {what}"):
-            assert answer.refused_by_guard, answer
-
-
-def _assert_no_warnings(cluster: Cluster, names: list[str]) -> None:
-    """Wait until the API server has checked the types of every expression, and take no warning for granted."""
-    wanted = {f"{HOME}.{name}.{part}" for name in names for part in PARTS}
-
-    def statuses() -> list[dict[str, Any]]:
-        items = cluster.list(path(GROUP, "validatingadmissionpolicies"))
-        return [item.get("status", {}) for item in items if item["metadata"]["name"] in wanted]
-
-    _until(lambda: sum("typeChecking" in status for status in statuses()) == len(wanted), "the types are checked")
-    assert [status["typeChecking"].get("expressionWarnings", []) for status in statuses()] == [[]] * len(wanted)
+        assert_no_warnings(cluster, ["teller"])
 
 
 def _lists(policy: dict[str, Any]) -> dict[str, Any]:
@@ -314,11 +234,6 @@ def _template(**metadata: object) -> dict[str, Any]:
 
 def _template_spec(**spec: object) -> dict[str, Any]:
     return {"spec": {"template": {"spec": spec}}}
-
-
-def _image(tag: str, **metadata: object) -> dict[str, Any]:
-    containers = [{"name": "main", "image": f"example.invalid/nothing:{tag}"}]
-    return {"spec": {"template": {"metadata": metadata, "spec": {"containers": containers}}}}
 
 
 def test_names_of_the_scene_are_those_of_the_chart() -> None:
