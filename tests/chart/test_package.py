@@ -31,8 +31,9 @@ def test_lint_is_strict_and_clean(helm: Helm, variant: Path) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda path: path.name)
 def test_variants_render(helm: Helm, variant: Path) -> None:
-    """Each has a Job and says in a comment what it stands for."""
-    assert helm.render({}, f"--values={variant}").job
+    """Each has a Job or a follower, and says in a comment what it stands for."""
+    rendered = helm.render({}, f"--values={variant}")
+    assert rendered.all("Job") + rendered.all("Deployment")
     assert variant.read_text().startswith("# ")
 
 
@@ -75,6 +76,14 @@ def test_chart_metadata_is_complete() -> None:
         ),
         pytest.param({"dryRun": True}, ["this time it only reports"], id="dry-run"),
         pytest.param({"enabled": False}, ["is disabled"], id="disabled"),
+        pytest.param(
+            {"follow.enabled": True},
+            ["logs deployment/gpu-operator-post-follow", "--timeout 1620s", "logs job/gpu-operator-post"],
+            id="both",
+        ),
+        pytest.param(
+            {"follow.enabled": True, "hook.wait": "handover"}, ["the follower has acknowledged it"], id="handed-over"
+        ),
         pytest.param({"waitFor": "policy-ready"}, ["Caution: with waitFor: policy-ready"], id="policy-ready"),
         pytest.param(
             {"strategy": "rollout", "rbac.guard.enabled": False}, ["amounts to root on their nodes"], id="unguarded"
@@ -102,6 +111,13 @@ def test_notes_say_what_to_give_each_deployer(helms: dict[str, Helm], values: Va
 def test_notes_warn_of_nothing_by_default(helms: dict[str, Helm], values: Values) -> None:
     """A caution that everybody sees is one that nobody reads."""
     assert "Caution" not in _notes(helms["helm4"], values)
+
+
+def test_notes_of_a_follower_alone_speak_of_no_job(helms: dict[str, Helm]) -> None:
+    """Neither of its time, nor of its exit codes, nor of a log that is not there."""
+    notes = _notes(helms["helm4"], {"follow.enabled": True, "job.enabled": False})
+    assert "reports to no deployer" in notes
+    assert not [word for word in ("The Job ", "--timeout", "job/", "exit ") if word in notes]
 
 
 @pytest.mark.parametrize("values", [{}, {"hook.enabled": False}], ids=["hook", "plain"])
