@@ -19,25 +19,38 @@ if TYPE_CHECKING:
 
     from tests.chart.rendering import Values
 
-FLAGS: Final = {
+SHARED: Final = {
     "stacks": "--stack",
     "waitFor": "--wait-for",
     "providers": "--provider",
-    "expect.chartVersion": "--expect-chart-version",
-    "expect.driverVersion": "--expect-driver-version",
     "consumer.names": "--consumer-name",
     "consumers": "--consumer",
-    "timeout": "--timeout",
-    "stallTimeout": "--stall-timeout",
     "pluginTimeout": "--plugin-timeout",
-    "onDeadline": "--on-deadline",
     "strategy": "--strategy",
     "whenManual": "--when-manual",
     "whenAbsent": "--when-absent",
     "maxParallelRestarts": "--max-parallel-restarts",
     "logFormat": "--log-format",
 }
-"""By which flag the chart passes a value on: its own arguments cannot be asked where it renders none."""
+JOBS: Final = {
+    "expect.chartVersion": "--expect-chart-version",
+    "expect.driverVersion": "--expect-driver-version",
+    "timeout": "--timeout",
+    "stallTimeout": "--stall-timeout",
+    "onDeadline": "--on-deadline",
+    "hook.wait": "--wait",
+    "dryRun": "--dry-run",
+}
+FOLLOWERS: Final = {
+    "follow.maxUnavailable": "--max-unavailable",
+    "follow.restartBackoff": "--restart-backoff",
+    "follow.restartBackoffMax": "--restart-backoff-max",
+    "follow.breaker.share": "--breaker-share",
+    "follow.breaker.reset": "--breaker-reset",
+    "dryRun": "--dry-run",
+}
+"""By which flag the chart passes a value on: its own arguments cannot be asked where it renders none. A dry run of the
+follower has no flag, because no follower of one is rendered; it is what the program would be told."""
 
 TOGETHER: Final[list[Values]] = [
     {"stacks": stacks, "waitFor": wait_for, "providers": providers, "expect.chartVersion": chart, "strategy": strategy}
@@ -50,6 +63,45 @@ TOGETHER: Final[list[Values]] = [
     )
 ]
 """Every combination of the values that may contradict each other, and of one that contradicts none."""
+
+FOLLOWED: Final[list[Values]] = [
+    {"follow.enabled": True, "job.enabled": job, "waitFor": wait_for, "dryRun": dry_run, "hook.wait": wait}
+    for job, wait_for, dry_run, wait in itertools.product(
+        (True, False), ("nodes", "policy-ready"), (False, True), ("complete", "handover")
+    )
+] + [
+    {"follow.enabled": True, "job.enabled": False, **values}
+    for values in (
+        {"follow.maxUnavailable": 0},
+        {"follow.maxUnavailable": "0%"},
+        {"follow.maxUnavailable": 1},
+        {"follow.maxUnavailable": "3"},
+        {"follow.maxUnavailable": "100%"},
+        {"follow.maxUnavailable": "101%"},
+        {"follow.maxUnavailable": 1000000},
+        {"follow.maxUnavailable": 999999},
+        {"follow.maxUnavailable": "half"},
+        {"follow.restartBackoff": "0s"},
+        {"follow.restartBackoff": "soon"},
+        {"follow.restartBackoff": "2h"},
+        {"follow.restartBackoff": "1h"},
+        {"follow.restartBackoff": "2h", "follow.restartBackoffMax": "3h"},
+        {"follow.restartBackoffMax": "30s"},
+        {"follow.restartBackoffMax": "721h"},
+        {"follow.breaker.share": 0},
+        {"follow.breaker.share": "0%"},
+        {"follow.breaker.share": "100%"},
+        {"follow.breaker.share": "200%"},
+        {"follow.breaker.share": -1},
+        {"follow.breaker.reset": "0s"},
+        {"follow.breaker.reset": "never"},
+        {"strategy": "rollout"},
+        {"stacks": ["network"], "providers": ["toolkit"]},
+        {"onDeadline": "report", "expect.chartVersion": "v26.7.0"},
+        {"pluginTimeout": "30m"},
+    )
+]
+"""The same of the follower, which has no Job beside it to be refused for the same reason."""
 
 ALONE: Final[list[Values]] = [
     {"timeout": "0s"},
@@ -90,26 +142,44 @@ def helm() -> Helm:
     return Helm(binaries.ensure(["helm4"])["helm4"])
 
 
-def _arguments(values: Values) -> Iterator[str]:
+def _arguments(values: Values, flags: dict[str, str]) -> Iterator[str]:
     """Write values as the chart passes them on; it leaves empty texts out."""
     for name, value in values.items():
+        if name not in flags:
+            continue
+        if isinstance(value, bool):
+            yield from [flags[name]] if value else []
+            continue
         each: list[Any] = value if isinstance(value, list) else [value]
-        yield from (f"{FLAGS[name]}={one}" for one in each if one != "")
+        yield from (f"{flags[name]}={one}" for one in each if one != "")
 
 
-def _program_takes(values: Values) -> bool:
+def _runs(values: Values) -> Iterator[list[str]]:
+    """Give the arguments of each that would run."""
+    if values.get("job.enabled", True):
+        yield list(_arguments(values, SHARED | JOBS))
+    if values.get("follow.enabled"):
+        yield ["--follow", *_arguments(values, SHARED | FOLLOWERS)]
+
+
+def _taken(arguments: list[str]) -> bool:
     try:
-        settings_from(run.make_context("run", list(_arguments(values)), auto_envvar_prefix="NOBODY_SETS_THIS").params)
+        settings_from(run.make_context("run", arguments, auto_envvar_prefix="NOBODY_SETS_THIS").params)
     except (click.ClickException, SettingsError):
         return False
     return True
+
+
+def _program_takes(values: Values) -> bool:
+    """Whether each that would run takes its settings: the chart renders both or none."""
+    return all(map(_taken, _runs(values)))
 
 
 def _id(values: Values) -> str:
     return "-".join("+".join(one) if isinstance(one, list) else str(one)[:12] for one in values.values() if one)
 
 
-@pytest.mark.parametrize("values", [*TOGETHER, *ALONE], ids=_id)
+@pytest.mark.parametrize("values", [*TOGETHER, *FOLLOWED, *ALONE], ids=_id)
 def test_chart_and_program_refuse_the_same(helm: Helm, values: Values) -> None:
     """Both or neither. Without the schema, which some tools skip: the templates alone must know.
 
@@ -118,11 +188,16 @@ def test_chart_and_program_refuse_the_same(helm: Helm, values: Values) -> None:
     rendered = helm.template(values, "--skip-schema-validation")
     assert _program_takes(values) == (rendered.returncode == 0), rendered.stderr
     if rendered.returncode == 0 and "consumer.names" not in values and "consumers" not in values:
-        assert set(_arguments(values)) <= set(helm.render(values, "--skip-schema-validation").args)
+        manifests = helm.render(values, "--skip-schema-validation")
+        who = (*manifests.all("Job"), *manifests.all("Deployment"))
+        passed = [one["spec"]["template"]["spec"]["containers"][0]["args"] for one in who]
+        for wanted, given in zip(_runs(values), passed, strict=True):
+            assert set(wanted) <= set(given)
 
 
 def test_both_answers_are_among_them() -> None:
     """A table in which nothing is refused, or everything, would show nothing."""
+    assert {_program_takes(values) for values in FOLLOWED} == {True, False}
     answers = [_program_takes(values) for values in TOGETHER]
     assert {True, False} == set(answers)
     assert answers.count(False) == sum(
