@@ -176,12 +176,12 @@ class Lab:
         """List the nodes whose plugin was deleted since the scenario began."""
         return sorted(each.node for each in self.truth.restarts(since=self.began))
 
-    def writes(self) -> list[str]:
-        """List the writes of the hook's ServiceAccount as ``verb resource``, events left out."""
+    def writes(self, account: str = RELEASE) -> list[str]:
+        """List the writes of the hook's ServiceAccount, or another, as ``verb resource``, events left out."""
         return [
             f"{each['verb']} {each['objectRef']['resource']}"
             for each in self.cluster.audit()
-            if each["user"]["username"].startswith(f"system:serviceaccount:{NAMESPACE}:{RELEASE}")
+            if each["user"]["username"] == f"system:serviceaccount:{NAMESPACE}:{account}"
             and each["objectRef"]["resource"] != "events"
             and each["responseStatus"]["code"] < 300
         ]
@@ -205,8 +205,11 @@ class Lab:
 
     def runs(self) -> list[Path]:
         """List the folders of our Jobs' pods, oldest first; they outlive the pods."""
-        pids = (self.cluster.state / "pods").glob(f"{NAMESPACE}_{RELEASE}*/pid")
-        return [each.parent for each in sorted(pids, key=lambda file: file.stat().st_mtime_ns)]
+        return self._folders(follower=False)
+
+    def followers(self) -> list[Path]:
+        """List the folders of our Deployment's pods, by the last start of their containers."""
+        return self._folders(follower=True)
 
     def log(self) -> str:
         """Give the log of the last run, as far as it is written."""
@@ -272,6 +275,11 @@ class Lab:
         """Assert that no plugin was restarted."""
         with promised():
             assert self.restarts() == []
+
+    def _folders(self, *, follower: bool) -> list[Path]:
+        pids = (self.cluster.state / "pods").glob(f"{NAMESPACE}_{RELEASE}*/pid")
+        mine = [each for each in pids if each.parent.name.startswith(f"{NAMESPACE}_{RELEASE}-follow-") is follower]
+        return [each.parent for each in sorted(mine, key=lambda file: file.stat().st_mtime_ns)]
 
     def _install(self, release: str, chart: str, namespace: str, values: dict[str, object]) -> None:
         self.cluster.helm(

@@ -60,7 +60,15 @@ class NodeLab(Lab):
 
     def pods(self) -> list[dict[str, Any]]:
         """Give the pods of our Job, oldest first."""
-        found = self.cluster.list(PODS, labelSelector=f"app.kubernetes.io/name={RELEASE}")
+        return self._ours("!=")
+
+    def follower_pods(self) -> list[dict[str, Any]]:
+        """Give the pods of our Deployment, oldest first."""
+        return self._ours("=")
+
+    def _ours(self, relation: str) -> list[dict[str, Any]]:
+        selector = f"app.kubernetes.io/name={RELEASE},app.kubernetes.io/component{relation}follower"
+        found = self.cluster.list(PODS, labelSelector=selector)
         return sorted(found, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
 
     def running(self) -> str:
@@ -103,20 +111,20 @@ class NodeLab(Lab):
         told: dict[str, Any] = json.loads(list(self.ends().values())[-1]["message"])
         return told
 
-    def writes(self) -> list[str]:
-        """List the writes of the hook's ServiceAccount as ``verb resource``, events left out."""
+    def writes(self, account: str = RELEASE) -> list[str]:
+        """List the writes of the hook's ServiceAccount, or another, as ``verb resource``, events left out."""
         return [
             f"{each['verb']} {each['objectRef']['resource']}"
-            for each in self.audited()
+            for each in self.audited(account)
             if each["objectRef"]["resource"] != "events"
         ]
 
-    def audited(self) -> list[dict[str, Any]]:
-        """Give the audit events of what the hook wrote."""
+    def audited(self, account: str = RELEASE) -> list[dict[str, Any]]:
+        """Give the audit events of what the hook, or another account, wrote."""
         return [
             each
             for each in self.audit()
-            if each["user"]["username"] == f"system:serviceaccount:{HOME}:{RELEASE}"
+            if each["user"]["username"] == f"system:serviceaccount:{HOME}:{account}"
             and each["responseStatus"]["code"] < 300
         ]
 
@@ -156,7 +164,8 @@ class NodeLab(Lab):
 
     def cgroup(self, pod: str) -> Path:
         """Find the folder of a container's cgroup that has its memory, as seen from outside of the box."""
-        (found,) = [each for each in self.pods() if each["metadata"]["name"] == pod]
+        every = (*self.pods(), *self.follower_pods())
+        (found,) = [each for each in every if each["metadata"]["name"] == pod]
         (status,) = found["status"]["containerStatuses"]
         identifier = status["containerID"].removeprefix("containerd://")
         folders = Files.of(self.cluster.files).cgroups.read_text().splitlines()
@@ -196,7 +205,7 @@ class NodeLab(Lab):
 
     def assert_on_the_real_node(self) -> None:
         """Assert that every pod of ours ran as a container of the image, under what the chart asks for."""
-        for pod in self.pods():
+        for pod in (*self.pods(), *self.follower_pods()):
             assert pod["spec"]["nodeName"] == REAL_NODE
             (status,) = pod["status"]["containerStatuses"]
             assert status["containerID"].startswith("containerd://")

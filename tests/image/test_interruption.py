@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.e2e.lab import NEW, NEW_CHART
+from tests.image.following import STOP_SECONDS, followed
 from tests.image.held import Held
 from tests.image.node import HOME, PODS
 
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from tests.image.node import NodeLab
 
 pytestmark = pytest.mark.e2e
-
-STOP_SECONDS = 2
-"""The promise: a container that is told to stop ends within so many seconds."""
 
 GREED = """
 import os, sys
@@ -128,7 +126,8 @@ def _delete(lab: NodeLab, pod: str) -> None:
 def test_a_new_token_during_a_run(boot: Callable[[int], NodeLab]) -> None:
     """The kubelet puts another token in place, and the run goes on with it: its later writes carry the new one.
 
-    A kubelet does so when four fifths of an hour have passed, or, as here, when it was restarted.
+    A kubelet does so when four fifths of an hour have passed, or, as here, when it was restarted. Afterwards a follower
+    does without any run what the run did.
     """
     lab = boot(1)
     lab.fleet(nodes=1)
@@ -150,6 +149,7 @@ def test_a_new_token_during_a_run(boot: Callable[[int], NodeLab]) -> None:
     assert first != last
     assert ("pods", last) in used
     assert ("pods", first) not in used
+    followed(lab, ["gpu-0"])
 
 
 def _credential(event: dict[str, Any]) -> str:
