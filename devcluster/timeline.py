@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING
+
+from devcluster.svg import FAINT, INK, PAPER, STRIPE, line, picture, rectangle, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,8 +25,6 @@ RELOAD, STALE, RESTART = "#8da9c4", "#d1495b", "#2a9d8f"
 """Blue for what must happen, red for what must not last, green for the cure; distinct in grey, too."""
 
 LEGEND = ((RELOAD, "driver reloads"), (STALE, "plugin stale: new GPU pods fail"), (RESTART, "plugin restarts"))
-
-INK, FAINT, PAPER, STRIPE = "#22303c", "#c5ced6", "#ffffff", "#f4f6f8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +71,7 @@ def draw(panels: list[Panel], start: float, end: float, caption: str) -> str:
         body += _panel(panel, scale, top)
         top += _height(panel) + PANEL_GAP
     height = top - PANEL_GAP + AXIS_HEIGHT
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
-        f'viewBox="0 0 {WIDTH} {height}" font-family="Helvetica, Arial, sans-serif" font-size="12" fill="{INK}">'
-    )
-    return "\n".join(
-        [
-            head,
-            _rectangle(0, 0, WIDTH, height, PAPER),
-            *_legend(),
-            *body,
-            *_axis(scale, height - AXIS_HEIGHT, caption),
-            "</svg>\n",
-        ]
-    )
+    return picture(WIDTH, height, [*_legend(), *body, *_axis(scale, height - AXIS_HEIGHT, caption)])
 
 
 def _height(panel: Panel) -> int:
@@ -94,7 +80,7 @@ def _height(panel: Panel) -> int:
 
 def _panel(panel: Panel, scale: _Scale, top: int) -> Iterator[str]:
     """Draw a title, the marks and the lanes."""
-    yield _text(8, top + 16, panel.title, weight="bold")
+    yield text(8, top + 16, panel.title, weight="bold")
     lanes_top = top + TITLE_HEIGHT + MARK_HEIGHT
     bottom = lanes_top + LANE_HEIGHT * len(panel.lanes)
     for number, lane in enumerate(panel.lanes):
@@ -104,13 +90,13 @@ def _panel(panel: Panel, scale: _Scale, top: int) -> Iterator[str]:
         dash = f'stroke="{INK}" stroke-dasharray="3 2"'
         yield f'<line x1="{x:.1f}" y1="{lanes_top - 4}" x2="{x:.1f}" y2="{bottom}" {dash}/>'
         near_the_end = x > WIDTH * 0.7
-        yield _text(x, lanes_top - 7, mark.text, anchor="end" if near_the_end else "start")
+        yield text(x, lanes_top - 7, mark.text, anchor="end" if near_the_end else "start")
 
 
 def _lane(lane: Lane, scale: _Scale, top: float, *, striped: bool) -> Iterator[str]:
     """Draw one node. Restarts come last, because they lie within stale time."""
-    yield _rectangle(0, top, WIDTH, LANE_HEIGHT, STRIPE if striped else PAPER)
-    yield _text(MARGIN_LEFT - 8, top + LANE_HEIGHT - 6, lane.node, anchor="end")
+    yield rectangle(0, top, WIDTH, LANE_HEIGHT, STRIPE if striped else PAPER)
+    yield text(MARGIN_LEFT - 8, top + LANE_HEIGHT - 6, lane.node, anchor="end")
     for colour, intervals in ((RELOAD, lane.reloads), (STALE, lane.stale), (RESTART, lane.restarts)):
         for interval in intervals:
             yield from _bar(interval, scale, top, colour)
@@ -122,31 +108,22 @@ def _bar(interval: Interval, scale: _Scale, top: float, colour: str) -> Iterator
     if end > scale.start and begin < scale.end:
         x = scale.x(begin)
         inset = (LANE_HEIGHT - BAR_HEIGHT) / 2
-        yield _rectangle(x, top + inset, max(scale.x(end) - x, 2), BAR_HEIGHT, colour)
+        yield rectangle(x, top + inset, max(scale.x(end) - x, 2), BAR_HEIGHT, colour)
 
 
 def _legend() -> Iterator[str]:
     x = MARGIN_LEFT
-    for colour, text in LEGEND:
-        yield _rectangle(x, 10, 14, BAR_HEIGHT, colour)
-        yield _text(x + 20, 21, text)
-        x += 40 + 7 * len(text)
+    for colour, words in LEGEND:
+        yield rectangle(x, 10, 14, BAR_HEIGHT, colour)
+        yield text(x + 20, 21, words)
+        x += 40 + 7 * len(words)
 
 
 def _axis(scale: _Scale, top: float, caption: str) -> Iterator[str]:
     """Draw seconds since the start."""
-    yield f'<line x1="{MARGIN_LEFT}" y1="{top}" x2="{WIDTH - MARGIN_RIGHT}" y2="{top}" stroke="{FAINT}"/>'
+    yield line(MARGIN_LEFT, top, WIDTH - MARGIN_RIGHT, top, FAINT)
     for second in range(0, int(scale.end - scale.start) + 1, scale.step):
         x = scale.x(scale.start + second)
-        yield f'<line x1="{x:.1f}" y1="{top}" x2="{x:.1f}" y2="{top + 5}" stroke="{INK}"/>'
-        yield _text(x, top + 19, str(second), anchor="middle")
-    yield _text(MARGIN_LEFT, top + 36, caption)
-
-
-def _rectangle(x: float, y: float, width: float, height: float, colour: str) -> str:
-    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}"/>'
-
-
-def _text(x: float, y: float, text: str, anchor: str = "start", weight: str = "normal") -> str:
-    style = f'text-anchor="{anchor}" font-weight="{weight}"'
-    return f'<text x="{x:.1f}" y="{y:.1f}" {style}>{escape(text)}</text>'
+        yield line(x, top, x, top + 5)
+        yield text(x, top + 19, str(second), anchor="middle")
+    yield text(MARGIN_LEFT, top + 36, caption)

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from devcluster.bench.plots import PLOTS
+from devcluster.bench.results import EVERYTHING, Result
 from devcluster.layout import CHECKOUT
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ def run(out: Path) -> int:
     for lanes in PHASES:
         with ThreadPoolExecutor(len(lanes)) as pool:
             failed += [name for lane in pool.map(lambda lane: _lane(lane, out), lanes) for name in lane]
-    _say(f"{len(PLOTS) - len(failed)} of {len(PLOTS)} plots in {(time.monotonic() - began) / 60:.0f} minutes, in {out}")
+    seconds = round(time.monotonic() - began)
+    Result(EVERYTHING, EVERYTHING, "make bench", seconds, {}, {"failed": failed}).write(out)
+    _say(f"{len(PLOTS) - len(failed)} of {len(PLOTS)} plots in {seconds / 60:.0f} minutes, in {out}")
     for name in failed:
         _say(f"failed: {name}")
     return 1 if failed else 0

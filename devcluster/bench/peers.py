@@ -45,17 +45,17 @@ class Peer:
 
 ORIGINAL: Final = Peer(
     "shell-job",
-    "kubectl wait for ClusterPolicy ready, rollout restart",
+    "shell Job: `kubectl wait` for ClusterPolicy ready, `rollout restart`, `rollout status`",
     '"$KUBECTL" wait --for=jsonpath={.status.state}=ready clusterpolicy/cluster-policy --timeout=24h\n' + _RESTART,
 )
 LABELS: Final = Peer(
     "labels",
-    "wait until every node says upgrade-done, rollout restart",
+    "label script: waits until every node says `upgrade-done`, then the same",
     _BEGUN + 'while [ "$(pending)" != 0 ]; do sleep 1; done\n' + _RESTART,
 )
 PODS: Final = Peer(
     "labels-pods",
-    "wait until a node says upgrade-done, kubectl delete its plugin",
+    "label script: `kubectl delete` of each plugin as its node says `upgrade-done`",
     _BEGUN
     + """\
 seen=
@@ -82,6 +82,11 @@ while :; do
 done
 """,
 )
-NOTHING: Final = Peer("nothing", "nobody restarts anything", "")
+NOTHING: Final = Peer("nothing", "nobody does anything", "")
 
+TITLES: Final = {
+    OURS: "this program",
+    **{peer.name: peer.title for peer in (ORIGINAL, LABELS, PODS, NOTHING)},
+}
+"""What a table calls them."""
 PEERS: Final = (ORIGINAL, LABELS, PODS, NOTHING)

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 FOLDER: Final = Path("build/bench")
 """Where figures are written unless somebody says otherwise."""
+EVERYTHING: Final = "everything"
+"""The name of what is measured of all measures together: how long they take."""
 GIB: Final = 2**30
 
 
@@ -53,3 +55,9 @@ class Result:
         unfinished = file.with_suffix(".unfinished")
         unfinished.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
         return unfinished.rename(file)
+
+
+def read(files: Iterable[Path]) -> list[Result]:
+    """Read what was written, in the order of the names."""
+    found = (Result(**json.loads(file.read_text(encoding="utf-8"))) for file in files)
+    return sorted(found, key=lambda one: one.name)
