@@ -118,9 +118,11 @@ def install(folder: Path, name: str, answer: str) -> Path:
         pytest.param("etcd", "etcd Version: 3.6.13", True, id="etcd-3.6"),
         pytest.param("etcd", "etcd Version: 3.5.21", False, id="etcd-3.5"),
         pytest.param("kwok", "kwok version v0.8.0 go1.26.8 (linux/amd64)", True, id="kwok"),
-        pytest.param("helm4", "v4.2.0+g0000000", True, id="helm-4"),
-        pytest.param("helm4", "v3.22.0", False, id="helm-3-is-not-4"),
-        pytest.param("helm3", "v3.19.2+g0000000", True, id="helm-3"),
+        pytest.param("helm4", "v4.3.0+g0000000", True, id="helm-4"),
+        pytest.param("helm4", "v4.2.0+g0000000", False, id="older-helm-4"),
+        pytest.param("helm4", "v3.22.1", False, id="helm-3-is-not-4"),
+        pytest.param("helm3", "v3.22.1+g0000000", True, id="helm-3"),
+        pytest.param("helm3", "v3.19.2+g0000000", False, id="older-helm-3"),
     ],
 )
 def test_which_versions_fit(tmp_path: Path, name: str, answer: str, expected: bool) -> None:
