@@ -1,7 +1,7 @@
 """Send requests to the API server and turn its refusals into our own errors.
 
-The client library gives configuration, credentials, TLS and connections. Its typed models are not
-used: they cost hundreds of MiB on a large fleet, and reject objects that they do not know.
+Objects are plain JSON. The client library's typed models are not used: they cost hundreds of MiB on a large fleet, and
+reject objects that they do not know.
 """
 
 from __future__ import annotations
@@ -11,16 +11,12 @@ import re
 from collections import deque
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import urllib3
-import yaml
-from kubernetes import client, config
-from kubernetes.config.incluster_config import InClusterConfigLoader
 
 from hook import __version__
-from hook.cluster import decoding
+from hook.cluster import connection, decoding
 from hook.cluster.counters import Counters
 from hook.cluster.requests import may_i, versions_of
 from hook.core.fields import MalformedObjectError, items, text
@@ -31,7 +27,6 @@ from hook.errors import (
     NotFoundError,
     PermissionDeniedError,
     RejectedError,
-    SettingsError,
     ThrottledError,
     UnauthorizedError,
     UnreachableError,
@@ -41,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
 
+    from hook.cluster.connection import Connection
     from hook.cluster.requests import Request, Resource, Selection
     from hook.core.fields import Json
 
@@ -52,8 +48,6 @@ WATCH_SLACK_SECONDS: Final = 15.0
 CLOCK_TOLERANCE: Final = timedelta(seconds=2)
 """``Date`` has whole seconds, and answers take a while: less is no difference between clocks."""
 OFFSETS_KEPT: Final = 9
-CONNECTIONS: Final = 32
-"""One for each watch, and a few for lists and writes."""
 JSON: Final = "application/json"
 SERVICE_ACCOUNT_DIR: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Where every kubelet mounts a pod's token (K8S ``plugin/pkg/admission/serviceaccount``)."""
@@ -76,30 +70,15 @@ _BY_STATUS: Final[Mapping[int, type[ClusterError]]] = {
 
 def connect(kubeconfig: str, context: str, service_account_dir: str) -> Api:
     """Connect as the pod's ServiceAccount where there is one and no kubeconfig is named, else by kubeconfig."""
-    configuration = client.Configuration()
-    try:
-        if not kubeconfig and not context and (Path(service_account_dir) / "token").is_file():
-            InClusterConfigLoader(
-                token_filename=str(Path(service_account_dir) / "token"),
-                cert_filename=str(Path(service_account_dir) / "ca.crt"),
-            ).load_and_set(configuration)
-        else:
-            config.load_kube_config(kubeconfig or None, context or None, configuration)
-    except (config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, AttributeError) as error:
-        where = kubeconfig or "the default kubeconfig or ServiceAccount"
-        raise SettingsError(f"cannot use {where}: {_one_line(error)}") from error
-    return Api(configuration)
+    return Api(connection.connect(kubeconfig, context, service_account_dir))
 
 
 class Api:
     """A connection to one API server. Safe to use from several threads."""
 
-    def __init__(self, configuration: client.Configuration) -> None:
-        configuration.keep_alive = True
-        configuration.connection_pool_maxsize = CONNECTIONS
-        self._client = client.ApiClient(configuration)
-        self._client.user_agent = f"gpu-operator-post/{__version__}"
-        self.host = str(configuration.host)
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.host = connection.host
         self.counters = Counters()
         self._offsets: deque[timedelta] = deque(maxlen=OFFSETS_KEPT)
         self._clock_offset = timedelta()
@@ -182,7 +161,7 @@ class Api:
 
     def _open(self, request: Request, read_seconds: float) -> urllib3.BaseHTTPResponse:
         try:
-            response: urllib3.BaseHTTPResponse = self._client.rest_client.pool_manager.request(
+            response: urllib3.BaseHTTPResponse = self.connection.pool.request(
                 request.method,
                 self.host + request.target,
                 body=json.dumps(request.body).encode() if request.body is not None else None,
@@ -193,7 +172,7 @@ class Api:
             )
         except urllib3.exceptions.HTTPError as error:
             raise UnreachableError(f"cannot reach the API server at {self.host}: {_short(error)}") from error
-        except (config.ConfigException, OSError, ValueError) as error:
+        except (OSError, ValueError) as error:
             raise UnauthorizedError(f"cannot read the ServiceAccount token: {error}") from error
         if response.status >= 400:  # noqa: PLR2004 - HTTP: where errors begin
             raise _refusal(request, response)
@@ -206,10 +185,11 @@ class Api:
         return response
 
     def _headers(self, request: Request) -> dict[str, str]:
-        headers = {"accept": "application/json", "user-agent": self._client.user_agent}
+        headers = {"accept": "application/json", "user-agent": f"gpu-operator-post/{__version__}"}
         if request.body is not None:
             headers["content-type"] = request.content_type
-        self._client.update_params_for_auth(headers, [], ["BearerToken"], request.target, request.method, None)
+        if authorization := self.connection.authorization():
+            headers["authorization"] = authorization
         return headers
 
     def _set_clock(self, response: urllib3.BaseHTTPResponse) -> None:
@@ -259,10 +239,6 @@ def _refusal(request: Request, response: urllib3.BaseHTTPResponse) -> ClusterErr
 def _seconds(retry_after: str) -> float | None:
     """Read how long the server asks to wait. It may also be a date, which no API server sends."""
     return min(float(retry_after), LONGEST_RETRY_AFTER) if re.fullmatch("[0-9]+", retry_after) else None
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _short(error: Exception) -> str:

@@ -12,6 +12,7 @@ import pytest
 from kubernetes import client
 
 from hook.cluster.api import LONGEST_RETRY_AFTER, Api
+from hook.cluster.connection import by_library
 from hook.cluster.jobs import own_job
 from hook.cluster.requests import NODES, RESOURCE_SLICES, Request
 from hook.cluster.retry import Patience
@@ -67,7 +68,7 @@ def api(url: str) -> Api:
     """Connect without credentials."""
     configuration = client.Configuration()
     configuration.host = url
-    return Api(configuration)
+    return Api(by_library(configuration))
 
 
 @pytest.mark.parametrize("body", NOT_JSON.values(), ids=NOT_JSON)

@@ -16,6 +16,7 @@ from kubernetes import client
 from hook import logs, report
 from hook.cluster import events
 from hook.cluster.api import Api
+from hook.cluster.connection import by_library
 from hook.core.fields import LONGEST_TEXT
 from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, Judgement, NodeState, Verdict
@@ -115,7 +116,7 @@ def test_an_event_fits_and_is_not_obeyed(note: str) -> None:
             self.sent = request
             return {}
 
-    ear = Ear(client.Configuration())
+    ear = Ear(by_library(client.Configuration()))
     events.Teller(ear, "run", silent=False).tell(SUBJECT, "Reason", note, about=note[:99])
     assert ear.sent.body is not None
     message = ear.sent.body["message"]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kubernetes import client
 
 from hook.cluster.api import Api
+from hook.cluster.connection import by_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -79,7 +80,7 @@ def serving(answer: Callable[[str], Said], linger: threading.Event | None = None
     configuration = client.Configuration()
     configuration.host = f"http://127.0.0.1:{server.server_address[1]}"
     try:
-        yield Server(Api(configuration), asked)
+        yield Server(Api(by_library(configuration)), asked)
     finally:
         server.shutdown()
         thread.join()

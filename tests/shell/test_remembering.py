@@ -11,6 +11,7 @@ from kubernetes import client
 from hook.acting import Deed
 from hook.cluster import requests, retry
 from hook.cluster.api import Api
+from hook.cluster.connection import by_library
 from hook.cluster.events import Teller
 from hook.cluster.observer import Observer
 from hook.core.reasons import Reason
@@ -39,7 +40,7 @@ def _rollout(stack: str, *also: Action) -> RolloutRestart:
 
 def _rounds(*stacks: str) -> Rounds:
     """Give rounds that have begun to look at nothing."""
-    api, settings = Api(client.Configuration()), Settings(stacks=stacks)
+    api, settings = Api(by_library(client.Configuration())), Settings(stacks=stacks)
     observer = Observer(api, [], settings, retry.WRITING)
     return Rounds(api, observer, settings, Narrator(Teller(api, "", silent=True), None), LATER)
 

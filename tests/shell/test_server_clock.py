@@ -13,6 +13,7 @@ import urllib3
 from kubernetes import client
 
 from hook.cluster.api import Api
+from hook.cluster.connection import by_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +45,7 @@ def test_many_watches_may_set_it_at_once() -> None:
             wrong.append(error)
 
     for _ in range(TRIES):
-        api, together = Api(client.Configuration()), threading.Barrier(THREADS)
+        api, together = Api(by_library(client.Configuration())), threading.Barrier(THREADS)
         threads = [threading.Thread(target=watch, args=(api, together)) for _ in range(THREADS)]
         for thread in threads:
             thread.start()

@@ -1,0 +1,165 @@
+"""Reach one API server, and say who asks.
+
+In a pod that takes three files and two variables. The client library, which knows all the other ways (contexts,
+client certificates, plugins, proxies), costs 18 MiB and half of the time to the first request as soon as any part of
+it is imported; so it is, where a kubeconfig or a proxy asks for it, and not before.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.request import getproxies
+
+import urllib3
+
+from hook.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kubernetes.client import Configuration
+
+CONNECTIONS: Final = 64
+"""Kept open: one for each watch, one more for each while an end is confirmed, and a few for lists and writes."""
+HOST, PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
+"""What every kubelet sets."""
+TOKEN_SECONDS: Final = 60.0
+"""How long a token is used before its file is read again; kubelets replace one at four fifths of its life."""
+KEEP_ALIVE: Final = (
+    *urllib3.connection.HTTPConnection.default_socket_options,
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *(
+        (socket.IPPROTO_TCP, getattr(socket, name), value)
+        for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 9))
+        if hasattr(socket, name)
+    ),
+)
+"""As client-go asks the kernel for, and the client library with ``keep_alive``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One API server, and credentials for it."""
+
+    host: str
+    """With its scheme."""
+    pool: urllib3.PoolManager
+    authorization: Callable[[], str]
+    """Gives the header that says who we are, empty without one. Raises OSError or ValueError."""
+    configuration: Callable[[], Configuration]
+    """Gives the same for the client library."""
+
+
+def connect(kubeconfig: str, context: str, service_account_dir: str) -> Connection:
+    """Connect as the pod's ServiceAccount where there is one and no kubeconfig is named, else by kubeconfig."""
+    folder = Path(service_account_dir)
+    if kubeconfig or context or not (folder / "token").is_file():
+        return _by_kubeconfig(kubeconfig, context)
+    try:
+        return _in_cluster(folder)
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"cannot use the ServiceAccount in {folder}: {_one_line(error)}") from error
+
+
+def by_library(configuration: Configuration) -> Connection:
+    """Connect as the client library would."""
+    from kubernetes.client.rest import RESTClientObject  # noqa: PLC0415 - see above
+    from kubernetes.config import ConfigException  # noqa: PLC0415
+
+    configuration.keep_alive = True
+    configuration.connection_pool_maxsize = CONNECTIONS
+
+    def authorization() -> str:
+        try:
+            return configuration.get_api_key_with_prefix("BearerToken", alias="authorization") or ""
+        except ConfigException as error:
+            raise ValueError(str(error)) from error
+
+    pool = RESTClientObject(configuration).pool_manager
+    return Connection(str(configuration.host), pool, authorization, lambda: configuration)
+
+
+def _in_cluster(folder: Path) -> Connection:
+    host, port = os.environ.get(HOST, ""), os.environ.get(PORT, "")
+    if not host or not port:
+        raise ValueError(f"{HOST} and {PORT} are not set")
+    authority = folder / "ca.crt"
+    if not authority.read_bytes():
+        raise ValueError(f"{authority} is empty")
+    token = Token(folder / "token")
+    token()
+    if {"https", "all"} & getproxies().keys():
+        return by_library(_configuration(folder))
+    pool = urllib3.PoolManager(
+        maxsize=CONNECTIONS,
+        cert_reqs="CERT_REQUIRED",
+        ca_certs=str(authority),
+        socket_options=KEEP_ALIVE,
+    )
+    return Connection(f"https://{_bracketed(host)}:{port}", pool, token, lambda: _configuration(folder))
+
+
+def _configuration(folder: Path) -> Configuration:
+    """Give what the client library makes of the same files."""
+    from kubernetes.client import Configuration  # noqa: PLC0415 - see above
+    from kubernetes.config import ConfigException  # noqa: PLC0415
+    from kubernetes.config.incluster_config import InClusterConfigLoader  # noqa: PLC0415
+
+    configuration = Configuration()
+    try:
+        InClusterConfigLoader(token_filename=str(folder / "token"), cert_filename=str(folder / "ca.crt")).load_and_set(
+            configuration
+        )
+    except ConfigException as error:
+        raise ValueError(str(error)) from error
+    return configuration
+
+
+def _by_kubeconfig(kubeconfig: str, context: str) -> Connection:
+    import yaml  # noqa: PLC0415 - see above
+    from kubernetes import config  # noqa: PLC0415
+    from kubernetes.client import Configuration  # noqa: PLC0415
+
+    configuration = Configuration()
+    try:
+        config.load_kube_config(kubeconfig or None, context or None, configuration)
+        return by_library(configuration)
+    except (config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, AttributeError) as error:
+        where = kubeconfig or "the default kubeconfig or ServiceAccount"
+        raise SettingsError(f"cannot use {where}: {_one_line(error)}") from error
+
+
+class Token:
+    """A token in a file that is replaced now and then."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._header = ""
+        self._until = 0.0
+
+    def __call__(self) -> str:
+        """Give the header. Raises OSError where it cannot be read any more, ValueError where it is empty."""
+        if time.monotonic() >= self._until:
+            token = self._file.read_text(encoding="ascii").strip()
+            if not token:
+                raise ValueError(f"{self._file} is empty")
+            self._header = f"bearer {token}"
+            self._until = time.monotonic() + TOKEN_SECONDS
+        return self._header
+
+
+def _bracketed(host: str) -> str:
+    try:
+        return f"[{host}]" if ipaddress.ip_address(host).version == 6 else host  # noqa: PLR2004 - IPv6
+    except ValueError:
+        return host
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
