@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 ACT_SECONDS: Final = 2.0
 """Then look again: what was decided on an old snapshot may be wrong by now."""
 WRITE_SECONDS: Final = 10.0
+DENIED_SECONDS: Final = 30.0
+"""Until a permission that is missing is tried again: a person, or a GitOps tool, has to bring it back."""
 SHORTEST_WRITE_SECONDS: Final = 1.0
 """When the time is nearly up a write must not outlast it, but it must have a chance."""
 
@@ -60,10 +62,10 @@ class _Sent(Enum):
 
 
 class Actor:
-    """The only one that restarts anything."""
+    """The only one that restarts anything. One that lasts outlives a missing permission, too."""
 
-    def __init__(self, api: Api) -> None:
-        self._api = api
+    def __init__(self, api: Api, *, lasting: bool = False) -> None:
+        self._api, self._lasting = api, lasting
         self._patience = retry.WRITING
         self._not_before = 0.0
         self._unanswered: dict[str, DeletePod] = {}
@@ -118,6 +120,9 @@ class Actor:
             # It had its time to think better of it; the others shall not wait as long.
             self._patience = replace(retry.WRITING, denied=0.0)
             return ""
+        if self._lasting:
+            self._not_before = time.monotonic() + DENIED_SECONDS
+            return str(error)
         if self._patience is retry.WRITING:
             raise error
         self._patience = retry.WRITING
@@ -137,7 +142,14 @@ class Actor:
             action.namespace, action.name, action.uid, names.RESTARTED_AT_ANNOTATION, stamp
         )
         what = f"restart the rollout of {action.namespace}/{action.name}"
-        sent, trouble = self._send(request, what, seconds)
+        try:
+            sent, trouble = self._send(request, what, seconds)
+        except (PermissionDeniedError, RejectedError) as error:
+            if not self._lasting:
+                raise
+            log.warning("cannot %s: %s", what, error)
+            self._not_before = time.monotonic() + DENIED_SECONDS
+            sent, trouble = _Sent.NOT_DONE, str(error)
         if sent is not _Sent.DONE:
             return Deed(action, trouble=trouble) if trouble else None
         self.restarted += len(action.pods)

@@ -22,8 +22,15 @@ from hook.core.plan.making import plan as make_plan
 from hook.core.reasons import Reason
 from hook.core.together import chosen, decide_all
 from hook.core.verdicts import Decision, Verdict
-from hook.errors import HookError, PermissionDeniedError, SettingsError, TerminatedError, UnauthorizedError
-from hook.flags import HOW, LOGGING, PLAN, TIMES, WHAT, WHERE, flags, settings_from
+from hook.errors import (
+    HookError,
+    LeaseLostError,
+    PermissionDeniedError,
+    SettingsError,
+    TerminatedError,
+    UnauthorizedError,
+)
+from hook.flags import FOLLOW, HOW, LOGGING, PLAN, TIMES, WHAT, WHERE, flags, settings_from
 from hook.logs import configure, shown
 from hook.run import EXIT_FAILED, Outcome, Runner
 from hook.signals import end_on_signals, ignore_signals
@@ -42,6 +49,7 @@ CONTEXT: Final = {"auto_envvar_prefix": "GPU_OPERATOR_POST", "help_option_names"
 """Each flag is also ``GPU_OPERATOR_POST_<FLAG>``, the same for every command."""
 REASON_OF_ERROR: Final = (
     (TerminatedError, Reason.TERMINATED),
+    (LeaseLostError, Reason.LEASE_LOST),
     (PermissionDeniedError, Reason.PERMISSION_MISSING),
     (UnauthorizedError, Reason.UNAUTHORIZED),
 )
@@ -59,14 +67,15 @@ def main() -> None:
 
 
 @main.command(context_settings=CONTEXT)
-@flags(TIMES, HOW, WHAT, WHERE, LOGGING)
+@flags(TIMES, HOW, FOLLOW, WHAT, WHERE, LOGGING)
 def run(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     """Wait for each node's driver, restart the plugins that went stale, prove that they came back."""
     configure(values["log_format"], verbose=values["verbose"], stream=sys.stdout)
     end_on_signals()
     try:
         settings = settings_from(values)
-        sys.exit(_run(_connect(values), settings, values))
+        go = _follow if settings.follow else _run
+        sys.exit(go(_connect(values), settings, values))
     except SettingsError as error:
         _give_up(error, values["termination_log"])
     except TerminatedError as error:
@@ -142,6 +151,24 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     if runner is not None and not stopped:
         # Last, because it may take a moment; and whoever stopped us waits for our end.
         runner.tell_end(outcome.decision)
+    return outcome.exit_code
+
+
+def _follow(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
+    """Follow, and report what ended it. Gives the exit code."""
+    # Only a follower pays for elections and metrics.
+    from hook.following import beginning  # noqa: PLC0415
+
+    namespace = values["lease_namespace"] or _pod_namespace(values)
+    identity = beginning.identity(namespace, values["lease_name"], values["identity"], values["workload_name"])
+    follower = beginning.begin(api, settings, identity, values["listen"])
+    try:
+        follower.run()
+    except (HookError, TerminatedError) as error:
+        ignore_signals()
+        follower.stop()
+        outcome = _outcome_of(error, follower.last)
+    _report(outcome, follower.restarted, values)
     return outcome.exit_code
 
 

@@ -3,6 +3,7 @@
 TerminatedError               told to stop by SIGTERM or Ctrl-C (exit 143 or 130)
 HookError
 ├── SettingsError             a flag, a kubeconfig: nothing was asked of the cluster (exit 2)
+├── LeaseLostError            another follower may act now: nothing more is written (exit 1)
 └── ClusterError              the API server's answer, or the lack of one
     ├── UnreachableError      no connection, a broken one, or a 5xx: worth another try (exit 1)
     ├── ThrottledError        429, with the time to wait
@@ -23,6 +24,10 @@ class HookError(Exception):
 
 class SettingsError(HookError):
     """A flag, environment variable or kubeconfig that cannot work."""
+
+
+class LeaseLostError(HookError):
+    """This follower does not hold the Lease for sure, so it must not act."""
 
 
 class TerminatedError(BaseException):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from hook.cluster.api import SERVICE_ACCOUNT_DIR
+from hook.core.names import OWN_NAME
 from hook.core.stacks import STACKS
 from hook.errors import SettingsError
 from hook.settings import Bound, OnDeadline, Settings, Wait, WaitFor, Wanted
@@ -216,6 +217,30 @@ HOW: Final = (
         default="/dev/termination-log",
         show_default=True,
         help="Where the kubelet reads the termination message; skipped where it does not exist.",
+    ),
+)
+FOLLOW: Final = (
+    click.option(
+        "--lease-name",
+        default=OWN_NAME,
+        show_default=True,
+        help="Following, or handing over: the Lease that tells which follower acts.",
+    ),
+    click.option("--lease-namespace", default="", help="Its namespace; default: the ServiceAccount's."),
+    click.option(
+        "--identity", default="", help="Following: what the Lease calls this process; default: host name and chance."
+    ),
+    click.option(
+        "--workload-name",
+        default="",
+        help="Following: our own Deployment, beside the Lease: its events tell the story.",
+    ),
+    click.option(
+        "--listen",
+        default=":8080",
+        show_default=True,
+        metavar="[HOST]:PORT",
+        help="Following: where metrics and health are served.",
     ),
 )
 PLAN: Final = (

@@ -36,10 +36,10 @@ class Narrator:
     """Remembers what was told, so that nothing is told twice in a row."""
 
     def __init__(self, teller: Teller, owner: Subject | None) -> None:
-        self._teller, self._owner = teller, owner
+        self.teller, self.owner = teller, owner
         self._told: dict[tuple[str, str, str], tuple[NodeState, Reason]] = {}
         self._reason: Reason | None = None
-        self._last_summary = time.monotonic()
+        self.last_summary = time.monotonic()
         self._lost_since: float | None = None
 
     def tell_contact(self, lost: Lost | None) -> None:
@@ -53,11 +53,20 @@ class Narrator:
 
     def tell_deed(self, deed: Deed, consumer: Subject | None) -> None:
         """Tell of a restart, on the consumer that it was of and on what runs us."""
-        for subject in filter(None, (consumer, self._owner)):
-            self._teller.tell(subject, EventReason.STALE_PLUGIN_RESTARTED, deed.note, about=deed.about)
+        for subject in filter(None, (consumer, self.owner)):
+            self.teller.tell(subject, EventReason.STALE_PLUGIN_RESTARTED, deed.note, about=deed.about)
 
     def tell(self, decision: Decision, left: timedelta) -> None:
         """Log what changed since the last decision and, at times, where the run stands."""
+        self.tell_changes(decision)
+        if not decision.final and self._reason != decision.reason:
+            self._reason = decision.reason
+            log.info("waiting (%s): %s", decision.reason, decision.message)
+        if not decision.final and time.monotonic() - self.last_summary >= SUMMARY_SECONDS:
+            self.summarise(decision, f", {left.total_seconds():.0f} s left")
+
+    def tell_changes(self, decision: Decision) -> None:
+        """Log which nodes stand differently than they did."""
         changed: dict[tuple[str, NodeState, Reason], list[Judgement]] = {}
         detail = report.details(decision)
         for one in decision.judgements:
@@ -68,26 +77,26 @@ class Narrator:
                 changed.setdefault((one.stack, *standing), []).append(told)
         for alike in changed.values():
             _log_change(alike)
-            if self._owner and alike[0].state is NodeState.FAILED:
-                self._teller.tell(
-                    self._owner,
+            if self.owner and alike[0].state is NodeState.FAILED:
+                self.teller.tell(
+                    self.owner,
                     EventReason.NODE_FAILED,
                     _sentence(alike[0]),
                     about=f"{alike[0].stack}/{alike[0].node}",
                     warning=True,
                 )
-        if not decision.final and self._reason != decision.reason:
-            self._reason = decision.reason
-            log.info("waiting (%s): %s", decision.reason, decision.message)
-        if not decision.final and time.monotonic() - self._last_summary >= SUMMARY_SECONDS:
-            self._summarise(decision, left)
 
-    def _summarise(self, decision: Decision, left: timedelta) -> None:
-        self._last_summary = time.monotonic()
-        counts = report.counts_sentence(decision)
-        log.info("waiting, %d s left: %s (%s)", left.total_seconds(), decision.message, counts)
-        if self._owner:
-            self._teller.tell(self._owner, EventReason.WAITING_FOR_DRIVER, decision.message)
+    def forget_all_but(self, decision: Decision) -> None:
+        """Forget nodes that are gone: they would pile up for months."""
+        known = {(one.stack, one.node, one.consumer) for one in decision.judgements}
+        self._told = {key: standing for key, standing in self._told.items() if key in known}
+
+    def summarise(self, decision: Decision, left: str = "") -> None:
+        """Log where the run stands, and tell it on what runs us."""
+        self.last_summary = time.monotonic()
+        log.info("waiting%s: %s (%s)", left, decision.message, report.counts_sentence(decision))
+        if self.owner:
+            self.teller.tell(self.owner, EventReason.WAITING_FOR_DRIVER, decision.message)
 
 
 def _sentence(judged: Judgement) -> str:

@@ -38,7 +38,7 @@ class Rounds:
     def __init__(self, api: Api, observer: Observer, settings: Settings, narrator: Narrator, started: datetime) -> None:
         self._api, self._observer, self._settings, self._narrator = api, observer, settings, narrator
         self._took = 0.0
-        self.actor = Actor(api)
+        self.actor = Actor(api, lasting=settings.follow)
         self.memories = {stack.name: Memory(started=started) for stack in chosen(settings)}
         self.subjects: dict[str, events.Subject] = {}
         """The consumers that are seen, by UID."""
@@ -71,10 +71,10 @@ class Rounds:
         """Do what was decided, unless what it was decided upon may be long past. Gives what was done."""
         return self._account(self.actor.act(decision.actions, left)) if self._observer.lost is None else []
 
-    def rest(self) -> None:
+    def rest(self, seconds: float = TICK_SECONDS) -> None:
         """Wait for the next change, and leave the processor to others for a while."""
         time.sleep(min(LONGEST_PAUSE_SECONDS, PAUSE_FACTOR * self._took))
-        self._observer.wait(TICK_SECONDS)
+        self._observer.wait(seconds)
 
     def _account(self, deeds: Iterable[Deed]) -> list[Deed]:
         """Remember each deed at once, then tell them: events come last, so that they hold up no restart."""

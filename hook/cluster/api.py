@@ -33,7 +33,7 @@ from hook.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from hook.cluster.connection import Connection
@@ -80,6 +80,8 @@ class Api:
         self.connection = connection
         self.host = connection.host
         self.counters = Counters()
+        self.before_write: Callable[[Request], None] = lambda _request: None
+        """Raises what forbids a write. Asked before each one, however often it is tried."""
         self._offsets: deque[timedelta] = deque(maxlen=OFFSETS_KEPT)
         self._clock_offset = timedelta()
 
@@ -89,6 +91,8 @@ class Api:
 
     def send(self, request: Request, read_seconds: float = READ_SECONDS) -> dict[str, Any]:
         """Send a request and give the decoded answer."""
+        if request.method != "GET":
+            self.before_write(request)
         with self._counting(request):
             answer = decoding.decode(self._body(request, read_seconds))
             if not answer.get("kind"):
@@ -123,10 +127,10 @@ class Api:
             finally:
                 response.close()
 
-    def served_versions(self, resource: Resource) -> frozenset[str]:
+    def served_versions(self, resource: Resource, read_seconds: float = READ_SECONDS) -> frozenset[str]:
         """Give the versions of a resource's group that the server serves."""
         try:
-            found = self.send(versions_of(resource))
+            found = self.send(versions_of(resource), read_seconds)
             return frozenset(text(version, "version") for version in items(found, "versions"))
         except NotFoundError:
             return frozenset()
@@ -166,7 +170,7 @@ class Api:
                 self.host + request.target,
                 body=json.dumps(request.body).encode() if request.body is not None else None,
                 headers=self._headers(request),
-                timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=read_seconds),
+                timeout=urllib3.Timeout(connect=min(CONNECT_SECONDS, read_seconds), read=read_seconds),
                 retries=False,
                 preload_content=False,
             )

@@ -28,6 +28,8 @@ EVENT_SECONDS: Final = 3.0
 """Events are for people; they must not hold up the work."""
 QUIET_SECONDS: Final = 30.0
 """After a failure, so that a server that cannot take events is not asked for each node."""
+KEPT: Final = 4096
+"""Facts whose count is remembered, the latest ones: who never ends must not remember each restart of a year."""
 NOTE_LIMIT: Final = 1024
 """Bytes. K8S ``pkg/apis/core/validation/events.go``: a longer message is refused."""
 
@@ -62,7 +64,7 @@ class Teller:
         if self._silent or time.monotonic() < self._quiet_until:
             return
         name = self._name(subject, reason, about)
-        count = self._counts.get(name, 0) + 1
+        count = self._counts.pop(name, 0) + 1
         fact: dict[str, Any] = {
             "message": _fitting(note),
             "count": count,
@@ -72,6 +74,8 @@ class Teller:
             fact |= {"reason": reason, "type": "Warning" if warning else "Normal"}
         request = _first(subject, name, fact) if count == 1 else _again(subject, name, fact)
         self._counts[name] = count if self._written(request) else 0
+        if len(self._counts) > KEPT:
+            del self._counts[next(iter(self._counts))]
 
     def last_words(self) -> None:
         """Try once more, whatever failed a moment ago: how a run ended is what people look for.

@@ -103,7 +103,7 @@ class Observer:
             found[stack.name] = named(seen.daemonsets, stack, self._settings)
             if self._settings.wait_for is WaitFor.NODES:
                 self._look_at_what_the_policy_says(stack, seen)
-            self._patience = retry.WATCHING
+            self._patience = retry.watching(self._patience)
             self._add(stack, CONSUMER_PODS, [self._pods_of(ds) for ds in found[stack.name]])
         return found
 

@@ -67,7 +67,7 @@ class Reflector:
         self.contact = Contact(selection.resource.plural)
         self._api = api
         self._changed = changed
-        self._starting = patience
+        self._starting, self._watching = patience, retry.watching(patience)
         self._views: dict[Key, Any] = {}
         self._version = ""
         self._fruitless = 0
@@ -122,7 +122,7 @@ class Reflector:
         self._changed()
 
     def _list(self) -> None:
-        patience = retry.WATCHING if self._synced else self._starting
+        patience = self._watching if self._synced else self._starting
         started = time.monotonic()
         fetch = self.contact.watched(self._api.list_page)
         try:
@@ -147,7 +147,7 @@ class Reflector:
         request, version, asked = self.selection.watch(self._version, seconds), self._version, 0.0
         started, why = time.monotonic(), ENDED
         try:
-            response = self._retrier(retry.WATCHING)(self.contact.watched(self._api.open_watch), request, seconds)
+            response = self._retrier(self._watching)(self.contact.watched(self._api.open_watch), request, seconds)
             started = time.monotonic()
             self._follow(response)
         except (GoneError, NotFoundError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
@@ -71,7 +72,6 @@ Permissions = Mapping[Resource, tuple[str, ...]]
 PERMISSIONS: Final[Permissions] = {
     DAEMON_SETS: READ,
     PODS: READ,
-    JOBS: ("get",),
     EVENTS: ("create", "patch"),
 }
 """What every run needs. The chart's rules are held to all of these by a test."""
@@ -91,16 +91,36 @@ STRATEGY_PERMISSIONS: Final[Mapping[str, Permissions]] = {
 """What a restart strategy needs on top. ``patch daemonsets`` amounts to root on every node."""
 
 
+class Role(StrEnum):
+    """As what a run has an account of its own."""
+
+    JOB = "job"
+    HANDOVER = "handover"
+    """A Job that only reads, and leaves the restarts to a follower."""
+    FOLLOWER = "follower"
+
+
+OWN_PERMISSIONS: Final[Mapping[Role, Permissions]] = {
+    Role.JOB: {JOBS: ("get",)},
+    Role.HANDOVER: {JOBS: ("get",), LEASES: ("get",)},
+    Role.FOLLOWER: {DEPLOYMENTS: ("get",), LEASES: ("create", "get", "patch")},
+}
+"""What each needs of its own, in its own namespace and by name (but for creating, which has no name yet)."""
+
+
 def policies_of(kind: PolicyKind) -> Resource:
     """Give the resource of a kind in which somebody says what a driver shall be."""
     return Resource(kind.group, kind.version, kind.plural, kind.kind, namespaced=False, whole=True)
 
 
-def permissions(stacks: Iterable[Stack], strategy: str, *, sees_nodes: bool = True) -> dict[Resource, tuple[str, ...]]:
+def permissions(
+    stacks: Iterable[Stack], strategy: str, *, sees_nodes: bool = True, role: Role = Role.JOB
+) -> dict[Resource, tuple[str, ...]]:
     """Give what a run with these settings needs."""
     kinds = (kind for stack in stacks for kind in (stack.policy, stack.pool if sees_nodes else None) if kind)
     wanted: dict[Resource, tuple[str, ...]] = {policies_of(kind): READ for kind in kinds}
-    for part in (PERMISSIONS, NODE_PERMISSIONS if sees_nodes else {}, STRATEGY_PERMISSIONS[strategy]):
+    writes = {} if role is Role.HANDOVER else STRATEGY_PERMISSIONS[strategy]
+    for part in (PERMISSIONS, NODE_PERMISSIONS if sees_nodes else {}, writes, OWN_PERMISSIONS[role]):
         for resource, verbs in part.items():
             wanted[resource] = (*wanted.get(resource, ()), *verbs)
     return wanted

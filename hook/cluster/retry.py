@@ -50,6 +50,13 @@ Retrier = tenacity.Retrying
 FOREVER: Final = float("inf")
 WATCHING: Final = Patience(unreachable=FOREVER)
 """Once a run has seen the cluster it outlives any outage; its own deadline ends it."""
+FOLLOWING: Final = Patience(unreachable=FOREVER, unauthorized=FOREVER, denied=FOREVER)
+"""Who never ends outlives whatever may pass; while it lasts nothing is restarted, and the follower says so."""
+
+
+def watching(patience: Patience) -> Patience:
+    """Give what a patience becomes once the cluster was seen."""
+    return FOLLOWING if patience is FOLLOWING else WATCHING
 
 
 def starting(seconds: float) -> Patience:

@@ -199,12 +199,18 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
         "kubectl get --raw /readyz",
     ),
     Reason.TERMINATED: Explanation("The run was told to stop; the next one goes on where it stopped."),
+    Reason.LEASE_LOST: Explanation(
+        "This follower could not renew its Lease for ten seconds, or another one holds it: it stops before both could "
+        "act, and its container is started again. Once, while the API server restarts, is normal.",
+        "kubectl get leases -A -l app.kubernetes.io/name=gpu-operator-post -o yaml",
+    ),
 }
 
 EVENTS: Final[Mapping[EventReason, str]] = {
     EventReason.STALE_PLUGIN_RESTARTED: "A stale plugin on a settled node was restarted; on the Job and its DaemonSet.",
     EventReason.NODE_FAILED: "A node needs a person; the others are still served. On the Job.",
     EventReason.WAITING_FOR_DRIVER: "Where a waiting run stands, now and then; on the Job.",
+    EventReason.BREAKER_CLOSED: "A follower's circuit breaker closed; on its Deployment and the DaemonSets.",
 }
 
 

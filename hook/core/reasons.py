@@ -82,6 +82,7 @@ class Reason(StrEnum):
     API_UNREACHABLE = "ApiUnreachable"
     UNAUTHORIZED = "Unauthorized"
     TERMINATED = "Terminated"
+    LEASE_LOST = "LeaseLost"
 
 
 @unique
@@ -91,3 +92,4 @@ class EventReason(StrEnum):
     STALE_PLUGIN_RESTARTED = "StalePluginRestarted"
     NODE_FAILED = "NodeFailed"
     WAITING_FOR_DRIVER = "WaitingForDriver"
+    BREAKER_CLOSED = "BreakerClosed"

@@ -1,0 +1,32 @@
+"""Our own Deployment: where people look for a follower's events."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from hook.cluster import retry
+from hook.cluster.events import Subject
+from hook.cluster.requests import DEPLOYMENTS, Request
+from hook.core.fields import MalformedObjectError, text
+from hook.errors import ClusterError
+
+if TYPE_CHECKING:
+    from hook.cluster.api import Api
+
+log = logging.getLogger(__name__)
+
+
+def own_workload(api: Api, namespace: str, name: str) -> Subject | None:
+    """Read our own Deployment. None where there is none to read: its events then are left out."""
+    if not name:
+        return None
+    patience = retry.Patience(unreachable=5.0, unauthorized=5.0, denied=5.0)
+    try:
+        request = Request("get", DEPLOYMENTS, namespace, name)
+        found = retry.retrying(patience, time.sleep)(api.send, request, patience.unreachable)
+        return Subject("apps/v1", "Deployment", namespace, name, text(found, "metadata", "uid"))
+    except (ClusterError, MalformedObjectError) as error:
+        log.warning("cannot read our own Deployment %s/%s, going on without events on it: %s", namespace, name, error)
+        return None
