@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
-from hook import __version__, looking, planreport, report
+from hook import __version__, followreport, looking, planreport, report
 from hook.bundle import commands as bundle
 from hook.cluster import api as apis
 from hook.cluster import events, retry
@@ -31,8 +31,10 @@ from hook.errors import (
     UnauthorizedError,
 )
 from hook.flags import FOLLOW, HOW, LOGGING, PLAN, TIMES, WHAT, WHERE, flags, settings_from
+from hook.handover import Handover, Lookout
 from hook.logs import configure, shown
 from hook.run import EXIT_FAILED, Outcome, Runner
+from hook.settings import Wait
 from hook.signals import end_on_signals, ignore_signals
 
 if TYPE_CHECKING:
@@ -89,14 +91,17 @@ def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed fla
     """Show how each node stands, read-only: the same judgement as run."""
     configure(values["log_format"], verbose=values["verbose"], stream=sys.stderr)
     try:
-        decision = _look(_connect(values), settings_from(values))
+        api, settings = _connect(values), settings_from(values)
+        decision = _look(api, settings)
+        follower = followreport.look(api, settings)
     except HookError as error:
         click.echo(f"Error: {shown(str(error))}", err=True)
         sys.exit(_exit_code(error))
     if values["output"] == "json":
-        click.echo(json.dumps(report.as_json(decision), indent=2))
+        click.echo(json.dumps({**report.as_json(decision), "follower": followreport.as_json(follower)}, indent=2))
     else:
-        click.echo("\n".join(filter(None, (report.table(decision), *report.ending(decision)))))
+        lines = (report.table(decision), *report.ending(decision), *followreport.lines(follower))
+        click.echo("\n".join(filter(None, lines)))
     sys.exit(0)
 
 
@@ -140,7 +145,10 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     try:
         job = own_job(api, values["job_namespace"] or _pod_namespace(values), values["job_name"], patience)
         teller = events.Teller(api, job.subject.uid if job else "", silent=settings.dry_run)
-        runner = Runner(api, observer, settings, teller, job)
+        runner = (Handover if settings.wait is Wait.HANDOVER else Runner)(api, observer, settings, teller, job)
+        if isinstance(runner, Handover):
+            namespace = values["lease_namespace"] or _pod_namespace(values)
+            runner.lookout = Lookout(api, namespace, values["lease_name"])
         outcome = runner.run()
     except (HookError, TerminatedError) as error:
         outcome = _outcome_of(error, runner.last if runner else None)

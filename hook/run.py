@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hook.cluster.events import Teller
     from hook.cluster.jobs import Job
     from hook.cluster.observer import Observer
+    from hook.core.together import Seen
     from hook.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -96,10 +97,17 @@ class Runner:
             if self._settings.dry_run:
                 self._tell_what_would_be_done(decision)
                 return decision
-            if decision.final and (final := self._confirmed(decision)):
+            if final := self._final(decision, seen):
                 return final
-            self._rounds.act(decision, self._left)
+            self._act(decision)
             self._rounds.rest()
+
+    def _final(self, decision: Decision, _seen: Seen) -> Decision | None:
+        """Give the end of the run, once it is there."""
+        return self._confirmed(decision) if decision.final else None
+
+    def _act(self, decision: Decision) -> None:
+        self._rounds.act(decision, self._left)
 
     def _with_what_was_not_seen(self, decision: Decision) -> Decision:
         """Name the cause where the time ran out while the API server could not be read."""

@@ -1,0 +1,84 @@
+"""Read what a follower's Lease says: for a Job that hands over to it, and for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from hook.cluster.requests import LEASES, Request, Selection
+from hook.core import names
+from hook.core.fields import MalformedObjectError, mapping, prose, required, text, when
+from hook.core.following import Following
+from hook.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from hook.cluster.api import Api
+    from hook.core.fields import Json
+
+ALIVE_WITHIN: Final = timedelta(seconds=20)
+"""A leader renews every two seconds and loses its Lease after 15; clocks may differ by the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Led:
+    """A follower's Lease, as somebody else reads it."""
+
+    namespace: str
+    name: str
+    holder: str = ""
+    """Empty: nobody leads."""
+    renewed: datetime | None = None
+    renewal: str = ""
+    """The same to the microsecond, as it is written: whether it changed tells life without comparing clocks."""
+    record: Following | None = None
+    problem: str = ""
+    """Why there is no record."""
+
+    def alive(self, now: datetime) -> bool:
+        """Whether somebody leads, as far as one look can tell."""
+        return bool(self.holder) and self.renewed is not None and abs(now - self.renewed) <= ALIVE_WITHIN
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+def read(lease: Json) -> Led:
+    """Read a Lease, and the record on it. Raises MalformedObjectError where it is no Lease at all."""
+    where = (required(lease, "metadata", "namespace"), required(lease, "metadata", "name"))
+    said = prose({"said": mapping(lease, "metadata", "annotations").get(names.FOLLOWING_ANNOTATION)}, "said")
+    record, problem = None, "" if said else "it does not say yet what it follows"
+    try:
+        record = Following.decode(said) if said else None
+    except MalformedObjectError as error:
+        problem = f"its record cannot be read: {error}"
+    holder, renewal = text(lease, "spec", "holderIdentity"), text(lease, "spec", "renewTime")
+    return Led(*where, holder, when(lease, "spec", "renewTime"), renewal, record, problem)
+
+
+def led(api: Api, namespace: str, name: str, seconds: float) -> Led | None:
+    """Read one Lease; None where there is none. Raises ClusterError and MalformedObjectError."""
+    try:
+        return read(api.send(Request("get", LEASES, namespace, name), seconds))
+    except NotFoundError:
+        return None
+
+
+def find(api: Api, namespaces: Sequence[str], seconds: float) -> list[Led]:
+    """Find the Leases of followers by their label. Raises ClusterError."""
+    labels = ",".join(f"{key}={value}" for key, value in names.OWN_LABELS.items())
+    found: list[Led] = []
+    for namespace in namespaces or ("",):
+        _meta, leases = api.list_page(Selection(LEASES, namespace, labels).page(), seconds)
+        found += [_readable(lease) for lease in leases]
+    return found
+
+
+def _readable(lease: Json) -> Led:
+    try:
+        return read(lease)
+    except MalformedObjectError as error:
+        return Led("", "?", problem=f"it cannot be read: {error}")
