@@ -183,8 +183,8 @@ class Serving:
         # Nobody else may take over before a write that is sent now has come to its end.
         deeds = self.rounds.act(decision, LEASE_SECONDS - self._lease.age)
         left = about(seen, decision, self._settings, self._api.now())
-        self._finish(decision, self._epochs(seen), left)
-        busy = deeds or decision.actions or decision.verdict is Verdict.WAIT
+        told = self._finish(decision, self._epochs(seen), left)
+        busy = deeds or decision.actions or decision.verdict is Verdict.WAIT or not told
         self.rounds.rest(TICK_SECONDS if busy else QUIET_SECONDS)
 
     def _obey(self) -> None:
@@ -202,14 +202,14 @@ class Serving:
         fleets = {one.name: index(seen[one.name], self._settings, one, seen.get(one.after)) for one in stacks}
         return {stack: epoch(fleet) for stack, fleet in fleets.items()}
 
-    def _finish(self, decision: Decision, epochs: dict[str, str], left: int | None) -> None:
-        """Show, tell and write down what a round came to."""
+    def _finish(self, decision: Decision, epochs: dict[str, str], left: int | None) -> bool:
+        """Show, tell and write down what a round came to. Gives whether all of it is written."""
         now = self._api.now()
         memories, consumers = self.rounds.memories, list(self.rounds.subjects.values())
         self._telemetry.round(decision, memories, self.observer.lost, now)
         self._chronicler.tell_breakers({stack: one.breaker for stack, one in memories.items()}, consumers)
         self._chronicler.tell_moment(decision, self.rounds.actor.restarted, consumers)
-        self._record.keep(
+        return self._record.keep(
             Following(
                 epochs=epochs,
                 to_go=to_go(decision),

@@ -21,6 +21,8 @@ WRITE_SECONDS: Final = 5.0
 """Between two records: while a fleet reloads something changes all the time, and people look now and then."""
 LOOK_SECONDS: Final = 30.0
 """Between two records that tell nothing but that it looked again, or that the time that is left changed."""
+RETRY_SECONDS: Final = 1.0
+"""Between two tries, whatever came of the first."""
 LONGEST_WISH: Final = 256
 """Characters of a person's wish to close the breaker that are looked at; any text is one."""
 
@@ -55,18 +57,22 @@ class Record:
         """Note that a wish was obeyed, so that it is obeyed once, whoever leads next."""
         self._write({names.CLOSED_BREAKER_ANNOTATION: wish})
 
-    def keep(self, now: Following) -> None:
-        """Write the record if somebody may wait for it."""
+    def keep(self, now: Following) -> bool:
+        """Write the record if somebody may wait for it. Gives whether what is there tells the same by then."""
         if time.monotonic() >= self._due(now) and self._write({names.FOLLOWING_ANNOTATION: now.encode()}):
             self._written, self._written_at = now, time.monotonic()
+        return self._tells(now)
 
     def _due(self, now: Following) -> float:
         """Give the moment at which this is to be written."""
+        again = self._tried_at + RETRY_SECONDS
+        if self._written is None or self._written.epochs != now.epochs:
+            return again
+        return max(again, self._written_at + (LOOK_SECONDS if self._tells(now) else WRITE_SECONDS))
+
+    def _tells(self, now: Following) -> bool:
         before = self._written
-        if before is None or before.epochs != now.epochs:
-            return self._tried_at + 1
-        same = replace(now, last_look=before.last_look, about=before.about) == before
-        return max(self._written_at + (LOOK_SECONDS if same else WRITE_SECONDS), self._tried_at + 1)
+        return before is not None and replace(now, last_look=before.last_look, about=before.about) == before
 
     def _write(self, annotations: dict[str, str]) -> bool:
         """Write annotations; what fails is written with the next round."""
