@@ -1,0 +1,258 @@
+"""What the chart renders for Prometheus: where to scrape, and alerts that fire when they should and not otherwise.
+
+The alerts are rendered by the real Helm and evaluated by Prometheus' own engine.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from hook import errors
+from hook.cluster.counters import kind_of
+from hook.core.reasons import Reason
+from hook.core.verdicts import NodeState
+from hook.following import telemetry
+from tests.chart.promql import engine
+from tests.chart.rendering import NAMESPACE, ROOT
+from tests.shell.follower import exposition
+
+if TYPE_CHECKING:
+    from tests.chart.rendering import Helm, Values
+
+FOLLOW: Final[Values] = {"follow.enabled": True}
+RULES: Final[Values] = {**FOLLOW, "follow.prometheusRule.enabled": True}
+MONITOR: Final[Values] = {**FOLLOW, "follow.podMonitor.enabled": True}
+POD: Final = "gpu-operator-post-follow-6d5f-x2x4z"
+OURS: Final = f'namespace="{NAMESPACE}",pod="{POD}"'
+TARGET: Final = frozenset({"namespace", "pod"})
+"""Labels that a PodMonitor adds to all that it scrapes."""
+DOCS: Final = ROOT / "docs" / "operations.md"
+
+Case = tuple[str, list[str], list[int]]
+"""An alert, series with a sample a minute, and the first and last minute in which it fires; none: it never does."""
+
+
+def _leader(values: str) -> str:
+    return f"gpu_operator_post_leader{{{OURS}}} {values}"
+
+
+def _started(values: str, pod: str = POD) -> str:
+    return f'process_start_time_seconds{{namespace="{NAMESPACE}",pod="{pod}"}} {values}'
+
+
+def _round(values: str) -> str:
+    return f"gpu_operator_post_last_round_timestamp_seconds{{{OURS}}} {values}"
+
+
+def _lost(values: str) -> str:
+    return f"gpu_operator_post_contact_lost_seconds{{{OURS}}} {values}"
+
+
+def _breaker(values: str, stack: str = "gpu") -> str:
+    return f'gpu_operator_post_breaker_open{{{OURS},stack="{stack}"}} {values}'
+
+
+def _oldest(values: str) -> str:
+    return f'gpu_operator_post_oldest_stale_timestamp_seconds{{{OURS},stack="gpu"}} {values}'
+
+
+def _nodes(state: str, reason: str, values: str) -> str:
+    return f'gpu_operator_post_nodes{{{OURS},stack="gpu",state="{state}",reason="{reason}"}} {values}'
+
+
+def _restarts(values: str, reason: str = "Driver") -> str:
+    return f'gpu_operator_post_restarts_total{{{OURS},stack="gpu",reason="{reason}",result="restarted"}} {values}'
+
+
+def _plugins(values: str) -> str:
+    return f'gpu_operator_post_plugins{{{OURS},stack="gpu"}} {values}'
+
+
+def _errors(kind: str, values: str) -> str:
+    return f'gpu_operator_post_api_errors_total{{{OURS},kind="{kind}",verb="watch",resource="pods"}} {values}'
+
+
+NODE_LOST: Final = "1x5 stale _x5 1x90"
+"""A follower that is gone, and back on another node six minutes later."""
+BACK_OFF: Final = "_ 1 _ 1 _ 1x3 _ 1x7 _ 1x13"
+"""Seen each minute: a restart that does not help, the next one after 1, 2, 4, 8 and 16 minutes."""
+
+FIRES: Final[dict[str, Case]] = {
+    "never-there": ("FollowerMissing", [], [10, 30]),
+    "gone-for-good": ("FollowerMissing", [_leader("1x5 stale")], [16, 30]),
+    "all-stand-by": ("FollowerMissing", [_leader("0x30")], [10, 30]),
+    "six-starts-in-an-hour": ("FollowerRestarting", [_started("0+1x6 6x23")], [6, 29]),
+    "no-first-round": ("NoProgress", [_leader("1x30"), _round("0x30")], [9, 30]),
+    "rounds-end": ("NoProgress", [_leader("1x30"), _round("0+60x10 600x20")], [19, 30]),
+    "blind-for-long": ("Blind", [_lost("0+60x10 0x20")], [6, 10]),
+    "breaker-of-one-stack": ("BreakerOpen", [_breaker("0 1x5 0x5"), _breaker("0x11", "network")], [1, 6]),
+    "stale-for-long": ("PluginStale", [_oldest("0x30")], [16, 30]),
+    "stale-beside-anothers-breaker": ("PluginStale", [_oldest("0x30"), _breaker("1x30", "network")], [16, 30]),
+    "failed": ("NodeFailed", [_nodes("Failed", "DriverFailing", "_ 2x9 stale")], [2, 10]),
+    "restarted-in-vain": ("RestartsDoNotHelp", [_nodes("Failed", "RestartBackedOff", BACK_OFF)], [16, 30]),
+    "four-restarts-of-one": ("ManyRestarts", [_plugins("1x40"), _restarts("0+1x4 4x35")], [4, 39]),
+    "restarted-each-quarter": ("ManyRestarts", [_plugins("50x70"), _restarts("0+10x70")], [18, 70]),
+    "watch-that-never-opens": ("ApiErrors", [_errors("PermissionDenied", "0+6x60")], [36, 60]),
+}
+QUIET: Final[dict[str, Case]] = {
+    "moved-to-another-node": ("FollowerMissing", [_leader(NODE_LOST)], []),
+    "one-leads-one-stands-by": ("FollowerMissing", [_leader("1x90"), _leader("0x90").replace("x2x4z", "other")], []),
+    "control-plane-rolls": ("FollowerRestarting", [_started("0x10 1x10 2x10 3x10")], []),
+    "another-workload-restarts": ("FollowerRestarting", [_started("0+1x30", "gpu-operator-5c9")], []),
+    "rounds-go-on": ("NoProgress", [_leader("1x30"), _round("0+60x30")], []),
+    "stands-by": ("NoProgress", [_leader("0x30"), _round("0x30")], []),
+    "reads-a-large-fleet": ("NoProgress", [_leader("1x30"), _round("0x5 360+60x24")], []),
+    "outage-of-minutes": ("Blind", [_lost("0+60x4 0x20")], []),
+    "breaker-closed": ("BreakerOpen", [_breaker("0x30")], []),
+    "served-in-time": ("PluginStale", [_oldest("0x1 stale _x4 300x8 stale")], []),
+    "leftovers-of-weeks": ("PluginStale", [_oldest("-1000000x3 stale")], []),
+    "stale-while-breaker-open": ("PluginStale", [_oldest("0x30"), _breaker("1x30")], []),
+    "waits-for-its-driver": ("NodeFailed", [_nodes("Waiting", "DriverNotReady", "5x30")], []),
+    "failed-for-a-moment": ("NodeFailed", [_nodes("Failed", "UpgradeFailed", "1 stale")], []),
+    "backs-off": ("NodeFailed", [_nodes("Failed", "RestartBackedOff", BACK_OFF)], []),
+    "third-restart-helps": ("RestartsDoNotHelp", [_nodes("Failed", "RestartBackedOff", "_ 1 _ 1 stale _x20")], []),
+    "three-restarts-of-one": ("ManyRestarts", [_plugins("1x70"), _restarts("0+1x3 3x67")], []),
+    "a-rollout-and-a-second": ("ManyRestarts", [_plugins("50x9 0x9 50x50"), _restarts("0+20x5 100x60")], []),
+    "outage-of-the-api": ("ApiErrors", [_errors("Unreachable", "0 150x60")], []),
+    "expired-watches": ("ApiErrors", [_errors("Gone", "0+60x60"), _errors("NotFound", "0+60x60")], []),
+}
+
+
+@cache
+def _alerts(helm: Helm, strategy: str = "stale-pods") -> dict[str, dict[str, Any]]:
+    rule = helm.render({**RULES, "strategy": strategy}).one("PrometheusRule")
+    (group,) = rule["spec"]["groups"]
+    return {alert["alert"]: alert for alert in group["rules"]}
+
+
+@pytest.mark.parametrize(("name", "series", "minutes"), [pytest.param(*FIRES[one], id=one) for one in FIRES])
+def test_alert_fires(helms: dict[str, Helm], name: str, series: list[str], minutes: list[int]) -> None:
+    """An alert fires from the minute on in which its threshold has been crossed for long enough, until it is over."""
+    alert = _alerts(helms["helm4"])[f"GPUOperatorPost{name}"]
+    first, last = minutes
+    fired = [at // 60 for at, labels in engine(series).firing(alert, last * 60).items() if labels]
+    assert list(range(first, last + 1)) == fired
+
+
+@pytest.mark.parametrize(("name", "series", "minutes"), [pytest.param(*QUIET[one], id=one) for one in QUIET])
+def test_alert_stays_quiet(helms: dict[str, Helm], name: str, series: list[str], minutes: list[int]) -> None:
+    """What is ordinary, though it looks alike, alerts nobody."""
+    alert = _alerts(helms["helm4"])[f"GPUOperatorPost{name}"]
+    assert minutes == [at // 60 for at, labels in engine(series).firing(alert, 90 * 60).items() if labels]
+
+
+def test_each_alert_is_tried_both_ways(helm: Helm) -> None:
+    """No alert is rendered that no test has seen firing and staying quiet."""
+    names = {name.removeprefix("GPUOperatorPost") for name in _alerts(helm)}
+    assert names == {name for name, _series, _minutes in FIRES.values()}
+    assert names == {name for name, _series, _minutes in QUIET.values()}
+
+
+def test_alerts_ask_for_what_the_program_shows(helm: Helm) -> None:
+    """Each metric, label and value of an expression is one that the program can show."""
+    families = list(text_string_to_metric_families(exposition()))
+    shown = {sample.name: set(sample.labels) for family in families for sample in family.samples}
+    known = {
+        "state": {str(state) for state in NodeState},
+        "reason": {str(reason) for reason in Reason},
+        "kind": {kind_of(one) for one in map(_an_error, _kinds())},
+        "result": {telemetry.RESTARTED, telemetry.REFUSED, telemetry.FAILED},
+    }
+    for name, alert in _alerts(helm).items():
+        for selector in engine().selectors(alert["expr"]):
+            assert selector["metric"] in shown, name
+            assert set(selector["labels"]) <= shown[selector["metric"]] | TARGET, name
+            assert selector["labels"]["namespace"] == NAMESPACE, name
+            for label in set(selector["labels"]) - TARGET:
+                assert set(selector["labels"][label].split("|")) <= known[label], name
+
+
+def _kinds() -> list[type[errors.ClusterError]]:
+    return errors.ClusterError.__subclasses__()
+
+
+def _an_error(kind: type[errors.ClusterError]) -> errors.ClusterError:
+    return kind("get", "pods", "") if kind is errors.PermissionDeniedError else kind("")
+
+
+def test_each_alert_says_what_to_do(helm: Helm) -> None:
+    """Each alert has a severity, a sentence and a story, and a link to a runbook that exists."""
+    runbooks = {_anchor(line) for line in DOCS.read_text().splitlines() if line.startswith("#")}
+    for name, alert in _alerts(helm).items():
+        assert alert["labels"]["severity"] in {"warning", "critical"}, name
+        said = alert["annotations"]
+        assert {"summary", "description", "runbook_url"} == set(said), name
+        assert len(said["summary"]) < 70 < len(said["description"]), name
+        page, _, anchor = said["runbook_url"].partition("#")
+        assert page == "docs/operations.md", name
+        assert anchor in runbooks, name
+
+
+def _anchor(heading: str) -> str:
+    """Make of a heading what GitHub makes of it."""
+    return re.sub(r"[^a-z0-9 -]", "", heading.lstrip("# ").lower()).replace(" ", "-")
+
+
+def test_each_runbook_has_its_alert(helm: Helm) -> None:
+    """No runbook stays behind, and each says what an alert means, how to look and what to do."""
+    sections = DOCS.read_text().split("\n### ")[1:]
+    runbooks = {one.partition("\n")[0]: one.partition("\n## ")[0] for one in sections if one.startswith("GPUOperator")}
+    assert set(runbooks) == set(_alerts(helm))
+    for name, text in runbooks.items():
+        assert all(f"**{part}**" in text for part in ("Means.", "Look.", "Do.")), name
+        assert "```console" in text, name
+
+
+def test_runbooks_of_a_mirror(helm: Helm) -> None:
+    """Whoever keeps the documentation elsewhere says where."""
+    rule = helm.render({**RULES, "follow.prometheusRule.docsUrl": "https://wiki.example/gpu/"}).one("PrometheusRule")
+    urls = [alert["annotations"]["runbook_url"] for alert in rule["spec"]["groups"][0]["rules"]]
+    assert "https://wiki.example/gpu/operations.md#gpuoperatorpostblind" in urls
+
+
+def test_a_rollout_waits_for_the_last_node(helm: Helm) -> None:
+    """With strategy rollout plugins are stale until the last node is done: that alone alerts nobody."""
+    assert set(_alerts(helm)) - set(_alerts(helm, "rollout")) == {"GPUOperatorPostPluginStale"}
+
+
+def test_the_monitor_finds_the_follower(helm: Helm) -> None:
+    """The PodMonitor selects the follower's pods, not the Job's, and scrapes a port that they have."""
+    manifests = helm.render({**MONITOR, "follow.podMonitor.interval": "1m"})
+    monitor = manifests.one("PodMonitor")["spec"]
+    wanted = monitor["selector"]["matchLabels"]
+    follower, job = (manifests.one(kind)["spec"]["template"] for kind in ("Deployment", "Job"))
+    assert wanted.items() <= follower["metadata"]["labels"].items()
+    assert not wanted.items() <= job["metadata"]["labels"].items()
+    (endpoint,) = monitor["podMetricsEndpoints"]
+    (container,) = follower["spec"]["containers"]
+    assert endpoint == {"port": "metrics", "path": "/metrics", "interval": "1m"}
+    assert endpoint["port"] in {port["name"] for port in container["ports"]}
+    assert monitor["namespaceSelector"] == {"matchNames": [NAMESPACE]}
+
+
+@pytest.mark.parametrize("kind", ["podMonitor", "prometheusRule"])
+def test_labels_for_whoever_selects(helm: Helm, kind: str) -> None:
+    """A Prometheus selects by labels of its own; ours stay as they are."""
+    given = {f"follow.{kind}.enabled": True, f"follow.{kind}.labels": {"release": "prom", "helm.sh/chart": "mine"}}
+    labels = helm.render({**FOLLOW, **given}).one(f"{kind[0].upper()}{kind[1:]}")["metadata"]["labels"]
+    assert labels["release"] == "prom"
+    assert labels["helm.sh/chart"].startswith("gpu-operator-post-")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param(FOLLOW, id="by-default"),
+        pytest.param({"follow.podMonitor.enabled": True, "follow.prometheusRule.enabled": True}, id="no-follower"),
+        pytest.param({**RULES, **MONITOR, "enabled": False}, id="disabled"),
+    ],
+)
+def test_nothing_for_prometheus_unless_asked(helm: Helm, values: Values) -> None:
+    """Clusters without the Prometheus operator do not know these kinds: nothing of them is rendered by itself."""
+    manifests = helm.render(values)
+    assert manifests.all("PodMonitor") == manifests.all("PrometheusRule") == []
