@@ -75,6 +75,8 @@ class _Http(ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 8 * CONNECTIONS
+    """Waiting to be taken, so that a crowd does not keep a probe from arriving."""
 
     def __init__(self, host: str, port: int, telemetry: Telemetry) -> None:
         self.telemetry = telemetry
@@ -131,12 +133,19 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer without."""
         self._answer(body=False)
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
+        """Refuse what is no GET in a few words; the library's page repeats the request."""
+        self._send(HTTPStatus(code), TEXT, b"only GET is answered\n", body=True)
+
     def log_message(self, *_arguments: object) -> None:
         """Say nothing: a probe every ten seconds is no news."""
 
     def _answer(self, *, body: bool) -> None:
         route = _ROUTES.get(urlsplit(self.path).path)
-        status, kind, content = route(self.server.telemetry, self.headers.get("accept", "")) if route else _NOT_FOUND
+        accept = self.headers.get("accept", "")
+        self._send(*(route(self.server.telemetry, accept) if route else _NOT_FOUND), body=body)
+
+    def _send(self, status: HTTPStatus, kind: str, content: bytes, *, body: bool) -> None:
         self.connection.settimeout(REQUEST_SECONDS)
         self.send_response(status)
         self.send_header("content-type", kind)
@@ -159,12 +168,12 @@ class _Gate(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - any buffer
-        """Read what is there; nothing more once the measure is full, as if the client had closed."""
+        """Read what is there, until a measure is full."""
         seconds = self._until - time.monotonic()
-        if seconds <= 0:
+        if seconds <= 0 or not self._left:
             raise TimeoutError
         self._connection.settimeout(seconds)
-        read = self._connection.recv_into(memoryview(buffer)[: self._left]) if self._left else 0
+        read = self._connection.recv_into(memoryview(buffer)[: self._left])
         self._left -= read
         return read
 
