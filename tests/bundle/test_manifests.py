@@ -50,6 +50,16 @@ def test_manifests(tmp_path: Path, helms: dict[str, Helm]) -> None:
     assert {pod: {"podAnnotations": {KEY: "v26.3.3"}} for pod in ("controller", "kubeletPlugin")} == dra
 
 
+def test_a_follower_alone(tmp_path: Path, helms: dict[str, Helm]) -> None:
+    """Where nothing is to hold a deployer: the Deployment and what it needs, and no Job."""
+    post = write(tmp_path / "post.yaml", {**IMAGE, "follow": {"enabled": True}, "job": {"enabled": False}})
+    arguments = (CHART, f"--helm={helms['helm4'].binary}", f"--values={POST}={post}")
+    text = (bundle("manifests", tmp_path / "bundle", *arguments) / f"{POST}.yaml").read_text()
+    kinds = {each["kind"] for each in yaml.safe_load_all(text)}
+    assert {"Deployment", "ServiceAccount", "ClusterRole", "Role"} <= kinds
+    assert not {"Job", "ConfigMap"} & kinds
+
+
 def test_job_takes_another_name(tmp_path: Path, helms: dict[str, Helm]) -> None:
     """A Job cannot be changed, so each version and each driver of the operator gives it another name."""
     arguments = (CHART, f"--helm={helms['helm4'].binary}", f"--values={POST}={write(tmp_path / 'image.yaml', IMAGE)}")

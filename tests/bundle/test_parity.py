@@ -94,6 +94,20 @@ def test_same_job(tmp_path: Path, helm: Helm, flag: str) -> None:
     assert 1 == len({_specification(manifests) for manifests in rendered})
 
 
+def test_same_follower(tmp_path: Path, helms: dict[str, Helm]) -> None:
+    """By values, as everything that is not derived: with a hook and with a plain Job, which hand over to it."""
+    values = {"follow": {"enabled": True, "maxUnavailable": "10%"}, "hook": {"wait": "handover"}}
+    given = f"--values={POST}={write(tmp_path / 'post.yaml', values)}"
+    specifications = []
+    for deployer, flag in zip(DEPLOYERS, ("--hook", "--no-hook") * len(DEPLOYERS), strict=False):
+        found = _made(deployer, tmp_path / deployer, helms["helm4"], given, flag)[POST]
+        manifests = render(found, tmp_path / deployer, helms["helm4"])
+        assert "--wait=handover" in manifests.args
+        assert "--max-unavailable=10%" in manifests.follower_container["args"]
+        specifications.append(repr(manifests.follower["spec"]))
+    assert 1 == len(set(specifications))
+
+
 @pytest.mark.parametrize("deployer", DEPLOYERS)
 def test_bump_rerolls_the_dra_driver(tmp_path: Path, helms: dict[str, Helm], deployer: str) -> None:
     """Another chart version of the operator changes the plugin's pod template, the expectation and the trigger."""

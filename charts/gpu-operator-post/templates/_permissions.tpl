@@ -108,7 +108,7 @@ what is created cannot be held by a role, so there the guard holds it. Takes a d
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   resourceNames: [{{ $lease }}]
-  verbs: [get, update, patch]
+  verbs: [get, patch]
 {{- end }}
 {{- end -}}
 
