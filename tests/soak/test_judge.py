@@ -91,8 +91,9 @@ def test_a_race_is_counted_by_itself_and_ends() -> None:
 
 def test_the_report_counts() -> None:
     """Runs by exit code, restarts, and how long plugins were stale."""
-    report = soaked(runs=(FINE, replace(FINE, code=-9, expected=(-9,)))).report(200.0)
+    report = soaked(runs=(FINE, replace(FINE, code=-9, expected=(-9,))), followers=(-9, 143)).report(200.0)
     assert {"0": 1, "-9": 1} == report["exitCodes"]
+    assert {"-9": 1, "143": 1} == report["followerExitCodes"]
     assert (2, 1, 1, 7.0) == (report["runs"], report["restarts"], report["staleWindows"], report["staleSecondsMost"])
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from devcluster.cluster import Cluster
 from devcluster.soak import plan
-from devcluster.soak.plan import Cycle, Upgrade
+from devcluster.soak.following import FollowerSoak
+from devcluster.soak.plan import Before, Cycle, Fault, Upgrade
 from devcluster.soak.soak import LONG, Commands, Soak
 from devcluster.soak.stage import Stage
 from tests.promises import promised
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.e2e
 
 NODES = 4
+FOLLOWED = [
+    Cycle(0, Upgrade.DRIVER),
+    Cycle(1, Upgrade.DRIVER, Fault.KILL, after=3.0, nodes=(1,)),
+    Cycle(2, Upgrade.CHART, Fault.SILENCE, after=2.0, before=Before.CRASH, nodes=(0, 2)),
+    Cycle(3, Upgrade.DRIVER, Fault.BROKEN_DRIVER, nodes=(3,)),
+]
 CYCLES = 5
 SEED = 29
 """Drivers that cannot start, a silent API server, a run that is told to stop."""
@@ -39,7 +46,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 
 def test_a_short_soak_breaks_no_promise_and_a_script_does(stage: Stage) -> None:
-    """Five cycles of upgrades and faults; then what people run instead, to show that the soak can fail.
+    """Five cycles of upgrades and faults, four more with a follower instead; then what people run, which breaks all.
 
     The script restarts plugins onto the old driver, says that all is well, and leaves every one of them stale.
     """
@@ -51,6 +58,13 @@ def test_a_short_soak_breaks_no_promise_and_a_script_does(stage: Stage) -> None:
     assert report["restarts"] >= NODES
     assert "0" in report["exitCodes"]
     assert 0 < report["memoryPeakMiB"] < 128
+
+    followed = FollowerSoak(stage, SEED).run(FOLLOWED).report(time.time())
+    with promised():
+        assert [] == followed["broken"]
+    assert (followed["runs"], followed["exitCodes"]) == (len(FOLLOWED), {"0": len(FOLLOWED)})
+    assert followed["restarts"] >= NODES * len(FOLLOWED)
+    assert followed["followerExitCodes"].get("-9") == 1
 
     kubectl = str(stage.cluster.binary("kubectl"))
     script = Commands((sys.executable, str(SCRIPT), kubectl), LONG, takes_timeout=False, impatient=())
