@@ -2,7 +2,8 @@
 
 Most of an object of a real cluster is bookkeeping. A list is split into the text of its objects first, and each
 is decoded only when it is read: a page never stands in memory as objects, and what is left out costs no more than
-the bytes it came in.
+the bytes it came in. What has the shape that its kind promises is split in one pass over its bytes, which halves the
+time; anything else is taken apart step by step, so that one odd object spoils no other.
 """
 
 from __future__ import annotations
@@ -24,10 +25,35 @@ UNREAD: Final[Mapping[str, frozenset[str]]] = {
     "status": frozenset({"images"}),
 }
 """By section of an object: fields that are large and that no reader wants. A test compares views with and without."""
+PLAIN: Final = ("kind", "revision")
+"""What readers want beside the sections."""
+
+
+class _Page(msgspec.Struct):
+    """A page of a list, as long as it has the shape of one."""
+
+    items: list[msgspec.Raw]
+    metadata: dict[str, Any]
+
+
+class _InShape(msgspec.Struct):
+    """An object whose sections are objects. Fields that no reader wants have no place in it."""
+
+    metadata: dict[str, msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET
+    spec: dict[str, msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET
+    status: dict[str, msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET
+    kind: Any = msgspec.UNSET
+    revision: Any = msgspec.UNSET
+    """Of a ControllerRevision, whose ``data`` is a whole DaemonSet."""
+
 
 _ANYTHING: Final = msgspec.json.Decoder()
 _PARTS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_PAGE: Final = msgspec.json.Decoder(_Page)
+_IN_SHAPE: Final = msgspec.json.Decoder(_InShape)
+_ODD: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""For whatever reason: the way step by step finds out, and says it."""
 
 
 def decode(body: bytes | msgspec.Raw) -> dict[str, Any]:
@@ -43,6 +69,14 @@ def page(body: bytes, *, whole: bool) -> tuple[Json, Iterator[Json]]:
 
     Raises UnreachableError, also while objects are taken, if it is no list of objects.
     """
+    try:
+        found = _PAGE.decode(body)
+    except _ODD:
+        return _odd_page(body, whole=whole)
+    return found.metadata, (_object(raw, whole=whole) for raw in found.items)
+
+
+def _odd_page(body: bytes, *, whole: bool) -> tuple[Json, Iterator[Json]]:
     parts = _parts(body)
     if "items" not in parts:
         raise UnreachableError("the API server's list has no items")
@@ -66,6 +100,18 @@ def event(line: bytes, *, whole: bool) -> tuple[str, Json]:
 def _object(raw: msgspec.Raw, *, whole: bool) -> Json:
     if whole:
         return decode(raw)
+    try:
+        found = _IN_SHAPE.decode(raw)
+    except _ODD:
+        return _odd_object(raw)
+    return {
+        name: {key: _decoded(_ANYTHING, part) for key, part in parts.items() if key not in UNREAD[name]}
+        for name in UNREAD
+        if (parts := getattr(found, name)) is not msgspec.UNSET
+    } | {name: part for name in PLAIN if (part := getattr(found, name)) is not msgspec.UNSET}
+
+
+def _odd_object(raw: msgspec.Raw) -> Json:
     parts = _parts(raw)
     return {name: _section(part, UNREAD.get(name)) for name, part in parts.items()}
 

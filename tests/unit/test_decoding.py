@@ -49,9 +49,18 @@ def test_readers_miss_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("section", decoding.UNREAD)
 def test_what_is_left_out(section: str) -> None:
-    """Only the fields that no reader wants go; everything beside them stays."""
-    (light,) = taken({section: {**BOOKKEEPING[section], "kept": 1}, "other": BOOKKEEPING[section]})
-    assert light == {section: {"kept": 1}, "other": BOOKKEEPING[section]}
+    """Of a section only the fields that no reader wants go; of what stands beside the sections all but a few."""
+    found = {section: {**BOOKKEEPING[section], "kept": 1}, "revision": 7, "data": BOOKKEEPING[section]}
+    (light,) = taken(found)
+    assert light == {section: {"kept": 1}, "revision": 7}
+
+
+def test_one_odd_object_spoils_no_other() -> None:
+    """What has another shape is taken apart step by step; those beside it are what they would be without it."""
+    page = json.dumps({"metadata": {}, "items": [obj("node"), {"metadata": 7}, obj("slice")]}).encode()
+    _meta, objects = decoding.page(page, whole=False)
+    first, odd, last = objects
+    assert (first, odd, last) == (*taken(obj("node")), {"metadata": 7}, *taken(obj("slice")))
 
 
 def test_policies_stay_whole() -> None:
