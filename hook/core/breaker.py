@@ -2,9 +2,10 @@
 
 A follower acts while nobody watches. Drivers that reload turn plugins stale, and many may reload at once; but a
 reload leaves a trace that no clock can fake: another driver pod, or one more restart of its container. A node that
-turns stale without such a trace does so by times alone. One of them may be doubt, and is restarted. More than a
-share of the fleet within a minute are a fault of clocks, kubelets or the API, and restarting them all would take
-down what works. So the breaker opens: nothing is done until a person or a time closes it.
+turns stale without such a trace does so by times alone: it is suspect, and is held for a minute. One that stays alone
+is restarted then, because it may be doubt. More than a share of the fleet within that minute are a fault of clocks,
+kubelets or the API, and restarting them would take down what works: so the breaker opens before any of them was, and
+nothing at all is done until a person or a time closes it.
 
 What is stale at first sight was not seen turning. It counts by the time when its driver became ready, so that what
 a serial upgrade left behind does not come together within a minute; and not at all where the driver's revision is
@@ -24,7 +25,7 @@ from hook.core.sentences import moment, some
 from hook.core.verdicts import NodeState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from hook.core.fleet import Fleet
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from hook.settings import Bound, Settings
 
 WITHIN: Final = timedelta(minutes=1)
-"""Nodes that turn stale further apart have nothing to do with each other: kubelets that are restarted by a tool, and
-clocks that are set, follow within seconds; a serial upgrade takes two minutes a node."""
+"""How long a suspect is held. Nodes that turn stale further apart have nothing to do with each other: kubelets that
+are restarted by a tool, and clocks that are set, follow within seconds; a serial upgrade takes two minutes a node."""
 FEWEST: Final = 5
 """Fewer nodes are no crowd: so many turn stale together by chance, and four restarts are all there is to save."""
 WHOLE: Final = 100
@@ -79,29 +80,24 @@ class Breaker:
 
 
 def watched(breaker: Breaker, judgements: Sequence[Judgement], fleet: Fleet, now: datetime) -> Breaker:
-    """Note which nodes turned stale, and open or close. Only a run that follows has one."""
-    settings = fleet.settings
-    if not settings.follow:
+    """Note which nodes turned stale, and open or close. Only a run that follows has a breaker."""
+    if not fleet.settings.follow:
         return breaker
-    breaker = _closed_in_time(breaker, settings, now)
+    breaker = _closed_in_time(breaker, fleet.settings, now)
     sights = _sights(judgements, fleet)
-    fresh = {
-        node: when
-        for node, sight in sights.items()
-        if (when := _turned(node, sight, breaker, fleet, now)) is not None
-        and (breaker.closed_at is None or when > breaker.closed_at)
-    }
-    turned = {node: when for node, when in breaker.turned.items() if now - when <= WITHIN} | fresh
-    eligible = {one.node for one in judgements if one.state is not NodeState.EXCLUDED}
-    crowd = _crowd({node: when for node, when in turned.items() if node in eligible})
+    moments = {node: _turned(node, sight, breaker, fleet, now) for node, sight in sights.items()}
+    since = breaker.closed_at
+    new = {node: when for node, when in moments.items() if when is not None and (since is None or when > since)}
+    turned = {node: when for node, when in breaker.turned.items() if now - when <= WITHIN} | new
     known = {node: sight for node, sight in breaker.sights.items() if node in fleet.seen.nodes}
-    after = replace(breaker, sights=known | sights, turned=turned)
-    if breaker.opened_at is not None or _never(settings.breaker_share):
-        return after
-    if len(crowd) < FEWEST or not settings.breaker_share.exceeded_by(len(crowd), len(eligible)):
-        return after
-    why = f"{len(crowd)} of {len(eligible)} nodes turned stale within a minute, and no driver was reloaded there"
-    return replace(after, opened_at=now, why=f"{why}: {some(crowd)}")
+    unseen = {node: Sight("", stale=False) for node in _unloaded(judgements, fleet)}
+    return _opened(replace(breaker, sights=unseen | known | sights, turned=turned), judgements, fleet, now)
+
+
+def suspect(judged: Judgement, breaker: Breaker, now: datetime) -> bool:
+    """Whether a node turned stale without a reload so shortly ago that others may follow it."""
+    turned = breaker.turned.get(judged.node)
+    return turned is not None and now - turned <= WITHIN
 
 
 def held_open(breaker: Breaker, settings: Settings) -> Hold | None:
@@ -122,6 +118,23 @@ def _closed_in_time(breaker: Breaker, settings: Settings, now: datetime) -> Brea
     return breaker.closed(now) if over or _never(settings.breaker_share) else breaker
 
 
+def _opened(breaker: Breaker, judgements: Sequence[Judgement], fleet: Fleet, now: datetime) -> Breaker:
+    """Open it if a crowd turned stale. Where none ever could, nobody is suspect."""
+    eligible = {one.node for one in judgements if one.state is not NodeState.EXCLUDED}
+    share = fleet.settings.breaker_share
+    if _never(share) or not _is_crowd(len(eligible), eligible, share):
+        return replace(breaker, turned={})
+    crowd = _crowd({node: when for node, when in breaker.turned.items() if node in eligible})
+    if breaker.opened_at is not None or not _is_crowd(len(crowd), eligible, share):
+        return breaker
+    why = f"{len(crowd)} of {len(eligible)} nodes turned stale within a minute, and no driver was reloaded there"
+    return replace(breaker, opened_at=now, why=f"{why}: {some(crowd)}")
+
+
+def _is_crowd(count: int, eligible: Collection[str], share: Bound) -> bool:
+    return count >= FEWEST and share.exceeded_by(count, len(eligible))
+
+
 def _never(share: Bound) -> bool:
     return not share.value or (share.percent and share.value >= WHOLE)
 
@@ -137,6 +150,11 @@ def _sights(judgements: Iterable[Judgement], fleet: Fleet) -> dict[str, Sight]:
         for node, reasons in told.items()
         if reasons & STALE or reasons <= FRESH
     }
+
+
+def _unloaded(judgements: Iterable[Judgement], fleet: Fleet) -> Iterable[str]:
+    """Give the nodes without a ready driver: what is loaded there next was seen coming."""
+    return (one.node for one in judgements if not any(pod.ready for pod in _drivers(one.node, fleet)))
 
 
 def _load(node: str, fleet: Fleet) -> str:

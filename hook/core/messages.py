@@ -104,6 +104,11 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
         "With wait-for policy-ready, nothing is restarted before the policy's own status says ready.", _POLICIES
     ),
     Reason.PLUGIN_STALE: Explanation("The {noun} holds a driver that is gone; {broken}."),
+    Reason.PLUGIN_SUSPECT: Explanation(
+        "It turned stale by its times alone. It is restarted after a minute, unless so many nodes do the same that a "
+        "clock or the API is more likely to be wrong.",
+        _DESCRIBE,
+    ),
     Reason.PLUGIN_QUEUED: Explanation("It will be restarted as soon as another one is back."),
     Reason.PLUGIN_RESTARTING: Explanation("Its old pod is on its way out.", _DESCRIBE),
     Reason.PLUGIN_MISSING: Explanation(

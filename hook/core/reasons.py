@@ -43,6 +43,7 @@ class Reason(StrEnum):
 
     # A node's plugin is not verified.
     PLUGIN_STALE = "PluginStale"
+    PLUGIN_SUSPECT = "PluginSuspect"
     PLUGIN_QUEUED = "PluginQueued"
     PLUGIN_RESTARTING = "PluginRestarting"
     PLUGIN_MISSING = "PluginMissing"

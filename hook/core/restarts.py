@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from hook.core import breaker
 from hook.core.asked import beside_memory
 from hook.core.places import Places, serving
 from hook.core.plugins import untolerated
@@ -35,8 +36,16 @@ class Plan:
 
 def plan(judgements: Sequence[Judgement], fleet: Fleet, memory: Memory, now: datetime) -> Plan:
     """Compare judgements with memory, then let the strategy choose."""
-    compared = tuple(beside_memory(one, fleet.settings, memory, now) for one in judgements)
-    return _STRATEGIES[fleet.settings.strategy](compared, fleet, memory, now)
+    compared = (beside_memory(one, fleet.settings, memory, now) for one in judgements)
+    held = tuple(_held_as_suspect(one, memory, now) for one in compared)
+    return _STRATEGIES[fleet.settings.strategy](held, fleet, memory, now)
+
+
+def _held_as_suspect(judged: Judgement, memory: Memory, now: datetime) -> Judgement:
+    if not _due(judged) or not breaker.suspect(judged, memory.breaker, now):
+        return judged
+    message = f"{judged.message}; but its driver was not reloaded, so it is held for a minute"
+    return replace(judged, reason=Reason.PLUGIN_SUSPECT, message=message)
 
 
 def _delete_stale_pods(judgements: tuple[Judgement, ...], fleet: Fleet, memory: Memory, _now: datetime) -> Plan:
@@ -59,7 +68,7 @@ def _delete_stale_pods(judgements: tuple[Judgement, ...], fleet: Fleet, memory: 
 
 def _due(judged: Judgement) -> bool:
     """Whether a stale pod is to be restarted now, as far as it alone is concerned."""
-    return judged.state is NodeState.STALE and judged.reason is not Reason.RESTART_BACKED_OFF
+    return judged.state is NodeState.STALE and judged.reason is Reason.PLUGIN_STALE
 
 
 def _last_trouble(judged: Judgement, memory: Memory) -> int:
@@ -78,9 +87,9 @@ def _restart_rollout(judgements: tuple[Judgement, ...], fleet: Fleet, memory: Me
 
     How many are down during a rollout is the DaemonSet's own affair; it begins only while there is a place.
     """
-    unwelcome, backed_off = _unwelcome(fleet), _backed_off(judgements)
+    unwelcome, waiting = _unwelcome(fleet), _waiting(judgements)
     shown = tuple(_held_back(_refuse_on_delete(one, fleet), unwelcome) for one in judgements)
-    shown = tuple(_backed_off_together(one, backed_off) for one in shown)
+    shown = tuple(_waiting_together(one, waiting) for one in shown)
     if any(one.state is NodeState.WAITING and one.reason is not Reason.PLUGIN_UNWELCOME for one in shown):
         return Plan(shown, ())
     rolling = {str(ds): ds for ds in fleet.consumers.named if not ds.observed or ds.updated < ds.desired}
@@ -100,17 +109,17 @@ def _restart_rollout(judgements: tuple[Judgement, ...], fleet: Fleet, memory: Me
     return Plan(shown, tuple(actions))
 
 
-def _backed_off(judgements: Sequence[Judgement]) -> dict[str, str]:
-    """Say which consumers have a pod whose restart is backed off: a rollout would restart it as well."""
-    backed_off = [one for one in judgements if one.reason is Reason.RESTART_BACKED_OFF]
-    return {one.consumer: f"a rollout would also restart the pod on {one.node}: {one.message}" for one in backed_off}
+def _waiting(judgements: Sequence[Judgement]) -> dict[str, Judgement]:
+    """Give, by consumer, a pod whose restart must wait: a rollout would restart it as well."""
+    return {one.consumer: one for one in judgements if one.reason in (Reason.RESTART_BACKED_OFF, Reason.PLUGIN_SUSPECT)}
 
 
-def _backed_off_together(judged: Judgement, backed_off: Mapping[str, str]) -> Judgement:
-    if not _due(judged) or judged.consumer not in backed_off:
+def _waiting_together(judged: Judgement, waiting: Mapping[str, Judgement]) -> Judgement:
+    if not _due(judged) or judged.consumer not in waiting:
         return judged
-    message = f"{judged.message}; {backed_off[judged.consumer]}"
-    return replace(judged, reason=Reason.RESTART_BACKED_OFF, message=message)
+    other = waiting[judged.consumer]
+    message = f"{judged.message}; a rollout would also restart the pod on {other.node}: {other.message}"
+    return replace(judged, reason=other.reason, message=message)
 
 
 def _unwelcome(fleet: Fleet) -> dict[str, str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
+import click
 import pytest
 
 from hook.errors import SettingsError
-from hook.flags import settings_from
-from hook.settings import Settings, WaitFor, Wanted, WhenAbsent, WhenManual
+from hook.flags import Bounded, settings_from
+from hook.settings import Bound, Settings, Wait, WaitFor, Wanted, WhenAbsent, WhenManual
 
 BOTH = ("gpu", "network")
 
@@ -132,3 +134,89 @@ def test_what_has_an_effect_on_some_stack_is_taken(values: dict[str, Any]) -> No
     """It need not be the first one."""
     assert all(value in (getattr(settings(**values), key), str(getattr(settings(**values), key)))
                for key, value in values.items())  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("3", Bound(3), id="a-number"),
+        pytest.param("25%", Bound(25, percent=True), id="a-percentage"),
+        pytest.param("0", Bound(0), id="nothing"),
+        pytest.param("100%", Bound(100, percent=True), id="all"),
+        pytest.param("999999", Bound(999_999), id="many"),
+        pytest.param(Bound(3), Bound(3), id="read-already"),
+    ],
+)
+def test_a_bound_is_written_as_kubernetes_does(text: object, expected: Bound) -> None:
+    """And shown the same way."""
+    assert expected == Bounded().convert(text, None, None)
+    assert str(text) == str(expected)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "%", "-1", "1.5", "101%", "25 %", "a quarter", "1000000", "\N{ARABIC-INDIC DIGIT ONE}"]
+)
+def test_what_is_no_bound_is_refused(text: str) -> None:
+    """With the very text that was wrong."""
+    with pytest.raises(click.BadParameter) as refused:
+        Bounded().convert(text, None, None)
+    assert repr(text) in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        pytest.param({"wait": "handover"}, "--wait handover", id="handing-over-to-itself"),
+        pytest.param({"dry_run": True}, "--dry-run", id="deciding-once"),
+        pytest.param({"on_deadline": "report"}, "--on-deadline", id="a-deadline"),
+        pytest.param({"expect_chart_version": "v1"}, "--expect-chart-version", id="one-chart"),
+        pytest.param({"expect_driver_version": "580"}, "--expect-driver-version", id="one-driver"),
+        pytest.param({"wait_for": "policy-ready"}, "--wait-for policy-ready", id="the-policys-word"),
+    ],
+)
+def test_a_follower_refuses_what_belongs_to_a_run_with_an_end(values: dict[str, Any], words: str) -> None:
+    """Without --follow each of them is taken."""
+    with pytest.raises(SettingsError) as refused:
+        settings(follow=True, **values)
+    assert f"--follow goes without {words}" in str(refused.value)
+    assert settings(**values).follow is False
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param({"restart_backoff": timedelta(seconds=9)}, id="restart-backoff"),
+        pytest.param({"restart_backoff_max": timedelta(hours=9)}, id="restart-backoff-max"),
+        pytest.param({"breaker_share": Bound(9)}, id="breaker-share"),
+        pytest.param({"breaker_reset": timedelta()}, id="breaker-reset"),
+    ],
+)
+def test_what_counts_while_following_is_refused_without_it(values: dict[str, Any]) -> None:
+    """Who sets it relies on it."""
+    ((name, value),) = values.items()
+    with pytest.raises(SettingsError, match=f"--{name.replace('_', '-')} counts with --follow only"):
+        settings(**values)
+    assert value == getattr(settings(follow=True, **values), name)
+
+
+@pytest.mark.parametrize("follow", [True, False])
+def test_what_may_be_down_is_bounded_in_every_run(*, follow: bool) -> None:
+    """By one at least."""
+    assert Bound(3) == settings(follow=follow, max_unavailable=Bound(3)).max_unavailable
+    for none in (Bound(0), Bound(0, percent=True)):
+        with pytest.raises(SettingsError, match="--max-unavailable 0"):
+            settings(follow=follow, max_unavailable=none)
+
+
+@pytest.mark.parametrize("pause", [timedelta(), timedelta(hours=2)])
+def test_a_pause_that_is_none_or_too_long_is_refused(pause: timedelta) -> None:
+    """Longer than the longest it would never be."""
+    with pytest.raises(SettingsError, match="--restart-backoff must be"):
+        settings(follow=True, restart_backoff=pause)
+    whole = settings(follow=True, restart_backoff=timedelta(hours=1))
+    assert whole.restart_backoff == whole.restart_backoff_max
+
+
+def test_a_job_hands_over_by_word() -> None:
+    """It waits for all by default."""
+    assert (Wait.COMPLETE, Wait.HANDOVER) == (settings().wait, settings(wait="handover").wait)

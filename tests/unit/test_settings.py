@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hook.settings import OnDeadline, Settings, Strategy, WhenManual
+from hook.settings import Bound, OnDeadline, Settings, Strategy, Wait, WhenManual
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,51 @@ def test_the_defaults_are_those_that_are_documented() -> None:
         settings.when_manual,
         settings.max_parallel_restarts,
     )
+
+
+def test_the_defaults_of_a_follower_are_those_that_are_documented() -> None:
+    """It waits a minute, then longer; it stops at a crowd, for half an hour."""
+    settings = Settings()
+    assert (False, Wait.COMPLETE, None) == (settings.follow, settings.wait, settings.max_unavailable)
+    assert (timedelta(minutes=1), timedelta(hours=1), timedelta(minutes=30), "50%") == (
+        settings.restart_backoff,
+        settings.restart_backoff_max,
+        settings.breaker_reset,
+        str(settings.breaker_share),
+    )
+
+
+def test_a_deadline_belongs_to_a_run_with_an_end() -> None:
+    """A follower's is never, and can be compared with any moment."""
+    started = datetime(2026, 1, 1, 10, tzinfo=UTC)
+    assert started + timedelta(minutes=24, seconds=30) == Settings().deadline(started)
+    assert datetime.max.replace(tzinfo=UTC) == Settings(follow=True).deadline(started)
+
+
+@pytest.mark.parametrize(
+    ("bound", "total", "expected"),
+    [
+        pytest.param(Bound(3), 100, 3, id="a-number"),
+        pytest.param(Bound(25, percent=True), 100, 25, id="a-share"),
+        pytest.param(Bound(25, percent=True), 101, 26, id="rounded-up"),
+        pytest.param(Bound(25, percent=True), 0, 1, id="at-least-one"),
+    ],
+)
+def test_a_bound_is_a_number_or_a_share(bound: Bound, total: int, expected: int) -> None:
+    """As a DaemonSet's maxUnavailable is."""
+    assert expected == bound.of(total)
+
+
+@pytest.mark.parametrize(
+    ("bound", "count", "expected"),
+    [
+        pytest.param(Bound(3), 3, False, id="the-number"),
+        pytest.param(Bound(3), 4, True, id="one-more"),
+        pytest.param(Bound(50, percent=True), 3, False, id="the-share"),
+        pytest.param(Bound(50, percent=True), 4, True, id="more-than-the-share"),
+        pytest.param(Bound(100, percent=True), 7, False, id="all"),
+    ],
+)
+def test_more_than_a_bound_is_not_rounded(bound: Bound, count: int, *, expected: bool) -> None:
+    """Of seven, three are less than half."""
+    assert expected is bound.exceeded_by(count, 7)

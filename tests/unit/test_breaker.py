@@ -1,0 +1,433 @@
+"""When nodes turn stale without a reload: one is held and served, a crowd stops everything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hook.core import breaker
+from hook.core.breaker import FEWEST, Breaker
+from hook.core.memory import Memory
+from hook.core.reasons import Reason
+from hook.core.verdicts import Decision, NodeState, Verdict
+from hook.settings import Bound, Settings, Strategy, WaitFor, Wanted
+from tests.fixtures.cluster import LATER, cluster, labelled, reasons
+from tests.fixtures.following import FOLLOWING, Follower, moment
+from tests.fixtures.modes import with_exporter, with_toolkit
+from tests.fixtures.objects import Object, driver_pod, merged, obj, plugin_pod, running, stamp, waiting
+
+if TYPE_CHECKING:
+    from tests.fixtures.cluster import Cluster
+
+NODES = tuple(f"n{number}" for number in range(8))
+CROWD = NODES[:FEWEST]
+"""More than half of the nodes."""
+EXPORTER = (Wanted("gpu", "monitoring", "dcgm-exporter"),)
+STARTING: Object = {
+    "status": {"containerStatuses": [running("compute-domains", 3603), waiting("gpus", "ContainerCreating")]}
+}
+NOW = 3600
+"""Seconds from the fixtures' D to a follower's first look."""
+
+
+@dataclass
+class Scene(Follower):
+    """A follower of a fleet that is done; what happens to its nodes is told."""
+
+    found: Cluster = field(default_factory=lambda: cluster(*NODES))
+
+    def jump(self, *nodes: str, ready: float = NOW) -> None:
+        """Let the times of drivers move, and nothing else."""
+        self.found.put("driver-pod", *(driver_pod(node, started=ready - 70, ready=ready) for node in nodes))
+
+    def reload(self, *nodes: str, seconds: float = 0) -> None:
+        """Let the container of drivers restart in their pods."""
+        began = NOW + seconds
+        pods = (driver_pod(node, started=began, ready=began + 5, restarts=1) for node in nodes)
+        self.found.put("driver-pod", *pods)
+
+    def serve(self, *nodes: str, seconds: float = 0) -> None:
+        """Let plugins come back that started long after everything."""
+        began = NOW + seconds
+        pods = (plugin_pod(node, waited=began, started=began + 1, ready=began + 5) for node in nodes)
+        self.found.put("plugin-pod", *pods)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """Give a fleet that a follower has seen in peace once."""
+    made = Scene()
+    assert Verdict.DONE is made.look(-1).verdict
+    return made
+
+
+def opened(decision: Decision) -> bool:
+    """Whether a decision tells of an open breaker, and does nothing."""
+    told = (decision.verdict, decision.reason) == (Verdict.WAIT, Reason.BREAKER_OPEN)
+    assert not told or decision.actions == ()
+    return told
+
+
+def test_a_crowd_that_turns_stale_without_a_reload_stops_everything(scene: Scene) -> None:
+    """The sentence says what was seen, when, and how it ends; the nodes are shown as they are."""
+    scene.jump(*CROWD)
+    decision = scene.look(0)
+    assert opened(decision)
+    assert {"PluginStale", "PluginSuspect", "Verified"} >= set(reasons(decision.judgements))
+    for words in ("5 of 8 nodes", "n0, n1, n2, n3, n4", "seen at 2026-01-01T11:00:00Z", "at 2026-01-01T11:30:00Z"):
+        assert words in decision.message
+
+
+def test_a_crowd_is_counted_over_a_minute_and_none_of_it_is_restarted(scene: Scene) -> None:
+    """Clocks are set one after the other: the first ones are held until it is known whether others follow."""
+    for number, node in enumerate(CROWD):
+        scene.jump(node)
+        decision = scene.act(number * 15)
+    assert opened(decision)
+    assert [] == scene.restarted
+
+
+def test_what_turns_stale_alone_is_restarted_after_a_minute(scene: Scene) -> None:
+    """It may be doubt; a suspect says so while it is held."""
+    scene.jump(*NODES[:4])
+    assert {"PluginSuspect", "Verified"} == set(reasons(scene.act(0).judgements))
+    assert {NodeState.STALE, NodeState.VERIFIED} == {one.state for one in scene.act(60).judgements}
+    assert [] == scene.restarted
+    scene.act(61)
+    assert [(61, node) for node in NODES[:4]] == scene.restarted
+
+
+def test_nodes_that_turn_stale_over_a_long_time_are_no_crowd(scene: Scene) -> None:
+    """Each is held for its own minute."""
+    for number, node in enumerate(NODES):
+        scene.jump(node)
+        assert not opened(scene.act(number * 16))
+        scene.serve(*(served for _seconds, served in scene.restarted), seconds=9999)
+    assert 4 == len(scene.restarted)
+
+
+def test_drivers_that_reload_all_at_once_are_no_fault(scene: Scene) -> None:
+    """In their pods, as after a crash or a reboot: one more restart is told by no clock."""
+    scene.reload(*NODES)
+    assert not opened(scene.act(10))
+    assert len(NODES) == len(scene.restarted)
+
+
+def test_a_rollout_of_all_nodes_at_once_is_no_fault(scene: Scene) -> None:
+    """Another pod on each, whether it was seen to come or not."""
+    again = {"metadata": {"name": "next", "uid": "next"}}
+    pods = (merged(driver_pod(node, started=NOW, ready=NOW + 5), again) for node in NODES)
+    scene.found.only("driver-pod", *(merged(pod, {"metadata": {"name": f"next-{at}"}}) for at, pod in enumerate(pods)))
+    assert not opened(scene.act(10))
+    assert len(NODES) == len(scene.restarted)
+
+
+def test_a_kubelet_that_takes_ready_away_and_gives_it_again_reloads_nothing(scene: Scene) -> None:
+    """In between the driver looks as if it were coming; its pod and its count of restarts say that it is not."""
+    scene.found.put("driver-pod", *(driver_pod(node, ready=None) for node in CROWD))
+    assert {"DriverNotReady", "Verified"} == set(reasons(scene.act(0).judgements))
+    scene.jump(*CROWD)
+    assert opened(scene.act(5))
+
+
+@pytest.mark.parametrize(
+    ("share", "jumped", "expected"),
+    [
+        pytest.param(Bound(50, percent=True), 4, False, id="half-is-not-more-than-half"),
+        pytest.param(Bound(49, percent=True), 4, False, id="too-few-for-a-crowd"),
+        pytest.param(Bound(62, percent=True), 5, True, id="more-than-the-share"),
+        pytest.param(Bound(63, percent=True), 5, False, id="less-than-the-share"),
+        pytest.param(Bound(5), 5, False, id="no-more-than-the-number"),
+        pytest.param(Bound(5), 6, True, id="more-than-the-number"),
+        pytest.param(Bound(1), 4, False, id="a-number-below-a-crowd"),
+        pytest.param(Bound(99, percent=True), 8, True, id="all-of-them"),
+        pytest.param(Bound(100, percent=True), 8, False, id="never-by-a-share"),
+        pytest.param(Bound(0), 8, False, id="never-by-a-number"),
+        pytest.param(Bound(0, percent=True), 8, False, id="never-by-no-share"),
+    ],
+)
+def test_how_many_are_a_crowd(scene: Scene, share: Bound, jumped: int, *, expected: bool) -> None:
+    """More than the share of the eligible nodes, and never fewer than a handful."""
+    scene.settings = replace(FOLLOWING, breaker_share=share)
+    scene.jump(*NODES[:jumped])
+    assert expected is opened(scene.look(0))
+
+
+@pytest.mark.parametrize("share", [Bound(0), Bound(100, percent=True), Bound(8)])
+def test_where_no_crowd_is_possible_nobody_is_held(scene: Scene, share: Bound) -> None:
+    """The breaker is off, or would need more nodes than there are."""
+    scene.settings = replace(FOLLOWING, breaker_share=share)
+    scene.jump(*NODES)
+    assert len(NODES) == len(scene.look(0).actions)
+
+
+def test_a_small_fleet_is_served_at_once() -> None:
+    """Four restarts are all that could be saved."""
+    small = Scene(cluster(*NODES[:4]))
+    small.look(-1)
+    small.jump(*NODES[:4])
+    assert 4 == len(small.look(0).actions)
+
+
+def test_nodes_that_are_left_alone_do_not_count(scene: Scene) -> None:
+    """Neither as turned nor as nodes."""
+    for node in NODES[5:]:
+        scene.found.change("node", labelled(node, skip="true"), node)
+    scene.settings = replace(FOLLOWING, breaker_share=Bound(80, percent=True))
+    scene.jump(*NODES[1:])
+    assert not opened(scene.look(0))
+    scene.jump(NODES[0])
+    assert opened(scene.look(1))
+
+
+def test_a_node_that_turns_stale_twice_counts_once(scene: Scene) -> None:
+    """And one with two stale consumers, too."""
+    scene.jump(*NODES[:4])
+    scene.look(0)
+    scene.serve(*NODES[:4], seconds=5)
+    scene.look(5)
+    scene.jump(*NODES[:4], ready=NOW + 10)
+    assert not opened(scene.look(10))
+    both = Scene(with_exporter(cluster(*NODES)), replace(FOLLOWING, consumers=EXPORTER))
+    both.look(-1)
+    both.jump(*NODES[:3])
+    decision = both.look(0)
+    assert 6 == sum(one.reason is Reason.PLUGIN_SUSPECT for one in decision.judgements)
+    assert not opened(decision)
+
+
+def test_a_plugin_that_is_not_proven_yet_cannot_turn_stale(scene: Scene) -> None:
+    """Its last container started only now; the first one was too early all the time, and the driver was reloaded."""
+    scene.reload(*NODES)
+    slow = (merged(plugin_pod(node, waited=NOW, started=NOW + 3), STARTING) for node in NODES)
+    scene.found.put("plugin-pod", *slow)
+    assert {"PluginStarting"} == set(reasons(scene.look(10).judgements))
+    early = (plugin_pod(node, waited=NOW - 1, started=NOW + 3) for node in NODES)
+    scene.found.put("plugin-pod", *early)
+    decision = scene.look(15)
+    assert {"PluginStale"} == set(reasons(decision.judgements))
+    assert not opened(decision)
+
+
+def test_successors_that_are_stale_did_not_turn(scene: Scene) -> None:
+    """They were never fresh; backing off is enough for them."""
+    scene.settings = replace(FOLLOWING, breaker_share=Bound(0))
+    scene.jump(*NODES)
+    scene.act(0)
+    scene.settings = FOLLOWING
+    for node in NODES:
+        scene.found.change("plugin-pod", {"metadata": {"uid": f"{node}-next"}}, f"plugin-{node}")
+    assert not opened(scene.look(10))
+
+
+# What is stale at first sight.
+
+
+def leftovers(*ready: float, seconds: float = 0) -> Decision:
+    """Look for the first time at a fleet whose drivers became ready at these moments, after their plugins."""
+    first = Scene(cluster(*(f"n{number}" for number in range(len(ready)))))
+    for number, when in enumerate(ready):
+        first.jump(f"n{number}", ready=when)
+    return first.look(seconds)
+
+
+def test_the_leftovers_of_a_serial_upgrade_are_served() -> None:
+    """Their drivers became ready minutes apart."""
+    decision = leftovers(*(NOW - 1200 + 120 * number for number in range(8)))
+    assert (8, False) == (len(decision.actions), opened(decision))
+
+
+def test_drivers_that_all_became_ready_within_a_minute_are_a_crowd() -> None:
+    """However long ago: whether that was a jump nobody saw."""
+    assert opened(leftovers(*(NOW - 1200 + 7 * number for number in range(8))))
+
+
+def test_one_that_became_ready_a_moment_before_is_held_for_the_rest_of_its_minute() -> None:
+    """Its clock began when its driver was ready; one from the future counts from now."""
+    others = [NOW - 3000 + 120 * number for number in range(7)]
+    assert 7 == len(leftovers(*others, NOW - 30).actions)
+    assert 8 == len(leftovers(*others, NOW - 30, seconds=31).actions)
+    assert 7 == len(leftovers(*others, NOW + 500).actions)
+
+
+def test_drivers_from_the_future_are_a_crowd() -> None:
+    """Clocks that are ahead, by whatever each."""
+    assert opened(leftovers(*(NOW + 500 * number for number in range(1, 9))))
+
+
+def test_the_leftovers_of_a_rollout_are_served() -> None:
+    """All at once: the driver's revision is younger than the plugins, by the API server's own clock."""
+    first = Scene()
+    first.jump(*NODES, ready=NOW - 30)
+    first.found.change("revision", {"metadata": {"creationTimestamp": stamp(NOW - 200)}})
+    decision = first.look(0)
+    assert (8, False) == (len(decision.actions), opened(decision))
+
+
+def test_a_driver_that_is_seen_to_come_is_a_reload() -> None:
+    """Also where the follower came after its beginning: nothing was ready there before."""
+    first = Scene()
+    first.found.put("driver-pod", *(driver_pod(node, started=NOW - 5, ready=None) for node in NODES))
+    first.look(0)
+    first.jump(*NODES, ready=NOW + 5)
+    decision = first.look(10)
+    assert (8, False) == (len(decision.actions), opened(decision))
+
+
+def test_nodes_that_join_are_no_fault(scene: Scene) -> None:
+    """Their first driver is seen to come."""
+    more = [f"m{number}" for number in range(20)]
+    scene.found.put("node", *(obj("node", {"metadata": {"name": name}}) for name in more))
+    scene.look(0)
+    scene.jump(*more, ready=NOW + 30)
+    scene.found.put("plugin-pod", *(plugin_pod(name, waited=None, started=NOW + 10, ready=NOW + 20) for name in more))
+    decision = scene.look(40)
+    assert (20, False) == (len(decision.actions), opened(decision))
+
+
+# How it ends.
+
+
+@pytest.fixture
+def tripped(scene: Scene) -> Scene:
+    """Give a fleet whose breaker opened a moment ago."""
+    scene.jump(*CROWD)
+    assert opened(scene.look(0))
+    return scene
+
+
+def test_it_closes_after_its_time_and_what_is_stale_is_served(tripped: Scene) -> None:
+    """Without opening again for the same nodes."""
+    assert opened(tripped.look(1799))
+    assert list(CROWD) == [one.node for one in tripped.look(1800).actions]  # type: ignore[union-attr]
+    assert tripped.memory.breaker.opened_at is None
+
+
+def test_it_stays_open_though_the_nodes_are_well_again(tripped: Scene) -> None:
+    """Whoever was called must find it so; the run is not done."""
+    tripped.serve(*CROWD)
+    assert opened(tripped.look(60))
+    assert Verdict.DONE is tripped.look(1800).verdict
+
+
+def test_a_person_closes_it(tripped: Scene) -> None:
+    """At once."""
+    tripped.memory = tripped.memory.with_breaker_closed(moment(10))
+    assert list(CROWD) == [one.node for one in tripped.look(10).actions]  # type: ignore[union-attr]
+
+
+def test_only_a_person_closes_it_where_no_time_is_given(tripped: Scene) -> None:
+    """And the sentence says so."""
+    tripped.settings = replace(FOLLOWING, breaker_reset=timedelta())
+    decision = tripped.look(10**6)
+    assert opened(decision)
+    assert "only by a person" in decision.message
+    tripped.memory = tripped.memory.with_breaker_closed(moment(10**6))
+    assert not opened(tripped.look(10**6))
+
+
+def test_it_opens_again_for_others(tripped: Scene) -> None:
+    """After it was closed, nodes that turn stale count as ever."""
+    tripped.memory = tripped.memory.with_breaker_closed(moment(5))
+    tripped.act(5)
+    tripped.serve(*CROWD, seconds=20)
+    tripped.look(30)
+    tripped.jump(*CROWD, ready=NOW + 200)
+    assert opened(tripped.look(200))
+
+
+def test_nothing_is_done_while_it_is_open(tripped: Scene) -> None:
+    """Nor for nodes whose driver was reloaded, nor by a rollout; a failure of the moment does not speak either."""
+    tripped.reload(*NODES, seconds=20)
+    assert opened(tripped.look(40))
+    tripped.settings = replace(FOLLOWING, strategy=Strategy.ROLLOUT)
+    assert opened(tripped.look(41))
+    tripped.settings = replace(FOLLOWING, plugin_timeout=timedelta(), failed_grace=timedelta())
+    tripped.found.drop("plugin-pod")
+    assert opened(tripped.look(42))
+
+
+def test_another_follower_goes_on_with_it() -> None:
+    """As the record tells; what it finds stale at first sight opens nothing anew once a person closed it."""
+    first = Scene(memory=Memory(started=LATER, breaker=Breaker.restored(moment(-600), "seen before")))
+    first.jump(*CROWD)
+    decision = first.look(0)
+    assert opened(decision)
+    assert decision.message.startswith("seen before (seen at 2026-01-01T10:50:00Z)")
+    assert opened(first.look(1199))
+    assert not opened(first.look(1200))
+    early = Scene(memory=Memory(started=LATER, breaker=Breaker.restored(moment(-600), "seen before")))
+    early.memory = early.memory.with_breaker_closed(moment(0))
+    early.jump(*CROWD)
+    assert list(CROWD) == [one.node for one in early.look(0).actions]  # type: ignore[union-attr]
+
+
+def test_one_that_shall_never_open_closes() -> None:
+    """Whoever starts a follower with the breaker off wants it to act."""
+    off = replace(FOLLOWING, breaker_share=Bound(0))
+    first = Scene(settings=off, memory=Memory(started=LATER, breaker=Breaker.restored(moment(-60), "seen before")))
+    assert not opened(first.look(0))
+
+
+def test_a_fleet_with_nothing_to_protect_says_that() -> None:
+    """There is nothing to hold back; the breaker's time runs on."""
+    first = Scene(memory=Memory(started=LATER, breaker=Breaker.restored(moment(-60), "seen before")))
+    first.found.drop("daemonset", "dra-driver-nvidia-gpu-kubelet-plugin").drop("plugin-pod")
+    assert Verdict.SKIP is first.look(0).verdict
+    assert first.memory.breaker.opened_at is not None
+    first.look(1740)
+    assert first.memory.breaker.opened_at is None
+
+
+# Who has one.
+
+
+def test_a_run_with_a_deadline_has_no_breaker() -> None:
+    """People asked for what it does, and read its end."""
+    scene = Scene(settings=Settings())
+    scene.look(-1)
+    scene.jump(*NODES)
+    assert 8 == len(scene.look(0).actions)
+    assert Breaker() == scene.memory.breaker
+
+
+def test_without_drivers_to_look_at_nobody_is_suspect() -> None:
+    """By the policy's word alone there are no loads to tell apart."""
+    scene = Scene(settings=replace(FOLLOWING, wait_for=WaitFor.POLICY_READY))
+    scene.found.drop("driver-pod").drop("node")
+    scene.look(0)
+    assert {} == {node: sight for node, sight in scene.memory.breaker.sights.items() if sight.load}
+
+
+def test_a_replaced_provider_is_no_fault() -> None:
+    """It restarted in place: plugins must start after it, all at once; one whose times alone move did not."""
+    for restarts in (0, 1):
+        scene = Scene(with_toolkit(cluster(*NODES)), replace(FOLLOWING, providers=("toolkit",)))
+        assert {"Verified"} == set(reasons(scene.look(-1).judgements))
+        with_toolkit(scene.found, NOW).change(
+            "provider-pod",
+            {"status": {"containerStatuses": [running("nvidia-container-toolkit-ctr", NOW - 1, restarts=restarts)]}},
+        )
+        decision = scene.look(10)
+        assert ((8, False) if restarts else (0, True)) == (len(decision.actions), opened(decision))
+
+
+def test_nodes_that_are_gone_are_forgotten(scene: Scene) -> None:
+    """A run that never ends must not grow."""
+    scene.jump(*NODES[:2])
+    scene.look(0)
+    for node in NODES[1:]:
+        scene.found.drop("node", node).drop("driver-pod", f"driver-{node}").drop("plugin-pod", f"plugin-{node}")
+    scene.look(30)
+    assert {"n0"} == scene.memory.breaker.sights.keys()
+    scene.look(100)
+    assert {} == scene.memory.breaker.turned
+
+
+def test_the_window_slides() -> None:
+    """The most that lie within a minute of each other, wherever the minute begins."""
+    moments = {f"n{number}": moment(seconds) for number, seconds in enumerate((0, 50, 61, 62, 110, 111, 400))}
+    assert ["n1", "n2", "n3", "n4"] == breaker._crowd(moments)

@@ -1,0 +1,205 @@
+"""What a follower writes down: read strictly, whoever wrote it; and which intent it names."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hook.core import following
+from hook.core.decide import index
+from hook.core.fields import MalformedObjectError
+from hook.core.following import Following, Opened
+from hook.settings import Settings
+from tests.fixtures.cluster import Cluster, cluster, labelled, stale
+from tests.fixtures.modes import Pool, network, pooled
+from tests.fixtures.objects import at, driver_pod, obj, stamp
+
+WHOLE = Following(
+    epochs={"gpu": "0123456789abcdef", "network": ""},
+    to_go=3,
+    about=360,
+    restarted=5,
+    last_look=at(10),
+    last_acted=at(5),
+    breakers={"gpu": Opened(at(1), "5 of 8 nodes turned stale: a, b, c, d, e")},
+)
+
+
+@pytest.mark.parametrize("record", [pytest.param(Following(), id="nothing-yet"), pytest.param(WHOLE, id="everything")])
+def test_what_is_written_is_read(record: Following) -> None:
+    """The same comes back, in one line."""
+    text = record.encode()
+    assert record == Following.decode(text)
+    assert "\n" not in text
+
+
+def test_the_record_is_the_same_for_the_same() -> None:
+    """Written again, it changes nothing; people may read it, too."""
+    assert (
+        '{"about":360,"breakers":{"gpu":{"openedAt":"2026-01-01T10:00:01Z","why":"w"}},'
+        '"epochs":{"gpu":"0123456789abcdef"},"lastActed":"2026-01-01T10:00:05Z",'
+        '"lastLook":"2026-01-01T10:00:10Z","restarted":5,"toGo":3,"version":1}'
+    ) == Following(
+        {"gpu": "0123456789abcdef"}, 3, 360, 5, at(10.9), at(5.1), {"gpu": Opened(at(1), "w")}
+    ).encode()  # fmt: skip
+
+
+def test_a_long_reason_is_cut_and_fits() -> None:
+    """Whatever it is made of, of every stack."""
+    opened = Opened(at(1), "\N{SNOWMAN}" * 10_000)
+    text = Following(breakers={"gpu": opened, "network": opened}).encode()
+    assert 512 == len(Following.decode(text).breakers["gpu"].why)
+
+
+def changed(**fields: Any) -> str:  # noqa: ANN401 - JSON is any of it
+    """Give a whole record with some fields changed."""
+    return json.dumps({**json.loads(WHOLE.encode()), **fields})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="nothing"),
+        pytest.param("following", id="no-json"),
+        pytest.param("[]", id="a-list"),
+        pytest.param("null", id="null"),
+        pytest.param("{}", id="no-version"),
+        pytest.param(changed(version=2), id="another-version"),
+        pytest.param(changed(version=True), id="no-number-as-version"),
+        pytest.param(changed(version="1"), id="text-as-version"),
+        pytest.param(changed(more=1), id="an-unknown-field"),
+        pytest.param(changed(epochs=[]), id="a-list-of-epochs"),
+        pytest.param(changed(epochs={"disk": ""}), id="an-unknown-stack"),
+        pytest.param(changed(epochs={"gpu": 1}), id="a-number-as-epoch"),
+        pytest.param(changed(epochs={"gpu": "0123456789ABCDEF"}), id="no-epoch"),
+        pytest.param(changed(toGo=-1), id="a-negative-count"),
+        pytest.param(changed(toGo=1.5), id="half-a-node"),
+        pytest.param(changed(about="soon"), id="no-time"),
+        pytest.param(changed(restarted=2**64), id="an-endless-count"),
+        pytest.param(changed(lastLook="yesterday"), id="no-moment"),
+        pytest.param(changed(lastActed=5), id="a-number-as-moment"),
+        pytest.param(changed(breakers={"disk": {"openedAt": stamp(1), "why": "w"}}), id="a-breaker-of-no-stack"),
+        pytest.param(changed(breakers={"gpu": {"openedAt": stamp(1)}}), id="a-breaker-without-a-reason"),
+        pytest.param(changed(breakers={"gpu": {"why": "w"}}), id="a-breaker-without-a-moment"),
+        pytest.param(changed(breakers={"gpu": {"openedAt": stamp(1), "why": "w", "x": 1}}), id="more-of-a-breaker"),
+        pytest.param(changed(breakers={"gpu": {"openedAt": stamp(1), "why": "a\x1b[2Jb"}}), id="a-reason-that-draws"),
+        pytest.param(changed(breakers={"gpu": {"openedAt": stamp(1), "why": "\ud800"}}), id="half-a-character"),
+        pytest.param(changed(breakers={"gpu": {"openedAt": stamp(1), "why": "w" * 2000}}), id="a-long-reason"),
+        pytest.param(" " * 9000 + WHOLE.encode(), id="too-long"),
+        pytest.param("[" * 4000, id="too-deep"),
+        pytest.param('{"version":' + "1" * 5000 + "}", id="too-many-digits"),
+        pytest.param('{"version":1,"toGo":NaN}', id="not-a-number"),
+    ],
+)
+def test_what_this_version_did_not_write_is_refused(text: str) -> None:
+    """Anybody who may write the Lease may write anything there."""
+    with pytest.raises(MalformedObjectError):
+        Following.decode(text)
+
+
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["gpu", "openedAt", "why"]), inner),
+    max_leaves=5,
+)
+
+
+@given(fields=st.dictionaries(st.sampled_from(sorted(following.KEYS)), JSON))
+def test_whatever_is_read_can_be_written(fields: dict[str, Any]) -> None:
+    """Damage is refused by its own error, or says nothing."""
+    try:
+        found = Following.decode(changed(**fields))
+    except MalformedObjectError:
+        return
+    assert found == Following.decode(found.encode())
+
+
+# Which intent.
+
+
+def epoch(found: Cluster, settings: Settings | None = None) -> str:
+    """Give the epoch that somebody names who looks at a cluster."""
+    return following.epoch(index(found.seen(), settings or Settings(stacks=(found.stack.name,)), found.stack))
+
+
+def test_an_intent_has_one_name_for_all_who_look() -> None:
+    """A Job and a follower have other settings, and look at other moments."""
+    once, other = epoch(cluster("a", "b")), epoch(stale("c"), Settings(follow=True, dry_run=True))
+    assert (once, 16) == (other, len(other))
+
+
+@pytest.mark.parametrize(
+    ("part", "patch"),
+    [
+        pytest.param("policy", "metadata: {generation: 99}", id="the-policy-was-edited"),
+        pytest.param("policy", "metadata: {uid: another}", id="another-policy"),
+        pytest.param("revision", "revision: 99", id="a-revision-was-taken-up-again"),
+        pytest.param("revision", "metadata: {labels: {controller-revision-hash: next}}", id="another-revision"),
+    ],
+)
+def test_another_intent_has_another_name(part: str, patch: str) -> None:
+    """By the policy's generation, and by what the operator rendered of it."""
+    assert epoch(cluster()) != epoch(cluster().change(part, patch))
+
+
+def test_what_is_no_drivers_revision_does_not_count() -> None:
+    """The plugin's own DaemonSet has some, too."""
+    found = cluster().put("revision", obj("revision", {"metadata": {"name": "x", "ownerReferences": OF_THE_PLUGIN}}))
+    assert epoch(cluster()) == epoch(found)
+
+
+OF_THE_PLUGIN = [{"kind": "DaemonSet", "uid": "plugin-ds", "controller": True}]
+
+
+def test_every_pool_counts() -> None:
+    """Where the intent is in an object for each, and in whatever order they are read."""
+    both = pooled(Pool("one", ("a",)), Pool("two", ("b",)))
+    edited = pooled(Pool("one", ("a",)), Pool("two", ("b",))).change("pool", "metadata: {generation: 99}", "two")
+    turned = pooled(Pool("one", ("a",)), Pool("two", ("b",)))
+    turned.parts["pool"] = turned.of("pool")[::-1]
+    assert epoch(both) == epoch(turned) != epoch(edited)
+    assert "" != epoch(both)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(cluster().drop("policy"), id="no-policy"),
+        pytest.param(cluster().change("policy", "spec: {driver: {version: 999.1.1}}"), id="not-rendered"),
+        pytest.param(cluster().change("daemonset", "status: {observedGeneration: 0}"), id="not-observed"),
+        pytest.param(cluster().drop("daemonset", "nvidia-driver-daemonset"), id="no-driver-daemonset"),
+        pytest.param(cluster().change("revision", "revision: many"), id="unreadable"),
+    ],
+)
+def test_an_intent_that_is_not_rendered_has_no_name(found: Cluster) -> None:
+    """By the same gates that hold a run back."""
+    assert "" == epoch(found)
+
+
+def test_what_was_expected_must_be_seen_first() -> None:
+    """The Job waits for its own release; a follower expects nothing."""
+    assert "" == epoch(cluster(), Settings(expect_driver_version="999.1.1"))
+    assert "" != epoch(cluster(), Settings(expect_driver_version="580.126.20"))
+
+
+def test_stacks_have_names_of_their_own() -> None:
+    """Each has its policy."""
+    assert "" != epoch(network()) != epoch(cluster())
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(cluster("a", "b"), 0, id="all-served"),
+        pytest.param(stale("a", "b"), 2, id="stale"),
+        pytest.param(stale("a", "b").change("node", labelled("a", skip="true"), "a"), 1, id="one-left-alone"),
+        pytest.param(cluster("a", "b").put("driver-pod", driver_pod("b", ready=None)), 1, id="one-reloads"),
+    ],
+)
+def test_nodes_to_go_are_counted(found: Cluster, expected: int) -> None:
+    """Each once, however many plugins it has."""
+    assert expected == following.to_go(found.decide()[0])

@@ -1,0 +1,151 @@
+"""How many plugins may be down at once, whoever took them down."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hook.core.verdicts import DeletePod
+from hook.settings import Bound, Settings, Strategy, Wanted
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons, stale, stale_plugin
+from tests.fixtures.modes import with_exporter
+from tests.fixtures.objects import driver_pod, merged, plugin_pod
+
+if TYPE_CHECKING:
+    from hook.core.memory import Memory
+
+ONE = Settings(max_unavailable=Bound(1))
+EIGHT = tuple("abcdefgh")
+DELETING = "metadata: {deletionTimestamp: '2026-01-01T10:59:59Z'}"
+NOT_READY = {
+    "status": {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T10:00:00Z"}]}
+}
+
+
+def deleted(found: Cluster, settings: Settings = ONE, memory: Memory | None = None) -> list[str]:
+    """Give the nodes whose plugin is restarted now."""
+    decision, _memory = found.decide(settings, memory)
+    return [action.node for action in decision.actions if isinstance(action, DeletePod)]
+
+
+@pytest.mark.parametrize(
+    ("bound", "expected"),
+    [
+        pytest.param(Bound(1), "a", id="one"),
+        pytest.param(Bound(3), "abc", id="three"),
+        pytest.param(Bound(20), "abcdefgh", id="more-than-there-are"),
+        pytest.param(Bound(25, percent=True), "ab", id="a-quarter"),
+        pytest.param(Bound(26, percent=True), "abc", id="a-share-is-rounded-up"),
+        pytest.param(Bound(1, percent=True), "a", id="at-least-one"),
+        pytest.param(Bound(100, percent=True), "abcdefgh", id="all"),
+        pytest.param(None, "abcdefgh", id="no-bound"),
+    ],
+)
+def test_so_many_go_down_at_once(bound: Bound | None, expected: str) -> None:
+    """A number, or a share of the eligible plugins."""
+    assert [*expected] == deleted(stale(*EIGHT), Settings(max_unavailable=bound))
+
+
+def test_a_share_is_of_the_eligible_plugins() -> None:
+    """Not of nodes that are left alone, nor of those that want none; a node that waits for its driver has one."""
+    quarter = Settings(max_unavailable=Bound(25, percent=True))
+    found = stale(*EIGHT).change("node", labelled("a", skip="true"), "a").drop("plugin-pod", "plugin-b")
+    found.change("daemonset", "status: {desiredNumberScheduled: 7}", "dra-driver-nvidia-gpu-kubelet-plugin")
+    assert ["c", "d"] == deleted(found, quarter)
+    for node in "cd":
+        found.change("node", labelled(node, skip="true"), node)
+    assert ["e"] == deleted(found, quarter)
+    found.put("driver-pod", driver_pod("e", ready=None))
+    assert ["f"] == deleted(found, quarter)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda found: found.change("plugin-pod", DELETING, "plugin-a"), id="going"),
+        pytest.param(lambda found: found.drop("plugin-pod", "plugin-a"), id="missing"),
+        pytest.param(lambda found: found.put("plugin-pod", plugin_pod("a", ready=None)), id="not-ready"),
+        pytest.param(lambda found: found.put("plugin-pod", plugin_pod("a")).drop("slice", "0-gpu.nvidia.com-a"),
+                     id="without-devices"),
+    ],
+)  # fmt: skip
+def test_a_plugin_that_is_down_takes_a_place_whoever_took_it_down(change: object) -> None:
+    """Nobody asked for its restart; the one that waits says for whom."""
+    assert callable(change)
+    found = change(stale("a", "b"))
+    assert [] == deleted(found)
+    judged = found.decide(ONE)[0].judgements[1]
+    assert "PluginQueued" == judged.reason.value
+    assert judged.message.endswith("waits for its turn (max 1 of 2 plugins down at once, 1 are: a)")
+    assert ["b"] == deleted(found, Settings(max_unavailable=Bound(2)))
+
+
+def test_a_plugin_whose_driver_reloads_takes_no_place() -> None:
+    """The upgrade controller has a bound of its own for that; a served node would be stale for as long."""
+    found = stale("a", "b").put("driver-pod", driver_pod("a", ready=None))
+    assert ["b"] == deleted(found)
+
+
+def test_a_node_that_is_left_alone_takes_no_place() -> None:
+    """Its plugin may be gone for weeks."""
+    found = stale("a", "b").change("node", labelled("a", skip="true"), "a").drop("plugin-pod", "plugin-a")
+    assert ["b"] == deleted(found)
+
+
+def test_a_stale_plugin_that_serves_nobody_needs_no_place() -> None:
+    """It is down already: restarting it takes nothing away. But it is down, for the others."""
+    found = stale("a", "b", "c")
+    found.put("plugin-pod", merged(stale_plugin("b"), NOT_READY), merged(stale_plugin("c"), NOT_READY))
+    assert ["b", "c"] == deleted(found)
+    assert ["a", "b", "c"] == deleted(found, Settings(max_unavailable=Bound(3)))
+
+
+def test_both_bounds_hold() -> None:
+    """The one on what is down because of us counts every restart."""
+    found = stale(*EIGHT)
+    assert ["a", "b"] == deleted(found, Settings(max_unavailable=Bound(4), max_parallel_restarts=2))
+    assert ["a", "b"] == deleted(found, Settings(max_unavailable=Bound(2), max_parallel_restarts=4))
+    found.put("plugin-pod", *(merged(stale_plugin(node), NOT_READY) for node in EIGHT))
+    assert ["a", "b", "c"] == deleted(found, Settings(max_unavailable=Bound(1), max_parallel_restarts=3))
+    told = found.decide(Settings(max_unavailable=Bound(1), max_parallel_restarts=3))[0].judgements[7].message
+    assert "max 3 because of us, max 1 of 8 plugins down at once, 8 are: a, b, c, d, e and 3 more" in told
+
+
+def test_what_was_asked_for_takes_its_place_until_it_is_back() -> None:
+    """From the moment of asking, before anything is seen of it."""
+    found = stale("a", "b")
+    decision, memory = found.decide(ONE)
+    (action,) = decision.actions
+    assert isinstance(action, DeletePod)
+    memory = memory.asked(action.node, action.pod, LATER)
+    assert [] == deleted(found, ONE, memory)
+    assert ["b"] == deleted(found.put("plugin-pod", plugin_pod("a")), ONE, memory)
+
+
+def test_every_consumer_is_a_plugin() -> None:
+    """Two on a node are two."""
+    found = with_exporter(stale("a", "b"), started=-400)
+    settings = Settings(max_unavailable=Bound(50, percent=True), consumers=_exporter())
+    assert 2 == len(deleted(found, settings))
+
+
+def _exporter() -> tuple[Wanted, ...]:
+    return (Wanted("gpu", "monitoring", "dcgm-exporter"),)
+
+
+@pytest.mark.parametrize(("down", "expected"), [(0, 1), (1, 1), (2, 0)])
+def test_a_rollout_begins_only_while_there_is_a_place(down: int, expected: int) -> None:
+    """How it goes on is the DaemonSet's own affair."""
+    found = stale(*EIGHT)
+    found.put("plugin-pod", *(plugin_pod(node, ready=None) for node in EIGHT[:down]))
+    settings = Settings(max_unavailable=Bound(2), strategy=Strategy.ROLLOUT)
+    decision, _memory = found.decide(settings)
+    assert expected == len(decision.actions)
+    assert ("PluginQueued" in reasons(decision.judgements)) is not bool(expected)
+
+
+def test_a_served_fleet_needs_no_place() -> None:
+    """Whatever the bound."""
+    assert [] == deleted(cluster(*EIGHT), replace(ONE, strategy=Strategy.ROLLOUT))
