@@ -1,0 +1,147 @@
+"""What the program itself answers on its port, from its first moment to its last."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from devcluster.patience import TooSlowError
+from devcluster.ports import free_ports
+from tests.shell.follower import exposition
+from tests.shell.program import ENOUGH_SECONDS, ROOT, start_logged
+from tests.shell.server import Said, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+LISTENING: Final = re.compile(r"metrics and health on http://127\.0\.0\.1:(\d+)")
+STOPPED: Final = 143
+AMONG: Final = """
+import sys
+from hook.cli import main
+try:
+    main(sys.argv[1:])
+except SystemExit as end:
+    print(end.code, *sorted({name.partition(".")[0] for name in sys.modules}))
+"""
+
+
+def held_by_another(line: str) -> Said:
+    """Show a Lease that somebody else renews; nothing else is to be had."""
+    if "/leases/" not in line:
+        return Said(404, json.dumps({"kind": "Status", "code": 404, "message": "no"}).encode())
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    spec = {"holderIdentity": "another", "leaseDurationSeconds": 15, "acquireTime": now, "renewTime": now}
+    return Said(200, json.dumps({"kind": "Lease", "metadata": {"resourceVersion": "1"}, "spec": spec}).encode())
+
+
+def kubeconfig(folder: Path, server: str) -> Path:
+    """Write how to reach an API server without credentials."""
+    content = {
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps(content))
+    return path
+
+
+@contextmanager
+def following(folder: Path, server: str) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """Start a follower."""
+    log = folder / "log"
+    process = start_logged(
+        log, "run", "--follow", "--listen=127.0.0.1:0", "--lease-namespace=gpu-operator",
+        f"--kubeconfig={kubeconfig(folder, server)}",
+    )  # fmt: skip
+    try:
+        yield process, log
+    finally:
+        process.kill()
+        process.wait()
+
+
+def until(holds: Callable[[], bool], log: Path) -> None:
+    """Wait for something that the process does."""
+    end = time.monotonic() + ENOUGH_SECONDS
+    while not holds():
+        if time.monotonic() > end:
+            raise TooSlowError(f"the follower did not come so far:\n{log.read_text()}")
+        time.sleep(0.1)
+
+
+def listens(log: Path) -> int:
+    """Wait for its port."""
+    until(lambda: LISTENING.search(log.read_text()) is not None, log)
+    found = LISTENING.search(log.read_text())
+    assert found is not None
+    return int(found[1])
+
+
+def ask(port: int, path: str) -> str:
+    """Ask, and take nothing but a good answer."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=ENOUGH_SECONDS) as answer:
+        return str(answer.read().decode())
+
+
+def samples(port: int) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """Give what /metrics shows, by name and labels."""
+    families = text_string_to_metric_families(ask(port, "/metrics"))
+    return {(one.name, frozenset(one.labels.items())): one.value for family in families for one in family.samples}
+
+
+def families(text: str) -> set[str]:
+    """Give the names of metrics, those without a sample, too."""
+    return {family.name for family in text_string_to_metric_families(text)}
+
+
+def test_one_that_stands_by(tmp_path: Path) -> None:
+    """It is alive and ready while it waits for the Lease, shows every metric that alerts ask for, and ends."""
+    with serving(held_by_another) as server, following(tmp_path, server.api.host) as (process, log):
+        port = listens(log)
+        until(lambda: server.count("/leases/") >= 2, log)
+        assert ask(port, "/healthz") == ask(port, "/readyz") == "standing by\n"
+        assert families(ask(port, "/metrics")) == families(exposition())
+        assert samples(port)["gpu_operator_post_leader", frozenset()] == 0
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(ENOUGH_SECONDS) == STOPPED, log.read_text()
+
+
+def test_without_an_api_server(tmp_path: Path) -> None:
+    """Nobody answers: that is no reason to start it again, but it is counted."""
+    (nowhere,) = free_ports(1)
+    labels = {"kind": "Unreachable", "verb": "get", "resource": "leases.coordination.k8s.io"}
+    failed = ("gpu_operator_post_api_errors_total", frozenset(labels.items()))
+    with following(tmp_path, f"http://127.0.0.1:{nowhere}") as (process, log):
+        port = listens(log)
+        until(lambda: samples(port).get(failed, 0) >= 2, log)
+        assert ask(port, "/healthz") == "standing by\n"
+        assert process.poll() is None
+
+
+def test_a_job_carries_none_of_it(tmp_path: Path) -> None:
+    """A run that ends loads neither metrics nor an election: they would cost it memory and time."""
+    (nowhere,) = free_ports(1)
+    config = kubeconfig(tmp_path, f"http://127.0.0.1:{nowhere}")
+    arguments = ["run", f"--kubeconfig={config}", "--timeout=20s", "--api-patience=1s", "--job-name="]
+    done = subprocess.run(
+        [sys.executable, "-c", AMONG, *arguments],
+        cwd=ROOT, capture_output=True, text=True, timeout=ENOUGH_SECONDS, check=True,
+    )  # fmt: skip
+    code, *modules = done.stdout.splitlines()[-1].split()
+    assert code == "1", done.stdout
+    assert "urllib3" in modules
+    assert "prometheus_client" not in modules
