@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hook.cluster.api import Api
+    from hook.following.follower import Follower
     from hook.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -169,14 +170,16 @@ def _follow(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
 
     namespace = values["lease_namespace"] or _pod_namespace(values)
     identity = beginning.identity(namespace, values["lease_name"], values["identity"], values["workload_name"])
-    follower = beginning.begin(api, settings, identity, values["listen"])
+    follower: Follower | None = None
     try:
+        follower = beginning.begin(api, settings, identity, values["listen"])
         follower.run()
     except (HookError, TerminatedError) as error:
         ignore_signals()
-        follower.stop()
-        outcome = _outcome_of(error, follower.last)
-    _report(outcome, follower.restarted, values)
+        if follower is not None:
+            follower.stop()
+        outcome = _outcome_of(error, follower.last if follower else None)
+    _report(outcome, follower.restarted if follower else 0, values)
     return outcome.exit_code
 
 

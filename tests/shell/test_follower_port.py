@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 import urllib.request
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from devcluster.patience import TooSlowError
 from devcluster.ports import free_ports
 from tests.shell.follower import exposition
-from tests.shell.program import ENOUGH_SECONDS, ROOT, start_logged
+from tests.shell.program import ENOUGH_SECONDS, ROOT, run, start_logged
 from tests.shell.server import Said, serving
 
 if TYPE_CHECKING:
@@ -130,6 +132,20 @@ def test_without_an_api_server(tmp_path: Path) -> None:
         until(lambda: samples(port).get(failed, 0) >= 2, log)
         assert ask(port, "/healthz") == "standing by\n"
         assert process.poll() is None
+
+
+@pytest.mark.parametrize(
+    ("listen", "code", "says"),
+    [("127.0.0.1:{taken}", 1, "cannot listen on 127.0.0.1:"), ("8080", 2, "write host:port, such as :8080")],
+)
+def test_a_port_that_cannot_be(tmp_path: Path, listen: str, code: int, says: str) -> None:
+    """One that is taken may be free at the next try, one that is none never will be."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as other:
+        wanted = listen.format(taken=other.getsockname()[1])
+        config = kubeconfig(tmp_path, "http://127.0.0.1:1")
+        done = run("run", "--follow", f"--listen={wanted}", f"--kubeconfig={config}")
+    assert (done.code, done.said.count("Traceback")) == (code, 0), done.said
+    assert says in done.said
 
 
 def test_a_job_carries_none_of_it(tmp_path: Path) -> None:
