@@ -34,9 +34,16 @@ pytestmark = pytest.mark.e2e
 OLDEST: Final = (1, 32)
 """What Chart.yaml admits."""
 VARIANTS: Final = sorted((CHART / "ci").glob("*-values.yaml"))
+FOLLOWERS: Final = [one for one in VARIANTS if yaml.safe_load(one.read_text()).get("follow", {}).get("enabled")]
+"""Those with a follower, of which there is no dry run."""
+NO_FOLLOWER: Final = "--set=follow.enabled=false,job.enabled=true,hook.wait=complete"
+"""Whatever the user's values say: what follows is about the Job."""
 AT_ONCE: Final = 4
 KEEP_THE_JOB: Final = "--set=hook.deletePolicy=before-hook-creation"
 """A hook that succeeded would be deleted before it can be looked at."""
+NOWHERE_ELSE: Final = ("--set-json=rbac.namespaces=[]", "--set-json=consumers=[]")
+LEASE: Final = "%s-gpu-operator-post"
+"""As releases are named that do not carry the chart's name."""
 INSTALL_TIMEOUT: Final = "--timeout=10m"
 """For pulling the image; a dry run itself takes seconds."""
 REAL_TIMEOUT: Final = "--timeout=24h"
@@ -53,6 +60,8 @@ OUT_OF_REACH: Final = frozenset(
         Right("apps", "daemonsets", "patch"),
         Right("apps", "daemonsets", "delete"),
         Right("rbac.authorization.k8s.io", "clusterroles", "escalate"),
+        Right("coordination.k8s.io", "leases", "create"),
+        Right("coordination.k8s.io", "leases", "patch"),
     }
 )
 """What would make more of this account than it should be (strategy stale-pods)."""
@@ -78,15 +87,18 @@ def test_the_cluster_has_what_the_chart_needs(site: Site) -> None:
     assert "validatingadmissionpolicies.admissionregistration.k8s.io" in served, "the guard needs admission policies"
 
 
-def test_the_api_server_accepts_the_chart(site: Site) -> None:
+@pytest.mark.parametrize(
+    "flags", [(), ("--set=follow.enabled=true,dryRun=false,waitFor=nodes",)], ids=["as-it-is", "with-a-follower"]
+)
+def test_the_api_server_accepts_the_chart(site: Site, flags: tuple[str, ...]) -> None:
     """Every object, as it would be installed, without installing it."""
-    done = site.run_helm("install", "accepted", str(site.chart), *site.settings, "--dry-run=server")
+    done = site.run_helm("install", "accepted", str(site.chart), *site.settings, *flags, "--dry-run=server")
     assert done.returncode == 0, done.stderr
 
 
 def test_the_account_may_do_what_it_needs_and_no_more(site: Site) -> None:
     """The API server's own answer for each right of the chart's roles, and for what must stay out of reach."""
-    with site.release("rights", "--no-hooks", "--set=hook.enabled=true", "--set=dryRun=false") as done:
+    with site.release("rights", "--no-hooks", "--set=hook.enabled=true", "--set=dryRun=false", NO_FOLLOWER) as done:
         assert done.returncode == 0, done.stderr
         roles = [role for role in _manifest(site, "rights") if role["kind"] == "ClusterRole"]
         (account,) = [
@@ -109,7 +121,7 @@ def test_the_guard_confines_the_account(site: Site, kube_cluster: Cluster, embed
     created = site.kubectl("create", f"--namespace={site.namespace}", "--filename=-", text=json.dumps(pod))
     assert created.returncode == 0, created.stderr
     before = _plugins(kube_cluster)
-    with site.release("guard", "--no-hooks", "--set=hook.enabled=true", "--set=dryRun=false") as done:
+    with site.release("guard", "--no-hooks", "--set=hook.enabled=true", "--set=dryRun=false", NO_FOLLOWER) as done:
         assert done.returncode == 0, done.stderr
         if not any(item["kind"] == "ValidatingAdmissionPolicy" for item in _manifest(site, "guard")):
             assert embedded is None
@@ -125,13 +137,31 @@ def test_the_guard_confines_the_account(site: Site, kube_cluster: Cluster, embed
 def test_every_variant_runs_and_restarts_nothing(site: Site, kube_cluster: Cluster, subtests: pytest.Subtests) -> None:
     """Each as a dry run, under restricted Pod Security: the image is pulled, starts, reads, and reports."""
     before = _plugins(kube_cluster)
+    dry = [variant for variant in VARIANTS if variant not in FOLLOWERS]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        stories = list(pool.map(lambda variant: _dry_run(site, variant), VARIANTS))
-    for variant, (done, story) in zip(VARIANTS, stories, strict=True):
+        stories = list(pool.map(lambda variant: _dry_run(site, variant), dry))
+    for variant, (done, story) in zip(dry, stories, strict=True):
         with subtests.test(variant.name):
             assert done.returncode == 0, done.stdout + done.stderr
             assert story["exitCode"] == 0
             assert story["restarted"] == 0
+    assert before == _plugins(kube_cluster)
+
+
+@pytest.mark.parametrize("variant", FOLLOWERS, ids=lambda variant: variant.name)
+def test_a_follower_becomes_ready_and_restarts_nothing(site: Site, kube_cluster: Cluster, variant: Path) -> None:
+    """It looks for plugins in this test's namespace alone, where there are none; guard and program both hold it there.
+
+    That it is ready shows that its image runs under restricted Pod Security, that the kubelet reaches its probes, and
+    that it may hold its Lease and read what it must.
+    """
+    before = _plugins(kube_cluster)
+    name = variant.name.removesuffix("-values.yaml")
+    only_here = (f"--set=consumer.namespace={site.namespace},rbac.scope=cluster,dryRun=false", *NOWHERE_ELSE)
+    with site.release(name, f"--values={variant}", *only_here, INSTALL_TIMEOUT, "--wait") as done:
+        assert done.returncode == 0, done.stdout + done.stderr
+        found = site.items("leases", f"--namespace={site.namespace}", f"--field-selector=metadata.name={LEASE % name}")
+        assert [bool(lease["spec"].get("holderIdentity")) for lease in found] == [True]
     assert before == _plugins(kube_cluster)
 
 
@@ -149,7 +179,7 @@ def test_stale_plugins_are_restarted(
     if not may_restart:
         pytest.skip("restarts stale plugins: ask for it with --test_extra_info restart=yes")
     before = _plugins(kube_cluster)
-    with site.release("for-real", REAL_TIMEOUT, KEEP_THE_JOB, "--wait", "--wait-for-jobs") as done:
+    with site.release("for-real", REAL_TIMEOUT, KEEP_THE_JOB, NO_FOLLOWER, "--wait", "--wait-for-jobs") as done:
         story = _story(site, "for-real")
         assert done.returncode == 0, f"{done.stdout}{done.stderr}{story}"
     restarted = set(before.items()) - set(_plugins(kube_cluster).items())
@@ -249,7 +279,9 @@ def _refused(site: Site, kubeconfig: Path, pod: str) -> str:
 def _dry_run(site: Site, variant: Path) -> tuple[Done, dict[str, Any]]:
     name = variant.name.removesuffix("-values.yaml")
     with site.release(
-        name, f"--values={variant}", "--set=dryRun=true", KEEP_THE_JOB, INSTALL_TIMEOUT, "--wait", "--wait-for-jobs"
+        name,
+        f"--values={variant}",
+        *("--set=dryRun=true", NO_FOLLOWER, KEEP_THE_JOB, INSTALL_TIMEOUT, "--wait", "--wait-for-jobs"),
     ) as done:
         return done, _story(site, name)
 
