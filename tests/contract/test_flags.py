@@ -16,7 +16,7 @@ from hook.core.consumers import plugin_names
 from hook.core.stacks import STACKS
 from hook.flags import settings_from
 from hook.run import EXIT_DEADLINE, EXIT_FAILED
-from hook.settings import OnDeadline, Settings, Strategy, WaitFor, Wanted, WhenAbsent, WhenManual
+from hook.settings import Bound, OnDeadline, Settings, Strategy, Wait, WaitFor, Wanted, WhenAbsent, WhenManual
 from tests.chart.rendering import CHART, Helm, Values
 
 EVERY_VALUE: Final[Values] = {
@@ -40,11 +40,26 @@ EVERY_VALUE: Final[Values] = {
 }
 """Each value that becomes an argument, away from its default; but waitFor, whose other word refuses providers."""
 
+FOLLOWED: Final[Values] = {
+    **EVERY_VALUE,
+    "dryRun": False,
+    "hook.wait": "handover",
+    "follow": {
+        "enabled": True,
+        "maxUnavailable": 3,
+        "restartBackoff": "2m",
+        "restartBackoffMax": "2h",
+        "breaker": {"share": "30%", "reset": "0s"},
+    },
+}
+"""The same with a follower, to which the Job hands over; but dryRun, which refuses one."""
+
 NOT_IN_THE_CHART: Final = {
     "--kubeconfig": "for a person's shell; the pod has a ServiceAccount",
     "--context": "for a person's shell",
     "--service-account-dir": "every kubelet mounts it in the same place; for tests",
     "--termination-log": "the kubelet's own default place; for tests",
+    "--identity": "derived from the pod's name, and different in each process",
     "--verbose": "by extraArgs, when something is looked for",
     "--operator-quiet": "advanced: derived from the operator's own timing; by extraArgs",
     "--unknown-operator-quiet": "advanced: the same under OLM; by extraArgs",
@@ -83,14 +98,48 @@ def _parsed(args: list[str]) -> dict[str, Any]:
     return dict(run.make_context("run", rest, auto_envvar_prefix="NOBODY_SETS_THIS").params)
 
 
+def _given(helm: Helm) -> set[str]:
+    """Give every flag that Job or follower are given, with every value set."""
+    followed = helm.render(FOLLOWED)
+    given = (helm.render(EVERY_VALUE).args, followed.args, followed.follower_container["args"])
+    return {name for args in given for name in _names(args)}
+
+
 def test_every_argument_of_the_chart_is_a_flag(helm: Helm) -> None:
     """With every value set, the program knows each argument."""
-    assert _names(helm.render(EVERY_VALUE).args) <= _flags().keys()
+    assert _given(helm) <= _flags().keys()
 
 
 def test_every_flag_is_set_by_the_chart_or_left_out_for_a_reason(helm: Helm) -> None:
     """A flag that nobody can reach is a mistake in one of the two places."""
-    assert _flags().keys() - _names(helm.render(EVERY_VALUE).args) == NOT_IN_THE_CHART.keys()
+    assert _flags().keys() - _given(helm) == NOT_IN_THE_CHART.keys()
+
+
+def test_the_follower_s_values_arrive(helm: Helm) -> None:
+    """What it shares with the Job, and what is its own; the Job hears of the Lease, and of nothing else."""
+    rendered = helm.render(FOLLOWED)
+    values = _parsed(rendered.follower_container["args"])
+    settings, job = settings_from(values), settings_from(_parsed(rendered.args))
+    backoff = (settings.restart_backoff, settings.restart_backoff_max, settings.breaker_reset)
+    assert (120, 7200, 0) == tuple(int(one.total_seconds()) for one in backoff)
+    assert (Bound(3), Bound(30, percent=True)) == (settings.max_unavailable, settings.breaker_share)
+    assert (True, False) == (settings.follow, job.follow)
+    assert (Wait.COMPLETE, Wait.HANDOVER) == (settings.wait, job.wait)
+    assert (values["workload_name"], values["listen"]) == ("gpu-operator-post-follow", ":8080")
+    for which in ("lease_name", "lease_namespace"):
+        assert values[which] == _parsed(rendered.args)[which]
+    own = ("follow", "wait", "dry_run", "max_unavailable", "restart_backoff", "restart_backoff_max")
+    runs = ("timeout", "stall_timeout", "on_deadline", "expect_chart_version", "expect_driver_version")
+    apart = dict.fromkeys((*own, *runs, "breaker_share", "breaker_reset"))
+    assert replace(settings, **apart) == replace(job, **apart)
+
+
+def test_the_follower_s_defaults_agree(helm: Helm) -> None:
+    """But for how many may be down at once: a hook does what was asked for, a follower asks nobody."""
+    rendered = helm.render({"follow.enabled": True, "job.enabled": False})
+    settings = settings_from(_parsed(rendered.follower_container["args"]))
+    expected = Settings(follow=True, max_unavailable=Bound(25, percent=True))
+    assert replace(settings, consumer_names=()) == expected
 
 
 @pytest.mark.parametrize("wait_for", WaitFor)

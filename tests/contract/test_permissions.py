@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from devcluster import binaries
-from hook.cluster.requests import JOBS, STRATEGY_PERMISSIONS, permissions
+from hook.cluster.requests import OWN_PERMISSIONS, STRATEGY_PERMISSIONS, Role, permissions
 from hook.core.stacks import GPU_OPERATOR, NETWORK_OPERATOR, STACKS
 from hook.settings import WaitFor
-from tests.chart.rendering import Helm, Manifests, Values
+from tests.chart.rendering import RELEASE, Helm, Manifests, Values
 from tests.e2e.identity import Right, rights
 
 if TYPE_CHECKING:
@@ -32,58 +32,87 @@ VARIANTS: Final[Mapping[str, Values]] = {
 """Everything on which permissions depend, but what chart and program refuse together."""
 
 
+ACCOUNTS: Final[Mapping[Role, tuple[str, Values]]] = {
+    Role.JOB: (RELEASE, {}),
+    Role.HANDOVER: (RELEASE, {"follow.enabled": True, "hook.wait": "handover"}),
+    Role.FOLLOWER: (f"{RELEASE}-follow", {"follow.enabled": True, "hook.wait": "handover"}),
+}
+"""As whom the program runs, in which rendering."""
+
+
 @pytest.fixture(scope="session")
 def helm() -> Helm:
     """Give one real Helm; that both render alike is the chart's own test."""
     return Helm(binaries.ensure(["helm4"])["helm4"])
 
 
-def _needed(variant: str) -> Iterator[tuple[Resource, Right]]:
+def _variants(role: Role) -> Iterator[str]:
+    """Give the variants that the chart renders: beside a follower, all but one that looks at no node."""
+    for name, values in VARIANTS.items():
+        if role is Role.JOB or values["waitFor"] == WaitFor.NODES:
+            yield name
+
+
+def _render(helm: Helm, scope: str, variant: str, role: Role) -> Manifests:
+    return helm.render({**SCOPES[scope], **VARIANTS[variant], **ACCOUNTS[role][1]})
+
+
+def _needed(variant: str, role: Role) -> Iterator[tuple[Resource, Right]]:
     """Spell out what the program asks for."""
     values = VARIANTS[variant]
     stacks = [STACKS[name] for name in values["stacks"]]
     sees_nodes = values["waitFor"] == WaitFor.NODES
-    for resource, verbs in permissions(stacks, values["strategy"], sees_nodes=sees_nodes).items():
+    for resource, verbs in permissions(stacks, values["strategy"], sees_nodes=sees_nodes, role=role).items():
         for verb in verbs:
             yield resource, Right(resource.group, resource.plural, verb)
 
 
-def _granted(rendered: Manifests, resource: Resource) -> list[set[Right]]:
-    """Give what each role that must allow a resource allows: one in its scope, or one in each namespace."""
-    everywhere = rights(rendered.one("ClusterRole")["rules"])
-    own, *fleet = rendered.all("Role")
-    if resource is JOBS:
+def _granted(rendered: Manifests, role: Role, resource: Resource, verb: str) -> list[set[Right]]:
+    """Give what each role that must allow something allows: one in its scope, or one in each namespace."""
+    of_cluster, own, *fleet = rendered.roles_of(ACCOUNTS[role][0])
+    if verb in OWN_PERMISSIONS[role].get(resource, ()):
         return [rights(own["rules"])]
     if not resource.namespaced or not fleet:
-        return [everywhere]
-    return [rights(role["rules"]) for role in fleet]
+        return [rights(of_cluster["rules"])]
+    return [rights(one["rules"]) for one in fleet]
 
 
-CASES: Final = sorted({(variant, right, resource) for variant in VARIANTS for resource, right in _needed(variant)},
-                      key=lambda case: case[:2])  # fmt: skip
+CASES: Final = sorted(
+    {(role, variant, right, resource)
+     for role in Role for variant in _variants(role) for resource, right in _needed(variant, role)},
+    key=lambda case: case[:3],
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("scope", SCOPES)
 @pytest.mark.parametrize(
-    ("variant", "right", "resource"),
-    [pytest.param(*case, id=f"{case[0]}-{case[1].verb}-{case[1].resource}") for case in CASES],
+    ("role", "variant", "right", "resource"),
+    [pytest.param(*case, id=f"{case[0]}-{case[1]}-{case[2].verb}-{case[2].resource}") for case in CASES],
 )
-def test_what_the_program_needs_is_granted(
-    helm: Helm, scope: str, variant: str, right: Right, resource: Resource
+def test_what_the_program_needs_is_granted(  # noqa: PLR0913, PLR0917 - a case has so many parts
+    helm: Helm, scope: str, role: Role, variant: str, right: Right, resource: Resource
 ) -> None:
     """Each right, in both scopes: taking a rule away fails the test that is named after it."""
-    rendered = helm.render({**SCOPES[scope], **VARIANTS[variant]})
-    assert all(right in granted for granted in _granted(rendered, resource))
+    rendered = _render(helm, scope, variant, role)
+    assert all(right in granted for granted in _granted(rendered, role, resource, right.verb))
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_what_is_granted_is_needed(helm: Helm, scope: str, variant: str) -> None:
-    """No role allows what the program does not ask for."""
-    rendered = helm.render({**SCOPES[scope], **VARIANTS[variant]})
-    needed = {right for _, right in _needed(variant)}
-    for role in (*rendered.all("ClusterRole"), *rendered.all("Role")):
-        assert rights(role["rules"]) <= needed
+@pytest.mark.parametrize(("role", "variant"), [(role, variant) for role in Role for variant in _variants(role)])
+def test_what_is_granted_is_needed(helm: Helm, scope: str, role: Role, variant: str) -> None:
+    """No role allows what the program does not ask for, and only by name what it needs of its own."""
+    needed = {right for _, right in _needed(variant, role)}
+    for one in _render(helm, scope, variant, role).roles_of(ACCOUNTS[role][0]):
+        assert rights(one["rules"]) <= needed
+
+
+@pytest.mark.parametrize("role", Role)
+def test_what_is_its_own_is_granted_by_name(helm: Helm, role: Role) -> None:
+    """Only creating has no name yet, and Events have names that nobody knows before."""
+    own = {right for resource, right in _needed(next(_variants(role)), role) if resource in OWN_PERMISSIONS[role]}
+    _, role_of_its_own, *_ = _render(helm, "namespace", next(_variants(role)), role).roles_of(ACCOUNTS[role][0])
+    unnamed = rights(rule for rule in role_of_its_own["rules"] if "resourceNames" not in rule)
+    assert {right.verb for right in unnamed & own} <= {"create"}
 
 
 @pytest.mark.parametrize("scope", SCOPES)
