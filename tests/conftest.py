@@ -24,6 +24,7 @@ SHARING: Final = (
     "tests/faults/api/",
     "tests/deployers/",
     "tests/faults/cluster/",
+    "tests/follow/",
     "tests/image/test_contents.py",
     "tests/image/test_trimmed.py",
 )

@@ -1,0 +1,111 @@
+"""The follower as the chart deploys it: beside the hook, with its own rights, probed, and in the hook's place."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.e2e.acts import PATIENCE
+from tests.e2e.lab import NAMESPACE, NEW, OLD, RELEASE
+from tests.follow.ground import LEASE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.follow.ground import Field
+
+pytestmark = pytest.mark.e2e
+
+NODES = 3
+DEPLOYMENT: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/gpu-operator-post-follow"
+ACCOUNT: Final = "gpu-operator-post-follow"
+PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
+FOLLOWERS: Final = "app.kubernetes.io/component=follower"
+FOLLOWED: Final[dict[str, Any]] = {"follow__enabled": True, "follow__replicas": 2}
+
+
+@pytest.fixture(autouse=True)
+def _uninstalled(field: Field) -> Iterator[None]:
+    """Take the chart away after each story, and wait until nobody follows."""
+    yield
+    field.cluster.helm("uninstall", RELEASE, "-n", NAMESPACE, "--ignore-not-found")
+    field.until(lambda: field.cluster.list(PODS, labelSelector=FOLLOWERS) == [], "no follower is left", PATIENCE)
+
+
+def _ready(field: Field) -> int:
+    """Count the follower's pods that are Ready, as the Deployment's controller does."""
+    return int(field.cluster.get(DEPLOYMENT).get("status", {}).get("readyReplicas", 0))
+
+
+def _told(field: Field) -> Counter[str]:
+    """Count what the Job and the Deployment have been seen to do so far."""
+    return Counter(
+        {
+            "handed over": len(field.events("Job", "HandedOver")),
+            "restarts": field.writes(ACCOUNT).count("delete pods"),
+            "restarts told": len(field.events("Deployment", "StalePluginRestarted")),
+        }
+    )
+
+
+def _leader(field: Field) -> str:
+    """Name the pod that leads; its identity is its name and something random."""
+    return field.leader().rpartition("_")[0]
+
+
+def test_handed_over(field: Field) -> None:
+    """The Job ends while a node cannot be served yet, and says who serves it; the follower does, and nobody twice.
+
+    The Job has no right to restart anything then; the follower's own rights, under its guard, are enough.
+    """
+    installed = field.post(**FOLLOWED)
+    assert installed.code == 0, installed.output
+    field.until(lambda: _ready(field) == 2, "both followers are Ready", PATIENCE)
+
+    before = _told(field)
+    field.annotate("gpu-2", "driver-fault", "unready")
+    try:
+        field.patch_driver(OLD)
+        done = field.post(hook__wait="handover", expect__driverVersion=OLD, **FOLLOWED)
+        assert done.code == 0, done.output
+        assert "gpu-2" not in field.restarts()
+    finally:
+        field.annotate("gpu-2", "driver-fault", None)
+    assert field.story()["reason"] == "HandedOver"
+    assert "to go" in field.story()["message"]
+    field.await_served(OLD)
+    field.assert_clean(field.nodes)
+    assert field.writes() == []
+    expected = {"handed over": 1, "restarts": NODES, "restarts told": NODES}
+    field.until(lambda: _told(field) - before == expected, "every restart is told at the Deployment, once", PATIENCE)
+
+
+def test_its_pod_is_deleted_then_nobody_follows(field: Field) -> None:
+    """Another replica takes over at once, and `status` says who; where none is left, a handover waits in vain."""
+    installed = field.post(**FOLLOWED)
+    assert installed.code == 0, installed.output
+    field.until(lambda: _ready(field) == 2 and _leader(field) != "", "both are Ready, one leads", PATIENCE)
+    before = _leader(field)
+    field.cluster.delete(f"{PODS}/{before}")
+    field.patch_driver(OLD)
+    field.await_served(OLD)
+    field.assert_clean(field.nodes)
+    assert _leader(field) not in ("", before)
+    told = field.status()["follower"]
+    assert (told["alive"], told["holder"]) == (True, field.leader())
+
+    field.cluster.kubectl("scale", "deployment", ACCOUNT, "-n", NAMESPACE, "--replicas=0")
+    field.until(lambda: field.leader() == "", "the Lease was released", PATIENCE)
+    told = field.status()["follower"]
+    assert not told["alive"]
+    field.began = time.time()
+    field.patch_driver(NEW)
+    alone = field.begin("--wait=handover", f"--lease-namespace={NAMESPACE}", f"--lease-name={LEASE}", timeout="25s")
+    end = alone.told()
+    assert end.code == 124, end.said
+    assert "FollowerMissing" in json.dumps(end.story)
+    field.assert_untouched()

@@ -1,0 +1,72 @@
+"""A fleet of fifty: reloaded all at once, and made to look stale all at once by nothing but its times."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.e2e.acts import PATIENCE
+from tests.e2e.lab import NEW, OLD
+from tests.follow.ground import STOPPED
+
+if TYPE_CHECKING:
+    from tests.follow.ground import Field
+
+pytestmark = pytest.mark.e2e
+
+NODES = 50
+QUARTER: Final = 13
+"""A quarter of fifty, rounded up."""
+
+
+def test_all_at_once_and_a_quarter_down(field: Field) -> None:
+    """Fifty drivers reload together: each plugin once, never more than a quarter of them down, and no breaker opens."""
+    one = field.leading("one", "--max-unavailable=25%")
+    field.patch_driver(OLD)
+    field.await_served(OLD)
+    field.assert_clean(sorted(field.nodes))
+    assert 1 <= field.most_down() <= QUARTER
+    assert one.asked("/readyz")[0] == 200
+    assert one.stopped() == STOPPED, one.said
+
+
+def test_times_that_jump(field: Field) -> None:
+    """Most of the fleet looks stale within seconds and nothing was reloaded: nothing is restarted, and it is told.
+
+    The breaker outlives the process that opened it, a person closes it, and then what is really stale is served. Where
+    it is let, it closes by itself.
+    """
+    jumped = field.nodes[:30]
+    one = field.leading("one", "--breaker-reset=0s")
+    field.jump(jumped, 3600)
+    field.until(lambda: bool(field.record().breakers), "the breaker opens", PATIENCE)
+    assert one.asked("/readyz")[0] == 503
+    one.signal(signal.SIGKILL)
+    one.ended()
+
+    two = field.follow("two", "--breaker-reset=0s")
+    field.until(lambda: field.leader().startswith("two"), "another one leads", PATIENCE)
+    field.jump(jumped, None)
+    field.crash("gpu-40", "gpu-41")
+    field.until(lambda: field.truth.stale_now() == ("gpu-40", "gpu-41"), "two are really stale", PATIENCE)
+    field.await_look()
+    assert two.asked("/readyz")[0] == 503
+    assert field.record().breakers
+    field.assert_untouched()
+
+    field.close_breaker()
+    field.until(lambda: two.asked("/readyz")[0] == 200, "the breaker is closed", PATIENCE)
+    field.await_served(NEW)
+    field.assert_clean(["gpu-40", "gpu-41"])
+    field.until(lambda: not field.record().breakers, "that is noted", PATIENCE)
+    assert two.stopped() == STOPPED, two.said
+
+    three = field.leading("three", "--breaker-reset=20s")
+    field.jump(jumped, 3600)
+    field.until(lambda: three.asked("/readyz")[0] == 503, "the breaker opens again", PATIENCE)
+    field.jump(jumped, None)
+    field.until(lambda: three.asked("/readyz")[0] == 200, "the breaker closes by itself", PATIENCE)
+    field.assert_clean(["gpu-40", "gpu-41"])
+    assert three.stopped() == STOPPED, three.said
