@@ -52,7 +52,7 @@ def _delete_stale_pods(judgements: tuple[Judgement, ...], fleet: Fleet, memory: 
     """Delete each stale pod, as many at once as is allowed. Works with OnDelete too, mutates no template."""
     places = Places.left(judgements, memory.restarts, fleet)
     actions: dict[str, Action] = {}
-    for one in sorted(judgements, key=lambda one: _last_trouble(one, memory)):
+    for one in sorted(judgements, key=lambda one: (_last_trouble(one, memory), _ready_since(one))):
         serves = serving(one, fleet)
         if _due(one) and one.stale_pod is not None and places.has(serving=serves):
             actions[one.stale_pod.uid] = DeletePod(one.node, one.stale_pod)
@@ -76,6 +76,12 @@ def _last_trouble(judged: Judgement, memory: Memory) -> int:
     if judged.stale_pod is None or judged.stale_pod.uid not in memory.troubles:
         return -1
     return list(memory.troubles).index(judged.stale_pod.uid)
+
+
+def _ready_since(judged: Judgement) -> float:
+    """Serve who waits longest first, whatever its name: where writes are slow, the last name would starve."""
+    moment = judged.stale_pod.driver_ready if judged.stale_pod else None
+    return moment.timestamp() if moment else 0.0
 
 
 def _queued(judged: Judgement, why: str) -> Judgement:

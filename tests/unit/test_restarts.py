@@ -48,6 +48,13 @@ def test_every_stale_plugin_on_a_settled_node_is_restarted_at_once() -> None:
     assert ["a", "d"] == deleted(found)
 
 
+def test_who_waits_longest_is_served_first() -> None:
+    """Whatever its name: where there is one place, or each deletion takes its time, the last name must not starve."""
+    found = stale("a", "b", "c").put("driver-pod", driver_pod("a", ready=R + 20), driver_pod("c", ready=R - 20))
+    assert ["c", "b", "a"] == deleted(found)
+    assert ["c"] == deleted(found, ONE_AT_A_TIME)
+
+
 def test_a_restart_names_the_very_pod_that_was_judged() -> None:
     """With UID and resourceVersion, for the preconditions, and why."""
     (action,) = stale().decide()[0].actions
