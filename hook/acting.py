@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
 from hook.cluster import requests, retry
+from hook.cluster.threads import at_once
 from hook.core import names
 from hook.core.verdicts import DeletePod
 from hook.errors import (
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from hook.cluster.api import Api
-    from hook.core.verdicts import Action, RolloutRestart
+    from hook.core.verdicts import Action, RolloutRestart, StalePod
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +35,9 @@ ACT_SECONDS: Final = 2.0
 WRITE_SECONDS: Final = 10.0
 DENIED_SECONDS: Final = 30.0
 """Until a permission that is missing is tried again: a person, or a GitOps tool, has to bring it back."""
+SIDE_BY_SIDE: Final = 8
+"""Deletions at once, after one that was granted: a busy API server takes 0.1 s and more for each, and a wave of
+50 nodes must not wait for one another. Far below what API servers grant a client (priority and fairness)."""
 SHORTEST_WRITE_SECONDS: Final = 1.0
 """When the time is nearly up a write must not outlast it, but it must have a chance."""
 
@@ -61,6 +66,11 @@ class _Sent(Enum):
     """The answer was lost on its way."""
 
 
+_Answer = tuple[_Sent, str] | Exception
+"""What is known of a write, and why it failed if another try may mend that; or the refusal."""
+_GRANTED: Final = (_Sent.DONE, "")
+
+
 class Actor:
     """The only one that restarts anything. One that lasts outlives a missing permission, too."""
 
@@ -72,34 +82,53 @@ class Actor:
         self.restarted = 0
 
     def act(self, actions: Sequence[Action], left: float) -> Iterator[Deed]:
-        """Do what was decided, for a moment: what is left is decided anew from what is there then."""
+        """Do what was decided, for a moment: what is left is decided anew from what is there then.
+
+        The first alone; once a deletion is granted several go side by side, and after any other answer again one.
+        """
         until = time.monotonic() + ACT_SECONDS
         seconds = min(WRITE_SECONDS, max(left, SHORTEST_WRITE_SECONDS))
-        for number, action in enumerate(actions):
+        deletions = deque(one for one in actions if isinstance(one, DeletePod))
+        rollouts = deque(one for one in actions if not isinstance(one, DeletePod))
+        width = 1
+        while rollouts or deletions:
             now = time.monotonic()
             if now > until or now < self._not_before:
-                log.debug("%d actions are left for the next decision", len(actions) - number)
+                log.debug("%d actions are left for the next decision", len(rollouts) + len(deletions))
                 return
-            deed = self._delete(action, seconds) if isinstance(action, DeletePod) else self._rollout(action, seconds)
-            if deed is not None:
-                yield deed
+            if rollouts:
+                yield from filter(None, [self._rollout(rollouts.popleft(), seconds)])
+                continue
+            several = [deletions.popleft() for _each in range(min(width, len(deletions)))]
+            answers = self._delete_together(several, seconds)
+            width = SIDE_BY_SIDE if all(answer == _GRANTED for _action, answer in answers) else 1
+            yield from filter(None, (self._judged(action, answer) for action, answer in answers))
 
     def settle(self, live: Collection[str]) -> list[Deed]:
         """Count a deletion whose answer was lost as ours once its pod, of this UID, is no longer live."""
         gone = [uid for uid in self._unanswered if uid not in live]
         return [self._deleted(self._unanswered.pop(uid)) for uid in gone]
 
-    def _delete(self, action: DeletePod, seconds: float) -> Deed | None:
-        """Restart one plugin."""
+    def _delete_together(self, actions: Sequence[DeletePod], seconds: float) -> list[tuple[DeletePod, _Answer]]:
+        """Ask for restarts side by side. What was granted comes first: what came of the others may end the run."""
+
+        def ask(action: DeletePod) -> tuple[_Sent, str]:
+            return self._send(_deletion(action.pod), f"restart {action.pod.name} on {action.node}", seconds)
+
+        answers = zip(actions, at_once(ask, actions), strict=True)
+        return sorted(answers, key=lambda one: one[1] != _GRANTED)
+
+    def _judged(self, action: DeletePod, answer: _Answer) -> Deed | None:
+        """Say what came of one deletion."""
         pod = action.pod
-        request = requests.delete_pod(pod.namespace, pod.name, pod.uid, pod.resource_version)
-        try:
-            sent, trouble = self._send(request, f"restart {pod.name} on {action.node}", seconds)
-        except (PermissionDeniedError, RejectedError) as error:
-            if isinstance(error, PermissionDeniedError) and (trouble := self._not_refused(request, error)):
+        if isinstance(answer, PermissionDeniedError | RejectedError):
+            if isinstance(answer, PermissionDeniedError) and (trouble := self._not_refused(_deletion(pod), answer)):
                 return Deed(action, trouble=trouble)
-            log.warning("node %s: deleting plugin pod %s was refused: %s", action.node, pod.name, error)
-            return Deed(action, refused=str(error))
+            log.warning("node %s: deleting plugin pod %s was refused: %s", action.node, pod.name, answer)
+            return Deed(action, refused=str(answer))
+        if isinstance(answer, Exception):
+            raise answer
+        sent, trouble = answer
         if sent is _Sent.DONE:
             self._unanswered.pop(pod.uid, None)
             return self._deleted(action)
@@ -178,9 +207,14 @@ class Actor:
         except (PermissionDeniedError, RejectedError):
             raise
         except ClusterError as error:
-            self._not_before = time.monotonic() + retry.asked(error)
+            self._not_before = max(self._not_before, time.monotonic() + retry.asked(error))
             log.warning("cannot %s, trying again: %s", what, error)
             return not_done, str(error)
         else:
             return _Sent.DONE, ""
         return not_done, ""
+
+
+def _deletion(pod: StalePod) -> requests.Request:
+    """Ask for the deletion of this very pod, as it was read."""
+    return requests.delete_pod(pod.namespace, pod.name, pod.uid, pod.resource_version)

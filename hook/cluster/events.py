@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from hook.cluster import retry
 from hook.cluster.requests import EVENTS, Request
-from hook.errors import ClusterError, ConflictError, NotFoundError
+from hook.cluster.threads import Outbox
+from hook.errors import ClusterError, ConflictError, LeaseLostError, NotFoundError
 from hook.logs import shown
 
 if TYPE_CHECKING:
@@ -30,6 +32,10 @@ QUIET_SECONDS: Final = 30.0
 """After a failure, so that a server that cannot take events is not asked for each node."""
 KEPT: Final = 4096
 """Facts whose count is remembered, the latest ones: who never ends must not remember each restart of a year."""
+MOST_WAITING: Final = 2048
+"""Facts that wait to be written, a kilobyte each: a thousand nodes that are served at the same moment."""
+LAST_SECONDS: Final = 5.0
+"""For what still waits when the run is over: a server that writes an event in 10 ms takes five hundred."""
 NOTE_LIMIT: Final = 1024
 """Bytes. K8S ``pkg/apis/core/validation/events.go``: a longer message is refused."""
 
@@ -45,44 +51,66 @@ class Subject:
     uid: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A fact that is to be written."""
+
+    subject: Subject
+    name: str
+    fact: dict[str, Any]
+
+
 def daemonset(seen: DaemonSet) -> Subject:
     """Give a DaemonSet as the subject of an event."""
     return Subject("apps/v1", "DaemonSet", seen.namespace, seen.name, seen.uid)
 
 
 class Teller:
-    """Writes events. It never stops the work: what cannot be written soon is logged once and left."""
+    """Writes events. It never stops the work: what cannot be written soon is logged once and left.
+
+    Nobody waits for an event while plugins wait for their restart: a thread of its own writes them, in their order.
+    """
 
     def __init__(self, api: Api, run_id: str, *, silent: bool) -> None:
         self._api, self._run_id, self._silent = api, run_id, silent
         self._counts: dict[str, int] = {}
         self._quiet_until = self._asked_until = 0.0
         self._complained = False
+        self._waiting = Outbox(self._write, MOST_WAITING)
+        self._writing = threading.Lock()
+        self._over = False
 
     def tell(self, subject: Subject, reason: str, note: str, *, about: str = "", warning: bool = False) -> None:
         """Tell a fact. The same reason about the same thing (a node, say) again updates it and its count."""
-        if self._silent or time.monotonic() < self._quiet_until:
+        if self._silent:
             return
-        name = self._name(subject, reason, about)
-        count = self._counts.pop(name, 0) + 1
-        fact: dict[str, Any] = {
-            "message": _fitting(note),
-            "count": count,
-            "lastTimestamp": self._api.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
-        }
-        if count == 1:
-            fact |= {"reason": reason, "type": "Warning" if warning else "Normal"}
-        request = _first(subject, name, fact) if count == 1 else _again(subject, name, fact)
-        self._counts[name] = count if self._written(request) else 0
-        if len(self._counts) > KEPT:
-            del self._counts[next(iter(self._counts))]
+        when = self._api.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        fact = {"message": _fitting(note), "lastTimestamp": when, "type": "Warning" if warning else "Normal"}
+        told = _Told(subject, self._name(subject, reason, about), fact | {"reason": reason})
+        if self._over:
+            self._write(told)
+        elif not self._waiting.put(told):
+            log.debug("too many events wait to be written; going on without %s", told.name)
 
     def last_words(self) -> None:
-        """Try once more, whatever failed a moment ago: how a run ended is what people look for.
+        """Write at once from now on, whatever failed a moment ago: how a run ended is what people look for.
 
-        Only a server that asked for time still has it.
+        What still waits has a moment. Only a server that asked for time still has it.
         """
-        self._quiet_until = self._asked_until
+        if left := self._waiting.flush(LAST_SECONDS):
+            log.warning("%d Kubernetes events could not be written in time; the log has what they tell", left)
+        self._quiet_until, self._over = self._asked_until, True
+
+    def _write(self, told: _Told) -> None:
+        with self._writing:
+            if time.monotonic() < self._quiet_until:
+                return
+            count = self._counts.pop(told.name, 0) + 1
+            fact = {**told.fact, "count": count}
+            request = _first(told.subject, told.name, fact) if count == 1 else _again(told.subject, told.name, fact)
+            self._counts[told.name] = count if self._written(request) else 0
+            if len(self._counts) > KEPT:
+                del self._counts[next(iter(self._counts))]
 
     def _written(self, request: Request) -> bool:
         try:
@@ -99,6 +127,8 @@ class Teller:
             self._quiet_until = max(time.monotonic() + QUIET_SECONDS, self._asked_until)
             log.log(level, "cannot write Kubernetes events, going on without: %s", error)
             return False
+        except LeaseLostError:
+            return False  # our end is near, and who holds it now tells what goes on
         return True
 
     def _name(self, subject: Subject, reason: str, about: str) -> str:
@@ -134,4 +164,5 @@ def _first(subject: Subject, name: str, fact: dict[str, Any]) -> Request:
 
 
 def _again(subject: Subject, name: str, fact: dict[str, Any]) -> Request:
-    return Request("patch", EVENTS, subject.namespace, name, body=fact, content_type="application/merge-patch+json")
+    body = {key: fact[key] for key in ("message", "count", "lastTimestamp")}
+    return Request("patch", EVENTS, subject.namespace, name, body=body, content_type="application/merge-patch+json")

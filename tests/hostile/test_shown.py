@@ -117,7 +117,9 @@ def test_an_event_fits_and_is_not_obeyed(note: str) -> None:
             return {}
 
     ear = Ear(by_library(client.Configuration()))
-    events.Teller(ear, "run", silent=False).tell(SUBJECT, "Reason", note, about=note[:99])
+    teller = events.Teller(ear, "run", silent=False)
+    teller.last_words()  # from now on nothing is left to a thread
+    teller.tell(SUBJECT, "Reason", note, about=note[:99])
     assert ear.sent.body is not None
     message = ear.sent.body["message"]
     assert len(message.encode()) <= events.NOTE_LIMIT

@@ -1,0 +1,166 @@
+"""What is done beside the loop: deletions of one wave together, and events that nobody waits for."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from hook.acting import SIDE_BY_SIDE, Actor
+from hook.cluster import events, retry
+from hook.cluster.events import Subject, Teller
+from hook.cluster.threads import Outbox
+from hook.core.verdicts import DeletePod, StalePod
+from hook.errors import PermissionDeniedError
+from tests.shell.server import Said, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hook.acting import Deed
+
+PATIENCE: Final = 60.0
+SUBJECT: Final = Subject("apps/v1", "DaemonSet", "dra", "plugin", "uid")
+GRANTED: Final = Said(200, json.dumps({"kind": "Status"}).encode())
+
+
+def refused(status: int) -> Said:
+    """Refuse as an API server does."""
+    return Said(status, json.dumps({"kind": "Status", "message": "no"}).encode())
+
+
+def stale(count: int) -> list[DeletePod]:
+    """Ask for restarts of stale plugins, each on a node of its own."""
+    pods = (
+        StalePod("dra", f"p{n}", f"uid-{n}", "7", "ds", because="it is stale", driver_run="run") for n in range(count)
+    )
+    return [DeletePod(f"gpu-{number}", pod, "gpu") for number, pod in enumerate(pods)]
+
+
+class Counting:
+    """Answers deletions, and keeps how many were under way at once."""
+
+    def __init__(self, answer: Callable[[str], Said]) -> None:
+        self._answer, self._lock = answer, threading.Lock()
+        self._now = self.most = 0
+
+    def __call__(self, line: str) -> Said:
+        """Answer one request."""
+        with self._lock:
+            self._now += 1
+            self.most = max(self.most, self._now)
+        try:
+            return self._answer(line)
+        finally:
+            with self._lock:
+                self._now -= 1
+
+
+def test_a_wave_is_restarted_side_by_side_once_one_was_granted() -> None:
+    """The others are answered only when all of them have come: one after the other they would never be."""
+    together = threading.Barrier(SIDE_BY_SIDE)
+
+    def answer(line: str) -> Said:
+        if "p0" not in line:
+            together.wait(PATIENCE)
+        return GRANTED
+
+    with serving(answer) as server:
+        actor = Actor(server.api)
+        deeds = list(actor.act(stale(1 + SIDE_BY_SIDE), 60))
+    assert (1 + SIDE_BY_SIDE, 1 + SIDE_BY_SIDE) == (len(deeds), actor.restarted)
+    assert not together.broken
+
+
+def test_whoever_is_not_granted_one_asks_for_one_at_a_time() -> None:
+    """Pods that changed meanwhile, here: a server that refuses is not pressed."""
+    counting = Counting(lambda _line: refused(409))
+    with serving(counting) as server:
+        assert list(Actor(server.api).act(stale(5), 60)) == []
+    assert counting.most == 1
+
+
+def test_what_was_granted_is_known_although_something_beside_it_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A permission that is taken away in the middle of a wave: the restarts before and beside it were made."""
+    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=5, denied=0))
+
+    def answer(line: str) -> Said:
+        if "POST" in line:
+            return Said(200, json.dumps({"kind": "SelfSubjectAccessReview", "status": {"allowed": False}}).encode())
+        return refused(403) if "p1" in line else GRANTED
+
+    found: list[Deed] = []
+    with serving(answer) as server:
+        actor = Actor(server.api)
+        deeds = actor.act(stale(4), 60)
+        with pytest.raises(PermissionDeniedError):
+            found.extend(deeds)
+    nodes = [one.action.node for one in found if isinstance(one.action, DeletePod)]
+    assert (3, ["gpu-0", "gpu-2", "gpu-3"]) == (actor.restarted, nodes)
+
+
+def test_nobody_waits_for_an_event() -> None:
+    """A server that takes its time for events holds up no restart."""
+    slow = threading.Event()
+
+    def answer(line: str) -> Said:
+        if "POST" in line:
+            slow.wait(PATIENCE)
+        return GRANTED
+
+    with serving(answer) as server:
+        teller = Teller(server.api, "run", silent=False)
+        for number in range(9):
+            teller.tell(SUBJECT, "Restarted", "note", about=str(number))
+        (deed,) = Actor(server.api).act(stale(1), 60)
+        assert (deed.note != "", server.count("POST") <= 1) == (True, True)
+        slow.set()
+        teller.last_words()
+        assert server.count("POST") == 9
+
+
+def test_what_waits_holds_up_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After its moment the rest is left, and what is told then is written at once."""
+    monkeypatch.setattr(events, "LAST_SECONDS", 0.1)
+    slow = threading.Event()
+
+    def answer(line: str) -> Said:
+        if len(asked) < 2:
+            asked.append(line)
+            slow.wait(1)
+        return GRANTED
+
+    asked: list[str] = []
+    with serving(answer) as server:
+        teller = Teller(server.api, "run", silent=False)
+        for number in range(99):
+            teller.tell(SUBJECT, "Restarted", "note", about=str(number))
+        teller.last_words()
+        teller.tell(SUBJECT, "End", "note")
+        assert server.count("POST") <= 3
+
+
+def test_an_outbox_keeps_order_and_takes_no_more_than_it_can_hold() -> None:
+    """What breaks is no hindrance for what follows."""
+    done: list[int] = []
+    gate = threading.Event()
+
+    def work(number: int) -> None:
+        gate.wait(PATIENCE)
+        if number == 1:
+            raise ValueError(number)
+        done.append(number)
+
+    outbox = Outbox(work, limit=3)
+    assert outbox.put(0)
+    end = time.monotonic() + PATIENCE
+    taken = 0
+    while taken < 3 and time.monotonic() < end:  # the thread takes the first at some moment
+        taken += outbox.put(taken + 1)
+    assert not outbox.put(9)
+    gate.set()
+    assert outbox.flush(PATIENCE) == 0
+    assert [0, 2, 3] == done
