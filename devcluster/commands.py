@@ -30,6 +30,7 @@ def environment(state: State) -> dict[str, str]:
     homes = state.root / "homes"
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith("HELM_")},
+        "GOGC": "400",  # a fifth less CPU for a command of a second
         "KUBECONFIG": str(state.kubeconfig),
         "KUBECACHEDIR": str(homes / "kube"),
         "HELM_CACHE_HOME": str(homes / "helm-cache"),

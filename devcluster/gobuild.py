@@ -26,6 +26,9 @@ ENVIRONMENT = {
     "GOTOOLCHAIN": "local",  # never download another Go behind the user's back
     "GOWORK": "off",
     "CGO_ENABLED": "0",  # no C compiler or headers needed
+    # The compiler spends less on collecting its garbage: a third less CPU for the largest packages, and the same
+    # programs. 400 holds 700 MB for the largest of them, where none at all would hold 1.1 GB.
+    "GOGC": "400",
 }
 
 TAIL_LINES = 25
