@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sys import intern
 from typing import TYPE_CHECKING, TypeVar
 
 from hook.core import parse
@@ -78,7 +79,7 @@ def _meta(obj: Json) -> Json:
 def key_of(obj: Json) -> Key:
     """Name an object among those of its kind."""
     meta = _meta(obj)
-    return str(meta.get("namespace") or ""), str(meta.get("name") or "")
+    return intern(str(meta.get("namespace") or "")), str(meta.get("name") or "")
 
 
 def version_of(obj: Json) -> str:

@@ -1,11 +1,13 @@
 """Cut API objects down to views, as they arrive.
 
-Strings that repeat across a fleet are interned, because five thousand nodes carry the same labels.
+What repeats across a fleet is shared, because five thousand nodes carry the same labels.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from sys import intern
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from hook.core import names, views
@@ -20,13 +22,14 @@ from hook.core.fields import (
     number,
     prose,
     required,
+    shared,
     small_number,
     text,
     when,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 View = TypeVar("View")
 
@@ -40,12 +43,7 @@ def node(obj: Json) -> views.Node:
     ready = condition(obj, "Ready")
     return views.Node(
         name=required(obj, "metadata", "name"),
-        labels={
-            intern(key): intern(value)
-            for key in mapping(obj, "metadata", "labels")
-            if key.startswith(names.NODE_LABEL_PREFIXES)
-            for value in [text(obj, "metadata", "labels", key)]
-        },
+        labels=_node_labels(obj),
         ready=text(ready, "status") == "True",
         ready_since=when(ready, "lastTransitionTime"),
         taints=_taints(obj),
@@ -57,6 +55,21 @@ def node(obj: Json) -> views.Node:
         },
         gpus=small_number(mapping(obj, "status", "capacity").get(names.GPU_RESOURCE)),
     )
+
+
+def _node_labels(obj: Json) -> Mapping[str, str]:
+    """Give those that matter; nodes with the same ones share them."""
+    found = (
+        (intern(key), intern(text(obj, "metadata", "labels", key)))
+        for key in mapping(obj, "metadata", "labels")
+        if key.startswith(names.NODE_LABEL_PREFIXES)
+    )
+    return _labels(tuple(sorted(found)))
+
+
+@lru_cache(maxsize=1024)
+def _labels(found: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    return MappingProxyType(dict(found))
 
 
 def daemonset(obj: Json) -> views.DaemonSet:
@@ -153,7 +166,7 @@ def device_slice(obj: Json) -> views.DeviceSlice:
         name=required(obj, "metadata", "name"),
         node=intern(text(obj, "spec", "nodeName")),
         devices=len(devices),
-        driver_versions=frozenset(intern(version) for version in versions if version),
+        driver_versions=shared(frozenset(intern(version) for version in versions if version)),
     )
 
 

@@ -110,3 +110,14 @@ def test_a_path_through_something_else_is_refused(read: Callable[..., object], o
     """What cannot hold the field is malformed, not empty."""
     with pytest.raises(MalformedObjectError, match="not an object"):
         read(obj, "here", "there")
+
+
+def test_equal_values_stand_in_memory_once() -> None:
+    """However many objects say them; never one kind of value for another, and never without a bound."""
+    first, again = (fields.when({"at": "2026-01-01T10:00:07Z"}, "at") for _ in range(2))
+    assert first is again
+    assert type(fields.shared(1)) is int
+    assert type(fields.shared(True)) is bool  # equal to 1, and no number
+    for number in range(2 * fields.MOST_SHARED):
+        assert fields.shared(number) == number
+    assert len(fields._SHARED) <= fields.MOST_SHARED
