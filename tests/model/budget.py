@@ -24,6 +24,11 @@ def promises(family: str) -> settings:
     )
 
 
+def endless() -> settings:
+    """Give that of a family that is told to a run that never ends: its loop is told the same by the others already."""
+    return settings(promises("endless"), max_examples=int(ASKED or 30))
+
+
 MUTANTS: Final = settings(
     max_examples=400, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
 )

@@ -41,6 +41,9 @@ TWO: Final = st.just(2)
 ANY_PHASE: Final = st.integers(0, SECOND - 1)
 """Where in a second of the API's clock a history begins."""
 EARLY: Final = st.integers(0, 1)
+NO_BOUND: Final = st.just(0)
+A_CROWD: Final = st.integers(6, 8)
+"""Nodes, of which five are more than a share."""
 
 
 def _on(what: str, *which: int) -> Part:
@@ -58,13 +61,15 @@ def _look(behind: frozenset[str] = NOTHING, what: str = "look") -> Part:
 
 
 @st.composite
-def _told(
+def _told(  # noqa: PLR0913 - all that a history is made of
     draw: st.DrawFn,
     *courses: tuple[Part, ...],
     pace: SearchStrategy[Pace] = PACES,
     nodes: SearchStrategy[int] = ONE_OR_TWO,
     phase: SearchStrategy[int] = ANY_PHASE,
     mended: bool = True,
+    follow: bool = False,
+    down: SearchStrategy[int] = NO_BOUND,
 ) -> History:
     """Draw a history that runs into one of these courses, now and then disturbed by something else."""
     steps: list[Step] = [Step("time", draw(phase))]
@@ -77,8 +82,10 @@ def _told(
         nodes=draw(nodes),
         runs=draw(st.integers(1, 2)),
         pace=draw(pace),
-        at_once=draw(st.integers(0, 1)),
+        at_once=0 if follow else draw(st.integers(0, 1)),
         mended=mended,
+        follow=follow,
+        down=draw(down),
     )
 
 
@@ -220,3 +227,39 @@ FAMILIES: Final[Mapping[str, SearchStrategy[History]]] = {
     ),
 }  # fmt: skip
 """By name; what a family is about is its name."""
+
+_MOVES: Final = tuple(part for node in range(5) for part in (_on("times_move", node), _for("watch", 10, 20, 110)))
+_PARALLEL: Final = tuple(_on("takes_driver", node) for node in range(6))
+
+ENDLESS: Final[Mapping[str, SearchStrategy[History]]] = {
+    "jumps": _told(
+        (_for("watch", 10), *_MOVES, _for("watch", 100, 700)),
+        (_for("watch", 10), *_MOVES, _for("watch", 700), _on("goes_on"), _for("watch", 100)),
+        (_for("watch", 10), *_MOVES, *_RELOAD, _for("watch", 700)),
+        nodes=A_CROWD, follow=True,
+    ),
+    "all_at_once": _told(
+        (_for("watch", 10), *_PARALLEL, _for("watch", 300)),
+        (*_UPGRADE, _on("daemonset_controller"), *_PARALLEL, _for("watch", 10, 300)),
+        (_for("watch", 10), *(_on("driver_crashes", node) for node in range(6)), _for("watch", 300)),
+        nodes=A_CROWD, follow=True,
+    ),
+    "lies": _told(
+        (_for("watch", 10), _on("takes_driver"), _for("work", 20, 50), _on("clock_back", 20, 36), _for("watch", 900)),
+        (_for("watch", 10), _on("clock_back", 20, 36), _on("takes_driver"), _for("watch", 900),
+         _on("takes_driver"), _for("watch", 300)),
+        (_for("watch", 10), *(_on("times_move"), _for("watch", 100)) * 4, _for("watch", 300)),
+        nodes=st.just(1), follow=True,
+    ),
+    "late": _told(
+        (_on("plugin_breaks"), *_UPGRADE, *(_for("time", 3100),) * 6, _look(), *(_for("time", 3100),) * 6, _look()),
+        follow=True,
+    ),
+    "taken_down": _told(
+        (_on("takes_driver", 1), _for("work", SETTLES), _on("takes_plugin"), _for("time", 12), _look(),
+         _for("watch", 50)),
+        (_on("takes_driver"), _on("takes_driver", 1), _for("work", SETTLES), _look(), _for("watch", 100)),
+        nodes=st.just(3), follow=True, down=ONE_OR_TWO,
+    ),
+}  # fmt: skip
+"""Those of a run that follows; all the others are told to one as well."""

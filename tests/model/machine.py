@@ -44,6 +44,8 @@ class Machine:
         """No driver can be loaded here; no plugin becomes ready."""
         self.set_back: int | None = None
         """When its clock was last set back."""
+        self.times_moved = False
+        """Other times than the true ones were told of its driver."""
         self.changes = 1
 
     # What is true.
@@ -214,6 +216,14 @@ class Machine:
         """Set its clock, forward or back."""
         self.skew += tenths
         self.set_back = now if tenths < 0 else self.set_back
+
+    def times_move(self, now: int) -> None:
+        """Tell other times of a driver that goes on as it is, as a kubelet or an API server that errs."""
+        for pod in self.drivers:
+            if pod.ready is not None and not pod.deleting:
+                pod.started = pod.ready = self.stamp(now)
+                pod.changes += 1
+                self.times_moved = True
 
     def _changed(self) -> None:
         self.changes += 1

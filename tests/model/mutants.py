@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Final
 
-from hook import run
+from hook import run, settings
 from hook.cluster import requests
 from hook.core import (
+    asked,
+    backoff,
+    breaker,
     decide,
     eligibility,
     fleet,
@@ -24,8 +27,8 @@ from hook.core import (
     nodes,
     operator,
     parse,
+    places,
     plugins,
-    restarts,
     views,
 )
 from tests.model.promises import BrokenPromiseError, DoneTooEarlyError, WrongEndError, WrongRestartError
@@ -146,8 +149,8 @@ MUTANTS: Final = (
     Mutant("a-blip-is-a-lost-node", DoneTooEarlyError, "blips", eligibility,
            "    if node.ready_since is not None and now - node.ready_since >= fleet.settings.not_ready_grace:\n",
            "    if node.ready_since is not None:\n"),
-    Mutant("no-bound-on-restarts", WrongRestartError, "several_at_once", restarts,
-           " and len(actions) < room:", ":"),
+    Mutant("no-bound-on-restarts", WrongRestartError, "several_at_once", places,
+           "        ours = self.ours is None or self.ours > 0\n", "        ours = True\n"),
     Mutant("what-people-upgrade-is-waited-for", WrongEndError, "by_hand", eligibility,
            "    if intent is None or not intent.manual:\n", "    if True:\n"),
     Mutant("patience-has-no-end", WrongEndError, "trouble", decide,
@@ -160,4 +163,35 @@ MUTANTS: Final = (
            "    if now >= settings.deadline(progress.started):\n", "    if False:\n"),
     Mutant("time-up-is-success", WrongEndError, "out_of_time", decide,
            "        return settings.on_deadline is OnDeadline.REPORT\n", "        return True\n"),
+    Mutant("no-bound-on-what-is-down", WrongRestartError, "taken_down", places,
+           "return ours and (not serving or self.anyones is None or self.anyones > 0)\n", "return ours\n"),
+    Mutant("what-others-took-down-is-up", WrongRestartError, "taken_down", places,
+           "    return judged.state is NodeState.RESTARTING or judged.reason in DOWN\n",
+           "    return judged.state is NodeState.RESTARTING\n"),
+    Mutant("no-pause", WrongRestartError, "lies", backoff,
+           "    if _served(before, pod) or _the_same(before, pod):\n", "    if True:\n"),
+    Mutant("pauses-do-not-grow", WrongRestartError, "lies", backoff,
+           "2 ** min(count - 1, MOST_DOUBLINGS)", "1"),
+    Mutant("tries-are-not-counted", WrongRestartError, "lies", backoff,
+           " else before.tries + 1\n", " else before.tries\n"),
+    Mutant("what-failed-is-never-tried-again", WrongEndError, "lies", asked,
+           "    if now >= until:\n", "    if False:\n"),
+    Mutant("no-breaker", WrongRestartError, "jumps", breaker,
+           "    if breaker.opened_at is not None or not _is_crowd(", "    if True or not _is_crowd("),
+    Mutant("suspects-are-served-at-once", WrongRestartError, "jumps", breaker,
+           "    return turned is not None and now - turned <= WITHIN\n", "    return False\n"),
+    Mutant("an-open-breaker-holds-nothing", WrongRestartError, "jumps", decide,
+           " and not too_early and not stopped\n", " and not too_early\n"),
+    Mutant("a-breaker-never-closes", WrongEndError, "jumps", breaker,
+           "    return breaker.closed(now) if over or", "    return breaker.closed(now) if False or"),
+    Mutant("a-reload-is-suspect", WrongEndError, "all_at_once", breaker,
+           "    return now if before.load == sight.load and not before.stale else None\n",
+           "    return now if not before.stale else None\n"),
+    Mutant("a-crash-in-place-is-suspect", WrongEndError, "all_at_once", freshness,
+           '    told = [f"{driver.uid}/{container.restarts if container is not None else 0}"]\n',
+           "    told = [driver.uid]\n"),
+    Mutant("a-follower-has-a-deadline", WrongEndError, "late", settings,
+           "        if self.follow:\n", "        if False:\n"),
+    Mutant("a-follower-stalls", WrongEndError, "late", decide,
+           "    if settings.stall_timeout and not settings.follow and now", "    if settings.stall_timeout and now"),
 )  # fmt: skip

@@ -9,6 +9,7 @@ from hook.cluster import retry
 from hook.cluster.events import Subject, Teller
 from hook.cluster.jobs import Job
 from hook.cluster.observer import Observer
+from hook.core.reasons import Reason
 from hook.core.stacks import GPU_OPERATOR
 from hook.errors import ConflictError, NotFoundError
 from hook.run import Outcome, Runner
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from hook.cluster.api import Api
     from hook.cluster.requests import Request
+    from hook.core.verdicts import Decision
     from hook.core.views import DaemonSet, Snapshot
     from hook.settings import Settings
     from tests.model.machine import Machine
@@ -135,5 +137,48 @@ class Run:
             return
 
 
+class Follower(Run):
+    """A process that follows: the same rounds, and no end."""
+
+    def __init__(self, world: World, sight: Sight, settings: Settings, started: float, on_restart: Restarted) -> None:
+        super().__init__(world, sight, settings, started, on_restart)
+        self._rounds = self._runner._rounds
+        self.last: Decision | None = None
+        self.well: dict[str, tuple[int, int | None]] = {}
+        """By node: when it said last that all is well there, and under which load."""
+        self.moved: dict[str, tuple[int, int | None]] = {}
+        """By node that was well: when its times moved, and under which load."""
+        self.tries: dict[str, tuple[int, int, int | None]] = {}
+        """By node: how many restarts did not help, when the last one was, and under which load."""
+
+    @property
+    def breaker_is_open(self) -> bool:
+        """Whether it says that nothing may be done."""
+        return self._rounds.memories[GPU_OPERATOR.name].breaker.opened_at is not None
+
+    def look(self) -> None:
+        """Go once through the loop."""
+        seen = self._rounds.observe()
+        assert seen is not None
+        self.last = self._rounds.decide(seen)
+        well = {one.node for one in self.last.judgements if one.reason is Reason.VERIFIED}
+        machines = self.world.machines
+        self.well |= {name: (self.world.now, machines[name].load) for name in well if name in machines}
+        self._rounds.act(self.last, 60.0)
+
+    def times_moved(self, machine: Machine) -> None:
+        """Note that the times of a node move, if it was said to be well, and is by what is known."""
+        when, load = self.well.get(machine.name, (None, None))
+        before = self.moved.get(machine.name)
+        if when is not None and load == machine.load and (before is None or before[1] != load or before[0] < when):
+            self.moved[machine.name] = (self.world.now, load)
+
+    def is_told_to_go_on(self) -> None:
+        """Let a person close the breaker."""
+        name = GPU_OPERATOR.name
+        self._rounds.memories[name] = self._rounds.memories[name].with_breaker_closed(at(moment_of(self.world)))
+        self.moved.clear()
+
+
 if TYPE_CHECKING:
-    Restarted = Callable[[Run, Machine, PluginPod], None]
+    Restarted = Callable[[Any, Machine, PluginPod], None]

@@ -108,7 +108,7 @@ def restart(run: Run, machine: Machine, pod: PluginPod) -> None:
         raise WrongRestartError(f"{pod.uid} restarted although {machine.name} is to be left alone")
     if not machine.stale(pod) and provably_fresh(machine, pod) and not machine.clock_misled:
         raise WrongRestartError(f"{pod.uid} restarted although it is fresh, and can be told to be")
-    if (machine.name, machine.load) in run.restarted and not machine.clock_misled:
+    if (machine.name, machine.load) in run.restarted and not machine.clock_misled and not machine.times_moved:
         raise WrongRestartError(f"{pod.uid} restarted once more under the same driver")
     limit = run.settings.max_parallel_restarts
     others = [one for one in run.world.machines.values() if one.name in run.down and one is not machine]

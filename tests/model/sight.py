@@ -116,6 +116,11 @@ class Watch:
         """Whether it shows what is true about policies, operators, nodes and drivers."""
         return all(self.held[kind] == show() for kind, show in self._sight.kinds.items() if kind not in PLUGIN_KINDS)
 
+    @property
+    def knows_everything(self) -> bool:
+        """Whether it shows what is true."""
+        return all(self.held[kind] == show() for kind, show in self._sight.kinds.items())
+
     def snapshot(self) -> views.Snapshot:
         """Give what these watches show."""
         held: dict[str, Any] = {kind: tuple(filter(_is_readable, found)) for kind, found in self.held.items()}

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 from unittest import mock
 
 from hook import acting, rounds, run
-from hook.settings import Settings
-from tests.model import promises
+from hook.settings import Bound, Settings
+from tests.model import endless, promises
 from tests.model.pods import SECOND, Pace
-from tests.model.program import Clock, Run
+from tests.model.program import Clock, Follower, Run
 from tests.model.sight import Sight, moment_of
 from tests.model.world import World
 
@@ -24,6 +25,8 @@ LOOK_EVERY: Final = SECOND
 """As the program does when nothing happens."""
 PATIENT_LOOK: Final = 10 * SECOND
 """While nothing changes, looking every second shows nothing new but that time goes on."""
+LONGEST_PAUSE: Final = timedelta(minutes=4)
+"""Of a follower that backs off: three doublings show all that many would."""
 
 
 class Step(NamedTuple):
@@ -47,6 +50,10 @@ class History(NamedTuple):
     """How many plugins may be down at once because of the program."""
     mended: bool = True
     """Whatever is in trouble at the end is mended by somebody; else the program must say so."""
+    follow: bool = False
+    """The program never ends; ``endless.py`` says what is promised then."""
+    down: int = 0
+    """How many plugins may be down at once, whoever took them down."""
 
 
 class Story:
@@ -56,13 +63,30 @@ class Story:
         self.history = history
         self.world = World(history.nodes, history.pace)
         self.sight = Sight(self.world)
-        self.settings = Settings(max_parallel_restarts=history.at_once)
+        self.settings = Settings(
+            max_parallel_restarts=history.at_once,
+            follow=history.follow,
+            max_unavailable=Bound(history.down) if history.down else None,
+            restart_backoff_max=LONGEST_PAUSE,
+        )
         self.started = moment_of(self.world)
         """Of the Job: whoever comes after a killed run shares its deadline and nothing else."""
         self.runs = [self._process() for _number in range(history.runs)]
 
     def _process(self) -> Run:
+        if self.history.follow:
+            return Follower(self.world, self.sight, self.settings, self.started, endless.restart)
         return Run(self.world, self.sight, self.settings, self.started, promises.restart)
+
+    @property
+    def lied(self) -> bool:
+        """Whether any clock does what no breaker may overlook."""
+        return any(step.what in endless.TIMES_THAT_LIE for step in self.history.steps)
+
+    @property
+    def followers(self) -> list[Follower]:
+        """Give the runs that never end."""
+        return [one for one in self.runs if isinstance(one, Follower)]
 
     def tell(self) -> None:
         """Let everything happen, to the end in peace. Raises BrokenPromiseError."""
@@ -85,6 +109,12 @@ class Story:
             self._look(self.runs[which % len(self.runs)], step.behind, only_hear=step.what == "hear")
         elif step.what == "killed":
             self.runs[which % len(self.runs)] = self._process()
+        elif step.what == "times_move":
+            for follower in self.followers:
+                follower.times_moved(machines[which % len(machines)])
+            machines[which % len(machines)].times_move(self.world.now)
+        elif step.what == "goes_on":
+            self.followers[which % len(self.runs)].is_told_to_go_on()
         elif step.what in OF_THE_CLUSTER:
             OF_THE_CLUSTER[step.what](self.world)
         else:
@@ -108,7 +138,10 @@ class Story:
             if self.world.settled(machine) and machine.serves:
                 process.served_at[machine.name] = self.world.now
         process.look()
-        promises.still_going(process, self.started)
+        if isinstance(process, Follower):
+            endless.looked(process, lied=self.lied)
+        else:
+            promises.still_going(process, self.started)
         if process.outcome is not None:
             promises.ending(process, process.outcome, self.started)
 
@@ -118,16 +151,33 @@ class Story:
         """Nothing happens any more but what has to; then every run must end, and rightly."""
         if self.history.mended:
             self._mend()
+        if self.history.follow:
+            self._go_on_at_rest()
+        else:
+            self._come_to_an_end()
+
+    def _go_on_at_rest(self) -> None:
+        """Let everything that goes on by itself come to its end; then all that can be done must be."""
+        until = self.world.now + max(endless.patience(one) for one in self.followers)
+        while self.world.now < until and not all(endless.content(one) for one in self.followers):
+            self._work_and_look()
+        for one in self.followers:
+            endless.came_to_rest(one, mended=self.history.mended)
+
+    def _work_and_look(self) -> None:
+        before = self.world.changes
+        self.world.everybody_works()
+        self.world.passes(LOOK_EVERY)
+        for one in self.runs:
+            self._look(one)
+        if self.world.changes == before:
+            self.world.passes(PATIENT_LOOK)
+
+    def _come_to_an_end(self) -> None:
         calm_since: int | None = None
         since = self.world.now
         while not all(one.outcome for one in self.runs):
-            before = self.world.changes
-            self.world.everybody_works()
-            self.world.passes(LOOK_EVERY)
-            for one in self.runs:
-                self._look(one)
-            if self.world.changes == before:
-                self.world.passes(PATIENT_LOOK)
+            self._work_and_look()
             if calm_since is None and promises.calm(self.world):
                 calm_since = self.world.now
         for one in self.runs:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from tests.model.budget import promises
-from tests.model.families import FAMILIES
+from tests.model.budget import endless, promises
+from tests.model.families import ENDLESS, FAMILIES
 from tests.model.story import History, Story
 
 
@@ -18,5 +18,17 @@ def test_the_promises_are_kept(family: str) -> None:
     @given(FAMILIES[family])
     def tell(history: History) -> None:
         Story(history).tell()
+
+    tell()
+
+
+@pytest.mark.parametrize("family", [*ENDLESS, *FAMILIES])
+def test_the_promises_of_a_run_that_never_ends_are_kept(family: str) -> None:
+    """The same histories, and some of its own: nothing early or needless, nothing too often, and all in the end."""
+
+    @endless()
+    @given({**ENDLESS, **FAMILIES}[family])
+    def tell(history: History) -> None:
+        Story(history._replace(follow=True)).tell()
 
     tell()

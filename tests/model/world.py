@@ -45,7 +45,7 @@ class World:
         self.plugins_wanted = 0
         self.machines: dict[str, Machine] = {}
         for at in range(nodes):
-            self.machines[f"n{at}"] = Machine(f"n{at}", SKEWS[at], pace)
+            self.machines[f"n{at}"] = Machine(f"n{at}", SKEWS[at % len(SKEWS)], pace)
         self._settle()
 
     def _settle(self) -> None:

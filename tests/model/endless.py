@@ -1,0 +1,138 @@
+"""The promises of a run that never ends, held to the truth of a world.
+
+Those of any restart, in ``promises.py``, hold as well.
+
+(d) Restarts that do not make a plugin well come ever more seldom, and none takes down more than may be down.
+(e) Where times alone move on a crowd of nodes nothing is restarted, and nothing at all while the breaker is open; it
+    does not open for anything else.
+(f) Whatever is stale is served in the end, beside what needs a person; done is said when it is true, and only then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hook.core.breaker import FEWEST
+from hook.core.verdicts import Verdict
+from tests.model import promises
+from tests.model.pods import SECOND
+from tests.model.promises import WrongEndError, WrongRestartError
+
+if TYPE_CHECKING:
+    from tests.model.machine import Machine
+    from tests.model.pods import PluginPod
+    from tests.model.program import Follower
+
+MINUTE: Final = 60 * SECOND
+TIMES_THAT_LIE: Final = frozenset({"times_move", "clock_back", "clock_forward"})
+"""What a history does to clocks; without any of it, no breaker has a reason to open."""
+
+
+def patience(run: Follower) -> int:
+    """Give how long a cluster at rest may take until all is served: an open breaker, a pause, a policy's report."""
+    settings = run.settings
+    pauses = settings.breaker_reset + settings.restart_backoff_max + settings.plugin_timeout
+    return int(pauses.total_seconds()) * SECOND + promises.CALM
+
+
+# (d) and (e): restarts.
+
+
+def restart(run: Follower, machine: Machine, pod: PluginPod) -> None:
+    """Hold a restart to what is true in its moment, and to those before it."""
+    promises.restart(run, machine, pod)
+    if run.breaker_is_open:
+        raise WrongRestartError(f"{pod.uid} restarted while the breaker is open")
+    if machine.name in _crowd(run) and not machine.stale(pod):
+        raise WrongRestartError(f"{pod.uid} restarted although times alone moved, on a crowd of nodes")
+    _is_not_too_soon(run, machine, pod)
+    _leaves_enough(run, machine, pod)
+
+
+def _crowd(run: Follower) -> frozenset[str]:
+    """Give the nodes whose times moved within a minute, if they are a crowd of which nobody told to go on."""
+    machines = run.world.machines
+    moved = {
+        name: when
+        for name, (when, load) in run.moved.items()
+        if name in machines and machines[name].load == load and _counts(run, machines[name])
+    }
+    first, last = min(moved.values(), default=0), max(moved.values(), default=0)
+    over = run.world.now - last >= run.settings.breaker_reset.total_seconds() * SECOND
+    crowd = len(moved) >= FEWEST and 2 * len(moved) > len(machines) and last - first < MINUTE
+    return frozenset(moved) if crowd and not over else frozenset()
+
+
+def _counts(run: Follower, machine: Machine) -> bool:
+    seen = machine.labelled and machine.reports and run.world.settled(machine)
+    return seen and not promises.left_alone(run.world, machine)
+
+
+def _is_not_too_soon(run: Follower, machine: Machine, pod: PluginPod) -> None:
+    """Ask for the pause since the last restart, unless a plugin was well since and the driver is another one."""
+    now, before = run.world.now, run.tries.get(machine.name)
+    if not run.watch.knows_the_drivers:
+        run.tries.pop(machine.name, None)
+        return
+    run.tries[machine.name] = (1, now, machine.load)
+    if before is None:
+        return
+    count, when, load = before
+    if run.well.get(machine.name, (-1, None))[0] > when and (load != machine.load or machine.name in run.moved):
+        return
+    settings = run.settings
+    pause = min(settings.restart_backoff * 2 ** (count - 1), settings.restart_backoff_max)
+    if now - when < pause.total_seconds() * SECOND:
+        raise WrongRestartError(f"{pod.uid} restarted {now - when} tenths after the last try, the {count}th")
+    run.tries[machine.name] = (count + 1, now, machine.load)
+
+
+def _leaves_enough(run: Follower, machine: Machine, pod: PluginPod) -> None:
+    """Ask that no more are down than may be, by what is true and was seen: a plugin that serves needs a place."""
+    bound = run.settings.max_unavailable
+    if bound is None or pod.ready is None:
+        return
+    seen = {one.node for one in run.watch.snapshot().consumer_pods if one.live and one.ready} - run.down
+    others = [one for one in run.world.machines.values() if one is not machine and one.name not in seen]
+    down = [one for one in others if _counts(run, one) and not any(_serves(pod) for pod in one.plugins)]
+    if len(down) >= bound.value:
+        raise WrongRestartError(f"{pod.uid} restarted while {len(down)} are down already, with at most {bound}")
+
+
+def _serves(pod: PluginPod) -> bool:
+    return pod.ready is not None and not pod.deleting
+
+
+# (f): verdicts, and the end.
+
+
+def looked(run: Follower, *, lied: bool) -> None:
+    """Hold what is said of the moment to it, where everything was known."""
+    if run.breaker_is_open and not lied:
+        raise WrongEndError("the breaker opened although no times moved")
+    if run.last is None or not run.watch.knows_everything:
+        return
+    if run.last.verdict is Verdict.DONE:
+        promises.done(run.world)
+    elif run.last.verdict is Verdict.SKIP:
+        promises.skipped(run.world)
+    elif run.last.verdict is Verdict.DEADLINE:
+        raise WrongEndError("a run that never ends has no deadline")
+
+
+def content(run: Follower) -> bool:
+    """Whether there is nothing left to wait for."""
+    return run.last is not None and run.last.verdict is Verdict.DONE and promises.calm(run.world)
+
+
+def came_to_rest(run: Follower, *, mended: bool) -> None:
+    """Hold the end of a history to what can be: all is served, and said to be."""
+    if content(run) or any(one.set_back for one in run.world.machines.values()):
+        return  # A pod whose own times contradict one another cannot be read, and is waited for.
+    if mended:
+        raise WrongEndError(f"not done after all that time: {run.last}")
+    if run.settings.max_parallel_restarts or run.settings.max_unavailable:
+        return  # A plugin that stays down keeps all others waiting.
+    for machine in run.world.machines.values():
+        if _counts(run, machine) and promises.world_stale(machine):
+            raise WrongEndError(f"{machine.name} was never served, beside what needs a person")
