@@ -73,8 +73,9 @@ class Lease:
 
     @property
     def leading(self) -> bool:
-        """It was renewed within the renew deadline, so nobody else can hold it."""
-        return not self._over.is_set() and self._lock.age < RENEW_SECONDS
+        """It is ours and was renewed within the renew deadline, so nobody else can hold it."""
+        ours = self._lock.holder == self.terms.identity and self._lock.age < RENEW_SECONDS
+        return ours and not self._over.is_set()
 
     @property
     def age(self) -> float:
@@ -139,7 +140,7 @@ class Lease:
             return
         self._over.set()
         self._lock.closed = True
-        if self._lock.held:
+        if self._lock.holder in ("", self.terms.identity):
             giving = threading.Thread(target=self._lock.release, name="release", daemon=True)
             giving.start()
             giving.join(RELEASE_SECONDS)
@@ -188,7 +189,6 @@ class Lock:
         self.name, self.namespace, self.identity = terms.name, terms.namespace, terms.identity
         self.closed = False
         """Nothing is acquired or renewed any more."""
-        self.held = False
         self.holder = self.trouble = ""
         self.annotations: Mapping[str, str] = {}
         self.answered = time.monotonic()
@@ -239,13 +239,19 @@ class Lock:
             raise LeaseLostError(f"the Lease {self.namespace}/{self.name} {self.loss}")
 
     def release(self) -> None:
-        """Leave it without a holder, unless somebody else has it by now."""
+        """Leave it without a holder, unless somebody else has it by now; a renewal of ours may be on its way."""
         now = _stamp(datetime.now(UTC))
         spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now, "acquireTime": now}
-        try:
-            self.patch({}, RELEASE_SECONDS, spec=spec)
-        except (ClusterError, MalformedObjectError) as error:
-            log.debug("the Lease was not given back: %s", error)
+        for _try in range(2):
+            try:
+                self._keep(self._send("get", seconds=RELEASE_SECONDS))
+                if self.holder == self.identity:
+                    self.patch({}, RELEASE_SECONDS, spec=spec)
+            except ConflictError:
+                continue
+            except (ClusterError, MalformedObjectError) as error:
+                log.debug("the Lease was not given back: %s", error)
+            return
 
     def _take(self, verb: str, body: dict[str, Any], record: LeaderElectionRecord) -> bool:
         if self.closed:
@@ -257,7 +263,7 @@ class Lock:
             self.trouble = str(error)
             return False
         # Counted from before the request: whoever reads it later waits longer, not shorter.
-        self._renewed, self.held, self.trouble = asked, True, ""
+        self._renewed, self.trouble = asked, ""
         return True
 
     def _send(self, verb: str, body: dict[str, Any] | None = None, seconds: float = REQUEST_SECONDS) -> Json:

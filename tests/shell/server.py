@@ -42,8 +42,12 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(answer: Callable[[str], Said], linger: threading.Event | None = None) -> Iterator[Server]:
-    """Answer every request as the function says, which gets method and path.
+def serving(
+    answer: Callable[[str], Said],
+    linger: threading.Event | None = None,
+    wrote: Callable[[str, bytes], Said] | None = None,
+) -> Iterator[Server]:
+    """Answer every request as the function says, which gets method and path; one with a body as `wrote` says.
 
     What promises more than it gives stays open until `linger` is set.
     """
@@ -53,10 +57,10 @@ def serving(answer: Callable[[str], Said], linger: threading.Event | None = None
         protocol_version = "HTTP/1.1"
 
         def _answer(self) -> None:
-            self.rfile.read(int(self.headers.get("content-length", "0")))
+            body = self.rfile.read(int(self.headers.get("content-length", "0")))
             line = f"{self.command} {self.path}"
             asked.append(line)
-            said = answer(line)
+            said = wrote(line, body) if wrote is not None and body else answer(line)
             self.close_connection = True
             if said.status:
                 self.send_response_only(said.status)

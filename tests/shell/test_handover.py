@@ -1,0 +1,196 @@
+"""To whom a Job hands over, and what people see of a follower."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hook import followreport, handover
+from hook.cluster import retry
+from hook.cluster.followers import Led, find, read
+from hook.core import names
+from hook.core.fields import MalformedObjectError
+from hook.core.following import Following, Opened
+from hook.errors import PermissionDeniedError
+from hook.followreport import Seen
+from hook.handover import Lookout
+from hook.settings import Settings
+from tests.shell.leases import NAME, NAMESPACE, keeping
+from tests.shell.server import Said, serving
+
+if TYPE_CHECKING:
+    from tests.shell.leases import Leases
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+EPOCH, OTHER = "0123456789abcdef", "fedcba9876543210"
+RECORD = Following(epochs={"gpu": EPOCH}, to_go=3, about=360, restarted=7, last_look=NOW, last_acted=NOW)
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look whenever it is asked."""
+    monkeypatch.setattr(handover, "LOOK_SECONDS", 0.0)
+
+
+def lease(record: Following | str | None = RECORD, **spec: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    """Give a follower's Lease."""
+    text = record.encode() if isinstance(record, Following) else record
+    return {
+        "kind": "Lease",
+        "metadata": {
+            "name": NAME,
+            "namespace": NAMESPACE,
+            "annotations": {names.FOLLOWING_ANNOTATION: text} if text is not None else {},
+        },
+        "spec": {"holderIdentity": "pod-a", "renewTime": "2026-03-01T11:59:58.000001Z", **spec},
+    }
+
+
+def renewed(kept: Leases, times: int) -> None:
+    """Renew it as its holder does."""
+    kept.change({"spec": {"renewTime": f"2026-03-01T12:00:{times:02}.000001Z"}})
+
+
+def test_a_follower_that_renews_while_we_look_and_saw_the_same_takes_over() -> None:
+    """Whatever the clocks say: a Lease that a dead one left looks the same on the first look."""
+    with keeping() as (kept, server):
+        lookout = Lookout(server.api, NAMESPACE, NAME)
+        assert "no follower was ever there" in lookout.standing({"gpu": EPOCH}).why
+        kept._keep(lease())
+        assert "is not renewed" in lookout.standing({"gpu": EPOCH}).why
+        renewed(kept, 1)
+        found = lookout.standing({"gpu": EPOCH})
+        assert found.why == ""
+        assert found.led is not None
+        assert found.led.record == RECORD
+        assert "gpu" in lookout.standing({"gpu": OTHER}).why
+        assert "does not serve stack network" in lookout.standing({"gpu": EPOCH, "network": EPOCH}).why
+
+
+def test_a_follower_that_gave_back_or_fell_silent_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It saw the intent, but nobody serves it now."""
+    with keeping() as (kept, server):
+        lookout = Lookout(server.api, NAMESPACE, NAME)
+        kept._keep(lease())
+        lookout.standing({})
+        renewed(kept, 1)
+        assert lookout.standing({"gpu": EPOCH}).why == ""
+        kept.change({"spec": {"holderIdentity": "", "renewTime": "2026-03-01T12:00:02.000001Z"}})
+        assert lookout.standing({"gpu": EPOCH}).why
+        kept.change({"spec": {"holderIdentity": "pod-b", "renewTime": "2026-03-01T12:00:03.000001Z"}})
+        assert lookout.standing({"gpu": EPOCH}).why == ""
+        monkeypatch.setattr(handover, "ALIVE_SECONDS", 0.0)
+        assert "the last one was pod-b" in lookout.standing({"gpu": EPOCH}).why
+
+
+@pytest.mark.parametrize(
+    ("record", "why"),
+    [
+        pytest.param(None, "does not say yet", id="none"),
+        pytest.param("{}", "cannot be read", id="of-another-version"),
+        pytest.param(Following(), "has not looked at the fleet yet", id="just-began"),
+        pytest.param(Following(epochs={"gpu": ""}), "has not seen this intent", id="not-rendered-for-it"),
+    ],
+)
+def test_a_follower_that_does_not_say_the_same_is_waited_for(record: Following | str | None, why: str) -> None:
+    """It may be about to."""
+    with keeping() as (kept, server):
+        lookout = Lookout(server.api, NAMESPACE, NAME)
+        kept._keep(lease(record))
+        lookout.standing({})
+        renewed(kept, 1)
+        assert why in lookout.standing({"gpu": EPOCH}).why
+
+
+def test_a_lease_that_cannot_be_read_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An outage passes; a missing permission is said at once, because nobody grants it by waiting."""
+    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0, denied=0))
+    with keeping() as (kept, server):
+        lookout = Lookout(server.api, NAMESPACE, NAME)
+        kept.instead = lambda _line: Said(503)
+        assert "cannot be read" in lookout.standing({}).why
+        kept.instead = lambda _line: Said(200, b'{"kind": "Lease", "metadata": 7}')
+        assert "cannot be read" in lookout.standing({}).why
+        kept.instead = lambda _line: Said(403, b'{"kind": "Status", "code": 403}')
+        with pytest.raises(PermissionDeniedError):
+            lookout.standing({})
+
+
+def test_status_says_whether_a_follower_is_alive() -> None:
+    """Who holds the Lease, when it was renewed and acted, and how much is left."""
+    led = read(lease())
+    alive, dead = Seen(NOW, led), Seen(NOW + timedelta(minutes=5), led)
+    assert ["alive (pod-a)" in followreport.lines(alive)[0], "NOT ALIVE" in followreport.lines(dead)[0]] == [True, True]
+    assert "last renewed 2s ago" in followreport.lines(alive)[0]
+    told = followreport.lines(dead)[1]
+    assert ("last acted 5m ago" in told, "3 nodes to go, about 6m" in told) == (True, True)
+    found = followreport.as_json(alive)
+    assert found is not None
+    assert (True, "pod-a", "2026-03-01T12:00:00Z", 3, 360, 7, {}) == tuple(
+        found[key] for key in ("alive", "holder", "lastActed", "toGo", "aboutSeconds", "restarted", "openBreakers")
+    )
+    assert followreport.as_json(dead) == {**found, "alive": False}
+
+
+def test_status_says_that_a_breaker_is_open() -> None:
+    """With what was seen, in the table and for programs."""
+    record = Following(breakers={"gpu": Opened(NOW, "9 of 10 nodes")})
+    seen = Seen(NOW, read(lease(record)))
+    assert "9 of 10 nodes" in followreport.lines(seen)[-1]
+    found = followreport.as_json(seen)
+    assert found is not None
+    assert found["openBreakers"] == {"gpu": {"openedAt": "2026-03-01T12:00:00Z", "why": "9 of 10 nodes"}}
+
+
+@pytest.mark.parametrize(("record", "holder"), [(None, "pod-a"), ("[]", ""), ("{" * 9000, "a\x1b[2J")])
+def test_status_shows_what_cannot_be_understood(record: str | None, holder: str) -> None:
+    """Whoever may write a Lease may write anything there; no terminal obeys it."""
+    seen = Seen(NOW, read(lease(record, holderIdentity=holder)))
+    shown = followreport.lines(seen)
+    assert len(shown) == 2
+    assert "\x1b" not in "".join(shown)
+    found = followreport.as_json(seen)
+    assert found is not None
+    assert (found["alive"], bool(found["problem"])) == (bool(holder), True)
+
+
+def test_without_a_follower_status_says_nothing() -> None:
+    """Most clusters have none."""
+    assert ([], None) == ([line for line in followreport.lines(Seen(NOW)) if line], followreport.as_json(Seen(NOW)))
+
+
+def test_of_several_followers_the_one_of_these_stacks_is_shown() -> None:
+    """A release a stack is possible; the most recently renewed one speaks."""
+    leases = [
+        lease(Following(epochs={"network": EPOCH}), renewTime="2026-03-01T12:00:09.000000Z"),
+        lease(RECORD, holderIdentity="old", renewTime="2026-03-01T11:00:00.000000Z"),
+        lease(RECORD, holderIdentity="new"),
+        {"kind": "Lease", "metadata": {"name": 7}},
+    ]
+    page = json.dumps({"kind": "LeaseList", "items": leases, "metadata": {"resourceVersion": "1"}}).encode()
+    with serving(lambda _line: Said(200, page)) as server:
+        seen = followreport.look(server.api, Settings())
+        assert seen.led is not None
+        assert seen.led.holder == "new"
+        assert len(find(server.api, ("a", "b"), 30)) == 8
+        assert server.count("labelSelector=app.kubernetes.io%2Fname%3Dgpu-operator-post") == 3
+
+
+def test_not_being_allowed_to_look_is_no_failure() -> None:
+    """The nodes are what status is asked for."""
+    with serving(lambda _line: Said(403, b'{"kind": "Status", "code": 403}')) as server:
+        seen = followreport.look(server.api, Settings())
+        assert "permission missing" in followreport.lines(seen)[0]
+        found = followreport.as_json(seen)
+        assert found is not None
+        assert found["alive"] is None
+
+
+def test_what_is_no_lease_is_refused() -> None:
+    """A record without a name belongs to nobody."""
+    with pytest.raises(MalformedObjectError):
+        read({"metadata": {}})
+    assert not Led("a", "b").alive(NOW)

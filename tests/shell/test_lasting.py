@@ -1,0 +1,228 @@
+"""What months bring: kinds that come and go, permissions that are gone for a while, and nothing that piles up."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hook.acting import Actor
+from hook.cluster import events, lasting, retry
+from hook.cluster.events import Subject, Teller
+from hook.cluster.lasting import LastingObserver
+from hook.cluster.lease import Lease, Terms
+from hook.core import names
+from hook.core.breaker import Breaker
+from hook.core.following import Following, Opened
+from hook.core.reasons import Reason
+from hook.core.stacks import GPU_OPERATOR
+from hook.core.verdicts import Decision, DeletePod, Judgement, NodeState, RolloutRestart, StalePod, Verdict
+from hook.errors import PermissionDeniedError, UnauthorizedError, UnreachableError
+from hook.following import record as records
+from hook.following.follower import Identity, Serving
+from hook.following.record import Record
+from hook.following.telemetry import Telemetry
+from hook.following.telling import Chronicler
+from hook.settings import Settings
+from tests.fixtures.cluster import LATER
+from tests.shell.leases import NAME, NAMESPACE, keeping, until
+from tests.shell.server import Said, serving
+
+if TYPE_CHECKING:
+    from tests.shell.server import Server
+
+FOLLOW = Settings(follow=True)
+OWNER = Subject("apps/v1", "Deployment", NAMESPACE, "post", "uid")
+STALE = StalePod("dra", "a", "uid-a", "7", "ds", because="it is stale", driver_run="run")
+DELETE = DeletePod("gpu-0", STALE, "gpu")
+ROLLOUT = RolloutRestart("dra", "plugin", "ds", LATER, (("gpu-0", STALE),), "gpu")
+DENIED = Said(403, b'{"kind": "Status", "code": 403, "message": "no"}')
+
+
+def held(server: Server) -> Lease:
+    """Hold the Lease."""
+    lease = Lease(server.api, Terms(NAMESPACE, NAME, "a"))
+    lease.start()
+    until(lambda: lease.leading, "it leads")
+    return lease
+
+
+def test_a_follower_waits_for_ever_for_what_may_pass() -> None:
+    """From the first moment on, and also once it has seen the cluster; a Job's run does not."""
+    errors = (UnreachableError("no"), UnauthorizedError("no"), PermissionDeniedError("list", "nodes", ""))
+    assert {retry.FOREVER} == {retry.watching(retry.FOLLOWING).of(error) for error in errors}
+    assert retry.watching(retry.starting(60)) is retry.WATCHING
+
+
+def test_slices_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that fails is no answer; an API version that goes away with an upgrade is followed to the next one."""
+    monkeypatch.setattr(lasting, "ASK_SECONDS", 0.0)
+    monkeypatch.setattr(lasting, "FIRST_ASK_SECONDS", 0.0)
+    with keeping() as (kept, server):
+        observer = LastingObserver(server.api, [GPU_OPERATOR], FOLLOW)
+        observer.look_at_intent()
+        kept.instead = lambda line: Said(503) if line.endswith("resource.k8s.io") else None
+        observer.look_at_fleet()
+        until(lambda: server.count("/nodes?") and server.count("/leases?"), "the rest is read")
+        assert not observer.synced
+        kept.served = {"v1beta1"}
+        kept.instead = lambda line: Said(404, b'{"kind": "Status"}') if "/v1/resourceslices" in line else None
+        observer.look_at_fleet()
+        until(lambda: observer.synced and server.count("v1beta1/resourceslices"), "slices are read")
+        assert observer.snapshot()["gpu"].slices == ()
+        kept.served = {"v1"}
+        kept.instead = lambda line: Said(404, b'{"kind": "Status"}') if "v1beta1" in line else None
+
+        def moved() -> int:
+            observer.look_closer()
+            return server.count("/v1/resourceslices")
+
+        until(moved, "the next version is read")
+        until(lambda: observer.synced and observer.snapshot()["gpu"].slices == (), "it is shown")
+        observer.stop()
+
+
+def test_a_missing_permission_to_restart_ends_no_follower(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is trouble that another try may mend, but not the next second; a Job's run ends for it."""
+    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0, denied=0))
+    with serving(lambda _line: DENIED) as server:
+        for action in (DELETE, ROLLOUT):
+            actor = Actor(server.api, lasting=True)
+            (deed,) = actor.act([action], 60)
+            assert (bool(deed.trouble), deed.note, deed.refused) == (True, "", "")
+            asked = len(server.asked)
+            assert list(actor.act([action], 60)) == []
+            assert len(server.asked) == asked
+            with pytest.raises(PermissionDeniedError):
+                list(Actor(server.api).act([action], 60))
+
+
+def test_the_record_is_written_when_somebody_may_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new intent at once; what else changes now and then; that it looked again rarely."""
+    monkeypatch.setattr(records, "RETRY_SECONDS", 0.0)
+    with keeping() as (kept, server):
+        record = Record(held(server))
+        first = Following(epochs={"gpu": "0123456789abcdef"}, last_look=LATER)
+        assert record.keep(first)
+        assert Following.decode(kept.said(names.FOLLOWING_ANNOTATION)) == first
+        more = Following(epochs=first.epochs, to_go=3, last_look=LATER)
+        assert not record.keep(more)
+        assert Following.decode(kept.said(names.FOLLOWING_ANNOTATION)) == first
+        other = Following(epochs={"gpu": "fedcba9876543210"}, to_go=3)
+        assert record.keep(other)
+        assert Following.decode(kept.said(names.FOLLOWING_ANNOTATION)) == other
+        looked = Following(epochs=other.epochs, to_go=3, last_look=LATER, about=7)
+        assert record.keep(looked)
+        assert Following.decode(kept.said(names.FOLLOWING_ANNOTATION)) == other
+        monkeypatch.setattr(records, "LOOK_SECONDS", 0.0)
+        assert record.keep(looked)
+        assert Following.decode(kept.said(names.FOLLOWING_ANNOTATION)) == looked
+
+
+def test_a_record_that_cannot_be_written_is_written_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Serving goes on meanwhile."""
+    monkeypatch.setattr(records, "RETRY_SECONDS", 0.0)
+    with keeping() as (kept, server):
+        record = Record(held(server))
+        kept.instead = lambda line: Said(500) if "PATCH" in line else None
+        assert not record.keep(Following())
+        kept.instead = lambda _line: None
+        assert record.keep(Following())
+
+
+@pytest.mark.parametrize("left", ["", "[]", "{" * 9000, '{"version": 99}'])
+def test_a_record_that_says_nothing_is_begun_anew(left: str) -> None:
+    """Somebody wrote something else there, or a later version of the program did."""
+    with keeping() as (kept, server):
+        lease = held(server)
+        lease.annotate({names.FOLLOWING_ANNOTATION: left})
+        assert kept.said(names.FOLLOWING_ANNOTATION) == left
+        assert Record(lease).found() == Following()
+
+
+def test_an_open_breaker_outlives_its_leader_until_a_person_closes_it() -> None:
+    """The next one goes on with it; each wish is obeyed once, whoever leads."""
+    with keeping() as (kept, server):
+        lease = held(server)
+        before = Following(last_acted=LATER, breakers={"gpu": Opened(LATER, "9 of 10"), "network": Opened(LATER, "x")})
+        lease.annotate({names.FOLLOWING_ANNOTATION: before.encode()})
+        identity = Identity(lease.terms)
+        serving_ = Serving(server.api, FOLLOW, identity, lease, Telemetry(server.api.counters))
+        serving_._go_on_from(Record(lease).found())
+        assert (serving_.rounds.last_acted, set(serving_.rounds.memories)) == (LATER, {"gpu"})
+        assert serving_.rounds.memories["gpu"].breaker == Breaker.restored(LATER, "9 of 10")
+        serving_._obey()
+        assert serving_.rounds.memories["gpu"].breaker.opened_at == LATER
+        kept.change({"metadata": {"annotations": {names.CLOSE_BREAKER_ANNOTATION: "x" * 9000}}})
+        until(lambda: Record(lease).wish, "the wish is read with a renewal")
+        serving_._obey()
+        assert serving_.rounds.memories["gpu"].breaker.opened_at is None
+        assert Record(lease).wish == ""
+        assert len(kept.said(names.CLOSED_BREAKER_ANNOTATION)) < 1000
+        lease.release()
+
+
+class Ear(Teller):
+    """Keeps what events would say."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self.heard: list[tuple[str, str, bool]] = []
+
+    def tell(self, subject: Subject, reason: str, _note: str, *, about: str = "", warning: bool = False) -> None:
+        """Note it."""
+        assert about == ""
+        self.heard.append((subject.kind, str(reason), warning))
+
+
+def _decision(verdict: Verdict, reason: Reason, *nodes: str) -> Decision:
+    judged = tuple(Judgement(node, NodeState.VERIFIED, Reason.VERIFIED, "ok", stack="gpu") for node in nodes)
+    return Decision(verdict, reason, "so it is", judgements=judged, stack="gpu")
+
+
+def test_a_chronicle_tells_each_change_once() -> None:
+    """What opens and closes, what fails, and what was served; nothing of a fleet at rest."""
+    ear = Ear()
+    told = Chronicler(ear, OWNER)
+    daemonset = Subject("apps/v1", "DaemonSet", "dra", "plugin", "ds")
+    for _time in range(3):
+        told.tell_breakers({"gpu": Breaker()}, [daemonset])
+        told.tell_moment(_decision(Verdict.DONE, Reason.NOTHING_STALE), 0, [daemonset])
+    assert ear.heard == []
+    for _time in range(3):
+        told.tell_breakers({"gpu": Breaker.restored(LATER, "9 of 10")}, [daemonset])
+        told.tell_moment(_decision(Verdict.FAIL, Reason.UPGRADE_FAILED), 0, [daemonset])
+    assert ear.heard == [
+        ("Deployment", "BreakerOpen", True), ("DaemonSet", "BreakerOpen", True), ("Deployment", "UpgradeFailed", True)
+    ]  # fmt: skip
+    ear.heard.clear()
+    for _time in range(3):
+        told.tell_breakers({"gpu": Breaker()}, [daemonset])
+        told.tell_moment(_decision(Verdict.DONE, Reason.REFRESHED), 2, [daemonset])
+    assert ear.heard == [
+        ("Deployment", "BreakerClosed", False), ("DaemonSet", "BreakerClosed", False),
+        ("Deployment", "Refreshed", False), ("DaemonSet", "Refreshed", False),
+    ]  # fmt: skip
+
+
+def test_a_chronicle_forgets_nodes_that_are_gone(caplog: pytest.LogCaptureFixture) -> None:
+    """Nodes come and go under new names for months; one that comes back is told again."""
+    told = Chronicler(Ear(), None)
+    with caplog.at_level(logging.INFO):
+        for number in range(50):
+            told.tell_moment(_decision(Verdict.DONE, Reason.NOTHING_STALE, f"node-{number}"), 0, [])
+        assert len(told._told) == 1
+        told.tell_moment(_decision(Verdict.DONE, Reason.NOTHING_STALE, "node-0"), 0, [])
+    assert 2 == sum("node node-0: " in record.message for record in caplog.records)
+
+
+def test_counts_of_events_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each restart is a fact of its own, and a follower sees many."""
+    monkeypatch.setattr(events, "KEPT", 3)
+    with serving(lambda _line: Said(201, b'{"kind": "Event"}')) as server:
+        teller = Teller(server.api, "run", silent=False)
+        for about in ("a", "b", "c", "d", "a", "a"):
+            teller.tell(OWNER, "Restarted", "note", about=about)
+        until(lambda: server.count("PATCH") == 1 and server.count("POST") == 5, "all are written")
+        assert len(teller._counts) == 3

@@ -1,0 +1,244 @@
+"""Who of several followers acts: the Lease is held for sure, or nothing is written."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hook.cluster import lease as leases
+from hook.cluster.lease import Lease, Terms
+from hook.cluster.requests import delete_pod
+from hook.core import names
+from hook.errors import ConflictError, LeaseLostError
+from tests.shell.leases import NAME, NAMESPACE, PATH, keeping, until
+from tests.shell.server import HTML, JSON, Said
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.shell.server import Server
+
+DELETE = delete_pod("dra", "a", "uid", "7")
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give back even on a busy machine, on which a second is no time."""
+    monkeypatch.setattr(leases, "RELEASE_SECONDS", 30.0)
+
+
+def candidate(server: Server, identity: str) -> Lease:
+    """Begin to try for the Lease."""
+    lease = Lease(server.api, Terms(NAMESPACE, NAME, identity))
+    lease.start()
+    return lease
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Lose it sooner than in ten seconds."""
+    for name, seconds in (("LEASE_SECONDS", 6), ("RENEW_SECONDS", 4), ("RETRY_SECONDS", 1), ("REQUEST_SECONDS", 2.0)):
+        monkeypatch.setattr(leases, name, seconds)
+    return iter(())
+
+
+def test_it_is_made_and_renewed() -> None:
+    """With the label by which it is found; whoever reads it sees one acquisition and ever new renewals."""
+    with keeping() as (kept, server):
+        lease = candidate(server, "a")
+        until(lambda: lease.leading, "it leads")
+        assert kept.lease is not None
+        first = dict(kept.lease["spec"])
+        assert ("a", 15) == (first["holderIdentity"], first["leaseDurationSeconds"])
+        assert kept.lease["metadata"]["labels"] == names.OWN_LABELS
+        kept.change({"metadata": {"annotations": {"of": "somebody"}}, "spec": {"leaseTransitions": 3}})
+        until(lambda: kept.lease and kept.lease["spec"]["renewTime"] != first["renewTime"], "it is renewed")
+        now = kept.lease["spec"]
+        assert (first["acquireTime"], 3) == (now["acquireTime"], now["leaseTransitions"])
+        assert kept.said("of") == "somebody"
+        lease.release()
+
+
+def test_one_leads_and_the_other_takes_over_what_is_given_back() -> None:
+    """At once, and not after the Lease would have expired."""
+    with keeping() as (kept, server):
+        first = candidate(server, "a")
+        until(lambda: first.leading, "the first one leads")
+        second = candidate(server, "b")
+        until(lambda: second.holder == "a", "the second one has looked")
+        assert not second.leading
+        with pytest.raises(LeaseLostError):
+            second.permit(DELETE)
+        first.release()
+        assert (kept.holder, first.leading) == ("", False)
+        began = time.monotonic()
+        until(lambda: second.leading, "the second one leads")
+        assert time.monotonic() - began < leases.LEASE_SECONDS
+        second.release()
+
+
+@pytest.mark.usefixtures("quick")
+def test_who_is_gone_is_followed_by_another() -> None:
+    """A follower that was killed gives nothing back."""
+    with keeping() as (kept, server):
+        dead = candidate(server, "dead")
+        until(lambda: dead.leading, "it leads")
+        dead._lock.closed = True  # as if it were gone: it renews nothing any more
+        heir = candidate(server, "heir")
+        until(lambda: heir.leading, "the other one leads")
+        assert kept.holder == "heir"
+        assert not dead.leading
+        heir.release()
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("said", [pytest.param(Said(500), id="errors"), pytest.param(Said(), id="cut-off"),
+                                  pytest.param(Said(401, b"", JSON), id="credentials-gone")])  # fmt: skip
+def test_nothing_is_written_by_who_cannot_renew(said: Said) -> None:
+    """Before each single write the last renewal counts, and not what the leader believes; then it gives up."""
+    with keeping() as (kept, server):
+        lease = candidate(server, "a")
+        server.api.before_write = lease.permit
+        until(lambda: lease.leading, "it leads")
+        server.api.send(DELETE)
+        assert server.count("DELETE") == 1
+        kept.instead = lambda line: said if PATH in line else None
+        until(lambda: not lease.leading, "it leads no more")
+        with pytest.raises(LeaseLostError):
+            server.api.send(DELETE)
+        assert server.count("DELETE") == 1
+        until(lambda: lease.ended, "it gives up")
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_server_that_is_silent_renews_nothing() -> None:
+    """A request that hangs must not keep a leader in its belief."""
+    over = threading.Event()
+    with keeping(over) as (kept, server):
+        lease = candidate(server, "a")
+        until(lambda: lease.leading, "it leads")
+        kept.instead = lambda line: Said(200, b"", {**JSON, "content-length": "9"}) if PATH in line else None
+        until(lambda: not lease.leading, "it leads no more")
+        with pytest.raises(LeaseLostError):
+            lease.check()
+        over.set()
+
+
+def test_who_was_replaced_stops() -> None:
+    """Somebody took the Lease: whoever had it does not ask for ten seconds whether that was meant."""
+    with keeping() as (kept, server):
+        lease = candidate(server, "a")
+        until(lambda: lease.leading, "it leads")
+        kept.change({"spec": {"holderIdentity": "b", "renewTime": "2099-01-01T00:00:00.000000Z"}})
+        with pytest.raises(LeaseLostError, match="held by b"):
+            lease.annotate({names.FOLLOWING_ANNOTATION: "{}"})
+        assert kept.said(names.FOLLOWING_ANNOTATION) == ""
+        assert not lease.leading
+        lease.release()
+        assert kept.holder == "b"
+
+
+def test_a_clock_that_is_set_makes_no_lease_expire(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library reads the wall clock; one that jumps by an hour must not make two of us lead."""
+    with keeping() as (kept, server):
+        first = candidate(server, "a")
+        until(lambda: first.leading, "it leads")
+        second = candidate(server, "b")
+        until(lambda: second.holder == "a", "the second one has looked")
+        true = time.time
+        monkeypatch.setattr(time, "time", lambda: true() + 3600)
+        tries = server.count("GET")
+        until(lambda: server.count("GET") > tries + 4, "both have tried since")
+        assert (kept.holder, first.leading, second.leading) == ("a", True, False)
+        monkeypatch.undo()
+        first.release()
+        second.release()
+
+
+def test_giving_back_does_not_wait_for_a_silent_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever stops us waits for our end, and the Lease expires anyway."""
+    monkeypatch.setattr(leases, "RELEASE_SECONDS", 1.0)
+    over = threading.Event()
+    with keeping(over) as (kept, server):
+        lease = candidate(server, "a")
+        until(lambda: lease.leading, "it leads")
+        kept.instead = lambda line: Said(200, b"", {**JSON, "content-length": "9"}) if "PATCH" in line else None
+        began = time.monotonic()
+        lease.release()
+        assert time.monotonic() - began < 10  # a request to a silent server takes a minute
+        assert not lease.leading
+        over.set()
+
+
+def test_what_is_annotated_meets_a_renewal() -> None:
+    """Both write the same object: the record is written all the same, and the Lease is kept."""
+    with keeping() as (kept, server):
+        lease = candidate(server, "a")
+        until(lambda: lease.leading, "it leads")
+        kept.change({"metadata": {"annotations": {names.CLOSE_BREAKER_ANNOTATION: "now"}}})
+        lease.annotate({names.FOLLOWING_ANNOTATION: "{}"})
+        assert ("{}", "now") == (kept.said(names.FOLLOWING_ANNOTATION), kept.said(names.CLOSE_BREAKER_ANNOTATION))
+        assert lease.annotations == {names.FOLLOWING_ANNOTATION: "{}", names.CLOSE_BREAKER_ANNOTATION: "now"}
+        until(lambda: lease._lock.age < 2 and lease.leading, "it is renewed")
+        lease.release()
+
+
+def test_who_annotates_faster_than_we_write_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One conflict is everyday life, two are somebody else's to try again."""
+    with keeping() as (kept, server):
+        lease = candidate(server, "a")
+        until(lambda: lease.leading, "it leads")
+        before = kept.instead
+        monkeypatch.setattr(kept, "instead", lambda line: Said(409, b'{"kind": "Status"}') if "PATCH" in line else None)
+        with pytest.raises(ConflictError):
+            lease.annotate({names.FOLLOWING_ANNOTATION: "{}"})
+        kept.instead = before
+        lease.release()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(Said(404, b"<html>no backend</html>", HTML), id="page-of-a-load-balancer"),
+        pytest.param(Said(403, b'{"kind": "Status", "code": 403}'), id="not-allowed"),
+        pytest.param(Said(200, b'{"kind": "Lease", "spec": {"holderIdentity": 7}}'), id="no-lease"),
+        pytest.param(Said(200, b'{"kind": "Lease"}'), id="no-version"),
+    ],
+)
+def test_only_a_lease_that_is_not_there_is_made(said: Said) -> None:
+    """Whatever else is answered, it stands by, says why, and tries again."""
+    with keeping() as (kept, server):
+        tries: list[int] = []
+        kept.instead = lambda line: said if "GET" in line else None
+        lease = Lease(server.api, Terms(NAMESPACE, NAME, "a"), lambda: tries.append(1))
+        lease.start()
+        until(lambda: len(tries) > 1, "it tried twice")
+        assert lease.trouble
+        assert (server.count("POST"), server.count("PATCH"), lease.leading, lease.ended) == (0, 0, False, False)
+        kept.instead = lambda _line: None
+        until(lambda: lease.leading, "it leads once that has passed")
+        lease.release()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({}, id="nothing"),
+        pytest.param({"holderIdentity": "", "leaseDurationSeconds": 1}, id="given-back"),
+        pytest.param({"holderIdentity": "x", "renewTime": "soon", "acquireTime": "soon", "leaseDurationSeconds": 9},
+                     id="no-time"),
+        pytest.param({"holderIdentity": "x", "renewTime": "0001-01-01T00:00:00Z", "leaseDurationSeconds": 9},
+                     id="out-of-range"),
+    ],
+)  # fmt: skip
+def test_a_lease_that_nobody_filled_in_is_taken(spec: dict[str, Any]) -> None:
+    """An administrator may make it, or a chart."""
+    with keeping() as (kept, server):
+        kept._keep({"kind": "Lease", "metadata": {"name": NAME, "namespace": NAMESPACE}, "spec": spec})
+        lease = candidate(server, "a")
+        until(lambda: lease.leading, "it leads")
+        assert kept.holder == "a"
+        lease.release()
