@@ -17,7 +17,7 @@ import yaml
 
 from devcluster.cluster import Cluster
 from devcluster.layout import CHECKOUT
-from hook.cli import main
+from hook.cli import EXIT_USAGE, main
 from tests.e2e.lab import QUICK, Lab
 from tools.image import trim
 
@@ -118,6 +118,19 @@ def test_it_starts(program: Program, arguments: list[str]) -> None:
     """The command line, and what needs no cluster, need nothing of what is gone."""
     answer = program(*arguments)
     assert (0, "") == (answer.returncode, answer.stderr)
+
+
+def test_a_follower_finds_all_that_it_needs(program: Program, tmp_path: Path) -> None:
+    """Elections and metrics are loaded by a follower alone, before it listens: here where it cannot."""
+    kubeconfig = tmp_path / "kubeconfig"
+    cluster = {"name": "one", "cluster": {"server": "http://127.0.0.1:1"}}
+    context = {"name": "one", "context": {"cluster": "one", "user": "me"}}
+    user = {"name": "me", "user": {"token": "secret"}}
+    kinds = {"clusters": [cluster], "contexts": [context], "users": [user], "current-context": "one"}
+    kubeconfig.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", **kinds}))
+    answer = program("run", "--follow", f"--kubeconfig={kubeconfig}", "--listen=nowhere")
+    assert answer.returncode == EXIT_USAGE, answer.stdout + answer.stderr
+    assert "nowhere" in answer.stdout
 
 
 def test_no_command_is_forgotten() -> None:
