@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hook import __version__
 from hook.core import messages
+from hook.core.reasons import Reason
 from hook.core.stacks import GPU_OPERATOR, STACKS
 from hook.core.verdicts import NodeState, Verdict
 from hook.logs import shown
@@ -71,6 +72,9 @@ def next_step(decision: Decision) -> str:
     of_nodes = _advice_on_nodes(decision)
     if decision.verdict is Verdict.FAIL:
         return of_nodes.get((decision.stack, decision.reason)) or advice(decision)[0]
+    if decision.cause is Reason.FOLLOWER_MISSING:
+        # Nodes are in need because nobody serves them: no advice on one of them helps.
+        return f"{decision.cause}: {messages.remedy(decision.cause)}"
     return next(iter(of_nodes.values()), advice(decision)[-1])
 
 
