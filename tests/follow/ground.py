@@ -25,6 +25,7 @@ from tests.e2e import acts
 from tests.e2e.acts import NODES, PATIENCE
 from tests.e2e.lab import NAMESPACE, NEW
 from tests.faults.cluster.ground import Ground
+from tests.follow.scrape import Scrape
 from tests.shell.program import start_logged
 
 if TYPE_CHECKING:
@@ -75,6 +76,10 @@ class Follower:
         """Tell it to stop, and wait for its end."""
         self.signal(signal.SIGTERM)
         return self.ended()
+
+    def scrape(self) -> Scrape:
+        """Scrape it, as Prometheus does."""
+        return Scrape(self.asked("/metrics")[1])
 
     def asked(self, path: str) -> tuple[int, str]:
         """Ask it over HTTP; 0 is no answer."""

@@ -43,6 +43,7 @@ def test_times_that_jump(field: Field) -> None:
     field.jump(jumped, 3600)
     field.until(lambda: bool(field.record().breakers), "the breaker opens", PATIENCE)
     assert one.asked("/readyz")[0] == 503
+    assert one.scrape().alerts() == {"GPUOperatorPostBreakerOpen"}
     one.signal(signal.SIGKILL)
     one.ended()
 
