@@ -30,6 +30,10 @@ LONGEST_PAUSE_SECONDS: Final = 0.5
 """Between two decisions while events pour in; keeps the reaction under a second."""
 PAUSE_FACTOR: Final = 4
 """Rest four times as long as a decision took, within the bound above."""
+TICK_FACTOR: Final = 10
+"""Where nothing changes, rest so much longer than a decision took (0.4 s for 5,000 nodes): a tenth of a processor."""
+LONGEST_TICK_SECONDS: Final = 5.0
+"""By which a grace, or the deadline, may come late on such a fleet; a run keeps more than that back for its end."""
 
 
 class Rounds:
@@ -74,7 +78,7 @@ class Rounds:
     def rest(self, seconds: float = TICK_SECONDS) -> None:
         """Wait for the next change, and leave the processor to others for a while."""
         time.sleep(min(LONGEST_PAUSE_SECONDS, PAUSE_FACTOR * self._took))
-        self._observer.wait(seconds)
+        self._observer.wait(max(seconds, min(LONGEST_TICK_SECONDS, TICK_FACTOR * self._took)))
 
     def _account(self, deeds: Iterable[Deed]) -> list[Deed]:
         """Remember each deed at once, then tell them: events come last, so that they hold up no restart."""

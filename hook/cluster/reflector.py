@@ -184,18 +184,21 @@ class Reflector:
         if kind == "BOOKMARK":
             with self._lock:
                 self._version = version_of(obj) or self._version
-        else:
-            self._take(kind, obj)
+        elif self._take(kind, obj):
             self._changed()
 
-    def _take(self, kind: str, obj: Json) -> None:
+    def _take(self, kind: str, obj: Json) -> bool:
+        """Keep what an event brings. Whether it tells anything new: most of a busy fleet's events do not."""
         view = None if kind == "DELETED" else parse.readable(self.read, self.selection.resource.kind, obj)
+        key = key_of(obj)
         with self._lock:
+            before = self._views.get(key)
             if view is None:
-                self._views.pop(key_of(obj), None)
-            else:
-                self._views[key_of(obj)] = view
+                self._views.pop(key, None)
+            elif view != before:
+                self._views[key] = view
             self._version = version_of(obj) or self._version
+        return view != before
 
     def _replace(self, views: dict[Key, Any], version: str, *, absent: bool) -> None:
         with self._lock:

@@ -90,6 +90,16 @@ class Before:
 
 
 @dataclass(frozen=True)
+class NoBookmarks:
+    """The server is one that sends none: nobody may count on them."""
+
+    async def __call__(self, proxy: Proxy, request: web.BaseRequest, body: bytes) -> web.StreamResponse:
+        """Ask for a watch without them."""
+        answer = await proxy.forward(request, body, request.path_qs.replace("allowWatchBookmarks=true", ""))
+        return await proxy.relay(request, answer)
+
+
+@dataclass(frozen=True)
 class Hold:
     """The request stays where it is until an event, with its connection open."""
 

@@ -194,12 +194,16 @@ class Proxy:
             if isinstance(transport, asyncio.WriteTransport):
                 transport.abort()
 
-    async def forward(self, request: web.BaseRequest, body: bytes) -> aiohttp.ClientResponse:
-        """Send a request on to the API server."""
+    async def forward(self, request: web.BaseRequest, body: bytes, target: str = "") -> aiohttp.ClientResponse:
+        """Send a request on to the API server, for another target if one is named."""
         wanted = ("authorization", "accept", "content-type", "user-agent")
         headers = {name: value for name, value in request.headers.items() if name.lower() in wanted}
         return await self._session.request(
-            request.method, self.upstream + request.path_qs, data=body or None, headers=headers, allow_redirects=False
+            request.method,
+            self.upstream + (target or request.path_qs),
+            data=body or None,
+            headers=headers,
+            allow_redirects=False,
         )
 
     async def relay(self, request: web.BaseRequest, answer: aiohttp.ClientResponse) -> web.StreamResponse:
