@@ -4,7 +4,7 @@ A consistent list of one object says at which version a kind is now. A watch tha
 and in which the server's own bookmark says that everything up to that version was sent, is then as good as a list.
 Such a watch is opened anew: the one that runs may be behind, or cut off. What it brings is put on a copy of what was
 seen. Where no bookmark comes, or versions do not compare, nothing is proven and the kind must be listed
-(docs/decisions/0012-catch-up-instead-of-listing-again.md).
+(docs/decisions/0013-catch-up-instead-of-listing-again.md).
 """
 
 from __future__ import annotations
