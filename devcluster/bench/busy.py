@@ -1,0 +1,81 @@
+"""Keep a fleet at rest busy, as kubelets and one upgrade at a time do.
+
+A kubelet reports its node's status every five minutes where nothing changes (``nodeStatusReportFrequency``): for 5,000
+nodes that is 17 a second. Beside it one node's labels change every second, and a driver pod's status twice a second:
+ten nodes at once that are upgraded, two minutes each, with two dozen reports a pod. Changes go straight into the
+storage: the API server sends each to everybody who watches, and spends nothing on writing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from typing import TYPE_CHECKING, Final, Self
+
+from devcluster import etcd
+from devcluster.bench.atrest import driver_pod, node
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from devcluster.client import Object
+    from devcluster.layout import State
+
+REPORT_SECONDS: Final = 300
+LABELS_A_SECOND: Final = 1
+PODS_A_SECOND: Final = 2
+UPGRADING: Final = 10
+"""Nodes whose driver is not ready: what the run waits for."""
+
+
+def unready() -> Iterator[Object]:
+    """Give the driver pods of the nodes that are being upgraded."""
+    return (driver_pod(number, ready=False) for number in range(UPGRADING))
+
+
+class Busy:
+    """Changes objects until it is told to stop."""
+
+    def __init__(self, state: State, nodes: int) -> None:
+        self._state, self._nodes = state, nodes
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._go_on, name="busy")
+        self.changes = 0
+        self.late_seconds = 0.0
+        """By how much the changes came later than they should have."""
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _go_on(self) -> None:
+        began = time.monotonic()
+        for second in itertools.count(1):
+            changed = list(self._changed(second))
+            etcd.put(self._state, changed)
+            self.changes += len(changed)
+            left = began + second - time.monotonic()
+            self.late_seconds = max(self.late_seconds, -left)
+            if self._over.wait(max(0.0, left)):
+                return
+
+    def _changed(self, second: int) -> Iterator[Object]:
+        """Give what changes in one second."""
+        reports = -(-self._nodes // REPORT_SECONDS)
+        for count in range(reports):
+            found = node((second * reports + count) % self._nodes)
+            found["status"]["conditions"][0]["lastHeartbeatTime"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            yield found
+        for count in range(LABELS_A_SECOND):
+            found = node(-1 - (second + count) % self._nodes + self._nodes)
+            found["metadata"]["labels"]["nvidia.com/gfd.timestamp"] = str(second)
+            yield found
+        for count in range(PODS_A_SECOND):
+            found = driver_pod((second * PODS_A_SECOND + count) % UPGRADING, ready=False)
+            found["status"]["conditions"][0]["message"] = f"report {second}"
+            yield found

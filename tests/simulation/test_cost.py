@@ -1,0 +1,96 @@
+"""The fleet on which costs are measured is one with nothing to do, and weighs what real ones do."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from devcluster.bench import atrest
+from devcluster.bench.busy import UPGRADING, Busy, unready
+from devcluster.layout import State
+from hook.core import parse, policies
+from hook.core.memory import Memory
+from hook.core.reasons import Reason
+from hook.core.together import decide_all
+from hook.core.verdicts import NodeState, Verdict
+from hook.core.views import Snapshot
+from hook.settings import Settings
+from tests.fixtures.objects import at
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NODES: Final = 20
+YEAR: Final = 365 * 24 * 3600
+READERS: Final[dict[str, Any]] = {
+    "Node": parse.node,
+    "Pod": parse.pod,
+    "DaemonSet": parse.daemonset,
+    "ControllerRevision": parse.revision,
+    "ResourceSlice": parse.device_slice,
+}
+
+
+def judged(changed: dict[str, Any] | None = None) -> Any:  # noqa: ANN401 - a decision
+    """Judge the fleet, with some objects changed, by name."""
+    uid = "policy"
+    stored = {"uid": uid, "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    policy = {**atrest.POLICY, "metadata": {**atrest.POLICY["metadata"], **stored}, "status": atrest.POLICY_STATUS}
+    found: dict[str, list[Any]] = {}
+    for number, each in enumerate(atrest.fleet(NODES, uid)):
+        one = (changed or {}).get(each["metadata"]["name"], each)
+        one = {**one, "metadata": {**one["metadata"], "resourceVersion": str(number + 1)}}
+        part = one["kind"] + (one["metadata"]["namespace"] if one["kind"] == "Pod" else "")
+        found.setdefault(part, []).append(READERS[one["kind"]](one))
+    seen = Snapshot(
+        policies=(policies.cluster_policy(policy),),
+        nodes={node.name: node for node in found["Node"]},
+        daemonsets=tuple(found["DaemonSet"]),
+        revisions=tuple(found["ControllerRevision"]),
+        driver_pods=tuple(found[f"Pod{atrest.OPERATOR}"]),
+        consumer_pods=tuple(found[f"Pod{atrest.DRA}"]),
+        slices=tuple(found["ResourceSlice"]),
+    )
+    decision, _memories = decide_all({"gpu": seen}, {"gpu": Memory(started=at(YEAR))}, Settings(), at(YEAR))
+    return decision
+
+
+def test_there_is_nothing_to_do() -> None:
+    """Every plugin of the fleet is fresh and verified, and there is no other reason to wait but time."""
+    decision = judged()
+    assert {one.state for one in decision.judgements} == {NodeState.VERIFIED}
+    assert len(decision.judgements) == NODES
+    assert decision.actions == ()
+
+
+def test_a_busy_fleet_is_waited_for() -> None:
+    """Nodes whose driver is not ready are waited for, and nobody is restarted there."""
+    decision = judged({each["metadata"]["name"]: each for each in unready()})
+    waiting = [one for one in decision.judgements if one.state is not NodeState.VERIFIED]
+    assert len(waiting) == UPGRADING
+    assert (decision.verdict, decision.actions) == (Verdict.WAIT, ())
+    assert decision.reason is not Reason.NOTHING_STALE
+
+
+@pytest.mark.parametrize(
+    ("each", "size"),
+    [
+        (atrest.node(7), atrest.NODE_BYTES),
+        (atrest.driver_pod(7), atrest.POD_BYTES),
+        (atrest.plugin_pod(7), atrest.POD_BYTES),
+    ],
+)
+def test_objects_weigh_what_real_ones_do(each: dict[str, Any], size: int) -> None:
+    """Within a hundredth, as an API server sends them."""
+    assert abs(len(json.dumps(each, separators=(",", ":"))) - size) < size / 100
+
+
+def test_no_two_objects_are_one(tmp_path: Path) -> None:
+    """Each has an identity of its own, also those that change."""
+    identities = [each["metadata"]["uid"] for each in atrest.fleet(NODES, "policy")]
+    assert len(set(identities)) == len(identities)
+    changed = list(Busy(State(tmp_path), NODES)._changed(1))
+    assert {each["metadata"]["uid"] for each in changed} <= set(identities)
+    assert {each["kind"] for each in changed} == {"Node", "Pod"}
