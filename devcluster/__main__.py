@@ -92,7 +92,7 @@ def kubeconfig(state: Path) -> None:
 
 
 @main.command()
-@click.argument("names", nargs=-1, type=click.Choice(programs.NAMES + programs.DEPLOYER_NAMES))
+@click.argument("names", nargs=-1, type=click.Choice(programs.ALL_NAMES))
 @click.option("--deployers", is_flag=True, help="The deployers instead of the cluster's programs.")
 def binaries(names: tuple[str, ...], *, deployers: bool) -> None:
     """Find or build the programs, and print where each is."""

@@ -31,6 +31,7 @@ PROBE_SECONDS = 10.0
 
 NAMES = tuple(program.name for program in PROGRAMS if program.name not in ON_DEMAND)
 DEPLOYER_NAMES = tuple(program.name for program in DEPLOYERS)
+ALL_NAMES = tuple(program.name for program in (*PROGRAMS, *CHECKERS, *DEPLOYERS))
 
 
 def cache_directory(environment: Mapping[str, str] | None = None) -> Path:

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 START_SECONDS = 120.0
 """Five to six seconds on an idle machine; generous for one that runs several clusters and a build."""
 
-STEP_SECONDS = 0.05
-"""Between two looks at something that is waited for."""
+STEP_SECONDS = 0.1
+"""Between two looks at something that is waited for. Each is a TLS handshake, which both ends pay for."""
 
 SMALL = 100
 """Up to so many nodes the control plane's heaps stay small: 250 MB of the API server's while it idles."""

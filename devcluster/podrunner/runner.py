@@ -6,6 +6,7 @@ import asyncio
 import logging
 import signal
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from devcluster.client import Api, path
 from devcluster.layout import SYSTEM_NODE
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from devcluster.layout import State
 
 logger = logging.getLogger(__name__)
+
+HTTPS = 443
+"""Where a server's address names no port."""
 
 
 class Runner:
@@ -91,10 +95,11 @@ class Runner:
 async def serve(state: State, images: Mapping[str, Sequence[str]]) -> None:
     """Be the system node until SIGTERM."""
     async with Api.from_kubeconfig(state.component_kubeconfig("podrunner")) as api:
-        host, port = api.access.server.removeprefix("https://").split(":")
+        server = urlsplit(api.access.server)
+        port = str(server.port or HTTPS)
         variables = {
             **environment.inherited(),
-            "KUBERNETES_SERVICE_HOST": host,
+            "KUBERNETES_SERVICE_HOST": server.hostname or "",
             "KUBERNETES_SERVICE_PORT": port,
             "KUBERNETES_SERVICE_PORT_HTTPS": port,
         }

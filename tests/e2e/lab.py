@@ -44,6 +44,9 @@ ALL_AT_ONCE: Final[dict[str, Any]] = {
 QUICK: Final = ("--operator-quiet=3s", "--unknown-operator-quiet=5s", "--policy-grace=15s")
 """Simulated operators act within seconds; one scenario keeps the real times."""
 
+LOOK_SECONDS: Final = 0.2
+"""Between two looks at the cluster, each of which costs both ends a TLS handshake."""
+
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
@@ -260,7 +263,7 @@ class Lab:
         while not holds():
             if time.monotonic() > end:
                 raise TooSlowError(f"not within {seconds} s: {what}")
-            time.sleep(0.1)
+            time.sleep(LOOK_SECONDS)
 
     def assert_clean(self, restarted: list[str]) -> None:
         """Assert the promises: nothing stale, nothing early, nothing needless, and exactly these restarts."""
