@@ -44,12 +44,18 @@ ON_A_CLUSTER: Final = (
 """Where a test runs against programs that a busy machine may starve."""
 
 
+ONE_PER_PARAMETER: Final = "tests/deployers/"
+"""Here a module makes one for each of its parameters, which is all that stands in the brackets of its tests."""
+
+
 class OneWorkerACluster(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no types
     """Give a module that shares a cluster to one worker, and every other test by itself."""
 
     def _split_scope(self, nodeid: str) -> str:
         """Name what must stay together."""
-        path = nodeid.partition("::")[0]
+        path, _, name = nodeid.partition("::")
+        if path.startswith(ONE_PER_PARAMETER):
+            return path + name.partition("[")[2]
         return path if path.startswith(SHARING) else nodeid
 
 

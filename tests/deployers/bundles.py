@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from devcluster import binaries, commands
+from devcluster.deployers.argocd import APPLICATIONS
 from devcluster.deployers.argocd import NAMESPACE as NAMESPACE_OF_ARGO_CD
 from devcluster.deployers.release import Outcome
 from devcluster.layout import CHECKOUT
@@ -18,7 +19,7 @@ from tests.e2e.lab import ALL_AT_ONCE, CHART, NAMESPACE, OPERATOR, PLUGIN, PLUGI
 from tests.shell.program import run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from devcluster.cluster import Cluster
@@ -30,6 +31,8 @@ RELEASES: Final = (OPERATOR_RELEASE, RELEASE, PLUGIN_RELEASE)
 CHARTS: Final = {OPERATOR_RELEASE: OPERATOR, RELEASE: CHART, PLUGIN_RELEASE: PLUGIN}
 ANNOTATION: Final = "aicr.run/gpu-operator-chart-version"
 INSECURE: Final = '[{"op": "add", "path": "/spec/insecure", "value": true}]'
+PARENT: Final = "gpu-stack"
+"""The Application that holds the others."""
 ENOUGH_SECONDS: Final = 300.0
 
 
@@ -125,8 +128,18 @@ def deploy_flux(flux: Flux, folder: Path) -> Outcome:
         yaml.safe_dump({"kind": "Kustomization", "resources": [f"../{folder.name}"], "patches": patches})
     )
     flux.cluster.kubectl("apply", "-k", str(around))
-    outcomes = [flux.settled(name) for name in RELEASES]
-    return Outcome(all(each.succeeded for each in outcomes), "\n".join(each.said for each in outcomes))
+    return flux_settled(flux, RELEASES)
+
+
+def flux_settled(flux: Flux, names: Sequence[str]) -> Outcome:
+    """Wait for releases in their order, up to one that fails: what depends on it waits for ever."""
+    said = list[str]()
+    for name in names:
+        outcome = flux.settled(name)
+        said.append(outcome.said)
+        if not outcome.succeeded:
+            break
+    return Outcome(outcome.succeeded, "\n".join(said))
 
 
 def order_argocd(argocd: ArgoCd, folder: Path) -> None:
@@ -137,37 +150,48 @@ def order_argocd(argocd: ArgoCd, folder: Path) -> None:
     )  # fmt: skip
 
 
-def deploy_argocd(argocd: ArgoCd, folder: Path, message: str) -> Outcome:
+def deploy_argocd(argocd: ArgoCd, folder: Path, message: str, *, retries: int | None = None) -> Outcome:
     """Commit the bundle, apply its parent Application, and wait for its children."""
+    _limit(argocd, retries)
     revision = argocd.repository.commit(message)
     order_argocd(argocd, folder)
-    argocd.cluster.kubectl("apply", "--server-side", "-f", str(folder / "app-of-apps.yaml"))
-    return _children(argocd, "gpu-stack", revision)
+    argocd.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(folder / "app-of-apps.yaml"))
+    return _children(argocd, revision)
 
 
-def deploy_argocd_helm(argocd: ArgoCd, folder: Path, message: str) -> Outcome:
+def deploy_argocd_helm(argocd: ArgoCd, folder: Path, message: str, *, retries: int | None = None) -> Outcome:
     """Commit the bundle, name it in an Application of one's own, and wait for its children."""
+    _limit(argocd, retries)
     revision = argocd.repository.commit(message)
     order_argocd(argocd, folder)
+    policy = {"automated": {"prune": True}, "syncOptions": ["ServerSideApply=true"]}
     parent = {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "Application",
-        "metadata": {"name": "gpu-stack", "namespace": "argocd"},
+        "metadata": {"name": PARENT, "namespace": NAMESPACE_OF_ARGO_CD},
         "spec": {
             "project": "default",
             "source": {"repoURL": argocd.repository.url, "path": folder.name, "targetRevision": "main"},
-            "destination": {"server": "https://kubernetes.default.svc", "namespace": "argocd"},
-            "syncPolicy": {"automated": {"prune": True}, "syncOptions": ["ServerSideApply=true"]},
+            "destination": {"server": "https://kubernetes.default.svc", "namespace": NAMESPACE_OF_ARGO_CD},
+            "syncPolicy": policy if retries is None else {**policy, "retry": {"limit": retries}},
         },
     }
     argocd.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", text=json.dumps(parent))
-    return _children(argocd, "gpu-stack", revision)
+    return _children(argocd, revision)
 
 
-def _children(argocd: ArgoCd, parent: str, revision: str) -> Outcome:
-    """Wait for the parent, which makes the children, and then for them."""
-    argocd.refresh(parent)
-    outcomes = [argocd.settled(parent, revision)]
+def _limit(argocd: ArgoCd, retries: int | None) -> None:
+    """Bound the parent's tries before the commit, which may be synced before the parent is applied again."""
+    if retries is not None:
+        argocd.cluster.patch(f"{APPLICATIONS}/{PARENT}", {"spec": {"syncPolicy": {"retry": {"limit": retries}}}})
+
+
+def _children(argocd: ArgoCd, revision: str) -> Outcome:
+    """Wait for the parent, which makes the children in waves, and then for them; if it failed, say how ours stands."""
+    argocd.refresh(PARENT)
+    parent = argocd.settled(PARENT, revision)
+    if not parent.succeeded:
+        return Outcome(succeeded=False, said=f"{parent.said}\n{argocd.settled(RELEASE, revision).said}")
     argocd.refresh(*RELEASES)
-    outcomes += [argocd.settled(name, revision) for name in RELEASES]
+    outcomes = [parent, *(argocd.settled(name, revision) for name in RELEASES)]
     return Outcome(all(each.succeeded for each in outcomes), "\n".join(each.said for each in outcomes))

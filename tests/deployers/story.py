@@ -185,8 +185,9 @@ class Story(Chapters):
     def assert_failed_installation_told(self) -> None:
         """Assert that a first installation fails where the driver cannot settle, and that the cause is told."""
         assert not self.failed_installation.outcome.succeeded
+        assert_touched_rightly(self.failed_installation)
         assert self.failed_installation.restarted == []
-        _assert_cause_told(self.failed_installation)
+        assert_cause_told(self.failed_installation)
 
     def assert_installed(self) -> None:
         """Assert that without a DRA driver there is nothing to protect, and that it is said, not failed."""
@@ -209,8 +210,8 @@ class Story(Chapters):
     def assert_failure_told(self) -> None:
         """Assert that the deployer says so, and that the pod's message and the Job's events name node and cause."""
         assert not self.failure.outcome.succeeded, self.failure.outcome.said
-        _assert_untouched_early(self.failure)
-        _assert_cause_told(self.failure)
+        assert_failed_honestly(self.failure)
+        assert_cause_told(self.failure)
 
     def assert_recovered(self) -> None:
         """Assert that the rest is served: the failed run and this one restarted each plugin once."""
@@ -234,8 +235,8 @@ class Story(Chapters):
 
     def assert_failed_plainly(self) -> None:
         """Assert that a failing plain Job tells its cause, whatever the deployer says."""
-        _assert_untouched_early(self.plain_failure)
-        _assert_cause_told(self.plain_failure)
+        assert_failed_honestly(self.plain_failure)
+        assert_cause_told(self.plain_failure)
 
     def assert_recovered_plainly(self) -> None:
         """Assert that the rest is served once the failed Job was deleted and deployed again."""
@@ -244,20 +245,28 @@ class Story(Chapters):
     def assert_cut_short_and_continued(self) -> None:
         """Assert that a deployer's shorter time fails the release only: the Job goes on, and the next run agrees."""
         assert not self.impatience.outcome.succeeded
-        _assert_untouched_early(self.impatience)
+        assert_touched_rightly(self.impatience)
         self.patience.assert_served([])
         assert {OLD} == self.patience.drivers
         (abandoned, _) = self.bench.told()[-2:]
         assert abandoned["reason"] == "Refreshed"
 
 
-def _assert_untouched_early(told: Chapter) -> None:
-    """Assert that no plugin was restarted before its node's driver was ready."""
+def assert_touched_rightly(told: Chapter) -> None:
+    """Assert that no plugin was restarted before its node's driver was ready, and none that was fresh."""
     with promised():
         assert told.early == []
+        assert told.needless == []
 
 
-def _assert_cause_told(told: Chapter) -> None:
+def assert_failed_honestly(told: Chapter) -> None:
+    """Assert the same, and that a plugin that is left stale is one that the run's last message tells of."""
+    assert_touched_rightly(told)
+    with promised():
+        assert set(told.stale) <= {each["node"] for each in told.story["nodes"]}
+
+
+def assert_cause_told(told: Chapter) -> None:
     """Assert that the pod's last message and an Event on the Job name the node and why it was waited for."""
     assert (124, "Stalled") == (told.story["exitCode"], told.story["reason"]), told
     (node,) = [each for each in told.story["nodes"] if each["node"] == BROKEN]

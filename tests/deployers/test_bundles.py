@@ -1,115 +1,108 @@
-"""Bundles are accepted by the real deployers: a platform that changes its deployer with every upgrade.
+"""Bundles through the whole life of a platform, each deployer from an empty cluster on.
 
-All bundles make releases and objects of the same names, so that each deployer takes over from the one before. Charts
-come from repositories, as in a user's bundles, over HTTP and from a registry; for one of them they are copied.
+All bundles make releases and objects of the same names, so that another deployer can take over from the one before.
+Charts come from repositories, as in a user's bundles, over HTTP and from a registry; for one of them they are copied.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from tests.deployers.bench import NODES, booted
-from tests.deployers.platform import (
-    BY_ARGO_CD,
-    BY_FLUX,
-    BY_HELM_3,
-    BY_HELM_4,
-    BY_HELMFILE,
-    BY_PARENT_CHART,
-    FAILING,
-    HELM_4,
-    Platform,
-)
-from tests.promises import promised
+import pytest
+
+from tests.deployers.bench import Bench, booted
+from tests.deployers.bundled import BY_ARGO_CD, BY_FLUX, NEXT, WITH_A_PLAIN_JOB, BundleStory
+from tests.deployers.carriers import HELM_4, ByHelmfile
+from tests.e2e.lab import NAMESPACE, RELEASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pytest
+RUNS_AGAIN: Final = {"helm": 1, "helmfile": 0, "flux": 0, "argocd": 0, "argocd-helm": 0}
+"""How often each runs our Job when the same is deployed again."""
+SHOWN: Final = {
+    "helm": "gpu-1 ",
+    "helmfile": "gpu-1 ",
+    "flux": f"Job/{NAMESPACE}/{RELEASE}",
+    "argocd": "exit code 124",
+    "argocd-helm": "exit code 124",
+}
+"""What each shows of a failure by itself: the two that print the hook's log name the node, the others the Job."""
+
+
+def on(*names: str) -> pytest.MarkDecorator:
+    """Tell the story of these deployers, each on a cluster of its own."""
+    return pytest.mark.parametrize("stage", names, indirect=True, scope="module")
+
+
+each = on(*RUNS_AGAIN)
 
 
 @contextmanager
-def begin(folders: pytest.TempPathFactory, name: str) -> Iterator[Platform]:
+def begin(folders: pytest.TempPathFactory, name: str, deployer: str) -> Iterator[BundleStory]:
     """Begin with an empty cluster."""
     with booted(folders.mktemp("cluster"), name) as cluster:
-        yield Platform(cluster)
+        yield BundleStory(Bench(cluster), deployer)
 
 
-def test_helmfile(story: Platform) -> None:
-    """`helmfile apply` installs everything where nobody knows ClusterPolicies yet; the DRA driver comes last."""
-    told = story.helmfile
-    told.assert_served([])
-    assert told.story["reason"] == "NoConsumer"
-    assert BY_HELMFILE.chart == story.annotation()
+@each
+def test_install(story: BundleStory) -> None:
+    """Everything comes up where nobody knows ClusterPolicies yet; the DRA driver comes last."""
+    story.assert_installed()
 
 
-def test_nothing_to_do(story: Platform) -> None:
-    """The same bundle again: nothing differs, and nothing runs."""
-    story.helmfile_again.assert_served([])
-    assert story.helmfile_again.runs == 0
+@each
+def test_upgrade(story: BundleStory) -> None:
+    """Operator, run and DRA driver in this order, also under Flux and Argo CD."""
+    story.assert_upgraded(story.upgrade, NEXT)
 
 
-def test_helm_4_needs_a_variable_for_diffs(story: Platform) -> None:
+@each
+def test_nothing_to_do(story: BundleStory) -> None:
+    """Helm runs the hook, for nothing; the others run nothing."""
+    story.assert_nothing_done(RUNS_AGAIN[story.deployer])
+
+
+@each
+def test_failure_is_visible(story: BundleStory) -> None:
+    """The deployer shows it, and stops before the DRA driver."""
+    story.assert_failure_told()
+    assert SHOWN[story.deployer] in story.failure.outcome.said
+
+
+@each
+def test_recovery(story: BundleStory) -> None:
+    """What the documentation says brings the rest, and then the DRA driver has its turn."""
+    story.assert_recovered()
+
+
+@on("helmfile")
+def test_helm_4_needs_a_variable_for_diffs(story: BundleStory) -> None:
     """With Helm 4 helm-diff fails, unless it is told to ask Helm for a dry run, as the bundle's page says."""
-    assert story.helmfile_again
-    without = story.run_helmfile("diff", HELM_4)
+    assert story.recovery
+    helmfile = story.carrier
+    assert isinstance(helmfile, ByHelmfile)
+    without = helmfile.run("diff", HELM_4)
     assert not without.succeeded
     assert "[dry-run validate] were all set" in without.said
-    told = story.run_helmfile("diff", HELM_4, upgrade_dry_run=True)
+    told = helmfile.run("diff", HELM_4, upgrade_dry_run=True)
     assert told.succeeded, told.said
 
 
-def test_helm_3(story: Platform) -> None:
-    """The script upgrades with charts from a repository and from a registry."""
-    story.assert_upgraded(story.helm_3, BY_HELM_3)
+@on("helm", "argocd-helm")
+def test_with_a_plain_job(story: BundleStory) -> None:
+    """The script, with Helm 4, waits for it; under Argo CD the order holds though the operation ends before it."""
+    story.assert_upgraded(story.plain_upgrade, WITH_A_PLAIN_JOB)
 
 
-def test_helm_4_with_a_plain_job(story: Platform) -> None:
-    """The script waits for a plain Job as for a hook."""
-    story.assert_upgraded(story.helm_4, BY_HELM_4)
+@on("helm")
+def test_flux_takes_over(story: BundleStory) -> None:
+    """Releases that Helm installed go on under Flux."""
+    story.assert_upgraded(story.flux_takes_over, BY_FLUX)
 
 
-def test_flux(story: Platform) -> None:
-    """Flux upgrades in order, with charts from a repository and from a registry."""
-    story.assert_upgraded(story.flux, BY_FLUX)
-
-
-def test_argocd(story: Platform) -> None:
-    """With the bundle's patch Argo CD keeps the order: the DRA driver is synced when the run is through."""
-    story.assert_upgraded(story.argocd, BY_ARGO_CD)
-
-
-def test_the_same_bundle_again(story: Platform) -> None:
-    """Helm runs the hook, for nothing; Flux and Argo CD run nothing."""
-    story.helm_3_again.assert_served([])
-    assert story.helm_3_again.story["reason"] == "NothingStale"
-    for told in (story.flux_again, story.argocd_again):
-        told.assert_served([])
-        assert told.runs == 0
-
-
-def test_argocd_stops_at_a_failed_run(story: Platform) -> None:
-    """With the bundle's patch the parent fails too, and the DRA driver is not touched."""
-    told = story.argocd_failure
-    assert (124, "Stalled") == (told.story["exitCode"], told.story["reason"])
-    assert "Failed" in told.outcome.said
-    with promised():
-        assert told.early == []
-        assert told.needless == []
-
-
-def test_argocd_goes_on_after_recovery(story: Platform) -> None:
-    """Ours is synced by hand, and then the parent; the DRA driver has its turn, and each plugin its second restart."""
-    told = story.argocd_recovery
-    assert told.outcome.succeeded, told.outcome.said
-    with promised():
-        assert told.stale == ()
-        assert told.early == []
-    assert {FAILING.driver} == told.drivers
-    assert sorted([*NODES, *NODES]) == sorted([*story.argocd_failure.restarted, *told.restarted])
-
-
-def test_argocd_helm_with_a_plain_job(story: Platform) -> None:
-    """A parent chart gives the same order, also where the operation ends before the Job does."""
-    story.assert_upgraded(story.argocd_helm, BY_PARENT_CHART)
+@on("helm")
+def test_argocd_takes_over(story: BundleStory) -> None:
+    """So do objects under Argo CD."""
+    story.assert_upgraded(story.argocd_takes_over, BY_ARGO_CD)
