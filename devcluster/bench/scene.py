@@ -19,7 +19,8 @@ from devcluster.patience import TooSlowError
 from devcluster.truth import Truth
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from devcluster.bench.ledger import Entry
     from devcluster.bench.peers import Peer
@@ -79,7 +80,8 @@ class Scene:
         self._until(lambda: self._count("plugin-ready") >= plugins, f"{plugins} plugins run")
         if self.plot.own_servers:
             self._start_servers()
-        _wait(self._post())
+        if self._post().wait() != 0:
+            raise TooSlowError(f"the first install of gpu-operator-post failed: {self._log(OURS).read_text()}")
 
     def compare(self) -> Played:
         """Upgrade, let everybody work, and draw up the accounts."""
@@ -158,10 +160,13 @@ class Scene:
         }
         if peer.name in self._servers:
             variables["KUBECONFIG"] = str(self._servers[peer.name].kubeconfig)
-        log = (self.cluster.state / "logs" / f"bench-{peer.name}.log").open("w", encoding="utf-8")
-        with log:
+        return self._launch(peer.name, ["sh", "-euc", peer.script], variables)
+
+    def _launch(self, name: str, command: Sequence[str], variables: Mapping[str, str]) -> subprocess.Popen[str]:
+        """Start what works by itself. Its words go into a file: a pipe that nobody empties would stop it."""
+        with self._log(name).open("w", encoding="utf-8") as log:
             process = subprocess.Popen(
-                ["sh", "-euc", peer.script],
+                command,
                 env={**commands.environment(self.cluster.files), **variables},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -169,6 +174,9 @@ class Scene:
                 text=True,
             )
         return self.cluster.adopt(process)
+
+    def _log(self, name: str) -> Path:
+        return self.cluster.files.log(f"bench-{name}")
 
     def _post(self) -> subprocess.Popen[str]:
         """Install or upgrade our chart; the namespace keeps it off the others' plugins."""
@@ -179,7 +187,7 @@ class Scene:
             port = {"name": "KUBERNETES_SERVICE_PORT", "value": str(self._servers[OURS].port)}
             sets.append(f"--set-json=extraEnv={json.dumps([port])}")
         release = ["gpu-operator-post", POST, "-n", "gpu-operator", "--reset-values", f"--timeout={minutes + 2}m"]
-        return self.cluster.start_helm("upgrade", "--install", *release, *sets)
+        return self._launch(OURS, [str(self.cluster.binary("helm4")), "upgrade", "--install", *release, *sets], {})
 
     def _operator(self, version: str) -> None:
         upgrade = {"autoUpgrade": True, "maxParallelUpgrades": self.plot.parallel, "maxUnavailable": "100%"}
@@ -198,9 +206,3 @@ class Scene:
         sets = [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
         place = ["-n", namespace, "--create-namespace"]
         self.cluster.helm("upgrade", "--install", release, chart, *place, "--reset-values", *sets)
-
-
-def _wait(process: subprocess.Popen[str]) -> None:
-    output, _ = process.communicate()
-    if process.returncode != 0:
-        raise TooSlowError(f"the first install of gpu-operator-post failed: {output}")
