@@ -34,7 +34,7 @@ deployers: $(READY) ## Build the deployers of test-deployers (once; minutes) or 
 demo: binaries ## Watch a driver migration on a real control plane
 	@$(PY) -m devcluster.demo
 
-bench: binaries ## Compare with what people use instead, side by side on one fleet; BENCH="--nodes 100 --parallel 10"
+bench: binaries ## Measure docs/performance.md anew, into build/bench (half an hour); BENCH=lost-100-1 one part, BENCH="--nodes 9" one of your own
 	@$(PY) -m devcluster.bench $(BENCH)
 
 test: binaries ## Run the tests but those with real deployers and what takes a whole machine
@@ -71,12 +71,14 @@ chart: $(READY) ## Check the Helm chart and its generated documents
 	$(PY) -m tools.chart_docs --check
 	$(PY) -m tools.reasons --check
 	$(PY) -m tools.examples --check
+	$(PY) -m devcluster.bench.page --check
 	$(PY) -m yamllint --strict -c tools/ct/lintconf.yaml charts/gpu-operator-post/Chart.yaml charts/gpu-operator-post/values.yaml charts/gpu-operator-post/ci
 
-docs: $(READY) ## Write the generated documents: chart README, schema, reasons, examples
+docs: $(READY) ## Write the generated documents: chart README, schema, reasons, examples, performance
 	$(PY) -m tools.chart_docs
 	$(PY) -m tools.reasons
 	$(PY) -m tools.examples
+	$(PY) -m devcluster.bench.page
 
 image: ## Build the image with Docker or buildah, and say what fills it
 	@$(PYTHON) -m tools.image --tag $(IMAGE)

@@ -45,21 +45,25 @@ class Files:
         (self.root / DATA).write_text(text + "\n", encoding="utf-8")
 
     def rendered(self) -> Mapping[str, str]:
-        """Give the files as the figures have them now."""
+        """Give the files as the figures have them now; none without figures."""
+        if not (self.root / DATA).exists():
+            return {}
         results = self.results()
         readme = (self.root / README).read_text(encoding="utf-8")
         return {PAGE: page(results), PICTURE: picture(results), README: with_headline(readme, results)}
 
     def outdated(self) -> list[str]:
         """Name the files that are not what the figures make of them."""
-        found = {name: self.root / name for name in self.rendered()}
-        texts = {name: file.read_text(encoding="utf-8") if file.exists() else "" for name, file in found.items()}
-        return [name for name, text in self.rendered().items() if texts[name] != text]
+        return [name for name, text in self.rendered().items() if _text(self.root / name) != text]
 
     def write(self) -> None:
         """Write them."""
         for name, text in self.rendered().items():
             (self.root / name).write_text(text, encoding="utf-8")
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8") if file.exists() else ""
 
 
 def page(results: Sequence[Result]) -> str:

@@ -199,6 +199,7 @@ class Scene:
                 "driver.version": version,
                 "driver.upgradePolicy": upgrade,
                 "simulate.requeueSeconds": self.plot.requeue,
+                "simulate.stepSeconds": self.plot.step,
             },
         )
 
