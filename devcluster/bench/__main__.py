@@ -1,6 +1,6 @@
 """``python -m devcluster.bench``: compare our hook with what people would use instead.
 
-With the name of a plot: that one. With ``--nodes`` and its like: one of your own. Without anything: everything that
+With the name of a measure: that one. With ``--nodes`` and its like: one of your own. Without anything: everything that
 docs/performance.md shows, measure by measure.
 """
 
@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from devcluster.bench import matrix
+from devcluster.bench import cost, matrix
 from devcluster.bench.ledger import table
 from devcluster.bench.peers import PEERS
 from devcluster.bench.plots import PLOTS, Plot
@@ -31,6 +31,8 @@ def main() -> None:
         peers = () if given.alone else PEERS
         plot = Plot(given.nodes, given.parallel, given.requeue, given.install, peers=peers, own_servers=given.servers)
         play(OWN, plot, given.out)
+    elif given.name in cost.NAMES:
+        cost.main([given.name, f"--out={given.out}"])
     elif given.name is not None:
         play(given.name, PLOTS[given.name], given.out)
     else:
@@ -39,7 +41,7 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m devcluster.bench", description=__doc__)
-    parser.add_argument("name", nargs="?", choices=PLOTS, help="one plot of the page")
+    parser.add_argument("name", nargs="?", choices=[*PLOTS, *cost.NAMES], help="one measure of the page")
     parser.add_argument("--out", type=Path, default=FOLDER, help="write figures into this folder, a file a measure")
     own = parser.add_argument_group("a plot of your own")
     own.add_argument("--nodes", type=int)

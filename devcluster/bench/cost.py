@@ -43,9 +43,9 @@ QUIET: Final = ("--operator-quiet=0s", "--unknown-operator-quiet=0s")
 DEFINITION: Final = CHECKOUT / "devcluster/charts/gpu-operator/crds/clusterpolicies.yaml"
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure what was asked for, or everything."""
-    given = _arguments()
+    given = _arguments(arguments)
     if given.nodes is not None:
         names: Sequence[str] = (f"no-op-{given.nodes}",)
     else:
@@ -58,13 +58,13 @@ def main() -> None:
             _measure(wanted, nodes, given, Path(folder))
 
 
-def _arguments() -> argparse.Namespace:
+def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m devcluster.bench.cost", description=__doc__)
     parser.add_argument("name", nargs="*", choices=[*NAMES, []], help="some of the measures")
     parser.add_argument("--out", type=Path, default=FOLDER, help="write figures into this folder, a file a measure")
     parser.add_argument("--nodes", type=int, help="a run with nothing to do on a fleet of this size")
     parser.add_argument("--minutes", type=float, default=MINUTES, help="how long to wait")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 def _nodes(name: str) -> int:

@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+COSTS: Final = "costs"
+"""Everything that `devcluster.bench.cost` measures: some of it on one fleet, which takes minutes to make."""
 PHASES: Final = (
     (
         ("lost-500-1",),
         ("lost-8-1", "lost-8-10", "lost-100-1", "lost-100-10", "api-server", "lost-500-10"),
+        (COSTS,),
     ),
     (("reaction",),),
 )
@@ -49,7 +52,8 @@ def _lane(names: Sequence[str], out: Path) -> list[str]:
 
 def _play(name: str, out: Path) -> int:
     """Play one in a process of its own, with the command that the page names."""
-    command = [sys.executable, "-m", "devcluster.bench", name, "--out", str(out.resolve())]
+    module = ["devcluster.bench.cost"] if name == COSTS else ["devcluster.bench", name]
+    command = [sys.executable, "-m", *module, "--out", str(out.resolve())]
     done = subprocess.run(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True, check=False)
     _say(f"{name}\n{done.stdout}")
     return done.returncode

@@ -78,18 +78,19 @@ CHAPTERS: Final = {
     "no-op": """
 ## Nothing to do
 
-A run that finds nothing to do, on objects of realistic size:
+A run that finds every plugin fresh, on a fleet whose objects are as large as real ones: nodes of 28 kB, pods of 24 kB.
+Memory is the peak of the process alone; `kubectl get pods -A -o json` of the same fleet stands beside it for scale.
 """,
     "waiting": """
 ## Waiting
 
-Ten minutes of waiting for a busy fleet:
+A run that waits, after its first minute, for ten drivers that do not become ready, while every kubelet reports its node
+every five minutes and labels and driver pods change every second:
 """,
     "start-up": """
 ## Start-up
-""",
-    "image": """
-## Image
+
+From the start of the process to its first connection to the API server:
 """,
 }
 """Measures whose figures speak for themselves."""
