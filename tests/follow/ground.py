@@ -112,7 +112,7 @@ class Field(Ground):
 
     def follow(self, identity: str = "one", *args: str, kubeconfig: Path | None = None) -> Follower:
         """Start a follower as a person does, from a shell."""
-        log = self.cluster.state / f"follower-{next(_COUNT)}-{identity}.log"
+        log = self.cluster.files.log(f"follower-{next(_COUNT)}-{identity}")
         (port,) = free_ports(1)
         process = start_logged(
             log, "run", "--follow", f"--identity={identity}", f"--lease-namespace={NAMESPACE}",

@@ -32,7 +32,7 @@ def _stand_by(field: Field, identity: str) -> Follower:
 
 def _all_served(field: Field, version: str, by: Follower) -> None:
     """Wait until every plugin was restarted, once, and assert who leads now."""
-    field.until(lambda: field.restarts() == field.nodes, "every plugin was restarted", PATIENCE)
+    field.until(lambda: set(field.restarts()) == set(field.nodes), "every plugin was restarted", PATIENCE)
     field.await_served(version)
     field.assert_clean(field.nodes)
     assert field.leader().startswith(by.identity)
@@ -49,9 +49,15 @@ def test_killed_between_a_restart_and_its_answer(field: Field, door: Doorway) ->
         return now == DELETED
 
     door.stops = stops
-    field.crash()
-    assert one.ended() == -signal.SIGKILL, one.said
-    _all_served(field, NEW, two)
+    # Of what happens within one second the API does not tell the order: a successor that started in the same one as its
+    # driver turned Ready is doubted by whoever has not restarted it. Real containers take longer.
+    field.knobs(plugin_start_seconds=1.5)
+    try:
+        field.crash()
+        assert one.ended() == -signal.SIGKILL, one.said
+        _all_served(field, NEW, two)
+    finally:
+        field.knobs()
     assert two.stopped() == STOPPED, two.said
     assert field.leader() == ""
 
