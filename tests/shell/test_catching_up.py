@@ -143,6 +143,11 @@ def test_what_proves_nothing_is_listed(monkeypatch: pytest.MonkeyPatch, events: 
     assert confirmed(cluster) == ([(NAME, 99)], 1)
 
 
+def test_where_nothing_happened_since_no_watch_is_needed() -> None:
+    """A watch brings no bookmark of the version that it began at."""
+    assert confirmed(Cluster(newest=LISTED)) == ([(NAME, GENERATION)], 0)
+
+
 def test_versions_that_are_no_numbers_prove_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even that two of them are the same: what was not promised is not built upon."""
     monkeypatch.setattr(catchup, "SPANS", (1, 1))
