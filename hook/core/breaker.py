@@ -182,10 +182,10 @@ def _ready(node: str, fleet: Fleet, now: datetime) -> datetime:
 
 def _rolled_out(node: str, fleet: Fleet) -> bool:
     """Whether a driver's revision was made after a consumer there had started."""
-    revision = fleet.newest[_drivers(node, fleet)[0].owner_uid]
+    revision = fleet.newest.get(_drivers(node, fleet)[0].owner_uid)
     pods = live_pods(fleet.consumer_pods[node])
     starts = (one.started_at for pod in pods for one in pod.containers)
-    return any(start is not None and start < revision.created for start in starts)
+    return revision is not None and any(start is not None and start < revision.created for start in starts)
 
 
 def _crowd(turned: Mapping[str, datetime]) -> list[str]:

@@ -26,7 +26,7 @@ def promises(family: str) -> settings:
 
 def endless() -> settings:
     """Give that of a family that is told to a run that never ends: its loop is told the same by the others already."""
-    return settings(promises("endless"), max_examples=int(ASKED or 30))
+    return settings(promises("endless"), max_examples=int(ASKED or 20))
 
 
 MUTANTS: Final = settings(

@@ -26,6 +26,9 @@ NODES = tuple(f"n{number}" for number in range(8))
 CROWD = NODES[:FEWEST]
 """More than half of the nodes."""
 EXPORTER = (Wanted("gpu", "monitoring", "dcgm-exporter"),)
+READY_LATER: Object = {
+    "status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": stamp(3000)}]}
+}
 STARTING: Object = {
     "status": {"containerStatuses": [running("compute-domains", 3603), waiting("gpus", "ContainerCreating")]}
 }
@@ -396,6 +399,9 @@ def test_a_run_with_a_deadline_has_no_breaker() -> None:
 
 def test_without_drivers_to_look_at_nobody_is_suspect() -> None:
     """By the policy's word alone there are no loads to tell apart."""
+    scene = Scene(settings=replace(FOLLOWING, wait_for=WaitFor.POLICY_READY))
+    scene.found.change("policy", READY_LATER).drop("revision")
+    assert {"PluginStale"} == set(reasons(scene.look(0).judgements))
     scene = Scene(settings=replace(FOLLOWING, wait_for=WaitFor.POLICY_READY))
     scene.found.drop("driver-pod").drop("node")
     scene.look(0)
