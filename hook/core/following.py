@@ -80,10 +80,7 @@ class Following:
             "restarted": self.restarted,
             "lastLook": moment(self.last_look) if self.last_look is not None else None,
             "lastActed": moment(self.last_acted) if self.last_acted is not None else None,
-            "breakers": {
-                stack: {"openedAt": moment(one.at), "why": one.why[:LONGEST_WHY]}
-                for stack, one in self.breakers.items()
-            },
+            "breakers": {stack: one.encoded() for stack, one in self.breakers.items()},
         }
         told = {key: value for key, value in record.items() if value is not None}
         return json.dumps(told, separators=(",", ":"), sort_keys=True)
