@@ -81,7 +81,7 @@ def test_what_succeeds_is_not_counted() -> None:
     [
         pytest.param(Said(200), "Ended", set(), id="agreed-time"),
         pytest.param(
-            event("ERROR", {"kind": "Status", "code": 410, "message": "too old"}),
+            event("ERROR", {"kind": "Status", "status": "Failure", "code": 410, "message": "too old"}),
             "Gone",
             {("Gone", "watch", "nodes")},
             id="expired",
