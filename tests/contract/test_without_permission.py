@@ -7,6 +7,7 @@ What nobody may take for done is a run that could not see or could not act. What
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -14,11 +15,12 @@ import pytest
 from tests.chart.rendering import Helm, Values
 from tests.e2e.identity import Right, kubeconfig, rights
 from tests.e2e.lab import NAMESPACE, PLUGIN_NAMESPACE
-from tests.shell.program import Ended, ended
+from tests.shell.program import Ended, ended, start_logged
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
     from tests.e2e.lab import Lab
 
@@ -102,6 +104,53 @@ def test_without_one_write(boot: Callable[..., Lab], subtests: pytest.Subtests) 
     with subtests.test(_named(EVENTS)):
         _assert_warned(ended(telling), f"{_named(EVENTS)} in namespace {PLUGIN_NAMESPACE}")
     lab.assert_clean(["gpu-0"])
+
+
+FOLLOWER: Final[Values] = {"follow.enabled": True, "job.enabled": False}
+OF_A_FOLLOWER: Final = (
+    *(Right("coordination.k8s.io", "leases", verb) for verb in ("create", "get", "patch")),
+    Right("apps", "deployments", "get"),
+    Right("", "nodes", "list"),
+)
+"""What it needs of its own, and one of the reads, which a follower asks for again for ever."""
+
+
+def test_a_follower_without_one_right(boot: Callable[..., Lab], tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """It says which, in its log, and ends only if it cannot keep its Lease; a person who grants it need not restart."""
+    lab = boot(1)
+    lab.fleet(nodes=1)
+    granted = _granted(lab, FOLLOWER)
+    assert set(OF_A_FOLLOWER) <= granted
+    following = (
+        "run",
+        "--follow",
+        "--listen=127.0.0.1:0",
+        f"--lease-namespace={NAMESPACE}",
+        "--workload-name=gpu-operator",
+    )
+    started = []
+    for number, right in enumerate(OF_A_FOLLOWER):
+        config = kubeconfig(lab.cluster, f"follower-{number}", granted - {right})
+        own = (f"--lease-name=without-{number}", f"--kubeconfig={config}")
+        log = tmp_path / f"{number}.log"
+        started.append((right, log, lab.cluster.adopt(start_logged(log, *following, *own))))
+    for right, log, process in started:
+        where = "the whole cluster" if right.resource == "nodes" else f"namespace {NAMESPACE}"
+        with subtests.test(_named(right)):
+            lab.until(partial(_says, log, f"{_named(right)} in {where}"), f"{right} is named", 120)
+            if right.verb == "patch":
+                lab.until(partial(_failed, process), "the Lease was lost", 120)
+            else:
+                assert process.poll() is None
+    lab.assert_clean([])
+
+
+def _says(log: Path, what: str) -> bool:
+    return what in log.read_text()
+
+
+def _failed(process: subprocess.Popen[str]) -> bool:
+    return process.poll() == 1
 
 
 def _assert_warned(done: Ended, what: str) -> None:
