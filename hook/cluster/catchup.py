@@ -77,9 +77,10 @@ class Chase:
         Also the second time: to answer, a server brings its own cache up to date, and with it our bookmark.
         """
         meta, _one = api.list_page(self.selection.newest(), ASK_SECONDS)
-        self.wanted = self.wanted or str(meta["resourceVersion"])
-        # Nothing happened since: a watch would bring no bookmark, because it would be of no later version.
-        self.proven = at_least(self.version, self.wanted)
+        if not self.wanted:
+            self.wanted = str(meta["resourceVersion"])
+            # Nothing happened since: a watch would bring no bookmark, because it would be of no later version.
+            self.proven = at_least(self.version, self.wanted)
         if self.proven:
             return
         self.watch = api.open_watch(self.selection.watch(self.version, seconds), seconds, SLACK_SECONDS)

@@ -161,7 +161,14 @@ def test_silent_watches_do_not_outlast_the_time(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("hook.cluster.reflector.WATCH_SECONDS", 30)
     over = threading.Event()
     silent = Said(200, b"", {**JSON, "content-length": "9"})
-    with serving(lambda line: silent if "watch" in line else EMPTY, linger=over) as server:
+
+    def answer(line: str) -> Said:
+        if "watch" in line:
+            return silent
+        version = "120" if "limit=1&" in f"{line}&" else LISTED
+        return told(items=[], metadata={"resourceVersion": version})
+
+    with serving(answer, linger=over) as server:
         observer = Observer(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
         observer.look_at_intent()
         until(lambda: observer.synced and server.count("watch") >= 2)
@@ -171,6 +178,3 @@ def test_silent_watches_do_not_outlast_the_time(monkeypatch: pytest.MonkeyPatch)
         assert time.monotonic() - began < 20  # with all that was agreed on it were 66
         observer.stop()
         over.set()
-
-
-EMPTY: Final = told(items=[], metadata={"resourceVersion": LISTED})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.e2e
 NODES: Final = ["gpu-0", "gpu-1"]
 ONE_OBJECT: Final = re.compile(r"[?&]limit=1(&|$)")
 """A question after a kind's version, which brings one object at most."""
+NOTES: Final = "/api/v1/namespaces/default/configmaps"
 POLICY: Final = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy"
 
 
@@ -44,13 +46,31 @@ def lists(proxy: Proxy) -> Counter[str]:
     return Counter(one.selection for one in asked if one.page == 1)
 
 
+@dataclass
+class JustBefore:
+    """Something happens once, just before the server hears of the first question that confirms an end."""
+
+    then: Callable[[], object]
+    happened: bool = False
+
+    async def __call__(self, _proxy: Proxy, request: web.BaseRequest, _body: bytes) -> None:
+        """Let it happen, and the request go on."""
+        if not self.happened and ONE_OBJECT.search(request.path_qs):
+            self.happened = True
+            await asyncio.to_thread(self.then)
+
+
 def test_nothing_to_do_lists_each_kind_once(fleet: Fleet) -> None:
     """A run that finds nothing to do reads no kind twice; a server without bookmarks costs it a second list of each.
 
-    Both come to the same end.
+    Both come to the same end, although something happens in the cluster just before they are sure.
     """
     proxies = {name: fleet.proxy(name) for name in ("quiet", "unmarked")}
     proxies["unmarked"].rule(NoBookmarks(), "watch")
+    for name, proxy in proxies.items():
+        # Something happens somewhere, so that every kind is at a later version than was seen.
+        note = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+        proxy.rule(JustBefore(functools.partial(fleet.lab.cluster.create, NOTES, note)), "list")
     hooks = [fleet.hook(name, proxy=proxy) for name, proxy in proxies.items()]
     for outcome in together(fleet.lab, hooks).values():
         assert outcome.verdict == ("Done", "NothingStale", 0), outcome.said
@@ -60,20 +80,6 @@ def test_nothing_to_do_lists_each_kind_once(fleet: Fleet) -> None:
     assert set(twice.values()) == {2}, twice
     kinds = " ".join(once)
     assert all(kind in kinds for kind in ("/nodes", "/pods", "/daemonsets", "/resourceslices", "/clusterpolicies"))
-
-
-@dataclass
-class JustBefore:
-    """Something happens once, just before the server hears of the first question that confirms an end."""
-
-    then: Callable[[], None]
-    happened: bool = False
-
-    async def __call__(self, _proxy: Proxy, request: web.BaseRequest, _body: bytes) -> None:
-        """Let it happen, and the request go on."""
-        if not self.happened and ONE_OBJECT.search(request.path_qs):
-            self.happened = True
-            await asyncio.to_thread(self.then)
 
 
 def test_watches_that_are_behind_confirm_nothing(fleet: Fleet) -> None:
