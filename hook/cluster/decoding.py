@@ -94,7 +94,7 @@ def event(line: bytes, *, whole: bool) -> tuple[str, Json]:
     if "object" not in parts:
         raise UnreachableError("a watch sent an event without an object")
     kind = _decoded(_ANYTHING, parts["type"]) if "type" in parts else ""
-    return str(kind), _object(parts["object"], whole=whole)
+    return str(kind), _object(parts["object"], whole=whole or kind == "ERROR")
 
 
 def _object(raw: msgspec.Raw, *, whole: bool) -> Json:

@@ -87,6 +87,7 @@ def test_events() -> None:
     assert decoding.event(line, whole=False) == ("ADDED", {"metadata": {"name": "a"}})
     assert decoding.event(line, whole=True)[1] == {"metadata": {"name": "a", "managedFields": []}}
     assert decoding.event(b'{"object": {}}', whole=False) == ("", {})
+    assert decoding.event(b'{"type": "ERROR", "object": {"code": 410}}', whole=False) == ("ERROR", {"code": 410})
 
 
 @pytest.mark.parametrize(
