@@ -65,6 +65,8 @@ class Process:
                 return int(answer.status)
         except urllib.error.HTTPError as error:
             return error.code
+        except OSError:
+            return 0
 
     def end(self) -> int:
         """Stop it and give its exit code."""
@@ -101,7 +103,7 @@ def test_a_signal_ends_it_while_requests_hang(tmp_path: Path, processes: list[Pr
         until(lambda: kept.holder == "a" and server.count("clusterpolicies"), "it leads and reads")
         began = time.monotonic()
         assert one.end() == 128 + signal.SIGTERM
-        assert time.monotonic() - began < 15
+        assert time.monotonic() - began < 40
         assert json.loads(one.message.read_text())["reason"] == "Terminated"
         over.set()
 
@@ -114,7 +116,7 @@ def test_it_follows_while_there_is_nothing_to_protect(tmp_path: Path, processes:
         record = Following.decode(kept.said(names.FOLLOWING_ANNOTATION))
         assert (record.epochs, record.to_go, record.restarted, record.last_acted) == ({}, 0, 0, None)
         until(lambda: one.asked("/readyz") == 200, "it is ready")
-        assert one.asked("/healthz") == 200
+        until(lambda: one.asked("/healthz") == 200, "it is alive")
         assert one.end() == 128 + signal.SIGTERM
         assert [line for line in server.asked if not line.startswith("GET") and PATH not in line] == []
 
@@ -158,7 +160,8 @@ def test_standing_by_outlives_what_may_pass(said: Said, tmp_path: Path, processe
         kept.instead = lambda _line: said
         processes.append(one := Process(tmp_path, server, "a"))
         until(lambda: server.count(PATH) > 2, "it has tried more than once")
-        assert (one.process.poll(), one.asked("/healthz")) == (None, 200)
+        until(lambda: one.asked("/healthz") == 200, "it is alive")
+        assert one.process.poll() is None
         kept.instead = lambda _line: None
         until(lambda: kept.holder == "a", "it leads")
         assert one.end() == 128 + signal.SIGTERM
@@ -182,7 +185,8 @@ def test_a_leader_outlives_what_it_cannot_read(
         kept.instead = lambda line: None if PATH in line else said
         processes.append(one := Process(tmp_path, server, "a", "--api-patience=0s"))
         until(lambda: server.count("clusterpolicies") >= tries, "it was refused again and again")
-        assert (one.process.poll(), one.asked("/readyz"), one.asked("/healthz")) == (None, 503, 200)
+        until(lambda: one.asked("/healthz") == 200, "it is alive")
+        assert (one.process.poll(), one.asked("/readyz")) == (None, 503)
         kept.instead = lambda _line: None
         until(lambda: one.asked("/readyz") == 200, "it is ready")
         assert one.end() == 128 + signal.SIGTERM

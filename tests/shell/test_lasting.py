@@ -9,6 +9,7 @@ import pytest
 
 from hook.acting import Actor
 from hook.cluster import events, lasting, retry
+from hook.cluster import lease as leases
 from hook.cluster.events import Subject, Teller
 from hook.cluster.lasting import LastingObserver
 from hook.cluster.lease import Lease, Terms
@@ -38,6 +39,13 @@ STALE = StalePod("dra", "a", "uid-a", "7", "ds", because="it is stale", driver_r
 DELETE = DeletePod("gpu-0", STALE, "gpu")
 ROLLOUT = RolloutRestart("dra", "plugin", "ds", LATER, (("gpu-0", STALE),), "gpu")
 DENIED = Said(403, b'{"kind": "Status", "code": 403, "message": "no"}')
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the Lease, however busy the machine is."""
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 900)
+    monkeypatch.setattr(leases, "RENEW_SECONDS", 600)
 
 
 def held(server: Server) -> Lease:
@@ -100,7 +108,8 @@ def test_a_missing_permission_to_restart_ends_no_follower(monkeypatch: pytest.Mo
 
 def test_the_record_is_written_when_somebody_may_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new intent at once; what else changes now and then; that it looked again rarely."""
-    monkeypatch.setattr(records, "RETRY_SECONDS", 0.0)
+    for name, seconds in (("RETRY_SECONDS", 0.0), ("WRITE_SECONDS", 3600.0), ("LOOK_SECONDS", 7200.0)):
+        monkeypatch.setattr(records, name, seconds)
     with keeping() as (kept, server):
         record = Record(held(server))
         first = Following(epochs={"gpu": "0123456789abcdef"}, last_look=LATER)

@@ -26,8 +26,9 @@ DELETE = delete_pod("dra", "a", "uid", "7")
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give back even on a busy machine, on which a second is no time."""
-    monkeypatch.setattr(leases, "RELEASE_SECONDS", 30.0)
+    """Hold on to it, and give it back, on a busy machine, too: what expires in these tests does so on purpose."""
+    for name, seconds in (("LEASE_SECONDS", 900), ("RENEW_SECONDS", 600), ("RELEASE_SECONDS", 30.0)):
+        monkeypatch.setattr(leases, name, seconds)
 
 
 def candidate(server: Server, identity: str) -> Lease:
@@ -38,9 +39,9 @@ def candidate(server: Server, identity: str) -> Lease:
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Lose it sooner than in ten seconds."""
-    for name, seconds in (("LEASE_SECONDS", 6), ("RENEW_SECONDS", 4), ("RETRY_SECONDS", 1), ("REQUEST_SECONDS", 2.0)):
+def real(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Lose it in the real time."""
+    for name, seconds in (("LEASE_SECONDS", 15), ("RENEW_SECONDS", 10), ("RETRY_SECONDS", 1), ("REQUEST_SECONDS", 2.0)):
         monkeypatch.setattr(leases, name, seconds)
     return iter(())
 
@@ -52,7 +53,7 @@ def test_it_is_made_and_renewed() -> None:
         until(lambda: lease.leading, "it leads")
         assert kept.lease is not None
         first = dict(kept.lease["spec"])
-        assert ("a", 15) == (first["holderIdentity"], first["leaseDurationSeconds"])
+        assert ("a", 900) == (first["holderIdentity"], first["leaseDurationSeconds"])
         assert kept.lease["metadata"]["labels"] == names.OWN_LABELS
         kept.change({"metadata": {"annotations": {"of": "somebody"}}, "spec": {"leaseTransitions": 3}})
         until(lambda: kept.lease and kept.lease["spec"]["renewTime"] != first["renewTime"], "it is renewed")
@@ -74,13 +75,12 @@ def test_one_leads_and_the_other_takes_over_what_is_given_back() -> None:
             second.permit(DELETE)
         first.release()
         assert (kept.holder, first.leading) == ("", False)
-        began = time.monotonic()
+        # Nobody waits a quarter of an hour here: by then it would have expired.
         until(lambda: second.leading, "the second one leads")
-        assert time.monotonic() - began < leases.LEASE_SECONDS
         second.release()
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("real")
 def test_who_is_gone_is_followed_by_another() -> None:
     """A follower that was killed gives nothing back."""
     with keeping() as (kept, server):
@@ -94,7 +94,7 @@ def test_who_is_gone_is_followed_by_another() -> None:
         heir.release()
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("real")
 @pytest.mark.parametrize("said", [pytest.param(Said(500), id="errors"), pytest.param(Said(), id="cut-off"),
                                   pytest.param(Said(401, b"", JSON), id="credentials-gone")])  # fmt: skip
 def test_nothing_is_written_by_who_cannot_renew(said: Said) -> None:
@@ -113,7 +113,7 @@ def test_nothing_is_written_by_who_cannot_renew(said: Said) -> None:
         until(lambda: lease.ended, "it gives up")
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("real")
 def test_a_server_that_is_silent_renews_nothing() -> None:
     """A request that hangs must not keep a leader in its belief."""
     over = threading.Event()
@@ -168,7 +168,7 @@ def test_giving_back_does_not_wait_for_a_silent_server(monkeypatch: pytest.Monke
         kept.instead = lambda line: Said(200, b"", {**JSON, "content-length": "9"}) if "PATCH" in line else None
         began = time.monotonic()
         lease.release()
-        assert time.monotonic() - began < 10  # a request to a silent server takes a minute
+        assert time.monotonic() - began < 30  # a request to a silent server takes a minute
         assert not lease.leading
         over.set()
 
