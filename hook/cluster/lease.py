@@ -59,7 +59,7 @@ class Terms:
 class Lease:
     """One follower's hold on the Lease. A thread of its own acquires and renews it."""
 
-    def __init__(self, api: Api, terms: Terms, tried: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, api: Api, terms: Terms, tried: Callable[[str], None] = lambda _trouble: None) -> None:
         self._api, self.terms, self._tried = api, terms, tried
         self._lock = Lock(api, terms)
         self._over = threading.Event()
@@ -154,7 +154,7 @@ class Lease:
             self._note()
 
     def _note_try(self) -> None:
-        self._tried()
+        self._tried(self._lock.trouble)
         self._note()
 
     def _note(self) -> None:

@@ -31,6 +31,10 @@ class Health:
     """A round was finished since it leads."""
     open_breakers: Collection[str]
     lost: Lost | None
+    unheard: float
+    """Seconds since a try for the Lease got an answer that is no refusal; endless before the first one."""
+    trouble: str
+    """Why the last try got none."""
 
     @property
     def dead(self) -> str:
@@ -44,12 +48,19 @@ class Health:
     def unready(self) -> str:
         """Say why it does not serve, and is not just standing by."""
         if self.dead or not self.leading:
-            return self.dead
+            return self.dead or self._out_of_reach
         if self.open_breakers:
             return f"the circuit breaker is open: {', '.join(sorted(self.open_breakers))}"
         if self.lost is not None and self.lost.seconds > LOST_SECONDS:
             return str(self.lost)
         return "" if self.synced else "the cluster was not read yet"
+
+    @property
+    def _out_of_reach(self) -> str:
+        """Say why one that stands by could not take over: it may not, or cannot, read its Lease."""
+        if self.unheard <= LOST_SECONDS:
+            return ""
+        return f"the Lease cannot be had: {self.trouble}" if self.trouble else "the Lease was not tried for yet"
 
     @property
     def role(self) -> str:
@@ -63,6 +74,7 @@ class Pulse:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._lock = clock, threading.Lock()
         self._moved = clock()
+        self._heard, self._trouble = float("-inf"), ""
         self._leading = self._synced = False
         self._open: Collection[str] = ()
         self._lost: Lost | None = None
@@ -73,9 +85,12 @@ class Pulse:
             self._moved, self._leading, self._synced = self._clock(), leading, False
             self._open, self._lost = (), None
 
-    def try_for_the_lease(self) -> None:
+    def try_for_the_lease(self, trouble: str = "") -> None:
         """Count a try as progress of one that stands by; a leader's renewals prove nothing of its loop."""
         with self._lock:
+            self._trouble = trouble
+            if not trouble:
+                self._heard = self._clock()
             if not self._leading:
                 self._moved = self._clock()
 
@@ -93,4 +108,13 @@ class Pulse:
     def health(self) -> Health:
         """Give what is known now."""
         with self._lock:
-            return Health(self._clock() - self._moved, self._leading, self._synced, self._open, self._lost)
+            now = self._clock()
+            return Health(
+                idle=now - self._moved,
+                leading=self._leading,
+                synced=self._synced,
+                open_breakers=self._open,
+                lost=self._lost,
+                unheard=now - self._heard,
+                trouble=self._trouble,
+            )

@@ -59,9 +59,9 @@ class Telemetry:
         """What /healthz and /readyz judge by."""
         return self._pulse.health
 
-    def trying(self) -> None:
-        """Note a try for the Lease, whatever came of it."""
-        self._pulse.try_for_the_lease()
+    def trying(self, trouble: str = "") -> None:
+        """Note a try for the Lease, whatever came of it, and why it got no answer, or a refusal."""
+        self._pulse.try_for_the_lease(trouble)
 
     def leading(self, leading: bool) -> None:
         """Note that the Lease was gained or is gone. Who stands by shows no fleet: somebody else looks after it."""

@@ -161,7 +161,7 @@ def test_standing_by_outlives_what_may_pass(said: Said, tmp_path: Path, processe
         processes.append(one := Process(tmp_path, server, "a"))
         until(lambda: server.count(PATH) > 2, "it has tried more than once")
         until(lambda: one.asked("/healthz") == 200, "it is alive")
-        assert one.process.poll() is None
+        assert (one.process.poll(), one.asked("/readyz")) == (None, 503)
         kept.instead = lambda _line: None
         until(lambda: kept.holder == "a", "it leads")
         assert one.end() == 128 + signal.SIGTERM

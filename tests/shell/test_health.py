@@ -54,6 +54,24 @@ def test_standing_by(pulse: Pulse, clock: Clock) -> None:
     assert pulse.health.unready == pulse.health.dead
 
 
+def test_standing_by_without_a_lease_that_can_be_had(pulse: Pulse, clock: Clock) -> None:
+    """Who may not read it could never take over: it lives, but whoever waits for it must not call that a success."""
+    assert pulse.health.unready == "the Lease was not tried for yet"
+    for _try in range(3):
+        pulse.try_for_the_lease("permission missing: get leases")
+        clock.now += LOST_SECONDS
+    assert (pulse.health.dead, pulse.health.unready) == (
+        "", "the Lease cannot be had: permission missing: get leases"
+    )  # fmt: skip
+    pulse.try_for_the_lease()
+    assert pulse.health.unready == ""
+    clock.now += LOST_SECONDS
+    pulse.try_for_the_lease("connection refused")
+    assert pulse.health.unready == ""  # a control plane that restarts
+    clock.now += 1
+    assert pulse.health.unready == "the Lease cannot be had: connection refused"
+
+
 def test_leading(pulse: Pulse, clock: Clock) -> None:
     """Who leads must finish rounds; the first one makes it ready."""
     pulse.lead(leading=True)
@@ -115,6 +133,7 @@ def test_a_change_of_leaders(pulse: Pulse) -> None:
     pulse.lead(leading=True)
     pulse.finish_round(_lost(LOST_SECONDS + 1), [STACK])
     pulse.lead(leading=False)
+    pulse.try_for_the_lease()
     assert _unready(pulse) == ""
     pulse.lead(leading=True)
     assert _unready(pulse) == "the cluster was not read yet"

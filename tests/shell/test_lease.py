@@ -211,12 +211,12 @@ def test_who_annotates_faster_than_we_write_is_told(monkeypatch: pytest.MonkeyPa
 def test_only_a_lease_that_is_not_there_is_made(said: Said) -> None:
     """Whatever else is answered, it stands by, says why, and tries again."""
     with keeping() as (kept, server):
-        tries: list[int] = []
+        tries: list[str] = []
         kept.instead = lambda line: said if "GET" in line else None
-        lease = Lease(server.api, Terms(NAMESPACE, NAME, "a"), lambda: tries.append(1))
+        lease = Lease(server.api, Terms(NAMESPACE, NAME, "a"), tries.append)
         lease.start()
         until(lambda: len(tries) > 1, "it tried twice")
-        assert lease.trouble
+        assert tries[-1]
         assert (server.count("POST"), server.count("PATCH"), lease.leading, lease.ended) == (0, 0, False, False)
         kept.instead = lambda _line: None
         until(lambda: lease.leading, "it leads once that has passed")

@@ -69,6 +69,8 @@ def rest(connection: socket.socket) -> bytes:
 
 def test_health(telemetry: Telemetry, port: int) -> None:
     """The two probes answer by what the follower did, with a sentence for people."""
+    assert ask(port, "/readyz")[::2] == (503, "the Lease was not tried for yet\n")
+    telemetry.trying()
     assert ask(port, "/healthz")[::2] == ask(port, "/readyz")[::2] == (200, "standing by\n")
     telemetry.leading(leading=True)
     assert ask(port, "/healthz")[::2] == (200, "leading\n")
@@ -109,7 +111,7 @@ def test_nothing_else(port: int) -> None:
     """There is nothing else to be had, and no word of what it runs on."""
     for path in ("/", "/metrics/", "/debug", "/healthz/../metrics"):
         assert ask(port, path)[0] == 404, path
-    status, headers, body = ask(port, "/readyz", "HEAD")
+    status, headers, body = ask(port, "/healthz", "HEAD")
     assert (status, headers["content-length"], body) == (200, "12", "")
     assert "python" not in headers["server"].lower()
     for method in ("POST", "PUT", "DELETE", "CONNECT"):
