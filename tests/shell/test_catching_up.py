@@ -133,6 +133,10 @@ def test_a_watch_that_caught_up_is_no_list(events: tuple[dict[str, Any], ...], e
         pytest.param(
             (changed("MODIFIED", "115", generation=77), {"type": "ERROR", "object": {"code": 500}}), id="an-error"
         ),
+        pytest.param(
+            ({"type": "ERROR", "object": {"code": 410, "message": "too old"}}, bookmark("120")),
+            id="a-bookmark-after-an-error",
+        ),
     ],
 )
 def test_what_proves_nothing_is_listed(monkeypatch: pytest.MonkeyPatch, events: tuple[dict[str, Any], ...]) -> None:
