@@ -77,6 +77,14 @@ def test_its_selector_meets_its_own_pods_only(helm: Helm) -> None:
     assert not selector <= rendered.job["spec"]["template"]["metadata"]["labels"].items()
 
 
+def test_it_is_found_by_the_label_of_its_pods(helm: Helm) -> None:
+    """Where no pod can be created, the Deployment says why; whatever labels users add."""
+    deployment = helm.render({**BOTH, "commonLabels": {"app.kubernetes.io/component": "x", "team": "y"}}).follower
+    labels = deployment["metadata"]["labels"].items()
+    assert deployment["spec"]["selector"]["matchLabels"].items() <= labels
+    assert {"app.kubernetes.io/component": "follower", "team": "y"}.items() <= labels
+
+
 @pytest.mark.parametrize("release", ["gpu-operator-post", LONG])
 def test_its_names_are_its_own_and_not_too_long(helm: Helm, release: str) -> None:
     """The name of a Deployment is copied into labels of what it makes, which hold 63 characters."""
