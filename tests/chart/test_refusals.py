@@ -109,13 +109,52 @@ UPPER = f"sha256:{'A' * 64}"
         ),
         pytest.param(
             {"follow.enabled": True, "extraArgs": ["--expect-chart-version=v1"]},
-            "one of them refuse: set the value expect.chartVersion",
+            "never done: the Job takes it from the value expect.chartVersion",
             id="expectation-of-the-follower",
         ),
         pytest.param(
             {"extraEnv": [{"name": "GPU_OPERATOR_POST_BREAKER_SHARE", "value": "1"}]},
-            "set the value follow.breaker.share",
+            "takes that, from the value follow.breaker.share",
             id="breaker-of-the-job",
+        ),
+        pytest.param(
+            {"follow.enabled": True, "follow.replicas": 2, "follow.extraArgs": ["--identity=x"]},
+            "would all lead at once",
+            id="one-identity-of-two",
+        ),
+        pytest.param({"extraArgs": ["--identity", "x"]}, "would all lead at once", id="identity-of-all"),
+        pytest.param(
+            {"extraEnv": [{"name": "GPU_OPERATOR_POST_IDENTITY", "value": "x"}]},
+            "would all lead at once",
+            id="identity-by-environment",
+        ),
+        pytest.param(
+            {"follow.enabled": True, "follow.extraArgs": ["--on-deadline=report"]},
+            "takes it from the value onDeadline",
+            id="deadline-of-the-follower",
+        ),
+        pytest.param(
+            {"follow.enabled": True, "extraEnv": [{"name": "GPU_OPERATOR_POST_EXPECT_DRIVER_VERSION", "value": "1"}]},
+            "takes it from the value expect.driverVersion",
+            id="expectation-of-the-follower-by-environment",
+        ),
+        pytest.param(
+            {"follow.enabled": True, "follow.extraArgs": ["--restart-backoff=3h"]},
+            "from the value follow.restartBackoff:",
+            id="back-off-by-argument",
+        ),
+        pytest.param(
+            {"follow.enabled": True, "extraArgs": ["--max-unavailable", "0"]},
+            "from the value follow.maxUnavailable",
+            id="unavailable-by-argument",
+        ),
+        pytest.param(
+            {"extraArgs": ["--max-unavailable=0%"]}, "nothing could be restarted", id="no-unavailable-of-the-job"
+        ),
+        pytest.param(
+            {"follow.enabled": True, "extraEnv": [{"name": "GPU_OPERATOR_POST_MAX_UNAVAILABLE", "value": "0"}]},
+            "nothing could be restarted",
+            id="no-unavailable-by-environment",
         ),
         pytest.param(
             {"follow.enabled": True, "waitFor": "policy-ready"},
@@ -182,6 +221,11 @@ def test_what_the_schema_refuses_is_refused_without_it_too(helm: Helm, values: V
         pytest.param({"consumers": ["app.kubernetes.io/name=dcgm-exporter", "a/b.c", "present="]}, id="consumers"),
         pytest.param({"stacks": ["gpu", "network"], "consumer.names": ["network:x", "y"]}, id="names-of-two-stacks"),
         pytest.param({"extraArgs": ["--operator-quiet=30s", "-v"]}, id="arguments-without-permissions"),
+        pytest.param({"extraArgs": ["--max-unavailable=10%", "--on-deadline=report"]}, id="arguments-of-the-job"),
+        pytest.param(
+            {"follow.enabled": True, "extraEnv": [{"name": "GPU_OPERATOR_POST_MAX_UNAVAILABLE", "value": "10"}]},
+            id="bound-of-the-job-beside-a-follower",
+        ),
         pytest.param({"extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}]}, id="environment"),
     ],
 )

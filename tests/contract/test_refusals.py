@@ -195,6 +195,12 @@ def test_chart_and_program_refuse_the_same(helm: Helm, values: Values) -> None:
             assert set(wanted) <= set(given)
 
 
+@pytest.mark.parametrize("flag", sorted({*JOBS.values(), *FOLLOWERS.values()}))
+def test_the_follower_gets_by_argument_nothing_that_has_a_value(helm: Helm, flag: str) -> None:
+    """Neither what a run that never ends refuses, nor a second word for what the chart checks: it would never start."""
+    assert "follow.extraArgs holds" in helm.refuse({"follow.enabled": True, "follow.extraArgs": [f"{flag}=1"]})
+
+
 def test_both_answers_are_among_them() -> None:
     """A table in which nothing is refused, or everything, would show nothing."""
     assert {_program_takes(values) for values in FOLLOWED} == {True, False}

@@ -172,24 +172,28 @@ The follower: bounds that the program would refuse too, when it starts, again an
 
 {{/*
 Flags on which the permissions, the guard and the probes depend: as an argument they would take effect without them. And
-flags that one of the two alone takes, among arguments that both get: the other would not even start.
+flags that one of the two alone takes, where the other gets them: it would not even start. And the follower's own: the last
+argument wins, so that other bounds would be obeyed than those that are checked.
 */}}
 {{- define "gpu-operator-post.checkExtras" -}}
 {{- $values := dict "strategy" "strategy" "stack" "stacks" "consumer-name" "consumer.names" "consumer" "consumers" "consumer-namespace" "consumer.namespace" "namespace" "rbac.namespaces" "wait-for" "waitFor" "provider" "providers" "dry-run" "dryRun" "follow" "follow.enabled" "wait" "hook.wait" "lease-name" "fullnameOverride" "workload-name" "fullnameOverride" "lease-namespace" "follow.enabled" "listen" "follow.enabled" -}}
-{{- $ofOne := dict "restart-backoff" "follow.restartBackoff" "restart-backoff-max" "follow.restartBackoffMax" "breaker-share" "follow.breaker.share" "breaker-reset" "follow.breaker.reset" -}}
-{{- if .Values.follow.enabled -}}
-{{- $ofOne = merge $ofOne (dict "expect-chart-version" "expect.chartVersion" "expect-driver-version" "expect.driverVersion" "on-deadline" "onDeadline") -}}
-{{- end -}}
+{{- $follower := dict "restart-backoff" "follow.restartBackoff" "restart-backoff-max" "follow.restartBackoffMax" "breaker-share" "follow.breaker.share" "breaker-reset" "follow.breaker.reset" -}}
+{{- $unavailable := dict "max-unavailable" "follow.maxUnavailable" -}}
+{{- $job := dict "expect-chart-version" "expect.chartVersion" "expect-driver-version" "expect.driverVersion" "on-deadline" "onDeadline" -}}
+{{- $times := dict "timeout" "timeout" "stall-timeout" "stallTimeout" -}}
+{{- $both := .Values.follow.enabled | ternary $job dict -}}
+{{- /* There is no value that bounds a Job so. Beside a follower the environment does: its own argument wins over that. */ -}}
+{{- $bounds := .Values.follow.enabled | ternary (merge dict $follower $unavailable) $follower -}}
 {{- $given := list -}}
 {{- range .Values.extraArgs -}}
-{{- $given = append $given (dict "list" "extraArgs" "text" . "both" true) -}}
+{{- $given = append $given (dict "list" "extraArgs" "text" . "value" (regexReplaceAll "^[^=]*=?" . "") "follower" $bounds "job" $both) -}}
 {{- end -}}
 {{- range .Values.follow.extraArgs -}}
-{{- $given = append $given (dict "list" "follow.extraArgs" "text" . "both" false) -}}
+{{- $given = append $given (dict "list" "follow.extraArgs" "text" . "value" "" "follower" (merge dict $follower $unavailable) "job" (merge dict $job $times)) -}}
 {{- end -}}
 {{- range .Values.extraEnv -}}
 {{- if hasPrefix "GPU_OPERATOR_POST_" .name -}}
-{{- $given = append $given (dict "list" "extraEnv" "text" .name "both" true) -}}
+{{- $given = append $given (dict "list" "extraEnv" "text" .name "value" (.value | default "" | toString) "follower" $follower "job" $both) -}}
 {{- end -}}
 {{- end -}}
 {{- range $given -}}
@@ -202,8 +206,17 @@ flags that one of the two alone takes, among arguments that both get: the other 
 {{- if hasKey $values $flag -}}
 {{- fail (printf "%s holds %q, but permissions, guard and probes follow the value %s: set that one instead." .list .text (get $values $flag)) -}}
 {{- end -}}
-{{- if and .both (hasKey $ofOne $flag) -}}
-{{- fail (printf "%s holds %q, which Job and follower would both get, and one of them refuse: set the value %s instead." .list .text (get $ofOne $flag)) -}}
+{{- if eq $flag "identity" -}}
+{{- fail (printf "%s holds %q, but followers of one identity would all lead at once: leave it out, each pod has its own." .list .text) -}}
+{{- end -}}
+{{- if hasKey .follower $flag -}}
+{{- fail (printf "%s holds %q, but the follower alone takes that, from the value %s: set that one instead." .list .text (get .follower $flag)) -}}
+{{- end -}}
+{{- if hasKey .job $flag -}}
+{{- fail (printf "%s holds %q, which the follower would get, and is never done: the Job takes it from the value %s, set that one instead." .list .text (get .job $flag)) -}}
+{{- end -}}
+{{- if and (eq $flag "max-unavailable") (regexMatch "^0+%?$" .value) -}}
+{{- fail (printf "%s holds %q with the value %q: nothing could be restarted at all." .list .text .value) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
