@@ -29,6 +29,8 @@ RULES: Final[Values] = {**FOLLOW, "follow.prometheusRule.enabled": True}
 MONITOR: Final[Values] = {**FOLLOW, "follow.podMonitor.enabled": True}
 POD: Final = "gpu-operator-post-follow-6d5f-x2x4z"
 OURS: Final = f'namespace="{NAMESPACE}",pod="{POD}"'
+LONG_POD: Final = f"{'r' * 53}-gp-fx2x4z"
+"""Of the longest release name: Kubernetes appends five characters to the first 58 of what it would be called."""
 TARGET: Final = frozenset({"namespace", "pod"})
 """Labels that a PodMonitor adds to all that it scrapes."""
 DOCS: Final = ROOT / "docs" / "operations.md"
@@ -43,6 +45,10 @@ def _leader(values: str) -> str:
 
 def _started(values: str, pod: str = POD) -> str:
     return f'process_start_time_seconds{{namespace="{NAMESPACE}",pod="{pod}"}} {values}'
+
+
+def _there(values: str, pod: str = POD) -> str:
+    return f'gpu_operator_post_build_info{{namespace="{NAMESPACE}",pod="{pod}",version="0.1.0"}} {values}'
 
 
 def _round(values: str) -> str:
@@ -77,6 +83,8 @@ def _errors(kind: str, values: str) -> str:
     return f'gpu_operator_post_api_errors_total{{{OURS},kind="{kind}",verb="watch",resource="pods"}} {values}'
 
 
+GAPS: Final = "0 stale 1 stale 2 stale 3 stale 4 stale 5 stale 6 stale _x28"
+"""A crash loop, seen for a moment at each start."""
 NODE_LOST: Final = "1x5 stale _x5 1x90"
 """A follower that is gone, and back on another node six minutes later."""
 BACK_OFF: Final = "_ 1 _ 1 _ 1x3 _ 1x7 _ 1x13"
@@ -86,7 +94,13 @@ FIRES: Final[dict[str, Case]] = {
     "never-there": ("FollowerMissing", [], [10, 30]),
     "gone-for-good": ("FollowerMissing", [_leader("1x5 stale")], [16, 30]),
     "all-stand-by": ("FollowerMissing", [_leader("0x30")], [10, 30]),
-    "six-starts-in-an-hour": ("FollowerRestarting", [_started("0+1x6 6x23")], [6, 29]),
+    "six-starts-in-an-hour": ("FollowerRestarting", [_started("0+1x6 6x23"), _there("1x29")], [6, 29]),
+    "six-starts-of-a-long-name": (
+        "FollowerRestarting",
+        [_started("0+1x6 6x23", LONG_POD), _there("1x29", LONG_POD)],
+        [6, 29],
+    ),
+    "starts-with-gaps": ("FollowerRestarting", [_started(GAPS), _there("1x3 stale _x20")], [12, 40]),
     "no-first-round": ("NoProgress", [_leader("1x30"), _round("0x30")], [9, 30]),
     "rounds-end": ("NoProgress", [_leader("1x30"), _round("0+60x10 600x20")], [19, 30]),
     "blind-for-long": ("Blind", [_lost("0+60x10 0x20")], [6, 10]),
@@ -102,8 +116,8 @@ FIRES: Final[dict[str, Case]] = {
 QUIET: Final[dict[str, Case]] = {
     "moved-to-another-node": ("FollowerMissing", [_leader(NODE_LOST)], []),
     "one-leads-one-stands-by": ("FollowerMissing", [_leader("1x90"), _leader("0x90").replace("x2x4z", "other")], []),
-    "control-plane-rolls": ("FollowerRestarting", [_started("0x10 1x10 2x10 3x10")], []),
-    "another-workload-restarts": ("FollowerRestarting", [_started("0+1x30", "gpu-operator-5c9")], []),
+    "control-plane-rolls": ("FollowerRestarting", [_started("0x10 1x10 2x10 3x10"), _there("1x43")], []),
+    "another-workload-restarts": ("FollowerRestarting", [_started("0+1x30", "gpu-operator-5c9"), _there("1x30")], []),
     "rounds-go-on": ("NoProgress", [_leader("1x30"), _round("0+60x30")], []),
     "stands-by": ("NoProgress", [_leader("0x30"), _round("0x30")], []),
     "reads-a-large-fleet": ("NoProgress", [_leader("1x30"), _round("0x5 360+60x24")], []),
@@ -132,11 +146,13 @@ def _alerts(helm: Helm, strategy: str = "stale-pods") -> dict[str, dict[str, Any
 
 @pytest.mark.parametrize(("name", "series", "minutes"), [pytest.param(*FIRES[one], id=one) for one in FIRES])
 def test_alert_fires(helms: dict[str, Helm], name: str, series: list[str], minutes: list[int]) -> None:
-    """An alert fires from the minute on in which its threshold has been crossed for long enough, until it is over."""
+    """From the minute on in which its threshold has been crossed for long enough, with the labels that it tells of."""
     alert = _alerts(helms["helm4"])[f"GPUOperatorPost{name}"]
     first, last = minutes
-    fired = [at // 60 for at, labels in engine(series).firing(alert, last * 60).items() if labels]
-    assert list(range(first, last + 1)) == fired
+    firing = engine(series).firing(alert, last * 60)
+    assert list(range(first, last + 1)) == [at // 60 for at, labels in firing.items() if labels]
+    told = set(re.findall(r"\$labels\.(\w+)", alert["annotations"]["description"]))
+    assert all(told <= dict(labels).keys() for fired in firing.values() for labels in fired)
 
 
 @pytest.mark.parametrize(("name", "series", "minutes"), [pytest.param(*QUIET[one], id=one) for one in QUIET])
@@ -181,10 +197,11 @@ def _an_error(kind: type[errors.ClusterError]) -> errors.ClusterError:
 
 
 def test_each_alert_says_what_to_do(helm: Helm) -> None:
-    """Each alert has a severity, a sentence and a story, and a link to a runbook that exists."""
+    """Each alert has a severity, by which namespace it is routed, a sentence and a story, and a link to its runbook."""
     runbooks = {_anchor(line) for line in DOCS.read_text().splitlines() if line.startswith("#")}
     for name, alert in _alerts(helm).items():
         assert alert["labels"]["severity"] in {"warning", "critical"}, name
+        assert alert["labels"]["namespace"] == NAMESPACE, name
         said = alert["annotations"]
         assert {"summary", "description", "runbook_url"} == set(said), name
         assert len(said["summary"]) < 70 < len(said["description"]), name

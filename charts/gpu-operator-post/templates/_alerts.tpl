@@ -17,9 +17,12 @@ minute, pulled image included. A restart in place, or a change of leaders, takes
     No pod of {{ include "gpu-operator-post.followName" . }} in {{ .Release.Namespace }} has held its Lease for 10
     minutes. Plugins that go stale when a driver reloads stay stale: new GPU pods fail on their nodes.
 {{- /* Whoever cannot renew the Lease for 10 s ends and starts again: so does every loss of the API server. Control
-planes of three that are upgraded one by one make three of them. */}}
+planes of three that are upgraded one by one make three of them. Any process shows when it started: ours are those
+that also show what no other does. Not those of a name, of which a pod's holds only the beginning where it is long. */}}
 - alert: GPUOperatorPostFollowerRestarting
-  expr: changes(process_start_time_seconds{ {{- $ours }}, pod=~"{{ include "gpu-operator-post.followName" . }}-.+"}[1h]) > 5
+  expr: >-
+    changes(process_start_time_seconds{ {{- $ours -}} }[1h]) > 5
+    and on (namespace, pod) max_over_time(gpu_operator_post_build_info{ {{- $ours -}} }[1h])
   severity: warning
   summary: The follower keeps restarting
   description: {{`>-
