@@ -72,6 +72,8 @@ UPPER = f"sha256:{'A' * 64}"
             "stack network does not say since when",
             id="silent-policy",
         ),
+        pytest.param({"follow.podMonitor.interval": "0s"}, "must be longer than nothing", id="interval-of-nothing"),
+        pytest.param({"follow.podMonitor.interval": "2m1s"}, "2m is the most", id="interval-too-long"),
         pytest.param({"timeout": "721h"}, "must not be longer than 30 days", id="more-than-a-month"),
         pytest.param({"extraArgs": ["--strategy=rollout"]}, "follow the value strategy", id="strategy-by-argument"),
         pytest.param({"extraArgs": ["--strategy", "rollout"]}, "the value strategy", id="strategy-in-two-arguments"),
@@ -200,6 +202,7 @@ def test_a_value_that_cannot_work_is_refused_with_a_sentence(helm: Helm, values:
         pytest.param({"follow.maxUnavailable": "101%"}, 'follow.maxUnavailable is "101%"', id="more-than-all"),
         pytest.param({"follow.breaker.share": -1}, 'follow.breaker.share is "-1"', id="negative-share"),
         pytest.param({"follow.breaker.reset": "soon"}, "follow.breaker.reset", id="reset-in-words"),
+        pytest.param({"follow.podMonitor.interval": "soon"}, "follow.podMonitor.interval is", id="interval-in-words"),
     ],
 )
 def test_what_the_schema_refuses_is_refused_without_it_too(helm: Helm, values: Values, sentence: str) -> None:
@@ -221,6 +224,7 @@ def test_what_the_schema_refuses_is_refused_without_it_too(helm: Helm, values: V
         pytest.param({"consumers": ["app.kubernetes.io/name=dcgm-exporter", "a/b.c", "present="]}, id="consumers"),
         pytest.param({"stacks": ["gpu", "network"], "consumer.names": ["network:x", "y"]}, id="names-of-two-stacks"),
         pytest.param({"extraArgs": ["--operator-quiet=30s", "-v"]}, id="arguments-without-permissions"),
+        pytest.param({"follow.podMonitor.interval": "2m"}, id="longest-interval"),
         pytest.param({"extraArgs": ["--max-unavailable=10%", "--on-deadline=report"]}, id="arguments-of-the-job"),
         pytest.param(
             {"follow.enabled": True, "extraEnv": [{"name": "GPU_OPERATOR_POST_MAX_UNAVAILABLE", "value": "10"}]},

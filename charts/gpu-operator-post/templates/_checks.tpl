@@ -154,6 +154,11 @@ The follower: bounds that the program would refuse too, when it starts, again an
   (include "gpu-operator-post.duration" (dict "name" "follow.breaker.reset" "value" .breaker.reset))
   (include "gpu-operator-post.numberOrPercent" (dict "name" "follow.breaker.share" "value" .breaker.share))
 -}}
+{{- /* Prometheus forgets a sample after 5 minutes: one scrape may fail in between. */ -}}
+{{- $interval := include "gpu-operator-post.seconds" (dict "name" "follow.podMonitor.interval" "value" .podMonitor.interval) | int64 -}}
+{{- if gt $interval 120 -}}
+{{- fail (printf "follow.podMonitor.interval is %q: 2m is the most, or alerts would end and begin anew between two scrapes." .podMonitor.interval) -}}
+{{- end -}}
 {{- end -}}
 {{- if and .Values.follow.enabled .Values.dryRun -}}
 {{- fail "dryRun decides once, and a follower is never done: leave follow.enabled=false for a dry run." -}}
