@@ -212,9 +212,12 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
 }
 
 EVENTS: Final[Mapping[EventReason, str]] = {
-    EventReason.STALE_PLUGIN_RESTARTED: "A stale plugin on a settled node was restarted; on the Job and its DaemonSet.",
-    EventReason.NODE_FAILED: "A node needs a person; the others are still served. On the Job.",
-    EventReason.WAITING_FOR_DRIVER: "Where a waiting run stands, now and then; on the Job.",
+    EventReason.STALE_PLUGIN_RESTARTED: "A stale plugin on a settled node was restarted; on its DaemonSet, and on the "
+    "Job, or the follower's Deployment.",
+    EventReason.NODE_FAILED: "A node needs a person; the others are still served. On the Job, or the follower's "
+    "Deployment.",
+    EventReason.WAITING_FOR_DRIVER: "Where it stands while it waits, now and then; on the Job, or the follower's "
+    "Deployment.",
     EventReason.BREAKER_CLOSED: "A follower's circuit breaker closed; on its Deployment and the DaemonSets.",
 }
 
