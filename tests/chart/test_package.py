@@ -78,7 +78,12 @@ def test_chart_metadata_is_complete() -> None:
         pytest.param({"enabled": False}, ["is disabled"], id="disabled"),
         pytest.param(
             {"follow.enabled": True},
-            ["logs deployment/gpu-operator-post-follow", "--timeout 1620s", "logs job/gpu-operator-post"],
+            [
+                "get deployment gpu-operator-post-follow",
+                "--timeout 1620s",
+                "logs job/gpu-operator-post",
+                "That stop is its own alone",
+            ],
             id="both",
         ),
         pytest.param(

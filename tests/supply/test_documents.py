@@ -21,6 +21,9 @@ PLACEHOLDER: Final = re.compile(
     r"\bTODO\b|\bFIXME\b|\bTBD\b|lorem ipsum|@your|your[-_](org|name|team|email)|<(owner|org|repo|email)>",
     re.IGNORECASE,
 )
+ONE_OF_SEVERAL: Final = re.compile(r"(?:logs|port-forward) (?:deployment|deploy)/\S+")
+"""What shows any one pod of a Deployment: of a follower with replicas perhaps one that stands by, and knows nothing."""
+NOTES: Final = ROOT / "charts" / "gpu-operator-post" / "templates" / "NOTES.txt"
 GITHUB = (
     *(ROOT / ".github").rglob("*.y*ml"),
     ROOT / ".github" / "CODEOWNERS",
@@ -73,3 +76,18 @@ def test_nothing_waits_to_be_filled_in(path: Path) -> None:
     """No placeholder; the licence keeps its own, which belong to its text."""
     text = path.read_text().partition("APPENDIX: How to apply")[0]
     assert PLACEHOLDER.findall(text) == []
+
+
+@pytest.mark.parametrize("path", [*BY_NAME, pytest.param(NOTES, id=NOTES.name)])
+def test_commands_look_at_the_follower_that_leads(path: Path) -> None:
+    """They name the pods by label, or the one that is meant: a Deployment's name leads to any replica."""
+    assert ONE_OF_SEVERAL.findall(path.read_text()) == []
+
+
+def test_when_to_use_what_takes_five_lines() -> None:
+    """Whoever chooses among hook, follower and both reads five lines, none of them folded."""
+    _, _, section = (ROOT / "README.md").read_text().partition("\n## Hook, follower, or both\n\n")
+    choices, _, _ = section.partition("\n\n")
+    lines = choices.splitlines()
+    assert 4 <= len(lines) <= 5
+    assert all(line.startswith("- ") and len(line) <= 120 for line in lines)
