@@ -40,7 +40,8 @@ class Busy:
     def __init__(self, state: State, nodes: int) -> None:
         self._state, self._nodes = state, nodes
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._go_on, name="busy")
+        self._thread = threading.Thread(target=self._until_it_fails, name="busy")
+        self._error: Exception | None = None
         self.changes = 0
         self.late_seconds = 0.0
         """By how much the changes came later than they should have."""
@@ -50,8 +51,17 @@ class Busy:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """End, and fail where a fleet was not busy any more: then something else was measured."""
         self._over.set()
         self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _until_it_fails(self) -> None:
+        try:
+            self._go_on()
+        except Exception as error:  # noqa: BLE001 - for whoever waits
+            self._error = error
 
     def _go_on(self) -> None:
         began = time.monotonic()

@@ -94,3 +94,9 @@ def test_no_two_objects_are_one(tmp_path: Path) -> None:
     changed = list(Busy(State(tmp_path), NODES)._changed(1))
     assert {each["metadata"]["uid"] for each in changed} <= set(identities)
     assert {each["kind"] for each in changed} == {"Node", "Pod"}
+
+
+def test_a_fleet_that_falls_quiet_is_no_measure(tmp_path: Path) -> None:
+    """What keeps it busy fails whoever measures, when it fails itself."""
+    with pytest.raises(OSError, match="etcd"), Busy(State(tmp_path), NODES):
+        pass
