@@ -159,6 +159,15 @@ class Field(Ground):
 
         self.until(looked, "the follower has looked again", PATIENCE)
 
+    def await_stale(self, leader: Follower, count: int) -> None:
+        """Wait until the leader has finished a round that saw so many stale plugins, whatever it does about them."""
+        # Where nobody leads yet there is no such metric, which counts as nothing: so ask for those that are looked at.
+        self.until(
+            lambda: (seen := leader.scrape()).value("plugins") > 0 and seen.value("stale_plugins") == count,
+            f"{leader.identity} sees {count} stale",
+            PATIENCE,
+        )
+
     def end_followers(self) -> None:
         """Kill what a test has left, and forget what the Lease remembers."""
         for each in self._followers:
