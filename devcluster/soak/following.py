@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from typing import TYPE_CHECKING, Final
 
 from devcluster.patience import TooSlowError
-from devcluster.soak.judge import Run, Soaked
+from devcluster.soak.judge import FOLLOWER_MEBIBYTES, Run, Soaked
 from devcluster.soak.plan import Cycle, Fault, Upgrade
-from devcluster.soak.processes import END_SECONDS, KILLED, STOPPED, Waiting, launch
+from devcluster.soak.processes import END_SECONDS, KILLED, SAMPLE_SECONDS, STOPPED, Waiting, launch
 from devcluster.soak.soak import PROGRAM
 from devcluster.soak.stage import DAEMONSET, OPERATOR, Stage
 
@@ -19,9 +20,20 @@ if TYPE_CHECKING:
 FOLLOWER: Final = (*PROGRAM, "run", "--follow", f"--lease-namespace={OPERATOR[2]}", "--listen=127.0.0.1:0")
 """One follower; ``--identity`` is added, and KUBECONFIG is in its environment."""
 LOST: Final = 1
-"""A follower that could not renew its Lease in time ends so, and is started again: on a busy machine that happens."""
+"""A follower that could not renew its Lease in time ends so, and is started again: on a busy machine that happens.
+Whatever else goes wrong with a program ends so, too; its last words tell."""
+LAST_WORDS: Final = re.compile(r"\(LeaseLost\): ")
+"""How the verdict reads of one that lost its Lease."""
+UNCAUGHT: Final = "Traceback (most recent call last)"
+"""Of a thread, too: the Lease is also lost where its own dies."""
+NEGLECTED_SECONDS: Final = 180.0
+"""A plugin that is stale for so long on a driver that is ready is not slow but forgotten. The longest way to its
+restart takes half of that: a killed leader's Lease expires (15 s), the next one reads the fleet, and holds a suspect
+(60 s)."""
 NOT_SERVED: Final = 1
 LOOK_SECONDS: Final = 0.5
+WHOLE: Final = 1_000_000
+"""Characters of a log that are looked at for how it ended: all of any soak's."""
 
 
 class FollowerSoak:
@@ -43,8 +55,9 @@ class FollowerSoak:
         self._lives: list[Waiting] = []
         self._folder = stage.cluster.state / f"follow-{time.time_ns()}"
         self._folder.mkdir()
-        # Taking over takes the term of a Lease; the rest is as for a hook's run.
-        self.cycle_seconds = 120 + 2 * stage.nodes
+        # What is forgotten shall have been so for long, after drivers had a minute to load, and more where nodes queue.
+        self.cycle_seconds = NEGLECTED_SECONDS + 60 + 2 * stage.nodes
+        self.sample_seconds = SAMPLE_SECONDS
 
     def run(self, cycles: Sequence[Cycle]) -> Soaked:
         """Go through all cycles. Whatever was started has ended afterwards."""
@@ -56,7 +69,6 @@ class FollowerSoak:
                 self._cycle(cycle)
         finally:
             self._end(self._lives[-1], signal.SIGTERM, STOPPED)
-        memory = max((life.samples for life in self._lives), key=len)
         return Soaked(
             nodes=self.stage.nodes,
             seed=self.seed,
@@ -66,7 +78,8 @@ class FollowerSoak:
             since=since,
             daemonset=DAEMONSET,
             upsets=tuple(self.stage.upsets),
-            memory=tuple(memory),
+            lives=tuple(tuple(life.samples) for life in self._lives),
+            limit=FOLLOWER_MEBIBYTES,
             long_ended="; ".join(self._wrong),
             left_stale=self.stage.stale(),
             followers=tuple(self._ends),
@@ -80,33 +93,48 @@ class FollowerSoak:
         if cycle.fault is Fault.BROKEN_DRIVER:
             self.stage.break_drivers(cycle.nodes)
         self.stage.ask(cycle.upgrade)
+        served = True
         if cycle.fault is Fault.BROKEN_DRIVER:
             broken = {f"gpu-{number}" for number in cycle.nodes}
-            self._await(lambda: broken >= {*self.stage.behind(), *self.stage.stale()})
+            served = self._await(lambda: broken == {*self.stage.behind(), *self.stage.stale()})
             self.stage.mend_drivers(cycle.nodes)
         elif cycle.fault is not None:
             time.sleep(cycle.after)
             self._strike(cycle.fault)
-        code = 0 if self._await(self.stage.served) else NOT_SERVED
+        code = 0 if served and self._await(self.stage.served) else NOT_SERVED
         said = self._lives[-1].process.said() if code else ""
         run = Run(cycle.number, began, time.time(), code, (0,), self.stage.stale(), self.stage.behind(), said)
         self._runs.append(run)
         self._say(f"  served after {run.ended - began:.0f} s{''.join(f'; {one}' for one in run.broken)}")
 
     def _await(self, holds: Callable[[], bool]) -> bool:
-        """Wait for a condition of the world, and keep a follower running meanwhile; False where time ran out."""
+        """Wait for a condition of the world, and keep a follower running meanwhile; False where it broke a promise.
+
+        Raises TooSlowError where time ran out and nothing is wrong: drivers that are late are not the follower's.
+        """
+        known = len(self._wrong)
 
         def look() -> bool:
-            if self._lives[-1].process.over:
-                self._end(self._lives[-1], None, LOST)
-                self._start()
-            return holds()
+            self._living()
+            return len(self._wrong) > known or holds()
 
         try:
             self.stage.until(look, "the fleet is served", self.cycle_seconds)
         except TooSlowError:
+            if not self._wrong and not self._neglected():
+                raise
             return False
-        return True
+        return len(self._wrong) == known
+
+    def _neglected(self) -> bool:
+        """Whether a plugin was left stale for long on a node whose driver is as it was asked for, and ready."""
+        late, now = set(self.stage.behind()), time.time()
+        return any(
+            end is None and now - start > NEGLECTED_SECONDS
+            for node, spells in self.stage.truth.stale_intervals(DAEMONSET).items()
+            for start, end in spells
+            if node not in late
+        )
 
     def _strike(self, fault: Fault) -> None:
         """Let the fault happen."""
@@ -117,7 +145,7 @@ class FollowerSoak:
         elif fault is Fault.AGAIN:
             self.stage.ask(Upgrade.DRIVER)
         else:
-            leader = self._lives[-1]
+            leader = self._living()
             if fault is Fault.TWICE:
                 self._start()
                 time.sleep(LOOK_SECONDS)
@@ -125,19 +153,37 @@ class FollowerSoak:
             if fault is not Fault.TWICE:
                 self._start()
 
+    def _living(self) -> Waiting:
+        """Give a follower that runs, started again as a kubelet would if the last one has ended by itself."""
+        if self._lives[-1].process.over:
+            self._end(self._lives[-1])
+            self._start()
+        return self._lives[-1]
+
     def _start(self) -> None:
         number = len(self._lives)
         command = [*self._command, f"--identity=soak-{number}"]
         log = self._folder / f"{number:03}-follower.log"
-        self._lives.append(Waiting(launch(command, self.stage.cluster.kubeconfig, log)))
+        process = launch(command, self.stage.cluster.kubeconfig, log)
+        self._lives.append(Waiting(process, self.sample_seconds))
 
-    def _end(self, life: Waiting, number: signal.Signals | None, expected: int) -> None:
+    def _end(self, life: Waiting, number: signal.Signals | None = None, expected: int | None = None) -> None:
         """End a follower, unless it has ended by itself; note how."""
         if number is not None:
             life.process.signal(number)
         code = life.process.wait(END_SECONDS)
         life.look_away()
         self._ends.append(code)
-        # One that had not come to its first line ends by the signal itself; one may lose its Lease a moment before.
-        if code not in {expected, LOST, *([-number] if number else [])}:
-            self._wrong.append(f"a follower ended with {code}, not {expected}: {life.process.said(600)}")
+        # One may lose its Lease a moment before a signal; one that had not come to its first line ends by that itself.
+        if code == LOST:
+            fine = lost_its_lease(life.process.said(WHOLE))
+        else:
+            fine = code in {expected, *([-number] if number else [])}
+        if not fine:
+            how = f"with {code}, not {expected}" if number else f"by itself, with {code}"
+            self._wrong.append(f"a follower ended {how}: {life.process.said(600)}")
+
+
+def lost_its_lease(said: str) -> bool:
+    """Tell from all that a follower said whether it ended because its Lease was lost, and for nothing else."""
+    return bool(LAST_WORDS.search(said)) and UNCAUGHT not in said

@@ -17,8 +17,10 @@ A restart within it is counted by itself."""
 GROWTH_MEBIBYTES: Final = 12.0
 """What a process that waits may take on top of what it had once warm: watches that are listed anew leave some of
 the allocator's memory behind, once. The chart's limit leaves more than twice as much."""
-PEAK_MEBIBYTES: Final = 128.0
-"""The chart's memory limit."""
+JOB_MEBIBYTES: Final = 128.0
+"""The chart's memory limit for the Job (``resources``)."""
+FOLLOWER_MEBIBYTES: Final = 192.0
+"""The chart's memory limit for the follower (``follow.resources``)."""
 WARM: Final = 3
 """So many first samples are warming up."""
 
@@ -76,10 +78,12 @@ class Soaked:
     daemonset: str
     upsets: tuple[float, ...] = ()
     """When something was asked of the operator or done to nodes."""
-    memory: tuple[Sample, ...] = ()
-    """Of the process that waited all the time, or of the follower that lived longest."""
+    lives: tuple[tuple[Sample, ...], ...] = ()
+    """The memory of the process that waited all the time, or of each follower in turn."""
+    limit: float = JOB_MEBIBYTES
+    """What the chart lets such a process have."""
     long_ended: str = ""
-    """Why the process that waited did not go on to the end; empty if it did."""
+    """Why the process that waited did not go on to the end, or how followers ended wrongly; empty if all is well."""
     left_stale: tuple[str, ...] = field(default_factory=tuple)
     """Nodes with a stale plugin at the very end."""
     followers: tuple[int, ...] = ()
@@ -111,10 +115,8 @@ class Soaked:
         ]
 
     def growth(self) -> float:
-        """Give how much memory came after the warming up: the last third's mean less the first one's."""
-        warm = [each.mebibytes for each in self.memory[WARM:]]
-        third = len(warm) // 3
-        return _mean(warm[-third:]) - _mean(warm[:third]) if third else 0.0
+        """Give how much memory came after the warming up, in the life that grew most."""
+        return max((_growth(life) for life in self.lives), default=0.0)
 
     def broken(self) -> list[str]:
         """List every broken promise."""
@@ -126,8 +128,10 @@ class Soaked:
         found += [self.long_ended] if self.long_ended else []
         if self.growth() > GROWTH_MEBIBYTES:
             found.append(f"the process that waits grew by {self.growth():.1f} MiB")
-        if self._peak() > PEAK_MEBIBYTES:
-            found.append(f"the process that waits had {self._peak():.0f} MiB, its limit is {PEAK_MEBIBYTES:.0f}")
+        if self._peak() > self.limit:
+            found.append(f"the process that waits had {self._peak():.0f} MiB, its limit is {self.limit:.0f}")
+        if not any(self.lives):
+            found.append("nobody saw the memory of the process that waits")
         return found
 
     def report(self, until: float) -> dict[str, Any]:
@@ -146,14 +150,21 @@ class Soaked:
             "staleWindows": len(windows),
             "staleSecondsMean": round(_mean(windows), 1),
             "staleSecondsMost": round(max(windows, default=0.0), 1),
-            "memoryFirstMiB": round(self.memory[0].mebibytes, 1) if self.memory else 0.0,
+            "memoryFirstMiB": round(next((life[0].mebibytes for life in self.lives if life), 0.0), 1),
             "memoryPeakMiB": round(self._peak(), 1),
             "memoryGrowthMiB": round(self.growth(), 1),
             "broken": self.broken(),
         }
 
     def _peak(self) -> float:
-        return max((each.mebibytes for each in self.memory), default=0.0)
+        return max((each.mebibytes for life in self.lives for each in life), default=0.0)
+
+
+def _growth(life: Sequence[Sample]) -> float:
+    """Compare the last third of a life with its first one; what is too short to say has not grown."""
+    warm = [each.mebibytes for each in life[WARM:]]
+    third = len(warm) // 3
+    return _mean(warm[-third:]) - _mean(warm[:third]) if third else 0.0
 
 
 def _counted(codes: Iterable[int]) -> dict[str, int]:

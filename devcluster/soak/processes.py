@@ -79,8 +79,9 @@ def launch(command: Sequence[str], kubeconfig: Path, log: Path) -> Process:
 class Waiting:
     """A process that is to go on until it is told to stop, with its memory at many moments."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Process, seconds: float = SAMPLE_SECONDS) -> None:
         self.process = process
+        self._seconds = seconds
         self.samples: list[Sample] = []
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
@@ -106,7 +107,7 @@ class Waiting:
         return f"the process that waits was told to stop, and ended with {code}"
 
     def _sample(self) -> None:
-        while not self._end.wait(SAMPLE_SECONDS):
+        while not self._end.wait(self._seconds):
             taken = self.process.mebibytes()
             if taken is None:
                 return

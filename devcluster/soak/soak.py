@@ -76,7 +76,7 @@ class Soak:
             since=since,
             daemonset=DAEMONSET,
             upsets=tuple(self.stage.upsets),
-            memory=tuple(waiting.samples),
+            lives=(tuple(waiting.samples),),
             long_ended=wrong,
             left_stale=self.stage.stale(),
         )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 import yaml
 
+from devcluster.soak.following import lost_its_lease
 from hook.cluster.lease import Terms
 from hook.core import names
 from hook.core.following import Following
@@ -143,6 +144,7 @@ def test_what_loses_its_lease_ends(tmp_path: Path, processes: list[Process]) -> 
         assert ended(one.process).code == 1
         assert kept.holder == "b"
         assert json.loads(one.message.read_text())["reason"] == "LeaseLost"
+        assert lost_its_lease(one.said), one.said
 
 
 @pytest.mark.parametrize(

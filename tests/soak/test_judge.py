@@ -6,9 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import yaml
 
+from devcluster.layout import CHECKOUT
 from devcluster.soak import plan
-from devcluster.soak.judge import GROWTH_MEBIBYTES, PEAK_MEBIBYTES, Run, Sample, Soaked
+from devcluster.soak.judge import FOLLOWER_MEBIBYTES, GROWTH_MEBIBYTES, JOB_MEBIBYTES, Run, Sample, Soaked
 from devcluster.soak.plan import Fault, Upgrade
 from devcluster.truth import Truth, encode
 
@@ -35,7 +37,7 @@ def journal(deleted_at: float = 110.0, **how: Any) -> Truth:  # noqa: ANN401 - t
 def soaked(truth: Truth | None = None, **facts: Any) -> Soaked:  # noqa: ANN401 - a soak's own
     """Give a soak of one node."""
     about: dict[str, Any] = {"nodes": 1, "seed": 1, "cycles": ("driver",), "runs": (FINE,), "since": 100.0,
-                             "daemonset": "ds"}  # fmt: skip
+                             "daemonset": "ds", "lives": (memory(50.0),)}  # fmt: skip
     return Soaked(**{**about, "truth": truth or journal(), **facts})
 
 
@@ -44,6 +46,7 @@ def memory(*mebibytes: float) -> tuple[Sample, ...]:
     return tuple(Sample(float(number), each) for number, each in enumerate((1.0, 1.0, 1.0, *mebibytes)))
 
 
+STEADY = memory(*[50.0] * 30)
 GROWS = memory(*(40 + step * (GROWTH_MEBIBYTES + 2) / 6 for step in range(10)))
 BROKEN = {
     "early-not-ready": (soaked(journal(driver_ready=False)), "restarted early"),
@@ -56,16 +59,22 @@ BROKEN = {
     "done-too-soon": (soaked(runs=(replace(FINE, behind=(NODE,)),)), "done before the driver was ready on gpu-0"),
     "stale-at-the-end": (soaked(left_stale=(NODE,)), "stale at the end: gpu-0"),
     "the-long-one-ended": (soaked(long_ended="it ended by itself"), "it ended by itself"),
-    "it-grows": (soaked(memory=GROWS), "grew by"),
-    "it-is-large": (soaked(memory=memory(PEAK_MEBIBYTES + 1)), "its limit"),
+    "it-grows": (soaked(lives=(GROWS,)), "grew by"),
+    "one-of-several-grows-and-lives-least": (soaked(lives=(STEADY, GROWS, STEADY)), "grew by"),
+    "it-is-large": (soaked(lives=(memory(JOB_MEBIBYTES + 1),)), "its limit is 128"),
+    "one-of-several-is-large": (soaked(lives=(memory(JOB_MEBIBYTES + 1), STEADY)), "its limit is 128"),
+    "a-follower-is-large": (soaked(lives=(memory(FOLLOWER_MEBIBYTES + 1),), limit=FOLLOWER_MEBIBYTES), "limit is 192"),
+    "nobody-saw-its-memory": (soaked(lives=((), ())), "nobody saw the memory"),
 }
 KEPT = {
     "plain": soaked(),
     "before-it-began": soaked(journal(deleted_at=99.0, stale=False)),
     "early-in-a-race": soaked(journal(driver_current=False), upsets=(108.0,)),
     "a-failure-that-was-expected": soaked(runs=(replace(FINE, code=124, expected=(124, 3), stale=(NODE,)),)),
-    "steady": soaked(memory=memory(*[50.0] * 30)),
-    "too-short-to-say": soaked(memory=memory(50.0)),
+    "steady": soaked(lives=(STEADY,)),
+    "too-short-to-say": soaked(lives=(memory(50.0),)),
+    "one-of-several-too-short-to-be-seen": soaked(lives=((), STEADY)),
+    "larger-than-a-Job-may-be": soaked(lives=(memory(JOB_MEBIBYTES + 1),), limit=FOLLOWER_MEBIBYTES),
 }
 
 
@@ -95,6 +104,13 @@ def test_the_report_counts() -> None:
     assert {"0": 1, "-9": 1} == report["exitCodes"]
     assert {"-9": 1, "143": 1} == report["followerExitCodes"]
     assert (2, 1, 1, 7.0) == (report["runs"], report["restarts"], report["staleWindows"], report["staleSecondsMost"])
+
+
+def test_the_limits_are_the_charts() -> None:
+    """What a soak allows is what the pods get."""
+    values = yaml.safe_load((CHECKOUT / "charts/gpu-operator-post/values.yaml").read_text())
+    for resources, limit in ((values["resources"], JOB_MEBIBYTES), (values["follow"]["resources"], FOLLOWER_MEBIBYTES)):
+        assert f"{limit:.0f}Mi" == resources["limits"]["memory"]
 
 
 def test_a_seed_draws_the_same_cycles_again() -> None:
