@@ -19,11 +19,12 @@ from hook.errors import (
     NotFoundError,
     PermissionDeniedError,
     RejectedError,
+    TerminatedError,
     UnreachableError,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Generator, Iterator, Sequence
 
     from hook.cluster.api import Api
     from hook.core.verdicts import Action, RolloutRestart, StalePod
@@ -100,23 +101,34 @@ class Actor:
                 yield from filter(None, [self._rollout(rollouts.popleft(), seconds)])
                 continue
             several = [deletions.popleft() for _each in range(min(width, len(deletions)))]
-            answers = self._delete_together(several, seconds)
-            width = SIDE_BY_SIDE if all(answer == _GRANTED for _action, answer in answers) else 1
-            yield from filter(None, (self._judged(action, answer) for action, answer in answers))
+            width = SIDE_BY_SIDE if (yield from self._delete_together(several, seconds)) else 1
 
     def settle(self, live: Collection[str]) -> list[Deed]:
         """Count a deletion whose answer was lost as ours once its pod, of this UID, is no longer live."""
         gone = [uid for uid in self._unanswered if uid not in live]
         return [self._deleted(self._unanswered.pop(uid)) for uid in gone]
 
-    def _delete_together(self, actions: Sequence[DeletePod], seconds: float) -> list[tuple[DeletePod, _Answer]]:
-        """Ask for restarts side by side. What was granted comes first: what came of the others may end the run."""
+    def _delete_together(self, actions: Sequence[DeletePod], seconds: float) -> Generator[Deed, None, bool]:
+        """Ask for restarts side by side; returns whether all were granted.
+
+        What was granted comes first: what came of the others, or a signal meanwhile, may end the program.
+        """
+        granted: list[DeletePod] = []
 
         def ask(action: DeletePod) -> tuple[_Sent, str]:
-            return self._send(_deletion(action.pod), f"restart {action.pod.name} on {action.node}", seconds)
+            answer = self._send(_deletion(action.pod), f"restart {action.pod.name} on {action.node}", seconds)
+            if answer == _GRANTED:
+                granted.append(action)
+            return answer
 
-        answers = zip(actions, at_once(ask, actions), strict=True)
-        return sorted(answers, key=lambda one: one[1] != _GRANTED)
+        try:
+            answers: list[_Answer] = list(at_once(ask, actions))
+        except TerminatedError:
+            yield from map(self._deleted, granted)
+            raise
+        in_turn = sorted(zip(actions, answers, strict=True), key=lambda one: one[1] != _GRANTED)
+        yield from filter(None, (self._judged(action, answer) for action, answer in in_turn))
+        return len(granted) == len(actions)
 
     def _judged(self, action: DeletePod, answer: _Answer) -> Deed | None:
         """Say what came of one deletion."""

@@ -81,12 +81,11 @@ class Rounds:
         self._observer.wait(max(seconds, min(LONGEST_TICK_SECONDS, TICK_FACTOR * self._took)))
 
     def _account(self, deeds: Iterable[Deed]) -> list[Deed]:
-        """Remember each deed at once, then tell them: events come last, so that they hold up no restart."""
+        """Remember and tell each deed at once: what comes next may end the program. Telling holds up no restart."""
         done: list[Deed] = []
         for deed in deeds:
             self.remember(deed)
             done.append(deed)
-        for deed in done:
             if deed.note:
                 self._narrator.tell_deed(deed, self.subjects.get(deed.daemonset_uid))
         return done

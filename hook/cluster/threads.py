@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+from hook.errors import TerminatedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,28 +17,40 @@ Result = TypeVar("Result")
 
 log = logging.getLogger(__name__)
 
+STOPPED_SECONDS: Final = 0.2
+"""For what is under way when the program is told to stop: twice what a busy API server takes for an answer. With the
+moment that events have, and the second for a Lease, it is less than the two seconds within which a program ends."""
+
 
 def at_once(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result | Exception]:
     """Do the same with several things, a thread each; give what came of each, or what it raised, in order.
 
-    The threads are daemons, unlike those of `concurrent.futures`: who is told to stop meanwhile waits for no answer.
+    The threads are daemons, unlike those of `concurrent.futures`: who is told to stop meanwhile waits a moment, and not
+    for an answer that does not come.
     """
     found: dict[int, Result | Exception] = {}
+    complete = threading.Event()
 
     def do(number: int) -> None:
         try:
             found[number] = work(items[number])
         except Exception as error:  # noqa: BLE001 - given to the caller, who raises it
             found[number] = error
+        if len(found) == len(items):
+            complete.set()
 
-    if len(items) == 1:
-        do(0)
-        return [found[0]]
+    if len(items) <= 1:
+        for number in range(len(items)):
+            do(number)
+        return list(found.values())
     threads = [threading.Thread(target=do, args=(number,), daemon=True) for number in range(len(items))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    try:
+        for thread in threads:
+            thread.start()
+        complete.wait()
+    except TerminatedError:
+        complete.wait(STOPPED_SECONDS)
+        raise
     return [found[number] for number in range(len(items))]
 
 

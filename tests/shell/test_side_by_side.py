@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import threading
 import time
 from typing import TYPE_CHECKING, Final
@@ -10,17 +11,24 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from hook.acting import SIDE_BY_SIDE, Actor
-from hook.cluster import events, retry
+from hook.cluster import events, retry, threads
 from hook.cluster.events import Subject, Teller
+from hook.cluster.observer import Observer
 from hook.cluster.threads import Outbox
-from hook.core.verdicts import DeletePod, StalePod
-from hook.errors import PermissionDeniedError
+from hook.core.reasons import Reason
+from hook.core.verdicts import Decision, DeletePod, StalePod, Verdict
+from hook.errors import PermissionDeniedError, TerminatedError
+from hook.narration import Narrator
+from hook.rounds import Rounds
+from hook.settings import Settings
 from tests.shell.server import Said, serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
     from hook.acting import Deed
+    from tests.shell.server import Server
 
 PATIENCE: Final = 60.0
 SUBJECT: Final = Subject("apps/v1", "DaemonSet", "dra", "plugin", "uid")
@@ -100,6 +108,66 @@ def test_what_was_granted_is_known_although_something_beside_it_ends_the_run(mon
             found.extend(deeds)
     nodes = [one.action.node for one in found if isinstance(one.action, DeletePod)]
     assert (3, ["gpu-0", "gpu-2", "gpu-3"]) == (actor.restarted, nodes)
+
+
+def test_restarts_are_told_although_what_comes_next_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events are all that some deployers show."""
+    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=5, denied=0))
+
+    def answer(line: str) -> Said:
+        return refused(403) if "POST" in line or "p1" in line else GRANTED
+
+    told: list[bytes] = []
+
+    def wrote(line: str, body: bytes) -> Said:
+        if "events" in line:
+            told.append(body)
+        return answer(line) if "DELETE" in line else GRANTED
+
+    with serving(answer, wrote=wrote) as server:
+        rounds, teller = _rounds(server)
+        decision = Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=tuple(stale(4)))
+        with pytest.raises(PermissionDeniedError):
+            rounds.act(decision, 60)
+        teller.last_words()
+    assert [True] * 3 == [any(f"plugin pod p{number}:".encode() in one for one in told) for number in (0, 2, 3)]
+
+
+def test_who_is_told_to_stop_knows_what_was_granted_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The signal comes while three deletions are under way, whose answers come a moment later: all count."""
+    monkeypatch.setattr(threads, "STOPPED_SECONDS", PATIENCE)
+    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0))
+    together, stopped = threading.Barrier(3), threading.Event()
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        stopped.set()
+        raise TerminatedError(number)
+
+    def wrote(line: str, _body: bytes) -> Said:
+        if "DELETE" in line and "p0" not in line:
+            if together.wait(PATIENCE) == 0:
+                signal.pthread_kill(main, signal.SIGTERM)
+            stopped.wait(PATIENCE)
+        return GRANTED
+
+    main, before = threading.get_ident(), signal.signal(signal.SIGTERM, stop)
+    try:
+        with serving(lambda _line: GRANTED, wrote=wrote) as server:
+            rounds, teller = _rounds(server)
+            with pytest.raises(TerminatedError):
+                rounds.act(Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=tuple(stale(4))), 60)
+            teller.last_words()
+            assert (rounds.actor.restarted, server.count("POST")) == (4, 4)
+            assert len(rounds.memories["gpu"].restarts) == 4
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _rounds(server: Server) -> tuple[Rounds, Teller]:
+    """Give rounds that have begun to look at nothing, and who tells of them."""
+    settings, teller = Settings(stacks=("gpu",)), Teller(server.api, "run", silent=False)
+    observer = Observer(server.api, [], settings, retry.WRITING)
+    return Rounds(server.api, observer, settings, Narrator(teller, SUBJECT), server.api.now()), teller
 
 
 def test_nobody_waits_for_an_event() -> None:
