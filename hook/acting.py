@@ -86,9 +86,10 @@ class Actor:
         """Do what was decided, for a moment: what is left is decided anew from what is there then.
 
         The first alone; once a deletion is granted several go side by side, and after any other answer again one.
+        However often one is tried, the last try has ended when the time that is left has: others may act then.
         """
-        until = time.monotonic() + ACT_SECONDS
-        seconds = min(WRITE_SECONDS, max(left, SHORTEST_WRITE_SECONDS))
+        began = time.monotonic()
+        until, end = began + ACT_SECONDS, began + max(left, SHORTEST_WRITE_SECONDS)
         deletions = deque(one for one in actions if isinstance(one, DeletePod))
         rollouts = deque(one for one in actions if not isinstance(one, DeletePod))
         width = 1
@@ -98,17 +99,17 @@ class Actor:
                 log.debug("%d actions are left for the next decision", len(rollouts) + len(deletions))
                 return
             if rollouts:
-                yield from filter(None, [self._rollout(rollouts.popleft(), seconds)])
+                yield from filter(None, [self._rollout(rollouts.popleft(), end)])
                 continue
             several = [deletions.popleft() for _each in range(min(width, len(deletions)))]
-            width = SIDE_BY_SIDE if (yield from self._delete_together(several, seconds)) else 1
+            width = SIDE_BY_SIDE if (yield from self._delete_together(several, end)) else 1
 
     def settle(self, live: Collection[str]) -> list[Deed]:
         """Count a deletion whose answer was lost as ours once its pod, of this UID, is no longer live."""
         gone = [uid for uid in self._unanswered if uid not in live]
         return [self._deleted(self._unanswered.pop(uid)) for uid in gone]
 
-    def _delete_together(self, actions: Sequence[DeletePod], seconds: float) -> Generator[Deed, None, bool]:
+    def _delete_together(self, actions: Sequence[DeletePod], end: float) -> Generator[Deed, None, bool]:
         """Ask for restarts side by side; returns whether all were granted.
 
         What was granted comes first: what came of the others, or a signal meanwhile, may end the program.
@@ -116,7 +117,7 @@ class Actor:
         granted: list[DeletePod] = []
 
         def ask(action: DeletePod) -> tuple[_Sent, str]:
-            answer = self._send(_deletion(action.pod), f"restart {action.pod.name} on {action.node}", seconds)
+            answer = self._send(_deletion(action.pod), f"restart {action.pod.name} on {action.node}", end)
             if answer == _GRANTED:
                 granted.append(action)
             return answer
@@ -176,7 +177,7 @@ class Actor:
         log.info("%s", note, extra={"facts": {"node": action.node, "pod": pod.name, "action": "delete"}})
         return Deed(action, note, pod.daemonset_uid, pod.uid)
 
-    def _rollout(self, action: RolloutRestart, seconds: float) -> Deed | None:
+    def _rollout(self, action: RolloutRestart, end: float) -> Deed | None:
         """Restart a whole DaemonSet. Where the answer is lost, the next look shows whether a rollout goes on."""
         stamp = action.at.isoformat(timespec="seconds")
         request = requests.restart_daemonset(
@@ -184,7 +185,7 @@ class Actor:
         )
         what = f"restart the rollout of {action.namespace}/{action.name}"
         try:
-            sent, trouble = self._send(request, what, seconds)
+            sent, trouble = self._send(request, what, end)
         except (PermissionDeniedError, RejectedError) as error:
             if not self._lasting:
                 raise
@@ -198,20 +199,20 @@ class Actor:
         log.info("%s", note)
         return Deed(action, note, action.uid, stamp)
 
-    def _send(self, request: requests.Request, what: str, seconds: float) -> tuple[_Sent, str]:
+    def _send(self, request: requests.Request, what: str, end: float) -> tuple[_Sent, str]:
         """Send a write; gives also why it failed, if another try may mend that. A conflict means: look again."""
         not_done = _Sent.NOT_DONE
 
         def attempt() -> None:
             nonlocal not_done
             try:
-                self._api.send(request, seconds)
+                self._api.send(request, min(WRITE_SECONDS, max(end - time.monotonic(), SHORTEST_WRITE_SECONDS)))
             except UnreachableError:
                 not_done = _Sent.UNKNOWN
                 raise
 
         try:
-            retry.retrying(self._patience, time.sleep)(attempt)
+            retry.retrying(self._patience, time.sleep, end - SHORTEST_WRITE_SECONDS)(attempt)
         except NotFoundError:
             log.info("cannot %s: it is gone already", what)
         except ConflictError:

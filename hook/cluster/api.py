@@ -170,7 +170,7 @@ class Api:
                 self.host + request.target,
                 body=json.dumps(request.body).encode() if request.body is not None else None,
                 headers=self._headers(request),
-                timeout=urllib3.Timeout(connect=min(CONNECT_SECONDS, read_seconds), read=read_seconds),
+                timeout=_timeout(request, read_seconds),
                 retries=False,
                 preload_content=False,
             )
@@ -209,6 +209,12 @@ class Api:
         known = sorted(self._offsets)
         offset = known[len(known) // 2]
         self._clock_offset = offset if abs(offset) > CLOCK_TOLERANCE else timedelta()
+
+
+def _timeout(request: Request, seconds: float) -> urllib3.Timeout:
+    """Bound the silence of a server. A write has no more in all, connecting included: others may act after it."""
+    total = None if request.method == "GET" else seconds
+    return urllib3.Timeout(total, connect=min(CONNECT_SECONDS, seconds), read=seconds)
 
 
 def refusal(request: Request, status: int, body: Mapping[str, Any], retry_after: float | None = None) -> ClusterError:

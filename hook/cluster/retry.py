@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -73,12 +74,15 @@ WRITING: Final = Patience(unreachable=5.0, unauthorized=30.0, denied=15.0)
 """A write that fails for longer is decided upon anew, from what is there then."""
 
 
-def retrying(patience: Patience, sleep: Callable[[float], None]) -> tenacity.Retrying:
-    """Build a retrier that raises the last error itself once its patience is at an end."""
+def retrying(patience: Patience, sleep: Callable[[float], None], end: float = FOREVER) -> tenacity.Retrying:
+    """Build a retrier that raises the last error itself once its patience is at an end.
+
+    But for the first one, no try begins after `end`, by the monotonic clock.
+    """
     return tenacity.Retrying(
         retry=tenacity.retry_if_exception(lambda error: patience.of(error) > 0),
         wait=_wait,
-        stop=_StopWhenImpatient(patience),
+        stop=_StopWhenImpatient(patience, end),
         sleep=sleep,
         reraise=True,
     )
@@ -113,8 +117,8 @@ class _StopWhenImpatient:
     Each kind's time counts from its first occurrence in a row: a refusal after an outage is new trouble.
     """
 
-    def __init__(self, patience: Patience) -> None:
-        self._patience = patience
+    def __init__(self, patience: Patience, end: float) -> None:
+        self._patience, self._end = patience, end
         self._kind: type[BaseException] | None = None
         self._since = 0.0
 
@@ -123,4 +127,6 @@ class _StopWhenImpatient:
         elapsed = state.seconds_since_start or 0.0
         if state.attempt_number == 1 or type(error) is not self._kind:
             self._kind, self._since = (type(error) if error else None), elapsed
+        if time.monotonic() + state.upcoming_sleep > self._end:
+            return True
         return elapsed - self._since + state.upcoming_sleep >= self._patience.of(error)

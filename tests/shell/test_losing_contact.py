@@ -11,11 +11,11 @@ import pytest
 
 from devcluster.patience import TooSlowError
 from hook.acting import Actor
-from hook.cluster import retry
+from hook.cluster import requests, retry
 from hook.cluster.events import Subject, Teller
 from hook.cluster.observer import Observer
 from hook.cluster.reflector import Reflector
-from hook.cluster.requests import NODES, Selection
+from hook.cluster.requests import NODES, Request, Selection
 from hook.core import parse
 from hook.core.reasons import Reason
 from hook.core.stacks import GPU_OPERATOR
@@ -28,6 +28,8 @@ from tests.shell.server import JSON, Said, Server, serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import urllib3
 
 PATIENCE: Final = 60.0
 SUBJECT: Final = Subject("apps/v1", "DaemonSet", "dra", "plugin", "uid")
@@ -188,6 +190,44 @@ def test_a_deletion_without_an_answer_counts_once_its_pod_is_gone() -> None:
         (deed,) = actor.settle(set())
         assert (deed.action, actor.restarted) == (stale("a"), 1)
         assert actor.settle(set()) == []
+
+
+def test_no_try_of_a_write_goes_on_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has the Lease next may act then: each try has only what is left of the same time."""
+    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=PATIENCE))
+    with serving(lambda _line: Said()) as server:
+        granted: list[float] = []
+        send = server.api.send
+
+        def asked(request: Request, seconds: float) -> dict[str, Any]:
+            granted.append(seconds)
+            return send(request, seconds)
+
+        monkeypatch.setattr(server.api, "send", asked)
+        began = time.monotonic()
+        (deed,) = Actor(server.api).act([stale("a")], 4)
+        assert deed.trouble
+        assert len(granted) > 1
+        assert sorted(set(granted), reverse=True) == granted
+        assert 1 <= granted[-1] < granted[0] <= 4
+        assert time.monotonic() - began < PATIENCE / 2  # as long as its patience without
+
+
+def test_a_write_has_its_time_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connecting takes from it: a server that took long to be reached has less to answer. A read may go on."""
+    with serving(lambda _line: told()) as server:
+        asked: list[urllib3.Timeout] = []
+        pool = server.api.connection.pool
+        request = pool.request
+
+        def noted(*arguments: Any, timeout: urllib3.Timeout, **more: Any) -> Any:  # noqa: ANN401 - as urllib3 has it
+            asked.append(timeout)
+            return request(*arguments, timeout=timeout, **more)
+
+        monkeypatch.setattr(pool, "request", noted)
+        server.api.send(requests.delete_pod("dra", "p", "uid", "7"), 9)
+        server.api.send(Request("get", requests.PODS, "dra", "p"), 9)
+    assert [9, None] == [one.total for one in asked]
 
 
 def test_a_server_that_asks_for_time_has_it_for_all_writes() -> None:
