@@ -79,9 +79,12 @@ class Chase:
         meta, _one = api.list_page(self.selection.newest(), ASK_SECONDS)
         if not self.wanted:
             self.wanted = str(meta["resourceVersion"])
+            ahead = at_least(self.version, self.wanted)
             # Nothing happened since: a watch would bring no bookmark, because it would be of no later version.
-            self.proven = at_least(self.version, self.wanted)
-        if self.proven:
+            self.proven = ahead and self.version == self.wanted
+            # What we saw is of a later version than there is: the cluster was set back, and what we saw is gone.
+            self.lost = ahead and not self.proven
+        if self.ended:
             return
         self.watch = api.open_watch(self.selection.watch(self.version, seconds), seconds, SLACK_SECONDS)
 

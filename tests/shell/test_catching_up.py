@@ -152,6 +152,13 @@ def test_where_nothing_happened_since_no_watch_is_needed() -> None:
     assert confirmed(Cluster(newest=LISTED)) == ([(NAME, GENERATION)], 0)
 
 
+def test_a_cluster_that_was_set_back_is_listed() -> None:
+    """Restored from a backup, or another one behind the same address: what was seen there proves nothing."""
+    cluster = Cluster(newest="90")
+    cluster.policy["metadata"] = {**cluster.policy["metadata"], "generation": 99}
+    assert confirmed(cluster) == ([(NAME, 99)], 1)
+
+
 def test_versions_that_are_no_numbers_prove_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even that two of them are the same: what was not promised is not built upon."""
     monkeypatch.setattr(catchup, "SPANS", (1, 1))
