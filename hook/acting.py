@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from hook.cluster import requests, retry
 from hook.cluster.threads import at_once
 from hook.core import names
+from hook.core.asked import ASK_AGAIN
 from hook.core.verdicts import DeletePod
 from hook.errors import (
     ClusterError,
@@ -79,7 +80,8 @@ class Actor:
         self._api, self._lasting = api, lasting
         self._patience = retry.WRITING
         self._not_before = 0.0
-        self._unanswered: dict[str, DeletePod] = {}
+        self._unanswered: dict[str, tuple[DeletePod, float]] = {}
+        """By UID of the pod, with when it was asked for."""
         self.restarted = 0
 
     def act(self, actions: Sequence[Action], left: float) -> Iterator[Deed]:
@@ -104,10 +106,17 @@ class Actor:
             several = [deletions.popleft() for _each in range(min(width, len(deletions)))]
             width = SIDE_BY_SIDE if (yield from self._delete_together(several, end)) else 1
 
-    def settle(self, live: Collection[str]) -> list[Deed]:
-        """Count a deletion whose answer was lost as ours once its pod, of this UID, is no longer live."""
+    def settle(self, live: Collection[str], *, current: bool = True) -> list[Deed]:
+        """Count a deletion whose answer was lost as ours once its pod, of this UID, is no longer live.
+
+        One that is still live long after, by what is `current`, was not deleted: when it goes, it was somebody else.
+        """
         gone = [uid for uid in self._unanswered if uid not in live]
-        return [self._deleted(self._unanswered.pop(uid)) for uid in gone]
+        deeds = [self._deleted(self._unanswered.pop(uid)[0]) for uid in gone]
+        if current:
+            since = time.monotonic() - ASK_AGAIN.total_seconds()
+            self._unanswered = {uid: one for uid, one in self._unanswered.items() if one[1] > since}
+        return deeds
 
     def _delete_together(self, actions: Sequence[DeletePod], end: float) -> Generator[Deed, None, bool]:
         """Ask for restarts side by side; returns whether all were granted.
@@ -146,7 +155,7 @@ class Actor:
             self._unanswered.pop(pod.uid, None)
             return self._deleted(action)
         if sent is _Sent.UNKNOWN:
-            self._unanswered[pod.uid] = action
+            self._unanswered[pod.uid] = action, time.monotonic()
         return Deed(action, trouble=trouble) if trouble else None
 
     def _not_refused(self, request: requests.Request, error: PermissionDeniedError) -> str:

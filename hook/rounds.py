@@ -64,7 +64,8 @@ class Rounds:
 
     def decide(self, seen: Seen) -> Decision:
         """Decide upon what is seen, once it is known what came of writes whose answer was lost."""
-        self._account(self.actor.settle({pod.uid for one in seen.values() for pod in one.consumer_pods if pod.live}))
+        live = {pod.uid for one in seen.values() for pod in one.consumer_pods if pod.live}
+        self._account(self.actor.settle(live, current=self._observer.lost is None))
         started = time.monotonic()
         self.last, self.memories = decide_all(seen, self.memories, self._settings, self._api.now())
         self._took = time.monotonic() - started

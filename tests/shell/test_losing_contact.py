@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import threading
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from devcluster.patience import TooSlowError
+from hook import acting
 from hook.acting import Actor
 from hook.cluster import requests, retry
 from hook.cluster.events import Subject, Teller
@@ -190,6 +192,18 @@ def test_a_deletion_without_an_answer_counts_once_its_pod_is_gone() -> None:
         (deed,) = actor.settle(set())
         assert (deed.action, actor.restarted) == (stale("a"), 1)
         assert actor.settle(set()) == []
+
+
+def test_a_deletion_that_did_not_happen_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever deletes that pod days later is somebody else; what is long past shows nothing either way."""
+    monkeypatch.setattr(acting, "ASK_AGAIN", timedelta(0))
+    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0))
+    with serving(lambda _line: Said()) as server:
+        actor = Actor(server.api)
+        assert len(list(actor.act([stale("a"), stale("b")], 60))) == 2
+        assert actor.settle({"uid-a", "uid-b"}, current=False) == []
+        assert [stale("a")] == [one.action for one in actor.settle({"uid-b"})]
+        assert (actor.settle(set()), actor.restarted) == ([], 1)
 
 
 def test_no_try_of_a_write_goes_on_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
