@@ -157,9 +157,12 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     ignore_signals()
     observer.stop()
     _report(outcome, runner.restarted if runner else 0, values)
-    if runner is not None and not stopped:
+    if runner is not None:
         # Last, because it may take a moment; and whoever stopped us waits for our end.
-        runner.tell_end(outcome.decision)
+        if stopped:
+            runner.stop_telling()
+        else:
+            runner.tell_end(outcome.decision)
     return outcome.exit_code
 
 

@@ -91,6 +91,10 @@ class Rounds:
                 self._narrator.tell_deed(deed, self.subjects.get(deed.daemonset_uid))
         return done
 
+    def stop_telling(self) -> None:
+        """Write what was told a moment ago; briefly, because somebody waits for the end."""
+        self._narrator.teller.stop()
+
     def remember(self, deed: Deed) -> None:
         """Note what was asked for, with every stack that asked: otherwise it would ask again."""
         for stack, node, pod in _restarted_by(deed.action):

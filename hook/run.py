@@ -164,6 +164,10 @@ class Runner:
             return 0
         return EXIT_DEADLINE if decision.verdict is Verdict.DEADLINE else EXIT_FAILED
 
+    def stop_telling(self) -> None:
+        """End without a word about it, but for what was done a moment ago."""
+        self._rounds.stop_telling()
+
     def tell_end(self, decision: Decision) -> None:
         """Put the end of the run where deployers look."""
         self._teller.last_words()

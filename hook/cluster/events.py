@@ -36,6 +36,8 @@ MOST_WAITING: Final = 2048
 """Facts that wait to be written, a kilobyte each: a thousand nodes that are served at the same moment."""
 LAST_SECONDS: Final = 5.0
 """For what still waits when the run is over: a server that writes an event in 10 ms takes five hundred."""
+STOPPED_SECONDS: Final = 0.5
+"""The same for one that was told to stop, whose end somebody waits for: fifty events."""
 NOTE_LIMIT: Final = 1024
 """Bytes. K8S ``pkg/apis/core/validation/events.go``: a longer message is refused."""
 
@@ -97,9 +99,16 @@ class Teller:
 
         What still waits has a moment. Only a server that asked for time still has it.
         """
-        if left := self._waiting.flush(LAST_SECONDS):
-            log.warning("%d Kubernetes events could not be written in time; the log has what they tell", left)
+        self._flush(LAST_SECONDS)
         self._quiet_until, self._over = self._asked_until, True
+
+    def stop(self) -> None:
+        """Let what still waits be written in a moment, or not at all: whoever told us to stop waits for our end."""
+        self._flush(STOPPED_SECONDS)
+
+    def _flush(self, seconds: float) -> None:
+        if left := self._waiting.flush(seconds):
+            log.warning("%d Kubernetes events could not be written in time; the log has what they tell", left)
 
     def _write(self, told: _Told) -> None:
         with self._writing:

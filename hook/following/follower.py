@@ -86,8 +86,11 @@ class Follower:
         self._serving.run()
 
     def stop(self) -> None:
-        """Write nothing any more, and give the Lease back."""
+        """Write what waits, for a moment, then nothing any more, and give the Lease back."""
         self._telemetry.leading(False)
+        if self._serving:
+            # Without the Lease nothing more is written, and who has it next does not tell what we did.
+            self._serving.rounds.stop_telling()
         self.lease.release()
         if self._serving:
             self._serving.observer.stop()

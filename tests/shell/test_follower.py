@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import signal
@@ -15,15 +16,17 @@ import pytest
 import yaml
 
 from devcluster.soak.following import lost_its_lease
+from hook.cluster import events
+from hook.cluster.events import Subject
 from hook.cluster.lease import Terms
 from hook.core import names
 from hook.core.following import Following
-from hook.errors import UnreachableError
+from hook.errors import LeaseLostError, UnreachableError
 from hook.following import follower as following
 from hook.following.follower import Follower, Identity
 from hook.following.telemetry import Telemetry
 from hook.settings import Settings
-from tests.shell.leases import NAME, NAMESPACE, PATH, Leases, keeping, until
+from tests.shell.leases import NAME, NAMESPACE, PATH, PATIENCE, Leases, keeping, until
 from tests.shell.program import ended, start_logged
 from tests.shell.server import JSON, Said
 
@@ -233,6 +236,36 @@ def test_who_hears_nothing_about_the_lease_starts_anew(monkeypatch: pytest.Monke
         with pytest.raises(UnreachableError):
             one.run()
         one.stop()
+
+
+def test_what_was_told_is_written_before_the_lease_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has it next does not tell what this one did; without it nothing is written."""
+    monkeypatch.setattr(events, "STOPPED_SECONDS", PATIENCE)
+    with keeping() as (kept, server):
+
+        def slow(line: str) -> Said | None:
+            time.sleep(0.5 if "events" in line else 0)
+            return None
+
+        kept.instead = slow
+        one = Follower(server.api, Settings(follow=True), Identity(Terms(NAMESPACE, NAME, "a")), _telemetry(server))
+        threading.Thread(target=_led, args=(one,), daemon=True).start()
+        until(lambda: kept.said(names.FOLLOWING_ANNOTATION), "it has a record")
+        assert one._serving is not None
+        for number in range(4):
+            subject = Subject("apps/v1", "DaemonSet", "dra", "plugin", "uid")
+            one._serving._chronicler.teller.tell(subject, "Restarted", "note", about=str(number))
+        one.stop()
+        assert [True] * 4 == [
+            "events" in line for line in server.asked if line.startswith("POST ") and PATH not in line
+        ]
+        until(lambda: kept.holder == "", "the Lease is given back")
+
+
+def _led(one: Follower) -> None:
+    """Follow until the Lease is given back."""
+    with contextlib.suppress(LeaseLostError):
+        one.run()
 
 
 def _telemetry(server: Server) -> Telemetry:

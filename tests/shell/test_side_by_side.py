@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from hook import cli
 from hook.acting import SIDE_BY_SIDE, Actor
 from hook.cluster import events, retry, threads
 from hook.cluster.events import Subject, Teller
@@ -20,14 +21,17 @@ from hook.core.verdicts import Decision, DeletePod, StalePod, Verdict
 from hook.errors import PermissionDeniedError, TerminatedError
 from hook.narration import Narrator
 from hook.rounds import Rounds
+from hook.run import Runner
 from hook.settings import Settings
 from tests.shell.server import Said, serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
     from types import FrameType
 
     from hook.acting import Deed
+    from hook.run import Outcome
     from tests.shell.server import Server
 
 PATIENCE: Final = 60.0
@@ -209,6 +213,49 @@ def test_what_waits_holds_up_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
         teller.last_words()
         teller.tell(SUBJECT, "End", "note")
         assert server.count("POST") <= 3
+
+
+def test_who_is_told_to_stop_writes_what_waits_or_gives_up_soon(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The program ends as it does by a signal; the server takes its time for the first event."""
+    monkeypatch.setattr(events, "STOPPED_SECONDS", PATIENCE)
+    monkeypatch.setattr(cli, "ignore_signals", lambda: None)
+
+    def run(self: Runner) -> Outcome:
+        for number in range(5):
+            self._teller.tell(SUBJECT, "Restarted", "note", about=str(number))
+        raise TerminatedError(signal.SIGTERM)
+
+    def answer(line: str) -> Said:
+        time.sleep(0.5 if "POST" in line else 0)
+        return GRANTED
+
+    monkeypatch.setattr(Runner, "run", run)
+    where = {"service_account_dir": str(tmp_path), "termination_log": str(tmp_path / "none")}
+    values = {"job_name": "", "job_namespace": "", "log_format": "json", **where}
+    with serving(answer) as server:
+        assert cli._run(server.api, Settings(stacks=("gpu",)), values) == 128 + signal.SIGTERM
+        assert server.count("POST") == 5
+
+
+def test_who_is_told_to_stop_waits_for_no_server_that_hangs() -> None:
+    """Somebody waits for the end; the log has what the events would tell."""
+    hangs = threading.Event()
+
+    def answer(_line: str) -> Said:
+        hangs.wait(PATIENCE)
+        return GRANTED
+
+    with serving(answer) as server:
+        teller = Teller(server.api, "run", silent=False)
+        for number in range(5):
+            teller.tell(SUBJECT, "Restarted", "note", about=str(number))
+        began = time.monotonic()
+        teller.stop()
+        assert time.monotonic() - began < events.EVENT_SECONDS  # six times as long as it waits
+        assert server.count("POST") <= 1
+        hangs.set()
 
 
 def test_an_outbox_keeps_order_and_takes_no_more_than_it_can_hold() -> None:
