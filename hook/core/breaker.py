@@ -9,7 +9,7 @@ nothing at all is done until a person or a time closes it.
 
 What is stale at first sight was not seen turning. It counts by the time when its driver became ready, so that what
 a serial upgrade left behind does not come together within a minute; and not at all where the driver's revision is
-younger than the plugin: by the API server's own clock that was a rollout.
+younger than the plugin: that was a rollout, unless the node's clock is behind the API server's.
 """
 
 from __future__ import annotations
@@ -127,7 +127,8 @@ def _opened(breaker: Breaker, judgements: Sequence[Judgement], fleet: Fleet, now
     crowd = _crowd({node: when for node, when in breaker.turned.items() if node in eligible})
     if breaker.opened_at is not None or not _is_crowd(len(crowd), eligible, share):
         return breaker
-    why = f"{len(crowd)} of {len(eligible)} nodes turned stale within a minute, and no driver was reloaded there"
+    what = "turned stale within a minute (or their drivers became ready so, before the first look)"
+    why = f"{len(crowd)} of {len(eligible)} nodes {what}, and no reload of their drivers was seen"
     return replace(breaker, opened_at=now, why=f"{why}: {some(crowd)}")
 
 

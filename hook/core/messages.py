@@ -164,7 +164,7 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
     Reason.POLICY_NOT_READY: Explanation("Some operand is not ready.", _POLICIES),
     Reason.NODES_PENDING: Explanation("Nodes reload one after another; about two minutes a node is normal.", _STATES),
     Reason.BREAKER_OPEN: Explanation(
-        "So many nodes turned stale at once, without a reload of their drivers, that a clock or the API is more "
+        "So many nodes turned stale at once, and no reload of their drivers was seen, that a clock or the API is more "
         "likely to be wrong than they are. Compare the nodes' clocks and what the API says of their driver pods. Then "
         "close it, and all that is stale is restarted; else it closes at the time in the message.",
         "kubectl -n NAMESPACE annotate lease -l app.kubernetes.io/name=gpu-operator-post "

@@ -244,8 +244,11 @@ def test_the_leftovers_of_a_serial_upgrade_are_served() -> None:
 
 
 def test_drivers_that_all_became_ready_within_a_minute_are_a_crowd() -> None:
-    """However long ago: whether that was a jump nobody saw."""
-    assert opened(leftovers(*(NOW - 1200 + 7 * number for number in range(8))))
+    """However long ago: whether that was a jump nobody saw. The sentence does not say more than is known."""
+    decision = leftovers(*(NOW - 1200 + 7 * number for number in range(8)))
+    assert opened(decision)
+    for words in ("became ready so, before the first look", "no reload of their drivers was seen"):
+        assert words in decision.message
 
 
 def test_one_that_became_ready_a_moment_before_is_held_for_the_rest_of_its_minute() -> None:

@@ -54,7 +54,7 @@ three minutes: what lasts longer is a start that never comes to an end. */}}
   severity: critical
   summary: The circuit breaker is open, nothing is restarted
   description: {{`>-
-    Many plugins of the stack {{ $labels.stack }} turned stale within a minute although no driver was reloaded. The
+    Many plugins of the stack {{ $labels.stack }} turned stale within a minute, and no reload of a driver was seen. The
     follower in {{ $labels.namespace }} takes it for an error of clocks or of the API and restarts nothing.`}}
 {{- if ne .Values.strategy "rollout" }}
 {{- /* A plugin is restarted within seconds and verified 10 to 40 s later; with a quarter of the fleet down at once, the
