@@ -6,7 +6,8 @@ have been mended. The first restart comes at once; each one after it waits twice
 bound, until a plugin was verified there and its driver was reloaded since: a plugin that works is restarted for a
 new run of its driver, never twice in a row for the same one.
 
-All of this is memory, so whoever takes over from a follower begins anew: one more restart at most.
+All of this is memory, so whoever takes over from a follower begins anew: one more restart at most for each process that
+ends. One that ends again and again is bounded by the kubelet's back-off alone (docs/reliability.md, "Not survived").
 """
 
 from __future__ import annotations
