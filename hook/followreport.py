@@ -58,8 +58,12 @@ def _lines(seen: Seen) -> Iterator[str]:
         yield f"follower {led}: {led.problem}"
         return
     left = f", about {as_text(timedelta(seconds=record.about))}" if record.about is not None and record.to_go else ""
-    acted = f"last acted {_ago(record.last_acted, seen.now)}, {record.restarted} plugins restarted since it leads"
-    yield f"follower {led}: {acted}, {record.to_go} nodes to go{left}"
+    if led.inherited:
+        # The numbers would be read as those of who leads; only an open breaker is taken over.
+        yield f"follower {led}: it has not looked at the fleet yet, what it found is of {record.by or 'another one'}"
+    else:
+        acted = f"last acted {_ago(record.last_acted, seen.now)}, {record.restarted} plugins restarted since it leads"
+        yield f"follower {led}: {acted}, {record.to_go} nodes to go{left}"
     for stack, one in record.breakers.items():
         yield f"WARNING follower {led}: the circuit breaker of stack {stack} is open since {moment(one.at)}: {one.why}"
 
@@ -82,6 +86,7 @@ def as_json(seen: Seen) -> dict[str, Any] | None:
         return story
     breakers = {stack: {"openedAt": _time(one.at), "why": one.why} for stack, one in record.breakers.items()}
     return story | {
+        "recordedBy": record.by,
         "lastActed": _time(record.last_acted),
         "lastLook": _time(record.last_look),
         "restarted": record.restarted,

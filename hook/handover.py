@@ -1,7 +1,8 @@
 """A run that leaves the restarts to a follower: it ends as soon as that one has seen what is to be done.
 
 Nothing is restarted here, and no deployer is held for the hours that a large fleet takes. What the run vouches for
-is that the intent of now is rendered, that no second render can follow, and that somebody alive serves exactly this.
+is that the intent of now is rendered, that no second render can follow, and that somebody alive has seen exactly
+this, and may act upon it.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ LOOK_SECONDS: Final = 2.0
 ANSWER_SECONDS: Final = 5.0
 ALIVE_SECONDS: Final = 20.0
 """A leader whose Lease did not change for so long is gone: it would have lost it after 15 s."""
+NO_LOOK: Final = "has not looked at the fleet yet, or cannot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class Lookout:
             return Standing(f"no follower is alive: the Lease {lease} is not renewed{last}")
         if led.record is None:
             return Standing(f"follower {led.holder} leads, but {led.problem}")
-        behind = _behind(led.record, epochs)
+        behind = NO_LOOK if led.inherited else _behind(led.record, epochs)
         return Standing(f"follower {led.holder} {behind}" if behind else "", led)
 
     def _look(self) -> None:
@@ -97,7 +99,7 @@ def _behind(record: Following, epochs: Mapping[str, str]) -> str:
     """Say of which intent a follower does not know yet."""
     unknown = sorted(epochs.keys() - record.epochs.keys())
     if unknown:
-        return f"does not serve stack {unknown[0]}" if record.epochs else "has not looked at the fleet yet"
+        return f"does not serve stack {unknown[0]}" if record.epochs else NO_LOOK
     other = [stack for stack, wanted in epochs.items() if record.epochs[stack] != wanted]
     return f"has not seen this intent of stack {other[0]} yet" if other else ""
 

@@ -42,6 +42,11 @@ class Led:
         """Whether somebody leads, as far as one look can tell."""
         return bool(self.holder) and self.renewed is not None and abs(now - self.renewed) <= ALIVE_WITHIN
 
+    @property
+    def inherited(self) -> bool:
+        """Whether the record is another one's: who leads has not looked at the fleet yet."""
+        return bool(self.holder) and self.record is not None and self.record.by != self.holder
+
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
 

@@ -36,7 +36,7 @@ EPOCH_DIGITS: Final = 16
 """Enough to tell apart all that a cluster ever asks for; what they stand for, nobody has to read."""
 _EPOCH: Final = re.compile(f"([0-9a-f]{{{EPOCH_DIGITS}}})?")
 KEYS: Final = frozenset(
-    {"version", "epochs", "toGo", "about", "restarted", "lastLook", "lastActed", "breakers"}
+    {"version", "by", "epochs", "toGo", "about", "restarted", "lastLook", "lastActed", "breakers"}
 )  # fmt: skip
 OF_A_BREAKER: Final = frozenset({"openedAt", "why"})
 
@@ -69,11 +69,14 @@ class Following:
     last_acted: datetime | None = None
     breakers: Mapping[str, Opened] = field(default_factory=dict)
     """By stack: those that are open."""
+    by: str = ""
+    """Who wrote this: a record outlives its writer, and whoever leads next has seen nothing of it yet."""
 
     def encode(self) -> str:
         """Write the record as one line of JSON, the same for the same."""
         record: dict[str, Any] = {
             "version": VERSION,
+            "by": self.by or None,
             "epochs": dict(self.epochs),
             "toGo": self.to_go,
             "about": self.about,
@@ -100,6 +103,7 @@ class Following:
             last_look=fields.when(record, "lastLook"),
             last_acted=fields.when(record, "lastActed"),
             breakers={stack: _opened(record, stack) for stack in _stacks(record, "breakers")},
+            by=fields.text(record, "by"),
         )
 
 

@@ -225,5 +225,6 @@ class Serving:
                     for stack, one in memories.items()
                     if one.breaker.opened_at is not None
                 },
+                by=self._lease.terms.identity,
             )
         )

@@ -119,6 +119,7 @@ def test_it_follows_while_there_is_nothing_to_protect(tmp_path: Path, processes:
         until(lambda: kept.said(names.FOLLOWING_ANNOTATION), "it has a record")
         record = Following.decode(kept.said(names.FOLLOWING_ANNOTATION))
         assert (record.epochs, record.to_go, record.restarted, record.last_acted) == ({}, 0, 0, None)
+        assert record.by == kept.holder
         until(lambda: one.asked("/readyz") == 200, "it is ready")
         until(lambda: one.asked("/healthz") == 200, "it is alive")
         assert one.end() == 128 + signal.SIGTERM

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 EPOCH, OTHER = "0123456789abcdef", "fedcba9876543210"
-RECORD = Following(epochs={"gpu": EPOCH}, to_go=3, about=360, restarted=7, last_look=NOW, last_acted=NOW)
+RECORD = Following(epochs={"gpu": EPOCH}, to_go=3, about=360, restarted=7, last_look=NOW, last_acted=NOW, by="pod-a")
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +82,9 @@ def test_a_follower_that_gave_back_or_fell_silent_is_none(monkeypatch: pytest.Mo
         kept.change({"spec": {"holderIdentity": "", "renewTime": "2026-03-01T12:00:02.000001Z"}})
         assert lookout.standing({"gpu": EPOCH}).why
         kept.change({"spec": {"holderIdentity": "pod-b", "renewTime": "2026-03-01T12:00:03.000001Z"}})
+        assert "has not looked at the fleet yet" in lookout.standing({"gpu": EPOCH}).why
+        own = {names.FOLLOWING_ANNOTATION: replace(RECORD, by="pod-b").encode()}
+        kept.change({"metadata": {"annotations": own}})
         assert lookout.standing({"gpu": EPOCH}).why == ""
         monkeypatch.setattr(handover, "ALIVE_SECONDS", 0.0)
         assert "the last one was pod-b" in lookout.standing({"gpu": EPOCH}).why
@@ -91,8 +95,9 @@ def test_a_follower_that_gave_back_or_fell_silent_is_none(monkeypatch: pytest.Mo
     [
         pytest.param(None, "does not say yet", id="none"),
         pytest.param("{}", "cannot be read", id="of-another-version"),
-        pytest.param(Following(), "has not looked at the fleet yet", id="just-began"),
-        pytest.param(Following(epochs={"gpu": ""}), "has not seen this intent", id="not-rendered-for-it"),
+        pytest.param(Following(by="pod-a"), "has not looked at the fleet yet", id="just-began"),
+        pytest.param(replace(RECORD, by=""), "has not looked at the fleet yet", id="of-nobody"),
+        pytest.param(Following(epochs={"gpu": ""}, by="pod-a"), "has not seen this intent", id="not-rendered-for-it"),
     ],
 )
 def test_a_follower_that_does_not_say_the_same_is_waited_for(record: Following | str | None, why: str) -> None:
@@ -133,6 +138,17 @@ def test_status_says_whether_a_follower_is_alive() -> None:
         found[key] for key in ("alive", "holder", "lastActed", "toGo", "aboutSeconds", "restarted", "openBreakers")
     )
     assert followreport.as_json(dead) == {**found, "alive": False}
+
+
+def test_status_takes_nobody_for_a_predecessor() -> None:
+    """Who took over a moment ago has restarted nothing; what was found, and by whom, is shown as that."""
+    seen = Seen(NOW, read(lease(holderIdentity="pod-b")))
+    told = followreport.lines(seen)[1]
+    assert ("pod-a" in told, "7 plugins" in told) == (True, False)
+    found = followreport.as_json(seen)
+    assert found is not None
+    assert (found["holder"], found["recordedBy"]) == ("pod-b", "pod-a")
+    assert "7 plugins" in followreport.lines(Seen(NOW, read(lease(holderIdentity=""))))[1]
 
 
 def test_status_says_that_a_breaker_is_open() -> None:

@@ -26,6 +26,7 @@ WHOLE = Following(
     last_look=at(10),
     last_acted=at(5),
     breakers={"gpu": Opened(at(1), "5 of 8 nodes turned stale: a, b, c, d, e")},
+    by="gpu-operator-post-follower-7d_0011aabb",
 )
 
 
@@ -40,11 +41,11 @@ def test_what_is_written_is_read(record: Following) -> None:
 def test_the_record_is_the_same_for_the_same() -> None:
     """Written again, it changes nothing; people may read it, too."""
     assert (
-        '{"about":360,"breakers":{"gpu":{"openedAt":"2026-01-01T10:00:01Z","why":"w"}},'
+        '{"about":360,"breakers":{"gpu":{"openedAt":"2026-01-01T10:00:01Z","why":"w"}},"by":"me",'
         '"epochs":{"gpu":"0123456789abcdef"},"lastActed":"2026-01-01T10:00:05Z",'
         '"lastLook":"2026-01-01T10:00:10Z","restarted":5,"toGo":3,"version":1}'
     ) == Following(
-        {"gpu": "0123456789abcdef"}, 3, 360, 5, at(10.9), at(5.1), {"gpu": Opened(at(1), "w")}
+        {"gpu": "0123456789abcdef"}, 3, 360, 5, at(10.9), at(5.1), {"gpu": Opened(at(1), "w")}, "me"
     ).encode()  # fmt: skip
 
 
@@ -76,6 +77,8 @@ def changed(**fields: Any) -> str:  # noqa: ANN401 - JSON is any of it
         pytest.param(changed(epochs={"disk": ""}), id="an-unknown-stack"),
         pytest.param(changed(epochs={"gpu": 1}), id="a-number-as-epoch"),
         pytest.param(changed(epochs={"gpu": "0123456789ABCDEF"}), id="no-epoch"),
+        pytest.param(changed(by=["me"]), id="a-list-as-writer"),
+        pytest.param(changed(by="w" * 2000), id="a-long-writer"),
         pytest.param(changed(toGo=-1), id="a-negative-count"),
         pytest.param(changed(toGo=1.5), id="half-a-node"),
         pytest.param(changed(about="soon"), id="no-time"),
