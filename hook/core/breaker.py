@@ -83,7 +83,7 @@ def watched(breaker: Breaker, judgements: Sequence[Judgement], fleet: Fleet, now
     """Note which nodes turned stale, and open or close. Only a run that follows has a breaker."""
     if not fleet.settings.follow:
         return breaker
-    breaker = _closed_in_time(breaker, fleet.settings, now)
+    breaker = _closed_in_time(_no_later(breaker, now), fleet.settings, now)
     sights = _sights(judgements, fleet)
     moments = {node: _turned(node, sight, breaker, fleet, now) for node, sight in sights.items()}
     since = breaker.closed_at
@@ -108,6 +108,16 @@ def held_open(breaker: Breaker, settings: Settings) -> Hold | None:
     word = " or" if until else " only"
     told = f"{breaker.why} (seen at {moment(breaker.opened_at)})"
     return Reason.BREAKER_OPEN, f"{told}; nothing is restarted until the breaker closes,{until}{word} by a person"
+
+
+def _no_later(breaker: Breaker, now: datetime) -> Breaker:
+    """Move what is still to come to now: the API server's clock was ahead, and was set right since."""
+    return replace(
+        breaker,
+        opened_at=breaker.opened_at and min(breaker.opened_at, now),
+        closed_at=breaker.closed_at and min(breaker.closed_at, now),
+        turned={node: min(when, now) for node, when in breaker.turned.items()},
+    )
 
 
 def _closed_in_time(breaker: Breaker, settings: Settings, now: datetime) -> Breaker:

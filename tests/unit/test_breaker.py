@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -369,6 +369,34 @@ def test_another_follower_goes_on_with_it() -> None:
     early.memory = early.memory.with_breaker_closed(moment(0))
     early.jump(*CROWD)
     assert list(CROWD) == [one.node for one in early.look(0).actions]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "ahead",
+    [
+        pytest.param(moment(24 * 3600), id="a-day"),
+        pytest.param(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC), id="most"),
+    ],
+)
+def test_one_that_opened_by_a_clock_that_was_ahead_closes_in_time(ahead: datetime) -> None:
+    """A clock that is wrong is what it opens for; set right, the time counts from then."""
+    first = Scene(memory=Memory(started=LATER, breaker=Breaker.restored(ahead, "seen before")))
+    first.jump(*CROWD)
+    decision = first.look(0)
+    assert opened(decision)
+    assert "seen at 2026-01-01T11:00:00Z" in decision.message
+    assert [True, False] == [opened(first.look(seconds)) for seconds in (1799, 1800)]
+
+
+def test_a_clock_that_is_set_back_neither_holds_nor_blinds(scene: Scene) -> None:
+    """What turned stale by the wrong clock is held for a minute, and what is closed sees the next crowd."""
+    scene.memory = scene.memory.with_breaker_closed(moment(24 * 3600))
+    scene.jump(NODES[7])
+    scene.look(24 * 3600 + 1)
+    assert () == scene.look(0).actions
+    assert [NODES[7]] == [one.node for one in scene.look(61).actions]  # type: ignore[union-attr]
+    scene.jump(*CROWD, ready=NOW + 100)
+    assert opened(scene.look(110))
 
 
 def test_one_that_shall_never_open_closes() -> None:
