@@ -30,6 +30,8 @@ VERSION: Final = 1
 """Of the record: one of another version may mean something else by the same words."""
 LONGEST: Final = 8192
 """Characters of a record; what is written here takes a few hundred."""
+LONGEST_ABOUT: Final = 365 * 24 * 3600
+"""Seconds: nobody plans for more than a year, and it is still a time that can be told."""
 LONGEST_WHY: Final = 512
 """Characters of a breaker's reason: five nodes with long names."""
 EPOCH_DIGITS: Final = 16
@@ -79,7 +81,7 @@ class Following:
             "by": self.by or None,
             "epochs": dict(self.epochs),
             "toGo": self.to_go,
-            "about": self.about,
+            "about": min(self.about, LONGEST_ABOUT) if self.about is not None else None,
             "restarted": self.restarted,
             "lastLook": moment(self.last_look) if self.last_look is not None else None,
             "lastActed": moment(self.last_acted) if self.last_acted is not None else None,
@@ -98,7 +100,7 @@ class Following:
         return cls(
             epochs={stack: _epoch(record, stack) for stack in _stacks(record, "epochs")},
             to_go=fields.number(record, "toGo"),
-            about=fields.number(record, "about") if record.get("about") is not None else None,
+            about=_about(record),
             restarted=fields.number(record, "restarted"),
             last_look=fields.when(record, "lastLook"),
             last_acted=fields.when(record, "lastActed"),
@@ -153,6 +155,15 @@ def _epoch(record: Json, stack: str) -> str:
     found = fields.text(record, "epochs", stack)
     if not _EPOCH.fullmatch(found):
         raise MalformedObjectError(f"epochs.{stack}: {found[:40]!r} is none")
+    return found
+
+
+def _about(record: Json) -> int | None:
+    if record.get("about") is None:
+        return None
+    found = fields.number(record, "about")
+    if found > LONGEST_ABOUT:
+        raise MalformedObjectError("about: more than a year")
     return found
 
 

@@ -49,6 +49,12 @@ def test_the_record_is_the_same_for_the_same() -> None:
     ).encode()  # fmt: skip
 
 
+def test_whatever_time_is_left_can_be_told() -> None:
+    """Nobody plans for more than a year, and a sum of seconds may be more than a time can be."""
+    assert 365 * 24 * 3600 == Following.decode(Following(about=10**15).encode()).about
+    assert 0 == Following.decode(Following(about=0).encode()).about
+
+
 def test_a_long_reason_is_cut_and_fits() -> None:
     """Whatever it is made of, of every stack."""
     opened = Opened(at(1), "\N{SNOWMAN}" * 10_000)
@@ -82,6 +88,7 @@ def changed(**fields: Any) -> str:  # noqa: ANN401 - JSON is any of it
         pytest.param(changed(toGo=-1), id="a-negative-count"),
         pytest.param(changed(toGo=1.5), id="half-a-node"),
         pytest.param(changed(about="soon"), id="no-time"),
+        pytest.param(changed(about=365 * 24 * 3600 + 1), id="more-than-a-year"),
         pytest.param(changed(restarted=2**64), id="an-endless-count"),
         pytest.param(changed(lastLook="yesterday"), id="no-moment"),
         pytest.param(changed(lastActed=5), id="a-number-as-moment"),
