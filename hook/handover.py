@@ -96,12 +96,15 @@ class Lookout:
 
 
 def _behind(record: Following, epochs: Mapping[str, str]) -> str:
-    """Say of which intent a follower does not know yet."""
+    """Say what keeps a follower from serving these intents."""
     unknown = sorted(epochs.keys() - record.epochs.keys())
     if unknown:
         return f"does not serve stack {unknown[0]}" if record.epochs else NO_LOOK
     other = [stack for stack, wanted in epochs.items() if record.epochs[stack] != wanted]
-    return f"has not seen this intent of stack {other[0]} yet" if other else ""
+    if other:
+        return f"has not seen this intent of stack {other[0]} yet"
+    stopped = sorted(epochs.keys() & record.breakers.keys())
+    return f"restarts nothing, its circuit breaker is open: {record.breakers[stopped[0]].why}" if stopped else ""
 
 
 class Handover(Runner):

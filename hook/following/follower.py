@@ -24,6 +24,7 @@ from hook.core.reasons import Reason
 from hook.core.together import chosen, look_first
 from hook.core.verdicts import Decision, Verdict
 from hook.errors import UnreachableError
+from hook.following.health import LOST_SECONDS
 from hook.following.record import Record
 from hook.following.telling import Chronicler
 from hook.rounds import TICK_SECONDS, Rounds
@@ -185,8 +186,7 @@ class Serving:
         self._lease.check()
         # Nobody else may take over before a write that is sent now has come to its end.
         deeds = self.rounds.act(decision, LEASE_SECONDS - self._lease.age)
-        left = about(seen, decision, self._settings, self._api.now())
-        told = self._finish(decision, self._epochs(seen), left)
+        told = self._finish(decision, self._epochs(seen), self._left(seen, decision))
         busy = deeds or decision.actions or decision.verdict is Verdict.WAIT or not told
         self.rounds.rest(TICK_SECONDS if busy else QUIET_SECONDS)
 
@@ -200,10 +200,17 @@ class Serving:
             self._record.obey(wish)
 
     def _epochs(self, seen: Seen) -> dict[str, str]:
-        """Name the intent of each stack."""
+        """Name the intent of each stack; of none while it is blind: it does not serve what it cannot see."""
+        if self.observer.lost is not None and self.observer.lost.seconds > LOST_SECONDS:
+            return {}
         stacks = chosen(self._settings)
         fleets = {one.name: index(seen[one.name], self._settings, one, seen.get(one.after)) for one in stacks}
         return {stack: epoch(fleet) for stack, fleet in fleets.items()}
+
+    def _left(self, seen: Seen, decision: Decision) -> int | None:
+        """Tell how long the rest takes; nobody knows when a breaker closes."""
+        stopped = any(one.breaker.opened_at is not None for one in self.rounds.memories.values())
+        return None if stopped else about(seen, decision, self._settings, self._api.now())
 
     def _finish(self, decision: Decision, epochs: dict[str, str], left: int | None) -> bool:
         """Show, tell and write down what a round came to. Gives whether all of it is written."""

@@ -110,6 +110,19 @@ def test_a_follower_that_does_not_say_the_same_is_waited_for(record: Following |
         assert why in lookout.standing({"gpu": EPOCH}).why
 
 
+def test_a_follower_that_restarts_nothing_takes_nothing_over() -> None:
+    """Its breaker may be open until a person closes it; the deployer would hear success. Another stack is served."""
+    with keeping() as (kept, server):
+        lookout = Lookout(server.api, NAMESPACE, NAME)
+        opened = {"gpu": Opened(NOW, "9 of 10 nodes")}
+        kept._keep(lease(replace(RECORD, epochs={"gpu": EPOCH, "network": EPOCH}, breakers=opened)))
+        lookout.standing({})
+        renewed(kept, 1)
+        why = lookout.standing({"gpu": EPOCH}).why
+        assert ("circuit breaker is open" in why, "9 of 10 nodes" in why) == (True, True)
+        assert lookout.standing({"network": EPOCH}).why == ""
+
+
 def test_a_lease_that_cannot_be_read_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """An outage passes; a missing permission is said at once, because nobody grants it by waiting."""
     monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0, denied=0))

@@ -20,6 +20,7 @@ from hook.core.reasons import Reason
 from hook.core.stacks import GPU_OPERATOR
 from hook.core.verdicts import Decision, DeletePod, Judgement, NodeState, RolloutRestart, StalePod, Verdict
 from hook.errors import PermissionDeniedError, UnauthorizedError, UnreachableError
+from hook.following import follower
 from hook.following import record as records
 from hook.following.follower import Identity, Serving
 from hook.following.record import Record
@@ -169,6 +170,27 @@ def test_an_open_breaker_outlives_its_leader_until_a_person_closes_it() -> None:
         assert serving_.rounds.memories["gpu"].breaker.opened_at is None
         assert Record(lease).wish == ""
         assert len(kept.said(names.CLOSED_BREAKER_ANNOTATION)) < 1000
+        lease.release()
+
+
+def test_who_is_blind_or_stopped_promises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No intent is acknowledged that it cannot serve, and no time is told until somebody closes the breaker."""
+    with keeping() as (kept, server):
+        lease = held(server)
+        one = Serving(server.api, FOLLOW, Identity(lease.terms), lease, Telemetry(server.api.counters))
+        one.observer.look_at_intent()
+        one.observer.look_at_fleet()
+        until(lambda: one.observer.synced, "all is read")
+        seen, done = one.observer.snapshot(), _decision(Verdict.DONE, Reason.NOTHING_STALE)
+        assert (one._epochs(seen), one._left(seen, done)) == ({"gpu": ""}, 0)
+        one._go_on_from(Following(breakers={"gpu": Opened(LATER, "9 of 10")}))
+        assert one._left(seen, done) is None
+        kept.instead = lambda line: DENIED if "watch=true" in line else None
+        until(lambda: one.observer.lost, "it is blind")
+        assert one._epochs(seen) == {"gpu": ""}
+        monkeypatch.setattr(follower, "LOST_SECONDS", 0.0)
+        until(lambda: not one._epochs(seen), "it is blind for long")
+        one.observer.stop()
         lease.release()
 
 
