@@ -33,6 +33,8 @@ class Record:
     def __init__(self, lease: Lease) -> None:
         self._lease = lease
         self._written: Following | None = None
+        self._obeyed, self._owed = "", False
+        """The last wish that was obeyed, and whether that is still to be written down."""
         self._written_at = self._tried_at = float("-inf")
 
     def found(self) -> Following:
@@ -51,28 +53,37 @@ class Record:
         """Give a person's wish to close the breaker that was not obeyed yet; empty if there is none."""
         said = self._lease.annotations
         wish, obeyed = (said.get(key, "")[:LONGEST_WISH] for key in WISHES)
-        return wish if wish != obeyed else ""
+        return wish if wish not in (obeyed, self._obeyed) else ""
 
     def obey(self, wish: str) -> None:
-        """Note that a wish was obeyed, so that it is obeyed once, whoever leads next."""
-        self._write({names.CLOSED_BREAKER_ANNOTATION: wish})
+        """Note that a wish was obeyed, so that it is obeyed once, whoever leads next.
+
+        It is written with the breakers that are open after it: one without the other would be a wish that is lost.
+        """
+        self._obeyed, self._owed = wish, True
 
     def keep(self, now: Following) -> bool:
         """Write the record if somebody may wait for it. Gives whether what is there tells the same by then."""
-        if time.monotonic() >= self._due(now) and self._write({names.FOLLOWING_ANNOTATION: now.encode()}):
-            self._written, self._written_at = now, time.monotonic()
+        obeyed = {names.CLOSED_BREAKER_ANNOTATION: self._obeyed} if self._owed else {}
+        if time.monotonic() >= self._due(now) and self._write({names.FOLLOWING_ANNOTATION: now.encode(), **obeyed}):
+            self._written, self._written_at, self._owed = now, time.monotonic(), False
         return self._tells(now)
 
     def _due(self, now: Following) -> float:
         """Give the moment at which this is to be written."""
         again = self._tried_at + RETRY_SECONDS
-        if self._written is None or self._written.epochs != now.epochs:
+        before = self._written
+        if self._owed or before is None or (before.epochs, before.breakers) != (now.epochs, now.breakers):
             return again
         return max(again, self._written_at + (LOOK_SECONDS if self._tells(now) else WRITE_SECONDS))
 
     def _tells(self, now: Following) -> bool:
         before = self._written
-        return before is not None and replace(now, last_look=before.last_look, about=before.about) == before
+        return (
+            before is not None
+            and not self._owed
+            and replace(now, last_look=before.last_look, about=before.about) == before
+        )
 
     def _write(self, annotations: dict[str, str]) -> bool:
         """Write annotations; what fails is written with the next round."""

@@ -151,8 +151,8 @@ def test_a_record_that_says_nothing_is_begun_anew(left: str) -> None:
         assert Record(lease).found() == Following()
 
 
-def test_an_open_breaker_outlives_its_leader_until_a_person_closes_it() -> None:
-    """The next one goes on with it; each wish is obeyed once, whoever leads."""
+def test_an_open_breaker_outlives_its_leader_until_a_person_closes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next one goes on with it; each wish is obeyed once, whoever leads, and by who cannot write it down, too."""
     with keeping() as (kept, server):
         lease = held(server)
         before = Following(last_acted=LATER, breakers={"gpu": Opened(LATER, "9 of 10"), "network": Opened(LATER, "x")})
@@ -168,9 +168,28 @@ def test_an_open_breaker_outlives_its_leader_until_a_person_closes_it() -> None:
         until(lambda: Record(lease).wish, "the wish is read with a renewal")
         serving_._obey()
         assert serving_.rounds.memories["gpu"].breaker.opened_at is None
-        assert Record(lease).wish == ""
+        kept.instead = lambda line: Said(500) if "PATCH" in line else None
+        serving_._finish(_decision(Verdict.DONE, Reason.NOTHING_STALE), {}, None)
+        assert (serving_._record.wish, Record(lease).wish) == ("", "x" * 256)
+        assert Record(lease).found().breakers
+        kept.instead = lambda _line: None
+        monkeypatch.setattr(records, "RETRY_SECONDS", 0.0)
+        serving_._finish(_decision(Verdict.DONE, Reason.NOTHING_STALE), {}, None)
+        assert (Record(lease).wish, Record(lease).found().breakers) == ("", {})
         assert len(kept.said(names.CLOSED_BREAKER_ANNOTATION)) < 1000
         lease.release()
+
+
+def test_what_opened_or_closed_is_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever leads after a leader that was killed a second later goes on with just that."""
+    for name, seconds in (("RETRY_SECONDS", 0.0), ("WRITE_SECONDS", 3600.0), ("LOOK_SECONDS", 7200.0)):
+        monkeypatch.setattr(records, name, seconds)
+    with keeping() as (_kept, server):
+        record = Record(held(server))
+        opened = Following(breakers={"gpu": Opened(LATER, "9 of 10")})
+        for one in (Following(), opened, Following()):
+            assert record.keep(one)
+            assert record.found() == one
 
 
 def test_who_is_blind_or_stopped_promises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
