@@ -60,7 +60,9 @@ class Lookout:
     def __init__(self, api: Api, namespace: str, name: str) -> None:
         self._api, self._where = api, (namespace, name)
         self._next = float("-inf")
-        self._renewal, self._renewed_at = "", float("-inf")
+        self._began: float | None = None
+        """When a holder was seen first."""
+        self._renewed_at = float("-inf")
         self._led: Led | None = None
         self._trouble = ""
 
@@ -72,7 +74,10 @@ class Lookout:
         led, lease = self._led, "/".join(self._where)
         if self._trouble or led is None:
             return Standing(self._trouble or f"there is no Lease {lease}: no follower was ever there")
-        if not led.holder or time.monotonic() - self._renewed_at > ALIVE_SECONDS:
+        now = time.monotonic()
+        if not led.holder or now - self._renewed_at > ALIVE_SECONDS:
+            if led.holder and self._began is not None and now - self._began <= ALIVE_SECONDS:
+                return Standing(f"looking whether follower {led.holder} still renews the Lease {lease}")
             last = f" (the last one was {led.holder})" if led.holder else ""
             return Standing(f"no follower is alive: the Lease {lease} is not renewed{last}")
         if led.record is None:
@@ -90,6 +95,8 @@ class Lookout:
             self._trouble = f"the Lease {'/'.join(self._where)} cannot be read: {error}"
             return
         self._trouble = ""
+        if led is not None and led.holder and self._began is None:
+            self._began = time.monotonic()
         if led is not None and self._led is not None and led.renewal != self._led.renewal:
             self._renewed_at = time.monotonic()
         self._led = led

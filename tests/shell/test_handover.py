@@ -61,7 +61,7 @@ def test_a_follower_that_renews_while_we_look_and_saw_the_same_takes_over() -> N
         lookout = Lookout(server.api, NAMESPACE, NAME)
         assert "no follower was ever there" in lookout.standing({"gpu": EPOCH}).why
         kept._keep(lease())
-        assert "is not renewed" in lookout.standing({"gpu": EPOCH}).why
+        assert "looking whether follower pod-a still renews" in lookout.standing({"gpu": EPOCH}).why
         renewed(kept, 1)
         found = lookout.standing({"gpu": EPOCH})
         assert found.why == ""
@@ -69,6 +69,19 @@ def test_a_follower_that_renews_while_we_look_and_saw_the_same_takes_over() -> N
         assert found.led.record == RECORD
         assert "gpu" in lookout.standing({"gpu": OTHER}).why
         assert "does not serve stack network" in lookout.standing({"gpu": EPOCH, "network": EPOCH}).why
+
+
+def test_a_dead_follower_is_called_so_once_it_was_looked_at_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not before: the first look tells nothing. A Lease without a holder says it by itself."""
+    with keeping() as (kept, server):
+        lookout = Lookout(server.api, NAMESPACE, NAME)
+        kept._keep(lease())
+        assert "looking whether" in lookout.standing({"gpu": EPOCH}).why
+        monkeypatch.setattr(handover, "ALIVE_SECONDS", 0.0)
+        assert "the last one was pod-a" in lookout.standing({"gpu": EPOCH}).why
+        monkeypatch.undo()
+        kept.change({"spec": {"holderIdentity": ""}})
+        assert "is not renewed" in Lookout(server.api, NAMESPACE, NAME).standing({"gpu": EPOCH}).why
 
 
 def test_a_follower_that_gave_back_or_fell_silent_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
