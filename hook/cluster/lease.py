@@ -24,7 +24,7 @@ from kubernetes.leaderelection.leaderelectionrecord import LeaderElectionRecord
 from hook.cluster.requests import LEASES, Request
 from hook.core import names
 from hook.core.fields import MalformedObjectError, mapping, number, text
-from hook.errors import ClusterError, ConflictError, LeaseLostError, NotFoundError, RejectedError
+from hook.errors import ClusterError, ConflictError, LeaseLostError, NotFoundError, RejectedError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -271,7 +271,15 @@ class Lock:
             body = {"apiVersion": f"{LEASES.group}/{LEASES.version}", "kind": LEASES.kind, **body}
         kind = MERGE if verb == "patch" else "application/json"
         name = "" if verb == "create" else self.name
-        answer = self._api.send(Request(verb, LEASES, self.namespace, name, body=body, content_type=kind), seconds)
+        request = Request(verb, LEASES, self.namespace, name, body=body, content_type=kind)
+        try:
+            answer = self._api.send(request, seconds)
+        except UnreachableError:
+            raise
+        except ClusterError:
+            # A refusal is an answer, too.
+            self.answered = time.monotonic()
+            raise
         self.answered = time.monotonic()
         return answer
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hook.cluster import lease as leases
-from hook.cluster.lease import Lease, Terms
+from hook.cluster.lease import Lease, Lock, Terms
 from hook.cluster.requests import delete_pod
 from hook.core import names
 from hook.errors import ConflictError, LeaseLostError
@@ -221,6 +221,26 @@ def test_only_a_lease_that_is_not_there_is_made(said: Said) -> None:
         kept.instead = lambda _line: None
         until(lambda: lease.leading, "it leads once that has passed")
         lease.release()
+
+
+@pytest.mark.parametrize(
+    ("said", "answers"),
+    [
+        pytest.param(Said(403, b'{"kind": "Status", "code": 403}'), True, id="not-allowed"),
+        pytest.param(Said(401, b"", JSON), True, id="credentials-gone"),
+        pytest.param(Said(429, b"", JSON), True, id="too-many-requests"),
+        pytest.param(Said(500), False, id="errors"),
+        pytest.param(Said(), False, id="cut-off"),
+    ],
+)
+def test_a_refusal_is_an_answer(said: Said, *, answers: bool) -> None:
+    """A new process would be refused as well; only silence, or an error of the server, may be cured by one."""
+    with keeping() as (kept, server):
+        kept.instead = lambda _line: said
+        lock = Lock(server.api, Terms(NAMESPACE, NAME, "a"))
+        began = lock.answered
+        found, _why = lock.get(NAME, NAMESPACE)
+        assert (found, lock.answered > began) == (False, answers)
 
 
 @pytest.mark.parametrize(
