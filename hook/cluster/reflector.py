@@ -18,7 +18,16 @@ from hook.cluster.contact import Contact
 from hook.cluster.counters import ENDED, kind_of
 from hook.cluster.listing import key_of, list_views, version_of
 from hook.core import parse
-from hook.errors import ClusterError, GoneError, NotFoundError, RejectedError, ThrottledError, UnreachableError
+from hook.errors import (
+    ClusterError,
+    GoneError,
+    NotFoundError,
+    PermissionDeniedError,
+    RejectedError,
+    ThrottledError,
+    UnauthorizedError,
+    UnreachableError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,9 +141,10 @@ class Reflector:
             self._stopping.wait(ABSENT_SECONDS)
             return
         except UnreachableError as error:
-            if not self._synced:
+            if not self._synced and self._starting is not retry.FOLLOWING:
                 raise
-            # What was read once is outlived, also a list that expires again and again while it is read.
+            # What was read once is outlived, also a list that expires again and again while it is read; by who
+            # follows, from the beginning.
             log.warning("listing %s again: %s", self.selection.resource.plural, error)
             self._stopping.wait(GAP_SECONDS)
             return
@@ -180,7 +190,11 @@ class Reflector:
 
     def _apply(self, kind: str, obj: Json) -> None:
         if kind == "ERROR":
-            raise self._api.watch_error(self.selection, obj)
+            error = self._api.watch_error(self.selection, obj)
+            if isinstance(error, UnauthorizedError | PermissionDeniedError):
+                # It may pass: the list that follows has the patience for it, and the right to give up.
+                raise GoneError(str(error)) from error
+            raise error
         if kind == "BOOKMARK":
             with self._lock:
                 self._version = version_of(obj) or self._version

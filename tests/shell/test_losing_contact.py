@@ -13,6 +13,7 @@ import pytest
 from devcluster.patience import TooSlowError
 from hook import acting
 from hook.acting import Actor
+from hook.cluster import reflector as reflectors
 from hook.cluster import requests, retry
 from hook.cluster.events import Subject, Teller
 from hook.cluster.observer import Observer
@@ -78,6 +79,33 @@ def test_what_is_no_list_is_asked_for_again(wrong: Said) -> None:
         reflector.stop()
         assert reflector.problem is None
         assert server.count("limit") >= 3
+
+
+@pytest.mark.parametrize("code", [401, 403])
+def test_a_refusal_within_a_watch_may_pass(code: int) -> None:
+    """Credentials rotate, and RBAC changes: the list after it decides whether only a person can help."""
+    error = json.dumps({"type": "ERROR", "object": {"kind": "Status", "code": code, "message": "no"}}).encode() + b"\n"
+    with serving(lambda line: Said(200, error) if "watch=true" in line else EMPTY) as server:
+        reflector = following(server)
+        until(lambda: server.count("watch=true") > 1)
+        assert reflector.problem is None
+        reflector.stop()
+
+
+def test_a_list_that_expires_again_and_again_ends_no_follower(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kind may come into sight late, on a server that is busy; a Job's run ends, and is tried again."""
+    monkeypatch.setattr(reflectors, "GAP_SECONDS", 0.1)
+    gone = Said(410, b'{"kind": "Status", "code": 410}')
+    with serving(lambda _line: gone) as server:
+        job = following(server)
+        until(lambda: job.problem is not None)
+        assert isinstance(job.problem, UnreachableError)
+    with serving(lambda _line: gone) as server:
+        reflector = Reflector(server.api, Selection(NODES), parse.node, lambda: None, retry.FOLLOWING)
+        reflector.start()
+        until(lambda: server.count("/nodes") > 3)
+        assert (reflector.problem, reflector.synced) == (None, False)
+        reflector.stop()
 
 
 def test_watches_that_bring_nothing_become_rare() -> None:
