@@ -158,7 +158,8 @@ def _skip(
     shown = tuple(replace(one, stack=stack) for one in judged)
     if sure or lasting:
         warnings = tuple(cautions.about_names(fleet))
-        return Decision(Verdict.SKIP, *skip, judgements=shown, warnings=warnings, stack=stack), remembering
+        after = remembering.without_gone(fleet) if settings.follow else remembering
+        return Decision(Verdict.SKIP, *skip, judgements=shown, warnings=warnings, stack=stack), after
     message = f"{skip[1]} (but there was, a moment ago: it may come back)"
     if timers.now >= settings.deadline(memory.started):
         late = (Reason.TIME_UP, f"the time is up with work left: {message}")

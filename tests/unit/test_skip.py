@@ -179,6 +179,19 @@ def test_a_skip_forgets_nothing() -> None:
     assert before == replace(after, first_seen=before.first_seen)
 
 
+def test_a_follower_that_skips_forgets_what_is_gone() -> None:
+    """It may skip for months while nodes come and go; a run with an end keeps what it knows."""
+    for follow, kept in ((True, set()), (False, {"gpu-0"})):
+        settings = Settings(follow=follow)
+        before = stale().decide(settings)[1]
+        assert {"gpu-0"} == before.eligible
+        later, found = LATER + timedelta(hours=1), without_plugin().only("node").drop("driver-pod").drop("plugin-pod")
+        memory = replace(before, first_seen={})
+        for now in (LATER, later):
+            decision, memory = found.decide(settings, memory, now)
+        assert (Verdict.SKIP, kept) == (decision.verdict, set(memory.eligible))
+
+
 def unlabelled() -> Cluster:
     """Give a fleet whose labels are gone, and with them, as their DaemonSets select by label, all pods of ours."""
     labels = labelled(present="false", deploy_driver=None)
