@@ -39,6 +39,8 @@ class LastingObserver(Observer):
         super().__init__(api, stacks, settings, retry.FOLLOWING)
         self._asked_at = float("-inf")
         self._known = False
+        self._trouble = ""
+        """Why the last question was not answered."""
         self._wanted = any(stack.consumer.slice_driver for stack in stacks)
         self._looked = False
         self._unwanted: dict[Source, float] = {}
@@ -78,9 +80,12 @@ class LastingObserver(Observer):
         try:
             served = self._api.served_versions(requests.RESOURCE_SLICES, ANSWER_SECONDS)
         except ClusterError as error:
-            log.debug("cannot ask which ResourceSlices are served, asking again: %s", error)
+            # Said once for each reason: nothing is judged until this is known, and no other line says so.
+            level = logging.DEBUG if str(error) == self._trouble else logging.WARNING
+            log.log(level, "cannot ask which ResourceSlices are served, asking again: %s", error)
+            self._trouble = str(error)
         else:
-            self._slices, self._known = requests.resource_slices(served), True
+            self._slices, self._known, self._trouble = requests.resource_slices(served), True, ""
 
     def _let_go(self, stack: Stack, wanted: set[Source]) -> None:
         """Forget pods of DaemonSets that are gone for good."""

@@ -27,7 +27,7 @@ from hook.errors import UnreachableError
 from hook.following.health import LOST_SECONDS
 from hook.following.record import Record
 from hook.following.telling import Chronicler
-from hook.rounds import TICK_SECONDS, Rounds
+from hook.rounds import LONGEST_PAUSE_SECONDS, TICK_SECONDS, Rounds
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -174,6 +174,8 @@ class Serving:
                 return
             self.rounds.last = skip
             self._finish(skip, {}, None)
+            # What turns here costs next to nothing, so its own time is no measure of how long others are left alone.
+            time.sleep(LONGEST_PAUSE_SECONDS)
             self.rounds.rest(QUIET_SECONDS)
 
     def _wait(self) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +15,7 @@ from hook.cluster import lease as leases
 from hook.cluster.events import Subject, Teller
 from hook.cluster.lasting import LastingObserver
 from hook.cluster.lease import Lease, Terms
-from hook.core import names
+from hook.core import names, together
 from hook.core.breaker import Breaker
 from hook.core.following import Following, Opened
 from hook.core.reasons import Reason
@@ -32,6 +34,7 @@ from tests.shell.leases import NAME, NAMESPACE, keeping, until
 from tests.shell.server import Said, serving
 
 if TYPE_CHECKING:
+    from hook.core.together import Seen
     from tests.shell.server import Server
 
 FOLLOW = Settings(follow=True)
@@ -64,15 +67,17 @@ def test_a_follower_waits_for_ever_for_what_may_pass() -> None:
     assert retry.watching(retry.starting(60)) is retry.WATCHING
 
 
-def test_slices_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer that fails is no answer; an API version that goes away with an upgrade is followed to the next one."""
+def test_slices_are_asked_for_again(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """An answer that fails is none, and is said once; where an upgrade takes a version away, the next is followed."""
     monkeypatch.setattr(lasting, "ASK_SECONDS", 0.0)
     monkeypatch.setattr(lasting, "FIRST_ASK_SECONDS", 0.0)
     with keeping() as (kept, server):
         observer = LastingObserver(server.api, [GPU_OPERATOR], FOLLOW)
         observer.look_at_intent()
         kept.instead = lambda line: Said(503) if line.endswith("resource.k8s.io") else None
-        observer.look_at_fleet()
+        for _time in range(3):
+            observer.look_at_fleet()
+        assert [logging.WARNING] == [one.levelno for one in caplog.records if "ResourceSlices" in one.message]
         until(lambda: server.count("/nodes?") and server.count("/leases?"), "the rest is read")
         assert not observer.synced
         kept.served = {"v1beta1"}
@@ -90,6 +95,31 @@ def test_slices_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
         until(moved, "the next version is read")
         until(lambda: observer.synced and observer.snapshot()["gpu"].slices == (), "it is shown")
         observer.stop()
+
+
+def test_a_cluster_that_never_rests_is_looked_at_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While there is nothing to protect a look costs nothing, and others change their DaemonSets all day."""
+    monkeypatch.setattr(follower, "LONGEST_PAUSE_SECONDS", 3600.0)
+    looks: list[object] = []
+
+    def looked(seen: Seen, settings: Settings) -> Decision | None:
+        looks.append(seen)
+        return together.look_first(seen, settings)
+
+    monkeypatch.setattr(follower, "look_first", looked)
+    with keeping() as (_kept, server):
+        lease = held(server)
+        one = Serving(server.api, FOLLOW, Identity(lease.terms), lease, Telemetry(server.api.counters))
+        one.observer.look_at_intent()
+        until(lambda: one.observer.synced, "all is read")
+        threading.Thread(target=one._await_something_to_protect, daemon=True).start()
+        until(lambda: looks, "it looks")
+        for _time in range(40):
+            one.observer._note_change()
+            time.sleep(0.05)
+        assert len(looks) == 1
+        one.observer.stop()
+        lease.release()
 
 
 def test_a_missing_permission_to_restart_ends_no_follower(monkeypatch: pytest.MonkeyPatch) -> None:
