@@ -193,7 +193,10 @@ class Lock:
         self.annotations: Mapping[str, str] = {}
         self.answered = time.monotonic()
         self._renewed = float("-inf")
-        self._version = ""
+        self._judged = ""
+        """The version upon which the election decides: of what its own last read gave, and of nothing later."""
+        self._ours = ""
+        """The version of the last object that had us as its holder. What another one holds is never written over."""
 
     @property
     def age(self) -> float:
@@ -209,7 +212,9 @@ class Lock:
     def get(self, _name: str, _namespace: str) -> tuple[bool, LeaderElectionRecord | _Failure]:
         """Read it: the record, or why there is none."""
         try:
-            record = self._read(self._send("get"))
+            lease = self._send("get")
+            record = self._read(lease)
+            self._judged = text(lease, "metadata", "resourceVersion")
         except NotFoundError as error:
             return False, _Failure(str(error), json.dumps({"code": 404}))
         except (ClusterError, MalformedObjectError) as error:
@@ -225,17 +230,16 @@ class Lock:
 
     def update(self, _name: str, _namespace: str, record: LeaderElectionRecord) -> bool:
         """Take or renew it, if it still is as it was read."""
-        return self._take("patch", {"metadata": {"resourceVersion": self._version}}, record)
+        return self._take("patch", {"metadata": {"resourceVersion": self._judged}}, record)
 
     def patch(self, metadata: dict[str, Any], seconds: float = REQUEST_SECONDS, **more: Any) -> None:  # noqa: ANN401
-        """Change something of it, if it still is as it was read. Raises ClusterError."""
-        body = {"metadata": {**metadata, "resourceVersion": self._version}, **more}
+        """Change something of it, if it still is as it was when we were last seen to hold it. Raises ClusterError."""
+        body = {"metadata": {**metadata, "resourceVersion": self._ours}, **more}
         self._keep(self._send("patch", body, seconds))
 
     def refresh(self) -> None:
         """Read it again; it may change hands meanwhile. Raises ClusterError."""
-        self._keep(self._send("get"))
-        if self.holder != self.identity:
+        if self._keep(self._send("get")) != self.identity:
             raise LeaseLostError(f"the Lease {self.namespace}/{self.name} {self.loss}")
 
     def release(self) -> None:
@@ -244,8 +248,7 @@ class Lock:
         spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now, "acquireTime": now}
         for _try in range(2):
             try:
-                self._keep(self._send("get", seconds=RELEASE_SECONDS))
-                if self.holder == self.identity:
+                if self._keep(self._send("get", seconds=RELEASE_SECONDS)) == self.identity:
                     self.patch({}, RELEASE_SECONDS, spec=spec)
             except ConflictError:
                 continue
@@ -284,18 +287,22 @@ class Lock:
         return answer
 
     def _read(self, lease: Json) -> LeaderElectionRecord:
-        self._keep(lease)
+        holder = self._keep(lease)
         seconds = number(lease, "spec", "leaseDurationSeconds")
         acquired, renewed = (_local(text(lease, "spec", field)) for field in ("acquireTime", "renewTime"))
-        return LeaderElectionRecord(self.holder or None, str(seconds) if seconds else None, acquired, renewed)
+        return LeaderElectionRecord(holder or None, str(seconds) if seconds else None, acquired, renewed)
 
-    def _keep(self, lease: Json) -> None:
-        self.holder = text(lease, "spec", "holderIdentity")
-        self._version = text(lease, "metadata", "resourceVersion")
+    def _keep(self, lease: Json) -> str:
+        """Note what it says, whichever thread read it. Gives its holder."""
+        holder, version = text(lease, "spec", "holderIdentity"), text(lease, "metadata", "resourceVersion")
+        self.holder = holder
         found = mapping(lease, "metadata", "annotations")
         self.annotations = {key: value for key, value in found.items() if key in names.LEASE_ANNOTATIONS}
-        if not self._version:
+        if not version:
             raise RejectedError("the Lease has no version")
+        if holder == self.identity:
+            self._ours = version
+        return holder
 
 
 class _Failure:

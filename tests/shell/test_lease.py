@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from kubernetes.leaderelection.leaderelectionrecord import LeaderElectionRecord
 
 from hook.cluster import lease as leases
 from hook.cluster.lease import Lease, Lock, Terms
@@ -171,6 +173,26 @@ def test_giving_back_does_not_wait_for_a_silent_server(monkeypatch: pytest.Monke
         assert time.monotonic() - began < 30  # a request to a silent server takes a minute
         assert not lease.leading
         over.set()
+
+
+def test_what_one_thread_read_is_no_leave_for_the_other_to_write() -> None:
+    """One renews and one annotates; each writes over what it has judged itself, and never over a successor."""
+    with keeping() as (kept, server):
+        lock = Lock(server.api, Terms(NAMESPACE, NAME, "a"))
+        assert not lock.get(NAME, NAMESPACE)[0]
+        now = str(datetime.now())  # noqa: DTZ005 - as the library has it
+        mine = LeaderElectionRecord("a", "15", now, now)  # type: ignore[no-untyped-call]
+        assert lock.create(name=NAME, namespace=NAMESPACE, election_record=mine)
+        assert lock.get(NAME, NAMESPACE)[0]
+        kept.change({"spec": {"holderIdentity": "b"}})
+        with pytest.raises(LeaseLostError):
+            lock.refresh()  # as an annotation does that met a conflict
+        assert not lock.update(NAME, NAMESPACE, mine)
+        assert kept.holder == "b"
+        assert lock.get(NAME, NAMESPACE)[0]
+        with pytest.raises(ConflictError):
+            lock.patch({"annotations": {names.FOLLOWING_ANNOTATION: "{}"}})
+        assert kept.said(names.FOLLOWING_ANNOTATION) == ""
 
 
 def test_what_is_annotated_meets_a_renewal() -> None:
