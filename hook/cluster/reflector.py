@@ -56,6 +56,10 @@ GAP_SECONDS: Final = 5.0
 and nothing may be restarted on what was true a minute ago."""
 
 
+class _StoppedError(Exception):
+    """Told to stop while something was tried again."""
+
+
 class Reflector:
     """The current views of one selection, kept by a thread of its own."""
 
@@ -121,6 +125,8 @@ class Reflector:
                 self._stopping.wait(BREATH_SECONDS)
                 while self._version and not self._stopping.is_set():
                     self._watch()
+        except _StoppedError:
+            return
         except RejectedError as error:
             self.problem = RejectedError(f"cannot follow {self.selection.resource.plural}: {error}")
         except ClusterError as error:
@@ -224,4 +230,6 @@ class Reflector:
         return retry.retrying(patience, self._sleep)
 
     def _sleep(self, seconds: float) -> None:
-        self._stopping.wait(seconds)
+        """Wait before another try. Who was told to stop makes none: with endless patience it would never end."""
+        if self._stopping.wait(seconds):
+            raise _StoppedError

@@ -108,6 +108,18 @@ def test_a_list_that_expires_again_and_again_ends_no_follower(monkeypatch: pytes
         reflector.stop()
 
 
+@pytest.mark.parametrize("said", [Said(), Said(403, b'{"kind": "Status", "code": 403}')])
+def test_who_is_told_to_stop_tries_nothing_again(said: Said) -> None:
+    """A kind that nobody needs any more is let go of also while it cannot be read, however endless the patience."""
+    with serving(lambda _line: said) as server:
+        reflector = Reflector(server.api, Selection(NODES), parse.node, lambda: None, retry.FOLLOWING)
+        reflector.start()
+        until(lambda: server.count("/nodes") > 1)
+        reflector.stop()
+        until(lambda: not reflector._thread.is_alive())
+        assert reflector.problem is None
+
+
 def test_watches_that_bring_nothing_become_rare() -> None:
     """A server that ends each one at once is not asked five times a second, by a dozen watches, for hours."""
     with serving(lambda line: Said(200) if "watch" in line else EMPTY) as server:
