@@ -66,7 +66,8 @@ class Busy:
     def _go_on(self) -> None:
         began = time.monotonic()
         for second in itertools.count(1):
-            changed = list(self._changed(second))
+            # By name: etcd refuses a transaction that writes one object twice.
+            changed = list({each["metadata"]["name"]: each for each in self._changed(second)}.values())
             etcd.put(self._state, changed)
             self.changes += len(changed)
             left = began + second - time.monotonic()

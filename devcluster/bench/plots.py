@@ -68,7 +68,7 @@ PLOTS: Final = {
     # So short that 500 nodes, one after the other, take a quarter of an hour.
     "lost-500-1": Plot(500, 1, requeue=0.2, install=1.0, unload=0.1, gap=0.2, stop=0.1, step=0.02),
     "lost-500-10": Plot(500, 10, requeue=0.5, install=2.0, unload=0.2, gap=0.5),
-    "reaction": Plot(500, 50, requeue=3.0, install=8.0, peers=()),
+    "reaction": Plot(500, 50, requeue=1.0, install=5.0, peers=()),
     "api-server": Plot(100, 10, requeue=6.0, install=6.0, own_servers=True),
 }
 """By name: what docs/performance.md shows."""

@@ -19,7 +19,8 @@ TOP: Final = """\
 Measured, not claimed: `make bench` runs all of it again{took}, and each table names the command for its part alone.
 Figures are of {date}, on {cores} cores and {memory} GiB ({system}, Python {python}). etcd, API server, controllers,
 scheduler, kubectl and Helm are the real ones; the GPU fleet is simulated, and keeps the truth to the millisecond
-([how](decisions/0004-simulate-only-the-gpu.md)).
+([how](decisions/0004-simulate-only-the-gpu.md)). Fleets of different measures share the machine, so absolute times are
+those of a busy one; only reactions are measured with nothing else going on.
 
 ![Seconds that a node gives no devices, by fleet and way](performance.svg)
 """
@@ -38,11 +39,13 @@ the `upgrade-done` of before. Whoever leaves plugins stale is charged until the 
 fresh that anybody refreshes, as if a person mended all at that moment; in truth they stay stale until somebody notices.
 """
 LEFT: Final = """
-What each leaves stale at its end, what it restarted before its node's driver was ready, and what although it was fresh:
+Where all nodes reload at the same moment, as with 8 nodes and 10 at once, the shell Job's restart may fall into the
+very seconds in which no driver is loaded: its plugins then wait, and start on the new one. Only luck makes it so. What
+each leaves stale at its end, what it restarted before its node's driver was ready, and what although it was fresh:
 """
 OURS_ALONE: Final = """
-With {ours} a node loses what its own driver takes from loaded to Ready, the reaction, and the plugin's own start;
-not more on a larger fleet:
+With {ours} a node loses what its own driver takes from loaded to Ready, the reaction, and the plugin's own start; not
+more on a larger fleet. The most is lost by nodes whose driver is ready before the Job itself has started:
 """
 PLAYED: Final = """
 So that anybody can wait for it, the simulated nodes and the upgrade controller are faster than real ones:
@@ -51,9 +54,9 @@ COMPUTED: Final = """
 ### With real times
 
 **Computed, not measured.** A node takes two minutes in reality, because the upgrade controller looks again only then,
-although its driver is Ready after 20 s; its label follows 100 s after that. With these times, and the most that a node
-lost with {ours} above, whoever acts at once, at each label, or at the end (or never: until a person comes at that
-very moment) loses:
+although its driver is Ready after 20 s; its label follows 100 s after that. With these times, and the largest median
+above for what a node loses in any case, whoever acts at once, at each label, or at the end (or never, if a person mends
+all at that very moment) loses:
 """
 CHECKED: Final = """
 The same sums with the times of the runs above, against what was measured there:
@@ -140,7 +143,7 @@ def _lost(results: Sequence[Result]) -> Iterator[str]:
     yield from tables.ours(results)
     yield PLAYED
     yield from tables.played(results)
-    yield COMPUTED.format(ours=f"`{OURS}`")
+    yield COMPUTED
     yield from tables.computed(results)
     yield CHECKED
     yield from tables.checked(results)

@@ -26,7 +26,10 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 def fleet(result: Result) -> str:
     """Name a plot for people."""
-    nodes, parallel = result.given["nodes"], result.given["parallel"]
+    return _fleet(result.given["nodes"], result.given["parallel"])
+
+
+def _fleet(nodes: int, parallel: int) -> str:
     return f"{nodes} nodes, {'one by one' if parallel == 1 else f'{parallel} at once'}"
 
 
@@ -113,19 +116,15 @@ def computed(results: Sequence[Result]) -> list[str]:
     rows = []
     for nodes, parallel in COMPUTED_FLEETS:
         times = Times(nodes, parallel, REAL_TURN, REAL_LAG, own)
-        at_once, end = times.served_at_once, times.served_at_the_end
-        cells = (at_once, times.served_by_label, end)
-        upgrade = times.turns * REAL_TURN / MINUTE
-        name = f"{nodes} nodes, {'one by one' if parallel == 1 else f'{parallel} at once'}"
-        rows.append((name, f"{upgrade:,.0f} min", *(number(cell) for cell in cells), f"{end / at_once:,.0f} {TIMES}"))
-    head = (
-        "computed, node-seconds",
-        "the upgrade takes",
-        OURS,
-        PODS.name,
-        f"{LABELS.name}, {ORIGINAL.name}, {NOTHING.name}",
-    )
-    return markdown((*head, "times as much"), rows)
+        at_once = times.served_at_once
+        late = (
+            f"{number(lost)} ({lost / at_once:,.0f} {TIMES})"
+            for lost in (times.served_by_label, times.served_at_the_end)
+        )
+        minutes = f"{times.turns * REAL_TURN / MINUTE:,.0f} min"
+        rows.append((_fleet(nodes, parallel), minutes, number(at_once), *late))
+    late_ones = f"{LABELS.name}, {ORIGINAL.name}, {NOTHING.name}"
+    return markdown(("computed, node-seconds", "the upgrade takes", OURS, PODS.name, late_ones), rows)
 
 
 def checked(results: Sequence[Result]) -> list[str]:
