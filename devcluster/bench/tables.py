@@ -16,6 +16,9 @@ HEADLINE: Final = "lost-100-1"
 """What the README shows."""
 COMPUTED_FLEETS: Final = ((8, 1), (100, 1), (100, 10), (500, 1), (500, 10))
 TIMES: Final = "\N{MULTIPLICATION SIGN}"
+REPORT_SECONDS: Final = 300.0
+"""Between two reports of a kubelet about its node where nothing changes (``nodeStatusReportFrequency``)."""
+NODE_BYTES: Final = 28_000
 MINUTE, KIB, MIB, THOUSAND = 60.0, 2.0**10, 2.0**20, 1000
 
 
@@ -162,6 +165,25 @@ def api_server(result: Result) -> list[str]:
             size = f"{found['bytes'] / MIB:.1f} MiB"
             rows.append((name, f"{one['seconds']:.0f} s", f"{found['cpu_seconds']:.1f} s", size, verbs))
     return markdown((fleet(result), "it ran", "CPU of the API server", "sent to it", "requests"), rows)
+
+
+def api_server_computed(result: Result) -> list[str]:
+    """Compute what an upgrade with real times costs the API server, by ours and by who looks once a second."""
+    nodes, found = result.given["nodes"], entries(result)
+    mine, theirs = found[OURS]["api_server"], found[LABELS.name]["api_server"]
+    looks = theirs["requests_by_verb"]["LIST"]
+    rows = []
+    for parallel in (10, 1):
+        seconds = Times(nodes, parallel, REAL_TURN, REAL_LAG, 0).turns * REAL_TURN
+        reports = nodes * seconds / REPORT_SECONDS * NODE_BYTES
+        rows.append(
+            (
+                f"{_fleet(nodes, parallel)}, {seconds / MINUTE:,.0f} min",
+                f"{mine['cpu_seconds']:.0f} s, {(mine['bytes'] + reports) / MIB:,.0f} MiB",
+                f"{theirs['cpu_seconds'] / looks * seconds:,.0f} s, {theirs['bytes'] / looks * seconds / MIB:,.0f} MiB",
+            )
+        )
+    return markdown(("computed", OURS, LABELS.name), rows)
 
 
 def plain(results: Sequence[Result]) -> Iterator[str]:

@@ -95,6 +95,7 @@ def test_every_measure_has_its_figures_and_its_command(tmp_path: Path) -> None:
         f"| 500 nodes, one by one | 1,000 min | 500 | 50,500 (101 {times}) | 15,020,500 (30,041 {times}) |",
         "| 100 | 50 | 100 | 0.25 s | 0.25 s | 0.25 s | 0.25 s | `make bench BENCH=reaction` |",
         "| 321 s | 1.5 s | 3.0 MiB | 5 GET, 2 LIST |",
+        "| 100 nodes, 10 at once, 20 min | 2 s, 14 MiB | 900 s, 1,800 MiB |",
         "| 9 | 3.50 s | 5.0 MiB | 2 GET | `make bench BENCH=no-op-9` |",
     ):
         assert text in page
