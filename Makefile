@@ -34,7 +34,7 @@ deployers: $(READY) ## Build the deployers of test-deployers (once; minutes) or 
 demo: binaries ## Watch a driver migration on a real control plane
 	@$(PY) -m devcluster.demo
 
-bench: binaries ## Measure docs/performance.md anew, into build/bench (half an hour); BENCH=lost-100-1 one part, BENCH="--nodes 9" one of your own
+bench: binaries ## Measure docs/performance.md anew, into build/bench (an hour); BENCH=lost-100-1 one part, BENCH="--nodes 9" one of your own
 	@$(PY) -m devcluster.bench $(BENCH)
 
 test: binaries ## Run the tests but those with real deployers and what takes a whole machine

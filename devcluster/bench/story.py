@@ -20,7 +20,7 @@ Measured, not claimed: `make bench` runs all of it again{took}, and each table n
 Figures are of {date}, on {cores} cores and {memory} GiB ({system}, Python {python}). etcd, API server, controllers,
 scheduler, kubectl and Helm are the real ones; the GPU fleet is simulated, and keeps the truth to the millisecond
 ([how](decisions/0004-simulate-only-the-gpu.md)). Fleets of different measures share the machine, so absolute times are
-those of a busy one; only reactions are measured with nothing else going on.
+those of a busy one; only reactions are measured alone.
 
 ![Seconds that a node gives no devices, by fleet and way](performance.svg)
 """
@@ -75,9 +75,8 @@ taken off: following a fleet costs every API server the same. What Helm itself a
 "Sent" are answers to reads as they went over the wire, and events of watches, by the API server's own metrics.
 
 {ours} reads everything that a judgement needs, once, and then every change of it: what it costs grows with the reloads.
-A script asks for all nodes at each look: what it costs grows with the time, and
-{job} stops early because it is wrong early. In an upgrade as short as this one the scripts look so
-seldom that they ask for less:
+A script asks for all nodes at each look: what it costs grows with the time; {job} stops early because
+it is wrong early. In an upgrade as short as this one the scripts look so seldom that they ask for less:
 """
 API_SERVER_COMPUTED: Final = """
 **Computed for real times**: a look costs what it cost {labels} here, and a script looks once a second; {ours} costs
