@@ -1,8 +1,8 @@
-"""What real times would make of the figures: computed, not measured. Pure.
+"""What times nearer to real ones would make of the figures: computed, not measured. Pure.
 
-A run with real times takes a night: the real upgrade controller looks again after two minutes, so that a node takes
-that long although its driver is ready after 20 s (measured on the real operator). What a way loses follows from when it
-acts, so it can be computed; the same sums are held against what was measured with the short times.
+A run with real times takes a night: the real upgrade controller looks again after two minutes (measured on the real
+operator, docs/architecture.md), so that a node takes that long. What a way loses follows from when it acts, so it can
+be computed; the same sums are held against what was measured with the short times.
 """
 
 from __future__ import annotations
@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from typing import Final
 
 REAL_TURN: Final = 120.0
-REAL_LAG: Final = 100.0
+REAL_LOADED: Final = 45.0
+"""An assumption: seconds from a driver pod's start to its loaded driver; compiled ones take up to 300."""
+REAL_READY: Final = 70.0
+"""Seconds from its start to Ready: the operator's startup probe looks after 60 s, then every 10."""
+REAL_GAP: Final = REAL_READY - REAL_LOADED
+REAL_LAG: Final = REAL_TURN - REAL_READY
 """Seconds by which the label ``upgrade-done`` comes after the driver's being ready: what is left of the two minutes."""
 
 

@@ -82,7 +82,9 @@ def picture(results: Sequence[Result]) -> str:
         groups.append(
             chart.Group(tables.fleet(one), [found[way]["lost_node_seconds"] / one.given["nodes"] for way in ways])
         )
-    return chart.draw(ways, groups, "seconds that a node gives no devices, on average; each step is ten times as much")
+    return chart.draw(
+        ways, groups, "seconds lost a node after the reload itself, on average; each step is ten times as much"
+    )
 
 
 def with_headline(readme: str, results: Sequence[Result]) -> str:

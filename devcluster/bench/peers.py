@@ -1,8 +1,8 @@
 """What people would use instead, as the scripts that they would write; each is run as it is, with the real kubectl.
 
 ``$KUBECTL``, ``$NAMESPACE`` and ``$DAEMONSET`` come from the environment. Every script is given the benefit of the
-doubt: it is started when the deployer returns, polls once a second, and does not believe news of before the upgrade
-where it has a way to tell.
+doubt: it is started when the deployer returns, sleeps only a second between two looks, and does not believe news of
+before the upgrade where it has a way to tell.
 """
 
 from __future__ import annotations

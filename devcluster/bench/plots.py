@@ -7,9 +7,6 @@ from typing import Any, Final
 
 from devcluster.bench.peers import PEERS, Peer
 
-REAL_TURN_SECONDS: Final = 120.0
-"""What a node takes in reality, serially: the upgrade controller looks again after two minutes."""
-
 
 @dataclass(frozen=True, slots=True)
 class Plot:
@@ -65,7 +62,7 @@ PLOTS: Final = {
     "lost-8-10": Plot(8, 10, requeue=3.0, install=10.0),
     "lost-100-1": Plot(100, 1, requeue=0.5, install=1.0, unload=0.2, gap=0.5),
     "lost-100-10": Plot(100, 10, requeue=3.0, install=6.0),
-    # So short that 500 nodes, one after the other, take a quarter of an hour.
+    # So short that 500 nodes, one after the other, take half an hour.
     "lost-500-1": Plot(500, 1, requeue=0.2, install=1.0, unload=0.1, gap=0.2, stop=0.1, step=0.02),
     "lost-500-10": Plot(500, 10, requeue=0.5, install=2.0, unload=0.2, gap=0.5),
     "reaction": Plot(500, 50, requeue=1.0, install=5.0, peers=()),
