@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from hook.core.decide import decide, first_look
+from hook.core.decide import decide, first_look, index
 from hook.core.memory import Memory
 from hook.core.reasons import Reason
 from hook.core.stacks import STACKS
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
+    from hook.core.fleet import Fleet
     from hook.core.stacks import Stack
     from hook.core.verdicts import Action
     from hook.core.views import Snapshot
@@ -35,6 +36,11 @@ TELLING: Final = (Verdict.WAIT, Verdict.FAIL, Verdict.DEADLINE, Verdict.DONE, Ve
 def chosen(settings: Settings) -> list[Stack]:
     """Give the stacks to serve, in the order in which they were named."""
     return [STACKS[name] for name in dict.fromkeys(settings.stacks)]
+
+
+def indexed(seen: Mapping[str, Snapshot], settings: Settings) -> dict[str, Fleet]:
+    """Index what is seen of every stack, without what was asked for before."""
+    return {one.name: index(seen[one.name], settings, one, seen.get(one.after)) for one in chosen(settings)}
 
 
 def decide_all(

@@ -17,11 +17,10 @@ from hook.cluster.lasting import LastingObserver
 from hook.cluster.lease import LEASE_SECONDS, Lease
 from hook.cluster.workload import own_workload
 from hook.core.breaker import Breaker
-from hook.core.decide import index
 from hook.core.following import Following, Opened, epoch, to_go
 from hook.core.plan.remaining import about
 from hook.core.reasons import Reason
-from hook.core.together import chosen, look_first
+from hook.core.together import chosen, indexed, look_first
 from hook.core.verdicts import Decision, Verdict
 from hook.errors import UnreachableError
 from hook.following.health import LOST_SECONDS
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from hook.acting import Deed
     from hook.cluster.api import Api
     from hook.cluster.lease import Terms
+    from hook.core.fleet import Fleet
     from hook.core.together import Seen
     from hook.following.telemetry import Telemetry
     from hook.settings import Settings
@@ -188,7 +188,8 @@ class Serving:
         self._lease.check()
         # Nobody else may take over before a write that is sent now has come to its end.
         deeds = self.rounds.act(decision, LEASE_SECONDS - self._lease.age)
-        told = self._finish(decision, self._epochs(seen), self._left(seen, decision))
+        fleets = indexed(seen, self._settings)
+        told = self._finish(decision, self._epochs(fleets), self._left(fleets, decision))
         busy = deeds or decision.actions or decision.verdict is Verdict.WAIT or not told
         self.rounds.rest(TICK_SECONDS if busy else QUIET_SECONDS)
 
@@ -201,18 +202,16 @@ class Serving:
             log.warning("a person wishes the circuit breaker to be closed: %s", wish)
             self._record.obey(wish)
 
-    def _epochs(self, seen: Seen) -> dict[str, str]:
+    def _epochs(self, fleets: dict[str, Fleet]) -> dict[str, str]:
         """Name the intent of each stack; of none while it is blind: it does not serve what it cannot see."""
         if self.observer.lost is not None and self.observer.lost.seconds > LOST_SECONDS:
             return {}
-        stacks = chosen(self._settings)
-        fleets = {one.name: index(seen[one.name], self._settings, one, seen.get(one.after)) for one in stacks}
         return {stack: epoch(fleet) for stack, fleet in fleets.items()}
 
-    def _left(self, seen: Seen, decision: Decision) -> int | None:
+    def _left(self, fleets: dict[str, Fleet], decision: Decision) -> int | None:
         """Tell how long the rest takes; nobody knows when a breaker closes."""
         stopped = any(one.breaker.opened_at is not None for one in self.rounds.memories.values())
-        return None if stopped else about(seen, decision, self._settings, self._api.now())
+        return None if stopped else about(fleets, decision, self._settings, self._api.now())
 
     def _finish(self, decision: Decision, epochs: dict[str, str], left: int | None) -> bool:
         """Show, tell and write down what a round came to. Gives whether all of it is written."""

@@ -230,15 +230,15 @@ def test_who_is_blind_or_stopped_promises_nothing(monkeypatch: pytest.MonkeyPatc
         one.observer.look_at_intent()
         one.observer.look_at_fleet()
         until(lambda: one.observer.synced, "all is read")
-        seen, done = one.observer.snapshot(), _decision(Verdict.DONE, Reason.NOTHING_STALE)
-        assert (one._epochs(seen), one._left(seen, done)) == ({"gpu": ""}, 0)
+        fleets, done = together.indexed(one.observer.snapshot(), FOLLOW), _decision(Verdict.DONE, Reason.NOTHING_STALE)
+        assert (one._epochs(fleets), one._left(fleets, done)) == ({"gpu": ""}, 0)
         one._go_on_from(Following(breakers={"gpu": Opened(LATER, "9 of 10")}))
-        assert one._left(seen, done) is None
+        assert one._left(fleets, done) is None
         kept.instead = lambda line: DENIED if "watch=true" in line else None
         until(lambda: one.observer.lost, "it is blind")
-        assert one._epochs(seen) == {"gpu": ""}
+        assert one._epochs(fleets) == {"gpu": ""}
         monkeypatch.setattr(follower, "LOST_SECONDS", 0.0)
-        until(lambda: not one._epochs(seen), "it is blind for long")
+        until(lambda: not one._epochs(fleets), "it is blind for long")
         one.observer.stop()
         lease.release()
 

@@ -5,38 +5,35 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
-from hook.core.decide import index
 from hook.core.gates import TERMINAL
 from hook.core.plan import budget as budgets
 from hook.core.plan import reloads
 from hook.core.plan.pools import split
-from hook.core.together import chosen
 from hook.core.verdicts import NodeState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
+    from hook.core.fleet import Fleet
     from hook.core.plan.pools import Pool
     from hook.core.verdicts import Decision, Judgement
-    from hook.core.views import Snapshot
     from hook.settings import Settings
 
 PLUGIN_SECONDS: Final = 40
 """The most that a healthy plugin takes to come back after its node's driver has settled (10 to 40 s)."""
 
 
-def about(seen: Mapping[str, Snapshot], decision: Decision, settings: Settings, now: datetime) -> int | None:
-    """Give seconds; None where a node waits for a person, so that nobody can tell."""
+def about(fleets: Mapping[str, Fleet], decision: Decision, settings: Settings, now: datetime) -> int | None:
+    """Give seconds, of all stacks; None where a node waits for a person, so that nobody can tell."""
     to_go = [one for one in decision.judgements if one.state not in TERMINAL]
     if not to_go:
         return 0
     if any(one.state is NodeState.FAILED for one in to_go):
         return None
     longest = 0.0
-    for stack in chosen(settings):
-        fleet = index(seen[stack.name], settings, stack, seen.get(stack.after))
-        waiting = _without_driver(one for one in to_go if one.stack == stack.name)
+    for stack, fleet in fleets.items():
+        waiting = _without_driver(one for one in to_go if one.stack == stack)
         for pool in split(fleet, fleet.policy, now) if fleet.policy is not None else ():
             seconds = _reloading([name for name in pool.all_nodes if name in waiting], pool)
             if seconds is None:
