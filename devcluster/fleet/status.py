@@ -184,6 +184,9 @@ class PodStatus:
     def render(self) -> Object:
         """Spell the status; conditions move their time only when they change."""
         initialized = all(each.completed for each in self.inits)
+        ready = self.all_ready and not self.stopping
+        # A kubelet stamps it before Ready: a second may begin between the two.
+        containers_ready = self._condition("ContainersReady", holds=ready, why_not="ContainersNotReady")
         return {
             "phase": self.phase,
             "startTime": self.start_time,
@@ -191,12 +194,8 @@ class PodStatus:
             "conditions": [
                 self._condition("PodReadyToStartContainers", holds=bool(self.address)),
                 self._condition("Initialized", holds=initialized, why_not="ContainersNotInitialized"),
-                self._condition("Ready", holds=self.all_ready and not self.stopping, why_not="ContainersNotReady"),
-                self._condition(
-                    "ContainersReady",
-                    holds=self.all_ready and not self.stopping,
-                    why_not="ContainersNotReady",
-                ),
+                self._condition("Ready", holds=ready, why_not="ContainersNotReady"),
+                containers_ready,
                 self.scheduled,
             ],
             "initContainerStatuses": [each.render() for each in self.inits],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -127,6 +128,14 @@ def test_an_outage_moves_ready_alone(clock: list[str]) -> None:
     clock.append("t1")
     pod.touch_ready()
     assert conditions(pod) == before | {"Ready": ("True", "t1")}
+
+
+def test_ready_is_never_older_than_containers_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second may begin between the two; a kubelet stamps ContainersReady first."""
+    ticks = itertools.count()
+    monkeypatch.setattr(status, "now", lambda: f"t{next(ticks):03}")
+    found = conditions(ready_pod())
+    assert found["ContainersReady"][1] <= found["Ready"][1]
 
 
 def ready_pod() -> status.PodStatus:
