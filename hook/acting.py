@@ -80,6 +80,7 @@ class Actor:
         self._api, self._lasting = api, lasting
         self._patience = retry.WRITING
         self._not_before = 0.0
+        self._width = 1
         self._unanswered: dict[str, tuple[DeletePod, float]] = {}
         """By UID of the pod, with when it was asked for."""
         self.restarted = 0
@@ -87,14 +88,13 @@ class Actor:
     def act(self, actions: Sequence[Action], left: float) -> Iterator[Deed]:
         """Do what was decided, for a moment: what is left is decided anew from what is there then.
 
-        The first alone; once a deletion is granted several go side by side, and after any other answer again one.
+        The first ever alone; once a deletion is granted several go side by side, and after any other answer again one.
         However often one is tried, the last try has ended when the time that is left has: others may act then.
         """
         began = time.monotonic()
         until, end = began + ACT_SECONDS, began + max(left, SHORTEST_WRITE_SECONDS)
         deletions = deque(one for one in actions if isinstance(one, DeletePod))
         rollouts = deque(one for one in actions if not isinstance(one, DeletePod))
-        width = 1
         while rollouts or deletions:
             now = time.monotonic()
             if now > until or now < self._not_before:
@@ -103,8 +103,10 @@ class Actor:
             if rollouts:
                 yield from filter(None, [self._rollout(rollouts.popleft(), end)])
                 continue
-            several = [deletions.popleft() for _each in range(min(width, len(deletions)))]
-            width = SIDE_BY_SIDE if (yield from self._delete_together(several, end)) else 1
+            several = [deletions.popleft() for _each in range(min(self._width, len(deletions)))]
+            self._width = 1
+            if (yield from self._delete_together(several, end)):
+                self._width = SIDE_BY_SIDE
 
     def settle(self, live: Collection[str], *, current: bool = True) -> list[Deed]:
         """Count a deletion whose answer was lost as ours once its pod, of this UID, is no longer live.

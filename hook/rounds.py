@@ -28,8 +28,9 @@ TICK_SECONDS: Final = 1.0
 """Graces and quiet times end without an event; a second is precise enough for them."""
 LONGEST_PAUSE_SECONDS: Final = 0.5
 """Between two decisions while events pour in; keeps the reaction under a second."""
-PAUSE_FACTOR: Final = 4
-"""Rest four times as long as a decision took, within the bound above."""
+PAUSE_FACTOR: Final = 1
+"""Rest as long as a decision took, within the bound above: half of a processor while events pour in, and a reaction
+that is not longer by more than a decision."""
 TICK_FACTOR: Final = 10
 """Where nothing changes, rest so much longer than a decision took (0.4 s for 5,000 nodes): a tenth of a processor."""
 LONGEST_TICK_SECONDS: Final = 5.0
