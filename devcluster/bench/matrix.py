@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from devcluster.bench.cost import NAMES, START_UP
+from devcluster.bench.cost import NO_OP, START_UP, WAITING
 from devcluster.bench.results import EVERYTHING, Result
 from devcluster.layout import CHECKOUT
 
@@ -16,15 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-COSTS: Final = "costs"
-"""Nearly everything that `devcluster.bench.cost` measures: some of it on one fleet, which takes minutes to make."""
 PHASES: Final = (
     (
         ("lost-500-1",),
         ("lost-8-1", "lost-8-10", "lost-100-1", "lost-100-10", "api-server"),
-        (COSTS,),
+        (WAITING,),
     ),
-    (("lost-500-10", START_UP, "reaction"),),
+    (("lost-500-10", *NO_OP, START_UP, "reaction"),),
 )
 """Lanes of one phase go side by side. Five hundred nodes, one after the other, keep a core busy for half an hour; what
 is measured to the millisecond has the machine for itself, and so has what would starve the others."""
@@ -53,9 +51,7 @@ def _lane(names: Sequence[str], out: Path) -> list[str]:
 
 def _play(name: str, out: Path) -> int:
     """Play one in a process of its own, with the command that the page names."""
-    costs = [one for one in NAMES if one != START_UP]
-    module = ["devcluster.bench.cost", *costs] if name == COSTS else ["devcluster.bench", name]
-    command = [sys.executable, "-m", *module, "--out", str(out.resolve())]
+    command = [sys.executable, "-m", "devcluster.bench", name, "--out", str(out.resolve())]
     done = subprocess.run(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True, check=False)
     _say(f"{name}\n{done.stdout}")
     return done.returncode
