@@ -30,7 +30,8 @@ from hook.errors import (
     TerminatedError,
     UnauthorizedError,
 )
-from hook.flags import FOLLOW, HOW, LOGGING, PLAN, TIMES, WHAT, WHERE, flags, settings_from
+from hook.flags.options import FOLLOW, HOW, LOGGING, PLAN, TIMES, WHAT, WHERE, flags
+from hook.flags.settings import settings_from
 from hook.handover import Handover, Lookout
 from hook.logs import configure, shown
 from hook.run import EXIT_FAILED, Outcome, Runner

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hook.cluster import followers
 from hook.core.sentences import moment
 from hook.errors import ClusterError
-from hook.flags import as_text
+from hook.flags.kinds import as_text
 from hook.logs import shown
 from hook.looking import PATIENCE_SECONDS
 

@@ -23,7 +23,7 @@ from hook.core.reasons import Reason
 from hook.core.together import chosen
 from hook.core.verdicts import Verdict
 from hook.errors import ClusterError, PermissionDeniedError
-from hook.flags import as_text
+from hook.flags.kinds import as_text
 from hook.run import Runner
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hook import __version__
 from hook.bundle import timing
-from hook.flags import as_text
+from hook.flags.kinds import as_text
 from hook.logs import clean
 from hook.report import aligned
 

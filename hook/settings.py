@@ -173,3 +173,7 @@ class Settings:
         if self.follow:
             return datetime.max.replace(tzinfo=UTC)
         return started + self.timeout - self.margin
+
+
+DEFAULTS: Final = Settings()
+"""What holds where nobody says anything else."""

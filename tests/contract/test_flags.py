@@ -14,7 +14,7 @@ from devcluster import binaries
 from hook.cli import CONTEXT, EXIT_USAGE, run
 from hook.core.consumers import plugin_names
 from hook.core.stacks import STACKS
-from hook.flags import settings_from
+from hook.flags.settings import settings_from
 from hook.run import EXIT_DEADLINE, EXIT_FAILED
 from hook.settings import Bound, OnDeadline, Settings, Strategy, Wait, WaitFor, Wanted, WhenAbsent, WhenManual
 from tests.chart.rendering import CHART, Helm, Values

@@ -11,7 +11,7 @@ import pytest
 from devcluster import binaries
 from hook.cli import run
 from hook.errors import SettingsError
-from hook.flags import settings_from
+from hook.flags.settings import settings_from
 from tests.chart.rendering import Helm
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import click
 import pytest
 
 from hook.errors import SettingsError
-from hook.flags import Bounded, settings_from
+from hook.flags.kinds import Bounded
+from hook.flags.settings import settings_from
 from hook.settings import Bound, Settings, Wait, WaitFor, Wanted, WhenAbsent, WhenManual
 
 BOTH = ("gpu", "network")

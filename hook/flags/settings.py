@@ -1,0 +1,76 @@
+"""From parsed flags to settings; whatever contradicts itself, or would silently be ignored, is refused."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from hook.core.stacks import STACKS
+from hook.errors import SettingsError
+from hook.flags.consumers import consumer, named
+from hook.settings import DEFAULTS, OnDeadline, Settings, Wait, WaitFor
+
+
+def settings_from(values: dict[str, Any]) -> Settings:
+    """Build settings from parsed flags; what a command does not have keeps its default."""
+    enums = {
+        name: type(value)
+        for name in Settings.__dataclass_fields__
+        if isinstance(value := getattr(DEFAULTS, name), StrEnum)
+    }
+    known: dict[str, Any] = {
+        key: enums[key](value) if key in enums else value
+        for key, value in values.items()
+        if key in Settings.__dataclass_fields__
+    }
+    for name in ("timeout", "plugin_timeout"):
+        if not known.get(name, getattr(DEFAULTS, name)):
+            raise SettingsError(f"--{name.replace('_', '-')} must be longer than 0s")
+    first = known.get("stacks", DEFAULTS.stacks)[0]
+    known["consumer_names"] = tuple(named(text, first) for text in known.get("consumer_names", ()))
+    known["consumers"] = tuple(consumer(text, first) for text in known.get("consumers", ()))
+    settings = Settings(**known)
+    _refuse_what_does_not_follow(settings)
+    if stray := sorted({one.stack for one in (*settings.consumer_names, *settings.consumers)} - set(settings.stacks)):
+        raise SettingsError(f"a consumer is named for stack {stray[0]}, which is not among --stack")
+    _refuse_what_has_no_effect(settings)
+    return settings
+
+
+def _refuse_what_does_not_follow(settings: Settings) -> None:
+    """Refuse what contradicts a run that never ends; and what counts for such a run alone, in any other."""
+    if settings.max_unavailable is not None and not settings.max_unavailable.value:
+        raise SettingsError("--max-unavailable 0 would restart nothing at all")
+    if not settings.restart_backoff or settings.restart_backoff > settings.restart_backoff_max:
+        raise SettingsError("--restart-backoff must be longer than 0s, and no longer than --restart-backoff-max")
+    contradictions = {
+        "--wait handover: it is the follower that is handed over to": settings.wait is Wait.HANDOVER,
+        "--dry-run, which decides once; use status": settings.dry_run,
+        "--on-deadline: it has no deadline": settings.on_deadline is not OnDeadline.FAIL,
+        "--expect-chart-version: it serves whatever is asked for": bool(settings.expect_chart_version),
+        "--expect-driver-version: it serves whatever is asked for": bool(settings.expect_driver_version),
+        "--wait-for policy-ready: each time the policy is ready again, every plugin would look stale": (
+            settings.wait_for is WaitFor.POLICY_READY
+        ),
+    }
+    if settings.follow and (told := next((text for text, given in contradictions.items() if given), "")):
+        raise SettingsError(f"--follow goes without {told}")
+    alone = ("restart_backoff", "restart_backoff_max", "breaker_share", "breaker_reset")
+    given = [name for name in alone if getattr(settings, name) != getattr(DEFAULTS, name)]
+    if given and not settings.follow:
+        raise SettingsError(f"--{given[0].replace('_', '-')} counts with --follow only")
+
+
+def _refuse_what_has_no_effect(settings: Settings) -> None:
+    """Refuse settings that a run would silently ignore: who set them relies on them."""
+    chosen = [STACKS[name] for name in settings.stacks]
+    for provider in settings.providers:
+        if not any(provider in stack.providers for stack in chosen):
+            raise SettingsError(f"--provider {provider} belongs to no chosen --stack")
+    if settings.expect_chart_version and not any(stack.policy.carries_chart for stack in chosen):
+        raise SettingsError("--expect-chart-version: no policy of the chosen --stack says which chart it comes from")
+    if settings.wait_for is WaitFor.POLICY_READY:
+        if settings.providers:
+            raise SettingsError("--wait-for policy-ready looks at no node, so --provider cannot be waited for")
+        if silent := next((stack for stack in chosen if not stack.policy.tells_since), None):
+            raise SettingsError(f"--wait-for policy-ready: a {silent.policy.kind} does not say since when it is ready")
