@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
-from hook.bundle import documents, output, plan, recipe, trigger, writer
-from hook.bundle.plan import Copied, Git, Request
+from hook.bundle import documents, output, planner, recipe, trigger, writer
+from hook.bundle.charts import Copied
+from hook.bundle.plan import Git, Request
 from hook.bundle.recipe import DRA, OPERATOR, POST
 from hook.bundle.text import to_yaml
 from hook.bundle.values import merged
@@ -144,7 +145,7 @@ def bundle(recipe_file: Path, deployer: str, target: Path, force: bool, helm_nam
     """Write a complete, ordered set for a deployer: GPU operator, gpu-operator-post, DRA driver."""
     with _Explained():
         found = recipe.read(recipe_file)
-        made = plan.make(found, _request(found, deployer, values))
+        made = planner.make(found, _request(found, deployer, values))
         files = writer.files(made, deployer, helm_name)
         output.write(files, target, force=force)
     for note in made.notes:

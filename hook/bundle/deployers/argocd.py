@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from hook.bundle.charts import Copied
 from hook.bundle.deployers import argocd_order as order
 from hook.bundle.deployers.common import Object, derived_note, git_of
 from hook.bundle.output import Files
-from hook.bundle.plan import Copied
 from hook.bundle.text import to_yaml
 
 if TYPE_CHECKING:

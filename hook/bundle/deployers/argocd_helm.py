@@ -9,16 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hook import __version__
+from hook.bundle.charts import KNOWN_PLUGINS, Copied, chart_name, fingerprint, identity
 from hook.bundle.deployers import argocd_order as order
 from hook.bundle.deployers.argocd import PARENT, application, source
 from hook.bundle.deployers.common import Object, derived_note, git_of
 from hook.bundle.output import Files
-from hook.bundle.plan import KNOWN_PLUGINS, Copied, Plan, Release, chart_name, fingerprint, identity
 from hook.bundle.recipe import DRA, OPERATOR, POST
 from hook.bundle.text import to_yaml
 
 if TYPE_CHECKING:
     from hook.bundle.documents import Mapping
+    from hook.bundle.plan import Plan, Release
 
 NAME: Final = "argocd-helm"
 USE: Final = """\

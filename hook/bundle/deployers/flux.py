@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hook.bundle import timing
+from hook.bundle.charts import Copied, Remote, fingerprint
 from hook.bundle.deployers.common import Object, derived_note, git_of
 from hook.bundle.output import Files
-from hook.bundle.plan import Copied, Remote, fingerprint
 from hook.bundle.recipe import POST
 from hook.bundle.text import to_yaml
 from hook.bundle.values import has_null

@@ -6,9 +6,9 @@ import shlex
 from typing import TYPE_CHECKING, Final
 
 from hook.bundle import timing
+from hook.bundle.charts import Copied
 from hook.bundle.deployers.common import values_file
 from hook.bundle.output import Files
-from hook.bundle.plan import Copied
 from hook.bundle.recipe import POST
 
 if TYPE_CHECKING:

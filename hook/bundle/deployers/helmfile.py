@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from hook.bundle.charts import Copied
 from hook.bundle.deployers.common import Object, values_file
 from hook.bundle.output import Files
-from hook.bundle.plan import Copied
 from hook.bundle.recipe import OPERATOR, POST
 from hook.bundle.text import to_yaml
 

@@ -8,16 +8,19 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import yaml
 
+from hook.bundle.charts import Copied
 from hook.bundle.deployers.common import Object, derived_note, values_file
 from hook.bundle.documents import DocumentError, at
 from hook.bundle.output import Files, OutputError, helm_program
-from hook.bundle.plan import Copied, Plan, Release
 from hook.bundle.recipe import DRA, POST
 from hook.bundle.text import to_yaml
+
+if TYPE_CHECKING:
+    from hook.bundle.plan import Plan, Release
 
 USE: Final = """\
 `gpu-operator-post.yaml` holds ordinary objects without hook annotations: apply it, or hand it to a bundler, after the
