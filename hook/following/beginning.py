@@ -8,7 +8,7 @@ import secrets
 import socket
 from typing import TYPE_CHECKING
 
-from hook.cluster.lease import Terms
+from hook.cluster.leaselock import Terms
 from hook.following.follower import Follower, Identity
 from hook.following.server import serve
 from hook.following.telemetry import Telemetry

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from hook.acting import Deed
     from hook.cluster.api import Api
-    from hook.cluster.lease import Terms
+    from hook.cluster.leaselock import Terms
     from hook.core.fleet import Fleet
     from hook.core.together import Seen
     from hook.following.telemetry import Telemetry

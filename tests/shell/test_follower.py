@@ -18,7 +18,7 @@ import yaml
 from devcluster.soak.following import lost_its_lease
 from hook.cluster import events
 from hook.cluster.events import Subject
-from hook.cluster.lease import Terms
+from hook.cluster.leaselock import Terms
 from hook.core import names
 from hook.core.following import Following
 from hook.errors import LeaseLostError, UnreachableError

@@ -14,7 +14,8 @@ from hook.cluster import events, lasting, retry
 from hook.cluster import lease as leases
 from hook.cluster.events import Subject, Teller
 from hook.cluster.lasting import LastingObserver
-from hook.cluster.lease import Lease, Terms
+from hook.cluster.lease import Lease
+from hook.cluster.leaselock import Terms
 from hook.core import names, together
 from hook.core.breaker import Breaker
 from hook.core.following import Following, Opened

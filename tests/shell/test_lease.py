@@ -11,7 +11,8 @@ import pytest
 from kubernetes.leaderelection.leaderelectionrecord import LeaderElectionRecord
 
 from hook.cluster import lease as leases
-from hook.cluster.lease import Lease, Lock, Terms
+from hook.cluster.lease import Lease
+from hook.cluster.leaselock import Lock, Terms
 from hook.cluster.requests import delete_pod
 from hook.core import names
 from hook.errors import ConflictError, LeaseLostError
@@ -43,7 +44,7 @@ def candidate(server: Server, identity: str) -> Lease:
 @pytest.fixture
 def real(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Lose it in the real time."""
-    for name, seconds in (("LEASE_SECONDS", 15), ("RENEW_SECONDS", 10), ("RETRY_SECONDS", 1), ("REQUEST_SECONDS", 2.0)):
+    for name, seconds in (("LEASE_SECONDS", 15), ("RENEW_SECONDS", 10), ("RETRY_SECONDS", 1)):
         monkeypatch.setattr(leases, name, seconds)
     return iter(())
 
@@ -178,7 +179,7 @@ def test_giving_back_does_not_wait_for_a_silent_server(monkeypatch: pytest.Monke
 def test_what_one_thread_read_is_no_leave_for_the_other_to_write() -> None:
     """One renews and one annotates; each writes over what it has judged itself, and never over a successor."""
     with keeping() as (kept, server):
-        lock = Lock(server.api, Terms(NAMESPACE, NAME, "a"))
+        lock = Lock(server.api, Terms(NAMESPACE, NAME, "a"), leases.REQUEST_SECONDS)
         assert not lock.get(NAME, NAMESPACE)[0]
         now = str(datetime.now())  # noqa: DTZ005 - as the library has it
         mine = LeaderElectionRecord("a", "15", now, now)  # type: ignore[no-untyped-call]
@@ -259,7 +260,7 @@ def test_a_refusal_is_an_answer(said: Said, *, answers: bool) -> None:
     """A new process would be refused as well; only silence, or an error of the server, may be cured by one."""
     with keeping() as (kept, server):
         kept.instead = lambda _line: said
-        lock = Lock(server.api, Terms(NAMESPACE, NAME, "a"))
+        lock = Lock(server.api, Terms(NAMESPACE, NAME, "a"), leases.REQUEST_SECONDS)
         began = lock.answered
         found, _why = lock.get(NAME, NAMESPACE)
         assert (found, lock.answered > began) == (False, answers)
