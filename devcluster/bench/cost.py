@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from devcluster import etcd
-from devcluster.bench import atrest, pod
+from devcluster.bench import atrest, pod, weight
 from devcluster.bench.busy import Busy, unready
 from devcluster.bench.results import FOLDER, Result
 from devcluster.bench.servers import OwnServer
@@ -189,7 +189,7 @@ class Scene:
 
 
 def _start_up(out: Path) -> None:
-    """Measure the time from a process' start to its first connection to the API server."""
+    """Measure the time from a process' start to its first connection to the API server, and what a node pulls first."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as listener:
         for name in ("token", "ca.crt", "namespace"):
@@ -200,6 +200,7 @@ def _start_up(out: Path) -> None:
     figures = {
         "first_request_median_seconds": round(statistics.median(times), 3),
         "first_request_most_seconds": round(max(times), 3),
+        **weight.image(),
     }
     seconds = round(time.monotonic() - began)
     Result(START_UP, START_UP, f"make bench BENCH={START_UP}", seconds, {"starts": STARTS}, figures).write(out)

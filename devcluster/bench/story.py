@@ -116,7 +116,10 @@ much they came later than they should:
     "start-up": """
 ## Start-up
 
-From the start of the process to its first connection to the API server. What the image weighs: [image.md](image.md).
+From the start of the process to its first connection to the API server. Before it, a node pulls the image's layers:
+"pull" is their size, compressed as for a registry, of an image that was built from these sources on the base that is
+named. [image.md](image.md) says what fills it (`make image`, which counts a million bytes as one MB); "not measured":
+no image could be built on that machine.
 """,
 }
 """Measures whose figures speak for themselves."""

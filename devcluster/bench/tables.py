@@ -183,7 +183,7 @@ def plain(results: Sequence[Result]) -> Iterator[str]:
     head = (*results[0].given, *(key.replace("_", " ") for key in keys), "command")
     rows = []
     for one in results:
-        figures = (_plain(key, one.figures.get(key)) for key in keys)
+        figures = (_plain(key, one.figures.get(key, "")) for key in keys)
         rows.append((*(str(value) for value in one.given.values()), *figures, f"`{one.command}`"))
     yield from markdown([_unitless(word) for word in head], rows)
 
@@ -202,8 +202,10 @@ def _plain(key: str, value: Any) -> str:  # noqa: ANN401 - JSON holds anything
     """Write a figure with the unit that its key names."""
     if isinstance(value, dict):
         return ", ".join(f"{count} {name}" for name, count in value.items())
-    if value is None or isinstance(value, str):
-        return value or ""
+    if value is None:
+        return "not measured"
+    if isinstance(value, str):
+        return value
     if key.endswith("bytes"):
         return f"{value / MIB:,.1f} MiB" if value >= MIB else f"{value / KIB:,.1f} KiB"
     return f"{value:.2f} s" if key.endswith("seconds") else f"{value:,}"

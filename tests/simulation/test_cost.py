@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import tarfile
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from devcluster.bench import atrest
+from devcluster.bench import atrest, weight
 from devcluster.bench.busy import UPGRADING, Busy, unready
 from devcluster.layout import State
 from hook.core import parse, policies
@@ -100,3 +103,51 @@ def test_a_fleet_that_falls_quiet_is_no_measure(tmp_path: Path) -> None:
     """What keeps it busy fails whoever measures, when it fails itself."""
     with pytest.raises(OSError, match="etcd"), Busy(State(tmp_path), NODES):
         pass
+
+
+BUILDAH: Final = """#!/bin/sh
+[ "$1" = push ] || exit 0
+for last; do :; done
+rest=${last#docker-archive:}
+cp "$0.tar" "${rest%%:*}"
+"""
+"""Answers like one that has every base, and saves an archive that was made before."""
+
+
+def tar(files: dict[str, bytes]) -> bytes:
+    """Pack files."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as whole:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            whole.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def noise(size: int) -> bytes:
+    """Give a layer with a file that no compression makes smaller."""
+    return tar({"noise": os.urandom(size)})
+
+
+def test_what_a_node_pulls_are_the_compressed_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an image that is built for it, by the builder that is here; with the base on which it stands."""
+    builder = tmp_path / "buildah"
+    builder.write_text(BUILDAH)
+    builder.chmod(0o700)
+    manifest = json.dumps([{"Layers": ["one.tar", "two.tar"]}]).encode()
+    archive = tmp_path / "buildah.tar"
+    archive.write_bytes(tar({"manifest.json": manifest} | {f"{name}.tar": noise(2000) for name in ("one", "two")}))
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    monkeypatch.setenv("BUILDER", "buildah")
+    monkeypatch.setenv("BASE_IMAGE", "registry.example/base:1")
+    found = weight.image()
+    # Noise does not compress; what is around it, headers and padding, hardly weighs.
+    assert 4000 < found["image_pull_bytes"] < 5000
+    assert found["image_base"] == "registry.example/base:1"
+
+
+def test_what_cannot_be_built_is_not_weighed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither Docker nor buildah: that is told, and the start-up's other figures stand."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert weight.image() == {"image_pull_bytes": None, "image_base": None}

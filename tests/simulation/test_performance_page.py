@@ -56,7 +56,7 @@ def checkout(root: Path) -> Files:
         result("api-server", "api-server", 10),
     ):
         one.write(root / "build")
-    plain = {"wall_seconds": 3.5, "peak_bytes": 5 * 2**20, "requests_by_verb": {"GET": 2}}
+    plain = {"wall_seconds": 3.5, "peak_bytes": 5 * 2**20, "requests_by_verb": {"GET": 2}, "image_pull_bytes": None}
     Result("no-op-9", "no-op", "make bench BENCH=no-op-9", 5, {"nodes": 9}, plain, MACHINE).write(root / "build")
     found = Files(root)
     found.take(root / "build")
@@ -101,7 +101,7 @@ def test_every_measure_has_its_figures_and_its_command(tmp_path: Path) -> None:
         "| 321 s | 1.5 s | 3.0 MiB | 5 GET, 2 LIST |",
         "The goal of 1 s is met by the median, p90, p99, the slowest.",
         "Not measured in this run: 8 nodes, one by one (`make bench BENCH=lost-8-1`)",
-        "| 9 | 3.50 s | 5.0 MiB | 2 GET | `make bench BENCH=no-op-9` |",
+        "| 9 | 3.50 s | 5.0 MiB | 2 GET | not measured | `make bench BENCH=no-op-9` |",
     ):
         assert text in page
     commands = {one.command for one in files.results()}

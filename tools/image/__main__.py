@@ -20,6 +20,7 @@ TAG = "localhost/gpu-operator-post:dev"
 ARCHIVE = CHECKOUT / "build" / "image.tar"
 BASE = re.compile(r"^FROM (?P<name>[^\s:@]+):(?P<tag>[^\s:@]+)@(?P<digest>sha256:[0-9a-f]{64}) AS base$", re.MULTILINE)
 """The one line that names a base outright."""
+BASE_ARGUMENT = "--build-arg=BASE_IMAGE="
 PIP_SETTINGS = {"pip-ca": "PIP_CERT", "pip-conf": "PIP_CONFIG_FILE"}
 """Build secrets, and the variables that name their files: how pip finds packages on this machine."""
 
@@ -40,10 +41,11 @@ def main() -> int:
     return 0
 
 
-def build(tag: str, archive: Path, *, no_cache: bool = False) -> None:
-    """Build the image under a tag, and save it to a file that container runtimes import."""
+def build(tag: str, archive: Path, *, no_cache: bool = False) -> str:
+    """Build the image under a tag, and save it to a file that container runtimes import; gives the base's name."""
     builder = find_builder()
-    arguments = [*bases(builder), f"--build-arg=REVISION={_revision()}", *_secrets(), f"--tag={tag}"]
+    chosen = bases(builder)
+    arguments = [*chosen, f"--build-arg=REVISION={_revision()}", *_secrets(), f"--tag={tag}"]
     arguments += ["--no-cache"] if no_cache else []
     archive.parent.mkdir(parents=True, exist_ok=True)
     archive.unlink(missing_ok=True)
@@ -54,6 +56,7 @@ def build(tag: str, archive: Path, *, no_cache: bool = False) -> None:
         # chroot: neither a runtime nor rights of one are needed. The time makes equal builds equal.
         run("buildah", "build", "--isolation=chroot", "--format=docker", f"--timestamp={_timestamp()}", *arguments, ".")
         run("buildah", "push", "--quiet", tag, f"docker-archive:{archive}:{tag}")
+    return chosen[0].removeprefix(BASE_ARGUMENT) if chosen else default_base()
 
 
 def find_builder() -> str:
@@ -86,7 +89,7 @@ def bases(builder: str) -> list[str]:
     else:
         say(f"{default_base()} cannot be pulled")
         base, build_base = offline_bases()
-    return [f"--build-arg=BASE_IMAGE={base}", f"--build-arg=BUILD_IMAGE={build_base}"]
+    return [f"{BASE_ARGUMENT}{base}", f"--build-arg=BUILD_IMAGE={build_base}"]
 
 
 def default_base() -> str:
