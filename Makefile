@@ -13,7 +13,7 @@ GRYPE ?= grype
 FOREIGN = $(if $(filter command line,$(origin KUBECONFIG)),--kubeconfig $(KUBECONFIG)) $(if $(filter-out file,$(origin IMAGE)),--test_extra_info image=$(IMAGE))
 EXAMPLES ?= 2000
 
-.PHONY: help demo bench soak test test-quick model test-cluster test-deployers test-image test-visit lint type format chart binaries deployers \
+.PHONY: help setup demo bench soak test test-quick model test-cluster test-deployers test-image test-visit lint type format chart binaries deployers \
 	image image-tools scan docs lock release-check release-chart clean
 
 help: ## Show this help
@@ -24,6 +24,8 @@ $(READY): requirements/dev.txt pyproject.toml
 	@$(PYTHON) -m venv $(VENV)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@touch $@
+
+setup: $(READY) ## Set up the Python packages, which every other verb does by itself
 
 binaries: $(READY) ## Build the embedded cluster's programs (once; minutes) or find them
 	@$(PY) -m devcluster binaries
