@@ -1,20 +1,17 @@
 """How tests are spread over workers, and which are tried once more.
 
-Those that share a cluster run on one worker, all others anywhere. What fails on a cluster is tried once more, and
-shown as a rerun: machines are busy. A broken promise never is.
+Those that share a cluster, or what they render, run on one worker, all others anywhere. What fails on a cluster is
+tried once more, and shown as a rerun: machines are busy. A broken promise never is.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.promises import BrokenPromiseError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 SHARING: Final = (
     "tests/devcluster/",
@@ -44,29 +41,61 @@ ON_A_CLUSTER: Final = (
 """Where a test runs against programs that a busy machine may starve."""
 
 
-ONE_PER_PARAMETER: Final = "tests/deployers/"
+SAME_RENDERINGS: Final = ("tests/chart/", "tests/bundle/")
+"""Modules whose tests look at the same renderings, which each process makes once."""
+
+ONE_PER_PARAMETER: Final = ("tests/deployers/", "tests/replay/test_replay.py")
 """Here a module makes one for each of its parameters, which is all that stands in the brackets of its tests."""
+
+LONGEST_FIRST: Final = (
+    "tests/deployers/test_argocd.py",
+    "tests/deployers/test_flux.py",
+    "tests/faults/",
+    "tests/image/test_interruption.py::test_a_new_token_during_a_run",  # builds the image, for which others would wait
+    "tests/soak/test_soak.py",
+    "tests/follow/",
+    "tests/image/",
+    "tests/contract/",
+    "tests/cluster/",
+    "tests/simulation/",
+    "tests/devcluster/",
+    "tests/e2e/",
+    *ON_A_CLUSTER,
+    "tests/supply/test_image.py",  # downloads
+    "tests/model/",
+)
+"""What takes minutes, mostly of waiting, begins first: at the end it would run alone. What only computes fills up."""
 
 
 class OneWorkerACluster(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no types
-    """Give a module that shares a cluster to one worker, and every other test by itself."""
+    """Give a module that shares a cluster or renderings to one worker, and every other test by itself."""
 
     def _split_scope(self, nodeid: str) -> str:
         """Name what must stay together."""
         path, _, name = nodeid.partition("::")
         if path.startswith(ONE_PER_PARAMETER):
             return path + name.partition("[")[2]
-        return path if path.startswith(SHARING) else nodeid
+        return path if path.startswith((*SHARING, *SAME_RENDERINGS)) else nodeid
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneWorkerACluster | None:  # noqa: ANN401 - xdist's own
     """Use ours for `--dist load`, which is what `-n` alone means."""
-    return OneWorkerACluster(config, log) if config.getoption("dist") == "load" else None
+    if config.getoption("dist") != "load":
+        return None
+    config.option.loadscopereorder = False  # the number of its tests says nothing of how long a module takes
+    return OneWorkerACluster(config, log)
 
 
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Let what ran on a cluster be tried once more, whatever went wrong but a promise."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest; let what ran on a cluster be tried once more, whatever went wrong but a promise."""
+    items.sort(key=_turn)
     once_more = pytest.mark.flaky(reruns=1, only_rerun=[Exception], rerun_except=[BrokenPromiseError])
     for item in items:
         if item.nodeid.startswith(ON_A_CLUSTER):
             item.add_marker(once_more)
+
+
+def _turn(item: pytest.Item) -> int:
+    """Say how early a test begins: the order within a module stays."""
+    path = item.nodeid
+    return next((turn for turn, prefix in enumerate(LONGEST_FIRST) if path.startswith(prefix)), len(LONGEST_FIRST))

@@ -1,4 +1,4 @@
-"""What the test suite tries once more: what a busy machine may have done, never a broken promise."""
+"""How the test suite runs: what it tries once more, never a broken promise, and what it names."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.conftest import LONGEST_FIRST, ON_A_CLUSTER, ONE_PER_PARAMETER
 
 ROOT = Path(__file__).resolve().parents[2]
 FAILS_ONCE = """
@@ -46,3 +48,11 @@ def test_tried_once_more(tmp_path: Path, folder: str, assertion: str, tries: int
         text=True,
     )
     assert (ended.returncode, len((tmp_path / "tries").read_text())) == (code, tries), ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("name", sorted({*LONGEST_FIRST, *ON_A_CLUSTER, *ONE_PER_PARAMETER}))
+def test_what_is_treated_specially_is_there(name: str) -> None:
+    """A renamed test would silently lose its second try or its place."""
+    path, _, test = name.partition("::")
+    assert (ROOT / path).exists()
+    assert not test or f"def {test}(" in (ROOT / path).read_text(encoding="utf-8")
