@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from tests.bundle.program import IMAGE, POST
-from tests.chart.rendering import KUBE_VERSION, Helm, Manifests
+from tests.chart.rendering import KUBE_VERSION, Helm, Manifests, documents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -66,7 +66,7 @@ def render(found: Found, folder: Path, helm: Helm) -> Manifests:
     arguments = [f"--namespace={found.namespace}", f"--values={values}", f"--kube-version={KUBE_VERSION}"]
     done = helm.run("template", found.name, str(folder / found.chart), *arguments)
     assert done.returncode == 0, done.stderr
-    return Manifests(tuple(item for item in yaml.safe_load_all(done.stdout) if item))
+    return Manifests(tuple(documents(done.stdout)))
 
 
 def load(file: Path) -> Object:
@@ -195,5 +195,5 @@ def _application(each: Object) -> Found:
 def _argocd_helm(folder: Path, helm: Helm, sets: tuple[str, ...]) -> Iterable[Found]:
     done = helm.run("template", "gpu-stack", str(folder), *sets)
     assert done.returncode == 0, done.stderr
-    objects = [item for item in yaml.safe_load_all(done.stdout) if item]
+    objects = documents(done.stdout)
     return map(_application, sorted(objects, key=lambda each: str(each["metadata"]["annotations"][WAVE])))
