@@ -5,15 +5,18 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
-# Clusters side by side; each takes about one core while it boots.
-WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
+# Tests side by side: one more than cores, for most of them wait; a cluster takes a whole core only while it boots.
+WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 IMAGE ?= localhost/gpu-operator-post:dev
 GRYPE ?= grype
 # A cluster is somebody's: only one that is named as an argument is touched, with an image that it can have.
 FOREIGN = $(if $(filter command line,$(origin KUBECONFIG)),--kubeconfig $(KUBECONFIG)) $(if $(filter-out file,$(origin IMAGE)),--test_extra_info image=$(IMAGE))
 EXAMPLES ?= 2000
 
-.PHONY: help setup demo bench soak test test-quick model test-cluster test-deployers test-image test-visit lint type format chart binaries deployers \
+# Tests start the program and the simulators a thousand times: compiling their sources each time takes as long as the rest.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help setup demo bench soak test test-unit test-quick model test-cluster test-deployers test-image test-visit lint type format chart binaries deployers \
 	image image-tools scan docs lock release-check release-chart clean
 
 help: ## Show this help
@@ -39,9 +42,12 @@ demo: binaries ## Watch a driver migration on a real control plane
 bench: binaries ## Measure docs/performance.md anew, into build/bench (an hour); BENCH=lost-100-1 one part, BENCH="--nodes 9" one of your own
 	@$(PY) -m devcluster.bench $(BENCH)
 
-test: binaries ## Run the tests but those with real deployers and what takes a whole machine
-	$(PY) -m pytest -q -n $(WORKERS) tests/unit --cov=hook.core --cov=hook.settings --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
+# Those that need no cluster come first: its programs may be built meanwhile, by another process.
+test: test-unit binaries ## Run the tests but those with real deployers and what takes a whole machine
 	$(PY) -m pytest -n $(WORKERS) --ignore=tests/unit --ignore=tests/deployers --durations=10 -m "not large" tests
+
+test-unit: $(READY) ## Run the unit tests, and see that they cover the core
+	$(PY) -m pytest -q -n $(WORKERS) tests/unit --cov=hook.core --cov=hook.settings --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
 
 test-deployers: binaries deployers ## Run the tests with real Flux, Argo CD, helmfile and Helm
 	$(PY) -m pytest -n $(WORKERS) --durations=10 tests/deployers
