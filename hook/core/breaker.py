@@ -40,6 +40,7 @@ are restarted by a tool, and clocks that are set, follow within seconds; a seria
 FEWEST: Final = 5
 """Fewer nodes are no crowd: so many turn stale together by chance, and four restarts are all there is to save."""
 WHOLE: Final = 100
+SERVED: Final = frozenset({NodeState.VERIFIED, NodeState.EXCLUDED})
 STALE: Final = frozenset({Reason.PLUGIN_STALE, Reason.PLUGIN_UNWELCOME})
 FRESH: Final = frozenset({Reason.VERIFIED, Reason.PLUGIN_NOT_READY, Reason.SLICE_MISSING, Reason.SLICE_OUTDATED})
 """Proven to have started on the loaded driver, whatever is missing yet. All other reasons say nothing either way."""
@@ -63,16 +64,16 @@ class Breaker:
     why: str = ""
     """What was seen when it opened."""
     closed_at: datetime | None = None
-    """What turned stale no later than this does not count any more: it shall be served."""
+    """What turned stale no later than this does not count any more: it shall be served. None once all is served."""
     sights: Mapping[str, Sight] = field(default_factory=dict)
     """By node."""
     turned: Mapping[str, datetime] = field(default_factory=dict)
     """By node that turned stale without a reload within the last minute: when it did."""
 
     @classmethod
-    def restored(cls, opened_at: datetime, why: str) -> Breaker:
-        """Go on with a breaker that another follower opened."""
-        return cls(opened_at=opened_at, why=why)
+    def restored(cls, opened_at: datetime | None, why: str = "", *, closed_at: datetime | None = None) -> Breaker:
+        """Go on with a breaker that another follower opened, or that was closed while it led."""
+        return cls(opened_at=opened_at, why=why, closed_at=closed_at)
 
     def closed(self, now: datetime) -> Breaker:
         """Close it; what is stale by now is served."""
@@ -84,6 +85,7 @@ def watched(breaker: Breaker, judgements: Sequence[Judgement], fleet: Fleet, now
     if not fleet.settings.follow:
         return breaker
     breaker = _closed_in_time(_no_later(breaker, now), fleet.settings, now)
+    breaker = replace(breaker, closed_at=None) if _all_served(judgements) else breaker
     sights = _sights(judgements, fleet)
     moments = {node: _turned(node, sight, breaker, fleet, now) for node, sight in sights.items()}
     since = breaker.closed_at
@@ -126,6 +128,11 @@ def _closed_in_time(breaker: Breaker, settings: Settings, now: datetime) -> Brea
         return breaker
     over = settings.breaker_reset and now - breaker.opened_at >= settings.breaker_reset
     return breaker.closed(now) if over or _never(settings.breaker_share) else breaker
+
+
+def _all_served(judgements: Sequence[Judgement]) -> bool:
+    """Whether nobody is left of those for whom a breaker was closed: whoever is stale next is another crowd."""
+    return bool(judgements) and all(one.state in SERVED for one in judgements)
 
 
 def _opened(breaker: Breaker, judgements: Sequence[Judgement], fleet: Fleet, now: datetime) -> Breaker:

@@ -16,7 +16,6 @@ from hook.cluster import events
 from hook.cluster.lasting import LastingObserver
 from hook.cluster.lease import LEASE_SECONDS, Lease
 from hook.cluster.workload import own_workload
-from hook.core.breaker import Breaker
 from hook.core.following import Following, Opened, epoch, to_go
 from hook.core.plan.remaining import about
 from hook.core.reasons import Reason
@@ -155,12 +154,10 @@ class Serving:
                 self._round(seen)
 
     def _go_on_from(self, before: Following) -> None:
-        """Take over what another leader left: breakers that are open stay open, and what was done was done."""
+        """Take over what another leader left: its breakers stay as they are, and what was done was done."""
         self.rounds.last_acted = before.last_acted
-        for stack, opened in before.breakers.items():
-            if stack in self.rounds.memories:
-                breaker = Breaker.restored(opened.at, opened.why)
-                self.rounds.memories[stack] = replace(self.rounds.memories[stack], breaker=breaker)
+        memories = self.rounds.memories
+        self.rounds.memories = {stack: replace(one, breaker=before.breaker(stack)) for stack, one in memories.items()}
 
     def _await_something_to_protect(self) -> None:
         """Look at policies and DaemonSets alone, for as long as they show that there is nothing else to look at."""
@@ -217,8 +214,9 @@ class Serving:
         """Show, tell and write down what a round came to. Gives whether all of it is written."""
         now = self._api.now()
         memories, consumers = self.rounds.memories, list(self.rounds.subjects.values())
+        breakers = {stack: one.breaker for stack, one in memories.items()}
         self._telemetry.round(decision, memories, self.observer.lost, now)
-        self._chronicler.tell_breakers({stack: one.breaker for stack, one in memories.items()}, consumers)
+        self._chronicler.tell_breakers(breakers, consumers)
         self._chronicler.tell_moment(decision, self.rounds.actor.restarted, consumers)
         return self._record.keep(
             Following(
@@ -229,9 +227,14 @@ class Serving:
                 last_look=now,
                 last_acted=self.rounds.last_acted,
                 breakers={
-                    stack: Opened(one.breaker.opened_at, one.breaker.why)
-                    for stack, one in memories.items()
-                    if one.breaker.opened_at is not None
+                    stack: Opened(one.opened_at, one.why)
+                    for stack, one in breakers.items()
+                    if one.opened_at is not None
+                },
+                closed={
+                    stack: one.closed_at
+                    for stack, one in breakers.items()
+                    if one.opened_at is None and one.closed_at is not None
                 },
                 by=self._lease.terms.identity,
             )

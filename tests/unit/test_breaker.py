@@ -10,6 +10,7 @@ import pytest
 
 from hook.core import breaker
 from hook.core.breaker import FEWEST, Breaker
+from hook.core.following import Following
 from hook.core.memory import Memory
 from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, NodeState, Verdict
@@ -369,6 +370,54 @@ def test_another_follower_goes_on_with_it() -> None:
     early.memory = early.memory.with_breaker_closed(moment(0))
     early.jump(*CROWD)
     assert list(CROWD) == [one.node for one in early.look(0).actions]  # type: ignore[union-attr]
+
+
+def follow_on(before: Scene, seconds: float) -> Scene:
+    """Let another follower go on with the fleet as it is, and with what the record carries of the breaker."""
+    record = Following(closed={"gpu": before.memory.breaker.closed_at} if before.memory.breaker.closed_at else {})
+    inherited = Following.decode(record.encode()).breaker("gpu")
+    return Scene(found=before.found, memory=Memory(started=moment(seconds), breaker=inherited))
+
+
+@pytest.mark.parametrize("by", ["a person", "time"])
+def test_another_follower_opens_it_for_nobody_for_whom_it_was_closed(by: str) -> None:
+    """They are still stale, and their drivers became ready together before it was closed."""
+    first = Scene()
+    first.jump(*CROWD, ready=NOW - 30)
+    assert opened(first.look(0))
+    if by == "a person":
+        first.memory = first.memory.with_breaker_closed(moment(10))
+    closed = 10 if by == "a person" else 1800
+    assert not opened(first.look(closed))
+    again = follow_on(first, closed + 5)
+    assert list(CROWD) == [one.node for one in again.look(closed + 5).actions]  # type: ignore[union-attr]
+
+
+def test_another_follower_opens_it_for_others() -> None:
+    """Whose drivers became ready after it was closed, or whose clock is ahead still."""
+    for late in (NOW + 15, NOW + 5000):
+        first = Scene()
+        first.jump(*CROWD, ready=NOW - 30)
+        assert opened(first.look(0))
+        first.memory = first.memory.with_breaker_closed(moment(10))
+        first.look(10)
+        first.jump(*CROWD, ready=late)
+        assert opened(follow_on(first, 20).look(20))
+
+
+def test_that_it_was_closed_is_forgotten_once_all_are_served(tripped: Scene) -> None:
+    """Not before: whoever is stale after that is another crowd, however old the times are that it shows."""
+    tripped.memory = tripped.memory.with_breaker_closed(moment(10))
+    tripped.act(10)
+    tripped.serve(*CROWD[1:], seconds=20)
+    tripped.look(30)
+    assert moment(10) == tripped.memory.breaker.closed_at
+    tripped.serve(CROWD[0], seconds=30)
+    assert Verdict.DONE is tripped.look(60).verdict
+    assert tripped.memory.breaker.closed_at is None
+    tripped.jump(*CROWD, ready=NOW + 5)
+    tripped.found.put("plugin-pod", *(plugin_pod(node, waited=NOW - 90, started=NOW - 89, ready=NOW) for node in CROWD))
+    assert opened(follow_on(tripped, 70).look(70))
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hook.core import following
+from hook.core.breaker import Breaker
 from hook.core.decide import index
 from hook.core.fields import MalformedObjectError
 from hook.core.following import Following, Opened
@@ -26,6 +27,7 @@ WHOLE = Following(
     last_look=at(10),
     last_acted=at(5),
     breakers={"gpu": Opened(at(1), "5 of 8 nodes turned stale: a, b, c, d, e")},
+    closed={"network": at(2)},
     by="gpu-operator-post-follower-7d_0011aabb",
 )
 
@@ -45,7 +47,7 @@ def test_the_record_is_the_same_for_the_same() -> None:
         '"epochs":{"gpu":"0123456789abcdef"},"lastActed":"2026-01-01T10:00:05Z",'
         '"lastLook":"2026-01-01T10:00:10Z","restarted":5,"toGo":3,"version":1}'
     ) == Following(
-        {"gpu": "0123456789abcdef"}, 3, 360, 5, at(10.9), at(5.1), {"gpu": Opened(at(1), "w")}, "me"
+        {"gpu": "0123456789abcdef"}, 3, 360, 5, at(10.9), at(5.1), {"gpu": Opened(at(1), "w")}, by="me"
     ).encode()  # fmt: skip
 
 
@@ -60,6 +62,13 @@ def test_a_long_reason_is_cut_and_fits() -> None:
     opened = Opened(at(1), "\N{SNOWMAN}" * 10_000)
     text = Following(breakers={"gpu": opened, "network": opened}).encode()
     assert 512 == len(Following.decode(text).breakers["gpu"].why)
+
+
+def test_who_takes_over_goes_on_with_the_breakers_as_they_are() -> None:
+    """Open, or closed for nodes that are still to be served, or neither."""
+    opened, closed = Breaker.restored(at(1), "5 of 8 nodes turned stale: a, b, c, d, e"), Breaker(closed_at=at(2))
+    assert [opened, closed] == [WHOLE.breaker("gpu"), WHOLE.breaker("network")]
+    assert Breaker() == Following().breaker("gpu")
 
 
 def changed(**fields: Any) -> str:  # noqa: ANN401 - JSON is any of it
@@ -99,6 +108,11 @@ def changed(**fields: Any) -> str:  # noqa: ANN401 - JSON is any of it
         pytest.param(changed(breakers={"gpu": {"openedAt": stamp(1), "why": "a\x1b[2Jb"}}), id="a-reason-that-draws"),
         pytest.param(changed(breakers={"gpu": {"openedAt": stamp(1), "why": "\ud800"}}), id="half-a-character"),
         pytest.param(changed(breakers={"gpu": {"openedAt": stamp(1), "why": "w" * 2000}}), id="a-long-reason"),
+        pytest.param(changed(closed={"disk": stamp(1)}), id="no-stack-that-was-closed"),
+        pytest.param(changed(closed={"gpu": stamp(1)}), id="closed-and-open"),
+        pytest.param(changed(closed={"network": None}), id="closed-at-no-moment"),
+        pytest.param(changed(closed={"network": 5}), id="closed-at-a-number"),
+        pytest.param(changed(closed={"network": "2026-01-01T10:00:00"}), id="closed-at-a-moment-without-a-zone"),
         pytest.param(" " * 9000 + WHOLE.encode(), id="too-long"),
         pytest.param("[" * 4000, id="too-deep"),
         pytest.param('{"version":' + "1" * 5000 + "}", id="too-many-digits"),
