@@ -9,6 +9,8 @@ from hook.errors import SettingsError
 
 ALLOWANCE: Final = 120
 """Seconds for pulling the image, starting the pod and deleting the Job of the run before; as the chart's NOTES say."""
+LEAST: Final = 30
+"""Seconds: in less no plugin restarts and is verified, and the chart refuses it, too."""
 LONGEST: Final = 30 * 24 * 3600
 """As for the run itself: no driver migration takes a month."""
 _DURATION: Final = re.compile(r"(?=[0-9])(?:([0-9]{1,7})h)?(?:([0-9]{1,7})m)?(?:([0-9]{1,7})s)?")
@@ -21,8 +23,8 @@ def seconds(text: str, name: str) -> int:
         raise SettingsError(f"{name}: {text[:40]!r} is no duration; write it with units, such as 25m, 90s or 1h30m")
     hours, minutes, rest = (int(part or 0) for part in match.groups())
     total = hours * 3600 + minutes * 60 + rest
-    if not 0 < total <= LONGEST:
-        raise SettingsError(f"{name}: {text} is not between 1s and 30 days")
+    if not LEAST <= total <= LONGEST:
+        raise SettingsError(f"{name}: {text} is not between {LEAST}s, the least for one plugin's restart, and 30 days")
     return total
 
 

@@ -209,6 +209,7 @@ def test_nothing_is_written_on_error(tmp_path: Path, deployer: str) -> None:
     [
         pytest.param(["--deployer=fleet"], "--deployer", id="deployer"),
         pytest.param(["--timeout=0s"], "timeout: 0s is not between", id="no-time"),
+        pytest.param(["--timeout=29s"], "timeout: 29s is not between 30s", id="too-short-for-the-chart"),
         pytest.param(["--timeout=9999h"], "timeout: 9999h is not between", id="too-long"),
         pytest.param(["--timeout=1d"], "timeout: '1d' is no duration", id="unit"),
         pytest.param(["--values=driver=x.yaml"], "is not COMPONENT=", id="component"),

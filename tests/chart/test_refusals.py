@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from hook.bundle.timing import LEAST
+
 if TYPE_CHECKING:
     from tests.chart.rendering import Helm, Values
 
@@ -34,7 +36,11 @@ UPPER = f"sha256:{'A' * 64}"
         pytest.param({"image.registry": "reg:port"}, "which names no image", id="port-in-words"),
         pytest.param({"pluginTimeout": "0s"}, 'pluginTimeout is "0s": it must be longer than nothing', id="no-time"),
         pytest.param({"pluginTimeout": "20m", "timeout": "5m"}, "longer than the whole run may take", id="never-acts"),
-        pytest.param({"timeout": "29s"}, 'timeout is "29s", too short for even one plugin', id="short-timeout"),
+        pytest.param(
+            {"timeout": f"{LEAST - 1}s"},
+            f'timeout is "{LEAST - 1}s", too short for even one plugin',
+            id="short-timeout",
+        ),
         pytest.param({"timeout": "0s"}, "must be longer than nothing", id="timeout-of-nothing"),
         pytest.param({"timeout": "0h0m0s"}, "must be longer than nothing", id="timeout-of-nothing-at-length"),
         pytest.param({"consumer.names": ["a/b"]}, 'holds "a/b", which names no DaemonSet', id="namespace-in-a-name"),
@@ -213,7 +219,7 @@ def test_what_the_schema_refuses_is_refused_without_it_too(helm: Helm, values: V
 @pytest.mark.parametrize(
     "values",
     [
-        pytest.param({"timeout": "30s"}, id="shortest-timeout"),
+        pytest.param({"timeout": f"{LEAST}s"}, id="shortest-timeout"),
         pytest.param({"timeout": "5m", "pluginTimeout": "5m"}, id="plugin-timeout-as-long"),
         pytest.param({"stallTimeout": "0s"}, id="never-stalls"),
         pytest.param({"image.registry": "127.0.0.1:5000", "image.repository": "a__b/c-d.e"}, id="address-and-port"),
