@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from devcluster import binaries, certificates, components, machines
-from devcluster.cluster import Cluster
+from devcluster.cluster import Cluster, ClusterError
 from devcluster.layout import SYSTEM_NODE
 from devcluster.ports import free_ports
 from devcluster.processes import start
@@ -48,13 +48,17 @@ class Visit(Cluster):
     """Whose cluster it is: with their rights it is left, because ours go with what is left behind."""
 
     def attach(self, kubeconfig: Path, nodes: int) -> None:
-        """Bring the nodes, and return when all are Ready; on failure leave nothing behind."""
-        self._nodes, self._theirs = nodes, kubeconfig
+        """Bring the nodes, and return when all are Ready; on failure leave nothing behind.
+
+        Raises ClusterError, before anything is touched, where nobody else could speak to their API server.
+        """
         programs = binaries.ensure(("kwok", "kubectl", "helm4"))
         self._claim()
         try:
+            server, authority = self._whose(kubeconfig)
+            self._nodes, self._theirs = nodes, kubeconfig
             self._start_guard()
-            self._become_somebody(kubeconfig)
+            self._become_somebody(kubeconfig, server, authority)
             (port,) = free_ports(1)
             options = components.kwok(self.files, port, components.lease_seconds(nodes), self._stages())
             command = [str(programs["kwok"]), *options]
@@ -85,16 +89,23 @@ class Visit(Cluster):
         certificates.write_private(file, text.replace(ADDRESS, ""))
         return file
 
-    def _become_somebody(self, kubeconfig: Path) -> None:
+    def _whose(self, kubeconfig: Path) -> tuple[str, bytes]:
+        """Read where their API server is, and who vouches for it."""
+        options = ("--raw", "--minify", "--flatten", "--output=json")
+        view = self.kubectl(f"--kubeconfig={kubeconfig}", "config", "view", *options).stdout
+        cluster = json.loads(view)["clusters"][0]["cluster"]
+        if not (authority := cluster.get("certificate-authority-data")):
+            # Pods of the simulated operator trust what their ServiceAccount's ca.crt says, and nothing else.
+            raise ClusterError(f"{kubeconfig} names no certificate authority: add it as certificate-authority-data")
+        return cluster["server"], base64.b64decode(authority)
+
+    def _become_somebody(self, kubeconfig: Path, server: str, authority: bytes) -> None:
         """Make an account for the fleet with every right, and kubeconfigs with its token."""
         theirs = f"--kubeconfig={kubeconfig}"
         self.kubectl(theirs, "apply", "--filename=-", text=json.dumps(_account()))
         token = self.kubectl(theirs, "create", "token", ACCOUNT, "-n", NAMESPACE, f"--duration={LIFE}").stdout
-        view = self.kubectl(theirs, "config", "view", "--raw", "--minify", "--flatten", "--output=json").stdout
-        cluster = json.loads(view)["clusters"][0]["cluster"]
-        authority = base64.b64decode(cluster["certificate-authority-data"])
         certificates.write_private(self.files.certificate, authority.decode())
-        text = certificates.kubeconfig(cluster["server"], authority, certificates.User(ACCOUNT), token.strip())
+        text = certificates.kubeconfig(server, authority, certificates.User(ACCOUNT), token.strip())
         for file in (*map(self.files.component_kubeconfig, ("kwok", "podrunner")), self.files.kubeconfig):
             certificates.write_private(file, text)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from devcluster import machines
 from devcluster.cluster import Cluster, ClusterError
 from devcluster.layout import CHECKOUT
 from devcluster.processes import ProcessError, start_mark
+from devcluster.visit import Visit
 from tests.devcluster.waiting import until
 
 if TYPE_CHECKING:
@@ -221,3 +223,17 @@ def test_command_line(tmp_path: Path) -> None:
         assert run("down", state).returncode == 0
     refused = run("kubeconfig", state)
     assert (refused.returncode, "no cluster is up" in refused.stderr) == (1, True)
+
+
+def test_a_visit_begins_only_where_pods_can_trust_the_server(tmp_path: Path) -> None:
+    """A kubeconfig that relies on this machine's authorities is refused with a sentence; nothing is left behind."""
+    theirs = tmp_path / "kubeconfig"
+    server = {"name": "theirs", "cluster": {"server": "https://cluster.example"}}
+    context = {"name": "theirs", "context": {"cluster": "theirs", "user": "somebody"}}
+    user = {"name": "somebody", "user": {"token": "x"}}
+    config = {"clusters": [server], "contexts": [context], "users": [user], "current-context": "theirs"}
+    theirs.write_text(json.dumps(config))
+    visit = Visit(tmp_path / "state")
+    with pytest.raises(ClusterError, match="no certificate authority"):
+        visit.attach(theirs, nodes=1)
+    assert not visit.state.exists()
