@@ -8,10 +8,11 @@ from __future__ import annotations
 from functools import lru_cache
 from sys import intern
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from hook.core import names, views
 from hook.core.coherence import contradiction
+from hook.core.containers import containers
 from hook.core.fields import (
     Json,
     MalformedObjectError,
@@ -20,22 +21,18 @@ from hook.core.fields import (
     items,
     mapping,
     number,
-    prose,
     required,
     shared,
     small_number,
     text,
     when,
 )
+from hook.core.objects import condition, owner_of, owner_uid, texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 View = TypeVar("View")
-
-CONDITION_STATUSES: Final = ("True", "False", "Unknown")
-LONGEST_MESSAGE: Final = 1024
-"""Of what a kubelet or a program says about a container, which can be many kilobytes: what an Event takes whole."""
 
 
 def node(obj: Json) -> views.Node:
@@ -75,7 +72,7 @@ def _labels(found: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
 def daemonset(obj: Json) -> views.DaemonSet:
     """Read a DaemonSet of any kind; which ones matter is decided elsewhere."""
     template = mapping(obj, "spec", "template")
-    owner = _owner(obj)
+    owner = owner_of(obj)
     return views.DaemonSet(
         namespace=required(obj, "metadata", "namespace"),
         name=required(obj, "metadata", "name"),
@@ -96,8 +93,8 @@ def daemonset(obj: Json) -> views.DaemonSet:
             if key in names.DAEMONSET_LABELS
         },
         selector=_match_labels(obj),
-        template_labels=_texts(template, "metadata", "labels"),
-        node_selector=_texts(template, "spec", "nodeSelector"),
+        template_labels=texts(template, "metadata", "labels"),
+        node_selector=texts(template, "spec", "nodeSelector"),
         images={
             required(container, "name"): text(container, "image") for container in items(template, "spec", "containers")
         },
@@ -122,7 +119,7 @@ def revision(obj: Json) -> views.Revision:
     return views.Revision(
         namespace=required(obj, "metadata", "namespace"),
         name=required(obj, "metadata", "name"),
-        owner_uid=_owner_uid(obj),
+        owner_uid=owner_uid(obj),
         revision=number(obj, "revision"),
         hash=required(obj, "metadata", "labels", names.REVISION_HASH_LABEL),
         created=created,
@@ -143,14 +140,14 @@ def pod(obj: Json) -> views.Pod:
         uid=required(obj, "metadata", "uid"),
         resource_version=required(obj, "metadata", "resourceVersion"),
         node=intern(text(obj, "spec", "nodeName")),
-        owner_uid=intern(_owner_uid(obj)),
+        owner_uid=intern(owner_uid(obj)),
         hash=intern(text(obj, "metadata", "labels", names.REVISION_HASH_LABEL)),
         deleting=when(obj, "metadata", "deletionTimestamp") is not None,
         ended=text(obj, "status", "phase") in ("Succeeded", "Failed"),
         ready=text(ready, "status") == "True",
         containers_ready_since=since,
-        init_containers=_containers(obj, "initContainers", "initContainerStatuses"),
-        containers=_containers(obj, "containers", "containerStatuses"),
+        init_containers=containers(obj, "initContainers", "initContainerStatuses"),
+        containers=containers(obj, "containers", "containerStatuses"),
     )
     if impossible := contradiction(found, when(ready, "lastTransitionTime")):
         raise MalformedObjectError(f"status: {impossible}")
@@ -192,7 +189,7 @@ def replicaset(obj: Json) -> views.ReplicaSet:
     return views.ReplicaSet(
         namespace=required(obj, "metadata", "namespace"),
         name=required(obj, "metadata", "name"),
-        owner_uid=_owner_uid(obj),
+        owner_uid=owner_uid(obj),
         revision=text(obj, "metadata", "annotations", names.DEPLOYMENT_REVISION_ANNOTATION),
     )
 
@@ -243,73 +240,6 @@ def _text_or_empty(obj: Json, *path: str) -> str:
         return ""
 
 
-def _owner(obj: Json) -> Json:
-    """Give the controlling owner, whose UID outlives neither a rename nor an orphaning."""
-    for owner in items(obj, "metadata", "ownerReferences"):
-        if flag(owner, "controller", default=False):
-            return owner
-    return {}
-
-
-def _owner_uid(obj: Json) -> str:
-    return text(_owner(obj), "uid")
-
-
-def _texts(obj: Json, *path: str) -> dict[str, str]:
-    return {key: text(obj, *path, key) for key in mapping(obj, *path)}
-
-
-def condition(obj: Json, kind: str) -> Json:
-    """Give the one condition of a type. Two of a type contradict each other: malformed."""
-    found = [one for one in items(obj, "status", "conditions") if text(one, "type") == kind]
-    if len(found) > 1:
-        raise MalformedObjectError(f"status.conditions: {len(found)} times {kind}")
-    if found and text(found[0], "status") not in CONDITION_STATUSES:
-        raise MalformedObjectError(f"status.conditions: {kind} is none of {', '.join(CONDITION_STATUSES)}")
-    return found[0] if found else {}
-
-
 def _match_labels(obj: Json) -> tuple[tuple[str, str], ...]:
     labels = mapping(obj, "spec", "selector", "matchLabels")
     return tuple(sorted((key, text(labels, key)) for key in labels))
-
-
-def _containers(obj: Json, wanted: str, reported: str) -> tuple[views.Container, ...]:
-    """Give one status for every container of the spec; one that is not reported yet is waiting.
-
-    One that is reported counts, whether the spec names it or not: it runs.
-    """
-    statuses, spec = _by_name(obj, "status", reported), _by_name(obj, "spec", wanted)
-    # An init container that is to run on beside the others (a sidecar) is no step of the pod's start.
-    beside = {name for name, one in spec.items() if text(one, "restartPolicy") == "Always"}
-    everyone = dict.fromkeys((*spec, *statuses))
-    return tuple(_container(name, statuses.get(name, {})) for name in everyone if name not in beside)
-
-
-def _by_name(obj: Json, *path: str) -> dict[str, Json]:
-    """Give a list by its names. Two of a name contradict each other: malformed."""
-    found = items(obj, *path)
-    named = {required(one, "name"): one for one in found}
-    if len(named) < len(found):
-        raise MalformedObjectError(f"{'.'.join(path)}: a name comes twice")
-    return named
-
-
-def _container(name: str, status: Json) -> views.Container:
-    state = mapping(status, "state")
-    running, terminated, waiting = (mapping(state, key) for key in ("running", "terminated", "waiting"))
-    ended = "terminated" in state and state["terminated"] is not None
-    began, finished = when(terminated, "startedAt"), when(terminated, "finishedAt")
-    if began is not None and finished is not None and finished < began:
-        raise MalformedObjectError(f"status: container {name} ended before it started")
-    return views.Container(
-        name=intern(name),
-        started_at=when(running, "startedAt"),
-        finished_at=finished,
-        succeeded=terminated.get("exitCode") is not None and number(terminated, "exitCode") == 0,
-        last_finished_at=when(status, "lastState", "terminated", "finishedAt"),
-        restarts=number(status, "restartCount"),
-        waiting=text(waiting, "reason") or ("" if running or ended else "ContainerCreating"),
-        message=(prose(waiting, "message") or prose(terminated, "message"))[:LONGEST_MESSAGE],
-        lasted=int((finished - began).total_seconds()) if began is not None and finished is not None else None,
-    )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hook.core import limits, names, views
 from hook.core.fields import Json, MalformedObjectError, flag, items, mapping, number, required, text, when
-from hook.core.parse import condition
+from hook.core.objects import condition
 
 if TYPE_CHECKING:
     from datetime import datetime
