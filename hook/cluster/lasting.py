@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from hook.cluster.api import Api
     from hook.cluster.observer import Source
-    from hook.core.stacks import Stack
+    from hook.core.stack import Stack
     from hook.core.views import DaemonSet
     from hook.settings import Settings
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hook.cluster.api import Api
     from hook.cluster.contact import Lost
     from hook.core.fields import Json
-    from hook.core.stacks import Stack
+    from hook.core.stack import Stack
     from hook.core.views import DaemonSet
     from hook.settings import Settings
 

@@ -15,7 +15,7 @@ from hook.core.stacks import OTHER_CONSUMER, STACKS, is_driver, is_provider
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from hook.core.stacks import ConsumerKind, Stack
+    from hook.core.stack import ConsumerKind, Stack
     from hook.core.views import DaemonSet
     from hook.settings import Settings, Wanted
 

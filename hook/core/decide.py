@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from hook.core.fleet import Fleet
     from hook.core.operator import Hold
-    from hook.core.stacks import Stack
+    from hook.core.stack import Stack
     from hook.core.views import Snapshot
     from hook.settings import Settings
 

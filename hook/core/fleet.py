@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
     from hook.core.consumers import Consumers
     from hook.core.memory import AskedRestart
-    from hook.core.stacks import Provider, Stack
-    from hook.core.views import DaemonSet, DeviceSlice, Pod, Policy, Revision, Snapshot, Unreadable
+    from hook.core.policy import Policy
+    from hook.core.stack import Provider, Stack
+    from hook.core.views import DaemonSet, DeviceSlice, Pod, Revision, Snapshot, Unreadable
     from hook.settings import Settings
 
 

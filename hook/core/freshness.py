@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from hook.core.stacks import ConsumerKind, Stack
+    from hook.core.stack import ConsumerKind, Stack
     from hook.core.views import Container, Pod
 
 

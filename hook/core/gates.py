@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from hook.core.fleet import Fleet
     from hook.core.memory import Timers
     from hook.core.operator import Hold
+    from hook.core.policy import Policy
     from hook.core.verdicts import Judgement
-    from hook.core.views import Policy
 
 NOT_OURS: Final = frozenset({Reason.HOST_DRIVER, Reason.DRIVER_NOT_DEPLOYED, Reason.VIRTUAL_MACHINE_NODE})
 """Nodes excluded for these have no driver that this stack could reload."""

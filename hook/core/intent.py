@@ -15,8 +15,9 @@ from hook.core import names
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hook.core.stacks import Stack
-    from hook.core.views import DaemonSet, Node, Policy
+    from hook.core.policy import Policy
+    from hook.core.stack import Stack
+    from hook.core.views import DaemonSet, Node
     from hook.settings import Settings
 
 _KERNEL: Final = r"[0-9][0-9A-Za-z._+-]*"

@@ -14,7 +14,7 @@ from hook.core.verdicts import NodeState
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hook.core.stacks import Stack
+    from hook.core.stack import Stack
     from hook.core.verdicts import Decision, Judgement
 
 

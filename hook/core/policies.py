@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from hook.core import limits, names, views
+from hook.core import limits, names
 from hook.core.fields import Json, MalformedObjectError, flag, items, mapping, number, required, text, when
 from hook.core.objects import condition
+from hook.core.policy import Policy
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -15,12 +16,12 @@ _STATE_OF_OFED: Final = "state-OFED"
 """NO ``pkg/state/state_ofed.go``: name of the driver's entry in ``status.appliedStates``."""
 
 
-def cluster_policy(obj: Json) -> views.Policy:
+def cluster_policy(obj: Json) -> Policy:
     """Read a ClusterPolicy. One without ``spec.driver`` states no intent and is malformed."""
     driver = ("spec", "driver")
     if not mapping(obj, *driver):
         raise MalformedObjectError("spec.driver: missing")
-    return views.Policy(
+    return Policy(
         **_identity(obj, "ClusterPolicy"),
         state=text(obj, "status", "state"),
         namespace=text(obj, "status", "namespace"),
@@ -38,11 +39,11 @@ def cluster_policy(obj: Json) -> views.Policy:
     )
 
 
-def nvidia_driver(obj: Json) -> views.Policy:
+def nvidia_driver(obj: Json) -> Policy:
     """Read an NVIDIADriver: the intent for one pool of nodes. What it has no field for is left to the policy."""
     if not mapping(obj, "spec"):
         raise MalformedObjectError("spec: missing")
-    return views.Policy(
+    return Policy(
         **_identity(obj, "NVIDIADriver"),
         state=text(obj, "status", "state"),
         namespace=text(obj, "status", "namespace"),
@@ -59,12 +60,12 @@ def nvidia_driver(obj: Json) -> views.Policy:
     )
 
 
-def nic_cluster_policy(obj: Json) -> views.Policy:
+def nic_cluster_policy(obj: Json) -> Policy:
     """Read a NicClusterPolicy. One without ``spec.ofedDriver`` asks for no driver, which is no mistake."""
     driver = ("spec", "ofedDriver")
     rotates = flag(obj, *driver, "upgradePolicy", "autoUpgrade", default=False)
     states = {text(one, "name"): text(one, "state") for one in items(obj, "status", "appliedStates")}
-    return views.Policy(
+    return Policy(
         **_identity(obj, "NicClusterPolicy"),
         state=states.get(_STATE_OF_OFED, ""),
         namespace="",

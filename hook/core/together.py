@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.core.fleet import Fleet
-    from hook.core.stacks import Stack
+    from hook.core.stack import Stack
     from hook.core.verdicts import Action
     from hook.core.views import Snapshot
     from hook.settings import Settings

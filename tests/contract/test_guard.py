@@ -49,7 +49,7 @@ from tests.contract.guardtrial import (
 
 if TYPE_CHECKING:
     from devcluster.cluster import Cluster
-    from hook.core.stacks import Stack
+    from hook.core.stack import Stack
 
 pytestmark = pytest.mark.e2e
 

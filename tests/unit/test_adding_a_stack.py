@@ -11,7 +11,7 @@ from hook.cluster import requests
 from hook.core import messages, names, stacks, together
 from hook.core.policies import nic_cluster_policy
 from hook.core.reasons import Reason
-from hook.core.stacks import ConsumerKind, DriverPods, NodeLabels, Operator, PolicyKind, Stack, UpgradeLabels
+from hook.core.stack import ConsumerKind, DriverPods, NodeLabels, Operator, PolicyKind, Stack, UpgradeLabels
 from hook.core.verdicts import DeletePod, Verdict
 from hook.settings import Settings
 from tests.fixtures.cluster import LATER, Cluster
@@ -20,7 +20,7 @@ from tests.fixtures.objects import Object, R, conditions, merged, obj, running
 
 if TYPE_CHECKING:
     from hook.core.fields import Json
-    from hook.core.views import Policy
+    from hook.core.policy import Policy
 
 LABEL: Final = "example.com/storage-driver"
 PRESENT: Final = "example.com/storage.present"

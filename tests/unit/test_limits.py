@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hook.core import policies
-from hook.core.views import UpgradePolicy
+from hook.core.policy import UpgradePolicy
 from tests.fixtures.objects import Object, obj
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hook.core.fields import Json
-    from hook.core.views import Policy
+    from hook.core.policy import Policy
 
 DEFAULTS = UpgradePolicy(stated=True, parallel=1, unavailable="25%")
 

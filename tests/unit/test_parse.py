@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hook.core import parse, policies, views
+from hook.core.policy import Policy, UpgradePolicy
 from tests.fixtures.objects import R, at, conditions, driver_pod, finished, merged, obj, plugin_pod, running, waiting
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 def test_a_policy_is_read() -> None:
     """Intent, status and the operator's namespace."""
-    expected = views.Policy(
+    expected = Policy(
         kind="ClusterPolicy",
         name="cluster-policy",
         uid="policy-uid",
@@ -37,7 +38,7 @@ def test_a_policy_is_read() -> None:
         rdma=False,
         eviction_label="",
         changed=None,
-        upgrade=views.UpgradePolicy(stated=True, parallel=1, unavailable="25%"),
+        upgrade=UpgradePolicy(stated=True, parallel=1, unavailable="25%"),
     )
     assert expected == policies.cluster_policy(obj("policy"))
 

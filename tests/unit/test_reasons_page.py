@@ -15,7 +15,7 @@ from hook.core.stacks import STACKS
 from tools import reasons
 
 if TYPE_CHECKING:
-    from hook.core.stacks import Stack
+    from hook.core.stack import Stack
 
 ROOT = Path(__file__).parents[2]
 

@@ -18,7 +18,7 @@ from hook.settings import Settings, Strategy
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hook.core.stacks import PolicyKind, Stack
+    from hook.core.stack import PolicyKind, Stack
 
 HOOK: Final = Path(__file__).parents[2] / "hook"
 TABLE: Final = HOOK / "core" / "stacks.py"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.core.fleet import Fleet
-    from hook.core.stacks import Stack
+    from hook.core.stack import Stack
     from hook.core.views import Pod, Revision
 
 REQUEUE: Final = 120.0

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from hook.core.fields import Json
-    from hook.core.views import UpgradePolicy
+    from hook.core.policy import UpgradePolicy
 
 
 @dataclass(frozen=True, slots=True)
