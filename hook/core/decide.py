@@ -12,6 +12,7 @@ from hook.core import breaker, by_policy, cautions, gates, operator, restarts
 from hook.core import fleet as fleets
 from hook.core.memory import Memory, Timers
 from hook.core.nodes import judge_node
+from hook.core.progress import advanced
 from hook.core.reasons import Reason
 from hook.core.stacks import GPU_OPERATOR, STACKS
 from hook.core.verdicts import Decision, Judgement, NodeState, Patience, Verdict
@@ -27,18 +28,6 @@ if TYPE_CHECKING:
     from hook.core.views import Snapshot
     from hook.settings import Settings
 
-RANK: Final = {
-    NodeState.WAITING: 0,
-    NodeState.FAILED: 0,
-    NodeState.STALE: 2,
-    NodeState.RESTARTING: 3,
-    NodeState.VERIFYING: 4,
-    NodeState.VERIFIED: 5,
-    NodeState.EXCLUDED: 5,
-}
-"""How far a state is on the way; a fleet of which no node comes further for long has stalled."""
-ROLLING_RANK: Final = 1
-"""Of a node whose new driver pod is on its way."""
 NOT_RENDERED_YET: Final = frozenset({Reason.EXPECTATION_UNMET, Reason.POLICY_EXPECTED})
 """The intent of now is not the one that was asked for: whatever is served would be reloaded again."""
 NOT_MOVING: Final = frozenset(
@@ -80,12 +69,20 @@ def decide(  # noqa: PLR0913 - a pure function of everything that it depends on
     memory = replace(memory, breaker=breaker.watched(memory.breaker, judged, fleet, now))
     if skip := _pointless(fleet, judged, noisy):
         return _skip(skip, judged, memory, fleet, timers)
+    return _of_nodes(judged, noisy, memory, fleet, timers)
+
+
+def _of_nodes(
+    judged: Sequence[Judgement], noisy: Hold | None, memory: Memory, fleet: Fleet, timers: Timers
+) -> tuple[Decision, Memory]:
+    """Choose what to do about the nodes now, and say how the run stands."""
+    settings, stack, now = fleet.settings, fleet.stack.name, timers.now
     patient = [_out_of_patience(one, settings, timers) for one in judged]
     plan = restarts.plan(patient, fleet, memory, now)
-    shown = tuple(replace(_out_of_patience(one, settings, timers), stack=stack.name) for one in plan.judgements)
+    shown = tuple(replace(_out_of_patience(one, settings, timers), stack=stack) for one in plan.judgements)
     holds, warnings = gates.before_done(fleet, shown, noisy, timers)
     stopped = breaker.held_open(memory.breaker, settings)
-    progress = _advance(memory, fleet, shown, now)
+    progress = advanced(memory, fleet, shown, now)
     verdict, hold = (Verdict.WAIT, stopped) if stopped else _verdict(holds, shown, progress, fleet, timers)
     too_early = gates.blind_to_intent(fleet) or any(reason in NOT_RENDERED_YET for reason, _message in holds)
     may_act = (verdict is Verdict.WAIT or settings.follow) and not too_early and not stopped
@@ -93,16 +90,25 @@ def decide(  # noqa: PLR0913 - a pure function of everything that it depends on
         verdict,
         *hold,
         judgements=shown,
-        actions=tuple(replace(action, stack=stack.name) for action in plan.actions) if may_act else (),
+        actions=tuple(replace(action, stack=stack) for action in plan.actions) if may_act else (),
         warnings=tuple(warnings),
         cause=holds[0][0] if holds and verdict is Verdict.DEADLINE else None,
-        stack=stack.name,
+        stack=stack,
     )
-    saw_fleet = memory.saw_fleet or any(one.state is not NodeState.EXCLUDED for one in shown)
-    eligible = memory.eligible | {one.node for one in shown if one.state is not NodeState.EXCLUDED}
-    after = replace(progress, first_seen=timers.first_seen, saw_fleet=saw_fleet, eligible=eligible)
+    return decision, _remembered(progress, shown, fleet, timers)
+
+
+def _remembered(memory: Memory, shown: Sequence[Judgement], fleet: Fleet, timers: Timers) -> Memory:
+    """Note what this decision has seen, for the next one."""
+    eligible = {one.node for one in shown if one.state is not NodeState.EXCLUDED}
+    after = replace(
+        memory,
+        first_seen=timers.first_seen,
+        saw_fleet=memory.saw_fleet or bool(eligible),
+        eligible=memory.eligible | eligible,
+    )
     after = after.with_verified(one for one in shown if one.reason is Reason.VERIFIED)
-    return decision, after.without_gone(fleet) if settings.follow else after
+    return after.without_gone(fleet) if fleet.settings.follow else after
 
 
 def _pointless(fleet: Fleet, judged: Sequence[Judgement], noisy: Hold | None) -> Hold | None:
@@ -199,25 +205,6 @@ def _out_of_patience(judged: Judgement, settings: Settings, timers: Timers) -> J
         reason = judged.reason if judged.reason is Reason.LABELS_MISSING else Reason.NODE_NOT_READY
         return replace(judged, state=NodeState.EXCLUDED, reason=reason)
     return judged.failed(message=f"{judged.message} (for {int(held.total_seconds())} s)")
-
-
-def _advance(memory: Memory, fleet: Fleet, judgements: Sequence[Judgement], now: datetime) -> Memory:
-    """Note whether any node is further than it ever was under the intent of now."""
-    generation = fleet.policy.generation if fleet.policy else 0
-    epoch = f"{generation}/{','.join(sorted(one.hash for one in fleet.newest.values()))}"
-    before = memory.ranks if epoch == memory.epoch else {}
-    reached: dict[str, int] = {}
-    for one in judgements:
-        reached[one.node] = min(_rank(one), reached.get(one.node, _rank(one)))
-    ranks = {node: max(rank, before.get(node, -1)) for node, rank in reached.items()}
-    if memory.advanced_at is not None and all(rank <= before.get(node, -1) for node, rank in ranks.items()):
-        return replace(memory, ranks=ranks)
-    return replace(memory, epoch=epoch, ranks=ranks, advanced_at=now)
-
-
-def _rank(judged: Judgement) -> int:
-    on_its_way = judged.reason in (Reason.DRIVER_NOT_READY, Reason.OPERANDS_PAUSED)
-    return ROLLING_RANK if on_its_way else RANK[judged.state]
 
 
 def _verdict(

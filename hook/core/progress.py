@@ -1,0 +1,49 @@
+"""How far a fleet is on its way: whether any node came further, or the run has stalled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from hook.core.reasons import Reason
+from hook.core.verdicts import NodeState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from hook.core.fleet import Fleet
+    from hook.core.memory import Memory
+    from hook.core.verdicts import Judgement
+
+RANK: Final = {
+    NodeState.WAITING: 0,
+    NodeState.FAILED: 0,
+    NodeState.STALE: 2,
+    NodeState.RESTARTING: 3,
+    NodeState.VERIFYING: 4,
+    NodeState.VERIFIED: 5,
+    NodeState.EXCLUDED: 5,
+}
+"""How far a state is on the way; a fleet of which no node comes further for long has stalled."""
+ROLLING_RANK: Final = 1
+"""Of a node whose new driver pod is on its way."""
+
+
+def advanced(memory: Memory, fleet: Fleet, judgements: Sequence[Judgement], now: datetime) -> Memory:
+    """Note whether any node is further than it ever was under the intent of now."""
+    generation = fleet.policy.generation if fleet.policy else 0
+    epoch = f"{generation}/{','.join(sorted(one.hash for one in fleet.newest.values()))}"
+    before = memory.ranks if epoch == memory.epoch else {}
+    reached: dict[str, int] = {}
+    for one in judgements:
+        reached[one.node] = min(_rank(one), reached.get(one.node, _rank(one)))
+    ranks = {node: max(rank, before.get(node, -1)) for node, rank in reached.items()}
+    if memory.advanced_at is not None and all(rank <= before.get(node, -1) for node, rank in ranks.items()):
+        return replace(memory, ranks=ranks)
+    return replace(memory, epoch=epoch, ranks=ranks, advanced_at=now)
+
+
+def _rank(judged: Judgement) -> int:
+    on_its_way = judged.reason in (Reason.DRIVER_NOT_READY, Reason.OPERANDS_PAUSED)
+    return ROLLING_RANK if on_its_way else RANK[judged.state]
