@@ -11,10 +11,12 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from devcluster.truth import Standing, Truth
+from devcluster.replay import Standing
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from devcluster.truth import Truth
 
 COLUMNS = {"node": 6, "driver": 12, "plugin": 16, "script's plugin": 16, "state": 17}
 """Headings, and widths that hold everything that comes below them, so that the table does not jump."""

@@ -1,8 +1,7 @@
 """What really happened on the fleet, read from the simulator's journal.
 
-Tests and the demo assert on this and never on what the program under test believes. The journal
-has one JSON object a line (`devcluster.fleet.journal` writes it); this module only reads it, and
-is pure apart from `Truth.read`.
+Tests and the demo assert on this and never on what the program under test believes. `happening`
+has the journal's lines, `replay` what they make of a node; all is pure apart from `Truth.read`.
 
 A plugin is *stale* while a driver is loaded on its node that is not the one it started on: not
 the same *load*, a number that grows with each load and each remount of the driver's root file
@@ -14,117 +13,23 @@ What is said of plugins holds for every pod that holds the driver, such as a sta
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from devcluster.happening import JOURNAL, Happening
+from devcluster.replay import Node
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-JOURNAL = "truth.jsonl"
-"""The journal's name in a cluster's state directory."""
+    from devcluster.replay import Standing
 
 GPU, NETWORK = "gpu", "network"
 """The driver stacks. What each has loaded, and who holds that, are two stories on the same nodes."""
 
 Interval = tuple[float, float | None]
 """From when to when; None while it lasts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Happening:
-    """One line of the journal; what an event does not have is left at its default."""
-
-    t: float
-    event: str
-    node: str
-    stack: str = ""
-    """``gpu`` or ``network``; empty for what happens to a node as a whole."""
-    pod: str = ""
-    uid: str = ""
-    daemonset: str = ""
-    namespace: str = ""
-    hash: str = ""
-    version: str = ""
-    load: int | None = None
-    node_load: int | None = None
-    toolkit: int = 0
-    stale: bool = False
-    drained: bool = False
-    driver_ready: bool = False
-    driver_current: bool = False
-
-    @classmethod
-    def parse(cls, line: str) -> Happening:
-        """Read one line; keys that this version does not know are ignored."""
-        known = {each.name for each in fields(cls)}
-        return cls(**{key: value for key, value in json.loads(line).items() if key in known})
-
-    def concerns(self, daemonset: str | None) -> bool:
-        """Tell whether this is about a DaemonSet, given as ``name`` or ``namespace/name``; None is any."""
-        return daemonset in {None, self.daemonset, f"{self.namespace}/{self.daemonset}"}
-
-
-@dataclass(slots=True)
-class _Node:
-    """One node while the journal is replayed."""
-
-    load: int | None = None
-    version: str = ""
-    toolkit: int = 0
-    driver_ready: bool = False
-    plugins: dict[str, Happening] = field(default_factory=dict)
-    """How each running plugin started, by pod UID."""
-
-    def take(self, now: Happening) -> None:
-        """Let one event happen."""
-        match now.event:
-            case "driver-unloaded":
-                self.load, self.version, self.driver_ready = None, "", False
-            case "driver-loaded":
-                self.load, self.version, self.driver_ready = now.load, now.version, False
-            case "driver-ready":
-                self.driver_ready = True
-            case "driver-gone":
-                self.driver_ready = False
-            case "toolkit-ready":
-                self.toolkit = now.toolkit
-            case "plugin-started":
-                self.plugins[now.uid] = now
-            case "plugin-gone":
-                self.plugins.pop(now.uid, None)
-            case "reboot" | "node-removed":
-                self.load, self.version, self.driver_ready = None, "", False
-                self.plugins.clear()
-
-    def standing(self, daemonset: str | None) -> Standing:
-        """Sum up."""
-        running = [plugin for plugin in self.plugins.values() if plugin.concerns(daemonset)]
-        held = running[-1].version if running else None
-        return Standing(self.version, self.driver_ready, held, self.stale(daemonset))
-
-    def stale(self, daemonset: str | None) -> bool:
-        """Tell whether a plugin here holds another load than the one that is there."""
-        if self.load is None:
-            return False
-        return any(p.load != self.load for p in self.plugins.values() if p.concerns(daemonset))
-
-    def behind_toolkit(self, daemonset: str | None) -> bool:
-        """Tell whether a plugin here started before the container toolkit's last installation."""
-        return any(p.toolkit != self.toolkit for p in self.plugins.values() if p.concerns(daemonset))
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How one node stands at the journal's end."""
-
-    version: str
-    """The loaded driver; empty while there is none."""
-    driver_ready: bool
-    plugin_version: str | None
-    """The driver that the plugin started on; None while no plugin runs."""
-    stale: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +101,7 @@ class Truth:
 
     def driver_ready_now(self, node: str) -> bool:
         """Tell whether the node's driver pod is Ready at the journal's end."""
-        return self._replay().get(node, _Node()).driver_ready
+        return self._replay().get(node, Node()).driver_ready
 
     def restarts(self, daemonset: str | None = None, since: float = 0.0) -> tuple[Happening, ...]:
         """Return the deletions of plugin pods that somebody asked for."""
@@ -255,20 +160,20 @@ class Truth:
             if each.node == node and (not each.daemonset or each.concerns(daemonset)):
                 yield each
 
-    def _steps(self) -> Iterator[tuple[Happening, _Node]]:
+    def _steps(self) -> Iterator[tuple[Happening, Node]]:
         """Replay: each event and its node's state right after it."""
-        nodes: dict[str, _Node] = {}
+        nodes: dict[str, Node] = {}
         for now in self.happenings:
-            node = nodes.setdefault(now.node, _Node())
+            node = nodes.setdefault(now.node, Node())
             node.take(now)
             yield now, node
 
-    def _replay(self) -> dict[str, _Node]:
+    def _replay(self) -> dict[str, Node]:
         """Replay to the end."""
         return {now.node: node for now, node in self._steps()}
 
 
-def _cured(now: Happening, node: _Node, daemonset: str | None) -> bool:
+def _cured(now: Happening, node: Node, daemonset: str | None) -> bool:
     """End a stale spell: a fresh plugin started, or there is no driver any more to be stale against.
 
     The plugin's mere absence between its deletion and its successor cures nothing: the node
@@ -294,8 +199,3 @@ def _spans(happenings: Iterable[Happening], opens: set[str], closes: set[str]) -
     if start is not None:
         spans.append((start, None))
     return spans
-
-
-def encode(event: str, node: str, t: float, **details: object) -> str:
-    """Spell one line of the journal, its newline included."""
-    return json.dumps({"t": round(t, 3), "event": event, "node": node, **details}) + "\n"

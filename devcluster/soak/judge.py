@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from devcluster.truth import Happening, Truth
+    from devcluster.happening import Happening
+    from devcluster.truth import Truth
 
 RACE_SECONDS: Final = 3.0
 """Nobody can know of what was asked of the operator, or befell a node, a moment ago: the API does not show it yet.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
 
-    from devcluster.truth import Happening
+    from devcluster.happening import Happening
     from tests.e2e.lab import Lab
     from tests.shell.program import Ended
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from devcluster.machines import gpu_node
 from devcluster.patience import TooSlowError
-from devcluster.truth import Happening, Truth
+from devcluster.truth import Truth
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from devcluster.cluster import Cluster
+    from devcluster.happening import Happening
 
 T = TypeVar("T")
 

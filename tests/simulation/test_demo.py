@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from devcluster.demoview import Side, proof, rows
-from devcluster.truth import Truth, encode
+from devcluster.happening import encode
+from devcluster.truth import Truth
 
 CHECKOUT = Path(__file__).parents[2]
 

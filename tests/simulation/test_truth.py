@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from devcluster.truth import NETWORK, Standing, Truth, encode
+from devcluster.happening import encode
+from devcluster.replay import Standing
+from devcluster.truth import NETWORK, Truth
 
 if TYPE_CHECKING:
     from pathlib import Path

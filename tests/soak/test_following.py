@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from devcluster.cluster import Cluster
+from devcluster.happening import JOURNAL, encode
 from devcluster.patience import TooSlowError
 from devcluster.soak.following import NEGLECTED_SECONDS, FollowerSoak, lost_its_lease
 from devcluster.soak.judge import GROWTH_MEBIBYTES
 from devcluster.soak.plan import Cycle, Fault, Upgrade
 from devcluster.soak.processes import KILLED
 from devcluster.soak.stage import DAEMONSET, Stage
-from devcluster.truth import JOURNAL, encode
 from hook.core import messages
 from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, Verdict

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
+from devcluster.happening import encode
 from devcluster.layout import CHECKOUT
 from devcluster.soak import plan
 from devcluster.soak.judge import FOLLOWER_MEBIBYTES, GROWTH_MEBIBYTES, JOB_MEBIBYTES, Run, Sample, Soaked
 from devcluster.soak.plan import Fault, Upgrade
-from devcluster.truth import Truth, encode
+from devcluster.truth import Truth
 
 NODE = "gpu-0"
 GOOD: dict[str, Any] = {"stale": True, "driver_ready": True, "driver_current": True}

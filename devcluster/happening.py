@@ -1,0 +1,48 @@
+"""The simulator's journal: one happening a line, as JSON. `devcluster.fleet.journal` writes it, `truth` reads it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+
+JOURNAL = "truth.jsonl"
+"""The journal's name in a cluster's state directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One line of the journal; what an event does not have is left at its default."""
+
+    t: float
+    event: str
+    node: str
+    stack: str = ""
+    """``gpu`` or ``network``; empty for what happens to a node as a whole."""
+    pod: str = ""
+    uid: str = ""
+    daemonset: str = ""
+    namespace: str = ""
+    hash: str = ""
+    version: str = ""
+    load: int | None = None
+    node_load: int | None = None
+    toolkit: int = 0
+    stale: bool = False
+    drained: bool = False
+    driver_ready: bool = False
+    driver_current: bool = False
+
+    @classmethod
+    def parse(cls, line: str) -> Happening:
+        """Read one line; keys that this version does not know are ignored."""
+        known = {each.name for each in fields(cls)}
+        return cls(**{key: value for key, value in json.loads(line).items() if key in known})
+
+    def concerns(self, daemonset: str | None) -> bool:
+        """Tell whether this is about a DaemonSet, given as ``name`` or ``namespace/name``; None is any."""
+        return daemonset in {None, self.daemonset, f"{self.namespace}/{self.daemonset}"}
+
+
+def encode(event: str, node: str, t: float, **details: object) -> str:
+    """Spell one line of the journal, its newline included."""
+    return json.dumps({"t": round(t, 3), "event": event, "node": node, **details}) + "\n"
