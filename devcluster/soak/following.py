@@ -8,8 +8,9 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from devcluster.patience import TooSlowError
-from devcluster.soak.judge import FOLLOWER_MEBIBYTES, Run, Soaked
-from devcluster.soak.plan import Cycle, Fault, Upgrade
+from devcluster.soak.course import Course
+from devcluster.soak.judge import FOLLOWER_MEBIBYTES, Run
+from devcluster.soak.plan import Cycle, Fault
 from devcluster.soak.processes import END_SECONDS, KILLED, SAMPLE_SECONDS, STOPPED, Waiting, launch
 from devcluster.soak.soak import PROGRAM
 from devcluster.soak.stage import DAEMONSET, OPERATOR, Stage
@@ -36,8 +37,10 @@ WHOLE: Final = 1_000_000
 """Characters of a log that are looked at for how it ended: all of any soak's."""
 
 
-class FollowerSoak:
-    """One soak of one cluster whose fleet is up (`Stage.install`), by a follower that faults strike."""
+class FollowerSoak(Course):
+    """Each cycle is served by a follower that faults strike."""
+
+    limit = FOLLOWER_MEBIBYTES
 
     def __init__(
         self,
@@ -46,53 +49,26 @@ class FollowerSoak:
         command: Sequence[str] = FOLLOWER,
         say: Callable[[str], None] | None = None,
     ) -> None:
-        self.stage, self.seed = stage, seed
+        super().__init__(stage, seed, "follow", say)
         self._command = command
-        self._say = say or (lambda _line: None)
-        self._runs: list[Run] = []
         self._ends: list[int] = []
-        self._wrong: list[str] = []
-        self._lives: list[Waiting] = []
-        self._folder = stage.cluster.state / f"follow-{time.time_ns()}"
-        self._folder.mkdir()
         # What is forgotten shall have been so for long, after drivers had a minute to load, and more where nodes queue.
         self.cycle_seconds = NEGLECTED_SECONDS + 60 + 2 * stage.nodes
         self.sample_seconds = SAMPLE_SECONDS
 
-    def run(self, cycles: Sequence[Cycle]) -> Soaked:
-        """Go through all cycles. Whatever was started has ended afterwards."""
-        since = time.time()
+    def _begin(self) -> None:
         self._start()
-        try:
-            for cycle in cycles:
-                self._say(f"cycle {cycle.number + 1} of {len(cycles)}: {cycle}")
-                self._cycle(cycle)
-        finally:
-            self._end(self._lives[-1], signal.SIGTERM, STOPPED)
-        return Soaked(
-            nodes=self.stage.nodes,
-            seed=self.seed,
-            cycles=tuple(str(cycle) for cycle in cycles),
-            runs=tuple(self._runs),
-            truth=self.stage.truth,
-            since=since,
-            daemonset=DAEMONSET,
-            upsets=tuple(self.stage.upsets),
-            lives=tuple(tuple(life.samples) for life in self._lives),
-            limit=FOLLOWER_MEBIBYTES,
-            long_ended="; ".join(self._wrong),
-            left_stale=self.stage.stale(),
-            followers=tuple(self._ends),
-        )
+
+    def _end_all(self) -> None:
+        self._end(self._lives[-1], signal.SIGTERM, STOPPED)
+
+    def _followers(self) -> tuple[int, ...]:
+        return tuple(self._ends)
 
     def _cycle(self, cycle: Cycle) -> None:
         """Upgrade, let the fault happen, mend, and wait until every node is served."""
         began = time.time()
-        if cycle.before:
-            self.stage.befall(cycle.before, cycle.nodes)
-        if cycle.fault is Fault.BROKEN_DRIVER:
-            self.stage.break_drivers(cycle.nodes)
-        self.stage.ask(cycle.upgrade)
+        self._ask(cycle)
         served = True
         if cycle.fault is Fault.BROKEN_DRIVER:
             broken = {f"gpu-{number}" for number in cycle.nodes}
@@ -138,20 +114,16 @@ class FollowerSoak:
 
     def _strike(self, fault: Fault) -> None:
         """Let the fault happen."""
-        if fault is Fault.SILENCE:
-            self.stage.silence()
-        elif fault is Fault.OPERATOR:
-            self.stage.restart_operator()
-        elif fault is Fault.AGAIN:
-            self.stage.ask(Upgrade.DRIVER)
-        else:
-            leader = self._living()
-            if fault is Fault.TWICE:
-                self._start()
-                time.sleep(LOOK_SECONDS)
-            self._end(leader, *((signal.SIGKILL, KILLED) if fault is Fault.KILL else (signal.SIGTERM, STOPPED)))
-            if fault is not Fault.TWICE:
-                self._start()
+        if fault not in {Fault.KILL, Fault.STOP, Fault.TWICE}:
+            self._disturb(fault)
+            return
+        leader = self._living()
+        if fault is Fault.TWICE:
+            self._start()
+            time.sleep(LOOK_SECONDS)
+        self._end(leader, *((signal.SIGKILL, KILLED) if fault is Fault.KILL else (signal.SIGTERM, STOPPED)))
+        if fault is not Fault.TWICE:
+            self._start()
 
     def _living(self) -> Waiting:
         """Give a follower that runs, started again as a kubelet would if the last one has ended by itself."""

@@ -1,4 +1,4 @@
-"""The soak itself: cycle after cycle of upgrades, faults and runs, and what came of them."""
+"""The soak with the hook's runs, one after the other, as a deployer starts them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from devcluster.soak.judge import Run, Soaked
-from devcluster.soak.plan import Cycle, Fault, Upgrade
+from devcluster.soak.course import Course
+from devcluster.soak.judge import Run
+from devcluster.soak.plan import Cycle, Fault
 from devcluster.soak.processes import KILLED, STOPPED, Process, Waiting, launch
-from devcluster.soak.stage import DAEMONSET, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from devcluster.soak.stage import Stage
 
 DEADLINE: Final = 124
 FAILED: Final = 3
@@ -41,53 +43,28 @@ class Commands:
     """Added where drivers cannot start, so that it ends once the other nodes are served."""
 
 
-class Soak:
-    """One soak of one cluster. Its fleet must be up (`Stage.install`)."""
+class Soak(Course):
+    """Each cycle is served by runs of the hook, beside one process that goes on all the time."""
 
     def __init__(
         self, stage: Stage, seed: int, commands: Commands | None = None, say: Callable[[str], None] | None = None
     ) -> None:
-        self.stage, self.seed = stage, seed
+        super().__init__(stage, seed, "soak", say)
         self._commands = commands or Commands()
-        self._say = say or (lambda _line: None)
-        self._runs: list[Run] = []
         self._files = 0
-        self._folder = stage.cluster.state / f"soak-{time.time_ns()}"
-        self._folder.mkdir()
         # A minute, and what a fleet of this size takes to reload, several times over.
         self.run_seconds = 90 + 2 * stage.nodes
 
-    def run(self, cycles: Sequence[Cycle]) -> Soaked:
-        """Go through all cycles. Whatever was started has ended afterwards."""
-        since = time.time()
-        waiting = Waiting(self._start(self._commands.long, "long"))
-        try:
-            for cycle in cycles:
-                self._say(f"cycle {cycle.number + 1} of {len(cycles)}: {cycle}")
-                self._cycle(cycle)
-        finally:
-            wrong = waiting.stop()
-        return Soaked(
-            nodes=self.stage.nodes,
-            seed=self.seed,
-            cycles=tuple(str(cycle) for cycle in cycles),
-            runs=tuple(self._runs),
-            truth=self.stage.truth,
-            since=since,
-            daemonset=DAEMONSET,
-            upsets=tuple(self.stage.upsets),
-            lives=(tuple(waiting.samples),),
-            long_ended=wrong,
-            left_stale=self.stage.stale(),
-        )
+    def _begin(self) -> None:
+        self._lives.append(Waiting(self._start(self._commands.long, "long")))
+
+    def _end_all(self) -> None:
+        if wrong := self._lives[-1].stop():
+            self._wrong.append(wrong)
 
     def _cycle(self, cycle: Cycle) -> None:
         """Upgrade, run with the fault, mend, and run until all is well."""
-        if cycle.before:
-            self.stage.befall(cycle.before, cycle.nodes)
-        if cycle.fault is Fault.BROKEN_DRIVER:
-            self.stage.break_drivers(cycle.nodes)
-        self.stage.ask(cycle.upgrade)
+        self._ask(cycle)
         done = self._troubled(cycle)
         if cycle.fault is Fault.BROKEN_DRIVER:
             self.stage.mend_drivers(cycle.nodes)
@@ -125,12 +102,7 @@ class Soak:
             process.signal(signal.SIGTERM)
             # Of one that had not come to its first line, the signal itself tells.
             return STOPPED, -signal.SIGTERM, 0
-        if fault is Fault.SILENCE:
-            self.stage.silence()
-        elif fault is Fault.OPERATOR:
-            self.stage.restart_operator()
-        elif fault is Fault.AGAIN:
-            self.stage.ask(Upgrade.DRIVER)
+        self._disturb(fault)
         return (0,)
 
     def _finish(self, cycle: Cycle, process: Process, expected: tuple[int, ...]) -> Run:
