@@ -8,7 +8,7 @@ from tests.deployers.bench import NODES, Bench, Chapter
 from tests.deployers.bundles import ANNOTATION, Stack
 from tests.deployers.carriers import HELM_4, ByArgoCd, ByFlux, ByScript, Carrier, carrier_of, started
 from tests.deployers.stage import Chapters, chapter
-from tests.deployers.story import BROKEN, SOON, assert_cause_told, assert_failed_honestly
+from tests.deployers.story import BROKEN, SOON, assert_cause_told, assert_failed_honestly, assert_nothing_stale
 from tests.e2e.lab import PLUGIN_NAME, PLUGIN_NAMESPACE
 from tests.promises import promised
 
@@ -144,9 +144,7 @@ class BundleStory(Chapters):
 
     def assert_nothing_done(self, runs: int) -> None:
         """Assert that the same again costs no plugin anything, however often the deployer runs us."""
-        self.repetition.assert_served([])
-        assert runs == self.repetition.runs
-        assert runs == 0 or self.repetition.story["reason"] == "NothingStale"
+        assert_nothing_stale(self.repetition, runs)
 
     def assert_failure_told(self) -> None:
         """Assert that the deployer says so, that the cause is told, and that the DRA driver has not had its turn."""

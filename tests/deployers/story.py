@@ -203,9 +203,7 @@ class Story(Chapters):
 
     def assert_nothing_done(self, runs: int) -> None:
         """Assert that a second time costs no plugin anything, however often the deployer runs us."""
-        self.repetition.assert_served([])
-        assert runs == self.repetition.runs
-        assert runs == 0 or self.repetition.story["reason"] == "NothingStale"
+        assert_nothing_stale(self.repetition, runs)
 
     def assert_failure_told(self) -> None:
         """Assert that the deployer says so, and that the pod's message and the Job's events name node and cause."""
@@ -250,6 +248,13 @@ class Story(Chapters):
         assert {OLD} == self.patience.drivers
         (abandoned, _) = self.bench.told()[-2:]
         assert abandoned["reason"] == "Refreshed"
+
+
+def assert_nothing_stale(again: Chapter, runs: int) -> None:
+    """Assert that the same again restarted nothing, in so many runs."""
+    again.assert_served([])
+    assert runs == again.runs
+    assert runs == 0 or again.story["reason"] == "NothingStale"
 
 
 def assert_touched_rightly(told: Chapter) -> None:
