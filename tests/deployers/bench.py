@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from devcluster.cluster import Cluster
 from devcluster.deployers.release import Release, Values
 from devcluster.layout import CHECKOUT
+from tests import evidence
 from tests.e2e.lab import (
     CHART,
     IMAGE,
@@ -30,8 +27,11 @@ from tests.e2e.lab import (
 from tests.promises import promised
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
 
+    from devcluster.cluster import Cluster
     from devcluster.deployers.release import Outcome
 
 NODES: Final = ["gpu-0", "gpu-1", "gpu-2"]
@@ -86,14 +86,9 @@ class Deployer(Protocol):
         """Do what its documentation says after a failed hook whose cause is gone."""
 
 
-@contextmanager
-def booted(folder: Path, name: str) -> Iterator[Cluster]:
-    """Run a cluster with a fleet; set EVIDENCE to a directory to keep its logs and journals under a name."""
-    with Cluster(folder / "state") as cluster:
-        cluster.up(nodes=len(NODES), fleet=True)
-        yield cluster
-        if target := os.environ.get("EVIDENCE"):
-            cluster.save_evidence(Path(target) / name)
+def booted(folder: Path, name: str) -> AbstractContextManager[Cluster]:
+    """Run a cluster with a fleet, and keep what is left of it under a name."""
+    return evidence.booted(folder / "state", len(NODES), name)
 
 
 class Bench(Lab):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from devcluster.cluster import Cluster
 from tests.e2e.lab import Lab
+from tests.evidence import keep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -32,6 +32,5 @@ def boot(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[..
 
     yield start
     for cluster in clusters:
-        if target := os.environ.get("EVIDENCE"):
-            cluster.save_evidence(Path(target) / request.node.name)
+        keep(cluster, request.node.name)
         cluster.down()

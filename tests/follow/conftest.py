@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from devcluster.cluster import Cluster
 from tests.faults.cluster.doorway import Doorway
+from tests.faults.cluster.ground import built_for
 from tests.follow.ground import Field
 
 if TYPE_CHECKING:
@@ -18,16 +16,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Field]:
-    """Boot a fleet of the module's NODES; EVIDENCE names a directory to keep logs and journals in."""
-    nodes: int = request.module.NODES
-    name = request.module.__name__.rsplit(".", 1)[-1]
-    with Cluster(tmp_path_factory.mktemp(name) / "state") as cluster:
-        cluster.up(nodes=nodes, fleet=True)
-        field = Field(cluster, nodes)
-        field.build()
+    """Boot a fleet of the module's NODES."""
+    with built_for(request.module, Field, tmp_path_factory) as field:
         yield field
-        if target := os.environ.get("EVIDENCE"):
-            cluster.save_evidence(Path(target) / name)
 
 
 @pytest.fixture

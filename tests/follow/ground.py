@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from devcluster.access import ApiError
 from devcluster.machines import gpu_node
-from devcluster.patience import TooSlowError
 from devcluster.ports import free_ports
 from hook.core.following import Following
 from hook.core.names import CLOSE_BREAKER_ANNOTATION, FOLLOWING_ANNOTATION
@@ -26,7 +24,7 @@ from tests.e2e.acts import NODES, PATIENCE
 from tests.e2e.lab import NAMESPACE, NEW
 from tests.faults.cluster.ground import Ground
 from tests.follow.scrape import Scrape
-from tests.shell.program import start_logged
+from tests.shell.program import Logged, start_logged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,34 +41,15 @@ _COUNT = count()
 
 
 @dataclass(frozen=True, slots=True)
-class Follower:
-    """A follower as a process, with a log that can be read meanwhile."""
+class Follower(Logged):
+    """A follower as a process."""
 
     identity: str
-    process: subprocess.Popen[str]
-    log: Path
     port: int
-
-    @property
-    def said(self) -> str:
-        """Everything that it has said so far."""
-        return self.log.read_text()
-
-    @property
-    def over(self) -> bool:
-        """Whether it has ended."""
-        return self.process.poll() is not None
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal, as a kubelet or the kernel does."""
         os.kill(self.process.pid, number)
-
-    def ended(self) -> int:
-        """Wait for its end; give its exit code."""
-        try:
-            return self.process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            raise TooSlowError(f"follower {self.identity} did not end:\n{self.said[-4000:]}") from None
 
     def stopped(self) -> int:
         """Tell it to stop, and wait for its end."""
@@ -118,7 +97,7 @@ class Field(Ground):
             log, "run", "--follow", f"--identity={identity}", f"--lease-namespace={NAMESPACE}",
             f"--listen=127.0.0.1:{port}", f"--kubeconfig={kubeconfig or self.cluster.kubeconfig}", *args,
         )  # fmt: skip
-        follower = Follower(identity, self.cluster.adopt(process), log, port)
+        follower = Follower(self.cluster.adopt(process), log, identity, port)
         self._followers.append(follower)
         return follower
 

@@ -19,6 +19,7 @@ from devcluster.kubelet.node import RealNode, why_not
 from devcluster.visit import Visit
 from tests.cluster.site import image_flags
 from tests.e2e.lab import IMAGE
+from tests.evidence import keep
 from tests.image.node import NodeLab
 from tests.image.visit import VisitLab
 from tools.image.__main__ import build
@@ -85,7 +86,7 @@ def boot(
 
     yield start
     for cluster in clusters:
-        _keep_evidence(cluster, request)
+        keep(cluster, request.node.name)
         cluster.down()
 
 
@@ -106,12 +107,7 @@ def visit(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
         guest = stack.enter_context(Visit(tmp_path_factory.mktemp("guest") / "c"))
         guest.attach(kubeconfig, nodes=3)
         yield VisitLab(guest, tuple(image_flags(image)) if image else (), host)
-        _keep_evidence(guest, request)
-
-
-def _keep_evidence(cluster: Cluster, request: pytest.FixtureRequest) -> None:
-    if target := os.environ.get("EVIDENCE"):
-        cluster.save_evidence(Path(target) / request.node.name)
+        keep(guest, request.node.name)
 
 
 def default_image() -> str:

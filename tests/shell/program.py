@@ -33,6 +33,31 @@ class Ended:
         return self.out + self.err
 
 
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """The program as a process with a log that can be read meanwhile."""
+
+    process: subprocess.Popen[str]
+    log: Path
+
+    @property
+    def said(self) -> str:
+        """Everything that it has said so far."""
+        return self.log.read_text()
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended."""
+        return self.process.poll() is not None
+
+    def ended(self) -> int:
+        """Wait for its end; give its exit code."""
+        try:
+            return self.process.wait(ENOUGH_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise TooSlowError(f"{self.log.stem} did not end within {ENOUGH_SECONDS:.0f} s:\n{self.said}") from None
+
+
 def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
     """Start the program with nothing of the user's own configuration."""
     return subprocess.Popen(
@@ -66,14 +91,14 @@ def _variables(more: Mapping[str, str]) -> dict[str, str]:
     return {**inherited, "HOME": "/nonexistent", **more}
 
 
-def ended(process: subprocess.Popen[str]) -> Ended:
+def ended(process: subprocess.Popen[str], who: str = "it", seconds: float = ENOUGH_SECONDS) -> Ended:
     """Wait for a process that was started."""
     try:
-        out, err = process.communicate(timeout=ENOUGH_SECONDS)
+        out, err = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         process.kill()
         out, err = process.communicate()
-        raise TooSlowError(f"it did not end within {ENOUGH_SECONDS:.0f} s:\n{out}{err}") from None
+        raise TooSlowError(f"{who} did not end within {seconds:.0f} s:\n{out}{err}") from None
     return Ended(process.returncode, out, err)
 
 

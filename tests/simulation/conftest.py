@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from devcluster.cluster import Cluster
+from tests.evidence import booted
 from tests.simulation.stage import Stage
 
 if TYPE_CHECKING:
@@ -17,9 +15,6 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """Boot three GPU nodes with operator and plugin; EVIDENCE names a directory to keep the logs in."""
-    with Cluster(tmp_path_factory.mktemp("simulation") / "state") as cluster:
-        cluster.up(nodes=3, fleet=True)
+    """Boot three GPU nodes with operator and plugin."""
+    with booted(tmp_path_factory.mktemp("simulation") / "state", 3, "simulation") as cluster:
         yield Stage(cluster)
-        if target := os.environ.get("EVIDENCE"):
-            cluster.save_evidence(Path(target) / "simulation")

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import subprocess
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from devcluster.cluster import Cluster
-from devcluster.patience import TooSlowError
 from tests.e2e import acts
 from tests.e2e.lab import ALL_AT_ONCE, NEW, NEW_CHART, OLD, OLD_CHART, QUICK, Lab
+from tests.evidence import keep
 from tests.faults.api.proxy import Proxy
 from tests.promises import promised
+from tests.shell.program import ended
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator
+    from pathlib import Path
 
     from devcluster.truth import Truth
 
@@ -94,15 +94,10 @@ class Hook:
 
     def outcome(self, lab: Lab) -> Outcome:
         """Wait for its end; it writes the termination message then."""
-        try:
-            out, err = self.process.communicate(timeout=ENOUGH_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            out, err = self.process.communicate()
-            raise TooSlowError(f"{self.name} did not end within {ENOUGH_SECONDS:.0f} s:\n{out}{err}") from None
+        end = ended(self.process, self.name, ENOUGH_SECONDS)
         written = self.message.stat().st_mtime
         story = json.loads(self.message.read_text() or "{}")
-        return Outcome(self.name, self.process.returncode, story, out + err, self.began, written, lab.truth)
+        return Outcome(self.name, end.code, story, end.said, self.began, written, lab.truth)
 
 
 class Fleet:
@@ -192,7 +187,7 @@ def together(lab: Lab, hooks: list[Hook]) -> dict[str, Outcome]:
 
 @contextlib.contextmanager
 def fleet_of(folder: Path, nodes: int, consumers: list[str]) -> Iterator[Fleet]:
-    """Boot a cluster with a fleet, for all chapters of a module. Set EVIDENCE to keep its logs and journals."""
+    """Boot a cluster with a fleet, for all chapters of a module."""
     with Cluster(folder) as cluster:
         cluster.up(nodes=nodes, fleet=True)
         fleet = Fleet(Lab(cluster), nodes)
@@ -201,5 +196,4 @@ def fleet_of(folder: Path, nodes: int, consumers: list[str]) -> Iterator[Fleet]:
             yield fleet
         finally:
             fleet.down()
-            if target := os.environ.get("EVIDENCE"):
-                cluster.save_evidence(Path(target) / folder.name)
+            keep(cluster, folder.name)

@@ -7,20 +7,24 @@ neither the operator nor its labels: what holds a run back is then the fault alo
 from __future__ import annotations
 
 import json
-import subprocess
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from devcluster.patience import TooSlowError
 from tests.e2e.acts import PATIENCE, Told
 from tests.e2e.lab import ALL_AT_ONCE, CHART, NEW, OLD, PLUGIN_NAME, PLUGIN_NAMESPACE, QUICK, Lab
-from tests.shell.program import ENOUGH_SECONDS, start_logged
+from tests.evidence import booted
+from tests.shell.program import Logged, start_logged
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    import subprocess
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
+    from types import ModuleType
+
+    import pytest
 
     from devcluster.cluster import Cluster
 
@@ -33,29 +37,14 @@ _RELOADS, _FILES = count(), count()
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """A run that was started from a shell, with a log that can be read meanwhile."""
+class Run(Logged):
+    """A run that was started from a shell."""
 
-    process: subprocess.Popen[str]
-    log: Path
     message: Path
-
-    @property
-    def said(self) -> str:
-        """Everything that it has said so far."""
-        return self.log.read_text()
-
-    @property
-    def over(self) -> bool:
-        """Whether it has ended."""
-        return self.process.poll() is not None
 
     def told(self) -> Told:
         """Wait for its end. One that was killed leaves no story."""
-        try:
-            code = self.process.wait(timeout=ENOUGH_SECONDS)
-        except subprocess.TimeoutExpired:
-            raise TooSlowError(f"it did not end within {ENOUGH_SECONDS:.0f} s:\n{self.said}") from None
+        code = self.ended()
         return Told(code, json.loads(self.message.read_text() or "{}"), self.said)
 
 
@@ -149,3 +138,17 @@ class Ground(Lab):
         truth = self.truth
         reloaded = {each.node for each in truth.since(since) if each.event == "driver-ready"}
         return set(nodes) <= reloaded & set(truth.stale_now())
+
+
+Kind = TypeVar("Kind", bound=Ground)
+
+
+@contextmanager
+def built_for(module: ModuleType, kind: type[Kind], folders: pytest.TempPathFactory) -> Iterator[Kind]:
+    """Build one for a module of tests, with as many nodes as its NODES says."""
+    nodes: int = getattr(module, "NODES", 2)
+    name = module.__name__.rsplit(".", 1)[-1]
+    with booted(folders.mktemp(name) / "state", nodes, name) as cluster:
+        ground = kind(cluster, nodes)
+        ground.build()
+        yield ground

@@ -1,0 +1,28 @@
+"""Clusters of tests, and what is left of them to look at: set EVIDENCE to a directory to keep logs and journals."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from devcluster.cluster import Cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def keep(cluster: Cluster, name: str) -> None:
+    """Keep a cluster's logs and journals under a name, if anybody wants them."""
+    if target := os.environ.get("EVIDENCE"):
+        cluster.save_evidence(Path(target) / name)
+
+
+@contextmanager
+def booted(folder: Path, nodes: int, name: str) -> Iterator[Cluster]:
+    """Run a cluster with a fleet, and keep what is left of it."""
+    with Cluster(folder) as cluster:
+        cluster.up(nodes=nodes, fleet=True)
+        yield cluster
+        keep(cluster, name)
