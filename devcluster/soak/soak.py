@@ -81,12 +81,12 @@ class Soak(Course):
             return False
         processes = [self._hook() for _count in range(2 if fault is Fault.TWICE else 1)]
         expected: tuple[int, ...] = (0,)
-        if fault is not None and self._lives(processes[0], cycle.after):
+        if fault is not None and self._goes_on(processes[0], cycle.after):
             expected = self._strike(fault, processes[0])
         runs = [self._finish(cycle, process, expected) for process in processes]
         return all(run.code == 0 for run in runs)
 
-    def _lives(self, process: Process, seconds: float) -> bool:
+    def _goes_on(self, process: Process, seconds: float) -> bool:
         """Let a run go on for a while; tell whether it still does."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and not process.over:
