@@ -18,7 +18,7 @@ from hook.report import aligned
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hook.core.plan.values import Answer, Capacity, Plan, PoolPlan, Range, Reloads, Spread
+    from hook.core.plan.values import Answer, Budget, Capacity, Plan, PoolPlan, Range, Reloads, Spread
     from hook.settings import Settings
 
 ROUND_SECONDS: Final = 300
@@ -140,21 +140,13 @@ def _target(answer: Answer) -> str:
 
 
 def _pool(pool: PoolPlan) -> dict[str, Any]:
-    budget, reloads, capacity = pool.budget, pool.reloads, pool.capacity
+    reloads = pool.reloads
     return {
         "stack": pool.stack,
         "name": pool.name,
         "nodes": list(pool.nodes),
         "leftAlone": [{"node": one.node, "reason": one.reason, "message": one.message} for one in pool.left_alone],
-        "limits": {
-            "maxParallelUpgrades": budget.parallel,
-            "maxUnavailable": budget.unavailable or None,
-            "maxUnavailableNodes": budget.allowed,
-            "managedNodes": budget.total,
-            "unavailable": list(budget.lost),
-            "failed": list(budget.stuck),
-            "atOnce": budget.at_once,
-        },
+        "limits": _json_limits(pool.budget),
         "reload": {
             "pods": reloads.pods,
             "loading": _json_spread(reloads.loading),
@@ -163,14 +155,7 @@ def _pool(pool: PoolPlan) -> dict[str, Any]:
         "step": {"measured": _json_spread(reloads.steps), **(_range(pool.step) or {})},
         "turns": pool.batches,
         "window": _range(pool.window),
-        "capacity": {
-            "gpus": capacity.gpus,
-            "gpusAway": capacity.at_once,
-            "percent": round(capacity.percent, 2),
-            "gpuHours": _hours(capacity.hours),
-            "sources": dict(capacity.sources),
-            "unknownNodes": list(capacity.unknown),
-        },
+        "capacity": _json_capacity(pool.capacity),
         "obstacles": [
             {
                 "obstacle": one.obstacle,
@@ -182,6 +167,29 @@ def _pool(pool: PoolPlan) -> dict[str, Any]:
             for one in pool.obstacles
         ],
         "target": _json_target(pool.answer),
+    }
+
+
+def _json_limits(budget: Budget) -> dict[str, Any]:
+    return {
+        "maxParallelUpgrades": budget.parallel,
+        "maxUnavailable": budget.unavailable or None,
+        "maxUnavailableNodes": budget.allowed,
+        "managedNodes": budget.total,
+        "unavailable": list(budget.lost),
+        "failed": list(budget.stuck),
+        "atOnce": budget.at_once,
+    }
+
+
+def _json_capacity(capacity: Capacity) -> dict[str, Any]:
+    return {
+        "gpus": capacity.gpus,
+        "gpusAway": capacity.at_once,
+        "percent": round(capacity.percent, 2),
+        "gpuHours": _hours(capacity.hours),
+        "sources": dict(capacity.sources),
+        "unknownNodes": list(capacity.unknown),
     }
 
 

@@ -127,6 +127,11 @@ def _nodes(pool: Pool, budget: Budget) -> Iterator[Warned]:
             f"kubectl uncordon {cordoned[0]}",
             cordoned,
         )
+    yield from _not_upgraded(pool)
+
+
+def _not_upgraded(pool: Pool) -> Iterator[Warned]:
+    """Tell of nodes that this upgrade passes over, or of which the one that is under way has passed some."""
     if pool.left_alone:
         reasons = sorted({one.reason.value for one in pool.left_alone})
         names = tuple(one.node for one in pool.left_alone)
