@@ -12,11 +12,13 @@ from hook.core.reasons import EventReason, Reason
 from hook.core.verdicts import NodeState
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import timedelta
 
     from hook.acting import Deed
     from hook.cluster.contact import Lost
-    from hook.cluster.events import Subject, Teller
+    from hook.cluster.events import Findable, Subject, Teller
+    from hook.cluster.regarding import Regarding
     from hook.core.verdicts import Decision, Judgement
 
 log = logging.getLogger(__name__)
@@ -35,8 +37,8 @@ PASSING: Final = frozenset({NodeState.STALE, NodeState.RESTARTING, NodeState.VER
 class Narrator:
     """Remembers what was told, so that nothing is told twice in a row."""
 
-    def __init__(self, teller: Teller, owner: Subject | None) -> None:
-        self.teller, self.owner = teller, owner
+    def __init__(self, teller: Teller, owner: Subject | None, regarding: Sequence[Regarding] = ()) -> None:
+        self.teller, self.owner, self.regarding = teller, owner, regarding
         self._told: dict[tuple[str, str, str], tuple[NodeState, Reason]] = {}
         self._reason: Reason | None = None
         self.last_summary = time.monotonic()
@@ -77,14 +79,15 @@ class Narrator:
                 changed.setdefault((one.stack, *standing), []).append(told)
         for alike in changed.values():
             _log_change(alike)
-            if self.owner and alike[0].state is NodeState.FAILED:
-                self.teller.tell(
-                    self.owner,
-                    EventReason.NODE_FAILED,
-                    _sentence(alike[0]),
-                    about=f"{alike[0].stack}/{alike[0].node}",
-                    warning=True,
-                )
+            if alike[0].state is NodeState.FAILED:
+                self._tell_of_failure(alike[0])
+
+    def _tell_of_failure(self, judged: Judgement) -> None:
+        """Tell it on what runs us, and where the deployer's users look while they wait."""
+        about = f"{judged.stack}/{judged.node}"
+        told_on: list[Findable] = [self.owner] if self.owner else []
+        for subject in [*told_on, *self.regarding]:
+            self.teller.tell(subject, EventReason.NODE_FAILED, _sentence(judged), about=about, warning=True)
 
     def forget_all_but(self, decision: Decision) -> None:
         """Forget nodes that are gone: they would pile up for months."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from hook import report
+from hook.cluster.regarding import Regarding
 from hook.core import messages
 from hook.core.decide import succeeded
 from hook.core.reasons import Reason
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.cluster.api import Api
-    from hook.cluster.events import Teller
+    from hook.cluster.events import Findable, Teller
     from hook.cluster.jobs import Job
     from hook.cluster.observer import Observer
     from hook.core.together import Seen
@@ -50,7 +51,8 @@ class Runner:
     def __init__(self, api: Api, observer: Observer, settings: Settings, teller: Teller, job: Job | None) -> None:
         self._api, self._observer, self._settings, self._teller, self._job = api, observer, settings, teller, job
         self._started = job.started if job else api.now()
-        self._narrator = Narrator(teller, job.subject if job else None)
+        self._regarding = [Regarding(api, one) for one in settings.regarding]
+        self._narrator = Narrator(teller, job.subject if job else None, self._regarding)
         self._rounds = Rounds(api, observer, settings, self._narrator, self._started)
         self._confirm_after = 0.0
         self.last = self._rounds.last
@@ -174,8 +176,11 @@ class Runner:
         note = messages.headline(decision)
         if decision.unhappy:
             note = f"{note} {report.next_step(decision)}"
-        if self._job:
-            self._teller.tell(self._job.subject, decision.reason, note, warning=decision.unhappy)
+        told_on: list[Findable] = [self._job.subject] if self._job else []
         if self.restarted or decision.unhappy:
-            for subject in self._rounds.subjects.values():
-                self._teller.tell(subject, decision.reason, note, warning=decision.unhappy)
+            for one in self._regarding:
+                one.ask_again()
+            # Those of others come last: they may have to be asked for.
+            told_on += [*self._rounds.subjects.values(), *self._regarding]
+        for subject in told_on:
+            self._teller.tell(subject, decision.reason, note, warning=decision.unhappy)

@@ -89,6 +89,20 @@ class Wanted:
         return labels or "/".join(filter(None, (self.namespace, self.name)))
 
 
+@dataclass(frozen=True, slots=True)
+class Regarded:
+    """An object of the deployer's, on which Events tell how a run ended."""
+
+    resource: str
+    """In the plural, as permissions name it."""
+    group: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.resource}.{self.group}/{self.namespace}/{self.name}"
+
+
 MARGIN_SHARE: Final = 20
 MARGIN_CEILING: Final = timedelta(seconds=30)
 MARGIN_FLOOR: Final = timedelta(seconds=5)
@@ -131,6 +145,8 @@ class Settings:
     wait_for: WaitFor = WaitFor.NODES
     namespaces: tuple[str, ...] = ()
     """Read namespaced objects only here. Empty: everywhere."""
+    regarding: tuple[Regarded, ...] = ()
+    """Objects of the deployer's, whose users read Events on them rather than on our Job."""
     dry_run: bool = False
     operator_quiet: timedelta = timedelta(seconds=15)
     """After the operator's leader or the driver's revisions changed. A new operator renders about as

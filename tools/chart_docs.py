@@ -28,6 +28,8 @@ CHART: Final = Path(__file__).parents[1] / "charts" / "gpu-operator-post"
 BEGIN: Final = "<!-- values: generated from values.yaml by tools/chart_docs.py, do not edit -->"
 END: Final = "<!-- end of values -->"
 
+LABEL: Final = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+"""K8S ``apimachinery/pkg/util/validation``, DNS-1123 label; several with dots between them are a subdomain."""
 DEFINITIONS: Final = {
     "duration": {
         "type": "string",
@@ -43,6 +45,16 @@ DEFINITIONS: Final = {
     "hookDeletePolicy": {
         "type": "string",
         "pattern": "^({0})(, ?({0}))*$".format("before-hook-creation|hook-succeeded|hook-failed"),
+    },
+    "regarded": {
+        "type": "object",
+        "properties": {
+            "resource": {"type": "string", "pattern": f"^{LABEL}([.]{LABEL})+$"},
+            "namespace": {"type": "string", "pattern": f"^{LABEL}$"},
+            "name": {"type": "string", "pattern": f"^{LABEL}([.]{LABEL})*$", "maxLength": 253},
+        },
+        "required": ["resource", "namespace", "name"],
+        "additionalProperties": False,
     },
     "secretReference": {
         "anyOf": [

@@ -10,6 +10,7 @@ import hashlib
 import logging
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -53,12 +54,16 @@ class Subject:
     uid: str
 
 
+Findable = Subject | Callable[[], Subject | None]
+"""What an event is about, or what finds that out, where it can be."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Told:
     """A fact that is to be written."""
 
-    subject: Subject
-    name: str
+    subject: Findable
+    about: str
     fact: dict[str, Any]
 
 
@@ -82,17 +87,20 @@ class Teller:
         self._writing = threading.Lock()
         self._over = False
 
-    def tell(self, subject: Subject, reason: str, note: str, *, about: str = "", warning: bool = False) -> None:
-        """Tell a fact. The same reason about the same thing (a node, say) again updates it and its count."""
+    def tell(self, subject: Findable, reason: str, note: str, *, about: str = "", warning: bool = False) -> None:
+        """Tell a fact. The same reason about the same thing (a node, say) again updates it and its count.
+
+        A subject that must be asked for is asked for where events are written: nobody waits for that either.
+        """
         if self._silent:
             return
         when = self._api.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        fact = {"message": _fitting(note), "lastTimestamp": when, "type": "Warning" if warning else "Normal"}
-        told = _Told(subject, self._name(subject, reason, about), fact | {"reason": reason})
+        kind = "Warning" if warning else "Normal"
+        told = _Told(subject, about, {"message": _fitting(note), "lastTimestamp": when, "type": kind, "reason": reason})
         if self._over:
             self._write(told)
         elif not self._waiting.put(told):
-            log.debug("too many events wait to be written; going on without %s", told.name)
+            log.debug("too many events wait to be written; going on without %s %s", reason, about)
 
     def last_words(self) -> None:
         """Write at once from now on, whatever failed a moment ago: how a run ended is what people look for.
@@ -114,14 +122,20 @@ class Teller:
         with self._writing:
             if time.monotonic() < self._quiet_until:
                 return
-            count = self._counts.pop(told.name, 0) + 1
+            subject = told.subject if isinstance(told.subject, Subject) else told.subject()
+            if subject is None:
+                return
+            name = self._name(subject, told.fact["reason"], told.about)
+            count = self._counts.pop(name, 0) + 1
             fact = {**told.fact, "count": count}
-            request = _first(told.subject, told.name, fact) if count == 1 else _again(told.subject, told.name, fact)
-            self._counts[told.name] = count if self._written(request) else 0
+            request = _first(subject, name, fact) if count == 1 else _again(subject, name, fact)
+            quiet = QUIET_SECONDS if subject is told.subject else 0.0
+            self._counts[name] = count if self._written(request, quiet) else 0
             if len(self._counts) > KEPT:
                 del self._counts[next(iter(self._counts))]
 
-    def _written(self, request: Request) -> bool:
+    def _written(self, request: Request, quiet: float) -> bool:
+        """Whether it is there now. After a failure there is quiet, but not over what the deployer's objects refuse."""
         try:
             self._api.send(request, EVENT_SECONDS)
         except ConflictError:
@@ -133,7 +147,7 @@ class Teller:
             level = logging.DEBUG if self._complained else logging.WARNING
             self._complained = True
             self._asked_until = time.monotonic() + retry.asked(error)
-            self._quiet_until = max(time.monotonic() + QUIET_SECONDS, self._asked_until)
+            self._quiet_until = max(time.monotonic() + quiet, self._asked_until)
             log.log(level, "cannot write Kubernetes events, going on without: %s", error)
             return False
         except LeaseLostError:

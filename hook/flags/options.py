@@ -155,6 +155,13 @@ HOW: Final = (
     ),
     click.option("--job-namespace", default="", help="Namespace of our own Job; default: the ServiceAccount's."),
     click.option(
+        "--regarding",
+        envvar="GPU_OPERATOR_POST_REGARDING",
+        multiple=True,
+        metavar="RESOURCE.GROUP/NAMESPACE/NAME",
+        help="An object of the deployer's, such as a HelmRelease, whose events tell failures too; repeatable.",
+    ),
+    click.option(
         "--termination-log",
         default="/dev/termination-log",
         show_default=True,

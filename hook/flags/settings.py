@@ -8,6 +8,7 @@ from typing import Any
 from hook.core.stacks import STACKS
 from hook.errors import SettingsError
 from hook.flags.consumers import consumer, named
+from hook.flags.regarded import regarded
 from hook.settings import DEFAULTS, OnDeadline, Settings, Wait, WaitFor
 
 
@@ -29,6 +30,7 @@ def settings_from(values: dict[str, Any]) -> Settings:
     first = known.get("stacks", DEFAULTS.stacks)[0]
     known["consumer_names"] = tuple(named(text, first) for text in known.get("consumer_names", ()))
     known["consumers"] = tuple(consumer(text, first) for text in known.get("consumers", ()))
+    known["regarding"] = tuple(dict.fromkeys(map(regarded, known.get("regarding", ()))))
     settings = Settings(**known)
     _refuse_what_does_not_follow(settings)
     if stray := sorted({one.stack for one in (*settings.consumer_names, *settings.consumers)} - set(settings.stacks)):
@@ -49,6 +51,7 @@ def _refuse_what_does_not_follow(settings: Settings) -> None:
         "--on-deadline: it has no deadline": settings.on_deadline is not OnDeadline.FAIL,
         "--expect-chart-version: it serves whatever is asked for": bool(settings.expect_chart_version),
         "--expect-driver-version: it serves whatever is asked for": bool(settings.expect_driver_version),
+        "--regarding: it belongs to no deployment": bool(settings.regarding),
         "--wait-for policy-ready: each time the policy is ready again, every plugin would look stale": (
             settings.wait_for is WaitFor.POLICY_READY
         ),

@@ -44,6 +44,8 @@ class Found:
     """Whether it is told to wait for Jobs."""
     after: tuple[str, ...] = ()
     """What it is told to come after, in the deployer's own words."""
+    shown_on: str = ""
+    """The object in which the deployer shows how the release stands, if it has one: kind, namespace and name."""
 
 
 def read(deployer: str, folder: Path, helm: Helm, *sets: str) -> dict[str, Found]:
@@ -170,7 +172,14 @@ def _flux(folder: Path) -> Iterable[Found]:
             # Unless it is told otherwise.
             not spec["install"].get("disableWait", False),
             tuple(one["name"] for one in spec.get("dependsOn", ())),
+            _called(each),
         )
+
+
+def _called(each: Object) -> str:
+    """Name an object as `regarding` does; a plural is a small kind with an s, for those that we have here."""
+    group, _, _ = each["apiVersion"].partition("/")
+    return f"{each['kind'].lower()}s.{group}/{each['metadata']['namespace']}/{each['metadata']['name']}"
 
 
 def _application(each: Object) -> Found:
@@ -189,6 +198,7 @@ def _application(each: Object) -> Found:
         # Argo CD waits for Jobs and has no limit.
         waits=True,
         after=(each["metadata"]["annotations"][WAVE],),
+        shown_on=_called(each),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 from typing import TYPE_CHECKING, Any, Final
 
@@ -69,8 +70,13 @@ def _made(deployer: str, target: Path, helm: Helm, *more: str | Path, recipe: Pa
 
 
 def _specification(manifests: Manifests) -> str:
-    """Give the Job's specification without its name, which a plain Job takes from a hash of the trigger."""
-    job = manifests.job
+    """Give the Job's specification without its name, which a plain Job takes from a hash of the trigger.
+
+    And without the argument that names the deployer's own object.
+    """
+    job = copy.deepcopy(manifests.job)
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    container["args"] = [each for each in container["args"] if not each.startswith("--regarding=")]
     text = repr(job["spec"])
     assert job["metadata"]["name"] in text
     return text.replace(job["metadata"]["name"], "JOB")
@@ -92,6 +98,41 @@ def test_same_job(tmp_path: Path, helm: Helm, flag: str) -> None:
         assert tracked["data"]["trigger"].startswith("v26.3.3-")
         assert "helm.sh/hook" not in tracked["metadata"].get("annotations", {})
     assert 1 == len({_specification(manifests) for manifests in rendered})
+
+
+def _regarding(found: Found) -> list[str]:
+    """Give what failures are told on, written as the flag has it."""
+    return ["/".join(each[key] for key in ("resource", "namespace", "name")) for each in found.values["regarding"]]
+
+
+@pytest.mark.parametrize("deployer", DEPLOYERS)
+@pytest.mark.parametrize("flag", ["--hook", "--no-hook"])
+def test_failures_are_told_on_the_object_that_is_deployed(
+    tmp_path: Path, helms: dict[str, Helm], deployer: str, flag: str
+) -> None:
+    """Where there is one: what it shows by itself is the Job's name. Helm and helmfile print the log."""
+    helm = helms["helm4"]
+    found = _made(deployer, tmp_path / "bundle", helm, flag)[POST]
+    if not found.shown_on:
+        assert deployer in {"helm", "helmfile"}
+        assert "regarding" not in found.values
+        return
+    assert [found.shown_on] == _regarding(found)
+    manifests = render(found, tmp_path / "bundle", helm)
+    assert f"--regarding={found.shown_on}" in manifests.args
+    namespaces = [each["metadata"]["namespace"] for each in manifests.all("Role")]
+    assert found.shown_on.split("/")[1] in namespaces
+
+
+@pytest.mark.parametrize("deployer", DEPLOYERS)
+@pytest.mark.parametrize("wanted", [[], [{"resource": "a.b", "namespace": "c", "name": "d"}]], ids=["none", "another"])
+def test_values_say_where_failures_are_told(
+    tmp_path: Path, helms: dict[str, Helm], deployer: str, wanted: list[dict[str, str]]
+) -> None:
+    """A project may forbid a Role in the deployer's namespace; and objects may have been renamed."""
+    post = write(tmp_path / "post.yaml", {"regarding": wanted})
+    found = _made(deployer, tmp_path / "bundle", helms["helm4"], f"--values={POST}={post}")[POST]
+    assert wanted == found.values["regarding"]
 
 
 def test_same_follower(tmp_path: Path, helms: dict[str, Helm]) -> None:
@@ -253,8 +294,11 @@ def test_values_at_install_time(tmp_path: Path, helm: Helm) -> None:
         "--set", "gpu-operator.driver.version=580.126.20", "--set", "gpu-operator.driver.upgradePolicy=null",
         "--set", f"{DRA}.controller.podAnnotations.mine=kept,{POST}.expect.chartVersion=v1,{POST}.timeout=2h",
         "--set-json", f'{DRA}.kubeletPlugin.podAnnotations={{"{KEY}": "v1"}}', "--set", "argocd.project=gpus",
-        "--set", f"{DRA}.nameOverride=our-dra",
+        "--set", f"{DRA}.nameOverride=our-dra", "--set", "argocd.namespace=gitops",
     )  # fmt: skip
+    assert [f"applications.argoproj.io/gitops/{POST}"] == _regarding(after[POST]) == [after[POST].shown_on]
+    nowhere = read("argocd-helm", folder, helm, "--set-json", f"{POST}.regarding=[]")
+    assert [] == nowhere[POST].values["regarding"]
     assert {"names": ["our-dra-kubelet-plugin"]} == after[POST].values["consumer"]
     assert before[POST].values["trigger"] != after[POST].values["trigger"]
     assert {"chartVersion": "v26.3.3", "driverVersion": "580.126.20"} == after[POST].values["expect"]

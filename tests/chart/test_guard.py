@@ -15,6 +15,7 @@ POLICY: Final = "ValidatingAdmissionPolicy"
 KINDS: Final = (POLICY, f"{POLICY}Binding")
 GROUP: Final = "admissionregistration.k8s.io/v1"
 ASKED: Final = f"--api-versions={GROUP}/ValidatingWebhookConfiguration"
+OBJECT: Final = {"resource": "helmreleases.helm.toolkit.fluxcd.io", "namespace": "flux-system", "name": "post"}
 SERVED: Final = f"--api-versions={GROUP}/{POLICY}"
 
 
@@ -114,6 +115,27 @@ def test_events_are_allowed_on_who_runs_and_on_daemonsets(helm: Helm, values: Va
     """On no kind about which the program has nothing to say."""
     (policy,) = [item for item in _policies(helm.render(values)) if item["metadata"]["name"].endswith(".events")]
     assert json.dumps(kinds, separators=(",", ":")) in policy["spec"]["validations"][1]["expression"]
+
+
+@pytest.mark.parametrize(
+    ("values", "allowed"),
+    [
+        pytest.param({}, [], id="none"),
+        pytest.param({"regarding": [OBJECT]}, ["flux-system", "post"], id="one"),
+        pytest.param({"regarding": [OBJECT], "job.enabled": False, "follow.enabled": True}, [], id="no-job"),
+        pytest.param(
+            {"regarding": [OBJECT, {**OBJECT, "name": "other"}]}, ["flux-system", "post", "flux-system", "other"],
+            id="two",
+        ),
+    ],
+)  # fmt: skip
+def test_events_are_allowed_on_the_deployers_objects(helm: Helm, values: Values, allowed: list[str]) -> None:
+    """By group, namespace and name, and on one line: a tool that compares lines finds none that is empty."""
+    (policy,) = [item for item in _policies(helm.render(values)) if item["metadata"]["name"].endswith(".events")]
+    expression = policy["spec"]["validations"][1]["expression"]
+    assert allowed == re.findall(r'(?:namespace|name)\.orValue\(""\) == "([^"]+)"', expression)
+    assert len(allowed) // 2 == expression.count('startsWith("helm.toolkit.fluxcd.io/")')
+    assert "\n" not in expression
 
 
 @pytest.mark.parametrize("values", [{}, {"follow.enabled": True}], ids=["hook", "both"])

@@ -158,6 +158,7 @@ def test_optional_settings_become_flags_only_when_set(helm: Helm) -> None:
         "rbac": {"scope": "namespace", "namespaces": ["dra", "gpu-operator"]},
         "dryRun": True,
         "maxParallelRestarts": 1234567,
+        "regarding": [{"resource": "applications.argoproj.io", "namespace": "argocd", "name": name} for name in "ab"],
         "extraArgs": ["--operator-quiet=30s", "--context=a b"],
     }
     args = helm.render(values).args
@@ -174,7 +175,8 @@ def test_optional_settings_become_flags_only_when_set(helm: Helm) -> None:
         "--namespace=gpu-operator",
     ]
     assert "--max-parallel-restarts=1234567" in args
-    for optional in (of_the_run, shared):
+    objects = [f"--regarding=applications.argoproj.io/argocd/{name}" for name in "ab"]
+    for optional in (of_the_run, objects, shared):
         first = args.index(optional[0])
         assert optional == args[first : first + len(optional)]
     assert args[-2:] == ["--operator-quiet=30s", "--context=a b"]

@@ -135,6 +135,13 @@ def test_notes_say_how_to_read_a_failure(helms: dict[str, Helm], values: Values)
         assert text in notes
 
 
+def test_notes_name_the_deployers_objects(helms: dict[str, Helm]) -> None:
+    """On which the cause of a failure stands as well."""
+    ours = {"resource": "applications.argoproj.io", "namespace": "argocd", "name": "post"}
+    notes = _notes(helms["helm4"], {"regarding": [ours]})
+    assert "kubectl -n argocd describe applications.argoproj.io post\n" in notes
+
+
 def test_yaml_is_clean() -> None:
     """Yamllint with the configuration that chart-testing uses, on what is YAML before rendering."""
     files = map(str, [CHART / "Chart.yaml", CHART / "values.yaml", *VARIANTS])

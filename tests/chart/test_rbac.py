@@ -62,6 +62,11 @@ SEE_LEASE = {Right("coordination.k8s.io", "leases", "get")}
 OWN_LEASE = SEE_LEASE | {Right("coordination.k8s.io", "leases", verb) for verb in ("create", "patch")}
 OWN_DEPLOYMENT = {Right("apps", "deployments", "get")}
 FOLLOWER = "gpu-operator-post-follow"
+REGARDING = [
+    {"resource": "helmreleases.helm.toolkit.fluxcd.io", "namespace": "flux-system", "name": "gpu-operator-post"},
+    {"resource": "applications.argoproj.io", "namespace": "argocd", "name": "a"},
+    {"resource": "applications.argoproj.io", "namespace": "argocd", "name": "b"},
+]
 GUARD = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 CLUSTER_SCOPED = ("ClusterRole", "ClusterRoleBinding", *GUARD)
 
@@ -166,7 +171,7 @@ def test_no_wildcard_and_no_other_writes(helm: Helm) -> None:
 @pytest.mark.parametrize("scope", [{}, SCOPED], ids=["cluster", "namespace"])
 def test_every_role_is_bound_to_the_service_account(helm: Helm, scope: Values, follow: bool) -> None:
     """Each binding stands beside its role and names the account that its pod runs as."""
-    rendered = helm.render({**scope, "follow.enabled": follow})
+    rendered = helm.render({**scope, "follow.enabled": follow, "regarding": REGARDING})
     accounts = [rendered.pod["serviceAccountName"], *([rendered.follower_pod["serviceAccountName"]] if follow else [])]
     for kind in ("ClusterRole", "Role"):
         bindings = rendered.all(f"{kind}Binding")
@@ -258,6 +263,56 @@ def test_a_job_that_hands_over_may_restart_nothing(helm: Helm, scope: Values, st
     assert (job - write) | SEE_LEASE == rights(*after.roles_of("gpu-operator-post"))
     assert before.roles_of(FOLLOWER) == after.roles_of(FOLLOWER)
     assert write <= rights(*after.roles_of(FOLLOWER))
+
+
+def test_no_role_for_the_deployers_objects_without_any(helm: Helm) -> None:
+    """Nor where nothing is told on them: without a Job, in a dry run, and where permissions are left to others."""
+    for values in (
+        {},
+        {"regarding": REGARDING, "dryRun": True},
+        {"regarding": REGARDING, "job.enabled": False, "follow.enabled": True},
+        {"regarding": REGARDING, "rbac.create": False},
+    ):
+        rendered = helm.render(values)
+        assert not [item for kind in ("Role", "RoleBinding") for item in rendered.all(kind) if _regarding(item)]
+
+
+@pytest.mark.parametrize(
+    ("scope", "with_events"),
+    [
+        pytest.param({}, set(), id="cluster"),
+        pytest.param(SCOPED, {"flux-system", "argocd"}, id="namespace"),
+        pytest.param({**SCOPED, "rbac.namespaces": ["dra", "argocd"]}, {"flux-system"}, id="namespace-with-argocd"),
+    ],
+)
+def test_the_deployers_objects_may_be_read_by_name(helm: Helm, scope: Values, with_events: set[str]) -> None:
+    """One Role a namespace; with Events in it where nothing else allows them. It is the Job's alone."""
+    rendered = helm.render({**scope, "regarding": REGARDING, "follow.enabled": True})
+    roles = {role["metadata"]["namespace"]: role for role in rendered.all("Role") if _regarding(role)}
+    assert {"flux-system": [["gpu-operator-post"]], "argocd": [["a"], ["b"]]} == {
+        namespace: [rule["resourceNames"] for rule in role["rules"] if rule["verbs"] == ["get"]]
+        for namespace, role in roles.items()
+    }
+    read = {
+        "flux-system": {Right("helm.toolkit.fluxcd.io", "helmreleases", "get")},
+        "argocd": {Right("argoproj.io", "applications", "get")},
+    }
+    for namespace, role in roles.items():
+        assert read[namespace] | (EVENTS if namespace in with_events else set()) == rights(role)
+    bound = [role for role in rendered.roles_of("gpu-operator-post") if _regarding(role)]
+    assert list(roles.values()) == bound
+    assert not [role for role in rendered.roles_of(FOLLOWER) if _regarding(role)]
+
+
+def test_events_on_an_object_in_the_releases_namespace_are_not_allowed_twice(helm: Helm) -> None:
+    """The Job's own Role allows them there."""
+    ours = [{**REGARDING[0], "namespace": "gpu-operator"}]
+    (role,) = [one for one in helm.render({**SCOPED, "regarding": ours}).all("Role") if _regarding(one)]
+    assert not rights(role) & EVENTS
+
+
+def _regarding(item: Object) -> bool:
+    return str(item["metadata"]["name"]).endswith("-regarding")
 
 
 def _places(objects: Iterable[Object]) -> list[tuple[str, str | None]]:

@@ -11,6 +11,7 @@ from hook.bundle.timing import LEAST
 if TYPE_CHECKING:
     from tests.chart.rendering import Helm, Values
 
+OBJECT = {"resource": "applications.argoproj.io", "namespace": "argocd", "name": "post"}
 SHORT = f"sha256:{'a' * 63}"
 UPPER = f"sha256:{'A' * 64}"
 
@@ -84,6 +85,9 @@ UPPER = f"sha256:{'A' * 64}"
         pytest.param({"extraArgs": ["--strategy=rollout"]}, "follow the value strategy", id="strategy-by-argument"),
         pytest.param({"extraArgs": ["--strategy", "rollout"]}, "the value strategy", id="strategy-in-two-arguments"),
         pytest.param({"extraArgs": ["--consumer=a/b"]}, "the value consumers: set that", id="consumer-by-argument"),
+        pytest.param(
+            {"extraArgs": ["--regarding=a.b/c/d"]}, "the value regarding: set that", id="regarding-by-argument"
+        ),
         pytest.param({"extraArgs": ["--wait-for=nodes"]}, "the value waitFor: set that", id="gate-by-argument"),
         pytest.param(
             {"extraEnv": [{"name": "GPU_OPERATOR_POST_CONSUMER", "value": "a/b"}]},
@@ -209,6 +213,13 @@ def test_a_value_that_cannot_work_is_refused_with_a_sentence(helm: Helm, values:
         pytest.param({"follow.breaker.share": -1}, 'follow.breaker.share is "-1"', id="negative-share"),
         pytest.param({"follow.breaker.reset": "soon"}, "follow.breaker.reset", id="reset-in-words"),
         pytest.param({"follow.podMonitor.interval": "soon"}, "follow.podMonitor.interval is", id="interval-in-words"),
+        pytest.param({"regarding": ["a.b/c/d"]}, "write resource, namespace and name", id="object-as-a-text"),
+        pytest.param({"regarding": [{**OBJECT, "resource": "jobs"}]}, "the plural and the group", id="no-group"),
+        pytest.param({"regarding": [{**OBJECT, "resource": 'a"]}.b'}]}, "the plural and the group", id="code"),
+        pytest.param({"regarding": [{**OBJECT, "namespace": "a.b"}]}, "which is no namespace", id="dotted-namespace"),
+        pytest.param({"regarding": [{"resource": "a.b", "name": "c"}]}, "which is no namespace", id="no-namespace"),
+        pytest.param({"regarding": [{**OBJECT, "name": "Post"}]}, 'the name "Post", which is none', id="capitals"),
+        pytest.param({"regarding": [{**OBJECT, "name": 'a"'}]}, "which is none", id="code-in-a-name"),
     ],
 )
 def test_what_the_schema_refuses_is_refused_without_it_too(helm: Helm, values: Values, sentence: str) -> None:
@@ -236,6 +247,7 @@ def test_what_the_schema_refuses_is_refused_without_it_too(helm: Helm, values: V
             {"follow.enabled": True, "extraEnv": [{"name": "GPU_OPERATOR_POST_MAX_UNAVAILABLE", "value": "10"}]},
             id="bound-of-the-job-beside-a-follower",
         ),
+        pytest.param({"regarding": [OBJECT, {**OBJECT, "name": "a.b"}]}, id="regarding"),
         pytest.param({"extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}]}, id="environment"),
     ],
 )

@@ -30,6 +30,7 @@ CONDITIONS: Final[dict[str, Callable[[dict[str, Any], str], bool]]] = {
     "`strategy: stale-pods`": lambda values, _: values["strategy"] == "stale-pods" and not values["dryRun"],
     "`strategy: rollout`": lambda values, _: values["strategy"] == "rollout" and not values["dryRun"],
     "not `dryRun`": lambda values, _: not values["dryRun"],
+    "`regarding`": lambda values, _: bool(values.get("regarding")) and not values["dryRun"],
     "`hook.wait: handover`": lambda values, _: values["hook.wait"] == "handover",
     "not `hook.wait: handover`": lambda values, account: account == FOLLOWER or values["hook.wait"] != "handover",
 }
@@ -43,6 +44,12 @@ HOOKS: Final[list[Values]] = [
     if not (wait_for == "policy-ready" and "network" in stacks)
 ]
 """But those that the chart refuses: only a policy of the stack gpu says since when it is ready."""
+REGARDING: Final[list[Values]] = [
+    {**HOOKS[0], "dryRun": dry_run, "regarding": [
+        {"resource": "helmreleases.helm.toolkit.fluxcd.io", "namespace": "flux-system", "name": "gpu-operator-post"}
+    ]} for dry_run in (False, True)
+]  # fmt: skip
+"""With the deployer's own object, which adds the same right to all others."""
 WITH_FOLLOWER: Final[list[Values]] = [
     {**values, "hook.wait": wait, "follow.enabled": True}
     for values in HOOKS
@@ -73,7 +80,11 @@ def _rows() -> Iterator[Row]:
         yield Row(granted, reason.strip(), conditions, frozenset(WHOSE[whose.strip()]))
 
 
-@pytest.mark.parametrize("values", [*HOOKS, *WITH_FOLLOWER], ids=lambda values: "-".join(map(str, values.values())))
+def _id(values: Values) -> str:
+    return "-".join("regarding" if name == "regarding" else str(value) for name, value in values.items())
+
+
+@pytest.mark.parametrize("values", [*HOOKS, *REGARDING, *WITH_FOLLOWER], ids=_id)
 def test_every_rule_is_documented_with_its_reason(helms: dict[str, Helm], values: Values) -> None:
     """For every combination and account: no right that the page does not explain, and no row without a right."""
     rendered = helms["helm4"].render(values)

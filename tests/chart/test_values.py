@@ -67,6 +67,20 @@ OPERATOR_VALUES: Values = {
         pytest.param({"follow.maxUnavailable": -1}, "at '/follow/maxUnavailable'", "minimum", id="negative-share"),
         pytest.param({"follow.maxUnavailable": "half"}, "at '/follow/maxUnavailable'", "pattern", id="share-in-words"),
         pytest.param({"follow.breaker.share": "150%"}, "at '/follow/breaker/share'", "pattern", id="share-above-all"),
+        pytest.param({"regarding": "x"}, "at '/regarding'", "want array", id="regarding-text"),
+        pytest.param({"regarding": [{"namespace": "a", "name": "b"}]}, "at '/regarding/0'", "'resource'", id="no-kind"),
+        pytest.param(
+            {"regarding": [{"kind": "X", "resource": "a.b", "namespace": "a", "name": "b"}]},
+            "at '/regarding/0'",
+            "'kind' not allowed",
+            id="regarding-by-kind",
+        ),
+        pytest.param(
+            {"regarding": [{"resource": "jobs", "namespace": "a", "name": "b"}]},
+            "at '/regarding/0/resource'",
+            "pattern",
+            id="resource-without-a-group",
+        ),
         pytest.param({"extraEnv": [{"value": "a"}]}, "at '/extraEnv/0'", "missing property 'name'", id="nameless-env"),
     ],
 )

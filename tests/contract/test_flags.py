@@ -16,7 +16,18 @@ from hook.core.consumers import plugin_names
 from hook.core.stacks import STACKS
 from hook.flags.settings import settings_from
 from hook.run import EXIT_DEADLINE, EXIT_FAILED
-from hook.settings import Bound, OnDeadline, Settings, Strategy, Wait, WaitFor, Wanted, WhenAbsent, WhenManual
+from hook.settings import (
+    Bound,
+    OnDeadline,
+    Regarded,
+    Settings,
+    Strategy,
+    Wait,
+    WaitFor,
+    Wanted,
+    WhenAbsent,
+    WhenManual,
+)
 from tests.chart.rendering import CHART, Helm, Values
 
 EVERY_VALUE: Final[Values] = {
@@ -34,6 +45,10 @@ EVERY_VALUE: Final[Values] = {
     "consumers": ["dra/exporter", "gpu:app=profiler,tier=node"],
     "dryRun": True,
     "logFormat": "json",
+    "regarding": [
+        {"resource": "helmreleases.helm.toolkit.fluxcd.io", "namespace": "flux-system", "name": "post"},
+        {"resource": "applications.argoproj.io", "namespace": "argocd", "name": "a.b"},
+    ],
     "expect": {"chartVersion": "v26.7.0", "driverVersion": "580.126.20"},
     "consumer": {"namespace": "dra", "names": ["one", "gpu:two"]},
     "rbac": {"scope": "namespace", "namespaces": ["dra", "operator"]},
@@ -129,7 +144,7 @@ def test_the_follower_s_values_arrive(helm: Helm) -> None:
     for which in ("lease_name", "lease_namespace"):
         assert values[which] == _parsed(rendered.args)[which]
     own = {"follow", "wait", "max_unavailable", "restart_backoff", "restart_backoff_max"}
-    runs = {"timeout", "stall_timeout", "on_deadline", "expect_chart_version", "expect_driver_version"}
+    runs = {"timeout", "stall_timeout", "on_deadline", "expect_chart_version", "expect_driver_version", "regarding"}
     shared = {one.name for one in fields(Settings)} - own - runs - {"breaker_share", "breaker_reset"}
     assert [name for name in sorted(shared) if getattr(settings, name) != getattr(job, name)] == []
 
@@ -172,6 +187,10 @@ def test_the_chart_s_values_arrive(helm: Helm) -> None:
         Wanted("gpu", labels=(("app", "profiler"), ("tier", "node"))),
     )
     assert settings.namespaces == ("dra", "operator")
+    assert settings.regarding == (
+        Regarded("helmreleases", "helm.toolkit.fluxcd.io", "flux-system", "post"),
+        Regarded("applications", "argoproj.io", "argocd", "a.b"),
+    )
     assert ("gpu-operator-post", "gpu-operator", "json") == (
         values["job_name"],
         values["job_namespace"],

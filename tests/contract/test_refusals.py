@@ -40,6 +40,7 @@ JOBS: Final = {
     "onDeadline": "--on-deadline",
     "hook.wait": "--wait",
     "dryRun": "--dry-run",
+    "regarding": "--regarding",
 }
 FOLLOWERS: Final = {
     "follow.maxUnavailable": "--max-unavailable",
@@ -133,6 +134,31 @@ ALONE: Final[list[Values]] = [
     {"consumers": ["a/b", "k=v"], "stacks": ["network", "gpu"]},
     {"consumers": ["a"]},
     {"consumers": ["a=b,c"]},
+    *(
+        {"regarding": [{"resource": resource, "namespace": namespace, "name": name}]}
+        for resource, namespace, name in (
+            ("a.b", "c", "d"),
+            ("a.b.c-d", "e", "f.g"),
+            ("1a.1b", "1c", "1d"),
+            ("jobs", "a", "b"),
+            ("a.", "b", "c"),
+            ("a..b", "c", "d"),
+            ("A.b", "c", "d"),
+            ("-a.b", "c", "d"),
+            ("a.b", "c.d", "e"),
+            ("a.b", "", "c"),
+            ("a.b", "c", ""),
+            ("a.b", "c", "d/e"),
+            ("a.b", "c", "d..e"),
+            ("a.b", "c", "D"),
+            ("a.b", "c" * 63, "d" * 63),
+            ("a.b", "c" * 64, "d"),
+            ("a.b", "c", "d" * 64),
+            ("a.b", "c", f"{'d' * 63}." * 3 + "e" * 61),
+            ("a.b", "c", f"{'d' * 63}." * 3 + "e" * 62),
+            ("a" * 64 + ".b", "c", "d"),
+        )
+    ),
 ]
 
 
@@ -151,7 +177,12 @@ def _arguments(values: Values, flags: dict[str, str]) -> Iterator[str]:
             yield from [flags[name]] if value else []
             continue
         each: list[Any] = value if isinstance(value, list) else [value]
-        yield from (f"{flags[name]}={one}" for one in each if one != "")
+        yield from (f"{flags[name]}={_written(one)}" for one in each if one != "")
+
+
+def _written(one: object) -> object:
+    """Write what has several parts as the flag has it."""
+    return "/".join(map(str, one.values())) if isinstance(one, dict) else one
 
 
 def _runs(values: Values) -> Iterator[list[str]]:
@@ -176,7 +207,9 @@ def _program_takes(values: Values) -> bool:
 
 
 def _id(values: Values) -> str:
-    return "-".join("+".join(one) if isinstance(one, list) else str(one)[:12] for one in values.values() if one)
+    return "-".join(
+        "+".join(map(str, one)) if isinstance(one, list) else str(one)[:12] for one in values.values() if one
+    )
 
 
 @pytest.mark.parametrize("values", [*TOGETHER, *FOLLOWED, *ALONE], ids=_id)

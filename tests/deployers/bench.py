@@ -94,10 +94,12 @@ def booted(folder: Path, name: str) -> AbstractContextManager[Cluster]:
 class Bench(Lab):
     """A laboratory for one deployer."""
 
-    def __init__(self, cluster: Cluster, *, job: str = RELEASE, helm: int = 4) -> None:
+    def __init__(self, cluster: Cluster, *, job: str = RELEASE, helm: int = 4, own: str = "") -> None:
         super().__init__(cluster, helm)
         self.job = job
         """The name of our Job, which follows the release's."""
+        self.own = own
+        """The path of the object in which the deployer shows how our release stands, where it has one."""
 
     def runs(self) -> list[Path]:
         """List the folders of our Jobs' pods, oldest first; a plain Job has the release's usual name in its own."""
@@ -121,11 +123,21 @@ class Bench(Lab):
 
     def told_by_events(self) -> list[str]:
         """List the messages of the Events on our Jobs since the chapter began."""
+        return self._told_on(lambda regarding: regarding["kind"] == "Job")
+
+    def told_beside(self) -> list[str]:
+        """List those on the deployer's own object, selected as `kubectl describe` selects them."""
+        if not self.own:
+            return []
+        uid = self.cluster.get(self.own)["metadata"]["uid"]
+        return self._told_on(lambda regarding: regarding.get("uid") == uid)
+
+    def _told_on(self, wanted: Callable[[dict[str, Any]], bool]) -> list[str]:
         return [
             str(each["message"])
             for each in self.cluster.list("/api/v1/events")
             if each.get("source", {}).get("component") == RELEASE
-            and each["involvedObject"]["kind"] == "Job"
+            and wanted(each["involvedObject"])
             and datetime.fromisoformat(each["metadata"]["creationTimestamp"]).timestamp() >= int(self.began)
         ]
 
@@ -145,6 +157,7 @@ class Bench(Lab):
             needless=[each.node for each in truth.needless_restarts(since=self.began)],
             drivers=set(truth.loaded_now().values()),
             events=self.told_by_events(),
+            beside=self.told_beside(),
             messages=[each["message"] for each in self.terminated() if each["exitCode"] != 0],
         )
 
@@ -165,6 +178,8 @@ class Chapter:
     drivers: set[str]
     events: list[str]
     """What Events of this time say on our Jobs."""
+    beside: list[str]
+    """What they say on the deployer's own object."""
     messages: list[str]
     """The last words of our Jobs' failed pods that are still there, as the API server shows them."""
 

@@ -8,7 +8,14 @@ from tests.deployers.bench import NODES, Bench, Chapter
 from tests.deployers.bundles import ANNOTATION, Stack
 from tests.deployers.carriers import HELM_4, ByArgoCd, ByFlux, ByScript, Carrier, carrier_of, started
 from tests.deployers.stage import Chapters, chapter
-from tests.deployers.story import BROKEN, SOON, assert_cause_told, assert_failed_honestly, assert_nothing_stale
+from tests.deployers.story import (
+    BROKEN,
+    SOON,
+    assert_cause_told,
+    assert_failed_honestly,
+    assert_nothing_stale,
+    assert_told_beside,
+)
 from tests.e2e.lab import PLUGIN_NAME, PLUGIN_NAMESPACE
 from tests.promises import promised
 
@@ -151,6 +158,8 @@ class BundleStory(Chapters):
         assert not self.failure.outcome.succeeded, self.failure.outcome.said
         assert_failed_honestly(self.failure)
         assert_cause_told(self.failure)
+        if self.bench.own:
+            assert_told_beside(self.failure)
         assert NEXT.chart == self.left_at
 
     def assert_recovered(self) -> None:

@@ -280,6 +280,11 @@ def assert_cause_told(told: Chapter) -> None:
     assert any(BROKEN in message and "DriverFailing" in message for message in told.events)
 
 
+def assert_told_beside(told: Chapter) -> None:
+    """Assert that an Event on the deployer's own object names node and cause, beside the condition that does not."""
+    assert any(BROKEN in message and "DriverFailing" in message for message in told.beside), told.beside
+
+
 def _assert_both_served(failed: Chapter, mended: Chapter, driver: str) -> None:
     """Assert that a failed run and the one after it restarted each plugin once, together."""
     mended.assert_served(mended.restarted)

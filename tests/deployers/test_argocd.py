@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,12 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 import yaml
 
-from devcluster.deployers.argocd import ArgoCd
+from devcluster.deployers.argocd import APPLICATIONS, ArgoCd
+from devcluster.deployers.argocd import NAMESPACE as ARGOCD_NAMESPACE
 from devcluster.deployers.manifests import RETRIES, application
+from devcluster.layout import CHECKOUT
 from tests.deployers.bench import Bench, Chapter, booted
 from tests.deployers.stage import chapter
-from tests.deployers.story import FAILED, UPGRADED, Story
-from tests.e2e.lab import NAMESPACE, RELEASE
+from tests.deployers.story import BROKEN, FAILED, UPGRADED, Story, assert_told_beside
+from tests.e2e.lab import CHART, NAMESPACE, RELEASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from devcluster.deployers.release import Outcome, Release
 
 BADGES_THAT_HIDE_IT: Final = "sync=Synced health=Healthy"
+OURS: Final = {"resource": "applications.argoproj.io", "namespace": ARGOCD_NAMESPACE, "name": RELEASE}
+"""Our Application, as `regarding` names it."""
 CONFIG: Final = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{RELEASE}"
 
 
@@ -41,7 +46,7 @@ class Repository:
             shutil.rmtree(copy, ignore_errors=True)
             shutil.copytree(release.chart, copy)
             (git.folder / "values").mkdir(exist_ok=True)
-            (git.folder / "values" / f"{release.name}.yaml").write_text(yaml.safe_dump(release.values))
+            (git.folder / "values" / f"{release.name}.yaml").write_text(yaml.safe_dump(told_on(release).values))
         revision = git.commit(message)
         self.argocd.commit([application(each, git.url, f"charts/{each.chart.name}") for each in releases])
         self.argocd.refresh(*(release.name for release in releases))
@@ -59,6 +64,12 @@ class Repository:
         before = self.argocd.began(RELEASE)
         self.argocd.sync(RELEASE)
         return self.argocd.synced_again(RELEASE, since=before)
+
+
+def told_on(release: Release) -> Release:
+    """Have failures of ours told on its Application, as bundles do."""
+    ours = release.chart == CHECKOUT / CHART
+    return replace(release, values={**release.values, "regarding": [OURS]}) if ours else release
 
 
 class ArgoStory(Story):
@@ -106,7 +117,7 @@ def begin(folders: pytest.TempPathFactory, name: str) -> Iterator[ArgoStory]:
     with booted(folders.mktemp("cluster"), name) as cluster:
         argocd = ArgoCd(cluster)
         argocd.start()
-        yield ArgoStory(Bench(cluster), Repository(argocd))
+        yield ArgoStory(Bench(cluster, own=f"{APPLICATIONS}/{RELEASE}"), Repository(argocd))
 
 
 def _assert_shown(outcome: Outcome) -> None:
@@ -118,8 +129,11 @@ def _assert_shown(outcome: Outcome) -> None:
 
 
 def test_failing_installation_is_visible(story: ArgoStory) -> None:
-    """The first operation is Failed, and was tried again."""
+    """The first operation is Failed, and was tried again; what describes the Application names node and cause."""
     story.assert_failed_installation_told()
+    assert_told_beside(story.failed_installation)
+    described = story.bench.cluster.kubectl("describe", "application", RELEASE, "-n", ARGOCD_NAMESPACE).stdout
+    assert {BROKEN, "DriverFailing"} <= set(re.findall(r"[\w-]+", described))
     _assert_shown(story.failed_installation.outcome)
     assert story.failed_installation.runs == 1 + RETRIES
 
@@ -139,11 +153,13 @@ def test_nothing_to_do(story: ArgoStory) -> None:
     story.assert_nothing_done(runs=0)
     story.synced.assert_served([])
     assert (1, "NothingStale") == (story.synced.runs, story.synced.story["reason"])
+    assert story.synced.beside == []
 
 
 def test_failure_is_visible(story: ArgoStory) -> None:
-    """The operation is Failed, and was tried again."""
+    """The operation is Failed, and was tried again; node and cause are in the Application's Events."""
     story.assert_failure_told()
+    assert_told_beside(story.failure)
     _assert_shown(story.failure.outcome)
     assert story.failure.runs == 1 + RETRIES
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from devcluster.deployers.argocd import APPLICATIONS
+from devcluster.deployers.flux import HELM_RELEASES
 from tests.deployers.bench import Bench, booted
 from tests.deployers.bundled import BY_ARGO_CD, BY_FLUX, NEXT, WITH_A_PLAIN_JOB, BundleStory
 from tests.deployers.carriers import HELM_4, ByHelmfile
@@ -29,6 +31,12 @@ SHOWN: Final = {
     "argocd-helm": "exit code 124",
 }
 """What each shows of a failure by itself: the two that print the hook's log name the node, the others the Job."""
+OWN: Final = {
+    "flux": f"{HELM_RELEASES}/{RELEASE}",
+    "argocd": f"{APPLICATIONS}/{RELEASE}",
+    "argocd-helm": f"{APPLICATIONS}/{RELEASE}",
+}
+"""The object that shows it, whose Events then name the node."""
 
 
 def on(*names: str) -> pytest.MarkDecorator:
@@ -43,7 +51,7 @@ each = on(*RUNS_AGAIN)
 def begin(folders: pytest.TempPathFactory, name: str, deployer: str) -> Iterator[BundleStory]:
     """Begin with an empty cluster."""
     with booted(folders.mktemp("cluster"), name) as cluster:
-        yield BundleStory(Bench(cluster), deployer)
+        yield BundleStory(Bench(cluster, own=OWN.get(deployer, "")), deployer)
 
 
 @each

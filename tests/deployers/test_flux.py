@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from devcluster.deployers.flux import Flux
+from devcluster.deployers.flux import HELM_RELEASES, Flux
+from devcluster.deployers.flux import NAMESPACE as FLUX_NAMESPACE
 from devcluster.deployers.manifests import helm_release, helm_repository, oci_repository
 from devcluster.layout import CHECKOUT
 from tests.deployers.bench import Bench, Chapter, booted
 from tests.deployers.stage import chapter
-from tests.deployers.story import Story
+from tests.deployers.story import BROKEN, Story, assert_told_beside
 from tests.e2e.lab import CHART, NAMESPACE, OPERATOR, PLUGIN, RELEASE
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from devcluster.deployers.manifests import Object
     from devcluster.deployers.release import Outcome, Release
 
+OURS: Final = {"resource": "helmreleases.helm.toolkit.fluxcd.io", "namespace": FLUX_NAMESPACE, "name": RELEASE}
+"""Our HelmRelease, as `regarding` names it."""
 HELM_NAME: Final = f"{NAMESPACE}-{RELEASE}"
 """What Flux calls a release that has a target namespace and no name of its own."""
 
@@ -40,7 +44,7 @@ class Commits:
         """Commit all at once and wait for ours, or for what never gets its turn after it."""
         ours = self._ours(releases)
         objects = [self._repository, ours]
-        for release in releases:
+        for release in map(told_on, releases):
             source = ours if release.name == RELEASE else self._repository
             objects.append(helm_release(release, source, self._versions[release.chart]))
         self.flux.commit(objects)
@@ -63,6 +67,12 @@ class Commits:
         if release.chart not in self._versions:
             self._versions[release.chart] = self.flux.sources.publish(release.chart)
         return oci_repository(RELEASE, f"{self.flux.sources.registry}/{RELEASE}", self._versions[release.chart])
+
+
+def told_on(release: Release) -> Release:
+    """Have failures of ours told on its HelmRelease, as bundles do."""
+    ours = release.chart == CHECKOUT / CHART
+    return replace(release, values={**release.values, "regarding": [OURS]}) if ours else release
 
 
 class FluxStory(Story):
@@ -90,12 +100,15 @@ def begin(folders: pytest.TempPathFactory, name: str) -> Iterator[FluxStory]:
     with booted(folders.mktemp("cluster"), name) as cluster:
         flux = Flux(cluster)
         flux.start()
-        yield FluxStory(Bench(cluster, job=HELM_NAME), Commits(flux))
+        yield FluxStory(Bench(cluster, job=HELM_NAME, own=f"{HELM_RELEASES}/{RELEASE}"), Commits(flux))
 
 
 def test_failing_installation_is_visible(story: FluxStory) -> None:
-    """Ready is False from the first; the message names the Job."""
+    """Ready is False from the first; the message names the Job, and what describes it the node and the cause."""
     story.assert_failed_installation_told()
+    assert_told_beside(story.failed_installation)
+    described = story.bench.cluster.kubectl("describe", "helmrelease", RELEASE, "-n", FLUX_NAMESPACE).stdout
+    assert {BROKEN, "DriverFailing"} <= set(re.findall(r"[\w-]+", described))
     said = story.failed_installation.outcome.said
     assert "Ready=False InstallFailed" in said
     assert f"Job/{NAMESPACE}/{HELM_NAME}" in said
@@ -104,11 +117,13 @@ def test_failing_installation_is_visible(story: FluxStory) -> None:
 def test_install(story: FluxStory) -> None:
     """Another commit goes on from the failed installation; ours finds no DRA driver at first."""
     story.assert_installed()
+    assert story.first_installation.beside == []
 
 
 def test_upgrade(story: FluxStory) -> None:
-    """One commit changes operator and hook; ours is Ready when the last node is served."""
+    """One commit changes operator and hook; ours is Ready when the last node is served, and says so."""
     story.assert_upgraded()
+    assert any("(Refreshed)" in told for told in story.upgrade.beside)
 
 
 def test_nothing_to_do(story: FluxStory) -> None:
@@ -119,8 +134,9 @@ def test_nothing_to_do(story: FluxStory) -> None:
 
 
 def test_failure_is_visible(story: FluxStory) -> None:
-    """Ready is False, and its message names the Job; Flux shows no log of a hook, the Job's Events say more."""
+    """Ready is False, and its message names the Job; Flux shows no log of a hook, the HelmRelease's Events say more."""
     story.assert_failure_told()
+    assert_told_beside(story.failure)
     said = story.failure.outcome.said
     assert "Ready=False UpgradeFailed" in said
     assert f"Job/{NAMESPACE}/{HELM_NAME}" in said

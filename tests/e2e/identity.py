@@ -45,9 +45,14 @@ def kubeconfig(cluster: Cluster, name: str, allowed: Iterable[Right]) -> Path:
     cluster.kubectl("apply", "-f", "-", text=manifests)
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     answer = cluster.create(path("v1", "serviceaccounts", namespace=HOME, name=name, subresource="token"), request)
+    return kubeconfig_of(cluster, name, answer["status"]["token"])
+
+
+def kubeconfig_of(cluster: Cluster, name: str, token: str) -> Path:
+    """Write the kubeconfig of an account that has this token."""
     config = yaml.safe_load(cluster.kubeconfig.read_text())
     for user in config["users"]:
-        user["user"] = {"token": answer["status"]["token"]}
+        user["user"] = {"token": token}
     file = cluster.state / f"{name}.kubeconfig"
     file.write_text(yaml.safe_dump(config))
     return file

@@ -12,7 +12,7 @@ import pytest
 from hook.acting import Actor
 from hook.cluster import events, lasting, retry
 from hook.cluster import lease as leases
-from hook.cluster.events import Subject, Teller
+from hook.cluster.events import Findable, Subject, Teller
 from hook.cluster.lasting import LastingObserver
 from hook.cluster.lease import Lease
 from hook.cluster.leaselock import Terms
@@ -251,9 +251,10 @@ class Ear(Teller):
         """Begin without any."""
         self.heard: list[tuple[str, str, bool]] = []
 
-    def tell(self, subject: Subject, reason: str, _note: str, *, about: str = "", warning: bool = False) -> None:
+    def tell(self, subject: Findable, reason: str, _note: str, *, about: str = "", warning: bool = False) -> None:
         """Note it."""
         assert about == ""
+        assert isinstance(subject, Subject)
         self.heard.append((subject.kind, str(reason), warning))
 
 

@@ -11,7 +11,7 @@ import pytest
 from hook.errors import SettingsError
 from hook.flags.kinds import Bounded
 from hook.flags.settings import settings_from
-from hook.settings import Bound, Settings, Wait, WaitFor, Wanted, WhenAbsent, WhenManual
+from hook.settings import Bound, Regarded, Settings, Wait, WaitFor, Wanted, WhenAbsent, WhenManual
 
 BOTH = ("gpu", "network")
 
@@ -33,6 +33,44 @@ def settings(**values: Any) -> Settings:  # noqa: ANN401 - as click gives them
 def test_a_consumers_name_belongs_to_a_stack(stacks: tuple[str, ...], text: str, expected: Wanted) -> None:
     """The one before the colon, else the first that is served."""
     assert (expected,) == settings(stacks=stacks, consumer_names=(text,)).consumer_names
+
+
+def test_the_deployers_objects_are_named_as_permissions_name_them() -> None:
+    """The plural with its group; each counts once."""
+    flux, argo = "helmreleases.helm.toolkit.fluxcd.io/flux-system/post", "applications.argoproj.io/argocd/a.b"
+    assert settings(regarding=(flux, argo, flux)).regarding == (
+        Regarded("helmreleases", "helm.toolkit.fluxcd.io", "flux-system", "post"),
+        Regarded("applications", "argoproj.io", "argocd", "a.b"),
+    )
+    assert [flux, argo] == [str(one) for one in settings(regarding=(flux, argo)).regarding]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="nothing"),
+        pytest.param("HelmRelease/flux-system/post", id="kind"),
+        pytest.param("helmreleases/flux-system/post", id="no-group"),
+        pytest.param("helmreleases.helm.toolkit.fluxcd.io/post", id="no-namespace"),
+        pytest.param("helmreleases.helm.toolkit.fluxcd.io//post", id="empty-namespace"),
+        pytest.param("a.b/c/d/e", id="four-parts"),
+        pytest.param("a.b/c.d/e", id="dotted-namespace"),
+        pytest.param("a.b/../d", id="path"),
+        pytest.param("a.b/c/d?x", id="query"),
+        pytest.param("a.b/c/d\n", id="line"),
+        pytest.param(f"a.{'b' * 63}.{'c' * 63}.{'d' * 63}.{'e' * 62}/f/g", id="long-group"),
+    ],
+)
+def test_a_malformed_object_is_a_usage_error(text: str) -> None:
+    """It would be looked for in vain, at the end of every run."""
+    with pytest.raises(SettingsError, match=r"RESOURCE\.GROUP/NAMESPACE/NAME"):
+        settings(regarding=(text,))
+
+
+def test_a_follower_belongs_to_no_deployment() -> None:
+    """It outlives them, and what happens later says nothing of one."""
+    with pytest.raises(SettingsError, match="--follow goes without --regarding"):
+        settings(follow=True, regarding=("a.b/c/d",))
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,9 @@ What a single run is told: its times, what it expects, and its Job. Takes a dict
 {{- end }}
 - --job-name={{ .jobName }}
 - --job-namespace={{ .root.Release.Namespace }}
+{{- range include "gpu-operator-post.regarding" .root | fromJsonArray }}
+- {{ printf "--regarding=%s/%s/%s" .resource .namespace .name | quote }}
+{{- end }}
 {{- if eq .root.Values.hook.wait "handover" }}
 {{ include "gpu-operator-post.leaseArgs" .root }}
 {{- end }}

@@ -181,7 +181,7 @@ flags that one of the two alone takes, where the other gets them: it would not e
 argument wins, so that other bounds would be obeyed than those that are checked.
 */}}
 {{- define "gpu-operator-post.checkExtras" -}}
-{{- $values := dict "strategy" "strategy" "stack" "stacks" "consumer-name" "consumer.names" "consumer" "consumers" "consumer-namespace" "consumer.namespace" "namespace" "rbac.namespaces" "wait-for" "waitFor" "provider" "providers" "dry-run" "dryRun" "follow" "follow.enabled" "wait" "hook.wait" "lease-name" "fullnameOverride" "workload-name" "fullnameOverride" "lease-namespace" "follow.enabled" "listen" "follow.enabled" -}}
+{{- $values := dict "strategy" "strategy" "stack" "stacks" "consumer-name" "consumer.names" "consumer" "consumers" "consumer-namespace" "consumer.namespace" "namespace" "rbac.namespaces" "regarding" "regarding" "wait-for" "waitFor" "provider" "providers" "dry-run" "dryRun" "follow" "follow.enabled" "wait" "hook.wait" "lease-name" "fullnameOverride" "workload-name" "fullnameOverride" "lease-namespace" "follow.enabled" "listen" "follow.enabled" -}}
 {{- $follower := dict "restart-backoff" "follow.restartBackoff" "restart-backoff-max" "follow.restartBackoffMax" "breaker-share" "follow.breaker.share" "breaker-reset" "follow.breaker.reset" -}}
 {{- $unavailable := dict "max-unavailable" "follow.maxUnavailable" -}}
 {{- $job := dict "expect-chart-version" "expect.chartVersion" "expect-driver-version" "expect.driverVersion" "on-deadline" "onDeadline" -}}
@@ -242,5 +242,6 @@ makes sure that each is asked, whatever else is left out of a rendering.
   (include "gpu-operator-post.namespaces" .)
   (include "gpu-operator-post.consumerNames" .)
   (include "gpu-operator-post.consumers" .)
+  (include "gpu-operator-post.regarding" .)
 -}}
 {{- end -}}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from hook.bundle.charts import Copied
 from hook.bundle.deployers import argocd_order as order
-from hook.bundle.deployers.common import Object, derived_note, git_of
+from hook.bundle.deployers.common import Object, derived_note, git_of, told_on
 from hook.bundle.output import Files
 from hook.bundle.text import to_yaml
 
@@ -27,10 +27,18 @@ before drivers are reloaded, and once more after. The patch judges the Applicati
 operation, and all others by their own health; where `argocd-cm` has a script of yours for Applications, join the two.
 
 **A failed run is to be found in the operation, not in the status**: the Application shows Synced and Healthy beside
-an operation that failed. The run is retried twice; after that sync the Application by hand, and then the parent, which
-has stopped before the DRA driver.
+an operation that failed. Node and cause are in the Application's Events (`regarding`, for which the chart adds a Role
+in the namespace `argocd`: where your project does not allow that, set `regarding: []`):
+
+```console
+kubectl --namespace argocd describe applications.argoproj.io gpu-operator-post
+```
+
+The run is retried twice; after that sync the Application by hand, and then the parent, which has stopped before the DRA
+driver.
 """
 NAMESPACE: Final = "argocd"
+RESOURCE: Final = "applications.argoproj.io"
 PARENT: Final = "gpu-stack"
 SERVER: Final = "https://kubernetes.default.svc"
 POLICY: Final[Object] = {
@@ -43,6 +51,7 @@ POLICY: Final[Object] = {
 
 def files(plan: Plan) -> Files:
     """Give the files."""
+    plan = told_on(plan, RESOURCE, NAMESPACE)
     result = Files()
     for release in plan.releases:
         if isinstance(release.chart, Copied):

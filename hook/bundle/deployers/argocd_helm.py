@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from hook import __version__
 from hook.bundle.charts import KNOWN_PLUGINS, Copied, chart_name, fingerprint, identity
 from hook.bundle.deployers import argocd_order as order
-from hook.bundle.deployers.argocd import PARENT, application, source
-from hook.bundle.deployers.common import Object, derived_note, git_of
+from hook.bundle.deployers.argocd import PARENT, RESOURCE, application, source
+from hook.bundle.deployers.common import REGARDING, Object, derived_note, git_of
 from hook.bundle.output import Files
 from hook.bundle.recipe import DRA, OPERATOR, POST
 from hook.bundle.text import to_yaml
@@ -38,7 +38,12 @@ pods may be re-rolled before drivers are reloaded, and once more after. It judge
 their last operation, and all others by their own health.
 
 **A failed run is to be found in the operation, not in the status**: the Application shows Synced and Healthy beside
-an operation that failed.
+an operation that failed. Node and cause are in the Application's Events (`regarding`, for which the chart adds a Role
+in the namespace `argocd`: where your project does not allow that, set `gpu-operator-post.regarding` to `[]`):
+
+```console
+kubectl --namespace argocd describe applications.argoproj.io gpu-operator-post
+```
 """
 
 _HELPERS: Final = """\
@@ -89,6 +94,10 @@ _TRIGGER: Final = """\
 {{- if not (or (has $name (list KNOWN)) (get (get $values "consumer" | default dict) "names")) -}}
 {{- $names := list (printf "%s-kubelet-plugin" ($name | trunc 63 | trimSuffix "-")) -}}
 {{- include "gpu-stack.lay" (dict "below" $values "above" (dict "consumer" (dict "names" $names))) -}}
+{{- end -}}
+{{- if not (hasKey $values "REGARDING") -}}
+{{- $ours := dict "resource" "RESOURCE" "namespace" .Values.argocd.namespace "name" "OURS" -}}
+{{- $_ := set $values "REGARDING" (list $ours) -}}
 {{- end -}}
 """
 _VALUES_HERE: Final = "      values: VALUES\n"
@@ -174,6 +183,9 @@ def _trigger(plan: Plan, release: Release) -> str:
         .replace("PLUGIN", plugin.name)
         .replace("CHART", chart_name(plugin.chart))
         .replace("KNOWN", " ".join(f'"{name}"' for name in KNOWN_PLUGINS))
+        .replace("REGARDING", REGARDING)
+        .replace("RESOURCE", RESOURCE)
+        .replace("OURS", release.name)
     )
 
 

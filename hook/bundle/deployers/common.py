@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from hook.bundle.recipe import DRA, POST
 from hook.bundle.text import to_yaml
 from hook.errors import SettingsError
 
 if TYPE_CHECKING:
+    from hook.bundle.documents import Mapping
     from hook.bundle.plan import Git, Plan, Release
 
 Object = dict[str, Any]
 """A Kubernetes object, or a document of a deployer."""
+REGARDING: Final = "regarding"
+"""The value that names objects on which the run tells how it failed."""
+
+
+def told_on(plan: Plan, resource: str, namespace: str) -> Plan:
+    """Have the run tell a failure on the very object that deploys it, unless the values say where, or nowhere."""
+    return replace(plan, releases=tuple(_told_on(release, resource, namespace) for release in plan.releases))
+
+
+def _told_on(release: Release, resource: str, namespace: str) -> Release:
+    if release.name != POST or REGARDING in release.given:
+        return release
+    object_of_ours: Mapping = {"resource": resource, "namespace": namespace, "name": release.name}
+    return replace(release, derived={**release.derived, REGARDING: [object_of_ours]})
 
 
 def derived_note(plan: Plan, release: Release) -> str:
@@ -23,7 +39,8 @@ def derived_note(plan: Plan, release: Release) -> str:
         DRA: "podAnnotations re-roll the pods whenever the GPU operator's chart version changes",
         POST: "trigger changes with everything that is deployed as gpu-operator; the run waits for what expect names",
     }
-    return f"Derived from {plan.recipe}: {what[release.name]}. Change the recipe, and write the bundle again."
+    told = "; failures are told on what regarding names" if REGARDING in release.derived else ""
+    return f"Derived from {plan.recipe}: {what[release.name]}{told}. Change the recipe, and write the bundle again."
 
 
 def values_file(plan: Plan, release: Release) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from hook.bundle import timing
 from hook.bundle.charts import Copied, Remote, fingerprint
-from hook.bundle.deployers.common import Object, derived_note, git_of
+from hook.bundle.deployers.common import Object, derived_note, git_of, told_on
 from hook.bundle.output import Files
 from hook.bundle.recipe import POST
 from hook.bundle.text import to_yaml
@@ -22,14 +22,17 @@ Commit this folder where a Flux Kustomization reads it, or apply it by hand:
 kubectl apply -k .
 ```
 
-A failed run shows as `Ready=False` on the HelmRelease gpu-operator-post. Flux keeps no hook logs: the cause is in the
-Events of the Job and in the message of its pod. To run it again without any change:
+A failed run shows as `Ready=False` on the HelmRelease gpu-operator-post, whose condition names the Job alone: Flux
+keeps no hook logs. Node and cause are in its Events (`regarding`), beside those of the Job. To read them, and to run it
+again without any change:
 
 ```console
+kubectl --namespace flux-system describe helmrelease gpu-operator-post
 flux reconcile helmrelease gpu-operator-post --namespace flux-system --force
 ```
 """
 NAMESPACE: Final = "flux-system"
+RESOURCE: Final = "helmreleases.helm.toolkit.fluxcd.io"
 INTERVAL: Final = "10m"
 GIT_SOURCE: Final = "gpu-stack"
 _UNWAITED: Final = """\
@@ -43,6 +46,7 @@ _TIMEOUT: Final = "timeout: Flux would give up after 5 minutes, before the run d
 
 def files(plan: Plan) -> Files:
     """Give the files."""
+    plan = told_on(plan, RESOURCE, NAMESPACE)
     result = Files()
     resources: list[str] = []
     git: Git | None = None

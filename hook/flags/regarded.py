@@ -1,0 +1,29 @@
+"""How somebody names an object of the deployer's, on which Events tell how a run ended."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from hook.errors import SettingsError
+from hook.settings import Regarded
+
+_LABEL: Final = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_SUBDOMAIN: Final = rf"{_LABEL}(?:\.{_LABEL})*"
+_REGARDED: Final = re.compile(
+    rf"(?P<resource>{_LABEL})\.(?P<group>{_SUBDOMAIN})/(?P<namespace>{_LABEL})/(?P<name>{_SUBDOMAIN})"
+)
+"""K8S ``apimachinery/pkg/util/validation``: DNS-1123 labels, and subdomains, which consist of them."""
+LONGEST: Final = 253
+"""Same source."""
+
+
+def regarded(text: str) -> Regarded:
+    """Read one: the plural of its kind with the group, its namespace, its name."""
+    found = _REGARDED.fullmatch(text)
+    if found is None or any(len(part) > LONGEST for part in text.split("/")):
+        raise SettingsError(
+            f"--regarding {text!r} is not RESOURCE.GROUP/NAMESPACE/NAME, such as "
+            "helmreleases.helm.toolkit.fluxcd.io/flux-system/gpu-operator-post"
+        )
+    return Regarded(**found.groupdict())

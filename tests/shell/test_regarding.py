@@ -1,0 +1,236 @@
+"""Events on the deployer's own objects: whatever they cannot be, the run ends as it would without them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from hook.cluster import regarding, retry
+from hook.cluster.events import Subject, Teller
+from hook.cluster.jobs import Job
+from hook.cluster.observer import Observer
+from hook.cluster.regarding import Regarding
+from hook.core.reasons import Reason
+from hook.core.verdicts import Decision, Judgement, NodeState, Verdict
+from hook.narration import Narrator
+from hook.run import Runner
+from hook.settings import Regarded, Settings
+from tests.shell.server import Said, Server, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PATIENCE: Final = 60.0
+OURS: Final = Regarded("helmreleases", "helm.toolkit.fluxcd.io", "flux-system", "post")
+GROUP: Final = "GET /apis/helm.toolkit.fluxcd.io"
+OBJECT: Final = f"{GROUP}/v2/namespaces/flux-system/helmreleases/post"
+EVENTS: Final = "POST /api/v1/namespaces/{}/events"
+ABOUT: Final = {
+    "apiVersion": "helm.toolkit.fluxcd.io/v2",
+    "kind": "HelmRelease",
+    "namespace": "flux-system",
+    "name": "post",
+    "uid": "release-uid",
+}
+JOB: Final = Subject("batch/v1", "Job", "gpu-operator", "post", "job-uid")
+PLUGIN: Final = Subject("apps/v1", "DaemonSet", "dra", "plugin", "plugin-uid")
+OVER: Final = Decision(Verdict.DEADLINE, Reason.STALLED, "no node advanced", stack="gpu")
+REFRESHED: Final = Decision(Verdict.DONE, Reason.REFRESHED, "all is done", stack="gpu")
+
+Answers = dict[str, Any]
+"""By request: a status, an object, or how to answer; with a status of 0 the connection is closed."""
+
+
+def answers(**instead: Any) -> Answers:  # noqa: ANN401 - see above
+    """Give what an API server with Flux says, but for what a test has it say instead."""
+    usual = {
+        "group": {"kind": "APIGroup", "preferredVersion": {"version": "v2"}},
+        "object": {**{key: ABOUT[key] for key in ("apiVersion", "kind")}, "metadata": {"uid": ABOUT["uid"]}},
+        "event": {"kind": "Event"},
+        **instead,
+    }
+    return {GROUP: usual["group"], OBJECT: usual["object"], EVENTS.format("flux-system"): usual["event"]}
+
+
+class Heard:
+    """Keeps the events that reach the server, and answers as it is told to."""
+
+    def __init__(self, said: Answers) -> None:
+        """Begin without any."""
+        self._said = said
+        self.about: list[dict[str, Any]] = []
+        self.messages: list[str] = []
+
+    def answer(self, line: str) -> Said:
+        """Answer a request without a body, or one that is no event."""
+        said = self._said.get(line, {"kind": "Event"})
+        if callable(said):
+            said = said()
+        if said == 0:
+            return Said()
+        if isinstance(said, int):
+            return Said(said, json.dumps({"kind": "Status", "message": "as the test wants it"}).encode())
+        return Said(200, json.dumps(said).encode())
+
+    def wrote(self, line: str, body: bytes) -> Said:
+        """Take note of an event, and answer."""
+        event = json.loads(body)
+        self.about.append(event["involvedObject"])
+        self.messages.append(event["message"])
+        return self.answer(line)
+
+    @property
+    def kinds(self) -> list[str]:
+        """On what events were told, in their order."""
+        return [each["kind"] for each in self.about]
+
+
+def runner(server: Server, *, dry_run: bool = False) -> Runner:
+    """Give a run that is about to end, with a plugin in sight."""
+    settings = Settings(regarding=(OURS,), dry_run=dry_run)
+    observer = Observer(server.api, [], settings, retry.WRITING)
+    teller = Teller(server.api, JOB.uid, silent=settings.dry_run)
+    found = Runner(server.api, observer, settings, teller, Job(JOB, server.api.now()))
+    found._rounds.subjects = {PLUGIN.uid: PLUGIN}
+    return found
+
+
+def ended(said: Answers, decision: Decision = OVER) -> tuple[Heard, Server]:
+    """End a run against such a server."""
+    heard = Heard(said)
+    with serving(heard.answer, wrote=heard.wrote) as server:
+        runner(server).tell_end(decision)
+    return heard, server
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Give what was warned of."""
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_an_unhappy_end_is_told_on_it_as_on_the_job() -> None:
+    """By the UID that `kubectl describe` selects; after all that is ours, because it has to be asked for."""
+    heard, server = ended(answers())
+    assert ["Job", "DaemonSet", "HelmRelease"] == heard.kinds
+    assert ABOUT == heard.about[-1]
+    assert 1 == len(set(heard.messages))
+    assert [1, 1] == [server.asked.count(line) for line in (GROUP, OBJECT)]
+
+
+@pytest.mark.parametrize(("restarted", "told"), [(0, ["Job"]), (1, ["Job", "DaemonSet", "HelmRelease"])])
+def test_a_happy_end_is_told_where_something_was_done(restarted: int, told: list[str]) -> None:
+    """A release that found nothing to do is not commented upon; nor is anything asked for it."""
+    heard = Heard(answers())
+    with serving(heard.answer, wrote=heard.wrote) as server:
+        one = runner(server)
+        one._rounds.actor.restarted = restarted
+        one.tell_end(REFRESHED)
+        assert bool(restarted) == bool(server.count(GROUP))
+    assert told == heard.kinds
+
+
+@pytest.mark.parametrize(
+    "instead",
+    [
+        pytest.param({"group": 404}, id="kind-that-is-not-served"),
+        pytest.param({"group": 403}, id="discovery-forbidden"),
+        pytest.param({"group": {"kind": "APIGroup"}}, id="group-without-a-version"),
+        pytest.param({"group": {"kind": "APIGroup", "preferredVersion": "v2"}}, id="malformed-group"),
+        pytest.param({"object": 404}, id="no-such-object"),
+        pytest.param({"object": 403}, id="not-permitted"),
+        pytest.param({"object": 500}, id="server-in-trouble"),
+        pytest.param({"object": {"kind": "HelmRelease", "metadata": {"uid": 7}}}, id="malformed-object"),
+        pytest.param({"event": 403}, id="refused-by-the-guard"),
+    ],
+)
+def test_what_cannot_be_told_is_one_warning(instead: Answers, caplog: pytest.LogCaptureFixture) -> None:
+    """The Job and the DaemonSet are told all the same."""
+    heard, _server = ended(answers(**instead))
+    assert ["Job", "DaemonSet"] == heard.kinds[:2]
+    assert len(heard.kinds) == (3 if "event" in instead else 2)
+    (warning,) = warnings(caplog)
+    assert str(OURS) in warning or "event" in instead
+
+
+def test_a_server_that_hangs_over_it_holds_up_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What converts a kind may be down: a moment is waited for it, and nothing more is asked."""
+    monkeypatch.setattr(regarding, "LOOK_SECONDS", 0.1)
+    hangs = threading.Event()
+
+    def hang() -> int:
+        hangs.wait(PATIENCE)
+        return 0
+
+    heard = Heard(answers(object=hang))
+    with serving(heard.answer, wrote=heard.wrote) as server:
+        began = time.monotonic()
+        runner(server).tell_end(OVER)
+        took = time.monotonic() - began
+        hangs.set()
+    assert took < PATIENCE / 2  # a tenth of a second; with an answer it were all of it
+    assert ["Job", "DaemonSet"] == heard.kinds
+
+
+def test_a_dry_run_asks_for_nothing() -> None:
+    """It writes nothing, so there is nothing to look up."""
+    heard = Heard(answers())
+    with serving(heard.answer, wrote=heard.wrote) as server:
+        runner(server, dry_run=True).tell_end(OVER)
+        assert [] == server.asked
+    assert [] == heard.about
+
+
+def _failed(node: str) -> Decision:
+    judged = Judgement(node, NodeState.FAILED, Reason.DRIVER_FAILING, "its image cannot be pulled", stack="gpu")
+    return Decision(Verdict.WAIT, Reason.NODES_PENDING, "waiting", judgements=(judged,), stack="gpu")
+
+
+def test_a_node_that_fails_is_told_at_once() -> None:
+    """Who looks why a release hangs finds it long before the end; what else goes on is told on the Job alone."""
+    heard = Heard(answers())
+    with serving(heard.answer, wrote=heard.wrote) as server:
+        teller = Teller(server.api, "run", silent=False)
+        narrator = Narrator(teller, JOB, [Regarding(server.api, OURS)])
+        for node in ("a", "b"):
+            narrator.tell_changes(_failed(node))
+        narrator.summarise(_failed("b"))
+        teller.last_words()
+        assert 1 == server.asked.count(OBJECT)
+    assert ["Job", "HelmRelease", "Job", "HelmRelease", "Job"] == heard.kinds
+    assert [True, True] == [one in message for one, message in zip("ab", heard.messages[1::2], strict=False)]
+
+
+def _two_tries(*outcomes: object) -> Callable[[], object]:
+    left = list(outcomes)
+    return lambda: left.pop(0)
+
+
+def test_what_was_not_found_is_looked_for_once_more_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    """Not at each node that fails, which may be a thousand; and a warning is enough once."""
+    found = answers()[OBJECT]
+    heard = Heard(answers(object=_two_tries(500, found)))
+    with serving(heard.answer, wrote=heard.wrote) as server:
+        one = runner(server)
+        for node in ("a", "b", "c"):
+            one._narrator.tell_changes(_failed(node))
+        one.tell_end(OVER)
+        assert 2 == server.asked.count(OBJECT)
+    assert ["Job", "Job", "Job", "Job", "DaemonSet", "HelmRelease"] == heard.kinds
+    assert 1 == sum(str(OURS) in one for one in warnings(caplog))
+
+
+def test_what_it_refuses_silences_nothing_else() -> None:
+    """Events are given up for a while after a failure, but one that others forbid says nothing of the server."""
+    heard = Heard(answers(event=403))
+    with serving(heard.answer, wrote=heard.wrote) as server:
+        teller = Teller(server.api, "run", silent=False)
+        narrator = Narrator(teller, JOB, [Regarding(server.api, OURS)])
+        for node in ("a", "b"):
+            narrator.tell_changes(_failed(node))
+        teller.last_words()
+    assert ["Job", "HelmRelease", "Job", "HelmRelease"] == heard.kinds
