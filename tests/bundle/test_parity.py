@@ -299,6 +299,8 @@ def test_values_at_install_time(tmp_path: Path, helm: Helm) -> None:
     assert [f"applications.argoproj.io/gitops/{POST}"] == _regarding(after[POST]) == [after[POST].shown_on]
     nowhere = read("argocd-helm", folder, helm, "--set-json", f"{POST}.regarding=[]")
     assert [] == nowhere[POST].values["regarding"]
+    elsewhere = read("argocd-helm", folder, helm, "--set", "argocd.server=https://other.example")
+    assert "regarding" not in elsewhere[POST].values
     assert {"names": ["our-dra-kubelet-plugin"]} == after[POST].values["consumer"]
     assert before[POST].values["trigger"] != after[POST].values["trigger"]
     assert {"chartVersion": "v26.3.3", "driverVersion": "580.126.20"} == after[POST].values["expect"]

@@ -28,7 +28,8 @@ operation, and all others by their own health; where `argocd-cm` has a script of
 
 **A failed run is to be found in the operation, not in the status**: the Application shows Synced and Healthy beside
 an operation that failed. Node and cause are in the Application's Events (`regarding`, for which the chart adds a Role
-in the namespace `argocd`: where your project does not allow that, set `regarding: []`):
+in the namespace `argocd`: set `regarding: []` where your project does not allow that, or the destination is another
+cluster):
 
 ```console
 kubectl --namespace argocd describe applications.argoproj.io gpu-operator-post

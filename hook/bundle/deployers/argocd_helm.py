@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from hook import __version__
 from hook.bundle.charts import KNOWN_PLUGINS, Copied, chart_name, fingerprint, identity
 from hook.bundle.deployers import argocd_order as order
-from hook.bundle.deployers.argocd import PARENT, RESOURCE, application, source
+from hook.bundle.deployers.argocd import PARENT, RESOURCE, SERVER, application, source
 from hook.bundle.deployers.common import REGARDING, Object, derived_note, git_of
 from hook.bundle.output import Files
 from hook.bundle.recipe import DRA, OPERATOR, POST
@@ -44,6 +44,8 @@ in the namespace `argocd`: where your project does not allow that, set `gpu-oper
 ```console
 kubectl --namespace argocd describe applications.argoproj.io gpu-operator-post
 ```
+
+With an `argocd.server` of another cluster it is left out: what runs there cannot reach the Application.
 """
 
 _HELPERS: Final = """\
@@ -95,7 +97,7 @@ _TRIGGER: Final = """\
 {{- $names := list (printf "%s-kubelet-plugin" ($name | trunc 63 | trimSuffix "-")) -}}
 {{- include "gpu-stack.lay" (dict "below" $values "above" (dict "consumer" (dict "names" $names))) -}}
 {{- end -}}
-{{- if not (hasKey $values "REGARDING") -}}
+{{- if and (eq .Values.argocd.server "SERVER") (not (hasKey $values "REGARDING")) -}}
 {{- $ours := dict "resource" "RESOURCE" "namespace" .Values.argocd.namespace "name" "OURS" -}}
 {{- $_ := set $values "REGARDING" (list $ours) -}}
 {{- end -}}
@@ -140,7 +142,7 @@ def add_chart(files: Files, plan: Plan) -> None:
 
 def _values(plan: Plan) -> Object:
     values: Object = {
-        "argocd": {"namespace": "argocd", "project": "default", "server": "https://kubernetes.default.svc"}
+        "argocd": {"namespace": "argocd", "project": "default", "server": SERVER}
     }
     if any(isinstance(release.chart, Copied) for release in plan.releases):
         git = git_of(plan, "Argo CD reads a chart that is copied into the bundle from the repository that it is in")
@@ -183,6 +185,7 @@ def _trigger(plan: Plan, release: Release) -> str:
         .replace("PLUGIN", plugin.name)
         .replace("CHART", chart_name(plugin.chart))
         .replace("KNOWN", " ".join(f'"{name}"' for name in KNOWN_PLUGINS))
+        .replace("SERVER", SERVER)
         .replace("REGARDING", REGARDING)
         .replace("RESOURCE", RESOURCE)
         .replace("OURS", release.name)
