@@ -45,7 +45,7 @@ between two looks; on a busy machine and a large fleet a look itself takes secon
 better there. A way that leaves plugins stale is charged until the upgrade is over: the last driver is ready, and every
 plugin that any way refreshes is fresh. In truth they stay stale until somebody notices.
 """
-ALONE: Final = ("reactions", "start-up")
+ALONE: Final = ("the fleet of 500 nodes with 10 at once", "runs with nothing to do", "start-up", "reactions")
 """What `devcluster.bench.matrix` gives the whole machine to."""
 MISSING: Final = """
 Not measured in this run: {names}."""
