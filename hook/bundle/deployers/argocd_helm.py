@@ -141,9 +141,7 @@ def add_chart(files: Files, plan: Plan) -> None:
 
 
 def _values(plan: Plan) -> Object:
-    values: Object = {
-        "argocd": {"namespace": "argocd", "project": "default", "server": SERVER}
-    }
+    values: Object = {"argocd": {"namespace": "argocd", "project": "default", "server": SERVER}}
     if any(isinstance(release.chart, Copied) for release in plan.releases):
         git = git_of(plan, "Argo CD reads a chart that is copied into the bundle from the repository that it is in")
         values["git"] = {"url": git.url, "revision": git.revision, "path": git.path}
