@@ -53,6 +53,8 @@ class Cluster:
         self, state: Path, images: Mapping[str, Sequence[str]] | None = None, *, slices: str = NEWEST_SLICES
     ) -> None:
         self.files = State(Path(state).resolve())
+        self.audit_statuses = False
+        """Whether the audit log is to have each write of a pod's status as well; to be set before `up`."""
         self._slices = slices
         """The only version of resource.k8s.io that the API server serves: v1, v1beta2 or v1beta1."""
         self._images = dict(images or {})
@@ -99,7 +101,7 @@ class Cluster:
         self._claim()
         try:
             self._start_guard()
-            shape = Shape(nodes, self._slices, real_node, at_rest)
+            shape = Shape(nodes, self._slices, real_node, at_rest, self.audit_statuses)
             controlplane.boot(self.files, programs, shape, self._running)
             if real_node is not None:
                 self.run(lambda api: machines.create_policy(api, kubelets.pin_policy(real_node.images)))

@@ -1,12 +1,14 @@
 """How long a stale plugin waits once its node's driver is ready, to the millisecond. Pure.
 
-The beginning is the simulator's: the moment it turned a driver ready, before it told the API server so. The end is the
-API server's: the moment it had a plugin's deletion, by its audit log. So the simulator's own haste or delay in seeing
-that deletion is no part of it, its delay in telling that a driver is ready is.
+Both ends are the API server's, by its audit log: the moment it received that a driver's pod is Ready, and the moment it
+received the plugin's deletion. So the simulator's haste or delay is no part of it. Where the log has no statuses, it
+begins when the simulator turned the driver ready, before it told anybody.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from devcluster.bench.ledger import percentile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from devcluster.truth import Truth
 
@@ -37,24 +39,34 @@ class Reactions:
 
 def reactions(truth: Truth, audit: Iterable[Mapping[str, Any]], daemonset: str, since: float) -> Reactions:
     """Pair each deletion of a stale plugin with the moment since which its node's driver was ready."""
-    deleted = deletions(audit)
+    deleted, told = moments(audit)
     ready: dict[str, float] = {}
     found = []
     for each in truth.since(since):
         if each.event == "driver-ready":
-            ready[each.node] = each.t
+            ready[each.node] = _told(told[each.pod], each.t)
         elif each.event == "plugin-deleted" and each.concerns(daemonset) and each.stale and each.node in ready:
             found.append(deleted.get((each.namespace, each.pod), each.t) - ready[each.node])
     return Reactions(tuple(found))
 
 
-def deletions(audit: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
-    """Say when the API server received each deletion of a pod that it granted."""
-    found = {}
+def moments(audit: Iterable[Mapping[str, Any]]) -> tuple[dict[tuple[str, str], float], dict[str, list[float]]]:
+    """Say when the API server received each deletion of a pod that it granted, and what it was told of each pod."""
+    deleted: dict[tuple[str, str], float] = {}
+    told: dict[str, list[float]] = defaultdict(list)
     for event in audit:
         what = event.get("objectRef", {})
-        granted = event.get("verb") == "delete" and event.get("responseStatus", {}).get("code") == OK
-        if granted and what.get("resource") == "pods":
-            received = datetime.fromisoformat(event["requestReceivedTimestamp"])
-            found[what["namespace"], what["name"]] = received.timestamp()
-    return found
+        if what.get("resource") != "pods" or event.get("responseStatus", {}).get("code") != OK:
+            continue
+        received = datetime.fromisoformat(event["requestReceivedTimestamp"]).timestamp()
+        if what.get("subresource") == "status":
+            told[what["name"]].append(received)
+        elif event.get("verb") == "delete":
+            deleted[what["namespace"], what["name"]] = received
+    return deleted, defaultdict(list, {name: sorted(times) for name, times in told.items()})
+
+
+def _told(told: Sequence[float], since: float) -> float:
+    """Give the first moment that it was told something, from the time when there was something to tell."""
+    place = bisect_left(told, since)
+    return told[place] if place < len(told) else since

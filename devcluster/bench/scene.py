@@ -67,6 +67,7 @@ class Scene:
     def prepare(self) -> None:
         """Bring up the fleet on the old driver, with one plugin a way on every node, and our chart."""
         self.say(f"booting {self.plot.nodes} nodes")
+        self.cluster.audit_statuses = self.plot.told
         self.cluster.up(nodes=self.plot.nodes, fleet=True)
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "fleet"}}
         body |= {"data": {"knobs": json.dumps(self.plot.knobs)}}

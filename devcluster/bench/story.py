@@ -80,9 +80,9 @@ not the assumptions; where all nodes are in one group there is nothing to check:
 REACTION: Final = """
 ## Reaction
 
-From a driver's being ready (the simulator's truth, before it tells the API server) to the API server's receiving the
-deletion of the stale plugin on that node (its audit log), with no other way at work. The simulator's delay in telling
-is part of it, and 500 simulated nodes share the processors:
+From the moment when the API server receives that a driver's pod is Ready to the moment when it receives the deletion of
+the stale plugin on that node, both by its audit log, with no other way at work. 500 simulated nodes share the
+processors with it:
 """
 API_SERVER: Final = """
 ## What it costs the API server

@@ -86,6 +86,13 @@ def test_a_reaction_ends_when_the_api_server_has_the_deletion() -> None:
     )
 
 
+def test_a_reaction_begins_when_the_api_server_is_told() -> None:
+    """At 31.5 that the driver's pod is Ready, which is so since 31; what it was told before and after is not it."""
+    told = {"resource": "pods", "subresource": "status", "namespace": "op", "name": "d"}
+    audit = [*(granted("d", second, verb="patch", objectRef=told) for second in (33, 31.5, 30)), granted("p", 33.25)]
+    assert (1.75,) == reactions(Truth.of(MIGRATION), audit, PLUGIN.daemonset, since=15).seconds
+
+
 METRICS = """\
 # HELP process_cpu_seconds_total Total user and system CPU time spent in seconds.
 process_cpu_seconds_total 12.5
