@@ -7,14 +7,15 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from hook.cluster import requests, retry
-from hook.cluster.observer import CONSUMER_PODS, SLICES, Observer
+from hook.cluster.observer import Observer
+from hook.cluster.sources import CONSUMER_PODS, SLICES
 from hook.errors import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hook.cluster.api import Api
-    from hook.cluster.observer import Source
+    from hook.cluster.sources import Source
     from hook.core.stack import Stack
     from hook.core.views import DaemonSet
     from hook.settings import Settings

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hook.cluster import requests, retry
@@ -14,10 +13,26 @@ from hook.cluster.catchup import catch_up
 from hook.cluster.listing import list_views
 from hook.cluster.reflector import Reflector
 from hook.cluster.requests import Selection
+from hook.cluster.sources import (
+    CONSUMER_PODS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    DRIVER_PODS,
+    INTENT,
+    LEASES,
+    NODES,
+    POLICIES,
+    POOLS,
+    PROVIDER_PODS,
+    REPLICA_SETS,
+    REVISIONS,
+    SLICES,
+    Source,
+    assembled,
+)
 from hook.core import intent, parse
 from hook.core.consumers import named
 from hook.core.stacks import STACKS, is_driver, selector
-from hook.core.views import Snapshot, Unreadable
 from hook.errors import NotFoundError, UnreachableError
 from hook.settings import WaitFor
 
@@ -26,30 +41,13 @@ if TYPE_CHECKING:
 
     from hook.cluster.api import Api
     from hook.cluster.contact import Lost
+    from hook.cluster.sources import Found
     from hook.core.fields import Json
     from hook.core.stack import Stack
-    from hook.core.views import DaemonSet
+    from hook.core.views import DaemonSet, Snapshot
     from hook.settings import Settings
 
 log = logging.getLogger(__name__)
-
-POLICIES, POOLS, DAEMON_SETS, NODES, SLICES = "policies", "pools", "daemonsets", "nodes", "slices"
-DRIVER_PODS, PROVIDER_PODS, CONSUMER_PODS, REVISIONS = "driver_pods", "provider_pods", "consumers", "revisions"
-DEPLOYMENTS, REPLICA_SETS, LEASES = "deployments", "replicasets", "leases"
-INTENT = frozenset({POLICIES, POOLS, DAEMON_SETS})
-"""Parts that tell what else is worth looking at."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """One selection and how to read it."""
-
-    selection: Selection
-    read: Callable[[Any], Any]
-
-
-Found = dict[Source, tuple[tuple[Any, ...], bool]]
-"""By source: its views, and whether the API server does not know the kind."""
 
 
 class Observer:
@@ -99,7 +97,7 @@ class Observer:
         found: dict[str, tuple[DaemonSet, ...]] = {}
         for stack in self._stacks:
             # Called before every decision: only the small parts are put together here, not the fleet.
-            seen = self._snapshot_of(stack.name, self._views(stack))
+            seen = assembled(self._parts[stack.name], self._views(stack))
             found[stack.name] = named(seen.daemonsets, stack, self._settings)
             if self._settings.wait_for is WaitFor.NODES:
                 self._look_at_what_the_policy_says(stack, seen)
@@ -135,7 +133,7 @@ class Observer:
     def snapshot(self) -> dict[str, Snapshot]:
         """Give what is known now, by the name of the stack."""
         views = self._views()
-        return {name: self._snapshot_of(name, views) for name in self._parts}
+        return {name: assembled(parts, views) for name, parts in self._parts.items()}
 
     def read_again(self, seconds: float) -> dict[str, Snapshot]:
         """Give what is there now, at least as new as this call, consistently: no watch may be behind in it.
@@ -150,7 +148,7 @@ class Observer:
             source: (tuple(chase.views.values()), False) for source, chase in chases.items() if chase.proven
         }
         self._list_again(views, end, seconds)
-        return {name: self._snapshot_of(name, views) for name in self._parts}
+        return {name: assembled(parts, views) for name, parts in self._parts.items()}
 
     def _list_again(self, views: Found, end: float, seconds: float) -> None:
         """List whatever is not among the views yet."""
@@ -178,35 +176,6 @@ class Observer:
         if intent_of is not None:
             wanted = [source for source, part in self._parts[intent_of.name].items() if part in INTENT]
         return {source: (self._reflectors[source].views(), self._reflectors[source].absent) for source in wanted}
-
-    def _snapshot_of(self, stack: str, views: Found) -> Snapshot:
-        """Put together what one stack's sources show."""
-        parts: dict[str, list[Any]] = {}
-        absent: set[str] = set()
-        for source, part in self._parts[stack].items():
-            if source not in views:
-                continue
-            found, unknown = views[source]
-            parts.setdefault(part, []).extend(found)
-            if unknown:
-                absent.add(part)
-        unreadable = tuple(one for part in parts.values() for one in part if isinstance(one, Unreadable))
-        good = {part: tuple(one for one in found if not isinstance(one, Unreadable)) for part, found in parts.items()}
-        return Snapshot(
-            policies=None if POLICIES in absent else good.get(POLICIES, ()),
-            pools=good.get(POOLS, ()),
-            nodes={node.name: node for node in good.get(NODES, ())},
-            daemonsets=good.get(DAEMON_SETS, ()),
-            revisions=_once(good.get(REVISIONS, ())),
-            driver_pods=_once(good.get(DRIVER_PODS, ())),
-            provider_pods=good.get(PROVIDER_PODS, ()),
-            consumer_pods=_once(good.get(CONSUMER_PODS, ())),
-            slices=None if SLICES in absent or SLICES not in good else good[SLICES],
-            deployments=good.get(DEPLOYMENTS, ()),
-            replicasets=good.get(REPLICA_SETS, ()),
-            leases=good.get(LEASES, ()),
-            unreadable=unreadable,
-        )
 
     def _look_at_drivers(self, stack: Stack) -> None:
         """Read a stack's driver pods and the revisions that tell which of them are outdated."""
@@ -276,8 +245,3 @@ class Observer:
         with self._changed:
             self._changes += 1
             self._changed.notify_all()
-
-
-def _once(found: Iterable[Any]) -> tuple[Any, ...]:
-    """Let an object count once: selectors may overlap (v0.4.0 pods carry the labels of both charts)."""
-    return tuple({getattr(one, "uid", "") or (one.namespace, one.name): one for one in found}.values())
