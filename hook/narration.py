@@ -28,6 +28,8 @@ ONE_BY_ONE: Final = 3
 """Up to so many nodes that change alike get a line each; more share one."""
 NAMED: Final = 8
 """Nodes that a shared line names."""
+TOLD_BESIDE: Final = 10
+"""Failed nodes that an object of the deployer's is told of: whoever shows it shows all its events, with the end's."""
 LOST_SECONDS: Final = 5.0
 """A shorter loss of contact is nothing to tell: watches break off now and then, and are back at once."""
 PASSING: Final = frozenset({NodeState.STALE, NodeState.RESTARTING, NodeState.VERIFYING})
@@ -39,6 +41,7 @@ class Narrator:
 
     def __init__(self, teller: Teller, owner: Subject | None, regarding: Sequence[Regarding] = ()) -> None:
         self.teller, self.owner, self.regarding = teller, owner, regarding
+        self._beside = 0
         self._told: dict[tuple[str, str, str], tuple[NodeState, Reason]] = {}
         self._reason: Reason | None = None
         self.last_summary = time.monotonic()
@@ -83,10 +86,13 @@ class Narrator:
                 self._tell_of_failure(alike[0])
 
     def _tell_of_failure(self, judged: Judgement) -> None:
-        """Tell it on what runs us, and where the deployer's users look while they wait."""
-        about = f"{judged.stack}/{judged.node}"
+        """Tell it on what runs us, and the first few where the deployer's users look while they wait."""
         told_on: list[Findable] = [self.owner] if self.owner else []
-        for subject in [*told_on, *self.regarding]:
+        if self._beside < TOLD_BESIDE:
+            self._beside += 1
+            told_on += self.regarding
+        about = f"{judged.stack}/{judged.node}"
+        for subject in told_on:
             self.teller.tell(subject, EventReason.NODE_FAILED, _sentence(judged), about=about, warning=True)
 
     def forget_all_but(self, decision: Decision) -> None:

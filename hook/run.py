@@ -51,8 +51,8 @@ class Runner:
     def __init__(self, api: Api, observer: Observer, settings: Settings, teller: Teller, job: Job | None) -> None:
         self._api, self._observer, self._settings, self._teller, self._job = api, observer, settings, teller, job
         self._started = job.started if job else api.now()
-        self._regarding = [Regarding(api, one) for one in settings.regarding]
-        self._narrator = Narrator(teller, job.subject if job else None, self._regarding)
+        regarding = [Regarding(api, one) for one in settings.regarding]
+        self._narrator = Narrator(teller, job.subject if job else None, regarding)
         self._rounds = Rounds(api, observer, settings, self._narrator, self._started)
         self._confirm_after = 0.0
         self.last = self._rounds.last
@@ -178,9 +178,7 @@ class Runner:
             note = f"{note} {report.next_step(decision)}"
         told_on: list[Findable] = [self._job.subject] if self._job else []
         if self.restarted or decision.unhappy:
-            for one in self._regarding:
-                one.ask_again()
-            # Those of others come last: they may have to be asked for.
-            told_on += [*self._rounds.subjects.values(), *self._regarding]
+            told_on += [*self._rounds.subjects.values(), *self._narrator.regarding]
         for subject in told_on:
             self._teller.tell(subject, decision.reason, note, warning=decision.unhappy)
+        self._teller.await_found()

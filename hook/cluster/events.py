@@ -37,6 +37,8 @@ MOST_WAITING: Final = 2048
 """Facts that wait to be written, a kilobyte each: a thousand nodes that are served at the same moment."""
 LAST_SECONDS: Final = 5.0
 """For what still waits when the run is over: a server that writes an event in 10 ms takes five hundred."""
+FOUND_SECONDS: Final = 5.0
+"""For the end on what has to be found first, on all of it together and after everything else: as long again."""
 STOPPED_SECONDS: Final = 0.5
 """The same for one that was told to stop, whose end somebody waits for: fifty events."""
 NOTE_LIMIT: Final = 1024
@@ -83,6 +85,8 @@ class Teller:
         self._counts: dict[str, int] = {}
         self._quiet_until = self._asked_until = 0.0
         self._complained = False
+        self._left_alone: set[Findable] = set()
+        """What could not be found, or whose events are refused: that says nothing of all others."""
         self._waiting = Outbox(self._write, MOST_WAITING)
         self._writing = threading.Lock()
         self._over = False
@@ -90,14 +94,14 @@ class Teller:
     def tell(self, subject: Findable, reason: str, note: str, *, about: str = "", warning: bool = False) -> None:
         """Tell a fact. The same reason about the same thing (a node, say) again updates it and its count.
 
-        A subject that must be asked for is asked for where events are written: nobody waits for that either.
+        What it is about may have to be found: by the thread that writes, however late it is.
         """
         if self._silent:
             return
         when = self._api.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         kind = "Warning" if warning else "Normal"
         told = _Told(subject, about, {"message": _fitting(note), "lastTimestamp": when, "type": kind, "reason": reason})
-        if self._over:
+        if self._over and isinstance(subject, Subject):
             self._write(told)
         elif not self._waiting.put(told):
             log.debug("too many events wait to be written; going on without %s %s", reason, about)
@@ -109,6 +113,11 @@ class Teller:
         """
         self._flush(LAST_SECONDS)
         self._quiet_until, self._over = self._asked_until, True
+        self._left_alone.clear()
+
+    def await_found(self) -> None:
+        """Give a moment to what was told last on what has to be found; it must not hold up the end."""
+        self._flush(FOUND_SECONDS)
 
     def stop(self) -> None:
         """Let what still waits be written in a moment, or not at all: whoever told us to stop waits for our end."""
@@ -119,23 +128,31 @@ class Teller:
             log.warning("%d Kubernetes events could not be written in time; the log has what they tell", left)
 
     def _write(self, told: _Told) -> None:
+        subject = told.subject if isinstance(told.subject, Subject) else self._found(told.subject)
+        if subject is None:
+            return
         with self._writing:
             if time.monotonic() < self._quiet_until:
-                return
-            subject = told.subject if isinstance(told.subject, Subject) else told.subject()
-            if subject is None:
                 return
             name = self._name(subject, told.fact["reason"], told.about)
             count = self._counts.pop(name, 0) + 1
             fact = {**told.fact, "count": count}
             request = _first(subject, name, fact) if count == 1 else _again(subject, name, fact)
-            quiet = QUIET_SECONDS if subject is told.subject else 0.0
-            self._counts[name] = count if self._written(request, quiet) else 0
+            self._counts[name] = count if self._written(request, told.subject) else 0
             if len(self._counts) > KEPT:
                 del self._counts[next(iter(self._counts))]
 
-    def _written(self, request: Request, quiet: float) -> bool:
-        """Whether it is there now. After a failure there is quiet, but not over what the deployer's objects refuse."""
+    def _found(self, find: Callable[[], Subject | None]) -> Subject | None:
+        """Find out what an event is about, unless that was in vain or of no use a moment ago."""
+        if find in self._left_alone or time.monotonic() < self._quiet_until:
+            return None
+        subject = find()
+        if subject is None:
+            self._left_alone.add(find)
+        return subject
+
+    def _written(self, request: Request, about: Findable) -> bool:
+        """Whether it is there now."""
         try:
             self._api.send(request, EVENT_SECONDS)
         except ConflictError:
@@ -147,7 +164,10 @@ class Teller:
             level = logging.DEBUG if self._complained else logging.WARNING
             self._complained = True
             self._asked_until = time.monotonic() + retry.asked(error)
-            self._quiet_until = max(time.monotonic() + quiet, self._asked_until)
+            ours = isinstance(about, Subject)
+            self._quiet_until = max(time.monotonic() + QUIET_SECONDS if ours else 0.0, self._asked_until)
+            if not ours:
+                self._left_alone.add(about)
             log.log(level, "cannot write Kubernetes events, going on without: %s", error)
             return False
         except LeaseLostError:

@@ -10,32 +10,34 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from hook.cluster.events import Subject
-from hook.cluster.requests import Request, Resource
-from hook.core.fields import MalformedObjectError, text
-from hook.errors import ClusterError
+from hook.cluster.requests import Request, Resource, versions_of
+from hook.core.fields import MalformedObjectError, items, required
+from hook.errors import ClusterError, NotFoundError
 
 if TYPE_CHECKING:
     from hook.cluster.api import Api
+    from hook.core.fields import Json
     from hook.settings import Regarded
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 2.0
-"""For each of two requests. They stand between a run and its end, so less than an event itself may take."""
+"""For each request; a server that takes longer to show one object will not take an event of it either."""
+MOST_VERSIONS: Final = 4
+"""Of a group, in which its kind is looked for."""
 
 
 class Regarding:
-    """One such object. It is looked up when there is something to tell, and when that fails, once more for the end."""
+    """One such object. It is looked up when there is something to tell, by the thread that writes events."""
 
     def __init__(self, api: Api, named: Regarded) -> None:
         self._api, self._named = api, named
         self._found: Subject | None = None
-        self._asked = self._complained = False
+        self._complained = False
 
     def __call__(self) -> Subject | None:
         """Give what events are about; nothing where it cannot be read: then they are left out."""
-        if not self._asked:
-            self._asked = True
+        if self._found is None:
             try:
                 self._found = self._look()
             except (ClusterError, MalformedObjectError) as error:
@@ -44,22 +46,24 @@ class Regarding:
                 log.log(level, "cannot read %s, going on without events on it: %s", self._named, error)
         return self._found
 
-    def ask_again(self) -> None:
-        """Have it looked up once more if it is not known: what is told last is what people look for."""
-        self._asked = self._found is not None
-
     def _look(self) -> Subject:
-        """Read it, in the version that the API server prefers."""
+        """Read it in the version that the API server prefers, or in another: several kinds may share a group."""
+        group = self._api.send(versions_of(self._resource("")), LOOK_SECONDS)
+        preferred = required(group, "preferredVersion", "version")
+        others = [required(each, "version") for each in items(group, "versions")]
+        missing = NotFoundError(f"the API server names no version of {self._named.group}")
+        for version in list(dict.fromkeys([preferred, *others]))[:MOST_VERSIONS]:
+            request = Request("get", self._resource(version), self._named.namespace, self._named.name)
+            try:
+                return self._subject(self._api.send(request, LOOK_SECONDS))
+            except NotFoundError as error:
+                missing = error
+        raise missing
+
+    def _subject(self, found: Json) -> Subject:
         named = self._named
-        group = self._api.send(Request("get", self._resource(""), path=f"/apis/{named.group}"), LOOK_SECONDS)
-        version = text(group, "preferredVersion", "version")
-        if not version:
-            raise MalformedObjectError(f"the API server names no version of {named.group}")
-        request = Request("get", self._resource(version), named.namespace, named.name)
-        found = self._api.send(request, LOOK_SECONDS)
-        return Subject(
-            text(found, "apiVersion"), text(found, "kind"), named.namespace, named.name, text(found, "metadata", "uid")
-        )
+        version, kind = required(found, "apiVersion"), required(found, "kind")
+        return Subject(version, kind, named.namespace, named.name, required(found, "metadata", "uid"))
 
     def _resource(self, version: str) -> Resource:
         return Resource(self._named.group, version, self._named.resource, kind="")

@@ -118,7 +118,9 @@ def _tell_end(cluster: Cluster, name: str, account: Account, which: str) -> None
     api = connect(str(kubeconfig_of(cluster, name, account.token)), "", "")
     teller = Teller(api, uuid.uuid4().hex, silent=False)
     teller.last_words()
-    teller.tell(Regarding(api, Regarded("applications", GROUP, OTHER, which)), Reason.STALLED, NOTE, warning=True)
+    about = Regarding(api, Regarded("applications", GROUP, OTHER, which))
+    teller.tell(about, Reason.STALLED, NOTE, warning=True)
+    teller.await_found()
 
 
 @pytest.mark.parametrize("name", ACCOUNTS)
@@ -128,7 +130,7 @@ def test_the_end_is_told_on_the_named_object_and_on_no_other(
     """Whoever describes it reads it; another one cannot even be read."""
     before = _told(cluster, applications["named"])
     _tell_end(cluster, name, accounts[name], "named")
-    assert [*before, NOTE] == _told(cluster, applications["named"])
+    until(lambda: [*before, NOTE] == _told(cluster, applications["named"]), "the end is told")
     described = cluster.kubectl("describe", f"applications.{GROUP}", "named", "-n", OTHER).stdout
     assert NOTE in described
     _tell_end(cluster, name, accounts[name], "other")

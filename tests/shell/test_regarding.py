@@ -6,11 +6,12 @@ import json
 import logging
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from hook.cluster import regarding, retry
+from hook.cluster import events, retry
 from hook.cluster.events import Subject, Teller
 from hook.cluster.jobs import Job
 from hook.cluster.observer import Observer
@@ -30,9 +31,9 @@ OURS: Final = Regarded("helmreleases", "helm.toolkit.fluxcd.io", "flux-system", 
 GROUP: Final = "GET /apis/helm.toolkit.fluxcd.io"
 OBJECT: Final = f"{GROUP}/v2/namespaces/flux-system/helmreleases/post"
 EVENTS: Final = "POST /api/v1/namespaces/{}/events"
+KIND: Final = {"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease"}
 ABOUT: Final = {
-    "apiVersion": "helm.toolkit.fluxcd.io/v2",
-    "kind": "HelmRelease",
+    **KIND,
     "namespace": "flux-system",
     "name": "post",
     "uid": "release-uid",
@@ -46,15 +47,23 @@ Answers = dict[str, Any]
 """By request: a status, an object, or how to answer; with a status of 0 the connection is closed."""
 
 
+@pytest.fixture(autouse=True)
+def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for what is written, where a test is not about the waiting."""
+    for name in ("LAST_SECONDS", "FOUND_SECONDS"):
+        monkeypatch.setattr(events, name, PATIENCE)
+
+
 def answers(**instead: Any) -> Answers:  # noqa: ANN401 - see above
     """Give what an API server with Flux says, but for what a test has it say instead."""
     usual = {
-        "group": {"kind": "APIGroup", "preferredVersion": {"version": "v2"}},
-        "object": {**{key: ABOUT[key] for key in ("apiVersion", "kind")}, "metadata": {"uid": ABOUT["uid"]}},
+        "group": {"kind": "APIGroup", "preferredVersion": {"version": "v2"}, "versions": [{"version": "v2"}]},
+        "object": {**KIND, "metadata": {"uid": ABOUT["uid"]}},
         "event": {"kind": "Event"},
         **instead,
     }
-    return {GROUP: usual["group"], OBJECT: usual["object"], EVENTS.format("flux-system"): usual["event"]}
+    more = {line: answer for line, answer in usual.items() if line.startswith("GET ")}
+    return {**more, GROUP: usual["group"], OBJECT: usual["object"], EVENTS.format("flux-system"): usual["event"]}
 
 
 class Heard:
@@ -90,9 +99,9 @@ class Heard:
         return [each["kind"] for each in self.about]
 
 
-def runner(server: Server, *, dry_run: bool = False) -> Runner:
+def runner(server: Server, *, dry_run: bool = False, regarding: tuple[Regarded, ...] = (OURS,)) -> Runner:
     """Give a run that is about to end, with a plugin in sight."""
-    settings = Settings(regarding=(OURS,), dry_run=dry_run)
+    settings = Settings(regarding=regarding, dry_run=dry_run)
     observer = Observer(server.api, [], settings, retry.WRITING)
     teller = Teller(server.api, JOB.uid, silent=settings.dry_run)
     found = Runner(server.api, observer, settings, teller, Job(JOB, server.api.now()))
@@ -145,7 +154,10 @@ def test_a_happy_end_is_told_where_something_was_done(restarted: int, told: list
         pytest.param({"object": 403}, id="not-permitted"),
         pytest.param({"object": 500}, id="server-in-trouble"),
         pytest.param({"object": {"kind": "HelmRelease", "metadata": {"uid": 7}}}, id="malformed-object"),
+        pytest.param({"object": {**KIND, "metadata": {}}}, id="object-without-uid"),
+        pytest.param({"object": {"kind": "HelmRelease", "metadata": {"uid": "x"}}}, id="object-without-version"),
         pytest.param({"event": 403}, id="refused-by-the-guard"),
+        pytest.param({"event": 500}, id="in-trouble"),
     ],
 )
 def test_what_cannot_be_told_is_one_warning(instead: Answers, caplog: pytest.LogCaptureFixture) -> None:
@@ -157,23 +169,37 @@ def test_what_cannot_be_told_is_one_warning(instead: Answers, caplog: pytest.Log
     assert str(OURS) in warning or "event" in instead
 
 
-def test_a_server_that_hangs_over_it_holds_up_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What converts a kind may be down: a moment is waited for it, and nothing more is asked."""
-    monkeypatch.setattr(regarding, "LOOK_SECONDS", 0.1)
+@pytest.mark.parametrize("what", ["group", "object", "event"])
+def test_a_server_that_hangs_over_it_holds_up_no_end(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """What converts a kind may be down, or a webhook that looks at events: however many objects, a moment in all."""
+    monkeypatch.setattr(events, "FOUND_SECONDS", 0.5)
     hangs = threading.Event()
 
     def hang() -> int:
         hangs.wait(PATIENCE)
         return 0
 
-    heard = Heard(answers(object=hang))
+    heard = Heard(answers(**{what: hang}))
     with serving(heard.answer, wrote=heard.wrote) as server:
         began = time.monotonic()
-        runner(server).tell_end(OVER)
+        runner(server, regarding=(OURS, replace(OURS, name="above"))).tell_end(OVER)
         took = time.monotonic() - began
         hangs.set()
-    assert took < PATIENCE / 2  # a tenth of a second; with an answer it were all of it
-    assert ["Job", "DaemonSet"] == heard.kinds
+    assert took < PATIENCE / 2  # half a second; with an answer it were all of it
+    assert ["Job", "DaemonSet"] == heard.kinds[:2]
+
+
+def test_a_kind_is_looked_for_in_all_versions_of_its_group() -> None:
+    """Several kinds may share one, whose preferred version another of them has."""
+    group = {
+        **answers()[GROUP],
+        "preferredVersion": {"version": "v3"},
+        "versions": [{"version": "v3"}, {"version": "v2"}],
+    }
+    heard, server = ended(answers(group=group, **{OBJECT.replace("v2", "v3"): 404}))
+    assert ["Job", "DaemonSet", "HelmRelease"] == heard.kinds
+    assert ABOUT == heard.about[-1]
+    assert [f"{OBJECT.replace('v2', 'v3')}", OBJECT] == [line for line in server.asked if "helmreleases" in line]
 
 
 def test_a_dry_run_asks_for_nothing() -> None:
@@ -205,6 +231,18 @@ def test_a_node_that_fails_is_told_at_once() -> None:
     assert [True, True] == [one in message for one, message in zip("ab", heard.messages[1::2], strict=False)]
 
 
+def test_only_the_first_nodes_that_fail_are_told_on_it() -> None:
+    """All of its events are shown with it: of a thousand nodes the end's would be the last."""
+    heard = Heard(answers())
+    with serving(heard.answer, wrote=heard.wrote) as server:
+        one = runner(server)
+        for node in range(25):
+            one._narrator.tell_changes(_failed(f"n{node}"))
+        one.tell_end(OVER)
+    assert [26, 10 + 1] == [heard.kinds.count(kind) for kind in ("Job", "HelmRelease")]
+    assert "HelmRelease" == heard.kinds[-1]
+
+
 def _two_tries(*outcomes: object) -> Callable[[], object]:
     left = list(outcomes)
     return lambda: left.pop(0)
@@ -224,13 +262,20 @@ def test_what_was_not_found_is_looked_for_once_more_at_the_end(caplog: pytest.Lo
     assert 1 == sum(str(OURS) in one for one in warnings(caplog))
 
 
-def test_what_it_refuses_silences_nothing_else() -> None:
-    """Events are given up for a while after a failure, but one that others forbid says nothing of the server."""
-    heard = Heard(answers(event=403))
+@pytest.mark.parametrize("answer", [403, "hangs"])
+def test_what_it_refuses_neither_silences_nor_delays_all_else(answer: object) -> None:
+    """Events are given up for a while after a failure; one that others forbid says nothing of the server."""
+    hangs = threading.Event()
+
+    def hang() -> int:
+        hangs.wait(PATIENCE)
+        return 0
+
+    heard = Heard(answers(event=hang if answer == "hangs" else answer))
     with serving(heard.answer, wrote=heard.wrote) as server:
-        teller = Teller(server.api, "run", silent=False)
-        narrator = Narrator(teller, JOB, [Regarding(server.api, OURS)])
-        for node in ("a", "b"):
-            narrator.tell_changes(_failed(node))
-        teller.last_words()
-    assert ["Job", "HelmRelease", "Job", "HelmRelease"] == heard.kinds
+        one = runner(server)
+        for node in range(20):
+            one._narrator.tell_changes(_failed(f"n{node}"))
+        one.tell_end(OVER)
+        hangs.set()
+    assert [21, 2] == [heard.kinds.count(kind) for kind in ("Job", "HelmRelease")]
