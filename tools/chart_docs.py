@@ -49,7 +49,7 @@ DEFINITIONS: Final = {
     "regarded": {
         "type": "object",
         "properties": {
-            "resource": {"type": "string", "pattern": f"^{LABEL}([.]{LABEL})+$"},
+            "resource": {"type": "string", "pattern": f"^{LABEL}([.]{LABEL})+$", "maxLength": 253},
             "namespace": {"type": "string", "pattern": f"^{LABEL}$"},
             "name": {"type": "string", "pattern": f"^{LABEL}([.]{LABEL})*$", "maxLength": 253},
         },

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hook.errors import SettingsError
 from hook.settings import Regarded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _LABEL: Final = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(?:\.{_LABEL})*"
@@ -16,9 +19,19 @@ _REGARDED: Final = re.compile(
 """K8S ``apimachinery/pkg/util/validation``: DNS-1123 labels, and subdomains, which consist of them."""
 LONGEST: Final = 253
 """Same source."""
+MOST: Final = 4
+"""A deployer has one such object for a release, and perhaps one above it; each takes its time at the end of a run."""
 
 
-def regarded(text: str) -> Regarded:
+def all_regarded(texts: Iterable[str]) -> tuple[Regarded, ...]:
+    """Read them, each once."""
+    found = tuple(dict.fromkeys(map(_regarded, texts)))
+    if len(found) > MOST:
+        raise SettingsError(f"--regarding names {len(found)} objects, and may name {MOST}")
+    return found
+
+
+def _regarded(text: str) -> Regarded:
     """Read one: the plural of its kind with the group, its namespace, its name."""
     found = _REGARDED.fullmatch(text)
     if found is None or any(len(part) > LONGEST for part in text.split("/")):

@@ -8,7 +8,7 @@ from typing import Any
 from hook.core.stacks import STACKS
 from hook.errors import SettingsError
 from hook.flags.consumers import consumer, named
-from hook.flags.regarded import regarded
+from hook.flags.regarded import all_regarded
 from hook.settings import DEFAULTS, OnDeadline, Settings, Wait, WaitFor
 
 
@@ -30,7 +30,7 @@ def settings_from(values: dict[str, Any]) -> Settings:
     first = known.get("stacks", DEFAULTS.stacks)[0]
     known["consumer_names"] = tuple(named(text, first) for text in known.get("consumer_names", ()))
     known["consumers"] = tuple(consumer(text, first) for text in known.get("consumers", ()))
-    known["regarding"] = tuple(dict.fromkeys(map(regarded, known.get("regarding", ()))))
+    known["regarding"] = all_regarded(known.get("regarding", ()))
     settings = Settings(**known)
     _refuse_what_does_not_follow(settings)
     if stray := sorted({one.stack for one in (*settings.consumer_names, *settings.consumers)} - set(settings.stacks)):

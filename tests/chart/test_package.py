@@ -140,6 +140,7 @@ def test_notes_name_the_deployers_objects(helms: dict[str, Helm]) -> None:
     ours = {"resource": "applications.argoproj.io", "namespace": "argocd", "name": "post"}
     notes = _notes(helms["helm4"], {"regarding": [ours]})
     assert "kubectl -n argocd describe applications.argoproj.io post\n" in notes
+    assert "describe" not in _notes(helms["helm4"], {"regarding": [ours], "dryRun": True})
 
 
 def test_yaml_is_clean() -> None:

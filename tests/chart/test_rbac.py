@@ -67,6 +67,10 @@ REGARDING = [
     {"resource": "applications.argoproj.io", "namespace": "argocd", "name": "a"},
     {"resource": "applications.argoproj.io", "namespace": "argocd", "name": "b"},
 ]
+READ_OBJECTS = {
+    Right("helm.toolkit.fluxcd.io", "helmreleases", "get"),
+    Right("argoproj.io", "applications", "get"),
+}
 GUARD = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 CLUSTER_SCOPED = ("ClusterRole", "ClusterRoleBinding", *GUARD)
 
@@ -265,43 +269,55 @@ def test_a_job_that_hands_over_may_restart_nothing(helm: Helm, scope: Values, st
     assert write <= rights(*after.roles_of(FOLLOWER))
 
 
-def test_no_role_for_the_deployers_objects_without_any(helm: Helm) -> None:
-    """Nor where nothing is told on them: without a Job, in a dry run, and where permissions are left to others."""
+@pytest.mark.parametrize("scope", [{}, SCOPED], ids=["cluster", "namespace"])
+def test_the_deployers_objects_are_nothing_to_who_tells_nothing_on_them(helm: Helm, scope: Values) -> None:
+    """Without any, without a Job, in a dry run, and where permissions are left to others."""
     for values in (
         {},
         {"regarding": REGARDING, "dryRun": True},
         {"regarding": REGARDING, "job.enabled": False, "follow.enabled": True},
         {"regarding": REGARDING, "rbac.create": False},
     ):
-        rendered = helm.render(values)
-        assert not [item for kind in ("Role", "RoleBinding") for item in rendered.all(kind) if _regarding(item)]
+        rendered = helm.render({**scope, **values})
+        roles = (*rendered.all("ClusterRole"), *rendered.all("Role"))
+        assert not rights(*roles) & READ_OBJECTS
+        assert not [item for item in roles if _regarding(item)]
+
+
+def test_the_deployers_objects_may_be_read_by_name_whether_their_namespace_is_there_or_not(helm: Helm) -> None:
+    """By the Job alone; a Role in a namespace that is missing, or not to be touched, would fail the whole release."""
+    rendered = helm.render({"regarding": REGARDING, "follow.enabled": True})
+    assert {"gpu-operator"} == {item["metadata"].get("namespace", "gpu-operator") for item in rendered.objects}
+    job, follower = (rights(*rendered.roles_of(name)) for name in ("gpu-operator-post", FOLLOWER))
+    assert job & READ_OBJECTS == READ_OBJECTS
+    assert not follower & READ_OBJECTS
+    rules = [rule for role in rendered.all("ClusterRole") for rule in role["rules"] if "get" in rule["verbs"]]
+    assert [["gpu-operator-post"], ["a"], ["b"]] == [rule["resourceNames"] for rule in rules]
 
 
 @pytest.mark.parametrize(
     ("scope", "with_events"),
     [
-        pytest.param({}, set(), id="cluster"),
-        pytest.param(SCOPED, {"flux-system", "argocd"}, id="namespace"),
-        pytest.param({**SCOPED, "rbac.namespaces": ["dra", "argocd"]}, {"flux-system"}, id="namespace-with-argocd"),
+        pytest.param(SCOPED, {"flux-system", "argocd"}, id="apart"),
+        pytest.param({**SCOPED, "rbac.namespaces": ["dra", "argocd"]}, {"flux-system"}, id="one-of-them"),
     ],
 )
-def test_the_deployers_objects_may_be_read_by_name(helm: Helm, scope: Values, with_events: set[str]) -> None:
-    """One Role a namespace; with Events in it where nothing else allows them. It is the Job's alone."""
+def test_with_namespace_scope_they_are_read_in_their_namespace_alone(
+    helm: Helm, scope: Values, with_events: set[str]
+) -> None:
+    """By a Role in each, with Events where nothing else allows them."""
     rendered = helm.render({**scope, "regarding": REGARDING, "follow.enabled": True})
     roles = {role["metadata"]["namespace"]: role for role in rendered.all("Role") if _regarding(role)}
     assert {"flux-system": [["gpu-operator-post"]], "argocd": [["a"], ["b"]]} == {
         namespace: [rule["resourceNames"] for rule in role["rules"] if rule["verbs"] == ["get"]]
         for namespace, role in roles.items()
     }
-    read = {
-        "flux-system": {Right("helm.toolkit.fluxcd.io", "helmreleases", "get")},
-        "argocd": {Right("argoproj.io", "applications", "get")},
-    }
     for namespace, role in roles.items():
-        assert read[namespace] | (EVENTS if namespace in with_events else set()) == rights(role)
-    bound = [role for role in rendered.roles_of("gpu-operator-post") if _regarding(role)]
-    assert list(roles.values()) == bound
+        assert (namespace in with_events) == (EVENTS <= rights(role))
+    assert READ_OBJECTS | EVENTS == rights(*roles.values())
+    assert list(roles.values()) == [role for role in rendered.roles_of("gpu-operator-post") if _regarding(role)]
     assert not [role for role in rendered.roles_of(FOLLOWER) if _regarding(role)]
+    assert not rights(*rendered.all("ClusterRole")) & READ_OBJECTS
 
 
 def test_events_on_an_object_in_the_releases_namespace_are_not_allowed_twice(helm: Helm) -> None:
@@ -311,8 +327,19 @@ def test_events_on_an_object_in_the_releases_namespace_are_not_allowed_twice(hel
     assert not rights(role) & EVENTS
 
 
+def test_two_releases_of_one_name_do_not_fight_over_roles_in_the_deployers_namespace(helm: Helm) -> None:
+    """One for each driver stack, say, from one Flux."""
+    values = {**SCOPED, "regarding": REGARDING}
+    first, second = (
+        {(*_places([item])[0], item["kind"]) for item in helm.render(values, *options).objects if _regarding(item)}
+        for options in ((), ("--namespace=other",))
+    )
+    assert 4 == len(first)
+    assert not first & second
+
+
 def _regarding(item: Object) -> bool:
-    return str(item["metadata"]["name"]).endswith("-regarding")
+    return str(item["metadata"]["name"]).endswith(":regarding")
 
 
 def _places(objects: Iterable[Object]) -> list[tuple[str, str | None]]:

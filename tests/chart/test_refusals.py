@@ -217,7 +217,11 @@ def test_a_value_that_cannot_work_is_refused_with_a_sentence(helm: Helm, values:
         pytest.param({"regarding": [{**OBJECT, "resource": "jobs"}]}, "the plural and the group", id="no-group"),
         pytest.param({"regarding": [{**OBJECT, "resource": 'a"]}.b'}]}, "the plural and the group", id="code"),
         pytest.param({"regarding": [{**OBJECT, "namespace": "a.b"}]}, "which is no namespace", id="dotted-namespace"),
-        pytest.param({"regarding": [{"resource": "a.b", "name": "c"}]}, "which is no namespace", id="no-namespace"),
+        pytest.param({"regarding": [{"resource": "a.b", "name": "c"}]}, "write resource, namespace", id="no-namespace"),
+        pytest.param({"regarding": [{**OBJECT, "kind": "X"}]}, "write resource, namespace and name", id="unknown-key"),
+        pytest.param(
+            {"regarding": [{**OBJECT, "name": name} for name in "abcde"]}, "names 5 objects: 4 are", id="five-objects"
+        ),
         pytest.param({"regarding": [{**OBJECT, "name": "Post"}]}, 'the name "Post", which is none', id="capitals"),
         pytest.param({"regarding": [{**OBJECT, "name": 'a"'}]}, "which is none", id="code-in-a-name"),
     ],

@@ -68,6 +68,12 @@ OPERATOR_VALUES: Values = {
         pytest.param({"follow.maxUnavailable": "half"}, "at '/follow/maxUnavailable'", "pattern", id="share-in-words"),
         pytest.param({"follow.breaker.share": "150%"}, "at '/follow/breaker/share'", "pattern", id="share-above-all"),
         pytest.param({"regarding": "x"}, "at '/regarding'", "want array", id="regarding-text"),
+        pytest.param(
+            {"regarding": [{"resource": "a.b", "namespace": "c", "name": name} for name in "defgh"]},
+            "at '/regarding'",
+            "maxItems",
+            id="five-objects",
+        ),
         pytest.param({"regarding": [{"namespace": "a", "name": "b"}]}, "at '/regarding/0'", "'resource'", id="no-kind"),
         pytest.param(
             {"regarding": [{"kind": "X", "resource": "a.b", "namespace": "a", "name": "b"}]},

@@ -159,6 +159,10 @@ ALONE: Final[list[Values]] = [
             ("a" * 64 + ".b", "c", "d"),
         )
     ),
+    *(
+        {"regarding": [{"resource": "a.b", "namespace": "c", "name": f"d{name}"} for name in range(count)]}
+        for count in (4, 5)
+    ),
 ]
 
 

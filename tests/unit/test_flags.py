@@ -67,6 +67,14 @@ def test_a_malformed_object_is_a_usage_error(text: str) -> None:
         settings(regarding=(text,))
 
 
+def test_a_few_objects_are_enough() -> None:
+    """Each takes its time at the end of a run."""
+    names = [f"a.b/c/d{number}" for number in range(5)]
+    assert 4 == len(settings(regarding=[*names[:4], *names[:4]]).regarding)
+    with pytest.raises(SettingsError, match="names 5 objects, and may name 4"):
+        settings(regarding=names)
+
+
 def test_a_follower_belongs_to_no_deployment() -> None:
     """It outlives them, and what happens later says nothing of one."""
     with pytest.raises(SettingsError, match="--follow goes without --regarding"):

@@ -11,7 +11,7 @@ name. None where there is no Job. Nothing here may reach a permission or a CEL e
 {{- $subdomain := printf "%[1]s([.]%[1]s)*" $label -}}
 {{- $all := list -}}
 {{- range .Values.regarding -}}
-{{- if not (kindIs "map" .) -}}
+{{- if or (not (kindIs "map" .)) (ne (keys . | sortAlpha | join " ") "name namespace resource") -}}
 {{- fail (printf "regarding holds %q: write resource, namespace and name of an object, such as {resource: helmreleases.helm.toolkit.fluxcd.io, namespace: flux-system, name: gpu-operator-post}." (toString .)) -}}
 {{- end -}}
 {{- $resource := .resource | default "" | toString -}}
@@ -28,15 +28,36 @@ name. None where there is no Job. Nothing here may reach a permission or a CEL e
 {{- $group := trimPrefix (printf "%s." $plural) $resource -}}
 {{- $all = append $all (dict "resource" $resource "plural" $plural "group" $group "namespace" $namespace "name" $name) -}}
 {{- end -}}
+{{- if gt (len ($all | uniq)) 4 -}}
+{{- fail (printf "regarding names %d objects: 4 are the most, because each takes its time at the end of a run." (len ($all | uniq))) -}}
+{{- end -}}
 {{- $.Values.job.enabled | ternary ($all | uniq) list | toJson -}}
 {{- end -}}
 
 {{/*
-The namespaces in which the Job needs a Role for them, as a JSON list: each once, and none for a run that writes nothing.
+The rules to read them, by name. Without a namespace: for a ClusterRole, which needs none of those namespaces to be there,
+so that no release fails over one that is not; an object of the same name may then be read in any. Takes a dict of root
+and, for a Role, namespace.
+*/}}
+{{- define "gpu-operator-post.regardingRules" -}}
+{{- $namespace := .namespace -}}
+{{- range include "gpu-operator-post.regarding" .root | fromJsonArray }}
+{{- if or (not $namespace) (eq .namespace $namespace) }}
+- apiGroups: [{{ .group | quote }}]
+  resources: [{{ .plural | quote }}]
+  resourceNames: [{{ .name | quote }}]
+  verbs: [get]
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/*
+The namespaces in which the Job needs a Role for them, as a JSON list: with rbac.scope: namespace, each once, and none for
+a run that writes nothing.
 */}}
 {{- define "gpu-operator-post.regardingNamespaces" -}}
 {{- $namespaces := list -}}
-{{- if not .Values.dryRun -}}
+{{- if and (eq .Values.rbac.scope "namespace") (not .Values.dryRun) -}}
 {{- range include "gpu-operator-post.regarding" . | fromJsonArray -}}
 {{- $namespaces = append $namespaces .namespace -}}
 {{- end -}}
@@ -45,24 +66,10 @@ The namespaces in which the Job needs a Role for them, as a JSON list: each once
 {{- end -}}
 
 {{/*
-What that Role allows: to read these objects, and Events beside them where nothing else allows those. Takes a dict of root
-and namespace.
+The name of that Role, in a namespace in which other releases of this name may have theirs.
 */}}
-{{- define "gpu-operator-post.regardingRules" -}}
-{{- $namespace := .namespace -}}
-{{- range include "gpu-operator-post.regarding" .root | fromJsonArray }}
-{{- if eq .namespace $namespace }}
-- apiGroups: [{{ .group }}]
-  resources: [{{ .plural }}]
-  resourceNames: [{{ .name | quote }}]
-  verbs: [get]
-{{- end }}
-{{- end }}
-{{- with include "gpu-operator-post.namespaces" .root | fromJsonArray }}
-{{- if not (has $namespace (append . $.root.Release.Namespace)) }}
-{{ include "gpu-operator-post.eventRules" $ }}
-{{- end }}
-{{- end }}
+{{- define "gpu-operator-post.regardingRole" -}}
+{{- include "gpu-operator-post.clusterName" (dict "root" . "name" (printf "%s:regarding" (include "gpu-operator-post.fullname" .))) -}}
 {{- end -}}
 
 {{/*

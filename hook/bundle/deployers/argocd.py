@@ -27,13 +27,14 @@ before drivers are reloaded, and once more after. The patch judges the Applicati
 operation, and all others by their own health; where `argocd-cm` has a script of yours for Applications, join the two.
 
 **A failed run is to be found in the operation, not in the status**: the Application shows Synced and Healthy beside
-an operation that failed. Node and cause are in the Application's Events (`regarding`, for which the chart adds a Role
-in the namespace `argocd`: set `regarding: []` where your project does not allow that, or the destination is another
-cluster):
+an operation that failed. Node and cause are in the Application's Events:
 
 ```console
 kubectl --namespace argocd describe applications.argoproj.io gpu-operator-post
 ```
+
+They are told on what `regarding` names. Where you change the Application's name, its namespace or its destination, say
+so there, or turn it off (`[]`), in a file of values for `gpu-operator-post bundle --values gpu-operator-post=FILE`.
 
 The run is retried twice; after that sync the Application by hand, and then the parent, which has stopped before the DRA
 driver.

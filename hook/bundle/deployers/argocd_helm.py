@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from hook import __version__
 from hook.bundle.charts import KNOWN_PLUGINS, Copied, chart_name, fingerprint, identity
 from hook.bundle.deployers import argocd_order as order
-from hook.bundle.deployers.argocd import PARENT, RESOURCE, SERVER, application, source
-from hook.bundle.deployers.common import REGARDING, Object, derived_note, git_of
+from hook.bundle.deployers.argocd import NAMESPACE, PARENT, RESOURCE, SERVER, application, source
+from hook.bundle.deployers.common import REGARDING, Object, derived_note, git_of, told_on
 from hook.bundle.output import Files
 from hook.bundle.recipe import DRA, OPERATOR, POST
 from hook.bundle.text import to_yaml
@@ -38,14 +38,15 @@ pods may be re-rolled before drivers are reloaded, and once more after. It judge
 their last operation, and all others by their own health.
 
 **A failed run is to be found in the operation, not in the status**: the Application shows Synced and Healthy beside
-an operation that failed. Node and cause are in the Application's Events (`regarding`, for which the chart adds a Role
-in the namespace `argocd`: where your project does not allow that, set `gpu-operator-post.regarding` to `[]`):
+an operation that failed. Node and cause are in the Application's Events, in the namespace that `argocd.namespace`
+names:
 
 ```console
 kubectl --namespace argocd describe applications.argoproj.io gpu-operator-post
 ```
 
-With an `argocd.server` of another cluster it is left out: what runs there cannot reach the Application.
+They are told on what the value `gpu-operator-post.regarding` names. With an `argocd.server` of another cluster it is
+left out: what runs there cannot reach the Application.
 """
 
 _HELPERS: Final = """\
@@ -97,17 +98,21 @@ _TRIGGER: Final = """\
 {{- $names := list (printf "%s-kubelet-plugin" ($name | trunc 63 | trimSuffix "-")) -}}
 {{- include "gpu-stack.lay" (dict "below" $values "above" (dict "consumer" (dict "names" $names))) -}}
 {{- end -}}
-{{- if and (eq .Values.argocd.server "SERVER") (not (hasKey $values "REGARDING")) -}}
+{{- $scope := get (get $values "rbac" | default dict) "scope" -}}
+{{- if and (eq .Values.argocd.server "SERVER") (ne $scope "namespace") (not (hasKey $values "REGARDING")) -}}
 {{- $ours := dict "resource" "RESOURCE" "namespace" .Values.argocd.namespace "name" "OURS" -}}
 {{- $_ := set $values "REGARDING" (list $ours) -}}
 {{- end -}}
 """
+INSTALLED: Final = ("timeout", "trigger", "consumer", REGARDING)
+"""Derived values that depend on those of the installation."""
 _VALUES_HERE: Final = "      values: VALUES\n"
 _VALUES: Final = "      values: |\n        {{- toYaml $values | nindent 8 }}\n"
 
 
 def files(plan: Plan) -> Files:
     """Give the files, without the `Chart.yaml`."""
+    plan = told_on(plan, RESOURCE, NAMESPACE)
     result = Files()
     result.add(
         "values.yaml",
@@ -141,7 +146,7 @@ def add_chart(files: Files, plan: Plan) -> None:
 
 
 def _values(plan: Plan) -> Object:
-    values: Object = {"argocd": {"namespace": "argocd", "project": "default", "server": SERVER}}
+    values: Object = {"argocd": {"namespace": NAMESPACE, "project": "default", "server": SERVER}}
     if any(isinstance(release.chart, Copied) for release in plan.releases):
         git = git_of(plan, "Argo CD reads a chart that is copied into the bundle from the repository that it is in")
         values["git"] = {"url": git.url, "revision": git.revision, "path": git.path}
@@ -155,7 +160,7 @@ def _static(release: Release) -> Mapping:
 
 def _derived(release: Release) -> Mapping:
     """Give what is derived and does not depend on values that come at install time."""
-    derived = {key: value for key, value in release.derived.items() if key not in ("timeout", "trigger", "consumer")}
+    derived = {key: value for key, value in release.derived.items() if key not in INSTALLED}
     if release.name == POST and isinstance(expect := derived["expect"], dict):
         derived["expect"] = {"chartVersion": expect["chartVersion"]}
     return derived

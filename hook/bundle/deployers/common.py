@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hook.bundle.recipe import DRA, POST
 from hook.bundle.text import to_yaml
+from hook.bundle.values import found
 from hook.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -20,12 +21,17 @@ REGARDING: Final = "regarding"
 
 
 def told_on(plan: Plan, resource: str, namespace: str) -> Plan:
-    """Have the run tell a failure on the very object that deploys it, unless the values say where, or nowhere."""
+    """Have the run tell a failure on the very object that deploys it, unless the values say where, or nowhere.
+
+    Not where permissions are to be kept to some namespaces: that would be one more, which may be missing or forbidden.
+    """
     return replace(plan, releases=tuple(_told_on(release, resource, namespace) for release in plan.releases))
 
 
 def _told_on(release: Release, resource: str, namespace: str) -> Release:
     if release.name != POST or REGARDING in release.given:
+        return release
+    if found(release.given, ("rbac", "scope"), f"values of {POST}") == "namespace":
         return release
     object_of_ours: Mapping = {"resource": resource, "namespace": namespace, "name": release.name}
     return replace(release, derived={**release.derived, REGARDING: [object_of_ours]})

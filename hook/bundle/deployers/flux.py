@@ -23,13 +23,15 @@ kubectl apply -k .
 ```
 
 A failed run shows as `Ready=False` on the HelmRelease gpu-operator-post, whose condition names the Job alone: Flux
-keeps no hook logs. Node and cause are in its Events (`regarding`), beside those of the Job. To read them, and to run it
-again without any change:
+keeps no hook logs. Node and cause are in its Events. To read them, and to run it again without any change:
 
 ```console
 kubectl --namespace flux-system describe helmrelease gpu-operator-post
 flux reconcile helmrelease gpu-operator-post --namespace flux-system --force
 ```
+
+Events are told on what `regarding` names. Where you change the HelmRelease's name, its namespace or its cluster, say so
+there, or turn it off (`[]`), in a file of values for `gpu-operator-post bundle --values gpu-operator-post=FILE`.
 """
 NAMESPACE: Final = "flux-system"
 RESOURCE: Final = "helmreleases.helm.toolkit.fluxcd.io"
