@@ -11,8 +11,10 @@ import pytest
 
 from devcluster.bench import chart, tables
 from devcluster.bench.computed import Times
+from devcluster.bench.cost import NAMES
 from devcluster.bench.page import DATA, MARKS, PAGE, PICTURE, README, Files
 from devcluster.bench.peers import LABELS, NOTHING, ORIGINAL, OURS, PODS
+from devcluster.bench.plots import PLOTS
 from devcluster.bench.results import Result, read
 
 if TYPE_CHECKING:
@@ -67,9 +69,8 @@ def test_the_page_the_picture_and_the_readme_are_what_the_figures_make_of_them()
     """Those in this checkout: run `make docs` after `--take`."""
     files = Files()
     assert [] == files.outdated()
-    assert {"lost-100-1", "lost-500-1", "reaction", "api-server", "no-op-5000", "waiting-5000", "start-up"} <= {
-        one.name for one in files.results()
-    }
+    wanted = {*(name for name in PLOTS if name.startswith("lost")), "reaction", "api-server", *NAMES}
+    assert wanted <= {one.name for one in files.results()}
 
 
 def test_whoever_changes_a_figure_or_a_file_is_noticed(tmp_path: Path) -> None:
