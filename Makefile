@@ -16,7 +16,7 @@ EXAMPLES ?= 2000
 # Tests start the program and the simulators a thousand times: compiling their sources each time takes as long as the rest.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo bench soak test test-unit test-quick model test-cluster test-deployers test-image test-visit lint type format chart binaries deployers \
+.PHONY: help setup demo bench profile soak test test-unit test-quick model test-cluster test-deployers test-image test-visit lint type format chart binaries deployers \
 	image image-tools scan docs lock release-check release-chart clean
 
 help: ## Show this help
@@ -41,6 +41,9 @@ demo: binaries ## Watch a driver migration on a real control plane
 
 bench: binaries ## Measure docs/performance.md anew, into build/bench (an hour); BENCH=lost-100-1 one part, BENCH="--nodes 9" one of your own
 	@$(PY) -m devcluster.bench $(BENCH)
+
+profile: binaries ## Measure where the time and memory of a run go, and what pages and decoder save (minutes)
+	@$(PY) -m tools.profiling
 
 # Those that need no cluster come first: its programs may be built meanwhile, by another process.
 test: test-unit binaries ## Run the tests but those with real deployers and what takes a whole machine
