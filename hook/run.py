@@ -181,4 +181,4 @@ class Runner:
             told_on += [*self._rounds.subjects.values(), *self._narrator.regarding]
         for subject in told_on:
             self._teller.tell(subject, decision.reason, note, warning=decision.unhappy)
-        self._teller.await_found()
+        self._teller.await_found(self._left + self._settings.margin.total_seconds())

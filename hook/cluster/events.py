@@ -39,6 +39,8 @@ LAST_SECONDS: Final = 5.0
 """For what still waits when the run is over: a server that writes an event in 10 ms takes five hundred."""
 FOUND_SECONDS: Final = 5.0
 """For the end on what has to be found first, on all of it together and after everything else: as long again."""
+SPARE_SECONDS: Final = 1.0
+"""Kept of the time that is left, for the process to end before whoever runs it ends it."""
 STOPPED_SECONDS: Final = 0.5
 """The same for one that was told to stop, whose end somebody waits for: fifty events."""
 NOTE_LIMIT: Final = 1024
@@ -67,6 +69,22 @@ class _Told:
     subject: Findable
     about: str
     fact: dict[str, Any]
+    last: bool
+    """Whether it tells the end, for which everything is tried once more."""
+
+
+class _Lane:
+    """Events that are written one after the other, and wait for none of another lane."""
+
+    def __init__(self, write: Callable[[_Told], None]) -> None:
+        self.waiting = Outbox(write, MOST_WAITING)
+        self.writing = threading.Lock()
+        self.counts: dict[str, int] = {}
+
+    def flush(self, seconds: float) -> None:
+        """Give what waits a moment; what is left then is given up."""
+        if left := self.waiting.flush(seconds):
+            log.warning("%d Kubernetes events could not be written in time; the log has what they tell", left)
 
 
 def daemonset(seen: DaemonSet) -> Subject:
@@ -78,17 +96,16 @@ class Teller:
     """Writes events. It never stops the work: what cannot be written soon is logged once and left.
 
     Nobody waits for an event while plugins wait for their restart: a thread of its own writes them, in their order.
+    What has to be found first, which may hang, has another one.
     """
 
     def __init__(self, api: Api, run_id: str, *, silent: bool) -> None:
         self._api, self._run_id, self._silent = api, run_id, silent
-        self._counts: dict[str, int] = {}
         self._quiet_until = self._asked_until = 0.0
         self._complained = False
         self._left_alone: set[Findable] = set()
         """What could not be found, or whose events are refused: that says nothing of all others."""
-        self._waiting = Outbox(self._write, MOST_WAITING)
-        self._writing = threading.Lock()
+        self._known, self._to_find = _Lane(self._write), _Lane(self._write)
         self._over = False
 
     def tell(self, subject: Findable, reason: str, note: str, *, about: str = "", warning: bool = False) -> None:
@@ -100,10 +117,11 @@ class Teller:
             return
         when = self._api.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         kind = "Warning" if warning else "Normal"
-        told = _Told(subject, about, {"message": _fitting(note), "lastTimestamp": when, "type": kind, "reason": reason})
+        fact = {"message": _fitting(note), "lastTimestamp": when, "type": kind, "reason": reason}
+        told = _Told(subject, about, fact, self._over)
         if self._over and isinstance(subject, Subject):
             self._write(told)
-        elif not self._waiting.put(told):
+        elif not self._lane(subject).waiting.put(told):
             log.debug("too many events wait to be written; going on without %s %s", reason, about)
 
     def last_words(self) -> None:
@@ -111,40 +129,39 @@ class Teller:
 
         What still waits has a moment. Only a server that asked for time still has it.
         """
-        self._flush(LAST_SECONDS)
+        self._known.flush(LAST_SECONDS)
         self._quiet_until, self._over = self._asked_until, True
-        self._left_alone.clear()
 
-    def await_found(self) -> None:
-        """Give a moment to what was told last on what has to be found; it must not hold up the end."""
-        self._flush(FOUND_SECONDS)
+    def await_found(self, left: float) -> None:
+        """Give a moment to what was told last on what has to be found, but not all of the seconds that are left."""
+        self._to_find.flush(max(0.0, min(FOUND_SECONDS, left - SPARE_SECONDS)))
 
     def stop(self) -> None:
         """Let what still waits be written in a moment, or not at all: whoever told us to stop waits for our end."""
-        self._flush(STOPPED_SECONDS)
+        self._known.flush(STOPPED_SECONDS)
 
-    def _flush(self, seconds: float) -> None:
-        if left := self._waiting.flush(seconds):
-            log.warning("%d Kubernetes events could not be written in time; the log has what they tell", left)
+    def _lane(self, subject: Findable) -> _Lane:
+        return self._known if isinstance(subject, Subject) else self._to_find
 
     def _write(self, told: _Told) -> None:
-        subject = told.subject if isinstance(told.subject, Subject) else self._found(told.subject)
+        subject = told.subject if isinstance(told.subject, Subject) else self._found(told.subject, last=told.last)
         if subject is None:
             return
-        with self._writing:
+        lane = self._lane(told.subject)
+        with lane.writing:
             if time.monotonic() < self._quiet_until:
                 return
             name = self._name(subject, told.fact["reason"], told.about)
-            count = self._counts.pop(name, 0) + 1
+            count = lane.counts.pop(name, 0) + 1
             fact = {**told.fact, "count": count}
             request = _first(subject, name, fact) if count == 1 else _again(subject, name, fact)
-            self._counts[name] = count if self._written(request, told.subject) else 0
-            if len(self._counts) > KEPT:
-                del self._counts[next(iter(self._counts))]
+            lane.counts[name] = count if self._written(request, told.subject) else 0
+            if len(lane.counts) > KEPT:
+                del lane.counts[next(iter(lane.counts))]
 
-    def _found(self, find: Callable[[], Subject | None]) -> Subject | None:
-        """Find out what an event is about, unless that was in vain or of no use a moment ago."""
-        if find in self._left_alone or time.monotonic() < self._quiet_until:
+    def _found(self, find: Callable[[], Subject | None], *, last: bool) -> Subject | None:
+        """Find out what an event is about, unless that was in vain or of no use before and may be once more."""
+        if (find in self._left_alone and not last) or time.monotonic() < self._quiet_until:
             return None
         subject = find()
         if subject is None:
@@ -177,7 +194,7 @@ class Teller:
     def _name(self, subject: Subject, reason: str, about: str) -> str:
         """Name an event by what it is about, so that the same fact of one run is one object."""
         told = f"{self._run_id}\0{subject.uid}\0{reason}\0{about}"
-        return f"{subject.name[:200]}.{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+        return f"{subject.name[:200].rstrip('-.')}.{hashlib.sha256(told.encode()).hexdigest()[:16]}"
 
 
 def _fitting(note: str) -> str:

@@ -119,7 +119,7 @@ def _tell_end(cluster: Cluster, name: str, account: Account, which: str) -> None
     teller.last_words()
     about = Regarding(api, Regarded("applications", GROUP, OTHER, which))
     teller.tell(about, Reason.STALLED, NOTE, warning=True)
-    teller.await_found()
+    teller.await_found(60.0)
 
 
 @pytest.mark.parametrize("name", ACCOUNTS)

@@ -307,4 +307,4 @@ def test_counts_of_events_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> Non
         for about in ("a", "b", "c", "d", "a", "a"):
             teller.tell(OWNER, "Restarted", "note", about=about)
         until(lambda: server.count("PATCH") == 1 and server.count("POST") == 5, "all are written")
-        until(lambda: len(teller._counts) == 3, "the last answer is taken, and the oldest counts are gone")
+        until(lambda: len(teller._known.counts) == 3, "the last answer is taken, and the oldest counts are gone")
