@@ -131,8 +131,12 @@ def _closed_in_time(breaker: Breaker, settings: Settings, now: datetime) -> Brea
 
 
 def _all_served(judgements: Sequence[Judgement]) -> bool:
-    """Whether nobody is left of those for whom a breaker was closed: whoever is stale next is another crowd."""
-    return bool(judgements) and all(one.state in SERVED for one in judgements)
+    """Whether nobody is left of those for whom a breaker was closed: whoever is stale next is another crowd.
+
+    A fleet that is left alone as a whole was not served: its labels may be gone for a moment.
+    """
+    states = {one.state for one in judgements}
+    return NodeState.VERIFIED in states and states <= SERVED
 
 
 def _opened(breaker: Breaker, judgements: Sequence[Judgement], fleet: Fleet, now: datetime) -> Breaker:

@@ -405,6 +405,15 @@ def test_another_follower_opens_it_for_others() -> None:
         assert opened(follow_on(first, 20).look(20))
 
 
+def test_that_it_was_closed_is_known_while_all_are_left_alone(tripped: Scene) -> None:
+    """Labels that are gone for a moment serve nobody."""
+    tripped.memory = tripped.memory.with_breaker_closed(moment(10))
+    for node in NODES:
+        tripped.found.change("node", labelled(node, skip="true"), node)
+    tripped.look(20)
+    assert moment(10) == tripped.memory.breaker.closed_at
+
+
 def test_that_it_was_closed_is_forgotten_once_all_are_served(tripped: Scene) -> None:
     """Not before: whoever is stale after that is another crowd, however old the times are that it shows."""
     tripped.memory = tripped.memory.with_breaker_closed(moment(10))
