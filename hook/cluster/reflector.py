@@ -108,9 +108,13 @@ class Reflector:
             return tuple(self._views.values())
 
     def chase(self) -> Chase:
-        """Give what is known now, and where to go on from it, to those who have to know what is there now."""
+        """Give what is known now, and where to go on from it, to those who have to know what is there now.
+
+        Nowhere while our own watch cannot be opened: a server that asked us to wait with it shall not see another one.
+        """
         with self._lock:
-            return Chase(self.selection, self.read, dict(self._views), self._version)
+            version = self._version if self.contact.lost is None else ""
+            return Chase(self.selection, self.read, dict(self._views), version)
 
     def view(self, key: Key) -> Any | None:  # noqa: ANN401 - whatever `read` gives
         """Give what is known now of one object."""

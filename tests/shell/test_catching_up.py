@@ -189,3 +189,22 @@ def test_silent_watches_do_not_outlast_the_time(monkeypatch: pytest.MonkeyPatch)
         assert time.monotonic() - began < 20  # with all that was agreed on it were 66
         observer.stop()
         over.set()
+
+
+def test_a_server_that_asked_to_wait_with_a_watch_sees_no_other() -> None:
+    """Whoever cannot open a watch does not prove anything by one; everything is listed."""
+    cluster = Cluster()
+
+    def answer(line: str) -> Said:
+        return Said(429, b"too many", headers={"retry-after": "60"}) if "watch" in line else cluster.answer(line)
+
+    with serving(answer) as server:
+        observer = Observer(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
+        observer.look_at_intent()
+        # Each kind's own watch has been refused.
+        until(lambda: observer.synced and all(one.contact.lost for one in observer._reflectors.values()))
+        before = server.count("watch")
+        seen = observer.read_again(PATIENCE)[GPU_OPERATOR.name]
+        observer.stop()
+        assert before == server.count("watch")
+    assert [NAME] == [one.name for one in seen.policies or ()]
