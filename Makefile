@@ -5,8 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
-# Tests side by side: two more than cores, for most of them wait; a cluster takes a whole core only while it boots.
-WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 2)
+# Tests side by side: one a core, and four at least, for most of them wait; a cluster takes a core only while it boots.
+WORKERS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); [ "$$cores" -gt 4 ] && echo "$$cores" || echo 4)
 IMAGE ?= localhost/gpu-operator-post:dev
 GRYPE ?= grype
 # A cluster is somebody's: only one that is named as an argument is touched, with an image that it can have.

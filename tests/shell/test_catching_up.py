@@ -204,6 +204,7 @@ def test_a_server_that_asked_to_wait_with_a_watch_sees_no_other() -> None:
         # Each kind's own watch has been refused.
         until(lambda: observer.synced and all(one.contact.lost for one in observer._reflectors.values()))
         before = server.count("watch")
+        cluster.watched.set()
         seen = observer.read_again(PATIENCE)[GPU_OPERATOR.name]
         observer.stop()
         assert before == server.count("watch")
