@@ -12,9 +12,10 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from devcluster.bench.usage import Usage
+    from devcluster.happening import Happening
     from devcluster.truth import Truth
 
 
@@ -109,14 +110,17 @@ def lost(truth: Truth, daemonset: str, since: float, until: float) -> dict[str, 
 
 def reaction_seconds(truth: Truth, daemonset: str, since: float) -> list[float]:
     """Give, for each deletion of a stale plugin, the time since its node's driver was last ready."""
-    ready: dict[str, float] = {}
-    found = []
+    return [deleted.t - ready.t for ready, deleted in cures(truth, daemonset, since)]
+
+
+def cures(truth: Truth, daemonset: str, since: float) -> Iterator[tuple[Happening, Happening]]:
+    """Pair each deletion of a stale plugin with its node's driver having last become ready, which comes first."""
+    ready: dict[str, Happening] = {}
     for each in truth.since(since):
         if each.event == "driver-ready":
-            ready[each.node] = each.t
+            ready[each.node] = each
         elif each.event == "plugin-deleted" and each.concerns(daemonset) and each.stale and each.node in ready:
-            found.append(each.t - ready[each.node])
-    return found
+            yield ready[each.node], each
 
 
 def percentile(values: Sequence[float], share: float) -> float | None:

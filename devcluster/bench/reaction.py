@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from devcluster.bench.ledger import percentile
+from devcluster.bench.ledger import cures, percentile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,14 +40,12 @@ class Reactions:
 def reactions(truth: Truth, audit: Iterable[Mapping[str, Any]], daemonset: str, since: float) -> Reactions:
     """Pair each deletion of a stale plugin with the moment since which its node's driver was ready."""
     deleted, told = moments(audit)
-    ready: dict[str, float] = {}
-    found = []
-    for each in truth.since(since):
-        if each.event == "driver-ready":
-            ready[each.node] = _told(told[each.pod], each.t)
-        elif each.event == "plugin-deleted" and each.concerns(daemonset) and each.stale and each.node in ready:
-            found.append(deleted.get((each.namespace, each.pod), each.t) - ready[each.node])
-    return Reactions(tuple(found))
+    return Reactions(
+        tuple(
+            deleted.get((cure.namespace, cure.pod), cure.t) - _told(told.get(ready.pod, ()), ready.t)
+            for ready, cure in cures(truth, daemonset, since)
+        )
+    )
 
 
 def moments(audit: Iterable[Mapping[str, Any]]) -> tuple[dict[tuple[str, str], float], dict[str, list[float]]]:
@@ -63,7 +61,7 @@ def moments(audit: Iterable[Mapping[str, Any]]) -> tuple[dict[tuple[str, str], f
             told[what["name"]].append(received)
         elif event.get("verb") == "delete":
             deleted[what["namespace"], what["name"]] = received
-    return deleted, defaultdict(list, {name: sorted(times) for name, times in told.items()})
+    return deleted, {name: sorted(times) for name, times in told.items()}
 
 
 def _told(told: Sequence[float], since: float) -> float:
