@@ -70,11 +70,6 @@ class Breaker:
     turned: Mapping[str, datetime] = field(default_factory=dict)
     """By node that turned stale without a reload within the last minute: when it did."""
 
-    @classmethod
-    def restored(cls, opened_at: datetime | None, why: str = "", *, closed_at: datetime | None = None) -> Breaker:
-        """Go on with a breaker that another follower opened, or that was closed while it led."""
-        return cls(opened_at=opened_at, why=why, closed_at=closed_at)
-
     def closed(self, now: datetime) -> Breaker:
         """Close it; what is stale by now is served."""
         return replace(self, opened_at=None, why="", closed_at=now, turned={})

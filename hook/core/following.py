@@ -2,8 +2,7 @@
 
 The record stands in one annotation of the follower's Lease. A Job that hands over compares epochs; ``status`` shows
 the rest; a follower that takes over goes on with a breaker that is open, and opens none again for those for whom it was
-closed. Whoever may write the Lease may write
-anything there, so it is read strictly, and within bounds.
+closed. Whoever may write the Lease may write anything there, so it is read strictly, and within bounds.
 """
 
 from __future__ import annotations
@@ -118,8 +117,8 @@ class Following:
         """Give the breaker that a follower goes on with who takes over."""
         opened = self.breakers.get(stack)
         if opened is not None:
-            return Breaker.restored(opened.at, opened.why)
-        return Breaker.restored(None, closed_at=self.closed.get(stack))
+            return Breaker(opened.at, opened.why)
+        return Breaker(closed_at=self.closed.get(stack))
 
 
 def epoch(fleet: Fleet) -> str:

@@ -192,7 +192,7 @@ def test_an_open_breaker_outlives_its_leader_until_a_person_closes_it(monkeypatc
         serving_ = Serving(server.api, FOLLOW, identity, lease, Telemetry(server.api.counters))
         serving_._go_on_from(Record(lease).found())
         assert (serving_.rounds.last_acted, set(serving_.rounds.memories)) == (LATER, {"gpu"})
-        assert serving_.rounds.memories["gpu"].breaker == Breaker.restored(LATER, "9 of 10")
+        assert serving_.rounds.memories["gpu"].breaker == Breaker(LATER, "9 of 10")
         serving_._obey()
         assert serving_.rounds.memories["gpu"].breaker.opened_at == LATER
         kept.change({"metadata": {"annotations": {names.CLOSE_BREAKER_ANNOTATION: "x" * 9000}}})
@@ -273,7 +273,7 @@ def test_a_chronicle_tells_each_change_once() -> None:
         told.tell_moment(_decision(Verdict.DONE, Reason.NOTHING_STALE), 0, [daemonset])
     assert ear.heard == []
     for _time in range(3):
-        told.tell_breakers({"gpu": Breaker.restored(LATER, "9 of 10")}, [daemonset])
+        told.tell_breakers({"gpu": Breaker(LATER, "9 of 10")}, [daemonset])
         told.tell_moment(_decision(Verdict.FAIL, Reason.UPGRADE_FAILED), 0, [daemonset])
     assert ear.heard == [
         ("Deployment", "BreakerOpen", True), ("DaemonSet", "BreakerOpen", True), ("Deployment", "UpgradeFailed", True)

@@ -217,7 +217,7 @@ def test_the_breaker(shown: Shown) -> None:
     """An open breaker shows, and so does its closing."""
     shown.look(stale())
     assert shown.value("breaker_open", stack=STACK) == 0
-    shown.look(stale(), breaker=Breaker.restored(NOW, "clocks"))
+    shown.look(stale(), breaker=Breaker(NOW, "clocks"))
     assert shown.value("breaker_open", stack=STACK) == 1
     shown.look(stale())
     assert shown.value("breaker_open", stack=STACK) == 0

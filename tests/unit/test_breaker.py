@@ -359,14 +359,14 @@ def test_nothing_is_done_while_it_is_open(tripped: Scene) -> None:
 
 def test_another_follower_goes_on_with_it() -> None:
     """As the record tells; what it finds stale at first sight opens nothing anew once a person closed it."""
-    first = Scene(memory=Memory(started=LATER, breaker=Breaker.restored(moment(-600), "seen before")))
+    first = Scene(memory=Memory(started=LATER, breaker=Breaker(moment(-600), "seen before")))
     first.jump(*CROWD)
     decision = first.look(0)
     assert opened(decision)
     assert decision.message.startswith("seen before (seen at 2026-01-01T10:50:00Z)")
     assert opened(first.look(1199))
     assert not opened(first.look(1200))
-    early = Scene(memory=Memory(started=LATER, breaker=Breaker.restored(moment(-600), "seen before")))
+    early = Scene(memory=Memory(started=LATER, breaker=Breaker(moment(-600), "seen before")))
     early.memory = early.memory.with_breaker_closed(moment(0))
     early.jump(*CROWD)
     assert list(CROWD) == [one.node for one in early.look(0).actions]  # type: ignore[union-attr]
@@ -438,7 +438,7 @@ def test_that_it_was_closed_is_forgotten_once_all_are_served(tripped: Scene) -> 
 )
 def test_one_that_opened_by_a_clock_that_was_ahead_closes_in_time(ahead: datetime) -> None:
     """A clock that is wrong is what it opens for; set right, the time counts from then."""
-    first = Scene(memory=Memory(started=LATER, breaker=Breaker.restored(ahead, "seen before")))
+    first = Scene(memory=Memory(started=LATER, breaker=Breaker(ahead, "seen before")))
     first.jump(*CROWD)
     decision = first.look(0)
     assert opened(decision)
@@ -460,13 +460,13 @@ def test_a_clock_that_is_set_back_neither_holds_nor_blinds(scene: Scene) -> None
 def test_one_that_shall_never_open_closes() -> None:
     """Whoever starts a follower with the breaker off wants it to act."""
     off = replace(FOLLOWING, breaker_share=Bound(0))
-    first = Scene(settings=off, memory=Memory(started=LATER, breaker=Breaker.restored(moment(-60), "seen before")))
+    first = Scene(settings=off, memory=Memory(started=LATER, breaker=Breaker(moment(-60), "seen before")))
     assert not opened(first.look(0))
 
 
 def test_a_fleet_with_nothing_to_protect_says_that() -> None:
     """There is nothing to hold back; the breaker's time runs on."""
-    first = Scene(memory=Memory(started=LATER, breaker=Breaker.restored(moment(-60), "seen before")))
+    first = Scene(memory=Memory(started=LATER, breaker=Breaker(moment(-60), "seen before")))
     first.found.drop("daemonset", "dra-driver-nvidia-gpu-kubelet-plugin").drop("plugin-pod")
     assert Verdict.SKIP is first.look(0).verdict
     assert first.memory.breaker.opened_at is not None

@@ -66,7 +66,7 @@ def test_a_long_reason_is_cut_and_fits() -> None:
 
 def test_who_takes_over_goes_on_with_the_breakers_as_they_are() -> None:
     """Open, or closed for nodes that are still to be served, or neither."""
-    opened, closed = Breaker.restored(at(1), "5 of 8 nodes turned stale: a, b, c, d, e"), Breaker(closed_at=at(2))
+    opened, closed = Breaker(at(1), "5 of 8 nodes turned stale: a, b, c, d, e"), Breaker(closed_at=at(2))
     assert [opened, closed] == [WHOLE.breaker("gpu"), WHOLE.breaker("network")]
     assert Breaker() == Following().breaker("gpu")
 
