@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from devcluster.cluster import Cluster
 
 RBAC = "rbac.authorization.k8s.io/v1"
+ROLES = f"/apis/{RBAC}/clusterroles"
 HOME = "default"
 """Namespace of these accounts; it is there from the start."""
 
@@ -48,6 +49,11 @@ def kubeconfig(cluster: Cluster, name: str, allowed: Iterable[Right]) -> Path:
     return kubeconfig_of(cluster, name, answer["status"]["token"])
 
 
+def allow(cluster: Cluster, name: str, allowed: Iterable[Right]) -> None:
+    """Let an account have these rights from now on, and no others."""
+    cluster.patch(f"{ROLES}/{name}", {"rules": _rules(allowed)})
+
+
 def kubeconfig_of(cluster: Cluster, name: str, token: str) -> Path:
     """Write the kubeconfig of an account that has this token."""
     config = yaml.safe_load(cluster.kubeconfig.read_text())
@@ -61,8 +67,7 @@ def kubeconfig_of(cluster: Cluster, name: str, token: str) -> Path:
 def _account(name: str, allowed: Iterable[Right]) -> Iterable[dict[str, Any]]:
     """Give the account, its role and what binds them."""
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": HOME}}
-    rules = [{"apiGroups": [one.group], "resources": [one.resource], "verbs": [one.verb]} for one in sorted(allowed)]
-    yield {"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}
+    yield {"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": name}, "rules": _rules(allowed)}
     yield {
         "apiVersion": RBAC,
         "kind": "ClusterRoleBinding",
@@ -70,3 +75,7 @@ def _account(name: str, allowed: Iterable[Right]) -> Iterable[dict[str, Any]]:
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
         "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": HOME}],
     }
+
+
+def _rules(allowed: Iterable[Right]) -> list[dict[str, Any]]:
+    return [{"apiGroups": [one.group], "resources": [one.resource], "verbs": [one.verb]} for one in sorted(allowed)]
