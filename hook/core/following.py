@@ -2,7 +2,8 @@
 
 The record stands in one annotation of the follower's Lease. A Job that hands over compares epochs; ``status`` shows
 the rest; a follower that takes over goes on with a breaker that is open, and opens none again for those for whom it was
-closed. Whoever may write the Lease may write anything there, so it is read strictly, and within bounds.
+closed. Whoever may write the Lease may write anything there, so what is known is read strictly, and within bounds.
+What is not known is ignored: after a roll-back an older program reads what a later one left.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from hook.core.verdicts import Decision
 
 VERSION: Final = 1
-"""Of the record: one of another version may mean something else by the same words."""
+"""Of the record: one of another version may mean something else by the same words. One that only says more keeps it."""
 LONGEST: Final = 8192
 """Characters of a record; what is written here takes a few hundred."""
 LONGEST_ABOUT: Final = 365 * 24 * 3600
@@ -38,10 +39,6 @@ LONGEST_WHY: Final = 512
 EPOCH_DIGITS: Final = 16
 """Enough to tell apart all that a cluster ever asks for; what they stand for, nobody has to read."""
 _EPOCH: Final = re.compile(f"([0-9a-f]{{{EPOCH_DIGITS}}})?")
-KEYS: Final = frozenset(
-    {"version", "by", "epochs", "toGo", "about", "restarted", "lastLook", "lastActed", "breakers", "closed"}
-)  # fmt: skip
-OF_A_BREAKER: Final = frozenset({"openedAt", "why"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +93,10 @@ class Following:
 
     @classmethod
     def decode(cls, text: str) -> Following:
-        """Read a record. Raises MalformedObjectError for anything that this version did not write."""
+        """Read a record. Raises MalformedObjectError where it means something else than this version writes."""
         record = _read(text)
         if fields.number(record, "version") != VERSION:
             raise MalformedObjectError(f"version: expected {VERSION}")
-        _only(record, KEYS)
         return cls(
             epochs={stack: _epoch(record, stack) for stack in _stacks(record, "epochs")},
             to_go=fields.number(record, "toGo"),
@@ -151,16 +147,9 @@ def _read(text: str) -> Json:
     return record
 
 
-def _only(record: Json, known: Iterable[str]) -> None:
-    if unknown := sorted(record.keys() - set(known)):
-        raise MalformedObjectError(f"{unknown[0][:40]!r}: unknown")
-
-
 def _stacks(record: Json, key: str) -> Iterable[str]:
-    """Give the stacks under a key; there is no more of them than this program knows."""
-    found = fields.mapping(record, key)
-    _only(found, STACKS)
-    return found
+    """Give the stacks under a key that this program knows."""
+    return [stack for stack in STACKS if stack in fields.mapping(record, key)]
 
 
 def _epoch(record: Json, stack: str) -> str:
@@ -181,7 +170,6 @@ def _about(record: Json) -> int | None:
 
 def _opened(record: Json, stack: str) -> Opened:
     one = fields.mapping(record, "breakers", stack)
-    _only(one, OF_A_BREAKER)
     at, why = fields.when(one, "openedAt"), fields.required(one, "why")
     if at is None or not why.isprintable():
         raise MalformedObjectError("openedAt: missing" if at is None else "why: not printable")
