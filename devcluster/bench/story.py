@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 TOP: Final = """\
 # Performance
 
-`make bench` measures all of it again{took}; each measure names the command for itself alone. Figures are of {date}, on
-{cores} cores and {memory} GiB ({system}, Python {python}).
+`make bench` measures all of it again{took}; each measure names the command for itself alone.
+Figures are of {date}, on {cores} cores and {memory} GiB ({system}, Python {python}).
 
 etcd, API server, controllers, scheduler, kubectl and Helm are the real ones; the GPU operator, drivers and plugins are
 simulated, and the simulator keeps a journal of the truth ([how](decisions/0004-simulate-only-the-gpu.md)). Fleets of
