@@ -1,4 +1,4 @@
-"""``python -m devcluster.bench.cost [NAME...]``: what a run costs that finds nothing to do, or waits, or just starts.
+"""``python -m devcluster.bench.cost [NAME...]``: what a run costs that finds nothing to do, waits, follows, or starts.
 
 The program runs as in a pod, against an API server that nobody else asks: requests and bytes are that server's own
 counts. Memory is the peak of the process alone (``ru_maxrss`` of a small launcher's child), not of a container.
@@ -25,14 +25,15 @@ from devcluster.bench.results import FOLDER, Result
 from devcluster.bench.servers import OwnServer
 from devcluster.cluster import Cluster
 from devcluster.layout import CHECKOUT
+from devcluster.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SIZES: Final = (100, 1000, 5000)
 NO_OP: Final = {f"no-op-{nodes}": nodes for nodes in SIZES}
-WAITING, START_UP = "waiting-5000", "start-up"
-NAMES: Final = (*NO_OP, WAITING, START_UP)
+WAITING, FOLLOWING, START_UP = "waiting-5000", "following-5000", "start-up"
+NAMES: Final = (*NO_OP, WAITING, FOLLOWING, START_UP)
 BUSY_NODES: Final = 5000
 MINUTES: Final = 10.0
 STARTS: Final = 15
@@ -80,13 +81,13 @@ def _measure(names: Sequence[str], nodes: int, given: argparse.Namespace, folder
         scene.prepare()
         for name in names:
             began = time.monotonic()
-            if name == WAITING:
-                found = scene.wait(given.minutes * 60)
+            measure = name.removesuffix(f"-{nodes}")
+            if name in (WAITING, FOLLOWING):
+                found = scene.wait(given.minutes * 60, follow=name == FOLLOWING)
                 extra: dict[str, Any] = {"minutes": given.minutes}
             else:
                 found, extra = scene.nothing_to_do(), {}
             command = f"make bench BENCH={name}"
-            measure = name.removesuffix(f"-{nodes}")
             seconds = round(time.monotonic() - began)
             Result(name, measure, command, seconds, {"nodes": nodes, **extra}, found).write(given.out)
             _say(f"{name}: {found}")
@@ -147,12 +148,16 @@ class Scene:
         target.unlink()
         return {"kubectl_get_pods_peak_bytes": done["peak_bytes"]}
 
-    def wait(self, seconds: float) -> dict[str, Any]:
-        """Measure a run that waits for a busy fleet, once it has read everything."""
+    def wait(self, seconds: float, *, follow: bool) -> dict[str, Any]:
+        """Measure a run that waits for a busy fleet, or a follower of it, once it has read everything."""
         etcd.put(self.cluster.files, unready())
         server = self._server("waiting")
+        how = [f"--timeout={seconds + 1800:.0f}s", "--stall-timeout=0s"]
+        if follow:
+            (port,) = free_ports(1)
+            how = ["--follow", "--identity=bench", f"--lease-namespace={atrest.OPERATOR}", f"--listen=127.0.0.1:{port}"]
         with Busy(self.cluster.files, self.nodes) as busy:
-            running = self._start(server, "waiting", f"--timeout={seconds + 1800:.0f}s", "--stall-timeout=0s")
+            running = self._start(server, "waiting", *how)
             pid = running.pid()
             time.sleep(WARM_SECONDS)
             server.begin()

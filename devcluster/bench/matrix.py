@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from devcluster.bench.cost import NO_OP, START_UP, WAITING
+from devcluster.bench.cost import FOLLOWING, NO_OP, START_UP, WAITING
 from devcluster.bench.results import EVERYTHING, Result
 from devcluster.layout import CHECKOUT
 
@@ -20,7 +20,7 @@ PHASES: Final = (
     (
         ("lost-500-1",),
         ("lost-8-1", "lost-8-10", "lost-100-1", "lost-100-10", "api-server"),
-        (WAITING,),
+        (WAITING, FOLLOWING),
     ),
     (("lost-500-10", *NO_OP, START_UP, "reaction"),),
 )

@@ -114,6 +114,11 @@ A run that waits, after its first minute, for ten drivers that do not become rea
 every five minutes and labels and driver pods change every second. The changes go straight into etcd; "late" is by how
 much they came later than they should:
 """,
+    "following": """
+## Following
+
+A follower (`follow.enabled`) of the same fleet, with the same changes, after its first minute:
+""",
     "start-up": """
 ## Start-up
 
