@@ -67,7 +67,8 @@ class Wanted:
             **self.post,
         }
         chart, given = (self.wrapped, {}) if self.wrapped else (CHECKOUT / CHART, post)
-        ours = Release(RELEASE, NAMESPACE, chart, given, (OPERATOR_RELEASE,), self.timeout, wait=bool(self.wrapped))
+        waits = bool(self.wrapped or self.post.get("follow"))
+        ours = Release(RELEASE, NAMESPACE, chart, given, (OPERATOR_RELEASE,), self.timeout, wait=waits)
         plugin = Release(PLUGIN_RELEASE, PLUGIN_NAMESPACE, CHECKOUT / PLUGIN, {}, (RELEASE,))
         return [
             Release(OPERATOR_RELEASE, NAMESPACE, CHECKOUT / OPERATOR, values),
@@ -100,11 +101,14 @@ class Bench(Lab):
         """The name of our Job, which follows the release's."""
         self.own = own
         """The path of the object in which the deployer shows how our release stands, where it has one."""
+        self.follower = f"{job}-follow"
 
     def runs(self) -> list[Path]:
         """List the folders of our Jobs' pods, oldest first; a plain Job has the release's usual name in its own."""
         folders = {f"{NAMESPACE}_{name}-*/pid" for name in (self.job, RELEASE)}
-        pids = [pid for each in folders for pid in (self.cluster.state / "pods").glob(each)]
+        followers = f"{NAMESPACE}_{self.follower}-"
+        pods = self.cluster.state / "pods"
+        pids = [pid for each in folders for pid in pods.glob(each) if not pid.parent.name.startswith(followers)]
         return [each.parent for each in sorted(pids, key=lambda file: file.stat().st_mtime_ns)]
 
     def told(self) -> list[dict[str, Any]]:
@@ -120,6 +124,22 @@ class Bench(Lab):
         """Whether Kubernetes knows of every Job's end, which comes a moment after the run's last words."""
         jobs = self.cluster.list(f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs")
         return not any(each.get("status", {}).get("active") for each in jobs)
+
+    def all_serve(self, driver: str) -> bool:
+        """Whether every node has this driver, and a plugin that runs on it."""
+        return set(self.truth.loaded_now().values()) == {driver} and self.serving_on() >= set(NODES)
+
+    def following(self) -> dict[str, Any]:
+        """Give the follower's Deployment as the deployer left it, and which pods it has."""
+        found = self.cluster.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{self.follower}")
+        pods = self.cluster.list(
+            f"/api/v1/namespaces/{NAMESPACE}/pods", labelSelector="app.kubernetes.io/component=follower"
+        )
+        return {
+            "ready": found["status"].get("readyReplicas", 0),
+            "generation": found["metadata"]["generation"],
+            "pods": sorted(each["metadata"]["uid"] for each in pods),
+        }
 
     def told_by_events(self) -> list[str]:
         """List the messages of the Events on our Jobs since the chapter began."""

@@ -18,7 +18,7 @@ from tests.promises import promised
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from devcluster.deployers.release import Outcome
+    from devcluster.deployers.release import Outcome, Values
     from tests.deployers.bench import Bench, Deployer
 
 BROKEN: Final = "gpu-1"
@@ -42,6 +42,9 @@ PLAIN_UPGRADED: Final = Wanted(chart="v26.7.0", driver="590.44.01", operator=PAR
 PLAIN_FAILED: Final = Wanted(chart="v26.7.1", driver="590.48.01", operator=PARALLEL, post=SOON)
 HELM_3_SECONDS: Final = 60
 """For the chapter that fails: Helm 3 uses up all of its time before it notices that a plain Job failed."""
+FOLLOWED: Final[Values] = {"follow": {"enabled": True}, "hook": {"wait": "handover"}}
+"""Beside a follower, as the documentation recommends it."""
+HANDED_OVER: Final = Wanted(chart="v26.7.2", driver="595.20.02", operator=PARALLEL, post=FOLLOWED)
 PATIENT: Final = Wanted(chart=NEXT_CHART, driver=OLD)
 IMPATIENT: Final = replace(PATIENT, timeout=10)
 """As five minutes are to a fleet of hundreds of nodes."""
@@ -164,6 +167,30 @@ class Story(Chapters):
 
         return self.bench.chapter(acted)
 
+    # With a follower.
+
+    @chapter
+    def handover(self) -> Chapter:
+        """Go back to the hook, with a follower beside it, and upgrade to a driver that one node cannot pull."""
+        assert self.plain_recovery
+        self.bench.annotate(BROKEN, "driver-fault", "image-pull")
+        return self.bench.chapter(lambda: self.deployer.apply(HANDED_OVER.releases()))
+
+    @chapter
+    def aftermath(self) -> Chapter:
+        """Mend the node while no deployer runs, and deploy the same again once the follower has served it."""
+        assert self.handover
+        before = self.bench.following()
+
+        def mended() -> Outcome:
+            self.bench.annotate(BROKEN, "driver-fault", None)
+            self.bench.until(lambda: self.bench.all_serve(HANDED_OVER.driver), "the follower served the rest", 120)
+            outcome = self.deployer.apply(HANDED_OVER.releases())
+            assert before == self.bench.following()
+            return outcome
+
+        return self.bench.chapter(mended)
+
     # With too little time.
 
     @chapter
@@ -239,6 +266,17 @@ class Story(Chapters):
     def assert_recovered_plainly(self) -> None:
         """Assert that the rest is served once the failed Job was deleted and deployed again."""
         _assert_both_served(self.plain_failure, self.plain_recovery, PLAIN_FAILED.driver)
+
+    def assert_handed_over(self) -> None:
+        """Assert that the deployer came back before the last node could be served, and the follower served it.
+
+        Each plugin was restarted once, and the same again neither restarts nor changes the follower.
+        """
+        assert self.handover.outcome.succeeded, self.handover.outcome.said
+        assert_touched_rightly(self.handover)
+        assert (1, "HandedOver") == (self.handover.runs, self.handover.story["reason"])
+        assert BROKEN not in self.handover.restarted
+        _assert_both_served(self.handover, self.aftermath, HANDED_OVER.driver)
 
     def assert_cut_short_and_continued(self) -> None:
         """Assert that a deployer's shorter time fails the release only: the Job goes on, and the next run agrees."""

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from devcluster.deployers.release import Outcome, Release
 
-BADGES_THAT_HIDE_IT: Final = "sync=Synced health=Healthy"
+ALL_WELL: Final = "sync=Synced health=Healthy"
+"""Also beside a failed hook."""
 OURS: Final = {"resource": "applications.argoproj.io", "namespace": ARGOCD_NAMESPACE, "name": RELEASE}
 """Our Application, as `regarding` names it."""
 CONFIG: Final = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{RELEASE}"
@@ -123,7 +124,7 @@ def begin(folders: pytest.TempPathFactory, name: str) -> Iterator[ArgoStory]:
 def _assert_shown(outcome: Outcome) -> None:
     """Assert that the operation's result names the Job and the exit code, beside badges that say all is well."""
     assert not outcome.succeeded
-    assert BADGES_THAT_HIDE_IT in outcome.said
+    assert ALL_WELL in outcome.said
     assert "Job gpu-operator-post PostSync Failed" in outcome.said
     assert "exit code 124" in outcome.said
 
@@ -209,3 +210,9 @@ def test_plain_recovery(story: ArgoStory) -> None:
     """Deleted, the failed Job is brought back by self-heal or by the Sync button, and runs again."""
     story.assert_recovered_plainly()
     story.until_health("Healthy")
+
+
+def test_handed_over(story: ArgoStory) -> None:
+    """The sync ends once the follower has taken over; the Application is Synced and Healthy with it."""
+    story.assert_handed_over()
+    assert ALL_WELL in story.aftermath.outcome.said

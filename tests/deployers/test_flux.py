@@ -185,3 +185,8 @@ def test_plain_recovery(story: FluxStory) -> None:
 def test_too_little_time(story: FluxStory) -> None:
     """A timeout shorter than the migration fails the release, but not the work; with enough time it is Ready again."""
     story.assert_cut_short_and_continued()
+
+
+def test_handed_over(story: FluxStory) -> None:
+    """Ours is Ready once the follower is, and has taken over; the same again changes nothing."""
+    story.assert_handed_over()

@@ -117,3 +117,8 @@ def test_plain_recovery(story: Story) -> None:
 def test_too_little_time(story: Story) -> None:
     """A timeout shorter than the migration fails the release, but not the work; with enough time it is Ready again."""
     story.assert_cut_short_and_continued()
+
+
+def test_handed_over(story: Story) -> None:
+    """With `--wait` Helm returns once the follower is Ready and has taken over, hours before a fleet is through."""
+    story.assert_handed_over()

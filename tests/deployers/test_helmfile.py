@@ -134,3 +134,8 @@ def test_plain_recovery(story: HelmfileStory) -> None:
     """`helmfile sync`, once the failed Job is deleted."""
     story.assert_recovered_plainly()
     assert _status(story) == "deployed"
+
+
+def test_handed_over(story: HelmfileStory) -> None:
+    """With `wait` the command returns once the follower is Ready and has taken over; the same again shows no diff."""
+    story.assert_handed_over()
