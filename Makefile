@@ -5,8 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
-# Tests side by side: one a core, and four at least, for most of them wait; a cluster takes a core only while it boots.
-WORKERS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); [ "$$cores" -gt 4 ] && echo "$$cores" || echo 4)
+# Tests side by side: one a core, and five at least, for most of them wait; a cluster takes a core only while it boots.
+WORKERS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); [ "$$cores" -gt 5 ] && echo "$$cores" || echo 5)
 IMAGE ?= localhost/gpu-operator-post:dev
 GRYPE ?= grype
 # A cluster is somebody's: only one that is named as an argument is touched, with an image that it can have.
