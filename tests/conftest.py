@@ -35,8 +35,6 @@ ON_A_CLUSTER: Final = (
     "tests/soak/",
     "tests/hostile/test_admitted.py",
     "tests/chart/test_chart_testing.py",
-    "tests/hostile/test_admitted.py",
-    "tests/soak/test_soak.py",
 )
 """Where a test runs against programs that a busy machine may starve."""
 
