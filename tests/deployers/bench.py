@@ -101,12 +101,12 @@ class Bench(Lab):
         """The name of our Job, which follows the release's."""
         self.own = own
         """The path of the object in which the deployer shows how our release stands, where it has one."""
-        self.follower = f"{job}-follow"
+        self._follower = f"{job}-follow"
 
     def runs(self) -> list[Path]:
         """List the folders of our Jobs' pods, oldest first; a plain Job has the release's usual name in its own."""
         folders = {f"{NAMESPACE}_{name}-*/pid" for name in (self.job, RELEASE)}
-        followers = f"{NAMESPACE}_{self.follower}-"
+        followers = f"{NAMESPACE}_{self._follower}-"
         pods = self.cluster.state / "pods"
         pids = [pid for each in folders for pid in pods.glob(each) if not pid.parent.name.startswith(followers)]
         return [each.parent for each in sorted(pids, key=lambda file: file.stat().st_mtime_ns)]
@@ -125,21 +125,23 @@ class Bench(Lab):
         jobs = self.cluster.list(f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs")
         return not any(each.get("status", {}).get("active") for each in jobs)
 
-    def all_serve(self, driver: str) -> bool:
-        """Whether every node has this driver, and a plugin that runs on it."""
-        return set(self.truth.loaded_now().values()) == {driver} and self.serving_on() >= set(NODES)
+    def serve(self, driver: str, nodes: set[str]) -> bool:
+        """Whether these nodes have this driver, and a plugin that runs on it."""
+        loaded = self.truth.loaded_now()
+        return {loaded.get(node) for node in nodes} == {driver} and self.serving_on() >= nodes
 
-    def following(self) -> dict[str, Any]:
-        """Give the follower's Deployment as the deployer left it, and which pods it has."""
-        found = self.cluster.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{self.follower}")
-        pods = self.cluster.list(
-            f"/api/v1/namespaces/{NAMESPACE}/pods", labelSelector="app.kubernetes.io/component=follower"
-        )
-        return {
-            "ready": found["status"].get("readyReplicas", 0),
-            "generation": found["metadata"]["generation"],
-            "pods": sorted(each["metadata"]["uid"] for each in pods),
-        }
+    def follower(self) -> Follower:
+        """Look at the follower as the deployer left it."""
+        found = self.cluster.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{self._follower}")
+        selected = {"labelSelector": "app.kubernetes.io/component=follower"}
+        (pod,) = self.cluster.list(f"/api/v1/namespaces/{NAMESPACE}/pods", **selected)
+        (since,) = [each["lastTransitionTime"] for each in found["status"]["conditions"] if _available(each)]
+        begun = [
+            each["metadata"]["creationTimestamp"]
+            for each in self.cluster.list(f"/api/v1/namespaces/{NAMESPACE}/events")
+            if (each["involvedObject"]["kind"], each["reason"]) == ("Job", "SuccessfulCreate")
+        ]
+        return Follower(found["metadata"]["generation"], pod["metadata"]["uid"], since <= max(begun))
 
     def told_by_events(self) -> list[str]:
         """List the messages of the Events on our Jobs since the chapter began."""
@@ -180,6 +182,21 @@ class Bench(Lab):
             beside=self.told_beside(),
             messages=[each["message"] for each in self.terminated() if each["exitCode"] != 0],
         )
+
+
+def _available(condition: dict[str, Any]) -> bool:
+    return (condition["type"], condition["status"]) == ("Available", "True")
+
+
+@dataclass(frozen=True, slots=True)
+class Follower:
+    """A follower that is Available."""
+
+    generation: int
+    pod: str
+    """Its UID."""
+    waited_for: bool
+    """The latest Job's pod was created when it was Available already; times have whole seconds."""
 
 
 @dataclass(frozen=True, slots=True)

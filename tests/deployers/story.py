@@ -171,22 +171,33 @@ class Story(Chapters):
 
     @chapter
     def handover(self) -> Chapter:
-        """Go back to the hook, with a follower beside it, and upgrade to a driver that one node cannot pull."""
+        """Deploy the hook with a follower beside it, and upgrade to a driver that one node cannot pull."""
         assert self.plain_recovery
+        self.bench.until(self.bench.all_ended, "no Job is under way", 180)
         self.bench.annotate(BROKEN, "driver-fault", "image-pull")
-        return self.bench.chapter(lambda: self.deployer.apply(HANDED_OVER.releases()))
+        others = set(NODES) - {BROKEN}
+
+        def handed_over() -> Outcome:
+            outcome = self.deployer.apply(HANDED_OVER.releases())
+            driver = HANDED_OVER.driver
+            self.bench.until(lambda: self.bench.serve(driver, others), f"the others are served; {outcome.said}", 120)
+            return outcome
+
+        return self.bench.chapter(handed_over)
 
     @chapter
     def aftermath(self) -> Chapter:
-        """Mend the node while no deployer runs, and deploy the same again once the follower has served it."""
+        """Mend the node while nothing is deployed, and deploy the same again once the follower has served it."""
         assert self.handover
-        before = self.bench.following()
+        before = self.bench.follower()
+        assert before.waited_for
 
         def mended() -> Outcome:
             self.bench.annotate(BROKEN, "driver-fault", None)
-            self.bench.until(lambda: self.bench.all_serve(HANDED_OVER.driver), "the follower served the rest", 120)
+            driver = HANDED_OVER.driver
+            self.bench.until(lambda: self.bench.serve(driver, set(NODES)), "the follower served the rest", 120)
             outcome = self.deployer.apply(HANDED_OVER.releases())
-            assert before == self.bench.following()
+            assert before == self.bench.follower()
             return outcome
 
         return self.bench.chapter(mended)
@@ -267,16 +278,18 @@ class Story(Chapters):
         """Assert that the rest is served once the failed Job was deleted and deployed again."""
         _assert_both_served(self.plain_failure, self.plain_recovery, PLAIN_FAILED.driver)
 
-    def assert_handed_over(self) -> None:
+    def assert_handed_over(self, runs: int) -> None:
         """Assert that the deployer came back before the last node could be served, and the follower served it.
 
-        Each plugin was restarted once, and the same again neither restarts nor changes the follower.
+        Each plugin was restarted once, and the same again, in so many runs, neither restarts nor changes the follower.
         """
         assert self.handover.outcome.succeeded, self.handover.outcome.said
         assert_touched_rightly(self.handover)
         assert (1, "HandedOver") == (self.handover.runs, self.handover.story["reason"])
         assert BROKEN not in self.handover.restarted
         _assert_both_served(self.handover, self.aftermath, HANDED_OVER.driver)
+        assert runs == self.aftermath.runs
+        assert runs == 0 or self.aftermath.story["reason"] == "HandedOver"
 
     def assert_cut_short_and_continued(self) -> None:
         """Assert that a deployer's shorter time fails the release only: the Job goes on, and the next run agrees."""
