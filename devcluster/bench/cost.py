@@ -41,6 +41,8 @@ WARM_SECONDS: Final = 60.0
 """Until a run that waits has read everything and said so; measuring begins then."""
 QUIET: Final = ("--operator-quiet=0s", "--unknown-operator-quiet=0s")
 """What is measured is work: not for how long a run goes on to look at an operator, of which there is none here."""
+LEADING: Final = "leading: the Lease"
+"""What a follower logs once it leads; one that stands by costs nothing."""
 OTHERS: Final = ("kube-controller-manager", "kube-scheduler", "kwok", "podrunner")
 DEFINITION: Final = CHECKOUT / "devcluster/charts/gpu-operator/crds/clusterpolicies.yaml"
 
@@ -151,13 +153,14 @@ class Scene:
     def wait(self, seconds: float, *, follow: bool) -> dict[str, Any]:
         """Measure a run that waits for a busy fleet, or a follower of it, once it has read everything."""
         etcd.put(self.cluster.files, unready())
-        server = self._server("waiting")
+        name = "following" if follow else "waiting"
+        server = self._server(name)
         how = [f"--timeout={seconds + 1800:.0f}s", "--stall-timeout=0s"]
         if follow:
             (port,) = free_ports(1)
             how = ["--follow", "--identity=bench", f"--lease-namespace={atrest.OPERATOR}", f"--listen=127.0.0.1:{port}"]
         with Busy(self.cluster.files, self.nodes) as busy:
-            running = self._start(server, "waiting", *how)
+            running = self._start(server, name, *how)
             pid = running.pid()
             time.sleep(WARM_SECONDS)
             server.begin()
@@ -169,6 +172,8 @@ class Scene:
             changes = busy.changes
         running.process.terminate()
         done = running.spent()
+        if follow and LEADING not in done["said"]:
+            raise SystemExit(f"this follower did not lead:\n{done['said']}")
         return {
             "requests_a_minute": round(used["requests"] / minutes, 1),
             "requests_by_verb": used["requests_by_verb"],

@@ -24,7 +24,7 @@ def machine() -> dict[str, Any]:
     """Describe what this runs on, as far as it matters."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
-        "cores": os.cpu_count(),
+        "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(memory / GIB),
         "system": platform.system(),
         "python": platform.python_version(),

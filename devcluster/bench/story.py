@@ -151,6 +151,14 @@ def chapters(results: Sequence[Result]) -> Iterator[str]:
         if found := [one for one in results if one.measure == measure]:
             yield words
             yield from tables.plain(found)
+            yield from _elsewhere(found, results[0])
+
+
+def _elsewhere(found: Sequence[Result], first: Result) -> Iterator[str]:
+    """Say which had other cores than the page's first line says."""
+    for one in found:
+        if one.machine["cores"] != first.machine["cores"]:
+            yield f"\n`{one.name}` was measured on {one.machine['cores']} cores."
 
 
 def _top(results: Sequence[Result]) -> str:
