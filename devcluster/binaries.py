@@ -90,7 +90,7 @@ def fingerprint(program: Program) -> str:
     """Digest all that a build depends on: pinned modules, sources of ours, package, flags and files."""
     digest = hashlib.sha256()
     folder = TOOLS / program.module
-    for file in (folder / "go.mod", folder / "go.sum", *sorted(folder.rglob("*.go"))):
+    for file in (*sorted(folder.glob("go.*")), *sorted(folder.rglob("*.go"))):
         digest.update(file.read_bytes())
     recipe = (program.package, program.linker_flags, gobuild.FLAGS)
     digest.update(repr((*recipe, program.files) if program.files else recipe).encode())

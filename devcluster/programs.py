@@ -81,6 +81,9 @@ def _helm(major: int, version: str, *variables: str) -> Program:
     )
 
 
+_NOT_ASKED = r"(?!)"
+"""Fits nothing: what is found on the machine is never as good as our own build."""
+
 PROGRAMS = (
     Program(
         "etcd",
@@ -94,6 +97,7 @@ PROGRAMS = (
     _kubernetes("kube-scheduler"),
     _kubernetes("kubectl", "version", "--client"),
     _kubernetes("kubelet"),
+    Program("pause", module="pause", package=".", version="v1", fits=_NOT_ASKED),
     # In the Go module of Kubernetes, whose libraries it is built from: nearly nothing is left to compile.
     Program(
         "kwok",
@@ -117,11 +121,8 @@ PROGRAMS = (
 """What a cluster needs, in the order in which it is built."""
 
 
-ON_DEMAND = frozenset({"kubelet"})
+ON_DEMAND = frozenset({"kubelet", "pause"})
 """Only a cluster with a real node needs these; nobody else should wait for their build."""
-
-_NOT_ASKED = r"(?!)"
-"""Fits nothing: what is found on the machine is never as good as our own build."""
 
 CHECKERS = (
     Program(

@@ -9,14 +9,11 @@ import os
 import tarfile
 from typing import TYPE_CHECKING
 
-from devcluster import gobuild
-from devcluster.binaries import TOOLS, cache_directory
+from devcluster import binaries
 from devcluster.kubelet.names import PAUSE_IMAGE
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-SOURCE = TOOLS / "pause"
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
@@ -25,7 +22,7 @@ def write_image(archive: Path) -> None:
     """Write a docker-archive of one layer with one file."""
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as contents:
-        contents.add(_program(), "pause")
+        contents.add(binaries.ensure(["pause"])["pause"], "pause")
     config = {
         "architecture": ARCHITECTURES.get(os.uname().machine, os.uname().machine),
         "os": "linux",
@@ -37,15 +34,6 @@ def write_image(archive: Path) -> None:
         _add(whole, "layer.tar", layer.getvalue())
         _add(whole, "config.json", json.dumps(config).encode())
         _add(whole, "manifest.json", json.dumps(manifest).encode())
-
-
-def _program() -> Path:
-    """Give the program, after building it if need be."""
-    sources = b"".join((SOURCE / name).read_bytes() for name in ("go.mod", "main.go"))
-    target = cache_directory() / "bin" / f"pause-{hashlib.sha256(sources).hexdigest()[:12]}" / "pause"
-    if not target.is_file():
-        gobuild.build_all([gobuild.Job("pause", SOURCE, ".", "-s -w", target)], cache_directory())
-    return target
 
 
 def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
