@@ -130,7 +130,8 @@ def _docstrings(tree: ast.AST) -> set[ast.expr]:
 def test_no_other_module_names_a_stack(module: Path) -> None:
     """Neither by its name in a text, but for the default, nor by its row, but where none is given."""
     tree = ast.parse(module.read_text(encoding="utf-8"))
-    texts = [one.value for one in ast.walk(tree) if isinstance(one, ast.Constant) and one not in _docstrings(tree)]
+    told = _docstrings(tree)
+    texts = [one.value for one in ast.walk(tree) if isinstance(one, ast.Constant) and one not in told]
     allowed = list(Settings().stacks) if module == DEFAULT else []
     assert allowed == [text for text in texts if isinstance(text, str) and text in STACKS]
     rows = {one for one in ast.walk(tree) if isinstance(one, ast.Name) and one.id in ROWS}
