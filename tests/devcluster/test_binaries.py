@@ -192,8 +192,10 @@ def test_warm_start_takes_well_under_a_second() -> None:
 
 
 def test_every_version_is_exact() -> None:
-    """What is announced is what is pinned: each program's version stands in its module's go.mod."""
+    """What is announced is what is pinned: each program's version stands in its module's go.mod, but for our own."""
     for program in (*programs.PROGRAMS, *programs.DEPLOYERS):
+        if program.name == "pause":
+            continue
         go_mod = (binaries.TOOLS / program.module / "go.mod").read_text()
         assert f" {program.version}\n" in go_mod, program.name
 
@@ -210,7 +212,7 @@ def test_installed_go_is_used_if_it_is_new_enough(tmp_path: Path) -> None:
     assert found == installed
 
 
-@pytest.mark.parametrize("version", ["go1.25.9", "nonsense"])
+@pytest.mark.parametrize("version", ["go1.25.9", "go1.26.5", "nonsense"])
 def test_go_from_the_package_index_stands_in(tmp_path: Path, version: str) -> None:
     """Where Go is missing or too old, the pinned wheel's is used, once it is installed."""
     go(tmp_path / "path", version)
