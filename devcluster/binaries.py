@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from devcluster.programs import Program
 
 TOOLS = Path(__file__).parent / "tools"
-"""One folder a Go module: go.mod and go.sum, every version exact."""
+"""One folder a Go module, every version exact; what stands in for a module of others is a folder in there."""
 
 PROBE_SECONDS = 10.0
 """A program that cannot even say its version by then is not worth using."""
@@ -90,7 +90,7 @@ def fingerprint(program: Program) -> str:
     """Digest all that a build depends on: pinned modules, sources of ours, package, flags and files."""
     digest = hashlib.sha256()
     folder = TOOLS / program.module
-    for file in (*sorted(folder.glob("go.*")), *sorted(folder.rglob("*.go"))):
+    for file in (*sorted(folder.rglob("go.*")), *sorted(folder.rglob("*.go"))):
         digest.update(file.read_bytes())
     recipe = (program.package, program.linker_flags, gobuild.FLAGS)
     digest.update(repr((*recipe, program.files) if program.files else recipe).encode())

@@ -90,7 +90,7 @@ def boot(state: State, binaries: Mapping[str, Path], shape: Shape, running: Runn
     _write_configuration(state, shape, tokens)
     state.etcd.write_text(f"http://127.0.0.1:{ports.etcd}")
     if shape.real_node is not None:
-        kubelets.prepare(state)
+        kubelets.prepare(state, binaries["pause"])
 
     environment = {**os.environ, **(SPARE_GARBAGE if shape.nodes <= SMALL else {})}
 

