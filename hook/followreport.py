@@ -38,6 +38,9 @@ def look(api: Api, settings: Settings) -> Seen:
         found = followers.find(api, settings.namespaces, PATIENCE_SECONDS)
     except ClusterError as error:
         return Seen(api.now(), problem=f"whether a follower is alive cannot be told: {error}")
+    if settings.namespaces and not found:
+        looked = ", ".join(settings.namespaces)
+        return Seen(api.now(), problem=f"no follower was found in {looked}; its Lease may be in another namespace")
     ours = [one for one in found if one.record is None or set(one.record.epochs) & set(settings.stacks)] or found
     return Seen(api.now(), max(ours, key=lambda one: one.renewal, default=None))
 

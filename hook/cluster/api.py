@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import deque
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -48,6 +49,8 @@ WATCH_SLACK_SECONDS: Final = 15.0
 CLOCK_TOLERANCE: Final = timedelta(seconds=2)
 """``Date`` has whole seconds, and answers take a while: less is no difference between clocks."""
 OFFSETS_KEPT: Final = 9
+STEADY: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""A clock that nobody sets. Linux has one that counts while a machine sleeps, too (clock_gettime(2))."""
 JSON: Final = "application/json"
 SERVICE_ACCOUNT_DIR: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Where every kubelet mounts a pod's token (K8S ``plugin/pkg/admission/serviceaccount``)."""
@@ -82,12 +85,20 @@ class Api:
         self.counters = Counters()
         self.before_write: Callable[[Request], None] = lambda _request: None
         """Raises what forbids a write. Asked before each one, however often it is tried."""
+        self._origin = datetime.now(UTC) - _steady()
         self._offsets: deque[timedelta] = deque(maxlen=OFFSETS_KEPT)
         self._clock_offset = timedelta()
 
     def now(self) -> datetime:
-        """Give the time by the API server's clock, to a second: what its timestamps compare with."""
-        return datetime.now(UTC) + self._clock_offset
+        """Give the time by the API server's clock, to a second: what its timestamps compare with.
+
+        It goes on evenly when this machine's own clock is set: graces, deadlines and the breaker go by it.
+        """
+        return self._local() + self._clock_offset
+
+    def _local(self) -> datetime:
+        """Give the time as this machine told it at first, and what has passed since."""
+        return self._origin + _steady()
 
     def send(self, request: Request, read_seconds: float = READ_SECONDS) -> dict[str, Any]:
         """Send a request and give the decoded answer."""
@@ -204,11 +215,15 @@ class Api:
             return
         if theirs.tzinfo is None:  # "-0000": UTC, of an unknown place (RFC 5322, 3.3)
             theirs = theirs.replace(tzinfo=UTC)
-        self._offsets.append(theirs - datetime.now(UTC))
+        self._offsets.append(theirs - self._local())
         # One look at what is known: another thread may add to it at any moment.
         known = sorted(self._offsets)
         offset = known[len(known) // 2]
         self._clock_offset = offset if abs(offset) > CLOCK_TOLERANCE else timedelta()
+
+
+def _steady() -> timedelta:
+    return timedelta(seconds=time.clock_gettime(STEADY))
 
 
 def _timeout(request: Request, seconds: float) -> urllib3.Timeout:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from hook.cluster import requests, retry
 from hook.cluster.observer import Observer
-from hook.cluster.sources import CONSUMER_PODS, SLICES
+from hook.cluster.sources import CONSUMER_PODS, POOLS, SLICES
+from hook.core import intent
 from hook.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from hook.cluster.api import Api
     from hook.cluster.sources import Source
     from hook.core.stack import Stack
-    from hook.core.views import DaemonSet
+    from hook.core.views import DaemonSet, Snapshot
     from hook.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -87,6 +88,13 @@ class LastingObserver(Observer):
             self._trouble = str(error)
         else:
             self._slices, self._known, self._trouble = requests.resource_slices(served), True, ""
+
+    def _look_at_what_the_policy_says(self, stack: Stack, seen: Snapshot) -> None:
+        """Forget the pools of a policy that decides by itself again, too: what is left of them means nothing."""
+        super()._look_at_what_the_policy_says(stack, seen)
+        policy = intent.active_policy(seen.policies or (), stack)
+        if policy is not None and not policy.pooled:
+            self._replace(stack, POOLS, [])
 
     def _let_go(self, stack: Stack, wanted: set[Source]) -> None:
         """Forget pods of DaemonSets that are gone for good."""

@@ -124,7 +124,9 @@ def epoch(fleet: Fleet) -> str:
     """
     if fleet.policy is None or gates.blind_to_intent(fleet) or gates.not_rendered(fleet) is not None:
         return ""
-    intents = (fleet.policy, *sorted(fleet.seen.pools, key=lambda one: one.uid))
+    # A follower may have seen pools that a policy has left to nobody since; a Job that begins now reads none.
+    pools = fleet.seen.pools if fleet.policy.pooled else ()
+    intents = (fleet.policy, *sorted(pools, key=lambda one: one.uid))
     newest = sorted((uid, one.hash, one.revision) for uid, one in fleet.newest.items() if uid in fleet.drivers)
     told = json.dumps([[(one.uid, one.generation) for one in intents], newest])
     return sha256(told.encode()).hexdigest()[:EPOCH_DIGITS]

@@ -166,11 +166,12 @@ class Serving:
             if not self.observer.synced:
                 self._wait()
                 continue
-            skip = look_first(self.observer.snapshot(), self._settings)
-            if skip is None:
+            seen = self.observer.snapshot()
+            if look_first(seen, self._settings) is None:
                 return
-            self.rounds.last = skip
-            self._finish(skip, {}, None)
+            # Not what was found there: a breaker that was left open closes by a wish, or in time, here as well.
+            self._obey()
+            self._finish(self.rounds.decide(seen), {}, None)
             # What turns here costs next to nothing, so its own time is no measure of how long others are left alone.
             time.sleep(LONGEST_PAUSE_SECONDS)
             self.rounds.rest(QUIET_SECONDS)

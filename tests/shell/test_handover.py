@@ -177,6 +177,23 @@ def test_status_takes_nobody_for_a_predecessor() -> None:
     assert "7 plugins" in followreport.lines(Seen(NOW, read(lease(holderIdentity=""))))[1]
 
 
+def test_status_says_where_it_looked_for_a_follower() -> None:
+    """Where only some namespaces may be read, its Lease need not be in them: that none was found says little."""
+
+    def leases(line: str) -> Said:
+        found = [] if "/namespaces/dra/" in line else [lease()]
+        page = {"kind": "LeaseList", "items": found, "metadata": {"resourceVersion": "1"}}
+        return Said(200, json.dumps(page).encode())
+
+    with serving(leases) as server:
+        assert NAME in followreport.lines(followreport.look(server.api, Settings()))[0]
+        somewhere = followreport.look(server.api, Settings(namespaces=("dra",)))
+    assert ["no follower was found in dra; its Lease may be in another namespace"] == followreport.lines(somewhere)
+    found = followreport.as_json(somewhere)
+    assert found is not None
+    assert found["alive"] is None
+
+
 def test_status_says_that_a_breaker_is_open() -> None:
     """With what was seen, in the table and for programs."""
     record = Following(breakers={"gpu": Opened(NOW, "9 of 10 nodes")})

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
+from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,12 +33,14 @@ from hook.following.record import Record
 from hook.following.telemetry import Telemetry
 from hook.following.telling import Chronicler
 from hook.settings import Settings
-from tests.fixtures.cluster import LATER
+from tests.fixtures.cluster import LATER, cluster
+from tests.fixtures.modes import Pool, pooled
 from tests.shell.leases import NAME, NAMESPACE, keeping, until
 from tests.shell.server import Said, serving
 
 if TYPE_CHECKING:
     from hook.core.together import Seen
+    from tests.fixtures.objects import Object
     from tests.shell.server import Server
 
 FOLLOW = Settings(follow=True)
@@ -95,6 +100,39 @@ def test_slices_are_asked_for_again(monkeypatch: pytest.MonkeyPatch, caplog: pyt
 
         until(moved, "the next version is read")
         until(lambda: observer.synced and observer.snapshot()["gpu"].slices == (), "it is shown")
+        observer.stop()
+
+
+def _listed(*objects: Object) -> Said:
+    return Said(200, json.dumps({"kind": "List", "items": objects, "metadata": {"resourceVersion": "1"}}).encode())
+
+
+def test_what_a_policy_left_behind_is_forgotten() -> None:
+    """Pools mean nothing once the policy decides by itself again: a Job that begins then knows of none."""
+    before = pooled(Pool("one", ("a",)))
+    policy = before.of("policy")
+    with keeping() as (kept, server):
+
+        def instead(line: str) -> Said | None:
+            if "watch=true" in line:
+                return Said(410, b'{"kind": "Status", "code": 410}')
+            if "nvidiadrivers" in line:
+                return _listed(*before.of("pool"))
+            return _listed(*policy) if "clusterpolicies" in line else None
+
+        kept.instead = instead
+        observer = LastingObserver(server.api, [GPU_OPERATOR], FOLLOW)
+        observer.look_at_intent()
+        observer.look_at_fleet()
+
+        def pools() -> list[str] | None:
+            if observer.synced:
+                observer.look_closer()
+            return [one.name for one in observer.snapshot()["gpu"].pools] if observer.synced else None
+
+        until(lambda: pools() == ["one"], "the policy leaves drivers to a pool")
+        policy = cluster("a").of("policy")
+        until(lambda: pools() == [], "it decides by itself again")
         observer.stop()
 
 
@@ -208,6 +246,36 @@ def test_an_open_breaker_outlives_its_leader_until_a_person_closes_it(monkeypatc
         serving_._finish(_decision(Verdict.DONE, Reason.NOTHING_STALE), {}, None)
         assert (Record(lease).wish, Record(lease).found().breakers) == ("", {})
         assert len(kept.said(names.CLOSED_BREAKER_ANNOTATION)) < 1000
+        lease.release()
+
+
+class _EnoughError(Exception):
+    """Ends what never ends."""
+
+
+@pytest.mark.parametrize("wish", ["", "please"])
+def test_an_open_breaker_closes_where_nothing_is_to_be_protected_yet(
+    monkeypatch: pytest.MonkeyPatch, wish: str
+) -> None:
+    """In time, or by a wish: whoever began after the plugins were removed is not unready for ever."""
+    settings = replace(FOLLOW, breaker_reset=timedelta() if wish else timedelta(minutes=30))
+    with keeping() as (kept, server):
+        lease = held(server)
+        left = Following(breakers={"gpu": Opened(server.api.now() - timedelta(hours=5), "9 of 10")}, by="a")
+        lease.annotate({names.FOLLOWING_ANNOTATION: left.encode(), names.CLOSE_BREAKER_ANNOTATION: wish})
+        telemetry = Telemetry(server.api.counters)
+        one = Serving(server.api, settings, Identity(lease.terms), lease, telemetry)
+
+        def enough(_seconds: float) -> None:
+            raise _EnoughError
+
+        monkeypatch.setattr(one.rounds, "rest", enough)
+        with pytest.raises(_EnoughError):
+            one.run()
+        assert one.rounds.last.verdict is Verdict.SKIP
+        assert one.rounds.memories["gpu"].breaker.opened_at is None
+        assert (Record(lease).found().breakers, kept.said(names.CLOSED_BREAKER_ANNOTATION)) == ({}, wish)
+        one.observer.stop()
         lease.release()
 
 

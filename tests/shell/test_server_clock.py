@@ -1,22 +1,24 @@
-"""The API server's clock is followed by all watches at once."""
+"""The API server's clock is followed by all watches at once, and whatever is done to this machine's own."""
 
 from __future__ import annotations
 
 import sys
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import pytest
 import urllib3
 from kubernetes import client
 
+from hook.cluster import api as apis
 from hook.cluster.api import Api
 from hook.cluster.connection import by_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import tzinfo
 
 THREADS, TRIES = 8, 150
 """As many as a run has watches; so often that a race that loses once in a hundred times shows."""
@@ -52,3 +54,27 @@ def test_many_watches_may_set_it_at_once() -> None:
         for thread in threads:
             thread.join()
     assert wrong == []
+
+
+class SetClock(datetime):
+    """A clock that somebody sets."""
+
+    wrong = timedelta()
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Self:
+        """Give what it shows."""
+        return super().now(tz) + cls.wrong
+
+
+@pytest.mark.parametrize("first", [timedelta(), timedelta(hours=1)])
+@pytest.mark.parametrize("then", [timedelta(hours=1), timedelta(seconds=70), timedelta(seconds=-70), timedelta()])
+def test_setting_the_clock_moves_nothing(monkeypatch: pytest.MonkeyPatch, first: timedelta, then: timedelta) -> None:
+    """A step of this machine's clock is no time that passed: no breaker closes by it, and no Job's time is up."""
+    monkeypatch.setattr(apis, "datetime", SetClock)
+    monkeypatch.setattr(SetClock, "wrong", first)
+    api = Api(by_library(client.Configuration()))
+    for _ in range(apis.OFFSETS_KEPT):
+        api._set_clock(urllib3.HTTPResponse(headers={"date": format_datetime(datetime.now(UTC), usegmt=True)}))
+    monkeypatch.setattr(SetClock, "wrong", then)
+    assert abs(api.now() - datetime.now(UTC)) < timedelta(seconds=30)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -190,6 +191,14 @@ def test_every_pool_counts() -> None:
     turned.parts["pool"] = turned.of("pool")[::-1]
     assert epoch(both) == epoch(turned) != epoch(edited)
     assert "" != epoch(both)
+
+
+def test_a_pool_that_was_left_behind_does_not_count() -> None:
+    """Only who saw it while the policy left drivers to pools still knows of it."""
+    plain, pools = cluster("a"), pooled(Pool("one", ("a",))).seen().pools
+    followers = index(replace(plain.seen(), pools=pools), Settings(follow=True), plain.stack)
+    assert pools
+    assert epoch(plain) == following.epoch(followers)
 
 
 @pytest.mark.parametrize(
