@@ -144,7 +144,7 @@ def _explanation(job: Job, code: int, log: Path) -> str:
         f"building {job.name} failed: `go build {job.package}` in {job.source} ended with {code}\n"
         f"{tail}\n"
         f"  whole log: {log}\n"
-        "  the build needs the Go module proxy (GOPROXY) and about 3 GB of disk, the deployers 12 GB more; "
+        "  the build needs the Go module proxy (GOPROXY) and about 3 GB of disk, the deployers 10 GB more; "
         "a program of a fitting version in PATH or KUBEBUILDER_ASSETS is used instead of a build"
     )
 
