@@ -72,7 +72,7 @@ def _lines(seen: Seen) -> Iterator[str]:
 
 
 def as_json(seen: Seen) -> dict[str, Any] | None:
-    """Give the same for programs; null where there is no follower."""
+    """Give the same for programs; null where there is no follower, `alive` null where none could be looked for."""
     if seen.problem:
         return {"alive": None, "problem": seen.problem}
     if seen.led is None:

@@ -34,6 +34,8 @@ LOST_SECONDS: Final = 5.0
 """A shorter loss of contact is nothing to tell: watches break off now and then, and are back at once."""
 PASSING: Final = frozenset({NodeState.STALE, NodeState.RESTARTING, NodeState.VERIFYING})
 """States that last seconds; the restart and the verified plugin are told, what is between on request."""
+HELD: Final = frozenset({Reason.PLUGIN_QUEUED, Reason.PLUGIN_SUSPECT, Reason.RESTART_BACKED_OFF})
+"""Stale, and not restarted at once: told, because no look at the cluster shows it, and it may last."""
 
 
 class Narrator:
@@ -133,4 +135,4 @@ def _log_change(alike: list[Judgement]) -> None:
 
 def _passing(judged: Judgement) -> bool:
     missing = judged.state is NodeState.WAITING and judged.reason in (Reason.PLUGIN_MISSING, Reason.DRIVER_MISSING)
-    return judged.state in PASSING or missing
+    return missing or (judged.state in PASSING and judged.reason not in HELD)

@@ -49,8 +49,8 @@ WATCH_SLACK_SECONDS: Final = 15.0
 CLOCK_TOLERANCE: Final = timedelta(seconds=2)
 """``Date`` has whole seconds, and answers take a while: less is no difference between clocks."""
 OFFSETS_KEPT: Final = 9
-STEADY: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""A clock that nobody sets. Linux has one that counts while a machine sleeps, too (clock_gettime(2))."""
+BOOTTIME: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)
+"""A clock that nobody sets, and that counts while a machine sleeps, too: Linux has it (clock_gettime(2))."""
 JSON: Final = "application/json"
 SERVICE_ACCOUNT_DIR: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Where every kubelet mounts a pod's token (K8S ``plugin/pkg/admission/serviceaccount``)."""
@@ -223,7 +223,8 @@ class Api:
 
 
 def _steady() -> timedelta:
-    return timedelta(seconds=time.clock_gettime(STEADY))
+    """Give what a clock shows that nobody sets."""
+    return timedelta(seconds=time.monotonic() if BOOTTIME is None else time.clock_gettime(BOOTTIME))
 
 
 def _timeout(request: Request, seconds: float) -> urllib3.Timeout:

@@ -106,7 +106,7 @@ class Lock:
     def release(self, seconds: float) -> None:
         """Leave it without a holder, unless somebody else has it by now; a renewal of ours may be on its way."""
         self._seconds = seconds
-        now = _stamp(datetime.now(UTC))
+        now = _stamp(self._api.now())
         spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now, "acquireTime": now}
         for _try in range(2):
             try:
@@ -121,6 +121,7 @@ class Lock:
     def _take(self, verb: str, body: dict[str, Any], record: LeaderElectionRecord) -> bool:
         if self.closed:
             return False
+        self._set(record)
         asked = time.monotonic()
         try:
             self._keep(self._send(verb, {**body, "spec": _spec(record)}))
@@ -130,6 +131,13 @@ class Lock:
         # Counted from before the request: whoever reads it later waits longer, not shorter.
         self._renewed, self.trouble = asked, ""
         return True
+
+    def _set(self, record: LeaderElectionRecord) -> None:
+        """Have it say when by the API server's clock, which whoever reads it has in common with us."""
+        now = _local(_stamp(self._api.now()))
+        if record.acquire_time == record.renew_time:  # not ours before: a renewal keeps when it was acquired
+            record.acquire_time = now
+        record.renew_time = now
 
     def _send(self, verb: str, body: dict[str, Any] | None = None) -> Json:
         if body is not None and verb == "create":

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import io
+import json
+import os
 import re
 import shutil
 import subprocess
 import sys
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from devcluster import binaries, gobuild, gotoolchain, programs
 from devcluster.layout import CHECKOUT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KUBECTL = next(program for program in programs.PROGRAMS if program.name == "kubectl")
 
@@ -218,6 +217,20 @@ def test_every_version_is_exact() -> None:
             continue
         go_mod = (binaries.TOOLS / program.module / "go.mod").read_text()
         assert f" {program.version}\n" in go_mod, program.name
+
+
+@pytest.mark.parametrize("release", ["helm.sh/helm/v3", "helm.sh/helm/v4"])
+def test_helms_templates_read_numbers_as_in_its_releases(release: str) -> None:
+    """What is held back for its sake is what its own module asks for, also after an update of Helm."""
+    folder = binaries.TOOLS / "helm"
+    go_mod = (folder / "go.mod").read_text()
+    (held,) = re.findall(r"^replace github.com/spf13/cast => github.com/spf13/cast (\S+)$", go_mod, re.MULTILINE)
+    tool = gotoolchain.find_go(binaries.cache_directory(), io.StringIO())
+    environment = {**os.environ, **gobuild.ENVIRONMENT}
+    answer = subprocess.run(
+        [tool, "mod", "download", "-json", release], cwd=folder, env=environment, stdout=subprocess.PIPE, check=True
+    )
+    assert f"github.com/spf13/cast {held} " in Path(json.loads(answer.stdout)["GoMod"]).read_text()
 
 
 def go(folder: Path, version: str) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -64,6 +64,25 @@ def test_it_is_made_and_renewed() -> None:
         assert (first["acquireTime"], 3) == (now["acquireTime"], now["leaseTransitions"])
         assert kept.said("of") == "somebody"
         lease.release()
+
+
+def test_its_times_are_the_api_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads it knows that clock, too: a node whose own is wrong makes no leader look dead."""
+    with keeping() as (kept, server):
+        ahead = timedelta(hours=1)
+        monkeypatch.setattr(server.api, "now", lambda: datetime.now(UTC) + ahead)
+        lease = candidate(server, "a")
+        until(lambda: lease.leading, "it leads")
+        assert kept.lease is not None
+        first = dict(kept.lease["spec"])
+        until(lambda: kept.lease and kept.lease["spec"]["renewTime"] != first["renewTime"], "it is renewed")
+        now = kept.lease["spec"]
+        assert first["acquireTime"] == now["acquireTime"]
+        lease.release()
+        times = [first["acquireTime"], first["renewTime"], now["renewTime"], kept.lease["spec"]["renewTime"]]
+        for told in map(datetime.fromisoformat, times):
+            assert abs(told - datetime.now(UTC) - ahead) < timedelta(minutes=10)
+        assert sorted(times) == times
 
 
 def test_one_leads_and_the_other_takes_over_what_is_given_back() -> None:

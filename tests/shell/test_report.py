@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,18 @@ def test_a_node_of_which_nothing_changed_is_told_once(
     with caplog.at_level(logging.INFO):
         _told([_waiting(*judgements)] * 4)
     assert 2 == sum(record.message.startswith("node x: ") for record in caplog.records)
+
+
+@pytest.mark.parametrize("reason", [Reason.PLUGIN_QUEUED, Reason.PLUGIN_SUSPECT, Reason.RESTART_BACKED_OFF])
+def test_what_holds_a_restart_back_is_told(reason: Reason, caplog: pytest.LogCaptureFixture) -> None:
+    """Without being asked: nothing else that people look at shows it. What is restarted at once is not."""
+    held = replace(_judged("gpu", reason, "a/b"), state=NodeState.STALE, message="waits for its turn (max 1)")
+    stale = replace(held, node="y", reason=Reason.PLUGIN_STALE)
+    with caplog.at_level(logging.INFO):
+        _told([_waiting(held, stale)])
+    assert [f"node x: Stale ({reason}): waits for its turn (max 1)"] == [
+        record.message for record in caplog.records if record.message.startswith("node ")
+    ]
 
 
 def test_the_log_says_of_which_stack_a_line_is(caplog: pytest.LogCaptureFixture) -> None:
