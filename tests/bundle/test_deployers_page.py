@@ -16,13 +16,24 @@ if TYPE_CHECKING:
 
 HEAD = "| deployer, as run |"
 PAGES = [CHECKOUT / "README.md", CHECKOUT / "docs" / "deployers.md"]
+HELMS, FLUX, ARGO_CD = ("helm3", "helm4"), ("helm-controller", "source-controller"), ("argocd",)
+HELMFILE = ("helmfile", "helm-diff", "helm4")
 NAMED = {
-    "Helm": ("helm3", "helm4"),
-    "helmfile": ("helmfile", "helm-diff"),
-    "Flux": ("helm-controller", "source-controller"),
-    "Argo CD": ("argocd",),
+    "Helm": HELMS,
+    "helmfile": HELMFILE,
+    "Flux": FLUX,
+    "Argo CD": ARGO_CD,
+    "plain manifests, as AICR wraps them: Helm": HELMS,
+    "the same: helmfile": HELMFILE,
+    "the same: Flux": FLUX,
+    "the same: Argo CD": ARGO_CD,
+    "bundle for Helm": ("helm3",),
+    "bundle for helmfile": ("helmfile", "helm-diff", "helm3"),
+    "bundle for Flux": FLUX,
+    "bundle for Argo CD": ARGO_CD,
+    "bundle with a parent chart": ARGO_CD,
 }
-"""By the beginning of a row: the programs whose versions it names."""
+"""By how each row begins: the programs that the tests run for it, whose versions it names."""
 
 
 def _rows(page: Path) -> Iterator[str]:
@@ -40,17 +51,18 @@ def _rows(page: Path) -> Iterator[str]:
 def test_versions_are_those_that_are_built(page: Path) -> None:
     """Each row names exactly the versions that devcluster builds for it."""
     versions = {program.name: program.version.removeprefix("v") for program in (*PROGRAMS, *DEPLOYERS)}
-    cells = [row.split("|")[1].strip() for row in _rows(page)]
-    for start, programs in NAMED.items():
-        said = {version for cell in cells if cell.startswith(start) for version in re.findall(r"\d+\.\d+\.\d+", cell)}
-        assert {versions[program] for program in programs} == said
+    said = {}
+    for cell in (row.split("|")[1].strip() for row in _rows(page) if "---" not in row):
+        start = max((start for start in NAMED if cell.startswith(start)), key=len)
+        said[start] = set(re.findall(r"\d+\.\d+\.\d+", cell))
+    assert {start: {versions[name] for name in programs} for start, programs in NAMED.items()} == said
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_linked_tests_exist(page: Path) -> None:
     """Each cell has its test, which is in the file that it links."""
-    cells = [cell.strip() for row in _rows(page) for cell in row.strip("|").split("|")[1:] if "---" not in cell]
-    assert all(cell.startswith("[`test_") for cell in cells)
+    cells = [[cell.strip() for cell in row.strip("|").split("|")[1:]] for row in _rows(page) if "---" not in row]
+    assert all(len(row) == 5 and all(cell.startswith("[`test_") for cell in row) for row in cells)
     linked = [link for row in _rows(page) for link in re.findall(r"\[`(\w+)`\]\(([^)#]+)\)", row)]
     assert linked
     for name, file in linked:

@@ -61,7 +61,7 @@ def test_a_follower_alone(tmp_path: Path, helms: dict[str, Helm]) -> None:
 
 
 def test_job_takes_another_name(tmp_path: Path, helms: dict[str, Helm]) -> None:
-    """A Job cannot be changed, so each version and each driver of the operator gives it another name."""
+    """Each version and driver of the operator gives it one, as Jobs cannot be changed; a version re-rolls DRA, too."""
     arguments = (CHART, f"--helm={helms['helm4'].binary}", f"--values={POST}={write(tmp_path / 'image.yaml', IMAGE)}")
     driver = write(tmp_path / "driver.yaml", {"driver": {"version": "580.126.20"}})
     bumped = changed(tmp_path / "bumped.yaml", OPERATOR, version="v26.7.0")
@@ -77,6 +77,8 @@ def test_job_takes_another_name(tmp_path: Path, helms: dict[str, Helm]) -> None:
         if each["kind"] == "Job"
     ]
     assert 3 == len(set(names))
+    annotated = [load(folder / f"{DRA}.values.yaml")["kubeletPlugin"]["podAnnotations"] for folder in folders]
+    assert [{KEY: version} for version in ("v26.3.3", "v26.3.3", "v26.7.0")] == annotated
 
 
 def test_needs_helm(tmp_path: Path, helms: dict[str, Helm]) -> None:

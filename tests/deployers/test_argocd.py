@@ -125,8 +125,8 @@ def _assert_shown(outcome: Outcome) -> None:
     """Assert that the operation's result names the Job and the exit code, beside badges that say all is well."""
     assert not outcome.succeeded
     assert ALL_WELL in outcome.said
-    assert "Job gpu-operator-post PostSync Failed" in outcome.said
-    assert "exit code 124" in outcome.said
+    assert "\noperation=Failed: one or more synchronization tasks completed unsuccessfully" in outcome.said
+    assert re.search(r"^Job gpu-operator-post PostSync Failed: .*exit code 124", outcome.said, re.MULTILINE)
 
 
 def test_failing_installation_is_visible(story: ArgoStory) -> None:
