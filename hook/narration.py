@@ -32,10 +32,16 @@ TOLD_BESIDE: Final = 10
 """Failed nodes that an object of the deployer's is told of: whoever shows it shows all its events, with the end's."""
 LOST_SECONDS: Final = 5.0
 """A shorter loss of contact is nothing to tell: watches break off now and then, and are back at once."""
-PASSING: Final = frozenset({NodeState.STALE, NodeState.RESTARTING, NodeState.VERIFYING})
+PASSING: Final = frozenset({NodeState.RESTARTING, NodeState.VERIFYING})
 """States that last seconds; the restart and the verified plugin are told, what is between on request."""
-HELD: Final = frozenset({Reason.PLUGIN_QUEUED, Reason.PLUGIN_SUSPECT, Reason.RESTART_BACKED_OFF})
-"""Stale, and not restarted at once: told, because no look at the cluster shows it, and it may last."""
+PASSING_FOR: Final = frozenset(
+    {
+        (NodeState.STALE, Reason.PLUGIN_STALE),
+        (NodeState.WAITING, Reason.PLUGIN_MISSING),
+        (NodeState.WAITING, Reason.DRIVER_MISSING),
+    }
+)
+"""States that last seconds for this reason alone. Stale for another one is held back, which no other look shows."""
 
 
 class Narrator:
@@ -134,5 +140,4 @@ def _log_change(alike: list[Judgement]) -> None:
 
 
 def _passing(judged: Judgement) -> bool:
-    missing = judged.state is NodeState.WAITING and judged.reason in (Reason.PLUGIN_MISSING, Reason.DRIVER_MISSING)
-    return missing or (judged.state in PASSING and judged.reason not in HELD)
+    return judged.state in PASSING or (judged.state, judged.reason) in PASSING_FOR

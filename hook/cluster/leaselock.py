@@ -121,7 +121,7 @@ class Lock:
     def _take(self, verb: str, body: dict[str, Any], record: LeaderElectionRecord) -> bool:
         if self.closed:
             return False
-        self._set(record)
+        self._date(record)
         asked = time.monotonic()
         try:
             self._keep(self._send(verb, {**body, "spec": _spec(record)}))
@@ -132,7 +132,7 @@ class Lock:
         self._renewed, self.trouble = asked, ""
         return True
 
-    def _set(self, record: LeaderElectionRecord) -> None:
+    def _date(self, record: LeaderElectionRecord) -> None:
         """Have it say when by the API server's clock, which whoever reads it has in common with us."""
         now = _local(_stamp(self._api.now()))
         if record.acquire_time == record.renew_time:  # not ours before: a renewal keeps when it was acquired

@@ -33,7 +33,7 @@ NAMED = {
     "bundle for Argo CD": ARGO_CD,
     "bundle with a parent chart": ARGO_CD,
 }
-"""By how each row begins: the programs that the tests run for it, whose versions it names."""
+"""By how each row begins, in their order: the programs that the tests run for it, whose versions it names."""
 
 
 def _rows(page: Path) -> Iterator[str]:
@@ -51,17 +51,16 @@ def _rows(page: Path) -> Iterator[str]:
 def test_versions_are_those_that_are_built(page: Path) -> None:
     """Each row names exactly the versions that devcluster builds for it."""
     versions = {program.name: program.version.removeprefix("v") for program in (*PROGRAMS, *DEPLOYERS)}
-    said = {}
-    for cell in (row.split("|")[1].strip() for row in _rows(page) if "---" not in row):
-        start = max((start for start in NAMED if cell.startswith(start)), key=len)
-        said[start] = set(re.findall(r"\d+\.\d+\.\d+", cell))
-    assert {start: {versions[name] for name in programs} for start, programs in NAMED.items()} == said
+    for (start, programs), row in zip(NAMED.items(), _rows(page), strict=True):
+        cell = row.split("|")[1].strip()
+        assert cell.startswith(start)
+        assert {versions[name] for name in programs} == set(re.findall(r"\d+\.\d+\.\d+", cell))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_linked_tests_exist(page: Path) -> None:
     """Each cell has its test, which is in the file that it links."""
-    cells = [[cell.strip() for cell in row.strip("|").split("|")[1:]] for row in _rows(page) if "---" not in row]
+    cells = [[cell.strip() for cell in row.strip("|").split("|")[1:]] for row in _rows(page)]
     assert all(len(row) == 5 and all(cell.startswith("[`test_") for cell in row) for row in cells)
     linked = [link for row in _rows(page) for link in re.findall(r"\[`(\w+)`\]\(([^)#]+)\)", row)]
     assert linked
