@@ -13,7 +13,7 @@ from hook.core.verdicts import NodeState, Verdict
 from hook.logs import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from hook.core.verdicts import Decision, Judgement
 
@@ -28,6 +28,8 @@ BRIEF: Final = 400
 """Bytes of one sentence in the termination message: six of them, the advice and the rest of the story fit."""
 ADVICE: Final = 1000
 """Bytes of the advice there: a meaning, where to look, and a fix with its precondition."""
+FAILING: Final = frozenset({Reason.PLUGIN_UNWELCOME, Reason.UPGRADE_FAILED, Reason.DRIVER_FAILING})
+"""Reasons of a failure that may clear by itself: a run waits for a while, one look shows it as it is."""
 HEADINGS: Final = ("NODE", "STATE", "REASON", "DETAIL")
 
 
@@ -81,13 +83,23 @@ def next_step(decision: Decision) -> str:
 
 
 def _advice_on_nodes(decision: Decision) -> dict[tuple[str, str], str]:
-    """Return the advice for each reason that a node in need has, by stack and reason; the worst come first."""
+    """Return the advice for each reason that a node in need has; the worst come first."""
+    return advice_on(messages.in_need(decision))
+
+
+def advice_on(judgements: Iterable[Judgement]) -> dict[tuple[str, str], str]:
+    """Return the advice for each reason, by stack and reason, with the first node that has it."""
     lines: dict[tuple[str, str], str] = {}
-    for one in messages.in_need(decision):
-        stack = STACKS.get(one.stack, GPU_OPERATOR)
-        what_next = messages.remedy(one.reason, one.node, one.subject, stack)
-        lines.setdefault((one.stack, one.reason), f"{one.reason} ({one.node}): {what_next}")
+    for judged in judgements:
+        stack = STACKS.get(judged.stack, GPU_OPERATOR)
+        remedy = messages.remedy(judged.reason, judged.node, judged.subject, stack)
+        lines.setdefault((judged.stack, judged.reason), f"{judged.reason} ({judged.node}): {remedy}")
     return lines
+
+
+def needs_action(judged: Judgement) -> bool:
+    """Whether one look shows a stale plugin, or a failure: by its state, or by a reason that a run waits with first."""
+    return judged.state in (NodeState.STALE, NodeState.FAILED) or judged.reason in FAILING
 
 
 def ending(decision: Decision, advised: Sequence[str] | None = None) -> list[str]:

@@ -183,7 +183,7 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
     ),
     Reason.PLUGIN_UNWELCOME: Explanation(
         "The plugin must restart, but would not be scheduled again. Add the toleration to {tolerations}, or remove "
-        "the taint, then run the release again.",
+        "the taint if it is no longer needed, then run the release again.",
         look=_DESCRIBE_NODE,
     ),
     Reason.RESTART_REFUSED: Explanation(
@@ -245,8 +245,8 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
     ),
     Reason.BREAKER_OPEN: Explanation(
         "So many nodes turned stale at once, without a reload of their drivers, that a wrong clock or API is more "
-        "likely. Compare the nodes' clocks, and what the API shows of their driver pods. The message says when the "
-        "breaker closes by itself.",
+        "likely. Compare the nodes' clocks, and what the API shows of their driver pods. The message says whether and "
+        "when the breaker closes by itself.",
         look="kubectl -n kube-node-lease get leases -o custom-columns=NODE:.metadata.name,RENEWED:.spec.renewTime",
         fix="kubectl -n NAMESPACE annotate lease -l app.kubernetes.io/name=gpu-operator-post "
         f"{names.CLOSE_BREAKER_ANNOTATION}=$(date +%s) --overwrite",
