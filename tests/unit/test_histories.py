@@ -99,13 +99,17 @@ def test_a_rolling_update_is_no_manual_upgrade() -> None:
 
 def test_a_policy_that_vanishes_is_waited_for_while_its_drivers_run() -> None:
     """A GitOps tool deletes and creates it again. What is stale meanwhile is restarted, and the grace has an end."""
-    for away in (lambda found: found.drop("policy"), lambda found: found.unserved("policy")):
-        first, memory = away(stale()).decide()
+
+    def away(found: Cluster, kind: str) -> Cluster:
+        return found.drop("policy") if kind == "known" else found.unserved("policy")
+
+    for kind in ("known", "unknown"):
+        first, memory = away(stale(), kind).decide()
         assert (Verdict.WAIT, Reason.NO_POLICY, ["gpu-0"]) == (first.verdict, first.reason, restarted(first))
         told = []
         for seconds in (60, 119, 120):
             now = LATER + timedelta(seconds=seconds)
-            decision, memory = away(cluster()).decide(memory=memory, now=now)
+            decision, memory = away(cluster(), kind).decide(memory=memory, now=now)
             told.append((decision.verdict, decision.reason))
         assert [(Verdict.WAIT, Reason.NO_POLICY)] * 2 + [(Verdict.SKIP, Reason.NO_POLICY)] == told
 
