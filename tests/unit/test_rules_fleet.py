@@ -1,0 +1,145 @@
+"""Rules of the whole fleet: what the policy's words mean, what holds the end back, and what is remembered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from hook.core import intent, parse, policies
+from hook.core.memory import restart_key
+from hook.core.reasons import Reason
+from hook.core.stacks import GPU_OPERATOR
+from hook.core.verdicts import NodeState, Verdict
+from hook.settings import Settings, Wanted
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons, stale
+from tests.fixtures.following import FOLLOWING, Follower
+from tests.fixtures.modes import with_exporter
+from tests.fixtures.objects import conditions, driver_pod, obj, running, stamp
+
+PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
+EXPORTER = (Wanted("gpu", "monitoring", "dcgm-exporter"),)
+CROWD = tuple(f"n{number}" for number in range(8))
+SEEN = 3600
+"""Seconds from the fixtures' D to the first decision of a controller."""
+
+
+# What the policy's words mean.
+
+
+def test_a_registry_whose_name_only_looks_alike_is_another_one() -> None:
+    """A dot in the repository stands for a dot alone."""
+    asked = policies.cluster_policy(obj("policy"))
+    rendered = obj("driver-daemonset")
+    for registry, shown in (("nvcr.io", True), ("nvcrxio", False)):
+        image = f"{registry}/nvidia/driver:580.126.20-ubuntu22.04"
+        rendered["spec"]["template"]["spec"]["containers"] = [{"name": "nvidia-driver-ctr", "image": image}]
+        assert shown is not bool(intent.unrendered(parse.daemonset(rendered), asked, GPU_OPERATOR))
+
+
+def test_a_policy_that_leaves_drivers_to_pools_names_no_version_to_verify() -> None:
+    """Its own version field is ignored by the operator then, also where one is written."""
+    wanted = Settings(expect_driver_version="580.126.20")
+    pooled = policies.cluster_policy(obj("policy", "spec: {driver: {useNvidiaDriverCRD: true, version: 570.124.06}}"))
+    assert ("580.126.20", "") == (
+        intent.wanted_version(policies.cluster_policy(obj("policy")), wanted),
+        intent.wanted_version(pooled, wanted),
+    )
+
+
+# What holds the end back.
+
+
+def test_an_unreadable_slice_holds_done_back_also_on_an_excluded_node() -> None:
+    """Only the pods of an excluded node are ignored: a slice proves devices wherever its node is."""
+    found = cluster("gpu-0", "gpu-1")
+    memory = found.decide()[1]
+    found.change("node", labelled("gpu-1", present=None), "gpu-1")
+    found.drop("driver-pod", "driver-gpu-1").drop("plugin-pod", "plugin-gpu-1")
+    found.change("daemonset", "status: {desiredNumberScheduled: 1, updatedNumberScheduled: 1}")
+    memory = found.decide(memory=memory)[1]
+    later = LATER + timedelta(minutes=5)
+    assert Verdict.DONE is found.decide(memory=memory, now=later)[0].verdict
+    found.change("slice", "spec: {devices: 8}", "0-gpu.nvidia.com-gpu-1")
+    decision, _memory = found.decide(memory=memory, now=later)
+    assert NodeState.EXCLUDED is decision.judgements[1].state
+    assert (Verdict.WAIT, Reason.UNREADABLE) == (decision.verdict, decision.reason)
+
+
+def test_a_deployment_outside_the_operators_namespace_says_nothing() -> None:
+    """Where the policy names a namespace, only the Deployment there is the operator, whatever others are called."""
+    other = obj("deployment", "{metadata: {namespace: a, uid: other}, status: {updatedReplicas: 0}}")
+    assert Reason.NOTHING_STALE is cluster().put("deployment", other).decide()[0].reason
+
+
+def test_a_revision_that_is_rendered_again_starts_the_quiet_time_anew() -> None:
+    """A rollback between two reads brings the same hash back under a higher number."""
+    found = cluster()
+    memory = found.decide()[1]
+    between = obj("revision", "{metadata: {name: b, labels: {controller-revision-hash: b}}, revision: 3}")
+    between["metadata"]["creationTimestamp"] = stamp(SEEN + 10)
+    found.put("revision", between).change("revision", "revision: 4", "nvidia-driver-daemonset-new")
+    decision, _memory = found.decide(memory=memory, now=LATER + timedelta(seconds=20))
+    assert Reason.OPERATOR_SETTLING is decision.reason
+
+
+# What is remembered.
+
+
+def test_a_restart_that_failed_is_forgotten_once_its_pod_goes() -> None:
+    """A pod on its way out is restarted no more, so a controller does not keep what was wrong with it."""
+    controller = Follower(stale())
+    (judgement,) = controller.look().judgements
+    assert judgement.stale_pod is not None
+    controller.memory = controller.memory.troubled(judgement.stale_pod, "no answer")
+    controller.look(1)
+    assert {judgement.stale_pod.uid: "no answer"} == controller.memory.troubles
+    controller.found.change("plugin-pod", "metadata: {deletionTimestamp: '2026-01-01T11:00:00Z'}")
+    controller.look(2)
+    assert {} == controller.memory.troubles
+
+
+def test_a_node_without_a_plugin_is_not_one_whose_plugin_came_back() -> None:
+    """After a refusal the pauses are counted on, although the node wanted no plugin for a while."""
+    controller = Follower(stale())
+    controller.act(0, refused="not on a Friday")
+    controller.found.drop("plugin-pod").change("daemonset", "status: {desiredNumberScheduled: 0}", PLUGIN)
+    assert ["NothingToRefresh"] == reasons(controller.look(1).judgements)
+    assert not controller.memory.restarts[restart_key("plugin-ds", "gpu-0")].came_back
+
+
+# What opens the breaker.
+
+
+def seen_once(found: Cluster, settings: Settings = FOLLOWING) -> Follower:
+    """Return a controller that saw a fleet in order."""
+    controller = Follower(found, settings)
+    assert Verdict.DONE is controller.look(-1).verdict
+    return controller
+
+
+def jump(controller: Follower, *nodes: str) -> None:
+    """Move the times of drivers on some nodes, without a reload."""
+    controller.found.put("driver-pod", *(driver_pod(node, started=SEEN - 70, ready=SEEN) for node in nodes))
+
+
+def test_nodes_that_were_excluded_since_they_turned_stale_are_no_part_of_a_crowd() -> None:
+    """They are not restarted, so they do not count among those that would be."""
+    controller = seen_once(cluster(*CROWD))
+    jump(controller, *CROWD[:3])
+    controller.look(0)
+    for node in CROWD[:3]:
+        controller.found.change("node", labelled(node, skip="true"), node)
+    jump(controller, *CROWD[3:5])
+    assert Reason.BREAKER_OPEN is not controller.look(10).reason
+
+
+def test_one_stale_client_makes_its_node_count_whatever_the_others_are() -> None:
+    """Clients that started since on the same nodes do not hide that plugins turned stale."""
+    controller = seen_once(with_exporter(cluster(*CROWD)), replace(FOLLOWING, consumers=EXPORTER))
+    jump(controller, *CROWD[:5])
+    started = {"status": {"conditions": conditions(SEEN + 2), "containerStatuses": [running("exporter", SEEN + 1)]}}
+    for node in CROWD[:5]:
+        controller.found.change("plugin-pod", started, f"exporter-{node}")
+    decision = controller.look(2)
+    assert {"PluginStale", "PluginSuspect", "Verified"} >= set(reasons(decision.judgements))
+    assert Reason.BREAKER_OPEN is decision.reason
