@@ -13,10 +13,12 @@ from hook.core.reasons import Reason
 from hook.core.stacks import DRA_PLUGIN, GPU_OPERATOR
 from hook.core.verdicts import DeletePod, NodeState, Verdict
 from hook.settings import Settings, Wanted
-from tests.fixtures.cluster import LATER, cluster, labelled, not_ready_since, reasons, stale
-from tests.fixtures.modes import network, with_exporter, with_ofed
-from tests.fixtures.objects import Object, R, driver_pod, finished, merged, parsed, plugin_pod
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, reasons, stale
+from tests.fixtures.modes import network, ofed_pod, with_exporter, with_ofed, with_toolkit
+from tests.fixtures.objects import Object, R, driver_pod, finished, merged, parsed, plugin_pod, waiting
 
+DELETING = "metadata: {deletionTimestamp: '2026-01-01T10:30:00Z'}"
+OLD_HASH = "metadata: {labels: {controller-revision-hash: old}}"
 PRE_INSTALLED = labelled(deploy_driver="pre-installed")
 
 
@@ -54,6 +56,14 @@ def test_a_pod_that_was_asked_to_go_is_not_its_own_successor() -> None:
     assert (NodeState.RESTARTING, Reason.PLUGIN_RESTARTING) == (still.state, still.reason)
 
 
+def test_a_driver_pod_on_its_way_out_is_not_what_a_plugin_is_compared_with() -> None:
+    """A plugin that started on the old driver is stale, also while the old driver's pod is listed first."""
+    found = stale()
+    going = merged(driver_pod(started=-900, ready=-800), parsed(DELETING))
+    found.only("driver-pod", merged(going, parsed("metadata: {name: a, uid: a}")), *found.of("driver-pod"))
+    assert Reason.PLUGIN_STALE is found.judge().reason
+
+
 # Which reason a node has, where several hold.
 
 
@@ -77,6 +87,68 @@ def test_a_node_is_excluded_for_the_reason_that_waiting_does_not_change(
     assert Verdict.DONE is decision.verdict
 
 
+def failing(found: Cluster) -> Cluster:
+    """Return a cluster whose driver image cannot be pulled."""
+    status = {"containerStatuses": [waiting("nvidia-driver-ctr", "ImagePullBackOff", "no such tag")]}
+    return found.put("driver-pod", merged(driver_pod(ready=None), {"status": status}))
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(failing(cluster().change("node", labelled(state="drain-required"))), Reason.DRIVER_FAILING,
+                     id="the-driver-pod-before-the-upgrade-label"),
+        pytest.param(failing(with_toolkit(cluster(), ready=None)), Reason.DRIVER_FAILING,
+                     id="the-driver-before-what-waits-for-it"),
+        pytest.param(failing(with_ofed(cluster(), network("gpu-0").put("driver-pod", ofed_pod("gpu-0", ready=None)))),
+                     Reason.PRIOR_DRIVER_UNSETTLED, id="the-driver-that-it-waits-for-before-the-driver"),
+        pytest.param(stale().change("driver-pod", OLD_HASH).change("policy", "spec: {driver: {version: 590.1.2}}"),
+                     Reason.NOT_RENDERED, id="the-daemonset-before-its-pods"),
+        pytest.param(cluster().change("driver-pod", "metadata: {ownerReferences: []}")
+                     .change("node", labelled(state="drain-required")), Reason.DRIVER_ORPHANED,
+                     id="an-orphan-before-the-upgrade-label"),
+    ],
+)  # fmt: skip
+def test_a_node_waits_for_what_must_happen_first(found: Cluster, expected: Reason) -> None:
+    """The reason names the cause, not what follows from it: graces and remedies hang on the reason."""
+    judgement = found.judge(Settings(providers=("toolkit",)))
+    assert (NodeState.WAITING, expected) == (judgement.state, judgement.reason)
+
+
+def test_a_failing_driver_is_reported_in_the_kubelets_own_words() -> None:
+    """The reason of the container alone does not say which image is missing."""
+    assert "ImagePullBackOff: no such tag" in failing(cluster()).judge().message
+
+
+@pytest.mark.parametrize(
+    ("node", "part", "patch", "expected"),
+    [
+        pytest.param(labelled(skip="true"), "plugin-pod", "metadata: {uid: 7}", Reason.NODE_SKIPPED, id="skipped"),
+        pytest.param(labelled(skip="true"), "slice", "spec: {devices: 8}", Reason.UNREADABLE, id="skipped-no-pod"),
+        pytest.param(labelled(deploy_driver=None), "driver-pod", "metadata: {uid: 7}", Reason.UNREADABLE,
+                     id="by-the-driver-pods-that-can-be-read"),
+    ],
+)  # fmt: skip
+def test_unreadable_pods_are_ignored_only_where_the_node_itself_is_enough_to_exclude_it(
+    node: Object, part: str, patch: str, expected: Reason
+) -> None:
+    """An unreadable pod may be the one that decides whether there is a driver."""
+    assert expected is cluster().change("node", node).change(part, patch).judge().reason
+
+
+def test_a_remedy_names_a_live_pod_where_there_is_one() -> None:
+    """A command about a pod on its way out is of no use, whichever is listed first."""
+    found = cluster().change("node", labelled(state="upgrade-failed"))
+    ending = parsed("metadata: {name: a, uid: a, deletionTimestamp: '2026-01-01T10:30:00Z'}")
+    for part, pod in (("driver-pod", driver_pod()), ("plugin-pod", plugin_pod())):
+        found.only(part, merged(pod, ending), *found.of(part))
+    judgement = found.judge()
+    assert (Reason.UPGRADE_FAILED, "gpu-operator/driver-gpu-0") == (judgement.reason, judgement.subject)
+    assert "its upgrade state is upgrade-failed" in judgement.message
+    found.drop("driver-pod").change("node", labelled(state="upgrade-done"))
+    assert "nvidia-dra-driver-gpu/plugin-gpu-0" == found.judge().subject
+
+
 def test_two_driver_pods_are_waited_for_also_where_upgrades_are_manual() -> None:
     """Only one of the two owns the driver, so the node is not evaluated by the one that is listed first."""
     found = cluster().change("policy", "spec: {driver: {upgradePolicy: {autoUpgrade: false}}}")
@@ -94,6 +166,47 @@ def test_every_upgrade_label_that_is_not_quiet_is_reported_as_pending() -> None:
 
 
 # What does not count.
+
+
+def test_a_network_driver_pod_on_its_way_out_does_not_unsettle_the_network_driver() -> None:
+    """Its successor is Ready: the same rule as for the GPU driver."""
+    ending = parsed("metadata: {name: a, uid: a, deletionTimestamp: '2026-01-01T10:30:00Z'}")
+    ofed = network("gpu-0").put("driver-pod", merged(ofed_pod("gpu-0"), ending))
+    assert Reason.VERIFIED is with_ofed(cluster(), ofed).judge().reason
+
+
+def test_a_driver_whose_pool_is_unknown_may_be_one_that_follows_the_network_driver() -> None:
+    """In doubt a node waits for both."""
+    ofed = network("gpu-0").put("driver-pod", ofed_pod("gpu-0", ready=None))
+    found = with_ofed(cluster(), ofed).change("driver-pod", "metadata: {ownerReferences: []}")
+    assert Reason.PRIOR_DRIVER_UNSETTLED is found.judge().reason
+
+
+def test_a_node_without_a_providers_label_waits_for_no_provider() -> None:
+    """Also where no DaemonSet of that provider exists."""
+    assert Reason.VERIFIED is cluster().judge(Settings(providers=("toolkit",))).reason
+
+
+@pytest.mark.parametrize(
+    ("found", "label"),
+    [
+        pytest.param(network(), "nvidia.com/gpu.deploy.dcgm", id="a-gpu-label-and-the-network-stack"),
+        pytest.param(cluster(), "network.nvidia.com/operator.x", id="a-network-label-and-the-gpu-stack"),
+    ],
+)
+def test_only_labels_of_its_own_stack_pause_a_node(found: Cluster, label: str) -> None:
+    """A driver manager pauses the operands of one driver; the other driver stays loaded."""
+    found.change("node", {"metadata": {"labels": {label: "paused-for-driver-upgrade"}}})
+    assert Reason.VERIFIED is found.judge().reason
+
+
+def test_a_node_that_keeps_its_label_is_not_taken_for_one_that_lost_it() -> None:
+    """A node that was waited for and is skipped now, without a driver pod, is excluded at once."""
+    found = cluster("gpu-0", "gpu-1")
+    memory = found.decide()[1]
+    found.change("node", labelled("gpu-1", skip="true"), "gpu-1").drop("driver-pod", "driver-gpu-1")
+    decision, _memory = found.decide(memory=memory)
+    assert ["Verified", "NodeSkipped"] == reasons(decision.judgements)
 
 
 def test_the_network_driver_matters_only_where_the_policy_asks_for_rdma() -> None:
