@@ -6,15 +6,16 @@ from dataclasses import replace
 from datetime import timedelta
 
 from hook.core import intent, parse, policies
+from hook.core.decide import first_look
 from hook.core.memory import restart_key
 from hook.core.reasons import Reason
 from hook.core.stacks import GPU_OPERATOR
-from hook.core.verdicts import NodeState, Verdict
-from hook.settings import Settings, Wanted
-from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons, stale
+from hook.core.verdicts import DeletePod, NodeState, Verdict
+from hook.settings import Settings, Wanted, WhenAbsent
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons, stale, stale_plugin
 from tests.fixtures.following import FOLLOWING, Follower
-from tests.fixtures.modes import with_exporter
-from tests.fixtures.objects import conditions, driver_pod, obj, running, stamp
+from tests.fixtures.modes import Pool, owner, pool_daemonset, pooled, with_exporter
+from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, parsed, plugin_pod, running, stamp
 
 PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
 EXPORTER = (Wanted("gpu", "monitoring", "dcgm-exporter"),)
@@ -80,6 +81,104 @@ def test_a_revision_that_is_rendered_again_starts_the_quiet_time_anew() -> None:
     found.put("revision", between).change("revision", "revision: 4", "nvidia-driver-daemonset-new")
     decision, _memory = found.decide(memory=memory, now=LATER + timedelta(seconds=20))
     assert Reason.OPERATOR_SETTLING is decision.reason
+
+
+def test_an_unreadable_pod_on_a_node_that_is_not_known_holds_done_back() -> None:
+    """It may be a driver or a plugin on a node whose labels have not arrived yet."""
+    found = cluster().put("driver-pod", merged(driver_pod("gpu-9"), parsed("spec: {containers: broken}")))
+    decision, _memory = found.decide()
+    assert (["Verified"], Reason.UNREADABLE) == (reasons(decision.judgements), decision.reason)
+
+
+def test_nothing_is_restarted_under_the_old_intent_while_some_of_it_is_not_rendered_either() -> None:
+    """A policy that does not show the expected version comes before a DaemonSet that does not show the policy."""
+    pools = pooled(Pool("a", ("gpu-a",)), Pool("b", ("gpu-b",)))
+    pools.put("plugin-pod", stale_plugin("gpu-a"), stale_plugin("gpu-b"))
+    pools.put("daemonset", pool_daemonset(Pool("a", ("gpu-a",), version="570.124.06")))
+    assert ["gpu-b"] == [one.node for one in pools.decide()[0].actions if isinstance(one, DeletePod)]
+    decision, _memory = pools.decide(Settings(expect_driver_version="590.1.2"))
+    assert (Reason.EXPECTATION_UNMET, ()) == (decision.reason, decision.actions)
+
+
+def test_one_node_that_wants_a_driver_needs_a_driver_daemonset() -> None:
+    """Whatever the other nodes bring themselves."""
+    found = cluster("gpu-0", "gpu-1").change("node", labelled("gpu-1", deploy_driver="pre-installed"), "gpu-1")
+    found.drop("daemonset", "nvidia-driver-daemonset").drop("driver-pod")
+    assert Reason.NOT_RENDERED is found.decide()[0].reason
+
+
+def test_the_warnings_of_a_run_outlast_the_policys_veto() -> None:
+    """After the grace the policy's state is one more warning, not the only one."""
+    found = cluster().change("policy", "status: {state: notReady}")
+    settings = Settings(consumers=EXPORTER)
+    memory = found.decide(settings)[1]
+    decision, _memory = found.decide(settings, memory, LATER + timedelta(minutes=2))
+    assert Verdict.DONE is decision.verdict
+    for words in ("says notReady", "no DaemonSet matches"):
+        assert any(words in warning for warning in decision.warnings)
+
+
+def test_excluded_nodes_are_no_part_of_the_progress() -> None:
+    """Neither of the nodes that are done, nor of all."""
+    found = stale("gpu-0", "gpu-1", "gpu-2").change("node", labelled("gpu-1", skip="true"), "gpu-1")
+    assert "1 of 2 nodes" in found.put("plugin-pod", plugin_pod("gpu-2")).decide()[0].message
+
+
+# What makes a run pointless.
+
+
+def managed_plugin() -> Object:
+    """Return the DaemonSet of a plugin that the operator restarts itself."""
+    metadata = {"name": "nvidia-dra-driver-kubelet-plugin", "namespace": "gpu-operator", "uid": "managed"}
+    return obj("plugin-daemonset", {"metadata": {**metadata, "ownerReferences": owner("gc", "GPUCluster")}})
+
+
+def test_a_plugin_that_the_operator_manages_does_not_speak_for_the_others() -> None:
+    """A named plugin next to it is stale all the same; alone it ends the run, also one that waits for plugins."""
+    both = stale().put("daemonset", managed_plugin())
+    assert 1 == len(both.decide()[0].actions)
+    both.drop("daemonset", PLUGIN).drop("plugin-pod")
+    waiting = Settings(when_absent=WhenAbsent.WAIT)
+    assert [Reason.OPERATOR_MANAGED] * 2 == [both.decide(settings)[0].reason for settings in (None, waiting)]
+
+
+def test_labels_are_doubted_only_where_pods_are_around() -> None:
+    """One plugin pod on one of the nodes is enough: the operator may not have labelled them yet."""
+    bare = cluster("gpu-0", "gpu-1").drop("driver-pod").drop("plugin-pod").change("policy", "status: {state: null}")
+    bare.change("node", {"metadata": {"labels": {"nvidia.com/gpu.deploy.driver": "false"}}})
+    decision, _memory = bare.decide()
+    assert (Verdict.SKIP, Reason.NO_ELIGIBLE_NODE) == (decision.verdict, decision.reason)
+    assert Verdict.SKIP is not bare.put("plugin-pod", plugin_pod("gpu-1")).decide()[0].verdict
+
+
+def test_a_fleet_that_was_seen_once_is_remembered_through_a_time_without_eligible_nodes() -> None:
+    """What vanishes after all nodes were excluded for a while may come back like any other fleet."""
+    found = stale()
+    memory = found.decide()[1]
+    found.change("node", labelled(skip="true")).change("policy", "status: {state: notReady}")
+    memory = found.decide(memory=memory)[1]
+    decision, _memory = found.drop("policy").decide(memory=memory)
+    assert (Verdict.WAIT, Reason.NO_POLICY) == (decision.verdict, decision.reason)
+
+
+def test_every_decision_says_which_stack_and_which_nodes_it_is_about() -> None:
+    """Done, pending, skipped, or on the way to one of them: reports and metrics are by stack."""
+    memory = cluster().decide()[1]
+    gone = cluster().drop("policy")
+    late = LATER + timedelta(hours=1)
+    disabled = cluster().change("policy", "spec: {driver: {enabled: false}}")
+    for decision in (
+        cluster().decide()[0],
+        stale().decide()[0],
+        disabled.decide()[0],
+        gone.decide(memory=memory)[0],
+        gone.decide(memory=memory, now=late)[0],
+        gone.decide(memory=replace(memory, first_seen={}, started=LATER - timedelta(hours=1)))[0],
+    ):
+        assert ("gpu", ["gpu"]) == (decision.stack, [one.stack for one in decision.judgements]), decision
+    first = first_look(disabled.seen(), Settings())
+    assert first is not None
+    assert "gpu" == first.stack
 
 
 # What is remembered.
