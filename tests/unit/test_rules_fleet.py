@@ -12,10 +12,10 @@ from hook.core.reasons import Reason
 from hook.core.stacks import GPU_OPERATOR
 from hook.core.verdicts import DeletePod, NodeState, Verdict
 from hook.settings import Settings, Wanted, WhenAbsent
-from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons, stale, stale_plugin
-from tests.fixtures.following import FOLLOWING, Follower
-from tests.fixtures.modes import Pool, owner, pool_daemonset, pooled, with_exporter
-from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, parsed, plugin_pod, running, stamp
+from tests.fixtures.cluster import LATER, cluster, labelled, reasons, stale, stale_plugin
+from tests.fixtures.following import Follower
+from tests.fixtures.modes import Pool, owner, pool_daemonset, pooled
+from tests.fixtures.objects import Object, driver_pod, merged, obj, parsed, plugin_pod, stamp
 
 PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
 EXPORTER = (Wanted("gpu", "monitoring", "dcgm-exporter"),)
@@ -204,41 +204,3 @@ def test_a_node_without_a_plugin_is_not_one_whose_plugin_came_back() -> None:
     controller.found.drop("plugin-pod").change("daemonset", "status: {desiredNumberScheduled: 0}", PLUGIN)
     assert ["NothingToRefresh"] == reasons(controller.look(1).judgements)
     assert not controller.memory.restarts[restart_key("plugin-ds", "gpu-0")].came_back
-
-
-# What opens the breaker.
-
-
-def seen_once(found: Cluster, settings: Settings = FOLLOWING) -> Follower:
-    """Return a controller that saw a fleet in order."""
-    controller = Follower(found, settings)
-    assert Verdict.DONE is controller.look(-1).verdict
-    return controller
-
-
-def jump(controller: Follower, *nodes: str) -> None:
-    """Move the times of drivers on some nodes, without a reload."""
-    controller.found.put("driver-pod", *(driver_pod(node, started=SEEN - 70, ready=SEEN) for node in nodes))
-
-
-def test_nodes_that_were_excluded_since_they_turned_stale_are_no_part_of_a_crowd() -> None:
-    """They are not restarted, so they do not count among those that would be."""
-    controller = seen_once(cluster(*CROWD))
-    jump(controller, *CROWD[:3])
-    controller.look(0)
-    for node in CROWD[:3]:
-        controller.found.change("node", labelled(node, skip="true"), node)
-    jump(controller, *CROWD[3:5])
-    assert Reason.BREAKER_OPEN is not controller.look(10).reason
-
-
-def test_one_stale_client_makes_its_node_count_whatever_the_others_are() -> None:
-    """Clients that started since on the same nodes do not hide that plugins turned stale."""
-    controller = seen_once(with_exporter(cluster(*CROWD)), replace(FOLLOWING, consumers=EXPORTER))
-    jump(controller, *CROWD[:5])
-    started = {"status": {"conditions": conditions(SEEN + 2), "containerStatuses": [running("exporter", SEEN + 1)]}}
-    for node in CROWD[:5]:
-        controller.found.change("plugin-pod", started, f"exporter-{node}")
-    decision = controller.look(2)
-    assert {"PluginStale", "PluginSuspect", "Verified"} >= set(reasons(decision.judgements))
-    assert Reason.BREAKER_OPEN is decision.reason
