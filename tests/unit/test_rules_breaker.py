@@ -11,7 +11,7 @@ from hook.core.breaker import Breaker
 from hook.core.memory import Memory
 from hook.core.reasons import Reason
 from hook.core.verdicts import Verdict
-from hook.settings import Bound, Settings, WaitFor, Wanted
+from hook.settings import Bound, Settings, Wanted
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons
 from tests.fixtures.following import FOLLOWING, Follower, moment
 from tests.fixtures.modes import with_exporter
@@ -174,13 +174,3 @@ def test_an_open_breaker_closes_where_it_can_never_open(share: Bound, *, expecte
     """A bound that no fleet exceeds turns it off; a hundred nodes are not all nodes."""
     controller = Follower(cluster(*CROWD), replace(FOLLOWING, breaker_share=share), OPEN)
     assert expected is (Reason.BREAKER_OPEN is controller.look(0).reason)
-
-
-def test_without_driver_pods_to_read_nothing_counts() -> None:
-    """Judged by the policy alone, a plugin has no driver whose reload could be seen."""
-    settings = replace(FOLLOWING, wait_for=WaitFor.POLICY_READY)
-    ready = {"status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": stamp(50)}]}}
-    found = cluster(*CROWD).drop("driver-pod").drop("node").change("policy", ready)
-    decision = Follower(found, settings).look(0)
-    assert {"Verified"} == set(reasons(decision.judgements))
-    assert Reason.BREAKER_OPEN is not decision.reason

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from hook.core import intent, parse, policies
+from hook.core import consumers, intent, parse, policies
 from hook.core.decide import first_look
 from hook.core.memory import restart_key
 from hook.core.reasons import Reason
-from hook.core.stacks import GPU_OPERATOR
+from hook.core.stacks import GPU_OPERATOR, NETWORK_OPERATOR
 from hook.core.verdicts import DeletePod, NodeState, Verdict
 from hook.settings import Settings, Wanted, WhenAbsent
 from tests.fixtures.cluster import LATER, cluster, labelled, reasons, stale, stale_plugin
 from tests.fixtures.following import Follower
-from tests.fixtures.modes import Pool, owner, pool_daemonset, pooled
+from tests.fixtures.modes import Pool, network, owner, pool_daemonset, pooled, with_ofed, with_toolkit
 from tests.fixtures.objects import Object, driver_pod, merged, obj, parsed, plugin_pod, stamp
 
 PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
@@ -47,6 +47,25 @@ def test_a_policy_that_leaves_drivers_to_pools_names_no_version_to_verify() -> N
     )
 
 
+def test_the_oldest_policy_counts_and_of_two_alike_the_first_name() -> None:
+    """The operator ignores the others, whatever they are called."""
+    created = {"a": "2025-07-01T08:00:00Z", "b": "2025-06-01T08:00:00Z", "c": "2025-06-01T08:00:00Z"}
+    found = [
+        policies.cluster_policy(obj("policy", {"metadata": {"name": name, "creationTimestamp": moment}}))
+        for name, moment in created.items()
+    ]
+    for given in (found, found[::-1]):
+        active = intent.active_policy(given, GPU_OPERATOR)
+        assert active is not None
+        assert "b" == active.name
+
+
+def test_a_daemonset_that_was_not_observed_is_not_rendered_for_any_intent() -> None:
+    """Its revisions are still those of the spec before, also where no pool owns it."""
+    seen = parse.daemonset(obj("driver-daemonset", "metadata: {generation: 3}"))
+    assert "generation 3" in intent.unrendered(seen, None, GPU_OPERATOR)
+
+
 # What holds the end back.
 
 
@@ -70,6 +89,36 @@ def test_a_deployment_outside_the_operators_namespace_says_nothing() -> None:
     """Where the policy names a namespace, only the Deployment there is the operator, whatever others are called."""
     other = obj("deployment", "{metadata: {namespace: a, uid: other}, status: {updatedReplicas: 0}}")
     assert Reason.NOTHING_STALE is cluster().put("deployment", other).decide()[0].reason
+
+
+def test_a_pool_that_was_written_a_moment_ago_is_not_quiet() -> None:
+    """The operator needs as long to render it as a policy."""
+    found = pooled()
+    for seconds, expected in ((14, Reason.OPERATOR_SETTLING), (15, Reason.NOTHING_STALE)):
+        written = [{"manager": "kubectl", "time": (LATER - timedelta(seconds=seconds)).isoformat()}]
+        assert expected is found.change("pool", {"metadata": {"managedFields": written}}).decide()[0].reason
+
+
+def test_the_quiet_time_does_not_depend_on_the_order_in_which_daemonsets_are_listed() -> None:
+    """With a clock ahead, only what was not seen to change counts as quiet."""
+    found = pooled(Pool("a", ("gpu-a",)), Pool("b", ("gpu-b",)))
+    found.change("revision", {"metadata": {"creationTimestamp": stamp(SEEN + 600)}})
+    found.change("revision", "metadata: {labels: {controller-revision-hash: other}}", "b-new")
+    found.change("driver-pod", "metadata: {labels: {controller-revision-hash: other}}", "driver-gpu-b")
+    memory = found.decide()[1]
+    found.only("daemonset", *reversed(found.of("daemonset")))
+    decision, _memory = found.decide(memory=memory, now=LATER + timedelta(seconds=15))
+    assert Reason.NOTHING_STALE is decision.reason
+
+
+def test_a_rollback_of_a_daemonset_that_is_gone_says_nothing() -> None:
+    """Its revisions stay behind, whichever was the newest."""
+    gone = {"ownerReferences": owner("gone-ds")}
+    old, young = (
+        obj("revision", {"metadata": {**gone, "name": f"gone-{number}"}, "revision": number}) for number in (4, 3)
+    )
+    young["metadata"]["creationTimestamp"] = stamp(600)
+    assert Reason.NOTHING_STALE is cluster().put("revision", old, young).decide()[0].reason
 
 
 def test_a_revision_that_is_rendered_again_starts_the_quiet_time_anew() -> None:
@@ -122,6 +171,26 @@ def test_excluded_nodes_are_no_part_of_the_progress() -> None:
     """Neither of the nodes that are done, nor of all."""
     found = stale("gpu-0", "gpu-1", "gpu-2").change("node", labelled("gpu-1", skip="true"), "gpu-1")
     assert "1 of 2 nodes" in found.put("plugin-pod", plugin_pod("gpu-2")).decide()[0].message
+
+
+def test_a_node_whose_operands_are_paused_has_begun() -> None:
+    """A driver that is being unloaded is further than one that waits for its turn."""
+    patient = Settings(timeout=timedelta(days=1), stall_timeout=timedelta(minutes=30))
+    before, paused = {"state": "upgrade-required"}, {"state": "", "deploy_toolkit": "paused-for-driver-upgrade"}
+    for after, expected in ((before, Verdict.DEADLINE), (paused, Verdict.WAIT)):
+        found = cluster().change("node", labelled(**before))
+        memory = found.decide(patient)[1]
+        later = found.change("node", labelled(**after)).decide(patient, memory, LATER + timedelta(minutes=30))[0]
+        assert expected is later.verdict
+
+
+def test_a_fleet_without_a_node_stalls_like_any_other() -> None:
+    """What never appears never advances."""
+    patient = Settings(timeout=timedelta(days=1), stall_timeout=timedelta(minutes=30), expect_chart_version="v27.1.0")
+    found = cluster().drop("node").drop("driver-pod").drop("plugin-pod")
+    memory = found.decide(patient)[1]
+    decision, _memory = found.decide(patient, memory, LATER + timedelta(minutes=30))
+    assert Reason.STALLED is decision.reason
 
 
 # What makes a run pointless.
@@ -179,6 +248,77 @@ def test_every_decision_says_which_stack_and_which_nodes_it_is_about() -> None:
     first = first_look(disabled.seen(), Settings())
     assert first is not None
     assert "gpu" == first.stack
+
+
+# What is found.
+
+
+def test_what_plugins_start_after_is_never_restarted_as_one_of_them() -> None:
+    """The container toolkit is older than itself, so it would always look stale."""
+    named = Settings(consumers=(Wanted("gpu", "gpu-operator", "nvidia-container-toolkit-daemonset"),))
+    found = consumers.find(with_toolkit(cluster()).seen().daemonsets, GPU_OPERATOR, named)
+    assert (["nvidia-container-toolkit-daemonset"], [PLUGIN]) == (
+        [one.name for one in found.refused],
+        [one.name for one in found.named],
+    )
+
+
+def test_one_label_of_a_selector_shows_a_plugin_whatever_else_it_selects() -> None:
+    """A chart may add its own labels, and a container of its own."""
+    lookalike = obj("plugin-daemonset", "metadata: {name: mine, uid: mine}")
+    lookalike["spec"]["selector"]["matchLabels"]["team"] = "ours"
+    lookalike["spec"]["template"]["spec"]["containers"] += [{"name": "proxy"}]
+    found = consumers.find([parse.daemonset(lookalike)], GPU_OPERATOR, Settings())
+    assert ["mine"] == [one.name for one in found.unnamed]
+
+
+def test_a_pod_that_says_ready_without_containers_ready_is_read() -> None:
+    """Nothing is concluded from a moment that is not there."""
+    found = [{"type": "Ready", "status": "True", "lastTransitionTime": stamp(9)}]
+    seen = parse.pod(merged(driver_pod(), {"status": {"conditions": found}}))
+    assert (True, None) == (seen.ready, seen.containers_ready_since)
+
+
+# What is warned about.
+
+
+def test_a_plugin_that_wants_no_pod_is_no_surprise_where_every_node_is_excluded() -> None:
+    """With DESIRED=0 its nodeSelector is checked only where a node could have it."""
+    found = cluster().drop("plugin-pod").change("daemonset", "status: {desiredNumberScheduled: 0}", PLUGIN)
+    assert 1 == len(found.decide()[0].warnings)
+    assert () == found.change("node", labelled(skip="true")).decide()[0].warnings
+
+
+def test_cordoned_nodes_are_named_only_where_the_upgrade_controller_counts_them() -> None:
+    """The network operator's limit has no such count."""
+    outdated = "metadata: {labels: {controller-revision-hash: old}}"
+    for found, pod, warned in ((cluster("a", "b"), "driver-b", True), (network("a", "b"), "mofed-b", False)):
+        found.change("node", "spec: {unschedulable: true}", "a").change("driver-pod", outdated, pod)
+        assert warned is any("cordoned" in warning for warning in found.decide()[0].warnings)
+
+
+def test_a_network_driver_that_is_nowhere_is_missed_only_where_not_all_was_read() -> None:
+    """Without a list of namespaces there is none to look in."""
+    found = with_ofed(cluster(), network("gpu-0").drop("daemonset").drop("driver-pod"))
+    for namespaces, warned in (((), False), (("gpu-operator",), True)):
+        assert warned is bool(found.decide(Settings(namespaces=namespaces))[0].warnings)
+
+
+def test_an_expected_version_that_one_pool_names_was_looked_for_in_the_policy() -> None:
+    """The warning is for policies that name none at all."""
+    expected = Settings(expect_driver_version="580.126.20")
+    assert () == cluster().decide(expected)[0].warnings
+    found = pooled(Pool("a", ("gpu-a",)), Pool("b", ("gpu-b",))).change("pool", "spec: {version: null}", "b")
+    assert not any("names no driver version" in warning for warning in found.decide(expected)[0].warnings)
+
+
+def test_the_names_of_one_stacks_plugins_leave_those_of_the_others() -> None:
+    """Only for a stack that is named are the default names replaced."""
+    named = Settings(consumer_names=(Wanted("network", name="mine"),))
+    assert (GPU_OPERATOR.consumer.names, ("mine",)) == (
+        consumers.plugin_names(GPU_OPERATOR, named),
+        consumers.plugin_names(NETWORK_OPERATOR, named),
+    )
 
 
 # What is remembered.

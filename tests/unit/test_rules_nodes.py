@@ -14,7 +14,7 @@ from hook.core.stacks import DRA_PLUGIN, GPU_OPERATOR
 from hook.core.verdicts import DeletePod, NodeState, Verdict
 from hook.settings import Settings, Wanted
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, reasons, stale
-from tests.fixtures.modes import network, ofed_pod, with_exporter, with_ofed, with_toolkit
+from tests.fixtures.modes import network, ofed_pod, owner, with_exporter, with_ofed, with_toolkit
 from tests.fixtures.objects import Object, R, driver_pod, finished, merged, parsed, plugin_pod, waiting
 
 DELETING = "metadata: {deletionTimestamp: '2026-01-01T10:30:00Z'}"
@@ -42,6 +42,24 @@ def test_an_init_container_that_failed_has_seen_no_driver() -> None:
     status = {"status": {"initContainerStatuses": [finished("init-container", 5, exit_code=1)]}}
     consumer = merged(plugin_pod(waited=5, started=6), status)
     assert Freshness.STALE is judged(consumer, driver_pod())
+
+
+def test_an_init_container_that_ended_at_no_time_proves_nothing() -> None:
+    """Its exit code alone does not show which driver it saw."""
+    ended = {"name": "init-container", "state": {"terminated": {"exitCode": 0}}}
+    consumer = merged(plugin_pod(waited=5, started=6), {"status": {"initContainerStatuses": [ended]}})
+    assert Freshness.STALE is judged(consumer, driver_pod())
+
+
+def test_a_driver_whose_init_containers_ended_at_no_time_is_not_known_to_crash() -> None:
+    """Whether they ran anew since the last crash cannot be seen."""
+    untimed = {"name": "mesh", "state": {"terminated": {"exitCode": 0}}}
+    crashed = driver_pod(ready=None, ended_before=-1, restarts=9)
+    statuses = [untimed, *crashed["status"]["initContainerStatuses"]]
+    driver = parse.pod(merged(crashed, {"status": {"initContainerStatuses": statuses}}))
+    assert freshness.keeps_crashing(driver, GPU_OPERATOR)
+    unknown = parse.pod(merged(crashed, {"status": {"initContainerStatuses": [untimed]}}))
+    assert not freshness.keeps_crashing(unknown, GPU_OPERATOR)
 
 
 def test_a_pod_that_was_asked_to_go_is_not_its_own_successor() -> None:
@@ -198,6 +216,14 @@ def test_only_labels_of_its_own_stack_pause_a_node(found: Cluster, label: str) -
     """A driver manager pauses the operands of one driver; the other driver stays loaded."""
     found.change("node", {"metadata": {"labels": {label: "paused-for-driver-upgrade"}}})
     assert Reason.VERIFIED is found.judge().reason
+
+
+def test_a_node_is_listed_for_a_driver_or_for_a_plugin_of_ours_on_it() -> None:
+    """A driver alone is enough; the pod of a DaemonSet that is not ours is not."""
+    found = cluster("gpu-0", "gpu-1").change("node", labelled("gpu-1", present=None), "gpu-1")
+    foreign = merged(plugin_pod("cpu-0"), {"metadata": {"ownerReferences": owner("foreign-ds")}})
+    found.drop("plugin-pod", "plugin-gpu-1").put("plugin-pod", foreign)
+    assert ["gpu-0", "gpu-1"] == [one.node for one in found.decide()[0].judgements]
 
 
 def test_a_node_that_keeps_its_label_is_not_taken_for_one_that_lost_it() -> None:
