@@ -17,7 +17,6 @@ from tests.fixtures.following import FOLLOWING, Follower, moment
 from tests.fixtures.modes import with_exporter
 from tests.fixtures.objects import Object, conditions, driver_pod, merged, parsed, plugin_pod, running, stamp, waiting
 
-PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
 EXPORTER = (Wanted("gpu", "monitoring", "dcgm-exporter"),)
 CROWD = tuple(f"n{number}" for number in range(8))
 SEEN = 3600
@@ -72,6 +71,35 @@ def test_a_client_that_wants_no_pod_on_a_node_hides_nothing() -> None:
     # Minutes apart, so that these would be no crowd at a first look.
     for number, node in enumerate(CROWD[:5]):
         jump(controller, node, ready=SEEN - 120 * number)
+    assert Reason.BREAKER_OPEN is controller.look(0).reason
+
+
+NOT_READY: Object = {"status": {"conditions": conditions(None)}}
+NO_DEVICES: Object = {"spec": {"devices": []}}
+OTHER_VERSION: Object = {"spec": {"devices": [{"attributes": {"driverVersion": {"version": "570.1.2"}}}]}}
+
+
+@pytest.mark.parametrize(
+    ("part", "patch", "expected"),
+    [
+        pytest.param("plugin-pod", NOT_READY, "PluginNotReady", id="not-ready"),
+        pytest.param("slice", NO_DEVICES, "SliceMissing", id="no-devices"),
+        pytest.param("slice", OTHER_VERSION, "SliceOutdated", id="other-devices"),
+    ],
+)
+def test_a_plugin_that_is_not_verified_yet_can_turn_stale(part: str, patch: Object, expected: str) -> None:
+    """It started on the loaded driver, which no missing proof takes back."""
+    controller = Follower(cluster(*CROWD).change(part, patch))
+    assert {expected} == set(reasons(controller.look(-1).judgements))
+    for number, node in enumerate(CROWD[:5]):
+        jump(controller, node, ready=SEEN - 120 * number)
+    assert Reason.BREAKER_OPEN is controller.look(0).reason
+
+
+def test_a_stale_plugin_that_would_not_come_back_counts_like_any_other() -> None:
+    """A taint on its node does not explain why it turned stale."""
+    controller = seen_once(cluster(*CROWD).change("node", "spec: {taints: [{key: mine, effect: NoSchedule}]}"))
+    jump(controller, *CROWD[:5])
     assert Reason.BREAKER_OPEN is controller.look(0).reason
 
 

@@ -1,69 +1,85 @@
-"""Rules of the whole fleet: what the policy's words mean, what holds the end back, and what is remembered."""
+"""Rules of the whole fleet: what makes a run pointless, what holds its end back, and what is remembered."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
 
-from hook.core import consumers, intent, parse, policies
+import pytest
+
+from hook.core import progress
 from hook.core.decide import first_look
 from hook.core.memory import restart_key
 from hook.core.reasons import Reason
-from hook.core.stacks import GPU_OPERATOR, NETWORK_OPERATOR
 from hook.core.verdicts import DeletePod, NodeState, Verdict
-from hook.settings import Settings, Wanted, WhenAbsent
-from tests.fixtures.cluster import LATER, cluster, labelled, reasons, stale, stale_plugin
+from hook.settings import Bound, Settings, Wanted, WhenAbsent
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons, stale, stale_plugin
 from tests.fixtures.following import Follower
-from tests.fixtures.modes import Pool, network, owner, pool_daemonset, pooled, with_ofed, with_toolkit
-from tests.fixtures.objects import Object, driver_pod, merged, obj, parsed, plugin_pod, stamp
+from tests.fixtures.modes import Pool, network, ofed_pod, owner, pool_daemonset, pooled, with_ofed
+from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, parsed, plugin_pod, stamp
 
 PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
+OLD_HASH = "metadata: {labels: {controller-revision-hash: old}}"
 EXPORTER = (Wanted("gpu", "monitoring", "dcgm-exporter"),)
-CROWD = tuple(f"n{number}" for number in range(8))
 SEEN = 3600
 """Seconds from the fixtures' D to the first decision of a controller."""
 
 
-# What the policy's words mean.
+# What makes a run pointless.
 
 
-def test_a_registry_whose_name_only_looks_alike_is_another_one() -> None:
-    """A dot in the repository stands for a dot alone."""
-    asked = policies.cluster_policy(obj("policy"))
-    rendered = obj("driver-daemonset")
-    for registry, shown in (("nvcr.io", True), ("nvcrxio", False)):
-        image = f"{registry}/nvidia/driver:580.126.20-ubuntu22.04"
-        rendered["spec"]["template"]["spec"]["containers"] = [{"name": "nvidia-driver-ctr", "image": image}]
-        assert shown is not bool(intent.unrendered(parse.daemonset(rendered), asked, GPU_OPERATOR))
+def managed_plugin() -> Object:
+    """Return the DaemonSet of a plugin that the operator restarts itself."""
+    metadata = {"name": "nvidia-dra-driver-kubelet-plugin", "namespace": "gpu-operator", "uid": "managed"}
+    return obj("plugin-daemonset", {"metadata": {**metadata, "ownerReferences": owner("gc", "GPUCluster")}})
 
 
-def test_a_policy_that_leaves_drivers_to_pools_names_no_version_to_verify() -> None:
-    """Its own version field is ignored by the operator then, also where one is written."""
-    wanted = Settings(expect_driver_version="580.126.20")
-    pooled = policies.cluster_policy(obj("policy", "spec: {driver: {useNvidiaDriverCRD: true, version: 570.124.06}}"))
-    assert ("580.126.20", "") == (
-        intent.wanted_version(policies.cluster_policy(obj("policy")), wanted),
-        intent.wanted_version(pooled, wanted),
-    )
+def test_a_plugin_that_the_operator_manages_does_not_speak_for_the_others() -> None:
+    """A named plugin next to it is stale all the same; alone it ends the run, also one that waits for plugins."""
+    both = stale().put("daemonset", managed_plugin())
+    assert 1 == len(both.decide()[0].actions)
+    both.drop("daemonset", PLUGIN).drop("plugin-pod")
+    waiting = Settings(when_absent=WhenAbsent.WAIT)
+    assert [Reason.OPERATOR_MANAGED] * 2 == [both.decide(settings)[0].reason for settings in (None, waiting)]
 
 
-def test_the_oldest_policy_counts_and_of_two_alike_the_first_name() -> None:
-    """The operator ignores the others, whatever they are called."""
-    created = {"a": "2025-07-01T08:00:00Z", "b": "2025-06-01T08:00:00Z", "c": "2025-06-01T08:00:00Z"}
-    found = [
-        policies.cluster_policy(obj("policy", {"metadata": {"name": name, "creationTimestamp": moment}}))
-        for name, moment in created.items()
-    ]
-    for given in (found, found[::-1]):
-        active = intent.active_policy(given, GPU_OPERATOR)
-        assert active is not None
-        assert "b" == active.name
+def test_labels_are_doubted_only_where_pods_are_around() -> None:
+    """One plugin pod on one of the nodes is enough: the operator may not have labelled them yet."""
+    bare = cluster("gpu-0", "gpu-1").drop("driver-pod").drop("plugin-pod").change("policy", "status: {state: null}")
+    bare.change("node", {"metadata": {"labels": {"nvidia.com/gpu.deploy.driver": "false"}}})
+    decision, _memory = bare.decide()
+    assert (Verdict.SKIP, Reason.NO_ELIGIBLE_NODE) == (decision.verdict, decision.reason)
+    assert Verdict.SKIP is not bare.put("plugin-pod", plugin_pod("gpu-1")).decide()[0].verdict
 
 
-def test_a_daemonset_that_was_not_observed_is_not_rendered_for_any_intent() -> None:
-    """Its revisions are still those of the spec before, also where no pool owns it."""
-    seen = parse.daemonset(obj("driver-daemonset", "metadata: {generation: 3}"))
-    assert "generation 3" in intent.unrendered(seen, None, GPU_OPERATOR)
+def test_a_fleet_that_was_seen_once_is_remembered_through_a_time_without_eligible_nodes() -> None:
+    """What vanishes after all nodes were excluded for a while may come back like any other fleet."""
+    found = stale()
+    memory = found.decide()[1]
+    found.change("node", labelled(skip="true")).change("policy", "status: {state: notReady}")
+    memory = found.decide(memory=memory)[1]
+    decision, _memory = found.drop("policy").decide(memory=memory)
+    assert (Verdict.WAIT, Reason.NO_POLICY) == (decision.verdict, decision.reason)
+
+
+def test_every_decision_says_which_stack_and_which_nodes_it_is_about() -> None:
+    """Done, pending, skipped, or on the way to one of them: reports and metrics are by stack."""
+    memory = cluster().decide()[1]
+    gone = cluster().drop("policy")
+    late = LATER + timedelta(hours=1)
+    disabled = cluster().change("policy", "spec: {driver: {enabled: false}}")
+    for decision in (
+        cluster().decide()[0],
+        stale().decide()[0],
+        disabled.decide()[0],
+        gone.decide(memory=memory)[0],
+        gone.decide(memory=memory, now=late)[0],
+        gone.decide(memory=replace(memory, first_seen={}, started=LATER - timedelta(hours=1)))[0],
+    ):
+        assert ("gpu", ["gpu"]) == (decision.stack, [one.stack for one in decision.judgements]), decision
+    first = first_look(disabled.seen(), Settings())
+    assert first is not None
+    assert "gpu" == first.stack
 
 
 # What holds the end back.
@@ -173,6 +189,35 @@ def test_excluded_nodes_are_no_part_of_the_progress() -> None:
     assert "1 of 2 nodes" in found.put("plugin-pod", plugin_pod("gpu-2")).decide()[0].message
 
 
+def test_each_state_on_the_way_is_further_than_the_one_before() -> None:
+    """Or a fleet would seem to stall while it advances, or to advance while it goes back and forth."""
+    states = ("WAITING", "STALE", "RESTARTING", "VERIFYING", "VERIFIED")
+    waiting, *others = (progress.RANK[NodeState[state]] for state in states)
+    ranks = [waiting, progress.ROLLING_RANK, *others]
+    assert sorted(set(ranks)) == ranks
+    assert (waiting, ranks[-1]) == (progress.RANK[NodeState.FAILED], progress.RANK[NodeState.EXCLUDED])
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        pytest.param(cluster("a", "b").change("driver-pod", OLD_HASH, "driver-b"), Reason.DRIVER_OUTDATED,
+                     id="outdated"),
+        pytest.param(stale("a", "b"), Reason.PLUGIN_QUEUED, id="queued"),
+        pytest.param(with_ofed(cluster("a", "b"), network("a", "b").put("driver-pod", ofed_pod("b", ready=None))),
+                     Reason.PRIOR_DRIVER_UNSETTLED, id="another-driver-comes-first"),
+    ],
+)  # fmt: skip
+def test_a_node_that_only_waits_for_its_turn_does_not_delay_a_failure(found: Cluster, reason: Reason) -> None:
+    """What cannot progress by itself is waited for as long as the grace of a failed node, and no longer."""
+    found.put("plugin-pod", merged(plugin_pod("a"), {"status": {"conditions": conditions(None)}}))
+    settings = Settings(plugin_timeout=timedelta(), max_unavailable=Bound(1))
+    first, memory = found.decide(settings)
+    assert (Verdict.WAIT, reason) == (first.verdict, first.judgements[1].reason)
+    decision, _memory = found.decide(settings, memory, LATER + timedelta(minutes=5))
+    assert (Verdict.FAIL, Reason.PLUGIN_NOT_READY) == (decision.verdict, decision.reason)
+
+
 def test_a_node_whose_operands_are_paused_has_begun() -> None:
     """A driver that is being unloaded is further than one that waits for its turn."""
     patient = Settings(timeout=timedelta(days=1), stall_timeout=timedelta(minutes=30))
@@ -191,134 +236,6 @@ def test_a_fleet_without_a_node_stalls_like_any_other() -> None:
     memory = found.decide(patient)[1]
     decision, _memory = found.decide(patient, memory, LATER + timedelta(minutes=30))
     assert Reason.STALLED is decision.reason
-
-
-# What makes a run pointless.
-
-
-def managed_plugin() -> Object:
-    """Return the DaemonSet of a plugin that the operator restarts itself."""
-    metadata = {"name": "nvidia-dra-driver-kubelet-plugin", "namespace": "gpu-operator", "uid": "managed"}
-    return obj("plugin-daemonset", {"metadata": {**metadata, "ownerReferences": owner("gc", "GPUCluster")}})
-
-
-def test_a_plugin_that_the_operator_manages_does_not_speak_for_the_others() -> None:
-    """A named plugin next to it is stale all the same; alone it ends the run, also one that waits for plugins."""
-    both = stale().put("daemonset", managed_plugin())
-    assert 1 == len(both.decide()[0].actions)
-    both.drop("daemonset", PLUGIN).drop("plugin-pod")
-    waiting = Settings(when_absent=WhenAbsent.WAIT)
-    assert [Reason.OPERATOR_MANAGED] * 2 == [both.decide(settings)[0].reason for settings in (None, waiting)]
-
-
-def test_labels_are_doubted_only_where_pods_are_around() -> None:
-    """One plugin pod on one of the nodes is enough: the operator may not have labelled them yet."""
-    bare = cluster("gpu-0", "gpu-1").drop("driver-pod").drop("plugin-pod").change("policy", "status: {state: null}")
-    bare.change("node", {"metadata": {"labels": {"nvidia.com/gpu.deploy.driver": "false"}}})
-    decision, _memory = bare.decide()
-    assert (Verdict.SKIP, Reason.NO_ELIGIBLE_NODE) == (decision.verdict, decision.reason)
-    assert Verdict.SKIP is not bare.put("plugin-pod", plugin_pod("gpu-1")).decide()[0].verdict
-
-
-def test_a_fleet_that_was_seen_once_is_remembered_through_a_time_without_eligible_nodes() -> None:
-    """What vanishes after all nodes were excluded for a while may come back like any other fleet."""
-    found = stale()
-    memory = found.decide()[1]
-    found.change("node", labelled(skip="true")).change("policy", "status: {state: notReady}")
-    memory = found.decide(memory=memory)[1]
-    decision, _memory = found.drop("policy").decide(memory=memory)
-    assert (Verdict.WAIT, Reason.NO_POLICY) == (decision.verdict, decision.reason)
-
-
-def test_every_decision_says_which_stack_and_which_nodes_it_is_about() -> None:
-    """Done, pending, skipped, or on the way to one of them: reports and metrics are by stack."""
-    memory = cluster().decide()[1]
-    gone = cluster().drop("policy")
-    late = LATER + timedelta(hours=1)
-    disabled = cluster().change("policy", "spec: {driver: {enabled: false}}")
-    for decision in (
-        cluster().decide()[0],
-        stale().decide()[0],
-        disabled.decide()[0],
-        gone.decide(memory=memory)[0],
-        gone.decide(memory=memory, now=late)[0],
-        gone.decide(memory=replace(memory, first_seen={}, started=LATER - timedelta(hours=1)))[0],
-    ):
-        assert ("gpu", ["gpu"]) == (decision.stack, [one.stack for one in decision.judgements]), decision
-    first = first_look(disabled.seen(), Settings())
-    assert first is not None
-    assert "gpu" == first.stack
-
-
-# What is found.
-
-
-def test_what_plugins_start_after_is_never_restarted_as_one_of_them() -> None:
-    """The container toolkit is older than itself, so it would always look stale."""
-    named = Settings(consumers=(Wanted("gpu", "gpu-operator", "nvidia-container-toolkit-daemonset"),))
-    found = consumers.find(with_toolkit(cluster()).seen().daemonsets, GPU_OPERATOR, named)
-    assert (["nvidia-container-toolkit-daemonset"], [PLUGIN]) == (
-        [one.name for one in found.refused],
-        [one.name for one in found.named],
-    )
-
-
-def test_one_label_of_a_selector_shows_a_plugin_whatever_else_it_selects() -> None:
-    """A chart may add its own labels, and a container of its own."""
-    lookalike = obj("plugin-daemonset", "metadata: {name: mine, uid: mine}")
-    lookalike["spec"]["selector"]["matchLabels"]["team"] = "ours"
-    lookalike["spec"]["template"]["spec"]["containers"] += [{"name": "proxy"}]
-    found = consumers.find([parse.daemonset(lookalike)], GPU_OPERATOR, Settings())
-    assert ["mine"] == [one.name for one in found.unnamed]
-
-
-def test_a_pod_that_says_ready_without_containers_ready_is_read() -> None:
-    """Nothing is concluded from a moment that is not there."""
-    found = [{"type": "Ready", "status": "True", "lastTransitionTime": stamp(9)}]
-    seen = parse.pod(merged(driver_pod(), {"status": {"conditions": found}}))
-    assert (True, None) == (seen.ready, seen.containers_ready_since)
-
-
-# What is warned about.
-
-
-def test_a_plugin_that_wants_no_pod_is_no_surprise_where_every_node_is_excluded() -> None:
-    """With DESIRED=0 its nodeSelector is checked only where a node could have it."""
-    found = cluster().drop("plugin-pod").change("daemonset", "status: {desiredNumberScheduled: 0}", PLUGIN)
-    assert 1 == len(found.decide()[0].warnings)
-    assert () == found.change("node", labelled(skip="true")).decide()[0].warnings
-
-
-def test_cordoned_nodes_are_named_only_where_the_upgrade_controller_counts_them() -> None:
-    """The network operator's limit has no such count."""
-    outdated = "metadata: {labels: {controller-revision-hash: old}}"
-    for found, pod, warned in ((cluster("a", "b"), "driver-b", True), (network("a", "b"), "mofed-b", False)):
-        found.change("node", "spec: {unschedulable: true}", "a").change("driver-pod", outdated, pod)
-        assert warned is any("cordoned" in warning for warning in found.decide()[0].warnings)
-
-
-def test_a_network_driver_that_is_nowhere_is_missed_only_where_not_all_was_read() -> None:
-    """Without a list of namespaces there is none to look in."""
-    found = with_ofed(cluster(), network("gpu-0").drop("daemonset").drop("driver-pod"))
-    for namespaces, warned in (((), False), (("gpu-operator",), True)):
-        assert warned is bool(found.decide(Settings(namespaces=namespaces))[0].warnings)
-
-
-def test_an_expected_version_that_one_pool_names_was_looked_for_in_the_policy() -> None:
-    """The warning is for policies that name none at all."""
-    expected = Settings(expect_driver_version="580.126.20")
-    assert () == cluster().decide(expected)[0].warnings
-    found = pooled(Pool("a", ("gpu-a",)), Pool("b", ("gpu-b",))).change("pool", "spec: {version: null}", "b")
-    assert not any("names no driver version" in warning for warning in found.decide(expected)[0].warnings)
-
-
-def test_the_names_of_one_stacks_plugins_leave_those_of_the_others() -> None:
-    """Only for a stack that is named are the default names replaced."""
-    named = Settings(consumer_names=(Wanted("network", name="mine"),))
-    assert (GPU_OPERATOR.consumer.names, ("mine",)) == (
-        consumers.plugin_names(GPU_OPERATOR, named),
-        consumers.plugin_names(NETWORK_OPERATOR, named),
-    )
 
 
 # What is remembered.

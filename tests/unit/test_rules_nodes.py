@@ -133,6 +133,19 @@ def test_a_node_waits_for_what_must_happen_first(found: Cluster, expected: Reaso
     assert (NodeState.WAITING, expected) == (judgement.state, judgement.reason)
 
 
+def test_a_container_that_cannot_start_fails_its_driver() -> None:
+    """None of these goes away by waiting, unlike a container that is being created."""
+    hopeless = {
+        "CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull",
+        "CreateContainerConfigError", "CreateContainerError", "RunContainerError",
+    }  # fmt: skip
+    for reason in (*hopeless, "ContainerCreating", "PodInitializing"):
+        for where in ("initContainerStatuses", "containerStatuses"):
+            status = {where: [waiting("any", reason)]}
+            found = cluster().put("driver-pod", merged(driver_pod(ready=None), {"status": status}))
+            assert (reason in hopeless) is (Reason.DRIVER_FAILING is found.judge().reason), reason
+
+
 def test_a_failing_driver_is_reported_in_the_kubelets_own_words() -> None:
     """The reason of the container alone does not say which image is missing."""
     assert "ImagePullBackOff: no such tag" in failing(cluster()).judge().message
@@ -142,6 +155,7 @@ def test_a_failing_driver_is_reported_in_the_kubelets_own_words() -> None:
     ("node", "part", "patch", "expected"),
     [
         pytest.param(labelled(skip="true"), "plugin-pod", "metadata: {uid: 7}", Reason.NODE_SKIPPED, id="skipped"),
+        pytest.param(not_ready_since(0), "driver-pod", "metadata: {uid: 7}", Reason.NODE_NOT_READY, id="not-ready"),
         pytest.param(labelled(skip="true"), "slice", "spec: {devices: 8}", Reason.UNREADABLE, id="skipped-no-pod"),
         pytest.param(labelled(deploy_driver=None), "driver-pod", "metadata: {uid: 7}", Reason.UNREADABLE,
                      id="by-the-driver-pods-that-can-be-read"),

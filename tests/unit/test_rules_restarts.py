@@ -127,6 +127,30 @@ def test_a_plugin_whose_restart_failed_waits_behind_all_others() -> None:
     assert [True, True, False] == ["no answer" in one.message for one in decision.judgements]
 
 
+@pytest.mark.parametrize(
+    ("part", "name", "patch"),
+    [
+        pytest.param("plugin-pod", "plugin-a", parsed(DELETING), id="terminating"),
+        pytest.param("plugin-pod", "plugin-a", STARTING, id="starting"),
+        pytest.param("plugin-pod", "plugin-a", NOT_READY, id="not-ready"),
+        pytest.param("slice", "0-gpu.nvidia.com-a", {"spec": {"devices": []}}, id="no-devices"),
+        pytest.param("slice", "0-gpu.nvidia.com-a",
+                     {"spec": {"devices": [{"attributes": {"driverVersion": {"version": "570.1.2"}}}]}},
+                     id="other-devices"),
+    ],
+)  # fmt: skip
+def test_a_plugin_that_does_not_serve_takes_a_place(part: str, name: str, patch: Object) -> None:
+    """Whatever is missing, and whether or not a restart was the cause."""
+    found = cluster("a", "b").put("plugin-pod", stale_plugin("b")).change(part, patch, name)
+    assert [] == deleted(found.decide(Settings(max_unavailable=Bound(1)))[0])
+
+
+def test_a_missing_plugin_takes_a_place() -> None:
+    """The DaemonSet wants a pod that is not there."""
+    found = stale("a", "b").drop("plugin-pod", "plugin-a")
+    assert [] == deleted(found.decide(Settings(max_unavailable=Bound(1)))[0])
+
+
 def test_a_plugin_on_its_way_out_takes_a_place_although_no_restart_is_remembered() -> None:
     """Memory is lost when a run ends, and the pod is going all the same."""
     found = stale("a", "b").change("plugin-pod", DELETING, "plugin-a")
