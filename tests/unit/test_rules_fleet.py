@@ -62,6 +62,15 @@ def test_a_fleet_that_was_seen_once_is_remembered_through_a_time_without_eligibl
     assert (Verdict.WAIT, Reason.NO_POLICY) == (decision.verdict, decision.reason)
 
 
+def test_what_vanishes_for_another_reason_is_waited_for_anew() -> None:
+    """First the policy was gone, now the plugin is: neither for as long as the grace."""
+    memory = cluster().decide()[1]
+    memory = cluster().drop("policy").decide(memory=memory)[1]
+    without = cluster().drop("daemonset", PLUGIN).drop("plugin-pod")
+    decision, _memory = without.decide(memory=memory, now=LATER + timedelta(minutes=5))
+    assert (Verdict.WAIT, Reason.NO_CONSUMER) == (decision.verdict, decision.reason)
+
+
 def test_every_decision_says_which_stack_and_which_nodes_it_is_about() -> None:
     """Done, pending, skipped, or on the way to one of them: reports and metrics are by stack."""
     memory = cluster().decide()[1]
@@ -135,6 +144,13 @@ def test_a_rollback_of_a_daemonset_that_is_gone_says_nothing() -> None:
     )
     young["metadata"]["creationTimestamp"] = stamp(600)
     assert Reason.NOTHING_STALE is cluster().put("revision", old, young).decide()[0].reason
+
+
+def test_a_revision_of_a_daemonset_that_is_gone_starts_no_quiet_time() -> None:
+    """However young it is."""
+    gone = obj("revision", {"metadata": {"name": "gone", "ownerReferences": owner("gone-ds")}})
+    gone["metadata"]["creationTimestamp"] = stamp(SEEN - 3)
+    assert Reason.NOTHING_STALE is cluster().put("revision", gone).decide()[0].reason
 
 
 def test_a_revision_that_is_rendered_again_starts_the_quiet_time_anew() -> None:
@@ -227,6 +243,18 @@ def test_a_node_whose_operands_are_paused_has_begun() -> None:
         memory = found.decide(patient)[1]
         later = found.change("node", labelled(**after)).decide(patient, memory, LATER + timedelta(minutes=30))[0]
         assert expected is later.verdict
+
+
+def test_a_restart_that_was_asked_for_is_an_advance() -> None:
+    """The stall counts from then, not from when the plugin was first seen stale."""
+    patient = Settings(timeout=timedelta(days=1), stall_timeout=timedelta(minutes=30))
+    found = stale()
+    first, memory = found.decide(patient)
+    (action,) = first.actions
+    assert isinstance(action, DeletePod)
+    asked = LATER + timedelta(minutes=29, seconds=50)
+    memory = found.decide(patient, memory.asked(action.node, action.pod, asked), asked)[1]
+    assert Verdict.WAIT is found.decide(patient, memory, LATER + timedelta(minutes=30))[0].verdict
 
 
 def test_a_fleet_without_a_node_stalls_like_any_other() -> None:

@@ -55,6 +55,12 @@ def test_a_daemonset_that_was_not_observed_is_not_rendered_for_any_intent() -> N
     assert "generation 3" in intent.unrendered(seen, None, GPU_OPERATOR)
 
 
+def test_a_branch_is_a_whole_number() -> None:
+    """Not the beginning of one."""
+    told = [intent.same_driver("580.105.8", branch) for branch in ("580", "58", "5801")]
+    assert [True, False, False] == told
+
+
 # What is found.
 
 

@@ -112,6 +112,35 @@ def test_a_container_that_came_back_this_second_is_not_proven() -> None:
     assert [Reason.PLUGIN_NOT_READY, Reason.PLUGIN_NOT_READY, Reason.VERIFIED] == told
 
 
+def test_a_plugin_that_was_verified_is_restarted_for_a_new_run_however_soon_that_comes() -> None:
+    """The restart before it helped, so there is nothing to wait for."""
+    controller = Follower(stale())
+    controller.act(0)
+    controller.found.only("plugin-pod", plugin_pod())
+    assert ["Verified"] == reasons(controller.look(5).judgements)
+    controller.found.only("driver-pod", driver_pod(started=3600, ready=3605, restarts=1, ended_before=3599))
+    controller.found.change("plugin-pod", "metadata: {name: next, uid: next}")
+    controller.act(10)
+    assert [(0, "gpu-0"), (10, "gpu-0")] == controller.restarted
+
+
+def test_a_rollout_that_was_asked_for_is_under_way_until_its_pods_are_replaced() -> None:
+    """The pod that is still there is no successor that was not helped."""
+    controller = Follower(stale(), replace(FOLLOWING, strategy=Strategy.ROLLOUT))
+    assert 1 == len(controller.stamped(0))
+    (judgement,) = controller.look(10).judgements
+    assert (NodeState.RESTARTING, Reason.PLUGIN_RESTARTING) == (judgement.state, judgement.reason)
+
+
+def test_a_plugin_that_did_not_come_back_is_looked_for_at_its_daemonset() -> None:
+    """There is no pod to describe."""
+    controller = Follower(stale())
+    controller.act(0)
+    controller.found.drop("plugin-pod").change("daemonset", "status: {desiredNumberScheduled: 0}", PLUGIN.split("/")[1])
+    (judgement,) = controller.look(1).judgements
+    assert (Reason.PLUGIN_MISSING, PLUGIN) == (judgement.reason, judgement.subject)
+
+
 # In which order, and how many at once.
 
 
@@ -201,6 +230,15 @@ def test_a_client_that_would_not_come_back_holds_up_no_other_one() -> None:
     assert ["dcgm-exporter"] == stamped(decision)
     held = {one.state for one in decision.judgements if one.consumer == PLUGIN}
     assert {NodeState.WAITING} == held
+
+
+def test_a_rollout_does_not_wait_for_a_node_that_is_excluded_by_now() -> None:
+    """A node that never reported is waited for as long as any blip, and no longer."""
+    settings = Settings(strategy=Strategy.ROLLOUT)
+    found = stale("a", "b").change("node", "status: {conditions: []}", "b")
+    first, memory = found.decide(settings)
+    later, _memory = found.decide(settings, memory, LATER + timedelta(minutes=5))
+    assert ([], 1) == (stamped(first), len(stamped(later)))
 
 
 def test_only_stale_plugins_wait_for_a_place_of_a_rollout() -> None:
