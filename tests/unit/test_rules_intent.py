@@ -61,6 +61,15 @@ def test_a_branch_is_a_whole_number() -> None:
     assert [True, False, False] == told
 
 
+def test_what_a_policy_does_not_say_is_off() -> None:
+    """A driver is built on its node, and follows no other driver, unless the policy asks for it."""
+    silent = "spec: {driver: {usePrecompiled: null, rdma: null}}"
+    pool = policies.nvidia_driver(obj("pool/policy", "spec: {usePrecompiled: null}"))
+    nic = policies.nic_cluster_policy(obj("network/policy"))
+    for one in (policies.cluster_policy(obj("policy", silent)), pool, nic):
+        assert (True, False, False) == (one.driver_enabled, one.precompiled, one.rdma), one.kind
+
+
 # What is found.
 
 
@@ -88,6 +97,20 @@ def test_a_pod_that_says_ready_without_containers_ready_is_read() -> None:
     found = [{"type": "Ready", "status": "True", "lastTransitionTime": stamp(9)}]
     seen = parse.pod(merged(driver_pod(), {"status": {"conditions": found}}))
     assert (True, None) == (seen.ready, seen.containers_ready_since)
+
+
+def test_what_a_container_leaves_out_of_its_end_is_not_made_up() -> None:
+    """An end without a time has no length, a null is no end, and a long message is cut."""
+    states = (
+        {"terminated": {"exitCode": 0, "startedAt": stamp(5)}},
+        {"terminated": None},
+        {"waiting": {"reason": "CreateContainerError", "message": "x" * 2000}},
+    )
+    pods = (merged(driver_pod(), {"status": {"containerStatuses": [{"name": "a", "state": one}]}}) for one in states)
+    seen = [parse.pod(merged(pod, {"spec": {"containers": [{"name": "a"}]}})).containers[0] for pod in pods]
+    assert [None, None, None] == [one.lasted for one in seen]
+    assert ["", "ContainerCreating", "CreateContainerError"] == [one.waiting for one in seen]
+    assert 1024 == len(seen[2].message)
 
 
 # What is warned about.

@@ -102,7 +102,7 @@ def test_only_a_node_that_was_cordoned_before_needs_no_place() -> None:
 
 
 def test_a_node_with_an_outdated_driver_is_still_to_come() -> None:
-    """Also before its label says so."""
+    """Also before its label shows it."""
     found = fleet(3).change("driver-pod", OLD, "driver-gpu-1")
     assert ("gpu-1",) == obstacles(only(found))[Obstacle.UPGRADE_UNDER_WAY].nodes
 

@@ -112,10 +112,11 @@ def test_a_container_that_came_back_this_second_is_not_proven() -> None:
     assert [Reason.PLUGIN_NOT_READY, Reason.PLUGIN_NOT_READY, Reason.VERIFIED] == told
 
 
-def test_a_plugin_that_was_verified_is_restarted_for_a_new_run_however_soon_that_comes() -> None:
-    """The restart before it helped, so there is nothing to wait for."""
+@pytest.mark.parametrize("refused", ["", "not on a Friday"])
+def test_a_plugin_that_was_verified_is_restarted_for_a_new_run_however_soon_that_comes(refused: str) -> None:
+    """The restart before it helped, by the program or by other hands, so there is nothing to wait for."""
     controller = Follower(stale())
-    controller.act(0)
+    controller.act(0, refused)
     controller.found.only("plugin-pod", plugin_pod())
     assert ["Verified"] == reasons(controller.look(5).judgements)
     controller.found.only("driver-pod", driver_pod(started=3600, ready=3605, restarts=1, ended_before=3599))
@@ -154,6 +155,11 @@ def test_a_plugin_whose_restart_failed_waits_behind_all_others() -> None:
     decision, _memory = found.decide(memory=memory)
     assert ["plugin-c", "plugin-a", "plugin-b"] == deleted(decision)
     assert [True, True, False] == ["no answer" in one.message for one in decision.judgements]
+    (again, *_others) = decision.actions
+    assert isinstance(again, DeletePod)
+    memory = memory.asked(again.node, again.pod, LATER).troubled(again.pod, "no answer")
+    restarting = found.decide(memory=memory)[0].judgements[2]
+    assert (NodeState.RESTARTING, False) == (restarting.state, "no answer" in restarting.message)
 
 
 @pytest.mark.parametrize(
