@@ -245,6 +245,16 @@ def test_a_node_whose_operands_are_paused_has_begun() -> None:
         assert expected is later.verdict
 
 
+def test_a_node_that_moves_is_waited_for_before_a_failure() -> None:
+    """However long its driver takes to load: it is restarted first."""
+    found = cluster("a", "b").put("driver-pod", driver_pod("b", ready=None))
+    found.put("plugin-pod", merged(plugin_pod("a"), {"status": {"conditions": conditions(None)}}))
+    settings, memory = Settings(plugin_timeout=timedelta()), None
+    for minutes in (0, 6, 12):
+        decision, memory = found.decide(settings, memory, LATER + timedelta(minutes=minutes))
+        assert Verdict.WAIT is decision.verdict
+
+
 def test_a_restart_that_was_asked_for_is_an_advance() -> None:
     """The stall counts from then, not from when the plugin was first seen stale."""
     patient = Settings(timeout=timedelta(days=1), stall_timeout=timedelta(minutes=30))

@@ -70,6 +70,16 @@ def test_a_node_whose_driver_is_settled_names_its_client_and_its_pod(
     assert (reason, PLUGIN, subject) == (judgement.reason, judgement.consumer, judgement.subject)
 
 
+def test_a_stale_plugin_that_would_not_come_back_fails_after_the_plugins_timeout() -> None:
+    """Only a toleration, or the end of the taint, changes anything."""
+    found, states = stale().change("node", TAINT), []
+    memory = None
+    for seconds in (0, 299, 300):
+        decision, memory = found.decide(memory=memory, now=LATER + timedelta(seconds=seconds))
+        states.append(decision.judgements[0].state)
+    assert [NodeState.WAITING, NodeState.WAITING, NodeState.FAILED] == states
+
+
 def test_a_stale_plugin_says_what_it_did_not_start_after() -> None:
     """Metrics count restarts by this cause."""
     late = with_toolkit(cluster(), ready=R + 900)
