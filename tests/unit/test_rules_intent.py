@@ -16,12 +16,12 @@ OLD_HASH = "metadata: {labels: {controller-revision-hash: old}}"
 # What the policy's words mean.
 
 
-def test_a_registry_whose_name_only_looks_alike_is_another_one() -> None:
+def test_a_repository_whose_name_only_looks_alike_is_another_one() -> None:
     """A dot in the repository stands for a dot alone."""
-    asked = policies.cluster_policy(obj("policy"))
+    asked = policies.cluster_policy(obj("policy", "spec: {driver: {repository: nvcr.io/my.org}}"))
     rendered = obj("driver-daemonset")
-    for registry, shown in (("nvcr.io", True), ("nvcrxio", False)):
-        image = f"{registry}/nvidia/driver:580.126.20-ubuntu22.04"
+    for repository, shown in (("my.org", True), ("myxorg", False)):
+        image = f"nvcr.io/{repository}/driver:580.126.20-ubuntu22.04"
         rendered["spec"]["template"]["spec"]["containers"] = [{"name": "nvidia-driver-ctr", "image": image}]
         assert shown is not bool(intent.unrendered(parse.daemonset(rendered), asked, GPU_OPERATOR))
 
