@@ -61,8 +61,8 @@ def driver(generation: int, ready: float | None) -> Object:
     """Return the driver pod of a generation of the NVIDIADriver."""
     labels = {"labels": {"controller-revision-hash": f"hash-{generation}"}}
     metadata = {"name": f"driver-{generation}", "uid": f"driver-{generation}", "ownerReferences": owner("default-ds")}
-    pod = driver_pod(started=(ready or 0) - 20, ready=ready)
-    return merged(pod, {"metadata": {**metadata, **labels}})
+    pod: Object = merged(driver_pod(started=(ready or 0) - 20, ready=ready), {"metadata": {**metadata, **labels}})
+    return pod
 
 
 def first_edit(found: Cluster) -> None:
