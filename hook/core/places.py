@@ -60,6 +60,8 @@ class Places:
     ) -> Places:
         """Count what is down, by whoever's doing."""
         limit, bound = fleet.settings.max_parallel_restarts, fleet.settings.max_unavailable
+        if not limit and bound is None:
+            return cls(None, None)
         awaited = [_awaited(one, restarts, fleet, now) for one in judgements]
         in_flight = (_in_flight(one, restarts, fleet) for one in judgements)
         ours = limit - sum(map(or_, awaited, in_flight)) if limit else None
