@@ -77,7 +77,7 @@ class HolderLife(Life):
     async def turn_ready(self, driver: Driver) -> None:
         """Pass the probes, which ask for no driver.
 
-        The truth knows it first: somebody may act on the API's word at once.
+        The journal has it before the API server: a reader of the API may act on it at once.
         """
         await self.pause(self.knobs.plugin_ready_seconds)
         for main in self.status.mains:

@@ -116,7 +116,7 @@ def _in_flight(judged: Judgement, restarts: Mapping[str, AskedRestart], fleet: F
 
 
 def _awaited(judged: Judgement, restarts: Mapping[str, AskedRestart], fleet: Fleet, now: datetime) -> bool:
-    """Whether a plugin that we restarted is not back, where only its node's state, or its driver's, is told."""
+    """Whether a plugin that we restarted is not back, although the judgement is about its node or its driver."""
     if judged.stale_pod is not None or judged.state in (NodeState.EXCLUDED, NodeState.VERIFIED):
         return False
     consumers = (ds for ds in fleet.consumers.named if judged.consumer in ("", str(ds)))

@@ -205,7 +205,7 @@ class Field(Ground):
         self.until(served, f"{', '.join(sorted(chosen)[:5])} are served on {version}", PATIENCE)
 
     def most_down(self) -> int:
-        """Return the most plugins that were down at one moment since the scenario began, whoever took them down.
+        """Return the most plugins that were down at one moment since the scenario began, whatever took them down.
 
         A plugin is down from when its kubelet saw its deletion until its successor passed its probes. The API knows of
         the first sooner and of the second later, so that a bound that is kept by the API's word is kept here, however

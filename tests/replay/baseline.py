@@ -1,8 +1,8 @@
-"""What the core makes of each recording: which plugins it restarts, and when it says done.
+"""What the core makes of each recording: which plugins it restarts, and when the run is done.
 
 Usage: ``PYTHONPATH=. python tests/replay/baseline.py`` writes ``tests/fixtures/recordings/baseline.json`` anew.
 
-Times are seconds since the recording began. Whoever changes the core compares with it: a difference is a
+Times are seconds since the recording began. Compare each change of the core with it: a difference is a
 decision, never an accident. Reasons and messages are left out, so that they can be reworded.
 """
 

@@ -30,7 +30,7 @@ STILL: Final = 90
 JUDGED: Final = (NodeState.STALE, NodeState.RESTARTING, NodeState.VERIFYING, NodeState.VERIFIED, NodeState.FAILED)
 """States of a node whose driver the core calls settled."""
 WAITING_FOR_A_PERSON: Final = Settings(when_manual=WhenManual.WAIT)
-"""Somebody deletes the driver pods by hand where ``autoUpgrade`` is off, and the run is told to wait for it."""
+"""An administrator deletes the driver pods by hand where ``autoUpgrade`` is off, and the run waits for it."""
 
 
 @dataclass
@@ -83,7 +83,7 @@ def steps(recording: Recording, first: float) -> list[float]:
 
 
 def versions(recording: Recording) -> dict[str, str]:
-    """Give the driver version of each revision hash: its DaemonSet's image when the revision came."""
+    """Return the driver version of each revision hash: its DaemonSet's image when the revision came."""
     images = [(one.at, one.view["image"]) for one in recording.changes if one.kind == "ds" and one.view]
     found: dict[str, str] = {}
     for change in recording.changes:

@@ -1,7 +1,7 @@
 """A switch to NVIDIADriver by two edits, minutes apart: no recording has one, so its history is written down here.
 
 The order and the times are those that were measured on the operator: the DaemonSet of the ClusterPolicy is gone for two
-seconds and leaves its pod behind, the new pod waits beside that one, and labels trail by 100 s.
+seconds and leaves its pod behind, the new pod waits next to that one, and labels trail by 100 s.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SECOND_EDIT: Final = EDIT + 170
 SECOND_READY: Final = SECOND_EDIT + 165
 """The driver that the second edit asked for is loaded."""
 LABEL: Final = SECOND_READY + 99
-"""The node's label says so."""
+"""The node's label shows it."""
 
 
 def written(by: str, spec: float, status: float) -> Object:
@@ -73,7 +73,7 @@ def first_edit(found: Cluster) -> None:
 
 
 def first_render(found: Cluster) -> None:
-    """Make the NVIDIADriver's DaemonSet, whose pod waits beside the one that was left behind."""
+    """Make the NVIDIADriver's DaemonSet, whose pod waits next to the one that was left behind."""
     rendered(found, 1, EDIT + 4)
     found.put("driver-pod", driver(1, None)).change("node", labelled(state="pod-restart-required"))
 
@@ -102,7 +102,7 @@ HISTORY: Final[Mapping[float, Callable[[Cluster], object]]] = {
 
 
 def test_a_run_between_the_two_edits_waits_for_what_the_second_one_brings() -> None:
-    """When the label of the first edit is quiet, only the time of the second one tells that a render is to come."""
+    """When the label of the first edit is quiet, only the time of the second one shows that a render is to come."""
     found, memory = cluster(), Memory(started=at(START))
     pods: dict[float, Object] = {}
     restarts: list[tuple[float, str]] = []

@@ -1,7 +1,7 @@
 """What an API server held one moment after another, in its own order: for tests of what came first.
 
-Whoever asks again and again sees what is there when a busy machine lets it ask, and of two kinds never one moment. A
-watch misses nothing, and resource versions put all kinds of one server into one order.
+A test that polls sees what is there when a busy machine lets it ask, and never two kinds at one moment. A watch misses
+nothing, and resource versions put all kinds of one server into one order.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ class Stage:
 
 
 def end_lingering(cluster: Cluster) -> None:
-    """End each operator that was told to stop and goes on (``simulate.oldOperatorLingers``)."""
+    """End each operator that lingers after its pod was deleted (``simulate.oldOperatorLingers``)."""
     pods = "/api/v1/namespaces/gpu-operator/pods"
     for pod in cluster.list(pods, labelSelector="app.kubernetes.io/component=gpu-operator"):
         if "deletionTimestamp" in pod["metadata"]:

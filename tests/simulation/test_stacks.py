@@ -40,7 +40,7 @@ def test_drained_by_a_label_then_handed_over(tmp_path: Path) -> None:
         assert not lab.truth.stale_now()
 
         with recorded(cluster, *DRIVERS) as events:
-            lab.until(lambda: len(events()) >= len(NODES), "somebody watches", 60)
+            lab.until(lambda: len(events()) >= len(NODES), "the watch has begun", 60)
             lab.operator(driver="580.126.21", driver__nvidiaDriverCRD__enabled=True, **ALL_AT_ONCE)
             lab.until(lambda: set(lab.truth.loaded_now().values()) == {"580.126.21"}, "the orphans are replaced", 90)
             assert _beside_orphans(events())
@@ -48,7 +48,7 @@ def test_drained_by_a_label_then_handed_over(tmp_path: Path) -> None:
 
 
 def _beside_orphans(events: list[Any]) -> bool:
-    """Whether a pod that nobody owned any more was there together with one that waited for its node."""
+    """Whether a pod without an owner was there together with one that waited for its node."""
     orphans: set[str] = set()
     for each in events:
         pod = each["object"]

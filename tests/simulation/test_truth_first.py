@@ -1,4 +1,4 @@
-"""The journal knows what happened before the API server does: somebody may act on the API's word at once."""
+"""The journal knows what happened before the API server does: a reader of the API may act on it at once."""
 
 from __future__ import annotations
 

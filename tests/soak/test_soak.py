@@ -47,7 +47,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 
 def test_a_short_soak_breaks_no_promise_and_a_script_does(stage: Stage) -> None:
-    """Five cycles of upgrades and faults, four more with a follower instead; then what people run, which breaks some.
+    """Five cycles of upgrades and faults, four more with a controller instead; then what people run, which breaks some.
 
     The script believes the policy, whatever it says by then: it restarts plugins onto the old driver and says that all
     is well, or waits in vain and fails. Either way it leaves every plugin stale.

@@ -175,7 +175,7 @@ def test_what_was_asked_for_takes_its_place_whatever_befalls_its_node(
 
 
 def test_a_plugin_that_does_not_come_back_gives_its_place_away() -> None:
-    """When its time to come back is over, a node of which nothing can be said holds up nobody."""
+    """When its time to come back is over, a node of which nothing is known holds up no other."""
     found = stale("a", "b")
     memory = asked_for_the_first(found, ONE)
     found.drop("plugin-pod", "plugin-a").change("node", labelled("a", state="upgrade-required"), "a")
@@ -184,7 +184,7 @@ def test_a_plugin_that_does_not_come_back_gives_its_place_away() -> None:
 
 
 def test_a_node_that_is_left_alone_after_its_restart_takes_no_place() -> None:
-    """A person, or a time, decided not to wait for it."""
+    """Its label, or its silence, made the run stop waiting for it."""
     found = stale("a", "b")
     memory = asked_for_the_first(found, ONE)
     found.drop("plugin-pod", "plugin-a").change("node", labelled("a", skip="true"), "a")
