@@ -138,8 +138,8 @@ class Observer:
     def read_again(self, seconds: float) -> dict[str, Snapshot]:
         """Give what is there now, at least as new as this call, consistently: no watch may be behind in it.
 
-        What a watch that is opened anew can prove is not listed again. Raises UnreachableError where that takes longer
-        than `seconds`.
+        What a watch that is opened anew can prove is not listed again. All of it, tries and pages included, takes at
+        most `seconds`; raises the ClusterError that kept it from being complete by then.
         """
         end = time.monotonic() + seconds
         chases = {source: reflector.chase() for source, reflector in self._reflectors.items()}
@@ -152,7 +152,7 @@ class Observer:
 
     def _list_again(self, views: Found, end: float, seconds: float) -> None:
         """List whatever is not among the views yet."""
-        retrier = retry.retrying(retry.WRITING, time.sleep)
+        retrier = retry.retrying(retry.WRITING, time.sleep, end)
 
         def fetch(request: requests.Request) -> tuple[Json, Iterator[Json]]:
             left = end - time.monotonic()
