@@ -181,9 +181,8 @@ def test_a_second_read_has_its_time_as_a_whole(monkeypatch: pytest.MonkeyPatch, 
         if "watch=true" in line:
             return head(), b"\n" * 1500
         version = "120" if slow.is_set() else "100"
-        return head() + json.dumps(
-            {"kind": "List", "items": [], "metadata": {"resourceVersion": version}}
-        ).encode(), b""
+        page = {"kind": "List", "items": [], "metadata": {"resourceVersion": version}}
+        return head() + json.dumps(page).encode(), b""
 
     with sending(answer) as api:
         observer = Observer(api, [GPU_OPERATOR], Settings(), retry.starting(FAR_SECONDS))
