@@ -159,10 +159,10 @@ class Api:
         except MalformedObjectError as error:
             raise UnreachableError(f"the API server's list of versions cannot be read: {error}") from error
 
-    def allows(self, request: Request) -> bool:
-        """Whether RBAC allows a request; then somebody else has forbidden it. Raises ClusterError, too."""
+    def allows(self, request: Request, read_seconds: float = READ_SECONDS) -> bool:
+        """Return whether RBAC allows a request; if so, admission has refused it. Raises ClusterError, too."""
         try:
-            return self.send(may_i(request))["status"]["allowed"] is True
+            return self.send(may_i(request), read_seconds)["status"]["allowed"] is True
         except (PermissionDeniedError, KeyError, TypeError):
             return False
 
