@@ -86,7 +86,8 @@ class Api:
         self.counters = Counters()
         self.before_write: Callable[[Request], None] = lambda _request: None
         """Raises what forbids a write. Asked before each one, however often it is tried."""
-        self._origin = datetime.now(UTC) - _steady()
+        self._began = datetime.now(UTC)
+        self._origin = self._began - _steady()
         self._offsets: deque[timedelta] = deque(maxlen=OFFSETS_KEPT)
         self._clock_offset = timedelta()
 
@@ -96,6 +97,11 @@ class Api:
         It goes on evenly when this machine's own clock is set: graces, deadlines and the breaker go by it.
         """
         return self._local() + self._clock_offset
+
+    @property
+    def began(self) -> datetime:
+        """When this connection was made, by the same clock as `now`: as early as a process can tell."""
+        return self._began + self._clock_offset
 
     def _local(self) -> datetime:
         """Give the time as this machine told it at first, and what has passed since."""

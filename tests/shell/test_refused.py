@@ -20,6 +20,7 @@ from tests.shell.test_side_by_side import GRANTED, refused, stale
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hook.cluster.requests import Request
     from hook.core.verdicts import DeletePod
 
 WAVE: Final = 1 + SIDE_BY_SIDE
@@ -110,9 +111,13 @@ def test_a_question_that_is_not_answered_does_not_outlast_the_time(left: float) 
 def test_a_question_has_a_few_seconds_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """The controller's loop shows that it lives."""
     granted: list[float] = []
+
+    def allows(_request: Request, seconds: float) -> bool:
+        granted.append(seconds)
+        return True
+
     with serving(lambda _line: GRANTED, wrote=admission(reviewed(allowed=True), [])) as server:
-        allows = server.api.allows
-        monkeypatch.setattr(server.api, "allows", lambda asked, left: granted.append(left) or allows(asked, left))
+        monkeypatch.setattr(server.api, "allows", allows)
         list(Actor(server.api).act(stale(2)[1:], 3600))
         list(Actor(server.api).act(stale(2)[1:], 3))
     assert granted[0] == acting.RIGHTS_SECONDS
