@@ -93,6 +93,7 @@ def confirmed(cluster: Cluster) -> tuple[list[tuple[str, int]], int]:
         seen = observer.read_again(PATIENCE)[GPU_OPERATOR.name]
         observer.stop()
         lists = sum("clusterpolicies?limit=50" in one for one in server.asked) - before
+    assert seen.unreadable == ()  # a bookmark is no object
     return [(one.name, one.generation) for one in seen.policies or ()], lists
 
 
@@ -145,6 +146,54 @@ def test_what_proves_nothing_is_listed(monkeypatch: pytest.MonkeyPatch, events: 
     cluster = Cluster(events=events)
     cluster.policy["metadata"] = {**cluster.policy["metadata"], "generation": 99}
     assert confirmed(cluster) == ([(NAME, 99)], 1)
+
+
+def test_the_second_watch_goes_on_where_the_first_one_ended() -> None:
+    """The first one was too short for a bookmark; what is wanted stays what it was, however much happens meanwhile."""
+    cluster = Cluster()
+    rest = [
+        (changed("MODIFIED", "119", generation=78), bookmark("121")),
+        (changed("MODIFIED", "115", generation=77),),
+    ]
+    asked: list[str] = []
+
+    def answer(line: str) -> Said:
+        if cluster.watched.is_set() and "clusterpolicies" in line and "watch" in line:
+            asked.append(line)
+            cluster.events = rest.pop()
+            cluster.newest = "140"  # something else happens meanwhile
+        return cluster.answer(line)
+
+    with serving(answer) as server:
+        observer = Observer(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
+        observer.look_at_intent()
+        until(lambda: observer.synced and server.count("watch") >= 2)
+        observer.stop()
+        until(lambda: not any(one._thread.is_alive() for one in observer._reflectors.values()))
+        cluster.watched.set()
+        before = server.count("clusterpolicies?limit=50")
+        seen = observer.read_again(PATIENCE)[GPU_OPERATOR.name]
+        assert server.count("clusterpolicies?limit=50") == before
+    assert [78] == [one.generation for one in seen.policies or ()]
+    assert ["resourceVersion=100&" in asked[0], "resourceVersion=115&" in asked[1]] == [True, True]
+
+
+def test_a_kind_that_vanished_is_absent_from_a_second_read() -> None:
+    """A CRD that was deleted: none is not the same as an empty list."""
+    cluster = Cluster()
+    gone = Said(404, b'{"kind": "Status", "code": 404}')
+
+    def answer(line: str) -> Said:
+        return gone if cluster.watched.is_set() and "clusterpolicies" in line else cluster.answer(line)
+
+    with serving(answer) as server:
+        observer = Observer(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
+        observer.look_at_intent()
+        until(lambda: observer.synced and server.count("watch") >= 2)
+        observer.stop()
+        cluster.watched.set()
+        seen = observer.read_again(PATIENCE)[GPU_OPERATOR.name]
+    assert (seen.policies, seen.daemonsets) == (None, ())
 
 
 def test_where_nothing_happened_since_no_watch_is_needed() -> None:
