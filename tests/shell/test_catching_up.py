@@ -50,6 +50,8 @@ class Cluster:
 
     policy: dict[str, Any] = field(default_factory=lambda: obj("policy"))
     """What is there now."""
+    listed: str = LISTED
+    """The version at which the first lists end."""
     newest: str = "120"
     """The version that a consistent read tells."""
     events: tuple[dict[str, Any], ...] = ()
@@ -60,7 +62,7 @@ class Cluster:
         """Answer a request."""
         ours = "clusterpolicies" in line
         if "watch" not in line:
-            version = self.newest if self.watched.is_set() else LISTED
+            version = self.newest if self.watched.is_set() else self.listed
             return told(items=[self.policy] if ours else [], metadata={"resourceVersion": version})
         if not self.watched.is_set():
             return Said(200)
@@ -201,9 +203,10 @@ def test_where_nothing_happened_since_no_watch_is_needed() -> None:
     assert confirmed(Cluster(newest=LISTED)) == ([(NAME, GENERATION)], 0)
 
 
-def test_a_cluster_that_was_set_back_is_listed() -> None:
+@pytest.mark.parametrize("events", [(), (bookmark("90"),), (bookmark("100"),)])
+def test_a_cluster_that_was_set_back_is_listed(events: tuple[dict[str, Any], ...]) -> None:
     """Restored from a backup, or another one behind the same address: what was seen there proves nothing."""
-    cluster = Cluster(newest="90")
+    cluster = Cluster(newest="90", events=events)
     cluster.policy["metadata"] = {**cluster.policy["metadata"], "generation": 99}
     assert confirmed(cluster) == ([(NAME, 99)], 1)
 
@@ -212,6 +215,7 @@ def test_versions_that_are_no_numbers_prove_nothing(monkeypatch: pytest.MonkeyPa
     """Not even that two of them are the same: what was not promised is not built upon."""
     monkeypatch.setattr(catchup, "SPANS", (1, 1))
     assert confirmed(Cluster(newest="v120", events=(bookmark("v120"),)))[1] == 1
+    assert confirmed(Cluster(listed="v120", newest="v120"))[1] == 1
 
 
 def test_silent_watches_do_not_outlast_the_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -287,7 +287,7 @@ def test_what_is_long_past_shows_no_deletion_that_failed(monkeypatch: pytest.Mon
         for gone_for in lost:
             one, observer = rounds(server)
             one.act(Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=(action,)), 60)
-            monkeypatch.setattr(type(observer), "lost", property(lambda _self, now=gone_for: now))
+            monkeypatch.setattr(type(observer), "lost", gone_for)
             one.decide(seen(found))
             one.decide(seen(stale().drop("plugin-pod")))
             assert one.actor.restarted == (0 if gone_for is None else 1)

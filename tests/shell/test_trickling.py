@@ -56,20 +56,26 @@ def sending(answer: Callable[[str], tuple[bytes, bytes]]) -> Iterator[Api]:
     over = threading.Event()
     listener = socket.create_server(("127.0.0.1", 0))
     threads: list[threading.Thread] = []
+    peers: list[socket.socket] = []
 
     def talk(peer: socket.socket) -> None:
         with peer, contextlib.suppress(OSError):
             at_once, trickled = answer(_asked(peer))
-            peer.sendall(at_once)
-            for number in range(len(trickled)):
-                if over.wait(BETWEEN_SECONDS):
-                    return
-                peer.sendall(trickled[number : number + 1])
+            while at_once or trickled:
+                peer.sendall(at_once)
+                for number in range(len(trickled)):
+                    if over.wait(BETWEEN_SECONDS):
+                        return
+                    peer.sendall(trickled[number : number + 1])
+                # Only what says how long it is leaves the connection open for another one.
+                another = _asked(peer) if b"content-length" in at_once else ""
+                at_once, trickled = answer(another) if another else (b"", b"")
 
     def accept() -> None:
         with contextlib.suppress(OSError):
             while True:
                 peer, _address = listener.accept()
+                peers.append(peer)
                 threads.append(threading.Thread(target=talk, args=(peer,)))
                 threads[-1].start()
 
@@ -83,6 +89,10 @@ def sending(answer: Callable[[str], tuple[bytes, bytes]]) -> Iterator[Api]:
         over.set()
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
+        threads[0].join()
+        for peer in peers:
+            with contextlib.suppress(OSError):
+                peer.shutdown(socket.SHUT_RD)
         for thread in threads:
             thread.join()
 
