@@ -250,7 +250,7 @@ class Observer:
 
     def _ask(self) -> None:
         """Ask once for the version of ResourceSlices, unless that was a moment ago. The next look asks again."""
-        if time.monotonic() < self._ask_after or time.monotonic() >= self.end:
+        if time.monotonic() < self._ask_after:
             return
         try:
             left = min(ANSWER_SECONDS, self.end - time.monotonic())

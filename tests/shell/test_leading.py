@@ -219,6 +219,16 @@ def test_a_renewal_counts_from_when_it_was_asked_for() -> None:
         lease.release()
 
 
+def test_nothing_is_annotated_without_the_lease(led: tuple[Server, Lease, Serving]) -> None:
+    """Also where nobody has taken it yet: the version would still be ours."""
+    server, lease, _one = led
+    patches = server.count("PATCH")
+    aged(lease, leases.RENEW_SECONDS + 1)
+    with pytest.raises(LeaseLostError):
+        lease.annotate({names.FOLLOWING_ANNOTATION: "{}"})
+    assert server.count("PATCH") == patches
+
+
 @pytest.mark.parametrize(
     ("age", "holder", "over", "leading"),
     [
