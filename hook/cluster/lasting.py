@@ -45,7 +45,7 @@ class LastingObserver(Observer):
         return found
 
     def _slices_of(self, stack: Stack) -> list[Source]:
-        """Ask again where none is served, or no longer the one that is known."""
+        """Ask again where the server has none, or no longer has the one that is known."""
         current = [source for source, part in self._parts.get(stack.name, {}).items() if part == SLICES]
         if self._known and (not current or any(self._reflectors[source].absent for source in current)):
             self._ask()

@@ -264,9 +264,9 @@ class Observer:
 
     def _note_failure(self, error: ClusterError) -> None:
         """Outlive an error while there is patience for it; when the time is up the loop ends, and not an error."""
-        # Logged once for each reason: nothing is judged until this is known, and no other line says so.
+        # Logged once for each reason: nothing is judged until this is known, and no other line reports it.
         level = logging.DEBUG if str(error) == self._trouble else logging.WARNING
-        log.log(level, "cannot ask which ResourceSlices are served, asking again: %s", error)
+        log.log(level, "cannot ask which ResourceSlices the API server has, asking again: %s", error)
         self._trouble = str(error)
         if self._failures.exceed(self._patience, error) and time.monotonic() < self.end:
             raise error

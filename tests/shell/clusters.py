@@ -49,7 +49,7 @@ class Shown:
             return self.said({"kind": "APIGroup", "versions": [{"version": "v1"}]})
         asked = {key: found[0] for key, found in parse_qs(query).items()}
         if "watch" in asked:
-            # Nothing more is to come: a bookmark says so.
+            # Nothing more is to come, as a bookmark shows.
             mark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(self.version)}}}
             return Said(200, json.dumps(mark).encode() + b"\n", self._headers())
         parts = PARTS.get(path.rsplit("/", 1)[-1], ())

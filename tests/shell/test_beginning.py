@@ -68,7 +68,7 @@ def questions(server: Server) -> int:
 
 @pytest.fixture
 def values(tmp_path: Path) -> dict[str, Any]:
-    """Give what `run` is told beside its settings."""
+    """Return the values that `run` takes in addition to its settings."""
     message = tmp_path / "message"
     message.touch()
     where = {"service_account_dir": str(tmp_path), "termination_log": str(message)}
@@ -116,7 +116,7 @@ def test_reading_the_own_job_has_the_time_of_the_run(said: Said) -> None:
 
 
 def test_no_patience_is_no_trouble_with_credentials() -> None:
-    """Whoever wants to wait for no server asks once, and believes the answer."""
+    """A run that waits for no server asks once, and believes the answer."""
     job = {"kind": "Job", "metadata": {"uid": "u"}, "status": {"startTime": "2026-01-01T10:00:00Z"}}
     with serving(lambda _line: Said(200, json.dumps(job).encode())) as server:
         found = own_job(server.api, "gpu-operator", "post", retry.starting(0), 60)
@@ -128,7 +128,7 @@ def test_no_patience_is_no_trouble_with_credentials() -> None:
 
 
 def test_the_time_before_the_job_could_be_read_counts() -> None:
-    """From when this process connected: the Job's own time goes on meanwhile."""
+    """From when this process connected: the time of the Job continues meanwhile."""
     with serving(fleet) as server:
         observer = Observer(server.api, [], SHORT, retry.starting(1))
         runner = Runner(server.api, observer, SHORT, Teller(server.api, "", silent=True), None)

@@ -201,7 +201,7 @@ def test_what_was_restarted_is_in_the_record() -> None:
 
 
 def test_a_renewal_counts_from_when_it_was_asked_for() -> None:
-    """Whoever reads it later waits longer; counted from the answer, a slow server would let two lead."""
+    """A standby then waits longer; counted from the answer, a slow server would let two lead."""
     with keeping() as (kept, server):
         lock = Lock(server.api, Terms(NAMESPACE, NAME, "a"), leases.REQUEST_SECONDS)
         lease = held(server)
@@ -220,7 +220,7 @@ def test_a_renewal_counts_from_when_it_was_asked_for() -> None:
 
 
 def test_nothing_is_annotated_without_the_lease(led: tuple[Server, Lease, Serving]) -> None:
-    """Also where nobody has taken it yet: the version would still be ours."""
+    """Also where no other replica has taken it yet: the version would still be ours."""
     server, lease, _one = led
     patches = server.count("PATCH")
     aged(lease, leases.RENEW_SECONDS + 1)

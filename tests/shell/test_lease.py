@@ -256,7 +256,7 @@ def test_renewals_that_come_in_between_again_and_again(monkeypatch: pytest.Monke
 
 
 def test_what_is_lost_between_two_tries_is_not_annotated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever took it over annotates it now."""
+    """The new leader annotates it now."""
     monkeypatch.setattr(leases, "RETRY_SECONDS", 300)
     with keeping() as (kept, server):
         lease = candidate(server, "a")
@@ -274,7 +274,7 @@ def test_what_is_lost_between_two_tries_is_not_annotated(monkeypatch: pytest.Mon
 
 
 def test_who_annotates_faster_than_we_write_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few conflicts are everyday life, more are somebody else's to try again."""
+    """A few conflicts are everyday life, more are for the caller to try again."""
     with keeping() as (kept, server):
         lease = candidate(server, "a")
         until(lambda: lease.leading, "it leads")

@@ -29,7 +29,7 @@ STATE: Final = "nvidia.com/gpu-driver-upgrade-state"
 
 
 def node(name: str, version: str, state: str = "upgrade-done") -> dict[str, Any]:
-    """Give a node at a version."""
+    """Return a node at a version."""
     return obj("node", {"metadata": {"name": name, "resourceVersion": version, "labels": {STATE: state}}})
 
 
@@ -56,7 +56,7 @@ class Watched:
 
 
 def after(watched: Watched, watches: int) -> tuple[dict[str, Any], Server]:
-    """Follow until so many watches were opened; give what is known then, by name."""
+    """Follow until so many watches were opened; return what is known then, by name."""
     with serving(watched) as server:
         reflector = following(server)
         until(lambda: len(watched.versions) > watches)
@@ -124,7 +124,7 @@ def test_a_kind_that_comes_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_known_already_wakes_nobody() -> None:
-    """A busy fleet's nodes change all day in what nobody reads."""
+    """A busy fleet's nodes change all day in fields that no reader wants."""
     same = node("a", "11")
     same["status"] = {**same.get("status", {}), "images": [{"names": ["x"]}]}
     changed = node("b", "13", "drain-required")
@@ -143,7 +143,7 @@ def test_what_is_known_already_wakes_nobody() -> None:
 
 
 def test_an_error_within_a_watch_lists_again() -> None:
-    """What it missed is not known; it goes on from a new list."""
+    """What it missed is not known; it continues from a new list."""
     gone = {"kind": "Status", "code": 410, "message": "too old"}
     watched = Watched(events(("ADDED", node("c", "12")), ("ERROR", gone), ("ADDED", node("d", "13"))))
     known, server = after(watched, 1)

@@ -48,7 +48,7 @@ DELETE: Final = DeletePod("gpu-0", POD, "gpu")
 
 
 def runner(server: Server, settings: Settings | None = None, ago: float = 0.0, kind: type[Runner] = Runner) -> Runner:
-    """Give a run whose Job started so many seconds ago, by the server's clock."""
+    """Return a run whose Job started so many seconds ago, by the server's clock."""
     server.api.list_page(Selection(NODES).page())
     asked = settings or Settings()
     observer = Observer(server.api, chosen(asked), asked, retry.starting(60))
@@ -57,7 +57,7 @@ def runner(server: Server, settings: Settings | None = None, ago: float = 0.0, k
 
 
 def writes(server: Server) -> list[str]:
-    """Give the requests that change something."""
+    """Return the requests that change something."""
     return [line for line in list(server.asked) if not line.startswith("GET")]
 
 
@@ -205,7 +205,7 @@ def test_what_was_not_seen_is_named_where_the_time_ran_out(
         until(lambda: one._observer.synced, "all is read")
         one._observer.stop()
         reflectors = list(one._observer._reflectors.values())
-        until(lambda: not any(each._thread.is_alive() for each in reflectors), "no watch goes on")
+        until(lambda: not any(each._thread.is_alive() for each in reflectors), "no watch continues")
         for number, each in enumerate(reflectors):
             lost = seconds is not None and number == 0
             each.contact.lost = Lost("nodes", time.monotonic() - (seconds or 0), "it hangs") if lost else None
@@ -223,7 +223,7 @@ def test_the_longest_loss_of_contact_counts() -> None:
         until(lambda: one._observer.synced, "all is read")
         one._observer.stop()
         reflectors = list(one._observer._reflectors.values())
-        until(lambda: not any(each._thread.is_alive() for each in reflectors), "no watch goes on")
+        until(lambda: not any(each._thread.is_alive() for each in reflectors), "no watch continues")
         for number, each in enumerate(reflectors):
             each.contact.lost = Lost(f"kind {number}", time.monotonic() - 10 * number, "it hangs")
         lost = one._observer.lost
@@ -250,7 +250,7 @@ def test_exit_codes(decision: Decision, settings: Settings, code: int) -> None:
 
 
 def rounds(server: Server) -> tuple[Rounds, Observer]:
-    """Give rounds at their beginning."""
+    """Return rounds at their beginning."""
     settings = Settings()
     observer = Observer(server.api, chosen(settings), settings, retry.starting(60))
     narrator = Narrator(Teller(server.api, "run", silent=True), None)
@@ -263,7 +263,7 @@ def seen(found: Any) -> Seen:  # noqa: ANN401 - a cluster of the fixtures
 
 
 def test_a_deletion_without_an_answer_is_ours_once_its_pod_ends() -> None:
-    """A pod that is being deleted counts as gone, and is told at once; one that lives does not."""
+    """A pod that is being deleted counts as gone at once; a live one does not."""
     found = stale()
     (action,) = found.decide()[0].actions
     with serving(lambda line: Said() if "DELETE" in line else Said(200, b'{"kind": "Status"}')) as server:
@@ -328,7 +328,7 @@ class Beheld:
         self._standing = standing
 
     def standing(self, _epochs: object) -> Standing:
-        """Give what is known of it."""
+        """Return what is known of it."""
         return self._standing
 
 
@@ -377,7 +377,7 @@ def test_a_job_hands_over_to_a_controller_that_saw_the_same(
             assert found is not None
             assert (found.verdict, found.reason, found.actions) == (Verdict.DONE, Reason.HANDED_OVER, ())
             assert ("pod-a" in found.message, "3 nodes" in found.message, "6m" in found.message) == (True, True, True)
-        # Now the policy changes, and no watch says so.
+        # Now the policy changes, and no watch shows it.
         shown.instead = lambda line: Said(200) if "watch=true" in line else None
         shown.found, shown.version = stale().change("policy", "metadata: {generation: 99}"), 2
         assert one._final(decision, seen_first) is None

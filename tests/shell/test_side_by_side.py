@@ -155,7 +155,7 @@ def test_only_a_missing_permission_is_asked_about() -> None:
 
 @pytest.mark.parametrize("status", [404, 409])
 def test_what_is_gone_or_changed_was_not_our_restart(status: int) -> None:
-    """It is looked at again, and told by nobody."""
+    """It is looked at again, and no event reports it."""
     with serving(lambda _line: refused(status)) as server:
         actor = Actor(server.api)
         assert list(actor.act([*stale(1), ROLLOUT], 60)) == []
@@ -163,7 +163,7 @@ def test_what_is_gone_or_changed_was_not_our_restart(status: int) -> None:
 
 
 def test_a_rollout_without_an_answer_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next look shows whether it goes on: nothing is counted before."""
+    """The next look shows whether it continues: nothing is counted before."""
     monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0))
     answers = [Said()]
     with serving(lambda _line: answers.pop() if answers else GRANTED) as server:
@@ -175,7 +175,7 @@ def test_a_rollout_without_an_answer_is_tried_again(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_refused_rollout_ends_a_job_and_no_controller() -> None:
-    """Nobody else is restarted by it; whoever never ends tries again, but not the next second."""
+    """No other restart follows it; a controller tries again, but not the next second."""
     with serving(lambda _line: refused(422)) as server:
         with pytest.raises(RejectedError):
             list(Actor(server.api).act([ROLLOUT], 60))

@@ -27,7 +27,7 @@ def source(part: str, namespace: str = "") -> Source:
 
 
 def shown(part: str, *found: object, unknown: bool = False) -> Any:  # noqa: ANN401 - a snapshot's part
-    """Fill one part, and give what the snapshot has of it."""
+    """Fill one part, and return what the snapshot has of it."""
     one = source(part)
     seen = assembled({one: part}, {one: (found, unknown)})
     return {SLICES: seen.slices, POLICIES: seen.policies, POOLS: seen.pools}[part]
@@ -42,19 +42,19 @@ def test_a_kind_that_is_not_served_is_absent(part: str) -> None:
 
 
 def test_slices_that_nobody_asks_for_are_absent() -> None:
-    """No version of them is served: there is no source at all. One that was not read yet is no empty list either."""
+    """The server has no version of them: there is no source at all. One that was not read yet is no empty list either."""
     assert assembled({}, {}).slices is None
     assert assembled({source(SLICES): SLICES}, {}).slices is None
     assert assembled({}, {}).policies == ()
 
 
 def test_pools_of_a_kind_that_is_not_served_are_none() -> None:
-    """They are looked at only where a policy says so."""
+    """They are looked at only where a policy asks for it."""
     assert shown(POOLS, unknown=True) == ()
 
 
 def test_one_namespace_in_which_a_kind_is_unknown_makes_it_absent() -> None:
-    """A kind is served in all of them or in none."""
+    """A server has a kind in all of them or in none."""
     here, there = source(SLICES, "a"), source(SLICES, "b")
     views: Found = {here: ((), False), there: ((), True)}
     assert assembled({here: SLICES, there: SLICES}, views).slices is None
@@ -69,7 +69,7 @@ def test_what_cannot_be_read_is_kept_apart() -> None:
 
 @pytest.mark.parametrize("part", [CONSUMER_PODS, DRIVER_PODS, REVISIONS])
 def test_what_two_selections_bring_counts_once(part: str) -> None:
-    """Labels of two charts may overlap: a node with two driver pods would wait for ever."""
+    """Labels of two charts may overlap: a node with two driver pods would wait without end."""
     first, second = source(part, "a"), source(part, "b")
     found = {CONSUMER_PODS: FOUND.consumer_pods, DRIVER_PODS: FOUND.driver_pods, REVISIONS: FOUND.revisions}[part]
     assert found

@@ -128,7 +128,7 @@ ANSWERS: Final = {
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 @pytest.mark.parametrize("request_", [ONE, DELETE], ids=["read", "write"])
 def test_an_answer_has_its_time_as_a_whole(request_: Request, answer: tuple[bytes, bytes]) -> None:
-    """Wherever it trickles: a write that goes on could meet what another one does meanwhile."""
+    """Wherever it trickles: a write that continues could collide with another one."""
     with sending(lambda _line: answer) as api:
         began = time.monotonic()
         with pytest.raises(UnreachableError):
@@ -158,7 +158,7 @@ def test_a_watch_lasts_as_long_as_it_brings_something() -> None:
 
 
 def test_a_watch_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server ends each one by itself; what sends blanks for ever would blind us for ever."""
+    """A server ends each one by itself; one that sends blanks without end would blind us."""
     monkeypatch.setattr("hook.cluster.api.READ_SECONDS", 0.5)
     with sending(lambda _line: (head(), b"\n" * 1500)) as api:
         response = api.open_watch(Selection(NODES).watch("1", 1), 1, FAR_SECONDS)
@@ -219,7 +219,7 @@ def test_a_second_read_tries_nothing_again_when_the_time_is_up() -> None:
         observer.look_at_intent()
         until(lambda: observer.synced, "all is read")
         observer.stop()
-        until(lambda: not any(one._thread.is_alive() for one in observer._reflectors.values()), "no watch goes on")
+        until(lambda: not any(one._thread.is_alive() for one in observer._reflectors.values()), "no watch continues")
         refuses.set()
         before = len(server.asked)
         with pytest.raises(UnauthorizedError):
