@@ -85,7 +85,7 @@ class Actor:
         self._not_before = 0.0
         self._width = 1
         self._rights: dict[tuple[str, Resource, str], bool | str] = {}
-        """By verb, resource and namespace: whether RBAC allows it, as asked since `act` began; or why that is not known."""
+        """By verb, resource and namespace: whether RBAC allows it, as asked since `act` began; or why not known."""
         self._unanswered: dict[str, tuple[DeletePod, float]] = {}
         """By UID of the pod, with when it was asked for."""
         self.restarted = 0

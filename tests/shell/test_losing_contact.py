@@ -249,7 +249,7 @@ def test_a_deletion_that_is_granted_after_all_counts_once(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("then", [404, 409])
 def test_a_deletion_without_an_answer_that_is_gone_then_was_ours(then: int) -> None:
-    """The server did it, as its answer to the next try shows: it counts once the pod is seen to be gone, and not before."""
+    """The server did it, as its answer to the next try shows: it counts once the pod is gone, and not before."""
     answers = [Said()]
     status = Said(then, json.dumps({"kind": "Status", "code": then}).encode())
     with serving(lambda _line: answers.pop() if answers else status) as server:

@@ -295,6 +295,17 @@ def test_what_is_long_past_shows_no_deletion_that_failed(monkeypatch: pytest.Mon
             monkeypatch.setattr("hook.acting.ASK_AGAIN", timedelta(0))
 
 
+def test_an_outage_at_the_beginning_is_not_outlived_by_looking() -> None:
+    """Only what was read once makes a run wait for an API server without end."""
+    with serving(lambda _line: Said(503)) as server:
+        one, observer = rounds(server)
+        before = observer._patience
+        observer.look_at_intent()
+        assert one.observe() is None
+        assert observer._patience is before
+        observer.stop()
+
+
 def test_nothing_is_decided_before_what_came_into_sight_is_read() -> None:
     """The pods of a plugin that is seen for the first time are not listed yet: they would look missing."""
     hold = threading.Event()

@@ -42,7 +42,7 @@ def test_a_kind_that_is_not_served_is_absent(part: str) -> None:
 
 
 def test_slices_that_nobody_asks_for_are_absent() -> None:
-    """The server has no version of them: there is no source at all. One that was not read yet is no empty list either."""
+    """The server has no version of them, so there is no source. One that was not read yet is no empty list either."""
     assert assembled({}, {}).slices is None
     assert assembled({source(SLICES): SLICES}, {}).slices is None
     assert assembled({}, {}).policies == ()
