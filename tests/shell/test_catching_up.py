@@ -155,7 +155,7 @@ def test_the_second_watch_goes_on_where_the_first_one_ended() -> None:
     cluster = Cluster()
     rest = [
         (changed("MODIFIED", "119", generation=78), bookmark("121")),
-        (changed("MODIFIED", "115", generation=77),),
+        (changed("MODIFIED", "115", generation=77), bookmark("")),
     ]
     asked: list[str] = []
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import pytest
 
 from hook.cluster import catchup, retry
+from hook.cluster import observer as observers
 from hook.cluster.contact import Lost
 from hook.cluster.events import Subject, Teller
 from hook.cluster.followers import Led
@@ -31,7 +32,7 @@ from hook.settings import OnDeadline, Settings
 from tests.fixtures.cluster import cluster, stale
 from tests.shell.clusters import Shown
 from tests.shell.leases import until
-from tests.shell.server import JSON, Said, Server, serving
+from tests.shell.server import Said, Server, serving
 
 if TYPE_CHECKING:
     from hook.core.together import Seen
@@ -68,6 +69,18 @@ def test_a_fleet_that_is_well_is_done() -> None:
         ended = one.run()
         one._observer.stop()
         assert (ended.decision.reason, ended.exit_code, writes(server)) == (Reason.NOTHING_STALE, 0, [])
+
+
+def test_a_run_continues_once_the_version_of_slices_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop asks again what could not be asked when it began."""
+    monkeypatch.setattr(observers, "FIRST_ASK_SECONDS", 0.0)
+    answers = [Said(503), Said(503)]
+    with serving(shown := Shown(cluster())) as server:
+        one = runner(server, Settings(timeout=timedelta(seconds=40)))
+        shown.instead = lambda line: answers.pop() if line.endswith("/apis/resource.k8s.io") and answers else None
+        ended = one.run()
+        one._observer.stop()
+    assert (ended.decision.reason, answers) == (Reason.NOTHING_STALE, [])
 
 
 def test_a_dry_run_writes_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -108,34 +121,29 @@ def test_the_time_counts_from_the_jobs_start(settings: Settings) -> None:
     """All its tries share one deadline: a pod that starts when that has passed reads nothing and ends."""
     with serving(Shown(cluster())) as server:
         one = runner(server, settings, ago=settings.timeout.total_seconds())
-        one._observer.look_at_intent = lambda: None  # type: ignore[method-assign]
-        one._observer._known, one._observer._looked = False, True
         ended = one.run()
+        one._observer.stop()
         assert ended.decision.reason is Reason.TIME_UP
         assert ended.exit_code == (0 if settings.on_deadline is OnDeadline.REPORT else EXIT_DEADLINE)
         assert one._deadline == one._started + settings.timeout - settings.margin
+        assert abs(one._observer.end - time.monotonic() - one._left) < 30  # its questions know the same end
 
 
-def test_a_cluster_that_cannot_be_read_ends_with_the_time() -> None:
+@pytest.mark.parametrize("missing", ["clusterpolicies", "/nodes"])
+def test_a_cluster_that_cannot_be_read_ends_with_the_time(missing: str) -> None:
     """Before the first list, and after it: the loop looks at its deadline while it waits."""
-    over = threading.Event()
-    silent = Said(200, b"", {**JSON, "content-length": "9"})
-    with serving(shown := Shown(cluster()), over) as server:
+    with serving(shown := Shown(cluster())) as server:
         one = runner(server, ago=Settings().timeout.total_seconds() + 1)
-        shown.instead = lambda line: silent if "clusterpolicies" in line else None
-        assert one.run().decision.reason is Reason.TIME_UP
+        one._observer._patience = retry.starting(5)
+        shown.instead = lambda line: Said(503) if missing in line else None
+        if missing == "/nodes":
+            one._observer.look_at_intent()
+            until(lambda: one._observer.synced, "the intent is read")
+            one._observer.look_at_fleet()
+            assert one._loop().reason is Reason.TIME_UP
+        else:
+            assert one.run().decision.reason is Reason.TIME_UP
         one._observer.stop()
-        over.set()
-    over.clear()
-    with serving(shown := Shown(cluster()), over) as server:
-        one = runner(server, ago=Settings().timeout.total_seconds() + 1)
-        one._observer.look_at_intent()
-        until(lambda: one._observer.synced, "the intent is read")
-        shown.instead = lambda line: silent if "/nodes" in line else None
-        one._observer.look_at_fleet()
-        assert one._loop().reason is Reason.TIME_UP
-        one._observer.stop()
-        over.set()
 
 
 def test_an_end_that_could_not_be_confirmed_in_time_is_a_deadline() -> None:
