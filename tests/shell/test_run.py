@@ -35,7 +35,6 @@ from tests.shell.leases import until
 from tests.shell.server import Said, Server, serving
 
 if TYPE_CHECKING:
-    from hook.core.together import Seen
     from hook.handover import Lookout
 
 JOB: Final = Subject("batch/v1", "Job", "gpu-operator", "post", "uid")
@@ -265,11 +264,6 @@ def rounds(server: Server) -> tuple[Rounds, Observer]:
     return Rounds(server.api, observer, settings, narrator, server.api.now()), observer
 
 
-def seen(found: Any) -> Seen:  # noqa: ANN401 - a cluster of the fixtures
-    """See a cluster."""
-    return {"gpu": found.seen()}
-
-
 def test_a_deletion_without_an_answer_is_ours_once_its_pod_ends() -> None:
     """A pod that is being deleted counts as gone at once; a live one does not."""
     found = stale()
@@ -277,11 +271,11 @@ def test_a_deletion_without_an_answer_is_ours_once_its_pod_ends() -> None:
     with serving(lambda line: Said() if "DELETE" in line else Said(200, b'{"kind": "Status"}')) as server:
         one, _observer = rounds(server)
         one.act(Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=(action,)), 60)
-        one.decide(seen(found))
+        one.decide({"gpu": found.seen()})
         assert one.actor.restarted == 0
-        one.decide(seen(found.change("plugin-pod", DELETING)))
+        one.decide({"gpu": found.change("plugin-pod", DELETING).seen()})
         assert one.actor.restarted == 1
-        one.decide(seen(found.drop("plugin-pod")))
+        one.decide({"gpu": found.drop("plugin-pod").seen()})
         assert one.actor.restarted == 1
 
 
@@ -296,8 +290,8 @@ def test_what_is_long_past_shows_no_deletion_that_failed(monkeypatch: pytest.Mon
             one, observer = rounds(server)
             one.act(Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=(action,)), 60)
             monkeypatch.setattr(type(observer), "lost", gone_for)
-            one.decide(seen(found))
-            one.decide(seen(stale().drop("plugin-pod")))
+            one.decide({"gpu": found.seen()})
+            one.decide({"gpu": stale().drop("plugin-pod").seen()})
             assert one.actor.restarted == (0 if gone_for is None else 1)
             monkeypatch.undo()
             monkeypatch.setattr("hook.acting.ASK_AGAIN", timedelta(0))
