@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterator, Sequence
 
     from hook.cluster.api import Api
+    from hook.cluster.requests import Resource
     from hook.core.verdicts import Action, RolloutRestart, StalePod
 
 log = logging.getLogger(__name__)
@@ -40,6 +41,8 @@ DENIED_SECONDS: Final = 30.0
 SIDE_BY_SIDE: Final = 8
 """Deletions at once, after one that was granted: a busy API server takes 0.1 s and more for each, and a wave of
 50 nodes must not wait for one another. Far below what API servers grant a client (priority and fairness)."""
+RIGHTS_SECONDS: Final = 5.0
+"""For the question whether RBAC allows what was refused: an API server answers it from memory."""
 SHORTEST_WRITE_SECONDS: Final = 1.0
 """When the time is nearly up a write must not outlast it, but it must have a chance."""
 
@@ -81,6 +84,8 @@ class Actor:
         self._patience = retry.WRITING
         self._not_before = 0.0
         self._width = 1
+        self._rights: dict[tuple[str, Resource, str], bool | str] = {}
+        """By verb, resource and namespace: whether RBAC allows it, as asked since `act` began; or why not known."""
         self._unanswered: dict[str, tuple[DeletePod, float]] = {}
         """By UID of the pod, with when it was asked for."""
         self.restarted = 0
@@ -93,11 +98,12 @@ class Actor:
         """
         began = time.monotonic()
         until, end = began + ACT_SECONDS, began + max(left, SHORTEST_WRITE_SECONDS)
+        self._rights.clear()
         deletions = deque(one for one in actions if isinstance(one, DeletePod))
         rollouts = deque(one for one in actions if not isinstance(one, DeletePod))
         while rollouts or deletions:
             now = time.monotonic()
-            if now > until or now < self._not_before:
+            if now > until or now < self._not_before or not self._allowed_so_far:
                 log.debug("%d actions are left for the next decision", len(rollouts) + len(deletions))
                 return
             if rollouts:
@@ -126,6 +132,7 @@ class Actor:
         What was granted comes first: what came of the others, or a signal meanwhile, may end the program.
         """
         granted: list[DeletePod] = []
+        patient = self._patience is retry.WRITING
 
         def ask(action: DeletePod) -> tuple[_Sent, str]:
             answer = self._send(_deletion(action.pod), f"restart {action.pod.name} on {action.node}", end)
@@ -139,15 +146,17 @@ class Actor:
             yield from map(self._deleted, granted)
             raise
         in_turn = sorted(zip(actions, answers, strict=True), key=lambda one: one[1] != _GRANTED)
-        yield from filter(None, (self._judged(action, answer) for action, answer in in_turn))
+        yield from filter(None, (self._judged(action, answer, end, patient) for action, answer in in_turn))
         return len(granted) == len(actions)
 
-    def _judged(self, action: DeletePod, answer: _Answer) -> Deed | None:
-        """Say what came of one deletion."""
+    def _judged(self, action: DeletePod, answer: _Answer, end: float, patient: bool) -> Deed | None:
+        """Return what came of one deletion; `patient` says whether a missing permission had its time to come back."""
         pod = action.pod
         if isinstance(answer, PermissionDeniedError | RejectedError):
-            if isinstance(answer, PermissionDeniedError) and (trouble := self._not_refused(_deletion(pod), answer)):
-                return Deed(action, trouble=trouble)
+            if isinstance(answer, PermissionDeniedError):
+                trouble = self._not_refused(_deletion(pod), answer, end, patient)
+                if trouble:
+                    return Deed(action, trouble=trouble)
             log.warning("node %s: deleting plugin pod %s was refused: %s", action.node, pod.name, answer)
             return Deed(action, refused=str(answer))
         if isinstance(answer, Exception):
@@ -160,26 +169,41 @@ class Actor:
             self._unanswered[pod.uid] = action, time.monotonic()
         return Deed(action, trouble=trouble) if trouble else None
 
-    def _not_refused(self, request: requests.Request, error: PermissionDeniedError) -> str:
+    def _not_refused(self, request: requests.Request, error: PermissionDeniedError, end: float, patient: bool) -> str:
         """Tell admission's refusal from a missing permission, which is raised once it had its time to come back.
 
         Gives why it cannot be told yet, or nothing: then admission refused it.
         """
-        try:
-            allowed = self._api.allows(request)
-        except ClusterError as trouble:
-            return f"{error}; asking whether RBAC allows it failed: {trouble}"
+        allowed = self._allowed(request, end)
+        if isinstance(allowed, str):
+            return f"{error}; asking whether RBAC allows it failed: {allowed}"
         if allowed:
-            # It had its time to think better of it; the others shall not wait as long.
+            # It had its time to think better of it; the others do not wait as long.
             self._patience = replace(retry.WRITING, denied=0.0)
             return ""
         if self._lasting:
             self._not_before = time.monotonic() + DENIED_SECONDS
             return str(error)
-        if self._patience is retry.WRITING:
+        if patient:
             raise error
         self._patience = retry.WRITING
         return str(error)
+
+    def _allowed(self, request: requests.Request, end: float) -> bool | str:
+        """Return whether RBAC allows such requests, or why that is not known; asked once, and answered by `end`."""
+        right = request.verb, request.resource, request.namespace
+        if right not in self._rights:
+            try:
+                left = min(RIGHTS_SECONDS, end - time.monotonic())
+                self._rights[right] = self._api.allows(replace(request, name=""), left)
+            except ClusterError as error:
+                self._rights[right] = str(error)
+        return self._rights[right]
+
+    @property
+    def _allowed_so_far(self) -> bool:
+        """Whether RBAC allows all that was refused; anything else is worth another look first."""
+        return all(allowed is True for allowed in self._rights.values())
 
     def _deleted(self, action: DeletePod) -> Deed:
         pod = action.pod

@@ -148,12 +148,14 @@ def _connect(values: Mapping[str, Any]) -> Api:
 
 def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     """Run, and report whatever way it ends. Gives the exit code."""
-    patience = retry.starting(min(settings.api_patience, settings.timeout - settings.margin).total_seconds())
+    ours = settings.timeout - settings.margin
+    patience = retry.starting(min(settings.api_patience, ours).total_seconds())
     observer = Observer(api, chosen(settings), settings, patience)
     runner: Runner | None = None
     stopped = False
     try:
-        job = own_job(api, values["job_namespace"] or _pod_namespace(values), values["job_name"], patience)
+        namespace = values["job_namespace"] or _pod_namespace(values)
+        job = own_job(api, namespace, values["job_name"], patience, ours.total_seconds())
         teller = events.Teller(api, job.subject.uid if job else "", silent=settings.dry_run)
         runner = (Handover if settings.wait is Wait.HANDOVER else Runner)(api, observer, settings, teller, job)
         if isinstance(runner, Handover):

@@ -30,6 +30,7 @@ View = TypeVar("View")
 
 PATIENCE_SECONDS: Final = 10.0
 """A person waits; a hook may wait longer."""
+LOOK_SECONDS: Final = 1.0
 NOT_OVER: Final = "status.phase!=Succeeded,status.phase!=Failed"
 PODS: Final = replace(requests.PODS, whole=True)
 """Their volumes are read, too."""
@@ -91,4 +92,6 @@ def _listed(api: Api, selection: Selection, read: Callable[[Json], View]) -> lis
 
 def _await(observer: Observer) -> None:
     while not observer.synced:
-        observer.wait(PATIENCE_SECONDS)
+        # What could not be asked before is asked again.
+        observer.look_at_fleet()
+        observer.wait(LOOK_SECONDS)

@@ -50,7 +50,6 @@ class Runner:
 
     def __init__(self, api: Api, observer: Observer, settings: Settings, teller: Teller, job: Job | None) -> None:
         self._api, self._observer, self._settings, self._teller, self._job = api, observer, settings, teller, job
-        self._started = job.started if job else api.now()
         regarding = [Regarding(api, one) for one in settings.regarding]
         self._narrator = Narrator(teller, job.subject if job else None, regarding)
         self._rounds = Rounds(api, observer, settings, self._narrator, self._started)
@@ -64,6 +63,7 @@ class Runner:
 
     def run(self) -> Outcome:
         """Run to the end. Raises ClusterError if the cluster cannot be read or written for good."""
+        self._observer.end = time.monotonic() + self._left
         self._observer.look_at_intent()
         decision = self._first_look()
         if decision is None:
@@ -92,6 +92,8 @@ class Runner:
             if seen is None:
                 if late := self._late():
                     return late
+                # What could not be asked before is asked again.
+                self._observer.look_at_fleet()
                 self._rounds.await_sight()
                 continue
             self.last = decision = self._rounds.decide(seen)
@@ -154,6 +156,11 @@ class Runner:
     def _left(self) -> float:
         """Seconds until the deadline."""
         return (self._deadline - self._api.now()).total_seconds()
+
+    @property
+    def _started(self) -> datetime:
+        """When the time began: with the Job, for all its retries, or with this process."""
+        return self._job.started if self._job else self._api.began
 
     @property
     def _deadline(self) -> datetime:

@@ -7,6 +7,7 @@ reject objects that they do not know.
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections import deque
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import urllib3
 
 from hook import __version__
-from hook.cluster import connection, decoding
+from hook.cluster import bounded, connection, decoding
 from hook.cluster.counters import Counters
 from hook.cluster.requests import may_i, versions_of
 from hook.core.fields import MalformedObjectError, items, text
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS: Final = 5.0
 READ_SECONDS: Final = 60.0
-"""A page of 50 objects takes well under a second; a server that is silent for a minute is gone."""
+"""For a whole answer. A page of 50 objects takes well under a second; a server that takes a minute for it is gone."""
 WATCH_SLACK_SECONDS: Final = 15.0
 """The server ends a watch by itself; one that stays silent for longer than agreed is a black hole."""
 CLOCK_TOLERANCE: Final = timedelta(seconds=2)
@@ -85,7 +86,8 @@ class Api:
         self.counters = Counters()
         self.before_write: Callable[[Request], None] = lambda _request: None
         """Raises what forbids a write. Asked before each one, however often it is tried."""
-        self._origin = datetime.now(UTC) - _steady()
+        self._began = datetime.now(UTC)
+        self._origin = self._began - _steady()
         self._offsets: deque[timedelta] = deque(maxlen=OFFSETS_KEPT)
         self._clock_offset = timedelta()
 
@@ -96,12 +98,17 @@ class Api:
         """
         return self._local() + self._clock_offset
 
+    @property
+    def began(self) -> datetime:
+        """When this connection was made, by the same clock as `now`: as early as a process can tell."""
+        return self._began + self._clock_offset
+
     def _local(self) -> datetime:
         """Give the time as this machine told it at first, and what has passed since."""
         return self._origin + _steady()
 
     def send(self, request: Request, read_seconds: float = READ_SECONDS) -> dict[str, Any]:
-        """Send a request and give the decoded answer."""
+        """Send a request and return the decoded answer, which is complete within `read_seconds` or is none."""
         if request.method != "GET":
             self.before_write(request)
         with self._counting(request):
@@ -111,17 +118,27 @@ class Api:
             return answer
 
     def list_page(self, request: Request, read_seconds: float = READ_SECONDS) -> tuple[Json, Iterator[Json]]:
-        """Send a list request: gives the page's metadata, and its objects, each decoded when it is taken."""
+        """Send a list request: gives the page's metadata, and its objects, each decoded when it is taken.
+
+        The page is complete within `read_seconds` or is none.
+        """
         with self._counting(request):
             meta, objects = decoding.page(self._body(request, read_seconds), whole=request.resource.whole)
             if not meta.get("resourceVersion"):
                 raise UnreachableError("the API server's list has no version to go on from")
             return meta, objects
 
-    def open_watch(self, request: Request, seconds: int, slack: float | None = None) -> urllib3.BaseHTTPResponse:
-        """Send a watch request. Its events are read by ``events``, with some slack for a silent server."""
+    def open_watch(
+        self, request: Request, seconds: int, slack: float | None = None, end: float = math.inf
+    ) -> urllib3.BaseHTTPResponse:
+        """Send a watch request. Its events are read by ``events``, with some slack for a silent server.
+
+        The server ends the watch after `seconds`. One that still sends a minute later does not keep to that. Nothing
+        is read after `end`, by the monotonic clock.
+        """
+        silence = seconds + (WATCH_SLACK_SECONDS if slack is None else slack)
         with self._counting(request):
-            return self._open(request, seconds + (WATCH_SLACK_SECONDS if slack is None else slack))
+            return self._open(request, silence, min(seconds + READ_SECONDS, end - time.monotonic()))
 
     def events(self, response: urllib3.BaseHTTPResponse, resource: Resource) -> Iterator[tuple[str, Json]]:
         """Give the events of an open watch, kind and object, until the server, or the connection, ends it."""
@@ -148,10 +165,10 @@ class Api:
         except MalformedObjectError as error:
             raise UnreachableError(f"the API server's list of versions cannot be read: {error}") from error
 
-    def allows(self, request: Request) -> bool:
-        """Whether RBAC allows a request; then somebody else has forbidden it. Raises ClusterError, too."""
+    def allows(self, request: Request, read_seconds: float = READ_SECONDS) -> bool:
+        """Return whether RBAC allows a request; if so, admission has refused it. Raises ClusterError, too."""
         try:
-            return self.send(may_i(request))["status"]["allowed"] is True
+            return self.send(may_i(request), read_seconds)["status"]["allowed"] is True
         except (PermissionDeniedError, KeyError, TypeError):
             return False
 
@@ -166,7 +183,7 @@ class Api:
         return self.counters.counting(request.verb, request.resource.grant)
 
     def _body(self, request: Request, read_seconds: float) -> bytes:
-        response = self._open(request, read_seconds)
+        response = self._open(request, read_seconds, read_seconds)
         try:
             return response.read()
         except urllib3.exceptions.HTTPError as error:
@@ -174,17 +191,21 @@ class Api:
         finally:
             response.release_conn()
 
-    def _open(self, request: Request, read_seconds: float) -> urllib3.BaseHTTPResponse:
+    def _open(self, request: Request, silence: float, whole: float) -> urllib3.BaseHTTPResponse:
+        """Send a request. Both are seconds: for the longest pause within the answer, and for all of it."""
+        if whole <= 0:
+            raise UnreachableError(f"no time is left to ask the API server at {self.host}")
         try:
-            response: urllib3.BaseHTTPResponse = self.connection.pool.request(
-                request.method,
-                self.host + request.target,
-                body=json.dumps(request.body).encode() if request.body is not None else None,
-                headers=self._headers(request),
-                timeout=_timeout(request, read_seconds),
-                retries=False,
-                preload_content=False,
-            )
+            with bounded.by(time.monotonic() + whole):
+                response: urllib3.BaseHTTPResponse = self.connection.pool.request(
+                    request.method,
+                    self.host + request.target,
+                    body=json.dumps(request.body).encode() if request.body is not None else None,
+                    headers=self._headers(request),
+                    timeout=_timeout(request, min(silence, whole)),
+                    retries=False,
+                    preload_content=False,
+                )
         except urllib3.exceptions.HTTPError as error:
             raise UnreachableError(f"cannot reach the API server at {self.host}: {_short(error)}") from error
         except (OSError, ValueError) as error:
@@ -228,7 +249,7 @@ def _steady() -> timedelta:
 
 
 def _timeout(request: Request, seconds: float) -> urllib3.Timeout:
-    """Bound the silence of a server. A write has no more in all, connecting included: others may act after it."""
+    """Bound the silence of a server. A write has no more to connect and be sent: others may act after it."""
     total = None if request.method == "GET" else seconds
     return urllib3.Timeout(total, connect=min(CONNECT_SECONDS, seconds), read=seconds)
 

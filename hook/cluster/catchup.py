@@ -71,12 +71,12 @@ class Chase:
         """It is proven, or will not be."""
         return self.proven or self.lost or not self.version
 
-    def set_out(self, api: Api, seconds: int) -> None:
-        """Ask at which version the kind is now, and watch from where we are.
+    def set_out(self, api: Api, seconds: int, end: float) -> None:
+        """Ask at which version the kind is now, and watch from where we are; both end by `end` (monotonic).
 
         Also the second time: to answer, a server brings its own cache up to date, and with it our bookmark.
         """
-        meta, _one = api.list_page(self.selection.newest(), ASK_SECONDS)
+        meta, _one = api.list_page(self.selection.newest(), min(ASK_SECONDS, end - time.monotonic()))
         if not self.wanted:
             self.wanted = str(meta["resourceVersion"])
             ahead = at_least(self.version, self.wanted)
@@ -86,7 +86,7 @@ class Chase:
             self.lost = ahead and not self.proven
         if self.ended:
             return
-        self.watch = api.open_watch(self.selection.watch(self.version, seconds), seconds, SLACK_SECONDS)
+        self.watch = api.open_watch(self.selection.watch(self.version, seconds), seconds, SLACK_SECONDS, end)
 
     def follow(self, api: Api) -> None:
         """Take what the watch sends, until a bookmark says that this was everything up to what is wanted."""
@@ -117,7 +117,7 @@ def catch_up(api: Api, chases: Sequence[Chase], end: float) -> None:
     """
     for seconds in SPANS:
         going = [chase for chase in chases if not chase.ended]
-        for step in (lambda chase, span=seconds: chase.set_out(api, span), lambda chase: chase.follow(api)):
+        for step in (lambda chase, span=seconds: chase.set_out(api, span, end), lambda chase: chase.follow(api)):
             for chase in going:
                 if time.monotonic() > end or not _stepped(chase, step):
                     _close(going)

@@ -18,6 +18,7 @@ from urllib.request import getproxies
 
 import urllib3
 
+from hook.cluster.bounded import bounded
 from hook.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def by_library(configuration: Configuration) -> Connection:
         except ConfigException as error:
             raise ValueError(str(error)) from error
 
-    pool = RESTClientObject(configuration).pool_manager
+    pool = bounded(RESTClientObject(configuration).pool_manager)
     return Connection(str(configuration.host), pool, authorization, lambda: configuration)
 
 
@@ -102,7 +103,7 @@ def _in_cluster(folder: Path) -> Connection:
         ca_certs=str(authority),
         socket_options=KEEP_ALIVE,
     )
-    return Connection(f"https://{_bracketed(host)}:{port}", pool, token, lambda: _configuration(folder))
+    return Connection(f"https://{_bracketed(host)}:{port}", bounded(pool), token, lambda: _configuration(folder))
 
 
 def _configuration(folder: Path) -> Configuration:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hook.cluster import retry
 from hook.cluster.api import READ_SECONDS
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+ONE_TRY_SECONDS: Final = 5.0
+"""At least, also for those who have no patience with a server that is out of reach."""
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -30,18 +33,27 @@ class Job:
     started: datetime
 
 
-def own_job(api: Api, namespace: str, name: str, patience: retry.Patience) -> Job | None:
-    """Read our own Job. None where there is none to read: the time then counts from now."""
+def own_job(
+    api: Api, namespace: str, name: str, patience: retry.Patience, seconds: float = retry.FOREVER
+) -> Job | None:
+    """Read our own Job within so many seconds. None where there is none to read: the time then counts from our start.
+
+    Raises UnreachableError.
+    """
     if not name:
         return None
+    end = time.monotonic() + seconds
+    one_try = min(READ_SECONDS, max(patience.unreachable, ONE_TRY_SECONDS))
+    request = Request("get", JOBS, namespace, name)
     try:
-        request = Request("get", JOBS, namespace, name)
-        found = retry.retrying(patience, time.sleep)(api.send, request, min(READ_SECONDS, patience.unreachable))
+        found = retry.retrying(patience, time.sleep, end)(
+            lambda: api.send(request, min(one_try, end - time.monotonic()))
+        )
         # One that is to come would put off the end of the run, for ever if it is far enough.
         started = min(when(found, "status", "startTime") or api.now(), api.now())
         return Job(Subject("batch/v1", "Job", namespace, name, text(found, "metadata", "uid")), started)
     except UnreachableError:
         raise
     except (ClusterError, MalformedObjectError) as error:
-        log.warning("cannot read our own Job %s/%s, the time counts from now: %s", namespace, name, error)
+        log.warning("cannot read our own Job %s/%s, the time counts from our own start: %s", namespace, name, error)
         return None

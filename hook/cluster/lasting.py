@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
+import contextlib
 import time
 from typing import TYPE_CHECKING, Final
 
-from hook.cluster import requests, retry
-from hook.cluster.observer import Observer
+from hook.cluster import retry
+from hook.cluster.observer import FIRST_ASK_SECONDS, Observer
 from hook.cluster.sources import CONSUMER_PODS, POOLS, SLICES
 from hook.core import intent
 from hook.errors import ClusterError
@@ -21,15 +21,9 @@ if TYPE_CHECKING:
     from hook.core.views import DaemonSet, Snapshot
     from hook.settings import Settings
 
-log = logging.getLogger(__name__)
-
 ASK_SECONDS: Final = 60.0
 """Between two questions which version of ResourceSlices is served, while none is or ours is gone: an upgrade of
 Kubernetes takes away old versions of an API, and may bring the first one."""
-FIRST_ASK_SECONDS: Final = 2.0
-"""The same while nothing is known yet: nothing can be judged before."""
-ANSWER_SECONDS: Final = 5.0
-"""The loop waits for this answer, and must show that it lives."""
 UNWANTED_SECONDS: Final = 600.0
 """After its DaemonSet is gone, a plugin's pods are followed for a while: releases are reinstalled under other names."""
 
@@ -39,18 +33,7 @@ class LastingObserver(Observer):
 
     def __init__(self, api: Api, stacks: Sequence[Stack], settings: Settings) -> None:
         super().__init__(api, stacks, settings, retry.FOLLOWING)
-        self._asked_at = float("-inf")
-        self._known = False
-        self._trouble = ""
-        """Why the last question was not answered."""
-        self._wanted = any(stack.consumer.slice_driver for stack in stacks)
-        self._looked = False
         self._unwanted: dict[Source, float] = {}
-
-    def look_at_fleet(self) -> None:
-        """Go on with the fleet. May be called again, which asks for what could not be asked."""
-        self._looked = True
-        super().look_at_fleet()
 
     def look_closer(self) -> Mapping[str, tuple[DaemonSet, ...]]:
         """Follow what matters now, and nothing that no longer does."""
@@ -61,33 +44,21 @@ class LastingObserver(Observer):
             self._let_go(stack, {self._pods_of(daemonset) for daemonset in found[stack.name]})
         return found
 
-    @property
-    def synced(self) -> bool:
-        """Everything that is looked at was read once, and nothing is left out because it could not be asked for."""
-        return super().synced and (self._known or not self._wanted or not self._looked)
-
     def _slices_of(self, stack: Stack) -> list[Source]:
-        """Ask without patience: the next look asks again."""
+        """Ask again where the server has none, or no longer has the one that is known."""
         current = [source for source, part in self._parts.get(stack.name, {}).items() if part == SLICES]
-        if not current or any(self._reflectors[source].absent for source in current):
+        if self._known and (not current or any(self._reflectors[source].absent for source in current)):
             self._ask()
-        self._slices_asked = True
         return super()._slices_of(stack)
 
-    def _ask(self) -> None:
-        now = time.monotonic()
-        if now - self._asked_at < (ASK_SECONDS if self._known else FIRST_ASK_SECONDS):
-            return
-        self._asked_at = now
-        try:
-            served = self._api.served_versions(requests.RESOURCE_SLICES, ANSWER_SECONDS)
-        except ClusterError as error:
-            # Said once for each reason: nothing is judged until this is known, and no other line says so.
-            level = logging.DEBUG if str(error) == self._trouble else logging.WARNING
-            log.log(level, "cannot ask which ResourceSlices are served, asking again: %s", error)
-            self._trouble = str(error)
-        else:
-            self._slices, self._known, self._trouble = requests.resource_slices(served), True, ""
+    @property
+    def _pause(self) -> float:
+        return ASK_SECONDS if self._known else FIRST_ASK_SECONDS
+
+    def _note_failure(self, error: ClusterError) -> None:
+        """Outlive anything: what cannot be asked now may be asked later."""
+        with contextlib.suppress(ClusterError):
+            super()._note_failure(error)
 
     def _look_at_what_the_policy_says(self, stack: Stack, seen: Snapshot) -> None:
         """Forget the pools of a policy that decides by itself again, too: what is left of them means nothing."""

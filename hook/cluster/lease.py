@@ -35,6 +35,9 @@ RETRY_SECONDS: Final = 2
 replaced after 15 s, one that cannot renew for 10 s gives up, and five seconds are between the two."""
 REQUEST_SECONDS: Final = RENEW_SECONDS / 2
 """As client-go: one request that hangs must not use up the time of two."""
+ANNOTATE_TRIES: Final = 8
+"""For one annotation. Each renewal of ours that comes in between is a conflict, and a busy machine may let several of
+them come in between."""
 RELEASE_SECONDS: Final = 1.0
 """Giving back is a courtesy; whoever stops us waits for our end."""
 
@@ -106,16 +109,23 @@ class Lease:
             self.check()
 
     def annotate(self, annotations: Mapping[str, str]) -> None:
-        """Write annotations, and the label by which the Lease is found. Raises ClusterError."""
-        self.check()
+        """Write annotations, and the label by which the Lease is found. Raises ClusterError.
+
+        A conflict means that our own renewal came in between, or another annotation. The write is tried again on what
+        is there then, while the Lease is ours, and at most for as long as the renew deadline.
+        """
         metadata = {"annotations": dict(annotations), "labels": names.OWN_LABELS}
-        try:
-            self._lock.patch(metadata)
-        except ConflictError:
-            # Our own renewal came in between, or somebody who annotates.
-            self._lock.refresh()
+        end = time.monotonic() + RENEW_SECONDS
+        for tries in range(1, ANNOTATE_TRIES + 1):
             self.check()
-            self._lock.patch(metadata)
+            try:
+                self._lock.patch(metadata)
+            except ConflictError:
+                if tries == ANNOTATE_TRIES or time.monotonic() >= end:
+                    raise
+                self._lock.refresh()
+            else:
+                return
 
     def release(self) -> None:
         """Give it back, so that the next one need not wait until it expires; in a moment or not at all."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from hook.cluster import requests, retry
 from hook.cluster.api import READ_SECONDS
@@ -33,7 +33,7 @@ from hook.cluster.sources import (
 from hook.core import intent, parse
 from hook.core.consumers import find
 from hook.core.stacks import STACKS, is_driver, selector
-from hook.errors import NotFoundError, UnreachableError
+from hook.errors import ClusterError, NotFoundError, UnreachableError
 from hook.settings import WaitFor
 
 if TYPE_CHECKING:
@@ -49,6 +49,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+FIRST_ASK_SECONDS: Final = 2.0
+"""Between two questions which version of ResourceSlices the server has: nothing can be judged before."""
+ANSWER_SECONDS: Final = 5.0
+"""The loop waits for this answer. It must look at its deadline, and show that it lives."""
+
 
 class Observer:
     """A set of reflectors that grows as more becomes worth looking at. What two stacks share is read once."""
@@ -61,8 +66,13 @@ class Observer:
         """By stack: which part of its snapshot a source fills."""
         self._changed = threading.Condition()
         self._changes = 0
+        self.end = retry.FOREVER
+        """When the time of a run is up, by the monotonic clock: its loop asks nothing then."""
         self._slices: requests.Resource | None = None
-        self._slices_asked = False
+        self._known = self._looked = False
+        """Whether the version of ResourceSlices is known, and whether the fleet is looked at."""
+        self._ask_after = float("-inf")
+        self._failures, self._trouble = retry.Failures(), ""
 
     def look_at_intent(self) -> None:
         """Start with what tells whether there is anything to protect: cheap on any cluster."""
@@ -72,9 +82,14 @@ class Observer:
             self._add(stack, DAEMON_SETS, self._everywhere(requests.DAEMON_SETS, parse.daemonset))
 
     def look_at_fleet(self) -> None:
-        """Go on with nodes, driver pods, revisions, slices and the operator; unless the policy alone shall tell."""
+        """Go on with nodes, driver pods, revisions, slices and the operator; not where the policy alone decides.
+
+        May be called again, as long as not all is synced: that asks for what could not be asked before. Raises the
+        ClusterError for which there is no patience left.
+        """
         if self._settings.wait_for is WaitFor.POLICY_READY:
             return
+        self._looked = True
         for stack in self._stacks:
             self._look_at_drivers(stack)
             operator = stack.operator
@@ -109,11 +124,15 @@ class Observer:
 
     @property
     def synced(self) -> bool:
-        """Everything that is looked at was read once. Raises what made a reflector give up."""
+        """Everything that is looked at was read once, and nothing is left out because it could not be asked for.
+
+        Raises what made a reflector give up.
+        """
         for reflector in self._reflectors.values():
             if reflector.problem is not None:
                 raise reflector.problem
-        return all(reflector.synced for reflector in self._reflectors.values())
+        wanted = self._looked and any(stack.consumer.slice_driver for stack in self._stacks)
+        return all(reflector.synced for reflector in self._reflectors.values()) and (self._known or not wanted)
 
     @property
     def lost(self) -> Lost | None:
@@ -140,8 +159,8 @@ class Observer:
     def read_again(self, seconds: float) -> dict[str, Snapshot]:
         """Give what is there now, at least as new as this call, consistently: no watch may be behind in it.
 
-        What a watch that is opened anew can prove is not listed again. Raises UnreachableError where that takes longer
-        than `seconds`.
+        What a watch that is opened anew can prove is not listed again. All of it, tries and pages included, takes at
+        most `seconds`; raises the ClusterError that kept it from being complete by then.
         """
         end = time.monotonic() + seconds
         chases = {source: reflector.chase() for source, reflector in self._reflectors.items()}
@@ -154,7 +173,7 @@ class Observer:
 
     def _list_again(self, views: Found, end: float, seconds: float) -> None:
         """List whatever is not among the views yet."""
-        retrier = retry.retrying(retry.WRITING, time.sleep)
+        retrier = retry.retrying(retry.WRITING, time.sleep, end)
 
         def fetch(request: requests.Request) -> tuple[Json, Iterator[Json]]:
             left = end - time.monotonic()
@@ -219,14 +238,40 @@ class Observer:
         """Find out which version of ResourceSlices is served; none on a cluster without DRA."""
         if not stack.consumer.slice_driver:
             return []
-        if not self._slices_asked:
-            retrier = retry.retrying(self._patience, time.sleep)
-            self._slices = requests.resource_slices(retrier(self._api.served_versions, requests.RESOURCE_SLICES))
-            self._slices_asked = True
+        if not self._known:
+            self._ask()
         if self._slices is None:
             return []
         selection = Selection(self._slices, fields=f"spec.driver={stack.consumer.slice_driver}")
         return [Source(selection, parse.device_slice)]
+
+    @property
+    def _pause(self) -> float:
+        """Seconds between two questions."""
+        return FIRST_ASK_SECONDS
+
+    def _ask(self) -> None:
+        """Ask once for the version of ResourceSlices, unless that was a moment ago. The next look asks again."""
+        if time.monotonic() < self._ask_after:
+            return
+        try:
+            left = min(ANSWER_SECONDS, self.end - time.monotonic())
+            served = self._api.served_versions(requests.RESOURCE_SLICES, left)
+        except ClusterError as error:
+            self._ask_after = time.monotonic() + max(self._pause, retry.asked(error))
+            self._note_failure(error)
+        else:
+            self._slices, self._known, self._trouble = requests.resource_slices(served), True, ""
+            self._ask_after = time.monotonic() + self._pause
+
+    def _note_failure(self, error: ClusterError) -> None:
+        """Outlive an error while there is patience for it; when the time is up the loop ends, and not an error."""
+        # Logged once for each reason: nothing is judged until this is known, and no other line reports it.
+        level = logging.DEBUG if str(error) == self._trouble else logging.WARNING
+        log.log(level, "cannot ask which ResourceSlices the API server has, asking again: %s", error)
+        self._trouble = str(error)
+        if self._failures.exceed(self._patience, error) and time.monotonic() < self.end:
+            raise error
 
     def _everywhere(
         self, resource: requests.Resource, read: Callable[[Any], Any], labels: str = "", fields: str = ""

@@ -111,6 +111,21 @@ def pause(failures: int) -> float:
     return min(wait, LONGEST_WAIT_SECONDS) + random.uniform(0, JITTER_SECONDS)  # noqa: S311 - jitter, not a secret
 
 
+class Failures:
+    """Failures in a row of what a loop tries again by itself."""
+
+    def __init__(self) -> None:
+        self._kind: type[BaseException] | None = None
+        self._since = 0.0
+
+    def exceed(self, patience: Patience, error: BaseException) -> bool:
+        """Note a failure; return whether the patience for its kind is at an end."""
+        now = time.monotonic()
+        if type(error) is not self._kind:
+            self._kind, self._since = type(error), now
+        return now - self._since >= patience.of(error)
+
+
 class _StopWhenImpatient:
     """Stop before a wait that ends beyond the patience for this kind of error (as stop_before_delay does).
 

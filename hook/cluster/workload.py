@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hook.cluster import retry
 from hook.cluster.events import Subject
@@ -17,15 +17,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+SECONDS: Final = 5.0
+"""For all tries together: events are for people, and no restart waits for them."""
+
 
 def own_workload(api: Api, namespace: str, name: str) -> Subject | None:
     """Read our own Deployment. None where there is none to read: its events then are left out."""
     if not name:
         return None
-    patience = retry.Patience(unreachable=5.0, unauthorized=5.0, denied=5.0)
+    patience, end = retry.Patience(SECONDS, SECONDS, SECONDS), time.monotonic() + SECONDS
+    request = Request("get", DEPLOYMENTS, namespace, name)
     try:
-        request = Request("get", DEPLOYMENTS, namespace, name)
-        found = retry.retrying(patience, time.sleep)(api.send, request, patience.unreachable)
+        found = retry.retrying(patience, time.sleep, end)(lambda: api.send(request, end - time.monotonic()))
         return Subject("apps/v1", "Deployment", namespace, name, text(found, "metadata", "uid"))
     except (ClusterError, MalformedObjectError) as error:
         log.warning("cannot read our own Deployment %s/%s, going on without events on it: %s", namespace, name, error)

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from hook.cluster.contact import Lost
 
 ALIVE_SECONDS: Final = 120.0
-"""Without any progress for so long something hangs. The longest step that is none takes 112 s: two seconds of
-restarts, the last of which is tried for 30 s while a token rotates, ends after another 15 s of silence, and asks for
-65 s what it may do at all."""
+"""Without any progress for so long something hangs. The longest step without progress takes about 45 s: 5 s to ask
+which ResourceSlices the server has, 15 s of restarts (their questions and retries end with the Lease), 20 s to write
+the record against conflicts, and 5 s of rest."""
 LOST_SECONDS: Final = 60.0
 """A control plane that restarts is back within a minute."""
 

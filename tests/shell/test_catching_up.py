@@ -50,6 +50,8 @@ class Cluster:
 
     policy: dict[str, Any] = field(default_factory=lambda: obj("policy"))
     """What is there now."""
+    listed: str = LISTED
+    """The version at which the first lists end."""
     newest: str = "120"
     """The version that a consistent read tells."""
     events: tuple[dict[str, Any], ...] = ()
@@ -60,7 +62,7 @@ class Cluster:
         """Answer a request."""
         ours = "clusterpolicies" in line
         if "watch" not in line:
-            version = self.newest if self.watched.is_set() else LISTED
+            version = self.newest if self.watched.is_set() else self.listed
             return told(items=[self.policy] if ours else [], metadata={"resourceVersion": version})
         if not self.watched.is_set():
             return Said(200)
@@ -93,6 +95,7 @@ def confirmed(cluster: Cluster) -> tuple[list[tuple[str, int]], int]:
         seen = observer.read_again(PATIENCE)[GPU_OPERATOR.name]
         observer.stop()
         lists = sum("clusterpolicies?limit=50" in one for one in server.asked) - before
+    assert seen.unreadable == ()  # a bookmark is no object
     return [(one.name, one.generation) for one in seen.policies or ()], lists
 
 
@@ -147,14 +150,63 @@ def test_what_proves_nothing_is_listed(monkeypatch: pytest.MonkeyPatch, events: 
     assert confirmed(cluster) == ([(NAME, 99)], 1)
 
 
+def test_the_second_watch_goes_on_where_the_first_one_ended() -> None:
+    """The first one was too short for a bookmark; what is wanted stays what it was, however much happens meanwhile."""
+    cluster = Cluster()
+    rest = [
+        (changed("MODIFIED", "119", generation=78), bookmark("121")),
+        (changed("MODIFIED", "115", generation=77), bookmark("")),
+    ]
+    asked: list[str] = []
+
+    def answer(line: str) -> Said:
+        if cluster.watched.is_set() and "clusterpolicies" in line and "watch" in line:
+            asked.append(line)
+            cluster.events = rest.pop()
+            cluster.newest = "140"  # something else happens meanwhile
+        return cluster.answer(line)
+
+    with serving(answer) as server:
+        observer = Observer(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
+        observer.look_at_intent()
+        until(lambda: observer.synced and server.count("watch") >= 2)
+        observer.stop()
+        until(lambda: not any(one._thread.is_alive() for one in observer._reflectors.values()))
+        cluster.watched.set()
+        before = server.count("clusterpolicies?limit=50")
+        seen = observer.read_again(PATIENCE)[GPU_OPERATOR.name]
+        assert server.count("clusterpolicies?limit=50") == before
+    assert [78] == [one.generation for one in seen.policies or ()]
+    assert ["resourceVersion=100&" in asked[0], "resourceVersion=115&" in asked[1]] == [True, True]
+
+
+def test_a_kind_that_vanished_is_absent_from_a_second_read() -> None:
+    """A CRD that was deleted: none is not the same as an empty list."""
+    cluster = Cluster()
+    gone = Said(404, b'{"kind": "Status", "code": 404}')
+
+    def answer(line: str) -> Said:
+        return gone if cluster.watched.is_set() and "clusterpolicies" in line else cluster.answer(line)
+
+    with serving(answer) as server:
+        observer = Observer(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
+        observer.look_at_intent()
+        until(lambda: observer.synced and server.count("watch") >= 2)
+        observer.stop()
+        cluster.watched.set()
+        seen = observer.read_again(PATIENCE)[GPU_OPERATOR.name]
+    assert (seen.policies, seen.daemonsets) == (None, ())
+
+
 def test_where_nothing_happened_since_no_watch_is_needed() -> None:
     """A watch brings no bookmark of the version that it began at."""
     assert confirmed(Cluster(newest=LISTED)) == ([(NAME, GENERATION)], 0)
 
 
-def test_a_cluster_that_was_set_back_is_listed() -> None:
+@pytest.mark.parametrize("events", [(), (bookmark("90"),), (bookmark("100"),)])
+def test_a_cluster_that_was_set_back_is_listed(events: tuple[dict[str, Any], ...]) -> None:
     """Restored from a backup, or another one behind the same address: what was seen there proves nothing."""
-    cluster = Cluster(newest="90")
+    cluster = Cluster(newest="90", events=events)
     cluster.policy["metadata"] = {**cluster.policy["metadata"], "generation": 99}
     assert confirmed(cluster) == ([(NAME, 99)], 1)
 
@@ -163,6 +215,7 @@ def test_versions_that_are_no_numbers_prove_nothing(monkeypatch: pytest.MonkeyPa
     """Not even that two of them are the same: what was not promised is not built upon."""
     monkeypatch.setattr(catchup, "SPANS", (1, 1))
     assert confirmed(Cluster(newest="v120", events=(bookmark("v120"),)))[1] == 1
+    assert confirmed(Cluster(listed="v120", newest="v120"))[1] == 1
 
 
 def test_silent_watches_do_not_outlast_the_time(monkeypatch: pytest.MonkeyPatch) -> None:

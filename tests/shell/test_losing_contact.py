@@ -234,6 +234,32 @@ def test_a_deletion_without_an_answer_counts_once_its_pod_is_gone() -> None:
         assert actor.settle(set()) == []
 
 
+def test_a_deletion_that_is_granted_after_all_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first answer was lost, the second one came: what is gone then is the same restart."""
+    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0))
+    answers = [Said()]
+    with serving(lambda _line: answers.pop() if answers else told()) as server:
+        actor = Actor(server.api)
+        (deed,) = actor.act([stale("a")], 60)
+        assert deed.trouble
+        (deed,) = actor.act([stale("a")], 60)
+        assert deed.note
+        assert (actor.settle({"uid-a"}), actor.settle(set()), actor.restarted) == ([], [], 1)
+
+
+@pytest.mark.parametrize("then", [404, 409])
+def test_a_deletion_without_an_answer_that_is_gone_then_was_ours(then: int) -> None:
+    """The server did it, as its answer to the next try shows: it counts once the pod is gone, and not before."""
+    answers = [Said()]
+    status = Said(then, json.dumps({"kind": "Status", "code": then}).encode())
+    with serving(lambda _line: answers.pop() if answers else status) as server:
+        actor = Actor(server.api)
+        assert list(actor.act([stale("a")], 60)) == []
+        assert (actor.settle({"uid-a"}), actor.restarted) == ([], 0)
+        (deed,) = actor.settle(set())
+        assert (bool(deed.note), actor.restarted) == (True, 1)
+
+
 def test_a_deletion_that_did_not_happen_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever deletes that pod days later is somebody else; what is long past shows nothing either way."""
     monkeypatch.setattr(acting, "ASK_AGAIN", timedelta(0))

@@ -10,23 +10,24 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from hook import cli
+from hook import acting, cli
 from hook.acting import SIDE_BY_SIDE, Actor
 from hook.cluster import events, retry, threads
 from hook.cluster.events import Subject, Teller
 from hook.cluster.observer import Observer
 from hook.cluster.threads import Outbox
 from hook.core.reasons import Reason
-from hook.core.verdicts import Decision, DeletePod, StalePod, Verdict
-from hook.errors import PermissionDeniedError, TerminatedError
+from hook.core.verdicts import Decision, DeletePod, RolloutRestart, StalePod, Verdict
+from hook.errors import PermissionDeniedError, RejectedError, TerminatedError
 from hook.narration import Narrator
 from hook.rounds import Rounds
 from hook.run import Runner
 from hook.settings import Settings
+from tests.fixtures.cluster import LATER
 from tests.shell.server import Said, serving
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
     from types import FrameType
 
@@ -50,6 +51,11 @@ def stale(count: int) -> list[DeletePod]:
         StalePod("dra", f"p{n}", f"uid-{n}", "7", "ds", because="it is stale", driver_run="run") for n in range(count)
     )
     return [DeletePod(f"gpu-{number}", pod, "gpu") for number, pod in enumerate(pods)]
+
+
+ROLLOUT: Final = RolloutRestart(
+    "dra", "plugin", "ds", LATER, tuple((one.node, one.pod) for one in stale(2)), "gpu"
+)  # fmt: skip
 
 
 class Counting:
@@ -93,6 +99,91 @@ def test_whoever_is_not_granted_one_asks_for_one_at_a_time() -> None:
     with serving(counting) as server:
         assert list(Actor(server.api).act(stale(5), 60)) == []
     assert counting.most == 1
+
+
+@pytest.mark.parametrize("status", [403, 404, 409, 422, 503])
+@pytest.mark.parametrize("nth", [0, 3, 7])
+def test_after_any_other_answer_one_is_asked_for_alone(monkeypatch: pytest.MonkeyPatch, status: int, nth: int) -> None:
+    """Whatever it is, and whichever of a wave it answers; what is granted then widens the way again."""
+    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0, denied=0))
+    monkeypatch.setattr(acting, "ACT_SECONDS", PATIENCE)
+    waves: list[int] = []
+
+    def noted(work: Callable[[DeletePod], object], items: Sequence[DeletePod]) -> list[object]:
+        waves.append(len(items))
+        return list(threads.at_once(work, items))
+
+    def answer(line: str) -> Said:
+        if "POST" in line:
+            return Said(200, json.dumps({"kind": "SelfSubjectAccessReview", "status": {"allowed": True}}).encode())
+        return refused(status) if f"/p{1 + nth}" in line else GRANTED
+
+    monkeypatch.setattr(acting, "at_once", noted)
+    with serving(answer) as server:
+        actor = Actor(server.api)
+        # No name of another pod begins as the refused one's does.
+        list(actor.act(stale(9) + [one for one in stale(99) if one.pod.name > "p9"][:9], PATIENCE))
+    assert [1, 8, 1, 8] == waves
+    assert actor.restarted == 17
+
+
+def test_what_is_decided_is_done_for_a_moment_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest is decided anew, from what is there then."""
+    monkeypatch.setattr(acting, "ACT_SECONDS", -1.0)
+    with serving(lambda _line: GRANTED) as server:
+        assert list(Actor(server.api).act(stale(3), 60)) == []
+        assert server.asked == []
+    monkeypatch.setattr(acting, "ACT_SECONDS", 0.0)
+    with serving(lambda _line: GRANTED) as server:
+        assert 1 >= len(list(Actor(server.api).act(stale(3), 60)))
+
+
+@pytest.mark.parametrize("left", [0.0, -5.0])
+def test_a_write_has_a_chance_when_the_time_is_nearly_up(left: float) -> None:
+    """A second at least: what is decided in the last moment is done."""
+    with serving(lambda _line: GRANTED) as server:
+        (deed,) = Actor(server.api).act(stale(1), left)
+        assert deed.note
+
+
+def test_only_a_missing_permission_is_asked_about() -> None:
+    """What the server refuses for another reason is refused by its own words."""
+    with serving(lambda _line: refused(422)) as server:
+        (deed,) = Actor(server.api).act(stale(1), 60)
+        assert (deed.refused, deed.trouble, server.count("POST")) == ("no", "", 0)
+
+
+@pytest.mark.parametrize("status", [404, 409])
+def test_what_is_gone_or_changed_was_not_our_restart(status: int) -> None:
+    """It is looked at again, and no event reports it."""
+    with serving(lambda _line: refused(status)) as server:
+        actor = Actor(server.api)
+        assert list(actor.act([*stale(1), ROLLOUT], 60)) == []
+        assert (actor.restarted, actor.settle(set())) == (0, [])
+
+
+def test_a_rollout_without_an_answer_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next look shows whether it continues: nothing is counted before."""
+    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0))
+    answers = [Said()]
+    with serving(lambda _line: answers.pop() if answers else GRANTED) as server:
+        actor = Actor(server.api)
+        (deed,) = actor.act([ROLLOUT], 60)
+        assert (deed.note, bool(deed.trouble), actor.restarted) == ("", True, 0)
+        (deed,) = actor.act([ROLLOUT], 60)
+        assert (bool(deed.note), deed.trouble, actor.restarted) == (True, "", 2)
+
+
+def test_a_refused_rollout_ends_a_job_and_no_controller() -> None:
+    """No other restart follows it; a controller tries again, but not the next second."""
+    with serving(lambda _line: refused(422)) as server:
+        with pytest.raises(RejectedError):
+            list(Actor(server.api).act([ROLLOUT], 60))
+        actor = Actor(server.api, lasting=True)
+        (deed,) = actor.act([ROLLOUT, *stale(1)], 60)
+        assert (deed.note, deed.trouble, actor.restarted) == ("", "no", 0)
+        assert list(actor.act(stale(1), 60)) == []
+        assert server.count("DELETE") == 0
 
 
 def test_what_was_granted_is_known_although_something_beside_it_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,398 @@
+"""The loop of a run: what it does with what it decided, what ends it, and what only a second look may end."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import pytest
+
+from hook.cluster import catchup, retry
+from hook.cluster import observer as observers
+from hook.cluster.contact import Lost
+from hook.cluster.events import Subject, Teller
+from hook.cluster.followers import Led
+from hook.cluster.jobs import Job
+from hook.cluster.observer import Observer
+from hook.cluster.requests import NODES, Selection
+from hook.core.following import Following
+from hook.core.reasons import Reason
+from hook.core.together import chosen
+from hook.core.verdicts import Decision, DeletePod, StalePod, Verdict
+from hook.errors import PermissionDeniedError
+from hook.handover import Handover, Standing
+from hook.narration import LOST_SECONDS, Narrator
+from hook.rounds import Rounds
+from hook.run import EXIT_DEADLINE, EXIT_FAILED, Runner
+from hook.settings import OnDeadline, Settings
+from tests.fixtures.cluster import cluster, stale
+from tests.shell.clusters import Shown
+from tests.shell.leases import until
+from tests.shell.server import Said, Server, serving
+
+if TYPE_CHECKING:
+    from hook.handover import Lookout
+
+JOB: Final = Subject("batch/v1", "Job", "gpu-operator", "post", "uid")
+DONE: Final = Decision(Verdict.DONE, Reason.NOTHING_STALE, "all is well", stack="gpu")
+FAIL: Final = Decision(Verdict.FAIL, Reason.DRIVER_FAILING, "it crashes", stack="gpu")
+LATE: Final = Decision(Verdict.DEADLINE, Reason.TIME_UP, "the time is up", stack="gpu")
+DENIED: Final = Said(403, b'{"kind": "Status", "code": 403, "message": "no"}')
+DELETING: Final = "metadata: {deletionTimestamp: '2026-01-01T10:59:59Z'}"
+POD: Final = StalePod("dra", "p", "uid-p", "7", "ds", because="it is stale", driver_run="run")
+DELETE: Final = DeletePod("gpu-0", POD, "gpu")
+
+
+def runner(server: Server, settings: Settings | None = None, ago: float = 0.0, kind: type[Runner] = Runner) -> Runner:
+    """Return a run whose Job started so many seconds ago, by the server's clock."""
+    server.api.list_page(Selection(NODES).page())
+    asked = settings or Settings()
+    observer = Observer(server.api, chosen(asked), asked, retry.starting(60))
+    job = Job(JOB, server.api.now() - timedelta(seconds=ago))
+    return kind(server.api, observer, asked, Teller(server.api, "run", silent=True), job)
+
+
+def writes(server: Server) -> list[str]:
+    """Return the requests that change something."""
+    return [line for line in list(server.asked) if not line.startswith("GET")]
+
+
+def test_a_fleet_that_is_well_is_done() -> None:
+    """What the other tests stand on: this cluster reads, and confirms, as one with nothing to do."""
+    with serving(Shown(cluster())) as server:
+        one = runner(server)
+        ended = one.run()
+        one._observer.stop()
+        assert (ended.decision.reason, ended.exit_code, writes(server)) == (Reason.NOTHING_STALE, 0, [])
+
+
+def test_a_run_continues_once_the_version_of_slices_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop asks again what could not be asked when it began."""
+    monkeypatch.setattr(observers, "FIRST_ASK_SECONDS", 0.0)
+    answers = [Said(503), Said(503)]
+    with serving(shown := Shown(cluster())) as server:
+        one = runner(server, Settings(timeout=timedelta(seconds=40)))
+        shown.instead = lambda line: answers.pop() if line.endswith("/apis/resource.k8s.io") and answers else None
+        ended = one.run()
+        one._observer.stop()
+    assert (ended.decision.reason, answers) == (Reason.NOTHING_STALE, [])
+
+
+def test_a_dry_run_writes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """It ends with its first decision, and the log has what a run would do."""
+    caplog.set_level("INFO")
+    with serving(Shown(stale())) as server:
+        one = runner(server, Settings(dry_run=True))
+        ended = one.run()
+        one._observer.stop()
+        assert (ended.decision.verdict, ended.exit_code, writes(server)) == (Verdict.WAIT, 0, [])
+    assert 1 == sum("dry run: would delete pod" in record.message for record in caplog.records)
+
+
+def test_a_stale_plugin_is_deleted_as_it_was_read() -> None:
+    """Once, this very pod: its UID and its version are preconditions."""
+    shown = Shown(stale())
+    (pod,) = shown.found.of("plugin-pod")
+    deleted: list[dict[str, Any]] = []
+
+    def wrote(line: str, body: bytes) -> Said:
+        if "DELETE" in line:
+            deleted.append(json.loads(body))
+        return shown.said({"kind": "Status"})
+
+    with serving(shown, wrote=wrote) as server:
+        one = runner(server)
+        threading.Thread(target=one.run, daemon=True).start()
+        until(lambda: deleted, "the pod is deleted")
+        one._observer.stop()
+    assert deleted[0]["preconditions"] == {
+        "uid": pod["metadata"]["uid"],
+        "resourceVersion": pod["metadata"]["resourceVersion"],
+    }
+
+
+@pytest.mark.parametrize("settings", [Settings(), Settings(on_deadline=OnDeadline.REPORT)])
+def test_the_time_counts_from_the_jobs_start(settings: Settings) -> None:
+    """All its tries share one deadline: a pod that starts when that has passed reads nothing and ends."""
+    with serving(Shown(cluster())) as server:
+        one = runner(server, settings, ago=settings.timeout.total_seconds())
+        ended = one.run()
+        one._observer.stop()
+        assert ended.decision.reason is Reason.TIME_UP
+        assert ended.exit_code == (0 if settings.on_deadline is OnDeadline.REPORT else EXIT_DEADLINE)
+        assert one._deadline == one._started + settings.timeout - settings.margin
+        assert abs(one._observer.end - time.monotonic() - one._left) < 30  # its questions know the same end
+
+
+@pytest.mark.parametrize("missing", ["clusterpolicies", "/nodes"])
+def test_a_cluster_that_cannot_be_read_ends_with_the_time(missing: str) -> None:
+    """Before the first list, and after it: the loop looks at its deadline while it waits."""
+    with serving(shown := Shown(cluster())) as server:
+        one = runner(server, ago=Settings().timeout.total_seconds() + 1)
+        one._observer._patience = retry.starting(5)
+        shown.instead = lambda line: Said(503) if missing in line else None
+        if missing == "/nodes":
+            one._observer.look_at_intent()
+            until(lambda: one._observer.synced, "the intent is read")
+            one._observer.look_at_fleet()
+            assert one._loop().reason is Reason.TIME_UP
+        else:
+            assert one.run().decision.reason is Reason.TIME_UP
+        one._observer.stop()
+
+
+def test_an_end_that_could_not_be_confirmed_in_time_is_a_deadline() -> None:
+    """Nothing is read any more, and the sentence names both."""
+    with serving(Shown(cluster())) as server:
+        one = runner(server, ago=Settings().timeout.total_seconds())
+        before = len(server.asked)
+        for decision in (DONE, FAIL):
+            found = one._confirmed(decision)
+            assert found is not None
+            assert (found.verdict, found.reason) == (Verdict.DEADLINE, Reason.TIME_UP)
+            assert decision.message in found.message
+        assert one._confirmed(LATE) is LATE
+        assert len(server.asked) == before
+
+
+def test_an_end_is_believed_if_a_second_read_agrees() -> None:
+    """The one that is given is the second one; one that differs is none, and is not asked for again at once."""
+    with serving(Shown(cluster())) as server:
+        one = runner(server)
+        one._observer.look_at_intent()
+        one._observer.look_at_fleet()
+        until(one._rounds.observe, "all is read")
+        assert one._confirmed(FAIL) is None
+        asked = len(server.asked)
+        assert one._confirmed(DONE) is None  # it was just asked
+        assert len(server.asked) == asked
+        one._confirm_after = 0.0
+        found = one._confirmed(DONE)
+        one._observer.stop()
+    assert found is not None
+    assert (found.verdict, found.message != DONE.message) == (Verdict.DONE, True)
+
+
+def test_a_second_read_that_fails_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An outage passes; a permission that is gone does not, and ends the run."""
+    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0, unauthorized=0, denied=0))
+    with serving(shown := Shown(cluster())) as server:
+        one = runner(server)
+        one._observer.look_at_intent()
+        until(lambda: one._observer.synced, "all is read")
+        one._observer.stop()
+        shown.instead = lambda _line: Said(503)
+        assert one._confirmed(DONE) is None
+        shown.instead = lambda _line: DENIED
+        one._confirm_after = 0.0
+        with pytest.raises(PermissionDeniedError):
+            one._confirmed(DONE)
+
+
+@pytest.mark.parametrize(
+    ("decision", "seconds", "named"),
+    [
+        pytest.param(LATE, LOST_SECONDS + 1, True, id="blind-for-long"),
+        pytest.param(LATE, LOST_SECONDS - 2, False, id="blind-for-a-moment"),
+        pytest.param(LATE, None, False, id="not-blind"),
+        pytest.param(FAIL, LOST_SECONDS + 1, False, id="another-end"),
+    ],
+)
+def test_what_was_not_seen_is_named_where_the_time_ran_out(
+    decision: Decision, seconds: float | None, *, named: bool
+) -> None:
+    """It is the cause if it lasted; watches break off now and then, and are back at once."""
+    with serving(Shown(cluster())) as server:
+        one = runner(server)
+        one._observer.look_at_intent()
+        until(lambda: one._observer.synced, "all is read")
+        one._observer.stop()
+        reflectors = list(one._observer._reflectors.values())
+        until(lambda: not any(each._thread.is_alive() for each in reflectors), "no watch continues")
+        for number, each in enumerate(reflectors):
+            lost = seconds is not None and number == 0
+            each.contact.lost = Lost("nodes", time.monotonic() - (seconds or 0), "it hangs") if lost else None
+        found = one._with_what_was_not_seen(decision)
+    assert (found.cause is Reason.API_UNREACHABLE, "it hangs" in found.message) == (named, named)
+    if not named:
+        assert found is decision
+
+
+def test_the_longest_loss_of_contact_counts() -> None:
+    """One kind that was lost a moment ago does not hide another one."""
+    with serving(Shown(cluster())) as server:
+        one = runner(server)
+        one._observer.look_at_intent()
+        until(lambda: one._observer.synced, "all is read")
+        one._observer.stop()
+        reflectors = list(one._observer._reflectors.values())
+        until(lambda: not any(each._thread.is_alive() for each in reflectors), "no watch continues")
+        for number, each in enumerate(reflectors):
+            each.contact.lost = Lost(f"kind {number}", time.monotonic() - 10 * number, "it hangs")
+        lost = one._observer.lost
+        assert lost is not None
+        assert lost.plural == f"kind {len(reflectors) - 1}"
+
+
+@pytest.mark.parametrize(
+    ("decision", "settings", "code"),
+    [
+        pytest.param(DONE, Settings(), 0, id="done"),
+        pytest.param(FAIL, Settings(), EXIT_FAILED, id="failed"),
+        pytest.param(LATE, Settings(), EXIT_DEADLINE, id="late"),
+        pytest.param(LATE, Settings(dry_run=True), EXIT_DEADLINE, id="late-and-dry"),
+        pytest.param(FAIL, Settings(dry_run=True), EXIT_FAILED, id="failed-and-dry"),
+        pytest.param(replace(LATE, verdict=Verdict.WAIT), Settings(dry_run=True), 0, id="waiting-and-dry"),
+        pytest.param(replace(LATE, verdict=Verdict.WAIT), Settings(), EXIT_FAILED, id="waiting"),
+    ],
+)
+def test_exit_codes(decision: Decision, settings: Settings, code: int) -> None:
+    """As documented."""
+    with serving(Shown(cluster())) as server:
+        assert runner(server, settings)._exit_code(decision) == code
+
+
+def rounds(server: Server) -> tuple[Rounds, Observer]:
+    """Return rounds at their beginning."""
+    settings = Settings()
+    observer = Observer(server.api, chosen(settings), settings, retry.starting(60))
+    narrator = Narrator(Teller(server.api, "run", silent=True), None)
+    return Rounds(server.api, observer, settings, narrator, server.api.now()), observer
+
+
+def test_a_deletion_without_an_answer_is_ours_once_its_pod_ends() -> None:
+    """A pod that is being deleted counts as gone at once; a live one does not."""
+    found = stale()
+    (action,) = found.decide()[0].actions
+    with serving(lambda line: Said() if "DELETE" in line else Said(200, b'{"kind": "Status"}')) as server:
+        one, _observer = rounds(server)
+        one.act(Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=(action,)), 60)
+        one.decide({"gpu": found.seen()})
+        assert one.actor.restarted == 0
+        one.decide({"gpu": found.change("plugin-pod", DELETING).seen()})
+        assert one.actor.restarted == 1
+        one.decide({"gpu": found.drop("plugin-pod").seen()})
+        assert one.actor.restarted == 1
+
+
+def test_what_is_long_past_shows_no_deletion_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While contact is lost, a pod that is shown may be gone: its deletion stays one whose answer was lost."""
+    monkeypatch.setattr("hook.acting.ASK_AGAIN", timedelta(0))
+    found = stale()
+    (action,) = found.decide()[0].actions
+    lost: list[Lost | None] = [None, Lost("pods", time.monotonic(), "it hangs")]
+    with serving(lambda _line: Said()) as server:
+        for gone_for in lost:
+            one, observer = rounds(server)
+            one.act(Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=(action,)), 60)
+            monkeypatch.setattr(type(observer), "lost", gone_for)
+            one.decide({"gpu": found.seen()})
+            one.decide({"gpu": stale().drop("plugin-pod").seen()})
+            assert one.actor.restarted == (0 if gone_for is None else 1)
+            monkeypatch.undo()
+            monkeypatch.setattr("hook.acting.ASK_AGAIN", timedelta(0))
+
+
+def test_an_outage_at_the_beginning_is_not_outlived_by_looking() -> None:
+    """Only what was read once makes a run wait for an API server without end."""
+    with serving(lambda _line: Said(503)) as server:
+        one, observer = rounds(server)
+        before = observer._patience
+        observer.look_at_intent()
+        assert one.observe() is None
+        assert observer._patience is before
+        observer.stop()
+
+
+def test_nothing_is_decided_before_what_came_into_sight_is_read() -> None:
+    """The pods of a plugin that is seen for the first time are not listed yet: they would look missing."""
+    hold = threading.Event()
+    with serving(shown := Shown(cluster())) as server:
+
+        def held(line: str) -> None:
+            if "/pods?" in line and "driver" not in line.partition("?")[2]:
+                hold.wait(60)
+
+        shown.instead = held
+        one, observer = rounds(server)
+        observer.look_at_intent()
+        observer.look_at_fleet()
+        until(lambda: observer.synced, "what is known to matter is read")
+        assert one.observe() is None
+        hold.set()
+        found = None
+        end = time.monotonic() + 60
+        while found is None and time.monotonic() < end:
+            found = one.observe()
+            observer.wait(0.1)
+        observer.stop()
+    assert found is not None
+    assert len(found["gpu"].consumer_pods) == 1
+
+
+class Beheld:
+    """Stands for the look at a controller's Lease, whose own tests are elsewhere."""
+
+    def __init__(self, standing: Standing) -> None:
+        self._standing = standing
+
+    def standing(self, _epochs: object) -> Standing:
+        """Return what is known of it."""
+        return self._standing
+
+
+def test_a_job_that_hands_over_restarts_nothing() -> None:
+    """Its account may not, and the controller does."""
+    with serving(Shown(stale())) as server:
+        one = runner(server, kind=Handover)
+        assert isinstance(one, Handover)
+        one._act(Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=(DELETE,)))
+        assert writes(server) == []
+        one._missing = "no controller"
+        late = one._final(LATE, {})
+        assert late is not None
+        assert (late.cause, "no controller" in late.message) == (Reason.FOLLOWER_MISSING, True)
+        one._missing = ""
+        assert one._final(LATE, {}) is LATE
+
+
+LED: Final = Led("gpu-operator", "post", "pod-a", record=Following(to_go=3, about=360, by="pod-a"))
+
+
+@pytest.mark.parametrize(
+    "standing",
+    [Standing("", LED), Standing("it has not seen this", LED), Standing("none"), Standing("", Led("a", "b"))],
+)
+def test_a_job_hands_over_to_a_controller_that_saw_the_same(
+    standing: Standing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once a second read shows the same intent: a watch may be behind what was applied a moment ago."""
+    monkeypatch.setattr(catchup, "SPANS", (1,))
+    with serving(shown := Shown(stale())) as server:
+        one = runner(server, kind=Handover)
+        assert isinstance(one, Handover)
+        one.lookout = cast("Lookout", Beheld(standing))
+        one._observer.look_at_intent()
+        one._observer.look_at_fleet()
+        until(one._rounds.observe, "all is read")
+        seen_first = one._rounds.observe()
+        assert seen_first is not None
+        decision = one._rounds.decide(seen_first)
+        assert decision.actions
+        found = one._final(decision, seen_first)
+        if standing.why or standing.led is None or standing.led.record is None:
+            assert (found, one._missing) == (None, standing.why)
+        else:
+            assert found is not None
+            assert (found.verdict, found.reason, found.actions) == (Verdict.DONE, Reason.HANDED_OVER, ())
+            assert ("pod-a" in found.message, "3 nodes" in found.message, "6m" in found.message) == (True, True, True)
+        # Now the policy changes, and no watch shows it.
+        shown.instead = lambda line: Said(200) if "watch=true" in line else None
+        shown.found, shown.version = stale().change("policy", "metadata: {generation: 99}"), 2
+        assert one._final(decision, seen_first) is None
+        one._observer.stop()
+        assert writes(server) == []
