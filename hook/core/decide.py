@@ -109,7 +109,10 @@ def _remembered(memory: Memory, shown: Sequence[Judgement], fleet: Fleet, timers
         saw_fleet=memory.saw_fleet or bool(eligible),
         eligible=memory.eligible | eligible,
     )
-    after = after.with_verified(one for one in shown if one.reason is Reason.VERIFIED).with_fresh(shown, fleet)
+    # A node whose outdated driver only an administrator replaces is reported as a whole, once all is fresh on it.
+    by_hand = [one for one in shown if one.reason is Reason.MANUAL_UPGRADE and one.fresh]
+    verified = [*by_hand, *(one for one in shown if one.reason is Reason.VERIFIED)]
+    after = after.with_verified(verified).with_fresh(shown, fleet)
     return after.without_gone(fleet) if fleet.settings.follow else after
 
 

@@ -76,12 +76,12 @@ class Memory:
         return replace(self, troubles={**others, pod.uid: why})
 
     def with_verified(self, verified: Iterable[Judgement]) -> Memory:
-        """Note on which nodes a plugin came back after its restart."""
+        """Note on which nodes a plugin came back after its restart. Without a consumer each of the node's is meant."""
         keys = {restart_key(one.daemonset_uid, one.node) for one in verified}
         back = {
             key: replace(asked, came_back=True)
             for key, asked in self.restarts.items()
-            if key in keys and not asked.came_back
+            if not asked.came_back and not keys.isdisjoint((key, restart_key("", key.partition("/")[2])))
         }
         return replace(self, restarts={**self.restarts, **back}) if back else self
 

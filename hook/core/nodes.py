@@ -69,8 +69,9 @@ def judge_node(name: str, fleet: Fleet, now: datetime) -> tuple[Judgement, ...]:
     judged += judge_unnamed(name, driver, fleet)
     if (by_hand := manual(driver, fleet)) is not None:
         # The outdated driver is loaded, so plugins are evaluated against it; only its version is reported.
-        verified = all(one.state is NodeState.VERIFIED for one in judged)
-        return (_closed(name, by_hand, fleet),) if verified else tuple(judged)
+        if any(one.state is not NodeState.VERIFIED for one in judged):
+            return tuple(judged)
+        return (replace(_closed(name, by_hand, fleet), fresh=tuple(pair for one in judged for pair in one.fresh)),)
     pending = label is not Label.QUIET
     return tuple(_upgrade_failed(one.with_label_pending(pending=pending), label, fleet) for one in judged)
 

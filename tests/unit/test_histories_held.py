@@ -1,0 +1,75 @@
+"""More histories of a cluster: those in which a promise was broken once, then those in which all promises held."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from hook.core.memory import Memory
+from hook.core.verdicts import Decision, DeletePod, Verdict
+from hook.settings import Settings
+from tests.fixtures.cluster import LATER, Cluster, cluster
+from tests.fixtures.objects import Object, R, driver_pod, merged, parsed, plugin_pod, running
+
+OUTDATED: Object = parsed("metadata: {labels: {controller-revision-hash: old}}")
+FOLLOW = Settings(follow=True)
+
+
+def restarted(decision: Decision) -> list[str]:
+    """Return the pods that a decision restarts."""
+    return [one.pod.name for one in decision.actions if isinstance(one, DeletePod)]
+
+
+def asked(memory: Memory, decision: Decision, found: Cluster, seconds: float = 0) -> Memory:
+    """Return the memory of a run that executed a decision; the pods are gone."""
+    for one in decision.actions:
+        assert isinstance(one, DeletePod)
+        memory = memory.asked(one.node, one.pod, LATER + timedelta(seconds=seconds))
+        found.drop("plugin-pod", one.pod.name)
+    return memory
+
+
+def named(pod: Object, name: str) -> Object:
+    """Return a pod under a name, and a UID, of its own."""
+    whole: Object = merged(pod, {"metadata": {"name": name, "uid": name}})
+    return whole
+
+
+# Broken once: early or needless restarts.
+
+
+def by_hand(**times: float) -> Cluster:
+    """Return a fresh node whose outdated driver only an administrator replaces."""
+    found = cluster().change("policy", "spec: {driver: {upgradePolicy: {autoUpgrade: false}}}")
+    return found.put("driver-pod", merged(driver_pod(**times), OUTDATED))
+
+
+def flapped(pod: Object, moment: float) -> Object:
+    """Return a driver pod whose side container crashed, so that ContainersReady moved."""
+    statuses = [*pod["status"]["containerStatuses"], running("nvidia-peermem-ctr", moment - 5, restarts=1)]
+    moved: Object = merged(driver_pod(ready=moment), {"status": {"containerStatuses": statuses}})
+    return moved
+
+
+def test_what_is_fresh_next_to_an_outdated_driver_stays_fresh() -> None:
+    """A side container that crashes on such a node moves ContainersReady as on any other."""
+    found = by_hand().put("plugin-pod", plugin_pod(waited=None))
+    _decision, memory = found.decide()
+    found.put("driver-pod", merged(flapped(driver_pod(), 900), OUTDATED))
+    decision, _memory = found.decide(memory=memory)
+    assert (Verdict.DONE, []) == (decision.verdict, restarted(decision))
+    assert ["plugin-gpu-0"] == restarted(found.decide()[0])
+
+
+def test_each_crash_of_an_outdated_driver_is_followed_at_once() -> None:
+    """The plugin was verified after the crash before, so no pause holds the next restart back."""
+    found, memory = by_hand(), Memory(started=LATER)
+    for count in (1, 2, 3, 4):
+        began, now = 1000 * count, LATER + timedelta(minutes=2 * count)
+        crashed = driver_pod(started=began, ready=began + R, restarts=count, ended_before=began - 1)
+        found.put("driver-pod", merged(crashed, OUTDATED))
+        decision, memory = found.decide(FOLLOW, memory, now)
+        memory = asked(memory, decision, found, 120 * count)
+        assert [1] == [one.tries for one in memory.restarts.values()]
+        found.put("plugin-pod", named(plugin_pod(waited=began + 80, started=began + 81), f"next-{count}"))
+        decision, memory = found.decide(FOLLOW, memory, now + timedelta(minutes=1))
+        assert Verdict.DONE is decision.verdict
