@@ -67,8 +67,14 @@ class Memory:
         """Note that a restart was asked for, or refused for good."""
         key = restart_key(pod.daemonset_uid, node)
         tries = backoff.tries(self.restarts.get(key), pod)
-        entry = AskedRestart(pod.uid, pod.driver_run, at, others=pod.others, refused=refused, tries=tries)
+        entry = AskedRestart(pod.uid, pod.driver_run, at, others=self._others(key, pod), refused=refused, tries=tries)
         return replace(self, restarts={**self.restarts, key: entry})
+
+    def _others(self, key: str, pod: StalePod) -> frozenset[str]:
+        """Return which pods ran next to this one, and to the one that was restarted before it under the same run."""
+        before = self.restarts.get(key)
+        again = before is not None and before.driver_run == pod.driver_run and pod.uid in before.others
+        return pod.others & before.others if before is not None and again else pod.others
 
     def troubled(self, pod: StalePod, why: str) -> Memory:
         """Note why a restart could not be asked for; it is tried again."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 from hook.core.memory import Memory
+from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, DeletePod, Verdict
 from hook.settings import Settings
-from tests.fixtures.cluster import LATER, Cluster, cluster
+from tests.fixtures.cluster import LATER, Cluster, cluster, stale_plugin
 from tests.fixtures.objects import Object, R, driver_pod, merged, parsed, plugin_pod, running
 
 OUTDATED: Object = parsed("metadata: {labels: {controller-revision-hash: old}}")
@@ -73,3 +74,28 @@ def test_each_crash_of_an_outdated_driver_is_followed_at_once() -> None:
         found.put("plugin-pod", named(plugin_pod(waited=began + 80, started=began + 81), f"next-{count}"))
         decision, memory = found.decide(FOLLOW, memory, now + timedelta(minutes=1))
         assert Verdict.DONE is decision.verdict
+
+
+def test_what_came_of_a_restart_is_not_doubted_after_the_restart_of_another_pod() -> None:
+    """Two stale pods are on one node; the first one's successor starts in the second in which the driver is ready."""
+    found = cluster().only("plugin-pod", named(stale_plugin(), "first"), named(stale_plugin(), "second"))
+    decision, memory = found.decide()
+    memory = asked(memory, decision, found)
+    found.put("plugin-pod", named(plugin_pod(waited=None, started=R), "successor"))
+    decision, memory = found.decide(memory=memory)
+    assert ["second"] == restarted(decision)
+    decision, memory = found.decide(memory=asked(memory, decision, found))
+    assert (Verdict.DONE, []) == (decision.verdict, restarted(decision))
+
+
+def test_a_restart_that_did_not_help_is_not_repeated_for_the_pod_next_to_it() -> None:
+    """Two stale pods are on one node, and by its clock each successor is stale, too."""
+    found = cluster().only("plugin-pod", named(stale_plugin(), "first"), named(stale_plugin(), "second"))
+    memory, gone = Memory(started=LATER), []
+    for count in range(4):
+        decision, memory = found.decide(memory=memory)
+        gone += restarted(decision)
+        memory = asked(memory, decision, found)
+        if "first" in gone:
+            found.put("plugin-pod", named(stale_plugin(), f"successor-{min(count, 1)}"))
+    assert (["first", "second"], Reason.RESTART_DID_NOT_HELP) == (gone, decision.reason)
