@@ -27,7 +27,7 @@ def unsettled(fleet: Fleet, timers: Timers, now: datetime) -> Hold | None:
     """Say why a second render may still come; None when it will not."""
     deployment = _deployment(fleet)
     if deployment is None or deployment.wanted == 0:
-        return _noisy(fleet, None, fleet.settings.unknown_operator_quiet, timers, now)
+        return _noisy(fleet, deployment, None, fleet.settings.unknown_operator_quiet, timers, now)
     if not deployment.rolled_out:
         message = (
             f"the {fleet.stack.operator.title}'s Deployment {deployment.namespace}/{deployment.name} is rolling out "
@@ -37,13 +37,13 @@ def unsettled(fleet: Fleet, timers: Timers, now: datetime) -> Hold | None:
     lease = next((one for one in fleet.seen.leases if one.namespace == deployment.namespace), None)
     current = _current(deployment, fleet.seen.replicasets)
     if lease is None or current is None:
-        return _noisy(fleet, None, fleet.settings.unknown_operator_quiet, timers, now)
+        return _noisy(fleet, deployment, None, fleet.settings.unknown_operator_quiet, timers, now)
     if not lease.holder and timers.held("no-leader") < fleet.settings.unknown_operator_quiet:
         return Reason.OPERATOR_NOT_LEADING, "nobody holds the operator's lease: the next leader may render again"
     if lease.holder and not deployment.named_by_host and not lease.holder.startswith(f"{current.name}-"):
         message = f"the operator's lease is still held by {lease.holder}, not by a pod of {current.name}"
         return Reason.OPERATOR_NOT_LEADING, message
-    return _noisy(fleet, lease, _quiet_time(deployment, fleet), timers, now)
+    return _noisy(fleet, deployment, lease, _quiet_time(deployment, fleet), timers, now)
 
 
 def _quiet_time(deployment: Deployment, fleet: Fleet) -> timedelta:
@@ -72,16 +72,22 @@ def _current(deployment: Deployment, replicasets: tuple[ReplicaSet, ...]) -> Rep
     )
 
 
-def _noisy(fleet: Fleet, lease: Lease | None, quiet: timedelta, timers: Timers, now: datetime) -> Hold | None:
-    """Ask for a quiet period since the last leader change and the last driver revision.
+def _noisy(  # noqa: PLR0913, PLR0917 - everything that may still change
+    fleet: Fleet, deployment: Deployment | None, lease: Lease | None, quiet: timedelta, timers: Timers, now: datetime
+) -> Hold | None:
+    """Ask for a quiet period since the last leader change, operator rollout and driver revision.
 
     By the API's times where they lie in the past, else by how long nothing was seen to change: either
-    is enough, so that a wrong clock delays, but does not block.
+    is enough, so that a wrong clock delays, but does not block. The operator's rollout counts by itself, because a
+    new operator without a Lease, or under the name of its host, is seen to lead in no other way.
     """
     newest = [fleet.newest[uid] for uid in sorted(fleet.drivers) if uid in fleet.newest]
     moments = [one.created for one in newest]
     if lease is not None and lease.acquired is not None:
         moments.append(lease.acquired)
+    rollout = deployment.changed if deployment is not None else None
+    if rollout is not None:
+        moments.append(rollout)
     # What changed may show in no version, image or label: the operator needs a moment to render it.
     intents = [one for one in (fleet.policy, *fleet.seen.pools) if one is not None]
     moments.extend(one.changed for one in intents if one.changed is not None)
@@ -89,7 +95,7 @@ def _noisy(fleet: Fleet, lease: Lease | None, quiet: timedelta, timers: Timers, 
     led = lease.acquired if lease is not None else None
     # By generation: whoever touches nothing but metadata, every few seconds, asks for no other driver.
     asked = ",".join(f"{one.uid}:{one.generation}" for one in intents)
-    state = f"{led}/{asked}/{','.join(f'{one.hash}:{one.revision}:{one.created}' for one in newest)}"
+    state = f"{led}/{rollout}/{asked}/{','.join(f'{one.hash}:{one.revision}:{one.created}' for one in newest)}"
     unchanged = timers.held(f"quiet/{state}")
     if last is None or unchanged >= quiet or (now - last >= quiet and not _rolled_back(fleet)):
         return None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from hook.core.memory import Memory
 from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, DeletePod, Verdict
 from hook.settings import Settings
 from tests.fixtures.cluster import LATER, Cluster, cluster, stale_plugin
-from tests.fixtures.objects import Object, R, driver_pod, merged, parsed, plugin_pod, running
+from tests.fixtures.objects import Object, R, driver_pod, merged, parsed, plugin_pod, running, stamp
 
 OUTDATED: Object = parsed("metadata: {labels: {controller-revision-hash: old}}")
 FOLLOW = Settings(follow=True)
@@ -99,3 +101,28 @@ def test_a_restart_that_did_not_help_is_not_repeated_for_the_pod_next_to_it() ->
         if "first" in gone:
             found.put("plugin-pod", named(stale_plugin(), f"successor-{min(count, 1)}"))
     assert (["first", "second"], Reason.RESTART_DID_NOT_HELP) == (gone, decision.reason)
+
+
+# Broken once: done too early.
+
+
+@pytest.mark.parametrize("elected", ["hostNetwork", "no leader election"])
+def test_an_operator_that_has_just_been_replaced_may_render_again(elected: str) -> None:
+    """No Lease names the new pod: there is none, or it still names the host on which the old one led."""
+    found = cluster()
+    if elected == "hostNetwork":
+        found.change("deployment", "spec: {template: {spec: {hostNetwork: true}}}")
+        found.change("lease", "spec: {holderIdentity: node-7_0f3c}")
+    else:
+        found.drop("lease")
+    assert Verdict.DONE is found.decide()[0].verdict
+    found.change("deployment", progressing(3600 - 59))
+    assert Reason.OPERATOR_SETTLING is found.decide()[0].reason
+    found.change("deployment", progressing(3600 - 60))
+    assert Verdict.DONE is found.decide()[0].verdict
+
+
+def progressing(seconds: float) -> Object:
+    """Return a patch of a Deployment whose last rollout completed at a moment."""
+    done: Object = {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"}
+    return {"status": {"conditions": [{**done, "lastUpdateTime": stamp(seconds)}]}}
