@@ -59,10 +59,13 @@ def _quiet_time(deployment: Deployment, fleet: Fleet) -> timedelta:
 
 
 def _deployment(fleet: Fleet) -> Deployment | None:
-    """Give the operator's Deployment, in the namespace that the policy names where it does."""
+    """Return the operator's Deployment, in the namespace that the policy names where it does.
+
+    One that is scaled to zero may be what a release under another name left behind.
+    """
     namespace = fleet.policy.namespace if fleet.policy else ""
     found = [one for one in fleet.seen.deployments if namespace in ("", one.namespace)]
-    return min(found, key=lambda one: (one.namespace, one.name), default=None)
+    return min(found, key=lambda one: (one.wanted == 0, one.namespace, one.name), default=None)
 
 
 def _current(deployment: Deployment, replicasets: tuple[ReplicaSet, ...]) -> ReplicaSet | None:

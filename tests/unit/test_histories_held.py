@@ -11,7 +11,7 @@ from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, DeletePod, Verdict
 from hook.settings import Settings
 from tests.fixtures.cluster import LATER, Cluster, cluster, stale_plugin
-from tests.fixtures.objects import Object, R, driver_pod, merged, parsed, plugin_pod, running, stamp
+from tests.fixtures.objects import Object, R, driver_pod, merged, obj, parsed, plugin_pod, running, stamp
 
 OUTDATED: Object = parsed("metadata: {labels: {controller-revision-hash: old}}")
 FOLLOW = Settings(follow=True)
@@ -126,3 +126,12 @@ def progressing(seconds: float) -> Object:
     """Return a patch of a Deployment whose last rollout completed at a moment."""
     done: Object = {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"}
     return {"status": {"conditions": [{**done, "lastUpdateTime": stamp(seconds)}]}}
+
+
+def test_an_operator_that_was_left_behind_at_zero_does_not_speak_for_the_other() -> None:
+    """A release under another name was scaled to zero, and sorts first; the one that runs is being replaced."""
+    found = cluster().change("deployment", "status: {updatedReplicas: 0}")
+    none: Object = {"replicas": 0, "updatedReplicas": 0, "availableReplicas": 0}
+    left = {"metadata": {"name": "a-gpu-operator", "uid": "left"}, "spec": {"replicas": 0}, "status": none}
+    found.put("deployment", obj("deployment", left))
+    assert Reason.OPERATOR_ROLLING_OUT is found.decide()[0].reason
