@@ -7,7 +7,7 @@ until the new operator leads and has been quiet. Serving a node early is harmles
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hook.core import intent
 from hook.core.reasons import Reason
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from hook.core.fleet import Fleet
     from hook.core.memory import Timers
     from hook.core.views import Deployment, Lease, ReplicaSet
+
+LONGEST_PREFIX: Final = 58
+"""Characters of a ReplicaSet's name, and a hyphen, that begin its pods' names; the API server adds five random ones
+and cuts off what makes more than 63 (K8S ``apiserver/pkg/storage/names``)."""
 
 Hold = tuple[Reason, str]
 """Why the end of a run is held back."""
@@ -40,21 +44,27 @@ def unsettled(fleet: Fleet, timers: Timers, now: datetime) -> Hold | None:
         return _noisy(fleet, deployment, None, fleet.settings.unknown_operator_quiet, timers, now)
     if not lease.holder and timers.held("no-leader") < fleet.settings.unknown_operator_quiet:
         return Reason.OPERATOR_NOT_LEADING, "nobody holds the operator's lease: the next leader may render again"
-    if lease.holder and not deployment.named_by_host and not lease.holder.startswith(f"{current.name}-"):
+    if lease.holder and not deployment.named_by_host and not lease.holder.startswith(_prefix(current)):
         message = f"the operator's lease is still held by {lease.holder}, not by a pod of {current.name}"
         return Reason.OPERATOR_NOT_LEADING, message
-    return _noisy(fleet, deployment, lease, _quiet_time(deployment, fleet), timers, now)
+    named = not deployment.named_by_host and _prefix(current).endswith("-")
+    return _noisy(fleet, deployment, lease, _quiet_time(fleet, named=named), timers, now)
 
 
-def _quiet_time(deployment: Deployment, fleet: Fleet) -> timedelta:
+def _prefix(replicaset: ReplicaSet) -> str:
+    """Return how the names of a ReplicaSet's pods begin; a long name is cut off."""
+    return f"{replicaset.name}-"[:LONGEST_PREFIX]
+
+
+def _quiet_time(fleet: Fleet, *, named: bool) -> timedelta:
     """Return for how long nothing may change: longer where less can be compared.
 
-    A leader that goes by a host name may be an old pod or a new one. An image that cannot be compared, or was rewritten
-    by somebody else, may be one that the operator has not rendered yet.
+    A leader that is not `named` by its ReplicaSet's whole name may be an old pod or a new one. An image that cannot be
+    compared, or that an admission webhook rewrote, may be one that the operator has not rendered yet.
     """
     comparable = all(intent.comparable(one) for one in intent.sources(fleet.policy, fleet.seen.pools))
     rewritten = any(intent.rewritings(fleet.drivers.values(), fleet.intents, fleet.stack))
-    exact = comparable and not rewritten and not deployment.named_by_host
+    exact = comparable and not rewritten and named
     return fleet.settings.operator_quiet if exact else fleet.settings.unknown_operator_quiet
 
 

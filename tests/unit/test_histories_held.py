@@ -11,6 +11,7 @@ from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, DeletePod, Verdict
 from hook.settings import Settings
 from tests.fixtures.cluster import LATER, Cluster, cluster, stale_plugin
+from tests.fixtures.modes import network
 from tests.fixtures.objects import Object, R, driver_pod, merged, obj, parsed, plugin_pod, running, stamp
 
 OUTDATED: Object = parsed("metadata: {labels: {controller-revision-hash: old}}")
@@ -135,3 +136,20 @@ def test_an_operator_that_was_left_behind_at_zero_does_not_speak_for_the_other()
     left = {"metadata": {"name": "a-gpu-operator", "uid": "left"}, "spec": {"replicas": 0}, "status": none}
     found.put("deployment", obj("deployment", left))
     assert Reason.OPERATOR_ROLLING_OUT is found.decide()[0].reason
+
+
+# Broken once: never done, or the wrong end.
+
+
+@pytest.mark.parametrize(("length", "reason"), [(46, Reason.NOTHING_STALE), (47, Reason.OPERATOR_SETTLING)])
+def test_an_operator_with_a_long_name_leads(length: int, reason: Reason) -> None:
+    """The network operator's Deployment is named after its release; the API server cuts off long names of pods."""
+    name = "a" * length + "-5ddc6f64ff"
+    found = network().change("replicaset", {"metadata": {"name": name}})
+    holder = f"{name}-"[:58] + "x7k2p_0e3f"
+    found.change("lease", {"spec": {"holderIdentity": holder, "acquireTime": stamp(3600 - 20)}})
+    assert reason is found.decide()[0].reason
+    found.change("lease", {"spec": {"acquireTime": stamp(0)}})
+    assert Verdict.DONE is found.decide()[0].verdict
+    found.change("lease", {"spec": {"holderIdentity": "b" + holder}})
+    assert Reason.OPERATOR_NOT_LEADING is found.decide()[0].reason
