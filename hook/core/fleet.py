@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hook.core.memory import AskedRestart, Memory
     from hook.core.policy import Policy
     from hook.core.stack import Provider, Stack
-    from hook.core.views import DaemonSet, DeviceSlice, Pod, Revision, Snapshot, Unreadable
+    from hook.core.views import DaemonSet, DeviceSlice, Node, Pod, Revision, Snapshot, Unreadable
     from hook.settings import Settings
 
 
@@ -100,7 +100,7 @@ def index(
         consumer_pods=_by_node(of_consumers),
         unnamed_pods=_by_node(pod for pod in seen.consumer_pods if pod.owner_uid in unnamed),
         slices=_slices_by_node(seen.slices or ()),
-        complete=_complete((*found.named, *drivers.values()), (*of_consumers, *seen.driver_pods)),
+        complete=_complete((*found.named, *drivers.values()), (*of_consumers, *seen.driver_pods), seen.nodes),
         restarts=memory.restarts if memory else {},
         fresh=memory.fresh if memory else {},
         prior=prior if any(one.rdma for one in intent.sources(policy, seen.pools)) else None,
@@ -199,7 +199,12 @@ def _slices_by_node(slices: Sequence[DeviceSlice]) -> dict[str, list[DeviceSlice
     return dict(grouped)
 
 
-def _complete(named: Iterable[DaemonSet], pods: Iterable[Pod]) -> frozenset[str]:
-    """Return which DaemonSets have a live pod on as many nodes as they want; two pods on one node count once."""
-    placed = Counter(owner for owner, _node in {(pod.owner_uid, pod.node) for pod in pods if pod.live and pod.node})
+def _complete(named: Iterable[DaemonSet], pods: Iterable[Pod], nodes: Mapping[str, Node]) -> frozenset[str]:
+    """Return which DaemonSets have a live pod on as many nodes as they want; two pods on one node count once.
+
+    A pod that terminates on a node that is not Ready stays until its node is back, so it holds the place of a live one.
+    """
+    away = {name for name, node in nodes.items() if not node.ready}
+    there = {(pod.owner_uid, pod.node) for pod in pods if pod.node and (pod.live or pod.node in away)}
+    placed = Counter(owner for owner, _node in there)
     return frozenset(ds.uid for ds in named if ds.observed and placed[ds.uid] - ds.misscheduled >= ds.desired)

@@ -10,7 +10,7 @@ from hook.core.memory import Memory
 from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, DeletePod, Verdict
 from hook.settings import Settings
-from tests.fixtures.cluster import LATER, Cluster, cluster, stale_plugin
+from tests.fixtures.cluster import LATER, Cluster, cluster, not_ready_since, reasons, stale_plugin
 from tests.fixtures.modes import network
 from tests.fixtures.objects import Object, R, driver_pod, merged, obj, parsed, plugin_pod, running, stamp
 
@@ -153,3 +153,24 @@ def test_an_operator_with_a_long_name_leads(length: int, reason: Reason) -> None
     assert Verdict.DONE is found.decide()[0].verdict
     found.change("lease", {"spec": {"holderIdentity": "b" + holder}})
     assert Reason.OPERATOR_NOT_LEADING is found.decide()[0].reason
+
+
+DELETING = "metadata: {deletionTimestamp: '2026-01-01T10:59:59Z'}"
+PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
+
+
+def test_a_pod_that_terminates_on_a_dead_node_is_not_missing_on_another() -> None:
+    """An update of the plugin left it there; a third node gets no plugin, by the DaemonSet's nodeSelector."""
+    for kept in (2, 1):
+        # The DaemonSet still wants a pod on the dead node, or not: its labels were removed.
+        count: Object = {"desiredNumberScheduled": kept, "updatedNumberScheduled": 1, "numberMisscheduled": 2 - kept}
+        found = cluster("dead", "without", "well").change("daemonset", {"status": count}, PLUGIN)
+        found.change("node", not_ready_since(0), "dead").change("plugin-pod", DELETING, "plugin-dead")
+        found.drop("plugin-pod", "plugin-without")
+        decision, _memory = found.decide()
+        assert (Verdict.DONE, ["NodeNotReady", "NothingToRefresh", "Verified"]) == (
+            decision.verdict,
+            sorted(reasons(decision.judgements)),
+        )
+        found.drop("plugin-pod", "plugin-well")
+        assert ["NodeNotReady", "PluginMissing", "PluginMissing"] == sorted(reasons(found.decide()[0].judgements))
