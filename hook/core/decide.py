@@ -259,6 +259,9 @@ def _failure(holds: list[Hold], judgements: Sequence[Judgement], settings: Setti
         return None
     others = [one for one in judgements if one not in failed and one.state not in gates.TERMINAL]
     moving = [one for one in others if one.reason not in NOT_MOVING]
+    if moving and all(one.reason is Reason.NODE_BLIP for one in moving):
+        # In a large fleet one of them is always away for a moment; that does not begin the grace anew.
+        timers.keep("no-node-moves")
     if moving or (others and timers.held("no-node-moves") < settings.failed_grace):
         return None
     more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""

@@ -12,7 +12,7 @@ from hook.core.verdicts import Decision, DeletePod, Verdict
 from hook.settings import Settings
 from tests.fixtures.cluster import LATER, Cluster, cluster, not_ready_since, reasons, stale_plugin
 from tests.fixtures.modes import network
-from tests.fixtures.objects import Object, R, driver_pod, merged, obj, parsed, plugin_pod, running, stamp
+from tests.fixtures.objects import Object, R, driver_pod, merged, obj, parsed, plugin_pod, running, stamp, waiting
 
 OUTDATED: Object = parsed("metadata: {labels: {controller-revision-hash: old}}")
 FOLLOW = Settings(follow=True)
@@ -174,3 +174,17 @@ def test_a_pod_that_terminates_on_a_dead_node_is_not_missing_on_another() -> Non
         )
         found.drop("plugin-pod", "plugin-well")
         assert ["NodeNotReady", "PluginMissing", "PluginMissing"] == sorted(reasons(found.decide()[0].judgements))
+
+
+def test_nodes_that_blip_do_not_hide_that_a_node_needs_an_administrator() -> None:
+    """One driver crashes, and the next node waits for its turn behind it, while a third one blips now and then."""
+    crashing: Object = {"status": {"containerStatuses": [waiting("nvidia-driver-ctr", "CrashLoopBackOff")]}}
+    memory, ends = Memory(started=LATER), []
+    for seconds in range(0, 661, 20):
+        found = cluster("bad", "next", "blips").change("driver-pod", OUTDATED, "driver-next")
+        found.put("driver-pod", merged(driver_pod("bad", ready=None), crashing))
+        if seconds % 100 == 0:
+            found.change("node", not_ready_since(3600 + seconds - 1), "blips")
+        decision, memory = found.decide(memory=memory, now=LATER + timedelta(seconds=seconds))
+        ends += [seconds] if decision.verdict is Verdict.FAIL else []
+    assert (620, Reason.DRIVER_FAILING) == (ends[0], decision.reason)
