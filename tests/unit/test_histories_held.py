@@ -8,9 +8,9 @@ import pytest
 
 from hook.core.memory import Memory
 from hook.core.reasons import Reason
-from hook.core.verdicts import Decision, DeletePod, Verdict
-from hook.settings import Settings
-from tests.fixtures.cluster import LATER, Cluster, cluster, not_ready_since, reasons, stale_plugin
+from hook.core.verdicts import Decision, DeletePod, RolloutRestart, Verdict
+from hook.settings import Settings, Strategy
+from tests.fixtures.cluster import LATER, Cluster, cluster, not_ready_since, reasons, stale, stale_plugin
 from tests.fixtures.modes import network
 from tests.fixtures.objects import Object, R, driver_pod, merged, obj, parsed, plugin_pod, running, stamp, waiting
 
@@ -188,3 +188,14 @@ def test_nodes_that_blip_do_not_hide_that_a_node_needs_an_administrator() -> Non
         decision, memory = found.decide(memory=memory, now=LATER + timedelta(seconds=seconds))
         ends += [seconds] if decision.verdict is Verdict.FAIL else []
     assert (620, Reason.DRIVER_FAILING) == (ends[0], decision.reason)
+
+
+def test_a_rollout_that_a_dead_node_never_ends_does_not_hold_the_next_one() -> None:
+    """All other pods are updated, so a driver's reload after that needs a rollout of its own."""
+    found = stale("a", "dead").change("daemonset", "status: {updatedNumberScheduled: 1}", PLUGIN)
+    found.change("node", not_ready_since(0), "dead").change("plugin-pod", DELETING, "plugin-dead")
+    decision, _memory = found.decide(Settings(strategy=Strategy.ROLLOUT))
+    assert [RolloutRestart] == [type(one) for one in decision.actions]
+    found.change("daemonset", "status: {updatedNumberScheduled: 0}", PLUGIN)
+    decision, _memory = found.decide(Settings(strategy=Strategy.ROLLOUT))
+    assert ["PluginRestarting", "NodeNotReady"] == reasons(decision.judgements)
