@@ -94,7 +94,8 @@ class Memory:
     def with_fresh(self, judgements: Iterable[Judgement], fleet: Fleet) -> Memory:
         """Note which pods were proven to be fresh, and forget pods that are gone."""
         known = {**self.fresh, **dict(pair for one in judgements for pair in one.fresh)}
-        there = {pod.uid for pods in fleet.consumer_pods.values() for pod in pods}
+        found = (*fleet.consumer_pods.values(), *fleet.unnamed_pods.values())
+        there = {pod.uid for pods in found for pod in pods}
         return replace(self, fresh={uid: run for uid, run in known.items() if uid in there})
 
     def with_breaker_closed(self, now: datetime) -> Memory:

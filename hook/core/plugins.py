@@ -41,13 +41,21 @@ def judge_plugin(node: str, consumer: DaemonSet, driver: Pod, fleet: Fleet, now:
     return _judge_absent(node, consumer, fleet)
 
 
-def judge_unnamed(node: str, driver: Pod, fleet: Fleet) -> list[Judgement]:
-    """Return one judgement for each stale pod of what looks like a plugin, but may not be restarted."""
+def judge_unnamed(node: str, driver: Pod, fleet: Fleet) -> tuple[list[Judgement], tuple[tuple[str, str], ...]]:
+    """Return one judgement for each stale pod of what looks like a plugin, but may not be restarted.
+
+    Also return what is fresh, to be remembered as that of any other plugin.
+    """
     kind, providers = fleet.stack.consumer, live_pods(fleet.provider_pods.get(node, ()))
     owners = {ds.uid: str(ds) for ds in fleet.consumers.unnamed}
     found: list[Judgement] = []
+    fresh: list[tuple[str, str]] = []
+    run = driver_run(driver, fleet)
     for pod in live_pods(fleet.unnamed_pods.get(node, ())):
-        evidence = freshness.judge(pod, kind, driver, fleet.stack, providers)
+        known = fleet.fresh.get(pod.uid) == run
+        evidence = freshness.running(pod) if known else freshness.judge(pod, kind, driver, fleet.stack, providers)
+        if evidence.freshness is Freshness.FRESH:
+            fresh.append((pod.uid, run))
         if evidence.freshness is Freshness.STALE:
             owner = owners[pod.owner_uid]
             message = (
@@ -56,7 +64,7 @@ def judge_unnamed(node: str, driver: Pod, fleet: Fleet) -> list[Judgement]:
             found.append(
                 Judgement(node, NodeState.STALE, Reason.UNNAMED_CONSUMER, message, subject=str(pod), consumer=owner)
             )
-    return found
+    return found, tuple(fresh)
 
 
 def _judge_absent(node: str, consumer: DaemonSet, fleet: Fleet) -> Judgement:

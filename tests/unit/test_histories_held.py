@@ -47,10 +47,10 @@ def by_hand(**times: float) -> Cluster:
     return found.put("driver-pod", merged(driver_pod(**times), OUTDATED))
 
 
-def flapped(pod: Object, moment: float) -> Object:
+def flapped(moment: float) -> Object:
     """Return a driver pod whose side container crashed, so that ContainersReady moved."""
-    statuses = [*pod["status"]["containerStatuses"], running("nvidia-peermem-ctr", moment - 5, restarts=1)]
-    moved: Object = merged(driver_pod(ready=moment), {"status": {"containerStatuses": statuses}})
+    moved = driver_pod(ready=moment)
+    moved["status"]["containerStatuses"].append(running("nvidia-peermem-ctr", moment - 5, restarts=1))
     return moved
 
 
@@ -58,7 +58,7 @@ def test_what_is_fresh_next_to_an_outdated_driver_stays_fresh() -> None:
     """A side container that crashes on such a node moves ContainersReady as on any other."""
     found = by_hand().put("plugin-pod", plugin_pod(waited=None))
     _decision, memory = found.decide()
-    found.put("driver-pod", merged(flapped(driver_pod(), 900), OUTDATED))
+    found.put("driver-pod", merged(flapped(900), OUTDATED))
     decision, _memory = found.decide(memory=memory)
     assert (Verdict.DONE, []) == (decision.verdict, restarted(decision))
     assert ["plugin-gpu-0"] == restarted(found.decide()[0])
@@ -199,3 +199,15 @@ def test_a_rollout_that_a_dead_node_never_ends_does_not_hold_the_next_one() -> N
     found.change("daemonset", "status: {updatedNumberScheduled: 0}", PLUGIN)
     decision, _memory = found.decide(Settings(strategy=Strategy.ROLLOUT))
     assert ["PluginRestarting", "NodeNotReady"] == reasons(decision.judgements)
+
+
+def test_a_fresh_plugin_under_an_unknown_name_stays_fresh() -> None:
+    """A side container of the driver that crashes must not end the run with a failure."""
+    owner = [{"kind": "DaemonSet", "name": "mine", "uid": "mine", "controller": True}]
+    found = cluster().put("daemonset", obj("plugin-daemonset", {"metadata": {"name": "mine", "uid": "mine"}}))
+    found.put("plugin-pod", merged(named(plugin_pod(waited=None), "m"), {"metadata": {"ownerReferences": owner}}))
+    _decision, memory = found.decide()
+    found.put("driver-pod", flapped(900))
+    assert Verdict.DONE is found.decide(memory=memory)[0].verdict
+    assert Verdict.FAIL is found.decide()[0].verdict
+    assert {"plugin-gpu-0-uid"} == found.drop("plugin-pod", "m").decide(memory=memory)[1].fresh.keys()
