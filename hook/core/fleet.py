@@ -53,6 +53,8 @@ class Fleet:
     """What this run has asked for, by ``restart_key``."""
     fresh: Mapping[str, str] = field(default_factory=dict)
     """By UID of a pod: the driver run under which it was proven to be fresh before."""
+    detects: bool = True
+    """Some node carries the label of a device: where none does, what labels nodes (NFD) is down."""
     prior: Fleet | None = None
     """The fleet of the stack whose driver must settle first, where the policy asks for both together."""
 
@@ -103,6 +105,7 @@ def index(
         complete=_complete((*found.named, *drivers.values()), (*of_consumers, *seen.driver_pods), seen.nodes),
         restarts=memory.restarts if memory else {},
         fresh=memory.fresh if memory else {},
+        detects=any(node.labels.get(stack.nodes.present) == "true" for node in seen.nodes.values()),
         prior=prior if any(one.rdma for one in intent.sources(policy, seen.pools)) else None,
     )
 

@@ -211,3 +211,17 @@ def test_a_fresh_plugin_under_an_unknown_name_stays_fresh() -> None:
     assert Verdict.DONE is found.decide(memory=memory)[0].verdict
     assert Verdict.FAIL is found.decide()[0].verdict
     assert {"plugin-gpu-0-uid"} == found.drop("plugin-pod", "m").decide(memory=memory)[1].fresh.keys()
+
+
+def test_a_fleet_that_lost_all_its_labels_is_no_success() -> None:
+    """NFD was removed, and with the labels each driver pod; the plugins will be stale when it is back."""
+    found, memory = cluster("a", "b"), Memory(started=LATER)
+    gone: Object = {"nvidia.com/gpu.present": "false", "nvidia.com/gpu.deploy.driver": None}
+    found.change("node", {"metadata": {"labels": gone}}).drop("driver-pod")
+    found.change("daemonset", "status: {desiredNumberScheduled: 0}", "nvidia-driver-daemonset")
+    for minutes in (0, 5, 10):
+        decision, memory = found.decide(memory=memory, now=LATER + timedelta(minutes=minutes))
+        assert (Verdict.WAIT, ["LabelsMissing"] * 2) == (decision.verdict, reasons(decision.judgements))
+    found.change("node", {"metadata": {"labels": {"nvidia.com/gpu.present": "true"}}}, "a")
+    decision, _memory = found.decide(memory=memory, now=LATER + timedelta(minutes=11))
+    assert ["DriverNotDeployed", "LabelsMissing"] == reasons(decision.judgements)
