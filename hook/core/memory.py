@@ -25,6 +25,8 @@ class AskedRestart:
     at: datetime
     others: frozenset[str] = frozenset()
     """UIDs of pods that ran next to it: none of them is what came of this restart."""
+    driver_ready: datetime | None = None
+    """When the driver was ready by then: its kubelet may say a later moment since."""
     refused: str = ""
     """The server's words, where it refused for good."""
     came_back: bool = False
@@ -67,7 +69,9 @@ class Memory:
         """Note that a restart was asked for, or refused for good."""
         key = restart_key(pod.daemonset_uid, node)
         tries = backoff.tries(self.restarts.get(key), pod)
-        entry = AskedRestart(pod.uid, pod.driver_run, at, others=self._others(key, pod), refused=refused, tries=tries)
+        entry = AskedRestart(
+            pod.uid, pod.driver_run, at, self._others(key, pod), pod.driver_ready, refused, tries=tries
+        )
         return replace(self, restarts={**self.restarts, key: entry})
 
     def _others(self, key: str, pod: StalePod) -> frozenset[str]:

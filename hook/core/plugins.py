@@ -123,13 +123,21 @@ def _judge_live(consumer: DaemonSet, live: list[Pod], driver: Pod, fleet: Fleet,
 def _came_after(pod: Pod, driver: Pod, evidence: Evidence, fleet: Fleet) -> bool:
     """Whether a pod is what came of our own restart, which was asked for when this driver was ready.
 
-    Then it started later, though the kubelet's times, in whole seconds, say only that it was not earlier.
+    Then it started later, though the kubelet's times, in whole seconds, say only that it was not earlier. Nor does it
+    matter that the driver's ready time moved since, without another run of the driver.
     """
     asked = fleet.restarts.get(restart_key(pod.owner_uid, driver.node))
-    if asked is None or asked.refused or not evidence.same_second:
+    if asked is None or asked.refused:
+        return False
+    if not evidence.same_second and not _started_after(pod, asked.driver_ready):
         return False
     successor = pod.uid != asked.pod_uid and pod.uid not in asked.others
     return successor and asked.driver_run == driver_run(driver, fleet)
+
+
+def _started_after(pod: Pod, moment: datetime | None) -> bool:
+    starts = [one.started_at for one in pod.containers]
+    return moment is not None and bool(starts) and all(start is not None and start > moment for start in starts)
 
 
 def untolerated(name: str, consumer: DaemonSet, fleet: Fleet) -> str:

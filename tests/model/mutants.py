@@ -127,7 +127,7 @@ MUTANTS: Final = (
     Mutant("the-youngest-container-speaks", DoneTooEarlyError, "crash_in_place", freshness,
            "    started = min(starts)\n", "    started = max(starts)\n"),
     Mutant("an-own-restart-is-forgotten", WrongEndError, "own_restart", plugins,
-           "    if asked is None or asked.refused or not evidence.same_second:\n", "    if True:\n"),
+           "    if asked is None or asked.refused:\n        return False\n", "    if True:\n        return False\n"),
     Mutant("runs-of-one-second-are-one", DoneTooEarlyError, "crashes_again", freshness,
            "{container.started_at.isoformat()}/{container.restarts}", "{container.started_at.isoformat()}"),
     Mutant("a-pod-that-goes-still-counts", DoneTooEarlyError, "about_to_go", views,

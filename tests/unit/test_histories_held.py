@@ -104,6 +104,20 @@ def test_a_restart_that_did_not_help_is_not_repeated_for_the_pod_next_to_it() ->
     assert (["first", "second"], Reason.RESTART_DID_NOT_HELP) == (gone, decision.reason)
 
 
+def test_what_came_of_a_restart_is_fresh_although_the_driver_was_ready_anew() -> None:
+    """A kubelet that restarts meanwhile moves ContainersReady of a driver that runs on."""
+    found = cluster().only("plugin-pod", stale_plugin())
+    decision, memory = found.decide()
+    memory = asked(memory, decision, found)
+    found.put("driver-pod", driver_pod(ready=900))
+    for started, verdict in ((R + 100, Verdict.DONE), (R - 1, Verdict.FAIL)):
+        found.only("plugin-pod", named(plugin_pod(waited=None, started=started), "successor"))
+        assert verdict is found.decide(memory=memory)[0].verdict
+    found.put("driver-pod", driver_pod(started=800, ready=900, restarts=1))
+    found.only("plugin-pod", named(plugin_pod(waited=None, started=R + 100), "successor"))
+    assert ["successor"] == restarted(found.decide(memory=memory)[0])
+
+
 # Broken once: done too early.
 
 
