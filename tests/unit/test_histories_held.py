@@ -239,3 +239,16 @@ def test_a_fleet_that_lost_all_its_labels_is_no_success() -> None:
     found.change("node", {"metadata": {"labels": {"nvidia.com/gpu.present": "true"}}}, "a")
     decision, _memory = found.decide(memory=memory, now=LATER + timedelta(minutes=11))
     assert ["DriverNotDeployed", "LabelsMissing"] == reasons(decision.judgements)
+
+
+def test_a_policy_that_is_ready_only_while_a_node_blips_does_not_begin_its_grace_anew() -> None:
+    """A ready policy would be done at once, if nothing else held; so nothing was learnt in that moment."""
+    memory, verdicts = Memory(started=LATER), []
+    for seconds in range(0, 121, 20):
+        found, blips = cluster("a", "b"), seconds % 40 == 20
+        found.change("policy", {"status": {"state": "ready" if blips else "notReady"}})
+        if blips:
+            found.change("node", not_ready_since(3600 + seconds - 1), "b")
+        decision, memory = found.decide(memory=memory, now=LATER + timedelta(seconds=seconds))
+        verdicts.append(decision.verdict)
+    assert [Verdict.WAIT] * 6 + [Verdict.DONE] == verdicts
