@@ -11,11 +11,26 @@ from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, DeletePod, RolloutRestart, Verdict
 from hook.settings import Settings, Strategy
 from tests.fixtures.cluster import LATER, Cluster, cluster, not_ready_since, reasons, stale, stale_plugin
-from tests.fixtures.modes import network
-from tests.fixtures.objects import Object, R, driver_pod, merged, obj, parsed, plugin_pod, running, stamp, waiting
+from tests.fixtures.modes import network, ofed_pod
+from tests.fixtures.objects import (
+    Object,
+    R,
+    conditions,
+    driver_pod,
+    merged,
+    obj,
+    parsed,
+    plugin_pod,
+    running,
+    stamp,
+    waiting,
+)
 
 OUTDATED: Object = parsed("metadata: {labels: {controller-revision-hash: old}}")
 FOLLOW = Settings(follow=True)
+DELETING = "metadata: {deletionTimestamp: '2026-01-01T10:59:59Z'}"
+DRIVER = "nvidia-driver-daemonset"
+PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
 
 
 def restarted(decision: Decision) -> list[str]:
@@ -41,10 +56,10 @@ def named(pod: Object, name: str) -> Object:
 # Broken once: early or needless restarts.
 
 
-def by_hand(**times: float) -> Cluster:
+def by_hand() -> Cluster:
     """Return a fresh node whose outdated driver only an administrator replaces."""
     found = cluster().change("policy", "spec: {driver: {upgradePolicy: {autoUpgrade: false}}}")
-    return found.put("driver-pod", merged(driver_pod(**times), OUTDATED))
+    return found.put("driver-pod", merged(driver_pod(), OUTDATED))
 
 
 def flapped(moment: float) -> Object:
@@ -169,10 +184,6 @@ def test_an_operator_with_a_long_name_leads(length: int, reason: Reason) -> None
     assert Reason.OPERATOR_NOT_LEADING is found.decide()[0].reason
 
 
-DELETING = "metadata: {deletionTimestamp: '2026-01-01T10:59:59Z'}"
-PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
-
-
 def test_a_pod_that_terminates_on_a_dead_node_is_not_missing_on_another() -> None:
     """An update of the plugin left it there; a third node gets no plugin, by the DaemonSet's nodeSelector."""
     for kept in (2, 1):
@@ -232,7 +243,7 @@ def test_a_fleet_that_lost_all_its_labels_is_no_success() -> None:
     found, memory = cluster("a", "b"), Memory(started=LATER)
     gone: Object = {"nvidia.com/gpu.present": "false", "nvidia.com/gpu.deploy.driver": None}
     found.change("node", {"metadata": {"labels": gone}}).drop("driver-pod")
-    found.change("daemonset", "status: {desiredNumberScheduled: 0}", "nvidia-driver-daemonset")
+    found.change("daemonset", "status: {desiredNumberScheduled: 0}", DRIVER)
     for minutes in (0, 5, 10):
         decision, memory = found.decide(memory=memory, now=LATER + timedelta(minutes=minutes))
         assert (Verdict.WAIT, ["LabelsMissing"] * 2) == (decision.verdict, reasons(decision.judgements))
@@ -252,3 +263,166 @@ def test_a_policy_that_is_ready_only_while_a_node_blips_does_not_begin_its_grace
         decision, memory = found.decide(memory=memory, now=LATER + timedelta(seconds=seconds))
         verdicts.append(decision.verdict)
     assert [Verdict.WAIT] * 6 + [Verdict.DONE] == verdicts
+
+
+# Held.
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "nvcr.io/nvidia/mydriver:580.126.20-ubuntu22.04",
+        "nvcr.io/nvidia/driver:580.126.2-ubuntu22.04",
+        "mirror.example.com/driver:580.126.20-ubuntu22.04",
+        "mirror.example.com/nvidia/driver:580.126.20-5.15.0-84-generic-ubuntu22.04",
+    ],
+)
+def test_another_image_is_not_taken_for_a_rewritten_one(image: str) -> None:
+    """The repository path and the tag must be the policy's; this one is not precompiled."""
+    containers = [{"name": "nvidia-driver-ctr", "image": image}]
+    found = cluster().change("daemonset", {"spec": {"template": {"spec": {"containers": containers}}}}, DRIVER)
+    assert Reason.NOT_RENDERED is found.decide()[0].reason
+
+
+def test_a_surge_has_two_plugins_on_a_node() -> None:
+    """With maxSurge both run for a while: only a stale one is restarted, and both must be verified."""
+    new = named(plugin_pod(waited=None, started=900, ready=None), "new")
+    decision, _memory = stale().put("plugin-pod", new).decide()
+    assert ["plugin-gpu-0"] == restarted(decision)
+    decision, _memory = cluster().put("plugin-pod", new).decide()
+    assert (["PluginNotReady"], []) == (reasons(decision.judgements), restarted(decision))
+
+
+def test_two_pods_whose_restarts_do_not_help_are_restarted_ever_more_seldom() -> None:
+    """By a node's clock each successor is stale, and two pods are on the node all the time."""
+    found = cluster().only("plugin-pod", named(stale_plugin(), "a"), named(stale_plugin(), "b"))
+    memory, moments = Memory(started=LATER), []
+    for seconds in range(0, 3600, 5):
+        decision, memory = found.decide(FOLLOW, memory, LATER + timedelta(seconds=seconds))
+        memory = asked(memory, decision, found, seconds)
+        if decision.actions:
+            moments.append(seconds)
+            found.put("plugin-pod", named(stale_plugin(), f"next-{seconds}"))
+    assert [0, 5, 65, 70, 190, 195, 435, 440, 920, 925, 1885, 1890] == moments
+
+
+def test_a_kubelet_that_restarts_makes_no_plugin_stale() -> None:
+    """ContainersReady moves on all pods of its node. By times alone a run must have seen them before."""
+    found = cluster().put("driver-pod", driver_pod(ready=2000)).change("plugin-pod", ready(2003))
+    assert Verdict.DONE is found.decide()[0].verdict
+    nics = network()
+    _decision, memory = nics.decide()
+    assert Verdict.DONE is nics.put("driver-pod", ofed_pod(ready=2000)).decide(memory=memory)[0].verdict
+
+
+def ready(moment: float) -> Object:
+    """Return a patch of a pod that is ready since a moment."""
+    return {"status": {"conditions": conditions(moment)}}
+
+
+def test_a_policy_whose_drivers_are_deleted_with_it_ends_in_a_skip() -> None:
+    """The garbage collector deletes DaemonSets first, pods later; nothing is restarted meanwhile."""
+    found, told = cluster(), []
+    _decision, memory = found.decide()
+    steps = {0: lambda: found.drop("policy"), 1: lambda: found.drop("daemonset", DRIVER).drop("revision")}
+    steps |= {2: lambda: found.change("driver-pod", DELETING), 3: lambda: found.drop("driver-pod")}
+    for seconds in (0, 1, 2, 3, 302, 303):
+        steps.get(seconds, lambda: found)()
+        decision, memory = found.decide(memory=memory, now=LATER + timedelta(seconds=seconds))
+        assert (Reason.NO_POLICY, []) == (decision.reason, restarted(decision))
+        told.append(decision.verdict)
+    assert [Verdict.WAIT] * 5 + [Verdict.SKIP] == told
+
+
+def test_a_policy_that_comes_back_with_another_version_is_waited_for() -> None:
+    """A GitOps tool replaced it in the last second of the grace."""
+    found = cluster()
+    _decision, memory = found.drop("policy").decide()
+    found.put("policy", obj("policy", "{metadata: {uid: new}, spec: {driver: {version: 580.999.1}}}"))
+    assert Reason.NOT_RENDERED is found.decide(memory=memory, now=LATER + timedelta(seconds=121))[0].reason
+
+
+def test_labels_that_vanish_while_a_driver_pod_is_replaced_exclude_nothing_too_early() -> None:
+    """The five minutes begin once the old driver pod is gone, and what is labelled again counts again."""
+    lost: Object = {"metadata": {"labels": {"nvidia.com/gpu.present": "false", "nvidia.com/gpu.deploy.driver": None}}}
+    found = cluster("a", "b").change("node", lost, "b").change("driver-pod", DELETING, "driver-b")
+    found.change("daemonset", "status: {desiredNumberScheduled: 1}", DRIVER)
+    memory, told = Memory(started=LATER), []
+    for minutes in (0, 6, 7, 11, 12):
+        if minutes == 7:
+            found.drop("driver-pod", "driver-b")
+        decision, memory = found.decide(memory=memory, now=LATER + timedelta(minutes=minutes))
+        told.append(decision.verdict)
+    assert [Verdict.WAIT] * 4 + [Verdict.DONE] == told
+    again: Object = {"metadata": {"labels": {"nvidia.com/gpu.present": "true", "nvidia.com/gpu.deploy.driver": "true"}}}
+    decision, _memory = found.change("node", again, "b").decide(memory=memory, now=LATER + timedelta(minutes=13))
+    assert (Verdict.WAIT, ["Verified", "DriverMissing"]) == (decision.verdict, reasons(decision.judgements))
+
+
+def test_what_replaces_a_restarted_plugin_elsewhere_is_not_its_successor() -> None:
+    """A node was created again under its name, or the plugin's DaemonSet was: the next restart is a first one."""
+    found = stale()
+    decision, memory = found.decide()
+    memory = asked(memory, decision, found)
+    other = named(stale_plugin(), "other")
+    node = cluster().put("driver-pod", named(driver_pod(), "other-driver")).drop("driver-pod", "driver-gpu-0")
+    owner: Object = {"metadata": {"ownerReferences": [{"kind": "DaemonSet", "uid": "again", "controller": True}]}}
+    daemonset = cluster().change("daemonset", "metadata: {uid: again}", PLUGIN)
+    for there in (node.only("plugin-pod", other), daemonset.only("plugin-pod", merged(other, owner))):
+        assert ["other"] == restarted(there.decide(memory=memory)[0])
+
+
+def test_a_plugin_that_terminates_without_end_is_a_failure() -> None:
+    """A finalizer or a runtime that hangs holds it on a node that is Ready."""
+    found = cluster().change("plugin-pod", DELETING)
+    _decision, memory = found.decide()
+    decision, _memory = found.decide(memory=memory, now=LATER + timedelta(minutes=5))
+    assert (Verdict.FAIL, Reason.PLUGIN_RESTARTING) == (decision.verdict, decision.reason)
+
+
+def test_sidecars_and_ephemeral_containers_say_nothing() -> None:
+    """A native sidecar of either pod runs from before the driver, or crashes; a debug container is not looked at."""
+    driver, plugin = driver_pod(), plugin_pod()
+    driver["status"]["initContainerStatuses"].append(running("side", 300, restarts=3, ended_before=299))
+    driver["spec"]["initContainers"].append({"name": "side", "restartPolicy": "Always"})
+    plugin["status"]["initContainerStatuses"].append(running("side", -500))
+    plugin["spec"]["initContainers"].append({"name": "side", "restartPolicy": "Always"})
+    plugin["status"]["ephemeralContainerStatuses"] = [running("debugger", -5)]
+    found = cluster().put("driver-pod", driver).put("plugin-pod", plugin)
+    assert Verdict.DONE is found.decide()[0].verdict
+
+
+def test_each_pool_of_a_node_must_show_the_driver() -> None:
+    """Also one whose slices are v1beta1, whatever its generation."""
+    found = cluster()
+    for version, reason in (("580.126.20", "Verified"), ("570.1.2", "SliceOutdated")):
+        device = {"name": "m", "basic": {"attributes": {"driverVersion": {"version": version}}}}
+        pool = {"name": "gpu-0-b", "generation": 7}
+        found.put("slice", obj("slice", {"metadata": {"name": "b"}, "spec": {"pool": pool, "devices": [device]}}))
+        assert [reason] == reasons(found.decide()[0].judgements)
+
+
+def test_the_next_of_two_policies_counts_once_the_first_is_gone() -> None:
+    """Both were created in one second; the operator follows the first by name."""
+    found = cluster().put("policy", obj("policy", "{metadata: {name: z, uid: z}, spec: {driver: {version: 1.2.3}}}"))
+    decision, memory = found.decide()
+    assert Verdict.DONE is decision.verdict
+    assert Reason.NOT_RENDERED is found.drop("policy", "cluster-policy").decide(memory=memory)[0].reason
+
+
+def test_an_operator_that_is_paused_or_scaled_to_zero_is_not_quiet_at_once() -> None:
+    """A paused Deployment with an edit has no updated pod; without any pod the longer quiet time counts."""
+    paused = cluster().change("deployment", "{spec: {paused: true}, status: {updatedReplicas: null}}")
+    assert Reason.OPERATOR_ROLLING_OUT is paused.decide()[0].reason
+    none: Object = {"replicas": None, "updatedReplicas": None, "availableReplicas": None}
+    for seconds, verdict in ((59, Verdict.WAIT), (60, Verdict.DONE)):
+        found = cluster().change("deployment", {"spec": {"replicas": 0}, "status": none})
+        found.change("revision", {"metadata": {"creationTimestamp": stamp(3600 - seconds)}})
+        assert verdict is found.decide()[0].verdict
+
+
+def test_a_node_whose_clock_is_an_hour_ahead_is_done() -> None:
+    """All times of a node are compared with each other alone."""
+    found = cluster().put("driver-pod", driver_pod(started=7000, ready=7070))
+    assert Verdict.DONE is found.put("plugin-pod", plugin_pod(waited=7060, started=7065)).decide()[0].verdict
+    assert ["plugin-gpu-0"] == restarted(found.put("plugin-pod", plugin_pod()).decide()[0])
