@@ -128,7 +128,9 @@ def index(
     seen: Snapshot, settings: Settings, stack: Stack, prior: Snapshot | None = None, memory: Memory | None = None
 ) -> Fleet:
     """Index a snapshot, and that of the stack that comes first."""
-    before = fleets.index(prior, STACKS[stack.after], settings) if prior is not None else None
+    # Whether a node is Ready is asked of both stacks; unless the first one is chosen, its own nodes are not read.
+    both = replace(prior, nodes={**seen.nodes, **prior.nodes}) if prior is not None else None
+    before = fleets.index(both, STACKS[stack.after], settings) if both is not None else None
     return fleets.index(seen, stack, settings, before, memory)
 
 

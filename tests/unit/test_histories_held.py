@@ -11,7 +11,7 @@ from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, DeletePod, RolloutRestart, Verdict
 from hook.settings import Settings, Strategy
 from tests.fixtures.cluster import LATER, Cluster, cluster, not_ready_since, reasons, stale, stale_plugin
-from tests.fixtures.modes import network, ofed_pod
+from tests.fixtures.modes import network, ofed_pod, with_ofed
 from tests.fixtures.objects import (
     Object,
     R,
@@ -263,6 +263,18 @@ def test_a_policy_that_is_ready_only_while_a_node_blips_does_not_begin_its_grace
         decision, memory = found.decide(memory=memory, now=LATER + timedelta(seconds=seconds))
         verdicts.append(decision.verdict)
     assert [Verdict.WAIT] * 6 + [Verdict.DONE] == verdicts
+
+
+def test_a_network_driver_that_terminates_on_a_dead_node_is_not_missing_on_another() -> None:
+    """The other node has a network device, and gets no network driver by the DaemonSet's nodeSelector."""
+    device: Object = {"metadata": {"labels": {"feature.node.kubernetes.io/pci-15b3.present": "true"}}}
+    ofed = network("dead", "gpu-0").drop("plugin-pod").drop("node").drop("policy").drop("driver-pod", "mofed-gpu-0")
+    ofed.change("driver-pod", DELETING).change("daemonset", "status: {desiredNumberScheduled: 1}")
+    found = with_ofed(stale("dead", "gpu-0").change("node", device), ofed)
+    assert ["PriorDriverUnsettled"] * 2 == reasons(found.decide()[0].judgements)
+    found.change("node", not_ready_since(0), "dead")
+    decision, _memory = found.decide()
+    assert (["NodeNotReady", "PluginStale"], ["plugin-gpu-0"]) == (reasons(decision.judgements), restarted(decision))
 
 
 # Held.
