@@ -109,7 +109,10 @@ def _remembered(memory: Memory, shown: Sequence[Judgement], fleet: Fleet, timers
         saw_fleet=memory.saw_fleet or bool(eligible),
         eligible=memory.eligible | eligible,
     )
-    after = after.with_verified(one for one in shown if one.reason is Reason.VERIFIED).with_fresh(shown, fleet)
+    # A node whose outdated driver only an administrator replaces is reported as a whole, once all is fresh on it.
+    by_hand = [one for one in shown if one.reason is Reason.MANUAL_UPGRADE and one.fresh]
+    verified = [*by_hand, *(one for one in shown if one.reason is Reason.VERIFIED)]
+    after = after.with_verified(verified).with_fresh(shown, fleet)
     return after.without_gone(fleet) if fleet.settings.follow else after
 
 
@@ -125,7 +128,9 @@ def index(
     seen: Snapshot, settings: Settings, stack: Stack, prior: Snapshot | None = None, memory: Memory | None = None
 ) -> Fleet:
     """Index a snapshot, and that of the stack that comes first."""
-    before = fleets.index(prior, STACKS[stack.after], settings) if prior is not None else None
+    # Whether a node is Ready is asked of both stacks; unless the first one is chosen, its own nodes are not read.
+    both = replace(prior, nodes={**seen.nodes, **prior.nodes}) if prior is not None else None
+    before = fleets.index(both, STACKS[stack.after], settings) if both is not None else None
     return fleets.index(seen, stack, settings, before, memory)
 
 
@@ -256,6 +261,9 @@ def _failure(holds: list[Hold], judgements: Sequence[Judgement], settings: Setti
         return None
     others = [one for one in judgements if one not in failed and one.state not in gates.TERMINAL]
     moving = [one for one in others if one.reason not in NOT_MOVING]
+    if moving and all(one.reason is Reason.NODE_BLIP for one in moving):
+        # In a large fleet one of them is always away for a moment; that does not begin the grace anew.
+        timers.keep("no-node-moves")
     if moving or (others and timers.held("no-node-moves") < settings.failed_grace):
         return None
     more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hook.core.memory import AskedRestart, Memory
     from hook.core.policy import Policy
     from hook.core.stack import Provider, Stack
-    from hook.core.views import DaemonSet, DeviceSlice, Pod, Revision, Snapshot, Unreadable
+    from hook.core.views import DaemonSet, DeviceSlice, Node, Pod, Revision, Snapshot, Unreadable
     from hook.settings import Settings
 
 
@@ -55,6 +55,8 @@ class Fleet:
     """What this run has asked for, by ``restart_key``."""
     fresh: Mapping[str, str] = field(default_factory=dict)
     """By UID of a pod: the driver run under which it was proven to be fresh before."""
+    detects: bool = True
+    """Some node carries the label of a device: where none does, what labels nodes (NFD) is down."""
     prior: Fleet | None = None
     """The fleet of the stack whose driver must settle first, where the policy asks for both together."""
 
@@ -103,9 +105,10 @@ def index(
         orphans=frozenset(pod.uid for pod in seen.consumer_pods if not pod.owner_uid),
         unnamed_pods=_by_node(pod for pod in seen.consumer_pods if pod.owner_uid in unnamed),
         slices=_slices_by_node(seen.slices or ()),
-        complete=_complete((*found.named, *drivers.values()), (*of_consumers, *seen.driver_pods)),
+        complete=_complete((*found.named, *drivers.values()), (*of_consumers, *seen.driver_pods), seen.nodes),
         restarts=memory.restarts if memory else {},
         fresh=memory.fresh if memory else {},
+        detects=any(node.labels.get(stack.nodes.present) == "true" for node in seen.nodes.values()),
         prior=prior if any(one.rdma for one in intent.sources(policy, seen.pools)) else None,
     )
 
@@ -202,7 +205,12 @@ def _slices_by_node(slices: Sequence[DeviceSlice]) -> dict[str, list[DeviceSlice
     return dict(grouped)
 
 
-def _complete(named: Iterable[DaemonSet], pods: Iterable[Pod]) -> frozenset[str]:
-    """Return which DaemonSets have a live pod on as many nodes as they want; two pods on one node count once."""
-    placed = Counter(owner for owner, _node in {(pod.owner_uid, pod.node) for pod in pods if pod.live and pod.node})
+def _complete(named: Iterable[DaemonSet], pods: Iterable[Pod], nodes: Mapping[str, Node]) -> frozenset[str]:
+    """Return which DaemonSets have a live pod on as many nodes as they want; two pods on one node count once.
+
+    A pod that terminates on a node that is not Ready stays until its node is back, so it holds the place of a live one.
+    """
+    away = {name for name, node in nodes.items() if not node.ready}
+    there = {(pod.owner_uid, pod.node) for pod in pods if pod.node and (pod.live or pod.node in away)}
+    placed = Counter(owner for owner, _node in there)
     return frozenset(ds.uid for ds in named if ds.observed and placed[ds.uid] - ds.misscheduled >= ds.desired)

@@ -139,12 +139,13 @@ def before_done(
     holds = [*_holds(fleet, judgements), *([noisy] if noisy else [])]
     warnings = list(cautions.of(fleet, judgements))
     reluctant = [one for one in _gatekeepers(fleet) if one.state != "ready"]
-    # Its time begins when nothing else holds, and is not interrupted by nodes that are away for a moment.
+    # Its time begins when nothing else holds. Nodes that are away for a moment do not interrupt it, whatever the policy
+    # says in that moment.
     generations = ",".join(str(one.generation) for one in _gatekeepers(fleet))
     veto = f"policy-not-ready/{generations}/{','.join(sorted(one.hash for one in fleet.newest.values()))}"
+    if holds:
+        timers.keep(veto)
     if holds or not reluctant:
-        if reluctant:
-            timers.keep(veto)
         return holds, warnings
     message = f"{reluctant[0]} says {reluctant[0].state or 'nothing'}, not ready"
     if fleet.settings.wait_for is WaitFor.POLICY_READY:

@@ -25,6 +25,8 @@ class AskedRestart:
     at: datetime
     others: frozenset[str] = frozenset()
     """UIDs of pods that ran next to it: none of them is what came of this restart."""
+    driver_ready: datetime | None = None
+    """When the driver was ready by then: its kubelet may say a later moment since."""
     refused: str = ""
     """The server's words, where it refused for good."""
     came_back: bool = False
@@ -67,8 +69,16 @@ class Memory:
         """Note that a restart was asked for, or refused for good."""
         key = restart_key(pod.daemonset_uid, node)
         tries = backoff.tries(self.restarts.get(key), pod)
-        entry = AskedRestart(pod.uid, pod.driver_run, at, others=pod.others, refused=refused, tries=tries)
+        entry = AskedRestart(
+            pod.uid, pod.driver_run, at, self._others(key, pod), pod.driver_ready, refused, tries=tries
+        )
         return replace(self, restarts={**self.restarts, key: entry})
+
+    def _others(self, key: str, pod: StalePod) -> frozenset[str]:
+        """Return which pods ran next to this one, and to the one that was restarted before it under the same run."""
+        before = self.restarts.get(key)
+        again = before is not None and before.driver_run == pod.driver_run and pod.uid in before.others
+        return pod.others & before.others if before is not None and again else pod.others
 
     def troubled(self, pod: StalePod, why: str) -> Memory:
         """Note why a restart could not be asked for; it is tried again."""
@@ -76,20 +86,20 @@ class Memory:
         return replace(self, troubles={**others, pod.uid: why})
 
     def with_verified(self, verified: Iterable[Judgement]) -> Memory:
-        """Note on which nodes a plugin came back after its restart."""
-        # The reason Verified always carries the UID; without one the key matches no restart.
+        """Note on which nodes a plugin came back after its restart. Without a consumer each of the node's is meant."""
         keys = {restart_key(one.daemonset_uid, one.node) for one in verified}
         back = {
             key: replace(asked, came_back=True)
             for key, asked in self.restarts.items()
-            if key in keys and not asked.came_back
+            if not asked.came_back and not keys.isdisjoint((key, restart_key("", key.partition("/")[2])))
         }
         return replace(self, restarts={**self.restarts, **back}) if back else self
 
     def with_fresh(self, judgements: Iterable[Judgement], fleet: Fleet) -> Memory:
         """Note which pods were proven to be fresh, and forget pods that are gone."""
         known = {**self.fresh, **dict(pair for one in judgements for pair in one.fresh)}
-        there = {pod.uid for pods in fleet.consumer_pods.values() for pod in pods}
+        found = (*fleet.consumer_pods.values(), *fleet.unnamed_pods.values())
+        there = {pod.uid for pods in found for pod in pods}
         return replace(self, fresh={uid: run for uid, run in known.items() if uid in there})
 
     def with_breaker_closed(self, now: datetime) -> Memory:

@@ -66,11 +66,13 @@ def judge_node(name: str, fleet: Fleet, now: datetime) -> tuple[Judgement, ...]:
     if not judged:
         nothing = Gate(NodeState.VERIFIED, Reason.NOTHING_TO_REFRESH, f"no {fleet.stack.consumer.noun} is installed")
         judged = [_closed(name, nothing, fleet)]
-    judged += judge_unnamed(name, driver, fleet)
+    unnamed, fresh = judge_unnamed(name, driver, fleet)
+    judged = [replace(judged[0], fresh=judged[0].fresh + fresh), *judged[1:], *unnamed]
     if (by_hand := manual(driver, fleet)) is not None:
         # The outdated driver is loaded, so plugins are evaluated against it; only its version is reported.
-        verified = all(one.state is NodeState.VERIFIED for one in judged)
-        return (_closed(name, by_hand, fleet),) if verified else tuple(judged)
+        if any(one.state is not NodeState.VERIFIED for one in judged):
+            return tuple(judged)
+        return (replace(_closed(name, by_hand, fleet), fresh=tuple(pair for one in judged for pair in one.fresh)),)
     pending = label is not Label.QUIET
     return tuple(_upgrade_failed(one.with_label_pending(pending=pending), label, fleet) for one in judged)
 

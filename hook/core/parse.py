@@ -184,6 +184,7 @@ def deployment(obj: Json) -> views.Deployment:
         total=number(obj, "status", "replicas"),
         updated=number(obj, "status", "updatedReplicas"),
         available=number(obj, "status", "availableReplicas"),
+        changed=when(condition(obj, "Progressing"), "lastUpdateTime"),
         named_by_host=flag(obj, *pods, "hostNetwork", default=False) or bool(text(obj, *pods, "hostname")),
     )
 

@@ -41,13 +41,21 @@ def judge_plugin(node: str, consumer: DaemonSet, driver: Pod, fleet: Fleet, now:
     return _judge_absent(node, consumer, fleet)
 
 
-def judge_unnamed(node: str, driver: Pod, fleet: Fleet) -> list[Judgement]:
-    """Return one judgement for each stale pod of what looks like a plugin, but may not be restarted."""
+def judge_unnamed(node: str, driver: Pod, fleet: Fleet) -> tuple[list[Judgement], tuple[tuple[str, str], ...]]:
+    """Return one judgement for each stale pod of what looks like a plugin, but may not be restarted.
+
+    Also return what is fresh, to be remembered as that of any other plugin.
+    """
     kind, providers = fleet.stack.consumer, live_pods(fleet.provider_pods.get(node, ()))
     owners = {ds.uid: str(ds) for ds in fleet.consumers.unnamed}
     found: list[Judgement] = []
+    fresh: list[tuple[str, str]] = []
+    run = driver_run(driver, fleet)
     for pod in live_pods(fleet.unnamed_pods.get(node, ())):
-        evidence = freshness.judge(pod, kind, driver, fleet.stack, providers)
+        known = fleet.fresh.get(pod.uid) == run
+        evidence = freshness.running(pod) if known else freshness.judge(pod, kind, driver, fleet.stack, providers)
+        if evidence.freshness is Freshness.FRESH:
+            fresh.append((pod.uid, run))
         if evidence.freshness is Freshness.STALE:
             owner = owners[pod.owner_uid]
             message = (
@@ -56,7 +64,7 @@ def judge_unnamed(node: str, driver: Pod, fleet: Fleet) -> list[Judgement]:
             found.append(
                 Judgement(node, NodeState.STALE, Reason.UNNAMED_CONSUMER, message, subject=str(pod), consumer=owner)
             )
-    return found
+    return found, tuple(fresh)
 
 
 def _judge_absent(node: str, consumer: DaemonSet, fleet: Fleet) -> Judgement:
@@ -115,13 +123,21 @@ def _judge_live(consumer: DaemonSet, live: list[Pod], driver: Pod, fleet: Fleet,
 def _came_after(pod: Pod, driver: Pod, evidence: Evidence, fleet: Fleet) -> bool:
     """Whether a pod is what came of our own restart, which was asked for when this driver was ready.
 
-    Then it started later, though the kubelet's times, in whole seconds, say only that it was not earlier.
+    Then it started later, though the kubelet's times, in whole seconds, say only that it was not earlier. Nor does it
+    matter that the driver's ready time moved since, without another run of the driver.
     """
     asked = fleet.restarts.get(restart_key(pod.owner_uid, driver.node))
-    if asked is None or asked.refused or not evidence.same_second:
+    if asked is None or asked.refused:
+        return False
+    if not evidence.same_second and not _started_after(pod, asked.driver_ready):
         return False
     successor = pod.uid != asked.pod_uid and pod.uid not in asked.others
     return successor and asked.driver_run == driver_run(driver, fleet)
+
+
+def _started_after(pod: Pod, moment: datetime | None) -> bool:
+    starts = [one.started_at for one in pod.containers]
+    return moment is not None and bool(starts) and all(start is not None and start > moment for start in starts)
 
 
 def untolerated(name: str, consumer: DaemonSet, fleet: Fleet) -> str:

@@ -98,7 +98,7 @@ def _restart_rollout(judgements: tuple[Judgement, ...], fleet: Fleet, memory: Me
     shown = tuple(_waiting_together(one, waiting) for one in shown)
     if any(one.state is NodeState.WAITING and one.reason is not Reason.PLUGIN_UNWELCOME for one in shown):
         return Plan(shown, ())
-    rolling = {str(ds): ds for ds in fleet.consumers.named if not ds.observed or ds.updated < ds.desired}
+    rolling = {str(ds): ds for ds in fleet.consumers.named if _is_rolling(ds, judgements, fleet)}
     shown = tuple(_rolling(one, rolling[one.consumer]) if one.consumer in rolling else one for one in shown)
     places = Places.left(judgements, memory.restarts, fleet, now)
     if places.anyones is not None and places.anyones <= 0:
@@ -126,6 +126,14 @@ def _waiting_together(judged: Judgement, waiting: Mapping[str, Judgement]) -> Ju
     other = waiting[judged.consumer]
     message = f"{judged.message}; a rollout would also restart the pod on {other.node}: {other.message}"
     return replace(judged, reason=other.reason, message=message)
+
+
+def _is_rolling(daemonset: DaemonSet, judgements: Sequence[Judgement], fleet: Fleet) -> bool:
+    """Return whether a rollout is in progress, apart from pods that terminate on lost nodes until these are back."""
+    lost = {one.node for one in judgements if one.reason is Reason.NODE_NOT_READY}
+    pods = (pod for node in lost for pod in fleet.consumer_pods.get(node, ()))
+    stuck = {pod.node for pod in pods if pod.owner_uid == daemonset.uid and not pod.live}
+    return not daemonset.observed or daemonset.updated + len(stuck) < daemonset.desired
 
 
 def _unwelcome(fleet: Fleet) -> dict[str, str]:

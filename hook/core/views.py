@@ -184,6 +184,8 @@ class Deployment:
     total: int
     updated: int
     available: int
+    changed: datetime | None = None
+    """When its last rollout advanced or completed (condition Progressing); None where it does not say."""
     named_by_host: bool = False
     """Its pods have host names of their own (hostNetwork, hostname), so their leader calls itself otherwise."""
 
