@@ -288,6 +288,8 @@ FAMILIES: Final[Mapping[str, SearchStrategy[History]]] = {
     "doubled_plugin": _told(
         (_on("takes_plugin", 1), _for("time", 40), _on("plugin_doubles"), _for("time", 120), _look(),
          _for("time", 20), _look(), _for("watch", 50)),
+        (_on("plugin_doubles"), _for("time", 120), _on("driver_crashes"), _for("time", 120), _look(), _for("time", 20),
+         _look(), _for("watch", 50)),
         nodes=TWO,
     ),
     "touched_policy": _told(
