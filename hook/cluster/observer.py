@@ -31,7 +31,7 @@ from hook.cluster.sources import (
     assembled,
 )
 from hook.core import intent, parse
-from hook.core.consumers import named
+from hook.core.consumers import find
 from hook.core.stacks import STACKS, is_driver, selector
 from hook.errors import NotFoundError, UnreachableError
 from hook.settings import WaitFor
@@ -94,16 +94,18 @@ class Observer:
 
         From now on any outage is outlived. Gives the consumers of each stack.
         """
-        found: dict[str, tuple[DaemonSet, ...]] = {}
+        known: dict[str, tuple[DaemonSet, ...]] = {}
         for stack in self._stacks:
             # Called before every decision: only the small parts are put together here, not the fleet.
             seen = assembled(self._parts[stack.name], self._views(stack))
-            found[stack.name] = named(seen.daemonsets, stack, self._settings)
+            found = find(seen.daemonsets, stack, self._settings)
+            known[stack.name] = found.named
             if self._settings.wait_for is WaitFor.NODES:
                 self._look_at_what_the_policy_says(stack, seen)
             self._patience = retry.watching(self._patience)
-            self._add(stack, CONSUMER_PODS, [self._pods_of(ds) for ds in found[stack.name]])
-        return found
+            # What looks like a plugin and was not named is never restarted, but a stale one is reported.
+            self._add(stack, CONSUMER_PODS, [self._pods_of(ds) for ds in (*found.named, *found.unnamed)])
+        return known
 
     @property
     def synced(self) -> bool:

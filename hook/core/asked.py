@@ -35,6 +35,8 @@ def beside_memory(judged: Judgement, settings: Settings, memory: Memory, now: da
     if judged.stale_pod is None:
         return judged
     asked = memory.restarts.get(restart_key(judged.stale_pod.daemonset_uid, judged.node))
+    if asked is not None and judged.stale_pod.uid in asked.others:  # it ran already when another one was restarted
+        asked = None
     compare = _asked_while_following if settings.follow else _asked_before
     shown = compare(judged, judged.stale_pod, asked, settings, now) if asked else judged
     trouble = memory.troubles.get(judged.stale_pod.uid) if shown.state is NodeState.STALE else None

@@ -29,7 +29,7 @@ def tries(before: AskedRestart | None, pod: StalePod) -> int:
     """Count a restart among those that did not help."""
     if before is None or _served(before, pod):
         return 1
-    return before.tries if _the_same(before, pod) else before.tries + 1
+    return before.tries if _the_same(before, pod) or pod.uid in before.others else before.tries + 1
 
 
 def held_until(before: AskedRestart, pod: StalePod, settings: Settings) -> datetime | None:

@@ -118,8 +118,14 @@ def _about_intent(fleet: Fleet) -> Iterator[str]:
     if unnamed_images and fleet.drivers:
         yield (
             f"{unnamed_images[0]} names no driver image to compare with: its nodes were judged by the DaemonSet's "
-            "generation, the pods' revision and the quiet time alone"
+            f"generation, the pods' revision and {_unknown_quiet(fleet)} s without a change alone"
         )
+    for rewriting in intent.rewritings(fleet.drivers.values(), fleet.intents, fleet.stack):
+        yield f"{rewriting}: registry or digest differ (an admission webhook may have rewritten them)"
+
+
+def _unknown_quiet(fleet: Fleet) -> int:
+    return int(fleet.settings.unknown_operator_quiet.total_seconds())
 
 
 def _about_turns(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[str]:

@@ -67,8 +67,10 @@ def decide(  # noqa: PLR0913 - a pure function of everything that it depends on
     timers = Timers(memory, now)
     judged, noisy = _judged(fleet, memory, timers)
     memory = replace(memory, breaker=breaker.watched(memory.breaker, judged, fleet, now))
+    if gone := gates.policy_gone(fleet, judged, timers):
+        return _skip(gone, judged, memory, fleet, timers, sure=True)
     if skip := _pointless(fleet, judged, noisy):
-        return _skip(skip, judged, memory, fleet, timers)
+        return _skip(skip, judged, memory, fleet, timers, sure=skip[0] is Reason.DRIVER_DISABLED)
     return _of_nodes(judged, noisy, memory, fleet, timers)
 
 
@@ -107,7 +109,7 @@ def _remembered(memory: Memory, shown: Sequence[Judgement], fleet: Fleet, timers
         saw_fleet=memory.saw_fleet or bool(eligible),
         eligible=memory.eligible | eligible,
     )
-    after = after.with_verified(one for one in shown if one.reason is Reason.VERIFIED)
+    after = after.with_verified(one for one in shown if one.reason is Reason.VERIFIED).with_fresh(shown, fleet)
     return after.without_gone(fleet) if fleet.settings.follow else after
 
 
@@ -124,7 +126,7 @@ def index(
 ) -> Fleet:
     """Index a snapshot, and that of the stack that comes first."""
     before = fleets.index(prior, STACKS[stack.after], settings) if prior is not None else None
-    return fleets.index(seen, stack, settings, before, memory.restarts if memory else None)
+    return fleets.index(seen, stack, settings, before, memory)
 
 
 def _judged(fleet: Fleet, memory: Memory, timers: Timers) -> tuple[list[Judgement], Hold | None]:
@@ -153,12 +155,15 @@ def _remembering(judged: Sequence[Judgement], fleet: Fleet, memory: Memory) -> l
     return sorted([*(one for one in judged if one.node not in gone), *lost], key=lambda one: one.node)
 
 
-def _skip(
-    skip: Hold, judged: Sequence[Judgement], memory: Memory, fleet: Fleet, timers: Timers
+def _skip(  # noqa: PLR0913 - a decision's own parts
+    skip: Hold, judged: Sequence[Judgement], memory: Memory, fleet: Fleet, timers: Timers, *, sure: bool
 ) -> tuple[Decision, Memory]:
-    """Skip at once, unless this run has served a fleet: what vanished then may only be replaced, or unlabelled."""
+    """Skip at once if that is sure, or if this run has seen no fleet.
+
+    What vanished since may only be replaced, or have lost its labels for a moment.
+    """
     settings, stack = fleet.settings, fleet.stack.name
-    sure = not memory.saw_fleet or skip[0] is Reason.DRIVER_DISABLED
+    sure = sure or not memory.saw_fleet
     lasting = timers.held(f"skip/{skip[0]}") >= settings.not_ready_grace
     remembering = replace(memory, first_seen=timers.first_seen)
     shown = tuple(replace(one, stack=stack) for one in judged)
@@ -246,10 +251,10 @@ def _failure(holds: list[Hold], judgements: Sequence[Judgement], settings: Setti
     unnamed = next((hold for hold in holds if hold[0] is Reason.UNNAMED_CONSUMER), None)
     if unnamed is not None:
         return unnamed
-    failed = [one for one in judgements if one.state is NodeState.FAILED]
+    failed = [one for one in judgements if one.state is NodeState.FAILED or one.reason is Reason.UNNAMED_CONSUMER]
     if not failed:
         return None
-    others = [one for one in judgements if one.state not in (NodeState.FAILED, *gates.TERMINAL)]
+    others = [one for one in judgements if one not in failed and one.state not in gates.TERMINAL]
     moving = [one for one in others if one.reason not in NOT_MOVING]
     if moving or (others and timers.held("no-node-moves") < settings.failed_grace):
         return None

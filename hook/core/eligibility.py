@@ -38,7 +38,7 @@ def left_alone(name: str, node: Node | None, fleet: Fleet, now: datetime) -> Gat
         return _unlabelled(name, fleet)
     if node.labels.get(fleet.stack.upgrade.skip) == "true":
         return Gate(NodeState.EXCLUDED, Reason.NODE_SKIPPED, f"it carries {fleet.stack.upgrade.skip}=true")
-    return _without_driver(name, node, fleet) or _unreachable(node, fleet, now) or _manual(name, fleet)
+    return _without_driver(name, node, fleet) or _unreachable(node, fleet, now)
 
 
 def _unlabelled(name: str, fleet: Fleet) -> Gate:
@@ -55,7 +55,9 @@ def _unlabelled(name: str, fleet: Fleet) -> Gate:
         message = f"it does not carry {label}, and neither a driver nor a plugin runs there"
         return Gate(NodeState.EXCLUDED, Reason.DRIVER_NOT_DEPLOYED, message)
     message = f"a driver or plugin runs there, but it does not carry {label} (is NFD down, or the node gone?)"
-    return Gate(NodeState.WAITING, Reason.LABELS_MISSING, message)
+    # Without a driver pod nothing reloads there: NFD may be back in a moment, or the GPU was taken out for good.
+    patience = None if fleet.driver_pods.get(name) else Patience.NODE
+    return Gate(NodeState.WAITING, Reason.LABELS_MISSING, message, patience)
 
 
 def _without_driver(name: str, node: Node, fleet: Fleet) -> Gate | None:
@@ -99,15 +101,19 @@ def _unreachable(node: Node, fleet: Fleet, now: datetime) -> Gate | None:
     return Gate(NodeState.WAITING, Reason.NODE_BLIP, "it is NotReady, maybe for a moment", Patience.NODE)
 
 
-def _manual(name: str, fleet: Fleet) -> Gate | None:
-    """Find an outdated driver pod that no controller rotates: a person does it."""
-    live = live_pods(fleet.driver_pods.get(name, ()))
-    if len(live) != 1 or not outdated(live[0], fleet):
+def manual(driver: Pod, fleet: Fleet) -> Gate | None:
+    """Return what becomes of a node whose outdated driver pod only an administrator replaces; None for any other.
+
+    Where the DaemonSet is updated by RollingUpdate, the DaemonSet controller replaces the pod, whatever the upgrade
+    controller is told.
+    """
+    owner = fleet.drivers.get(driver.owner_uid)
+    if not outdated(driver, fleet) or (owner is not None and owner.rolling):
         return None
-    intent = fleet.intents.get(live[0].owner_uid) or fleet.policy
+    intent = fleet.intents.get(driver.owner_uid) or fleet.policy
     if intent is None or not intent.manual:
         return None
-    message = f"driver pod {live[0].name} is outdated, and nothing rotates it ({intent.manual})"
+    message = f"driver pod {driver.name} is outdated, and nothing rotates it ({intent.manual})"
     state, patience = {
         WhenManual.REPORT: (NodeState.EXCLUDED, None),
         WhenManual.WAIT: (NodeState.WAITING, None),

@@ -11,10 +11,10 @@ from hook.core.stacks import is_driver
 from hook.settings import WaitFor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hook.core.consumers import Consumers
-    from hook.core.memory import AskedRestart
+    from hook.core.memory import AskedRestart, Memory
     from hook.core.policy import Policy
     from hook.core.stack import Provider, Stack
     from hook.core.views import DaemonSet, DeviceSlice, Pod, Revision, Snapshot, Unreadable
@@ -44,11 +44,15 @@ class Fleet:
     driver_pods: Mapping[str, Sequence[Pod]]
     provider_pods: Mapping[str, Sequence[Pod]]
     consumer_pods: Mapping[str, Sequence[Pod]]
+    unnamed_pods: Mapping[str, Sequence[Pod]]
+    """Pods of what looks like a plugin and was not named: never restarted."""
     slices: Mapping[str, Sequence[DeviceSlice]]
     complete: frozenset[str]
     """UIDs of driver and consumer DaemonSets that have as many live pods as they want, by an up-to-date status."""
     restarts: Mapping[str, AskedRestart] = field(default_factory=dict)
     """What this run has asked for, by ``restart_key``."""
+    fresh: Mapping[str, str] = field(default_factory=dict)
+    """By UID of a pod: the driver run under which it was proven to be fresh before."""
     prior: Fleet | None = None
     """The fleet of the stack whose driver must settle first, where the policy asks for both together."""
 
@@ -70,15 +74,15 @@ def index(
     stack: Stack,
     settings: Settings,
     prior: Fleet | None = None,
-    restarts: Mapping[str, AskedRestart] | None = None,
+    memory: Memory | None = None,
 ) -> Fleet:
     """Index a snapshot."""
     policy = intent.active_policy(seen.policies or (), stack)
     found = consumers.find(seen.daemonsets, stack, settings)
     drivers = {ds.uid: ds for ds in seen.daemonsets if is_driver(ds, stack)}
     intents = _intents(drivers.values(), policy, seen, stack)
-    owned = {ds.uid for ds in found.named}
-    of_consumers = [pod for pod in seen.consumer_pods if pod.owner_uid in owned]
+    owned, unnamed = {ds.uid for ds in found.named}, {ds.uid for ds in found.unnamed}
+    of_consumers = [pod for pod in _adopted(seen.consumer_pods, found.named) if pod.owner_uid in owned]
     return Fleet(
         stack=stack,
         settings=settings,
@@ -94,9 +98,11 @@ def index(
         driver_pods=_by_node(seen.driver_pods),
         provider_pods=_by_node(seen.provider_pods),
         consumer_pods=_by_node(of_consumers),
+        unnamed_pods=_by_node(pod for pod in seen.consumer_pods if pod.owner_uid in unnamed),
         slices=_slices_by_node(seen.slices or ()),
         complete=_complete((*found.named, *drivers.values()), (*of_consumers, *seen.driver_pods)),
-        restarts=restarts or {},
+        restarts=memory.restarts if memory else {},
+        fresh=memory.fresh if memory else {},
         prior=prior if any(one.rdma for one in intent.sources(policy, seen.pools)) else None,
     )
 
@@ -162,6 +168,18 @@ def _ownerless(
     }
 
 
+def _adopted(pods: Iterable[Pod], named: Sequence[DaemonSet]) -> Iterator[Pod]:
+    """Yield pods, each without a controller as one of the DaemonSet whose selector matches it.
+
+    ``kubectl delete daemonset --cascade=orphan`` leaves pods behind that run on and hold the driver like any other. The
+    DaemonSet controller adopts them by the same rule (K8S ``pkg/controller/controller_ref_manager.go``).
+    """
+    for pod in pods:
+        matching = (ds for ds in named if ds.namespace == pod.namespace and ds.selects(pod.labels))
+        heir = None if pod.owner_uid else next(matching, None)
+        yield pod if heir is None else replace(pod, owner_uid=heir.uid)
+
+
 def _by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
     grouped: dict[str, list[Pod]] = defaultdict(list)
     for pod in pods:
@@ -169,13 +187,19 @@ def _by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
     return dict(grouped)
 
 
-def _slices_by_node(slices: Iterable[DeviceSlice]) -> dict[str, list[DeviceSlice]]:
+def _slices_by_node(slices: Sequence[DeviceSlice]) -> dict[str, list[DeviceSlice]]:
+    """Group slices by node, without those of an older generation of their pool, which nobody reads any more."""
+    newest: dict[str, int] = {}
+    for one in slices:
+        newest[one.pool] = max(one.generation, newest.get(one.pool, 0))
     grouped: dict[str, list[DeviceSlice]] = defaultdict(list)
     for one in slices:
-        grouped[one.node].append(one)
+        if one.generation == newest[one.pool]:
+            grouped[one.node].append(one)
     return dict(grouped)
 
 
 def _complete(named: Iterable[DaemonSet], pods: Iterable[Pod]) -> frozenset[str]:
-    live = Counter(pod.owner_uid for pod in pods if pod.live and pod.node)
-    return frozenset(ds.uid for ds in named if ds.observed and live[ds.uid] - ds.misscheduled >= ds.desired)
+    """Return which DaemonSets have a live pod on as many nodes as they want; two pods on one node count once."""
+    placed = Counter(owner for owner, _node in {(pod.owner_uid, pod.node) for pod in pods if pod.live and pod.node})
+    return frozenset(ds.uid for ds in named if ds.observed and placed[ds.uid] - ds.misscheduled >= ds.desired)

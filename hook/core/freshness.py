@@ -80,6 +80,17 @@ def judge(consumer: Pod, kind: ConsumerKind, driver: Pod, stack: Stack, provider
     return Evidence(Freshness.STALE, _why_stale(started, ready), same_second=started == ready)
 
 
+def running(consumer: Pod) -> Evidence:
+    """Return what is left to ask of a consumer that was proven fresh under this very run of the driver.
+
+    Times of the driver's pod may move since: a side container that crashes moves R. The proof holds until the driver
+    container runs anew.
+    """
+    if pending := _not_running(consumer):
+        return Evidence(Freshness.STARTING, pending)
+    return Evidence(Freshness.FRESH, "it was proven to run on this driver before")
+
+
 def keeps_crashing(driver: Pod, stack: Stack) -> bool:
     """Whether the driver container keeps crashing in its pod: a reboot runs the init containers anew."""
     container = _named(driver.containers, stack.driver.container)
@@ -90,10 +101,16 @@ def keeps_crashing(driver: Pod, stack: Stack) -> bool:
     return set_up is not None and set_up <= container.last_finished_at
 
 
-def ready_since(pod: Pod) -> datetime | None:
-    """Give R: when a driver or provider became ready. Not of an earlier run: then nobody knows."""
+def ready_since(pod: Pod, container: str = "") -> datetime | None:
+    """Return R: when a driver or provider became ready, or None where the API shows only that of an earlier run.
+
+    R is of the current run unless the container that counts started after it. Of a driver pod that is `container`,
+    its driver container: a side container that restarts between two looks of the kubelet does not move R, and the
+    driver stays loaded. Without a name each container counts.
+    """
     since = pod.containers_ready_since
-    if since is None or any(one.started_at is not None and one.started_at > since for one in pod.containers):
+    named = [one for one in pod.containers if one.name == container] or pod.containers
+    if since is None or any(one.started_at is not None and one.started_at > since for one in named):
         return None
     return since
 

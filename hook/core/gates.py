@@ -68,8 +68,35 @@ def _no_policy(fleet: Fleet) -> Hold | None:
         return _operator_managed(fleet)
     kind = fleet.stack.policy.kind
     message = f"there is no {kind}" if fleet.seen.policies is not None else f"the API knows no {kind}"
+    if _is_awaited(fleet) or _is_deployed(fleet):
+        return None
+    return Reason.NO_POLICY, f"{message}, so no operator reloads drivers"
+
+
+def _is_awaited(fleet: Fleet) -> bool:
+    """Return whether a run was told that a policy is still to come."""
     to_come = fleet.settings.when_absent is WhenAbsent.WAIT and fleet.seen.policies is not None
-    return None if _expecting(fleet) or to_come else (Reason.NO_POLICY, f"{message}, so no operator reloads drivers")
+    return _expecting(fleet) or to_come
+
+
+def _is_deployed(fleet: Fleet) -> bool:
+    """Return whether the operator's drivers are there: then a policy was, and may be replaced at this moment."""
+    return bool(fleet.drivers or fleet.driver_pods)
+
+
+def policy_gone(fleet: Fleet, judgements: Sequence[Judgement], timers: Timers) -> Hold | None:
+    """Return why a run need not wait for a policy that vanished while its drivers run on.
+
+    A GitOps tool deletes and creates it again, or replaces its CRD, within moments. Until the grace is over the run
+    waits for it. After that the run still waits for each node on which a plugin is stale or a driver is on its way.
+    """
+    if fleet.policy is not None or not _is_deployed(fleet) or _is_awaited(fleet):
+        return None
+    lasting = timers.held("policy-gone") >= fleet.settings.policy_grace
+    if not lasting or any(one.state not in TERMINAL for one in judgements):
+        return None
+    kind = fleet.stack.policy.kind
+    return Reason.NO_POLICY, f"there is no {kind} any more, so no operator reloads the drivers that run here"
 
 
 def _operator_managed(fleet: Fleet) -> Hold:
@@ -111,14 +138,19 @@ def before_done(
     """List what holds done back, the most telling first, and warnings that go with done."""
     holds = [*_holds(fleet, judgements), *([noisy] if noisy else [])]
     warnings = list(cautions.of(fleet, judgements))
-    reluctant = [] if holds else [one for one in _gatekeepers(fleet) if one.state != "ready"]
-    if not reluctant:
+    reluctant = [one for one in _gatekeepers(fleet) if one.state != "ready"]
+    # Its time begins when nothing else holds, and is not interrupted by nodes that are away for a moment.
+    generations = ",".join(str(one.generation) for one in _gatekeepers(fleet))
+    veto = f"policy-not-ready/{generations}/{','.join(sorted(one.hash for one in fleet.newest.values()))}"
+    if holds or not reluctant:
+        if reluctant:
+            timers.keep(veto)
         return holds, warnings
     message = f"{reluctant[0]} says {reluctant[0].state or 'nothing'}, not ready"
     if fleet.settings.wait_for is WaitFor.POLICY_READY:
         # Its word is the whole promise: without it there is none.
         return [(Reason.POLICY_SAYS_NOT_READY, message)], warnings
-    if timers.held("policy-not-ready") < fleet.settings.policy_grace:
+    if timers.held(veto) < fleet.settings.policy_grace:
         return [(Reason.POLICY_NOT_READY, message)], warnings
     return [], [*warnings, f"{message}; every eligible node is served, so this run does not wait for it any longer"]
 
@@ -149,8 +181,13 @@ def _holds(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[Hold]:
 
 def not_rendered(fleet: Fleet) -> Hold | None:
     """Say why the drivers that are asked for are not those that the DaemonSets show."""
-    if fleet.policy is None:
+    if fleet.policy is None and (_is_awaited(fleet) or not _is_deployed(fleet)):
         return Reason.POLICY_EXPECTED, f"there is no {fleet.stack.policy.kind} yet, and one is expected"
+    if fleet.policy is None:
+        return (
+            Reason.NO_POLICY,
+            f"there is no {fleet.stack.policy.kind}, but its drivers run: it may be back in a moment",
+        )
     if unmet := intent.unmet_expectation(fleet.policy, fleet.seen.pools, fleet.stack, fleet.settings):
         return Reason.EXPECTATION_UNMET, unmet
     if unrendered := next(iter(fleet.unrendered.values()), ""):
@@ -175,7 +212,7 @@ def _blind(fleet: Fleet, judgements: Sequence[Judgement]) -> Hold | None:
 
 def blind_to_intent(fleet: Fleet) -> bool:
     """Whether something unreadable could make an unsettled node look settled: then nothing is touched."""
-    return any(one.kind in INTENT_KINDS for one in fleet.seen.unreadable)
+    return any(one.kind in INTENT_KINDS for one in fleet.unreadable)
 
 
 def _expecting(fleet: Fleet) -> bool:

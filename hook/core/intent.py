@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from hook.core import names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hook.core.policy import Policy
     from hook.core.stack import Stack
@@ -109,21 +109,54 @@ def unrendered(daemonset: DaemonSet, policy: Policy | None, stack: Stack) -> str
     if policy.chart and chart != policy.chart:
         return f"{daemonset} is still rendered from {chart or '(no chart)'}, not {policy.chart}"
     image = daemonset.images.get(stack.driver.container, "")
-    if not _shows(image, policy, stack):
+    if not _shows(image, policy, stack) and not rewritten(daemonset, policy, stack):
         return f"{daemonset} still runs {image or '(no driver image)'}, {policy} asks for driver {policy.version}"
     return ""
+
+
+def rewritten(daemonset: DaemonSet, policy: Policy | None, stack: Stack) -> str:
+    """Return how a driver DaemonSet's image differs from the policy's in its registry or by a digest alone; or "".
+
+    Admission webhooks write the registry of a mirror in the place of another one, or before it, and add digests. The
+    same repository path and the same tag (or the same digest, where the policy names one) are the image asked for.
+    """
+    image = daemonset.images.get(stack.driver.container, "")
+    if policy is None or _shows(image, policy, stack):
+        return ""
+    named, _at, digest = image.partition("@")
+    path = _base(policy)
+    host, _slash, rest = path.partition("/")
+    if rest and (host == "localhost" or "." in host or ":" in host):
+        path = rest
+    if policy.version.startswith("sha256:"):
+        same = digest == policy.version and re.fullmatch(f"(.*/)?{re.escape(path)}(:[^/]*)?", named) is not None
+    else:
+        same = re.fullmatch(f"(.*/)?{re.escape(path)}:{_tag(policy, stack)}", named) is not None
+    return f"{daemonset} runs {image}, {policy} asks for {_base(policy)} {policy.version}" if same else ""
+
+
+def rewritings(drivers: Iterable[DaemonSet], intents: Mapping[str, Policy], stack: Stack) -> Iterator[str]:
+    """Yield for each driver DaemonSet how somebody rewrote its image."""
+    return filter(None, (rewritten(ds, intents.get(ds.uid), stack) for ds in drivers))
 
 
 def _shows(image: str, policy: Policy, stack: Stack) -> bool:
     """Whether an image is what the policy asks for. A policy that names none cannot be compared (OLM)."""
     if not comparable(policy):
         return True
-    base = "/".join(part for part in (policy.repository, policy.image) if part)
     if policy.version.startswith("sha256:"):
-        return image == f"{base}@{policy.version}"
+        return image == f"{_base(policy)}@{policy.version}"
+    return re.fullmatch(f"{re.escape(_base(policy))}:{_tag(policy, stack)}", image) is not None
+
+
+def _base(policy: Policy) -> str:
+    return "/".join(part for part in (policy.repository, policy.image) if part)
+
+
+def _tag(policy: Policy, stack: Stack) -> str:
+    """Return a regular expression for the image tags that the operator makes of the policy's version."""
     kernel = f"{_KERNEL}-" if policy.precompiled else ""
-    tag = stack.driver.tag.format(version=re.escape(policy.version), kernel=kernel)
-    return re.fullmatch(f"{re.escape(base)}:{tag}", image) is not None
+    return stack.driver.tag.format(version=re.escape(policy.version), kernel=kernel)
 
 
 def wanted_version(policy: Policy | None, settings: Settings) -> str:

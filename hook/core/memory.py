@@ -23,6 +23,8 @@ class AskedRestart:
     pod_uid: str
     driver_run: str
     at: datetime
+    others: frozenset[str] = frozenset()
+    """UIDs of pods that ran next to it: none of them is what came of this restart."""
     refused: str = ""
     """The server's words, where it refused for good."""
     came_back: bool = False
@@ -41,6 +43,8 @@ class Memory:
     """Condition to the moment since which it holds without a break."""
     restarts: Mapping[str, AskedRestart] = field(default_factory=dict)
     """By ``restart_key``: the last restart asked for."""
+    fresh: Mapping[str, str] = field(default_factory=dict)
+    """By UID of a plugin's pod: the driver run under which it was proven to be fresh."""
     troubles: Mapping[str, str] = field(default_factory=dict)
     """By UID of a pod: why its restart could not be asked for, though another try may mend it. The last one is last."""
     epoch: str = ""
@@ -63,7 +67,7 @@ class Memory:
         """Note that a restart was asked for, or refused for good."""
         key = restart_key(pod.daemonset_uid, node)
         tries = backoff.tries(self.restarts.get(key), pod)
-        entry = AskedRestart(pod_uid=pod.uid, driver_run=pod.driver_run, at=at, refused=refused, tries=tries)
+        entry = AskedRestart(pod.uid, pod.driver_run, at, others=pod.others, refused=refused, tries=tries)
         return replace(self, restarts={**self.restarts, key: entry})
 
     def troubled(self, pod: StalePod, why: str) -> Memory:
@@ -80,6 +84,12 @@ class Memory:
             if key in keys and not asked.came_back
         }
         return replace(self, restarts={**self.restarts, **back}) if back else self
+
+    def with_fresh(self, judgements: Iterable[Judgement], fleet: Fleet) -> Memory:
+        """Note which pods were proven to be fresh, and forget pods that are gone."""
+        known = {**self.fresh, **dict(pair for one in judgements for pair in one.fresh)}
+        there = {pod.uid for pods in fleet.consumer_pods.values() for pod in pods}
+        return replace(self, fresh={uid: run for uid, run in known.items() if uid in there})
 
     def with_breaker_closed(self, now: datetime) -> Memory:
         """Let a person say that restarts may go on."""
@@ -110,6 +120,11 @@ class Timers:
         self._before = memory.first_seen
         self.now = now
         self.first_seen: dict[str, datetime] = {}
+
+    def keep(self, condition: str) -> None:
+        """Let a condition that has begun to hold go on, without beginning it."""
+        if condition in self._before:
+            self.first_seen[condition] = self._before[condition]
 
     def held(self, condition: str) -> timedelta:
         """Say how long a condition has held by now; zero if it is new."""

@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from hook.core import freshness, names
-from hook.core.eligibility import Gate, left_alone, live_pods, outdated
-from hook.core.plugins import judge_plugin
+from hook.core.eligibility import Gate, left_alone, live_pods, managed, manual, outdated
+from hook.core.plugins import judge_plugin, judge_unnamed
 from hook.core.reasons import Reason
 from hook.core.verdicts import Judgement, NodeState, Patience
 
@@ -66,6 +66,11 @@ def judge_node(name: str, fleet: Fleet, now: datetime) -> tuple[Judgement, ...]:
     if not judged:
         nothing = Gate(NodeState.VERIFIED, Reason.NOTHING_TO_REFRESH, f"no {fleet.stack.consumer.noun} is installed")
         judged = [_closed(name, nothing, fleet)]
+    judged += judge_unnamed(name, driver, fleet)
+    if (by_hand := manual(driver, fleet)) is not None:
+        # The outdated driver is loaded, so plugins are evaluated against it; only its version is reported.
+        verified = all(one.state is NodeState.VERIFIED for one in judged)
+        return (_closed(name, by_hand, fleet),) if verified else tuple(judged)
     pending = label is not Label.QUIET
     return tuple(_upgrade_failed(one.with_label_pending(pending=pending), label, fleet) for one in judged)
 
@@ -149,18 +154,30 @@ def _unsettled_before(name: str, node: Node | None, fleet: Fleet) -> Gate | None
     live = live_pods(prior.driver_pods.get(name, ()))
     skipped = _label(node, prior.stack.upgrade.skip) == "true"
     gate = None if skipped else _label_gate(node, prior)
-    to_come = not skipped and any(outdated(pod, prior) for pod in live) and _is_rotated(prior)
-    ready = not live or (len(live) == 1 and live[0].ready)
+    to_come = not skipped and any(outdated(pod, prior) and _is_rotated(pod, prior) for pod in live)
+    ready = (len(live) == 1 and live[0].ready) or (not live and not _is_missing(name, node, prior))
     if ready and gate is None and not to_come:
         return None
-    detail = gate.message if gate is not None else "it is about to be upgraded" if to_come else "its pod is not ready"
+    unready = "its pod is not ready" if live else "its pod is missing or terminating"
+    detail = gate.message if gate is not None else "it is about to be upgraded" if to_come else unready
     message = f"the {prior.stack.name} driver, which comes first here, is not settled: {detail}"
     return Gate(NodeState.WAITING, Reason.PRIOR_DRIVER_UNSETTLED, message)
 
 
-def _is_rotated(prior: Fleet) -> bool:
-    """Whether a controller takes outdated driver pods away; known only where that stack is served, too."""
-    return prior.policy is not None and not prior.policy.manual
+def _is_rotated(pod: Pod, prior: Fleet) -> bool:
+    """Return whether a controller replaces an outdated driver pod; the policy is known only where it is read, too."""
+    owner = prior.drivers.get(pod.owner_uid)
+    return (owner is not None and owner.rolling) or (prior.policy is not None and not prior.policy.manual)
+
+
+def _is_missing(name: str, node: Node | None, prior: Fleet) -> bool:
+    """Return whether a node without a live driver pod of the stack that comes first is about to get one.
+
+    A pod that terminates is replaced. Where there is none, a DaemonSet with fewer pods than it wants may want it here.
+    """
+    if prior.driver_pods.get(name):
+        return True
+    return bool(prior.drivers) and node is not None and managed(node, prior)
 
 
 def _asks_for_both(name: str, fleet: Fleet) -> bool:
@@ -196,7 +213,7 @@ def _unsettled(name: str, node: Node | None, fleet: Fleet) -> Gate | None:
     if len(live) > 1:
         message = f"{len(live)} driver pods live on it: {', '.join(pod.name for pod in live)}"
         return Gate(NodeState.WAITING, Reason.SEVERAL_DRIVER_PODS, message)
-    return _driver_gate(live[0], node, fleet) or _label_gate(node, fleet)
+    return _driver_gate(live[0], node, fleet) or _label_gate(node, fleet, by_hand=manual(live[0], fleet) is not None)
 
 
 def _driver_gate(pod: Pod, node: Node | None, fleet: Fleet) -> Gate | None:
@@ -205,13 +222,13 @@ def _driver_gate(pod: Pod, node: Node | None, fleet: Fleet) -> Gate | None:
         return Gate(NodeState.WAITING, Reason.DRIVER_ORPHANED, message)
     if unrendered := fleet.unrendered.get(pod.owner_uid):
         return Gate(NodeState.WAITING, Reason.NOT_RENDERED, unrendered)
-    if outdated(pod, fleet):
+    if outdated(pod, fleet) and manual(pod, fleet) is None:
         newest = fleet.newest.get(pod.owner_uid)
         message = (
             f"driver pod {pod.name} is of revision {pod.hash or '(none)'}, newest is {newest.hash if newest else '?'}"
         )
         return Gate(NodeState.WAITING, Reason.DRIVER_OUTDATED, message)
-    if pod.ready and freshness.ready_since(pod) is not None:
+    if pod.ready and freshness.ready_since(pod, fleet.stack.driver.container) is not None:
         return None
     return _not_ready_gate(pod, node, fleet)
 
@@ -231,8 +248,9 @@ def _not_ready_gate(pod: Pod, node: Node | None, fleet: Fleet) -> Gate:
     return Gate(NodeState.WAITING, Reason.DRIVER_NOT_READY, f"driver pod {pod.name} is not Ready yet{held}")
 
 
-def _label_gate(node: Node | None, fleet: Fleet) -> Gate | None:
-    meaning = label_meaning(node, fleet)
+def _label_gate(node: Node | None, fleet: Fleet, *, by_hand: bool = False) -> Gate | None:
+    """Return what the upgrade controller's labels hold back. One that is turned off may leave its state behind."""
+    meaning = Label.QUIET if by_hand else label_meaning(node, fleet)
     value = _label(node, fleet.stack.upgrade.state)
     if meaning is Label.BEFORE_RESTART:
         return Gate(NodeState.WAITING, Reason.UPGRADE_IN_PROGRESS, f"its upgrade state is {value}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hook.core import intent
 from hook.core.reasons import Reason
 
 if TYPE_CHECKING:
@@ -39,10 +40,22 @@ def unsettled(fleet: Fleet, timers: Timers, now: datetime) -> Hold | None:
         return _noisy(fleet, None, fleet.settings.unknown_operator_quiet, timers, now)
     if not lease.holder and timers.held("no-leader") < fleet.settings.unknown_operator_quiet:
         return Reason.OPERATOR_NOT_LEADING, "nobody holds the operator's lease: the next leader may render again"
-    if lease.holder and not lease.holder.startswith(f"{current.name}-"):
+    if lease.holder and not deployment.named_by_host and not lease.holder.startswith(f"{current.name}-"):
         message = f"the operator's lease is still held by {lease.holder}, not by a pod of {current.name}"
         return Reason.OPERATOR_NOT_LEADING, message
-    return _noisy(fleet, lease, fleet.settings.operator_quiet, timers, now)
+    return _noisy(fleet, lease, _quiet_time(deployment, fleet), timers, now)
+
+
+def _quiet_time(deployment: Deployment, fleet: Fleet) -> timedelta:
+    """Return for how long nothing may change: longer where less can be compared.
+
+    A leader that goes by a host name may be an old pod or a new one. An image that cannot be compared, or was rewritten
+    by somebody else, may be one that the operator has not rendered yet.
+    """
+    comparable = all(intent.comparable(one) for one in intent.sources(fleet.policy, fleet.seen.pools))
+    rewritten = any(intent.rewritings(fleet.drivers.values(), fleet.intents, fleet.stack))
+    exact = comparable and not rewritten and not deployment.named_by_host
+    return fleet.settings.operator_quiet if exact else fleet.settings.unknown_operator_quiet
 
 
 def _deployment(fleet: Fleet) -> Deployment | None:
@@ -73,7 +86,10 @@ def _noisy(fleet: Fleet, lease: Lease | None, quiet: timedelta, timers: Timers, 
     intents = [one for one in (fleet.policy, *fleet.seen.pools) if one is not None]
     moments.extend(one.changed for one in intents if one.changed is not None)
     last = max(moments, default=None)
-    state = f"{last}/{','.join(f'{one.hash}:{one.revision}' for one in newest)}"
+    led = lease.acquired if lease is not None else None
+    # By generation: whoever touches nothing but metadata, every few seconds, asks for no other driver.
+    asked = ",".join(f"{one.uid}:{one.generation}" for one in intents)
+    state = f"{led}/{asked}/{','.join(f'{one.hash}:{one.revision}:{one.created}' for one in newest)}"
     unchanged = timers.held(f"quiet/{state}")
     if last is None or unchanged >= quiet or (now - last >= quiet and not _rolled_back(fleet)):
         return None

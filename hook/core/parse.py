@@ -40,7 +40,7 @@ def node(obj: Json) -> views.Node:
     ready = condition(obj, "Ready")
     return views.Node(
         name=required(obj, "metadata", "name"),
-        labels=_node_labels(obj),
+        labels=_labels_of(obj, names.NODE_LABEL_PREFIXES),
         ready=text(ready, "status") == "True",
         ready_since=when(ready, "lastTransitionTime"),
         taints=_taints(obj),
@@ -54,12 +54,12 @@ def node(obj: Json) -> views.Node:
     )
 
 
-def _node_labels(obj: Json) -> Mapping[str, str]:
-    """Give those that matter; nodes with the same ones share them."""
+def _labels_of(obj: Json, prefixes: tuple[str, ...]) -> Mapping[str, str]:
+    """Return the labels under these prefixes; objects with the same ones share them."""
     found = (
         (intern(key), intern(text(obj, "metadata", "labels", key)))
         for key in mapping(obj, "metadata", "labels")
-        if key.startswith(names.NODE_LABEL_PREFIXES)
+        if key.startswith(prefixes)
     )
     return _labels(tuple(sorted(found)))
 
@@ -148,6 +148,7 @@ def pod(obj: Json) -> views.Pod:
         containers_ready_since=since,
         init_containers=containers(obj, "initContainers", "initContainerStatuses"),
         containers=containers(obj, "containers", "containerStatuses"),
+        labels=_labels_of(obj, ("",)),
     )
     if impossible := contradiction(found, when(ready, "lastTransitionTime")):
         raise MalformedObjectError(f"status: {impossible}")
@@ -163,13 +164,15 @@ def device_slice(obj: Json) -> views.DeviceSlice:
         name=required(obj, "metadata", "name"),
         node=intern(text(obj, "spec", "nodeName")),
         devices=len(devices),
+        pool=intern(text(obj, "spec", "pool", "name")),
+        generation=number(obj, "spec", "pool", "generation"),
         driver_versions=shared(frozenset(intern(version) for version in versions if version)),
     )
 
 
 def deployment(obj: Json) -> views.Deployment:
     """Read the operator's Deployment."""
-    replicas = mapping(obj, "spec").get("replicas")
+    replicas, pods = mapping(obj, "spec").get("replicas"), ("spec", "template", "spec")
     return views.Deployment(
         namespace=required(obj, "metadata", "namespace"),
         name=required(obj, "metadata", "name"),
@@ -181,6 +184,7 @@ def deployment(obj: Json) -> views.Deployment:
         total=number(obj, "status", "replicas"),
         updated=number(obj, "status", "updatedReplicas"),
         available=number(obj, "status", "availableReplicas"),
+        named_by_host=flag(obj, *pods, "hostNetwork", default=False) or bool(text(obj, *pods, "hostname")),
     )
 
 

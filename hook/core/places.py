@@ -51,11 +51,16 @@ class Places:
     def left(cls, judgements: Sequence[Judgement], restarts: Mapping[str, AskedRestart], fleet: Fleet) -> Places:
         """Count what is down, by whoever's doing."""
         limit, bound = fleet.settings.max_parallel_restarts, fleet.settings.max_unavailable
-        ours = limit - sum(_in_flight(one, restarts, fleet) for one in judgements) if limit else None
+        under_way = [one for one in judgements if _in_flight(one, restarts, fleet)]
+        failed = sum(one.state is NodeState.FAILED for one in under_way)
+        # One plugin that used its time without coming back gives its place to the others. A second one does not: then
+        # restarts do harm, and the run ends with the reason.
+        ours = limit - len(under_way) + min(failed, 1) if limit else None
         if bound is None:
             return cls(ours, None, f"max {limit} plugins down at once")
         down = [one.node for one in judgements if _down(one, fleet)]
-        plugins = [one for one in judgements if one.state is not NodeState.EXCLUDED]
+        apart = (Reason.UNNAMED_CONSUMER,)
+        plugins = [one for one in judgements if one.state is not NodeState.EXCLUDED and one.reason not in apart]
         total = sum(one.reason is not Reason.NOTHING_TO_REFRESH for one in plugins)
         told = f"max {limit} because of us, " if limit else ""
         named = f": {some(down)}" if down else ""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from hook.core import freshness, intent
-from hook.core.eligibility import live_pods
+from hook.core.eligibility import live_pods, outdated
 from hook.core.freshness import CRASH_LOOP_RESTARTS, Freshness
 from hook.core.memory import restart_key
 from hook.core.reasons import Reason
@@ -40,6 +41,24 @@ def judge_plugin(node: str, consumer: DaemonSet, driver: Pod, fleet: Fleet, now:
     return _judge_absent(node, consumer, fleet)
 
 
+def judge_unnamed(node: str, driver: Pod, fleet: Fleet) -> list[Judgement]:
+    """Return one judgement for each stale pod of what looks like a plugin, but may not be restarted."""
+    kind, providers = fleet.stack.consumer, live_pods(fleet.provider_pods.get(node, ()))
+    owners = {ds.uid: str(ds) for ds in fleet.consumers.unnamed}
+    found: list[Judgement] = []
+    for pod in live_pods(fleet.unnamed_pods.get(node, ())):
+        evidence = freshness.judge(pod, kind, driver, fleet.stack, providers)
+        if evidence.freshness is Freshness.STALE:
+            owner = owners[pod.owner_uid]
+            message = (
+                f"{kind.noun} pod {pod.name} is stale: {evidence.because}; {owner} is not among the names to restart"
+            )
+            found.append(
+                Judgement(node, NodeState.STALE, Reason.UNNAMED_CONSUMER, message, subject=str(pod), consumer=owner)
+            )
+    return found
+
+
 def _judge_absent(node: str, consumer: DaemonSet, fleet: Fleet) -> Judgement:
     """Without a pod there is nothing to refresh, but only if the consumer has all the pods that it wants."""
     if consumer.uid in fleet.complete:
@@ -63,7 +82,15 @@ def _judge_live(consumer: DaemonSet, live: list[Pod], driver: Pod, fleet: Fleet,
     node = driver.node
     unwelcome = untolerated(node, consumer, fleet)
     kind, providers = fleet.consumers.of_kind(consumer.uid), live_pods(fleet.provider_pods.get(node, ()))
-    judged = [(pod, freshness.judge(pod, kind, driver, fleet.stack, providers)) for pod in live]
+    run = driver_run(driver, fleet)
+    known = {pod.uid for pod in live if fleet.fresh.get(pod.uid) == run}
+    judged = [
+        (
+            pod,
+            freshness.running(pod) if pod.uid in known else freshness.judge(pod, kind, driver, fleet.stack, providers),
+        )
+        for pod in live
+    ]
     judged = [(pod, evidence) for pod, evidence in judged if not _came_after(pod, driver, evidence, fleet)]
     for pod, evidence in judged:
         if evidence.freshness is Freshness.STALE and unwelcome:
@@ -75,13 +102,14 @@ def _judge_live(consumer: DaemonSet, live: list[Pod], driver: Pod, fleet: Fleet,
         if evidence.freshness is Freshness.STALE:
             return Judgement(
                 node, NodeState.STALE, Reason.PLUGIN_STALE, f"{_called(pod, fleet)} is stale: {evidence.because}",
-                subject=str(pod), consumer=str(consumer), stale_pod=_stale(pod, driver, fleet, evidence),
+                subject=str(pod), consumer=str(consumer), stale_pod=_stale(pod, live, driver, fleet, evidence),
             )  # fmt: skip
     for pod, evidence in judged:
         if evidence.freshness is Freshness.STARTING:
             return _verifying(node, consumer, pod, Reason.PLUGIN_STARTING, f"{_called(pod, fleet)}: {evidence.because}")
     proven = [_verify(driver, consumer, pod, fleet, now) for pod in live]
-    return next((one for one in proven if one.state is not NodeState.VERIFIED), proven[0])
+    speaker = next((one for one in proven if one.state is not NodeState.VERIFIED), proven[0])
+    return replace(speaker, fresh=tuple((pod.uid, run) for pod in live))
 
 
 def _came_after(pod: Pod, driver: Pod, evidence: Evidence, fleet: Fleet) -> bool:
@@ -92,7 +120,8 @@ def _came_after(pod: Pod, driver: Pod, evidence: Evidence, fleet: Fleet) -> bool
     asked = fleet.restarts.get(restart_key(pod.owner_uid, driver.node))
     if asked is None or asked.refused or not evidence.same_second:
         return False
-    return asked.pod_uid != pod.uid and asked.driver_run == driver_run(driver, fleet)
+    successor = pod.uid != asked.pod_uid and pod.uid not in asked.others
+    return successor and asked.driver_run == driver_run(driver, fleet)
 
 
 def untolerated(name: str, consumer: DaemonSet, fleet: Fleet) -> str:
@@ -155,6 +184,8 @@ def _unproven(pod: Pod, driver: Pod, fleet: Fleet) -> tuple[Reason, str] | None:
     slices = [one for one in fleet.slices.get(driver.node, ()) if one.devices > 0]
     if not slices:
         return Reason.SLICE_MISSING, "it is fresh, but its node has no ResourceSlice with devices"
+    if outdated(driver, fleet):  # loaded, and left to an administrator: the policy names another version
+        return None
     wanted = intent.wanted_version(fleet.intents.get(driver.owner_uid), fleet.settings)
     for version in sorted(frozenset[str]().union(*(one.driver_versions for one in slices))):
         if not intent.same_driver(version, wanted):
@@ -170,7 +201,7 @@ def _verifying(node: str, consumer: DaemonSet, pod: Pod, reason: Reason, message
     )  # fmt: skip
 
 
-def _stale(pod: Pod, driver: Pod, fleet: Fleet, evidence: Evidence) -> StalePod:
+def _stale(pod: Pod, live: list[Pod], driver: Pod, fleet: Fleet, evidence: Evidence) -> StalePod:
     return StalePod(
         namespace=pod.namespace,
         name=pod.name,
@@ -181,10 +212,12 @@ def _stale(pod: Pod, driver: Pod, fleet: Fleet, evidence: Evidence) -> StalePod:
         driver_run=driver_run(driver, fleet),
         cause=evidence.cause,
         driver_ready=driver.containers_ready_since,
+        others=frozenset(one.uid for one in live if one is not pod),
     )
 
 
 def driver_run(driver: Pod, fleet: Fleet) -> str:
     """Name what a consumer on this node must have started after: this run of the driver, and these providers."""
-    providers = (f"/{one.uid}" for one in live_pods(fleet.provider_pods.get(driver.node, ())))
-    return f"{driver.uid}/{freshness.driver_run(driver, fleet.stack)}{''.join(providers)}"
+    providers = live_pods(fleet.provider_pods.get(driver.node, ()))
+    told = (f"/{one.uid}/{sum(each.restarts for each in one.containers)}" for one in providers)
+    return f"{driver.uid}/{freshness.driver_run(driver, fleet.stack)}{''.join(told)}"

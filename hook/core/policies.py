@@ -101,7 +101,20 @@ def _identity(obj: Json, kind: str) -> dict[str, Any]:
 
 
 def _image(obj: Json, *driver: str) -> dict[str, Any]:
-    return {field: text(obj, *driver, field) for field in ("repository", "image", "version")}
+    """Read repository, image and version. Without the first and the last the image is a whole reference.
+
+    The operator uses that one as it is, with the operating system appended unless it holds a digest (GO
+    ``api/nvidia/v1/clusterpolicy_types.go``, ``imagePath``; ``controllers/object_controls.go``, ``resolveDriverTag``).
+    """
+    found = {field: text(obj, *driver, field) for field in ("repository", "image", "version")}
+    if found["repository"] or found["version"]:
+        return found
+    path, at, digest = found["image"].partition("@")
+    if at:
+        return {"repository": "", "image": path, "version": digest}
+    name, colon, tag = path.rpartition(":")
+    # Without a tag the colon is that of a registry's port.
+    return {"repository": "", "image": name, "version": tag} if colon and "/" not in tag else found
 
 
 def _halted(obj: Json) -> str:
@@ -139,6 +152,10 @@ def _eviction_label(obj: Json, *driver: str) -> str:
 
 
 def _spec_changed(obj: Json) -> datetime | None:
-    """Give the last write that was no status update."""
+    """Return when a manager of spec fields wrote last, in UTC; None where that is not known.
+
+    A manager of metadata alone, such as a tool that annotates, changes no intent.
+    """
     writes = (one for one in items(obj, "metadata", "managedFields") if text(one, "subresource") != "status")
-    return max((moment for one in writes if (moment := when(one, "time"))), default=None)
+    moments = (when(one, "time") for one in writes if "f:spec" in mapping(one, "fieldsV1") or "fieldsV1" not in one)
+    return max((moment for moment in moments if moment), default=None)

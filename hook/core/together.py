@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from hook.core.consumers import named
 from hook.core.decide import decide, first_look, index
 from hook.core.memory import Memory
 from hook.core.reasons import Reason
@@ -61,7 +62,8 @@ def look_first(seen: Mapping[str, Snapshot], settings: Settings) -> Decision | N
     decisions: dict[str, Decision] = {}
     for stack in chosen(settings):
         skip = first_look(seen[stack.name], settings, stack)
-        if skip is None:
+        if skip is None or (skip.reason is Reason.NO_POLICY and named(seen[stack.name].daemonsets, stack, settings)):
+            # Where a plugin runs, only driver pods tell that there is no operator: its policy may be away for a moment.
             return None
         decisions[stack.name] = skip
     return combined(decisions)

@@ -68,6 +68,8 @@ class Judgement:
     """Its upgrade state label is not quiet yet: it is served, but not done."""
     stale_pod: StalePod | None = None
     """The pod to restart, where the state is STALE."""
+    fresh: tuple[tuple[str, str], ...] = ()
+    """UIDs of the pods that are proven to be fresh, each with the driver run that it is fresh under."""
     stack: str = ""
     """Name of the driver stack that it is about."""
 
@@ -114,6 +116,8 @@ class StalePod:
     cause: Cause = Cause.DRIVER
     driver_ready: datetime | None = None
     """When that driver became ready, by its kubelet; None where it does not tell."""
+    others: frozenset[str] = frozenset()
+    """UIDs of other live pods of the same DaemonSet on its node: none of them replaces it."""
     again: bool = False
     """It was restarted before, and did not become verified."""
 

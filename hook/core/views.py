@@ -83,6 +83,10 @@ class DaemonSet:
         """The DaemonSet controller has seen this spec, so its ControllerRevision exists."""
         return self.observed_generation == self.generation
 
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Return whether a pod with these labels is one of this DaemonSet's."""
+        return bool(self.selector) and all(labels.get(key) == value for key, value in self.selector)
+
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
 
@@ -140,6 +144,8 @@ class Pod:
     """Transition of a true ``ContainersReady``; None while it is not true."""
     init_containers: tuple[Container, ...]
     containers: tuple[Container, ...]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Pods of one DaemonSet revision share them."""
 
     @property
     def live(self) -> bool:
@@ -157,6 +163,9 @@ class DeviceSlice:
     name: str
     node: str
     devices: int
+    pool: str
+    generation: int
+    """Of its pool: the scheduler and the kubelet ignore slices of an older one (K8S ``resource/v1`` ResourcePool)."""
     driver_versions: frozenset[str]
     """As published, without leading zeros; empty where devices carry none (MIG, VFIO)."""
 
@@ -175,6 +184,8 @@ class Deployment:
     total: int
     updated: int
     available: int
+    named_by_host: bool = False
+    """Its pods have host names of their own (hostNetwork, hostname), so their leader calls itself otherwise."""
 
     @property
     def rolled_out(self) -> bool:

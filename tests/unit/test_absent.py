@@ -11,7 +11,7 @@ from hook.core.memory import Memory
 from hook.core.reasons import Reason
 from hook.core.verdicts import NodeState, Verdict
 from hook.settings import Settings, WhenAbsent
-from tests.fixtures.cluster import LATER, Cluster, cluster, labelled
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, without_operator
 from tests.fixtures.modes import network
 from tests.fixtures.objects import driver_pod, obj
 
@@ -44,7 +44,8 @@ def bare(*nodes: str) -> Cluster:
         pytest.param(bare().change("lease", "spec: {holderIdentity: old-operator-x}"), Verdict.WAIT,
                      Reason.OPERATOR_NOT_LEADING, id="old-operator-leads"),
         pytest.param(bare().drop("policy"), Verdict.WAIT, Reason.POLICY_EXPECTED, id="no-policy-yet"),
-        pytest.param(bare().unserved("policy"), Verdict.SKIP, Reason.NO_POLICY, id="no-such-policy-in-the-api"),
+        pytest.param(without_operator(bare()).unserved("policy"), Verdict.SKIP, Reason.NO_POLICY,
+                     id="no-such-policy-in-the-api"),
         pytest.param(bare().change("policy", "spec: {driver: {enabled: false}}"), Verdict.SKIP,
                      Reason.DRIVER_DISABLED, id="drivers-are-off"),
     ],

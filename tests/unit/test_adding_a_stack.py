@@ -129,7 +129,8 @@ def test_a_stale_one_is_restarted_and_then_done() -> None:
         pytest.param(lambda: storage().change("node", {"metadata": {"labels": {"example.com/state":
                      "drain-required"}}}), Reason.UPGRADE_IN_PROGRESS, id="its-turn-comes"),
         pytest.param(lambda: storage(upgradePolicy={}).change("driver-pod", {"metadata": {"labels": {
-            "controller-revision-hash": "old"}}}), Reason.MANUAL_UPGRADE, id="nobody-rotates"),
+            "controller-revision-hash": "old"}}}).change("daemonset", {"spec": {"updateStrategy": {
+                "type": "OnDelete"}}}), Reason.MANUAL_UPGRADE, id="nobody-rotates"),
     ],
 )  # fmt: skip
 def test_every_guard_reads_the_new_row(found: Any, expected: Reason) -> None:  # noqa: ANN401 - it needs the row

@@ -183,7 +183,7 @@ def test_a_failed_upgrade_is_told_after_all_others_are_served(side: Side) -> Non
     failed = side.make("a", "b").change("node", {"metadata": {"labels": {side.state: "upgrade-failed"}}}, "b")
     busy = failed.decide(memory=Memory(started=LATER))
     memory, told = busy[1], [busy[0].verdict]
-    failed.put("plugin-pod", side.stale("a"))
+    failed.put("plugin-pod", merged(side.stale("a"), {"metadata": {"uid": "another"}}))
     decision, memory = failed.decide(memory=memory, now=LATER + timedelta(minutes=6))
     told.append(decision.verdict)
     assert len(decision.actions) == 1

@@ -185,6 +185,7 @@ def test_a_driver_pod_is_read() -> None:
         containers_ready_since=at(R),
         init_containers=(unloader,),
         containers=(driver,),
+        labels={"app.kubernetes.io/component": "nvidia-driver", "controller-revision-hash": "new"},
     )
     assert (expected, "gpu-operator/driver-gpu-0") == (found, str(found))
 

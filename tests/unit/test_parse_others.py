@@ -38,7 +38,7 @@ spec:
 )
 def test_a_slice_is_read(patch: str, devices: int, versions: set[str]) -> None:
     """How many devices, and which driver versions they say."""
-    expected = views.DeviceSlice("0-gpu.nvidia.com-gpu-0", "gpu-0", devices, frozenset(versions))
+    expected = views.DeviceSlice("0-gpu.nvidia.com-gpu-0", "gpu-0", devices, "gpu-0", 1, frozenset(versions))
     assert expected == parse.device_slice(obj("slice", patch))
 
 

@@ -152,16 +152,22 @@ def test_plugins_that_are_down_by_themselves_take_no_place() -> None:
     assert ["b"] == deleted(found, ONE_AT_A_TIME)
 
 
-def test_a_plugin_that_failed_after_its_restart_keeps_its_place() -> None:
-    """Or every node would be taken down, one after another; the failure is said once nothing moves."""
-    memory = asked_of(stale("a", "b"), "a")
-    found = stale("a", "b").put("plugin-pod", unready("a"))
+def test_one_plugin_that_does_not_come_back_gives_its_place_back() -> None:
+    """It would keep all others stale. A second one stops the restarts, and the run ends with the reason."""
     held = replace(ONE_AT_A_TIME, plugin_timeout=timedelta())
+    memory = asked_of(stale("a", "b", "c"), "a")
+    found = stale("a", "b", "c").put("plugin-pod", unready("a"))
     first, memory = found.decide(held, memory, LATER)
+    (action,) = first.actions
+    assert isinstance(action, DeletePod)
+    assert ("b", Verdict.WAIT) == (action.node, first.verdict)
+    memory = memory.asked("b", action.pod, LATER)
+    found.put("plugin-pod", unready("b"))
+    second, memory = found.decide(held, memory, LATER)
     later, _memory = found.decide(held, memory, LATER + held.failed_grace)
-    assert ((), Verdict.WAIT) == (first.actions, first.verdict)
+    assert ((), Verdict.WAIT) == (second.actions, second.verdict)
     assert ((), Verdict.FAIL, Reason.PLUGIN_NOT_READY) == (later.actions, later.verdict, later.reason)
-    assert ["PluginNotReady", "PluginQueued"] == reasons(later.judgements)
+    assert ["PluginNotReady", "PluginNotReady", "PluginQueued"] == reasons(later.judgements)
 
 
 def without_plugin(node: str) -> Cluster:

@@ -13,7 +13,7 @@ from hook.core.memory import Memory
 from hook.core.reasons import Reason
 from hook.core.verdicts import Verdict
 from hook.settings import Settings
-from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale, without_operator
 from tests.fixtures.objects import conditions, merged, obj, parsed, plugin_pod, waiting
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ def without_nodes() -> Cluster:
         pytest.param(without_plugin(), EXPECTING, Reason.NO_CONSUMER, id="no-plugin-whatever-is-expected"),
         pytest.param(without_plugin().put("daemonset", obj("plugin-daemonset", MANAGED)), Settings(),
                      Reason.OPERATOR_MANAGED, id="operator-managed-plugin"),
-        pytest.param(cluster().drop("policy"), Settings(), Reason.NO_POLICY, id="no-policy"),
-        pytest.param(cluster().unserved("policy"), Settings(), Reason.NO_POLICY, id="no-policy-kind"),
+        pytest.param(without_operator(cluster()), Settings(), Reason.NO_POLICY, id="no-policy"),
+        pytest.param(without_operator(cluster()).unserved("policy"), Settings(), Reason.NO_POLICY, id="no-policy-kind"),
         pytest.param(cluster().change("policy", DISABLED), Settings(), Reason.DRIVER_DISABLED, id="driver-disabled"),
         pytest.param(without_nodes(), Settings(), Reason.NO_ELIGIBLE_NODE, id="no-gpu-node"),
         pytest.param(cluster().change("node", labelled(deploy_driver="pre-installed")), Settings(),
@@ -200,7 +200,7 @@ def unlabelled() -> Cluster:
 
 
 VANISHED = {
-    "policy-recreated": (cluster().drop("policy"), Reason.NO_POLICY),
+    "policy-recreated": (without_operator(cluster()), Reason.NO_POLICY),
     "plugin-daemonset-recreated": (without_plugin(), Reason.NO_CONSUMER),
     "labels-and-all-pods-gone": (unlabelled(), Reason.NO_ELIGIBLE_NODE),
 }
@@ -232,7 +232,7 @@ def test_a_fleet_that_vanishes_at_the_end_of_the_time_is_no_success() -> None:
     """Nobody knows what became of it; the run ends when its Job does."""
     memory = stale().decide(memory=Memory(started=LATER))[1]
     early, late = (
-        cluster().drop("policy").decide(memory=memory, now=LATER + timedelta(seconds=seconds))[0]
+        without_operator(cluster()).decide(memory=memory, now=LATER + timedelta(seconds=seconds))[0]
         for seconds in (25 * 60 - 31, 25 * 60 - 30)
     )
     assert (Verdict.WAIT, Verdict.DEADLINE) == (early.verdict, late.verdict)

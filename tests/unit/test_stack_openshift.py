@@ -52,7 +52,12 @@ def test_it_says_that_the_intent_could_not_be_compared() -> None:
     decision, _memory = openshift().decide()
     (warning,) = decision.warnings
     assert decision.verdict is Verdict.DONE
-    for words in ("ClusterPolicy gpu-cluster-policy names no driver image", "generation", "revision", "quiet time"):
+    for words in (
+        "ClusterPolicy gpu-cluster-policy names no driver image",
+        "generation",
+        "revision",
+        "60 s without a change",
+    ):
         assert words in warning
 
 

@@ -8,7 +8,7 @@ from hook.core.decide import first_look
 from hook.core.reasons import Reason
 from hook.core.verdicts import Verdict
 from hook.settings import Settings, WaitFor, Wanted, WhenAbsent
-from tests.fixtures.cluster import Cluster, cluster, labelled, stale, stale_plugin
+from tests.fixtures.cluster import Cluster, cluster, labelled, stale, stale_plugin, without_operator
 from tests.fixtures.modes import network, rdma_pod, with_exporter
 from tests.fixtures.objects import Object, obj
 
@@ -51,7 +51,7 @@ def test_a_network_policy_of_another_name_is_of_no_account() -> None:
         "{metadata: {name: older, uid: o, creationTimestamp: '2020-01-01T00:00:00Z'}, spec: {ofedDriver: null}}",
     )
     assert network().decide() == network().put("policy", older).decide()
-    decision, _memory = network().only("policy", older).decide()
+    decision, _memory = without_operator(network()).only("policy", older).decide()
     assert (Verdict.SKIP, Reason.NO_POLICY) == (decision.verdict, decision.reason)
 
 

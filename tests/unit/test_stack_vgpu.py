@@ -7,7 +7,7 @@ import pytest
 from hook.core.reasons import Reason
 from hook.core.verdicts import NodeState, Verdict
 from tests.fixtures.cluster import Cluster, labelled, stale
-from tests.fixtures.objects import Object, merged
+from tests.fixtures.objects import Object, merged, plugin_pod
 
 SANDBOX = "spec: {sandboxWorkloads: {enabled: true}}"
 OLD_HASH = "metadata: {labels: {controller-revision-hash: old}}"
@@ -54,7 +54,7 @@ def test_the_reason_names_what_the_gpus_are_for() -> None:
 
 def test_labels_are_gone_everywhere_and_nobody_rotates() -> None:
     """Sandbox workloads turn the upgrade controller off: an outdated container node waits for a person."""
-    found = sandbox(workload("vm-vgpu")).change("driver-pod", OLD_HASH)
+    found = sandbox(workload("vm-vgpu")).change("driver-pod", OLD_HASH).put("plugin-pod", plugin_pod("gpu-0"))
     judged = found.decide()[0].judgements[0]
     assert (NodeState.EXCLUDED, Reason.MANUAL_UPGRADE) == (judged.state, judged.reason)
     assert "sandbox workloads" in judged.message

@@ -11,7 +11,7 @@ from hook.core import together
 from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, DeletePod, RolloutRestart, Verdict
 from hook.settings import Settings, Strategy, Wanted, WhenAbsent
-from tests.fixtures.cluster import LATER, Cluster, cluster, stale
+from tests.fixtures.cluster import LATER, Cluster, cluster, stale, without_operator
 from tests.fixtures.modes import Pool, network, ofed_pod, pooled, rdma_pod, with_exporter, with_ofed
 from tests.fixtures.objects import Object, conditions
 
@@ -37,7 +37,8 @@ def stale_network(*nodes: str) -> Cluster:
     return network(*nodes).put("plugin-pod", *(rdma_pod(name, started=-99) for name in nodes or ("nic-0",)))
 
 
-GONE = cluster().drop("policy")
+GONE = without_operator(cluster())
+GONE_NETWORK = without_operator(network())
 
 
 @pytest.mark.parametrize(
@@ -46,9 +47,9 @@ GONE = cluster().drop("policy")
         pytest.param(cluster(), network(), Verdict.DONE, Reason.NOTHING_STALE, "gpu", id="both-done"),
         pytest.param(cluster(), stale_network(), Verdict.WAIT, Reason.NODES_PENDING, "network", id="one-still-waits"),
         pytest.param(stale(), network(), Verdict.WAIT, Reason.NODES_PENDING, "gpu", id="the-other-still-waits"),
-        pytest.param(cluster(), network().drop("policy"), Verdict.DONE, Reason.NOTHING_STALE, "gpu",
+        pytest.param(cluster(), GONE_NETWORK, Verdict.DONE, Reason.NOTHING_STALE, "gpu",
                      id="done-beside-skipped"),
-        pytest.param(GONE, network().drop("policy"), Verdict.SKIP, Reason.NO_POLICY, "gpu", id="both-skipped"),
+        pytest.param(GONE, GONE_NETWORK, Verdict.SKIP, Reason.NO_POLICY, "gpu", id="both-skipped"),
         pytest.param(cluster().put("daemonset", *stale().of("daemonset")).change(
             "daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN), network(), Verdict.FAIL,
             Reason.UNNAMED_CONSUMER, "gpu", id="one-needs-a-person"),
@@ -116,13 +117,14 @@ def test_a_stack_that_is_named_twice_is_served_once() -> None:
 @pytest.mark.parametrize(
     ("gpu", "nic", "expected"),
     [
-        pytest.param(GONE, network().drop("policy"), Reason.NO_POLICY, id="neither-is-there"),
-        pytest.param(GONE, network(), None, id="one-is-there"),
-        pytest.param(cluster(), network().drop("policy"), None, id="the-other-is-there"),
+        pytest.param(cluster().drop("daemonset"), network().drop("daemonset"), Reason.NO_CONSUMER, id="no-plugin"),
+        pytest.param(cluster().drop("daemonset"), network(), None, id="a-plugin-of-one"),
+        pytest.param(cluster(), network().drop("daemonset"), None, id="a-plugin-of-the-other"),
+        pytest.param(GONE, network().drop("daemonset"), None, id="a-plugin-and-no-policy"),
     ],
 )
 def test_the_first_look_skips_only_if_every_stack_can_be(gpu: Cluster, nic: Cluster, expected: Reason | None) -> None:
-    """Otherwise the rest of the cluster is read."""
+    """Otherwise the rest of the cluster is read: only driver pods tell a missing policy from a missing operator."""
     found = together.look_first({"gpu": gpu.seen(), "network": nic.seen()}, BOTH)
     assert expected == (found.reason if found else None)
 

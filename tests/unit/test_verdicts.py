@@ -12,7 +12,7 @@ from hook.core.memory import Memory
 from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, NodeState, Verdict
 from hook.settings import OnDeadline, Settings
-from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale, stale_plugin
 from tests.fixtures.objects import driver_pod, merged, obj, parsed, plugin_pod
 
 TWO = ("a", "b")
@@ -182,7 +182,8 @@ def test_going_back_and_forth_is_no_advance() -> None:
     memory = decided(cluster(*TWO).drop("slice", "0-gpu.nvidia.com-b"), Memory(started=LATER), 0, LONG)[1]
     for minutes in (10, 20):
         memory = decided(rotating(), memory, minutes, LONG)[1]
-    assert decided(stale(*TWO), memory, 30, LONG)[0].reason is Reason.STALLED
+    others = (merged(stale_plugin(node), {"metadata": {"uid": f"another-{node}"}}) for node in TWO)
+    assert decided(stale(*TWO).put("plugin-pod", *others), memory, 30, LONG)[0].reason is Reason.STALLED
 
 
 def test_without_a_policy_there_is_still_a_stall() -> None:
