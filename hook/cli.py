@@ -89,6 +89,12 @@ def run(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
 @main.command(context_settings=CONTEXT)
 @flags(WHAT, WHERE, LOGGING)
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "--exit-code",
+    is_flag=True,
+    help="For scripts: exit 3 if a plugin is stale or a node has failed; 0 otherwise, also while nodes wait or "
+    "restart, so 0 does not mean done. A missing permission gives 3, too; an unexpected failure gives 1.",
+)
 def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     """Show how each node stands, read-only: the same judgement as run."""
     configure(values["log_format"], verbose=values["verbose"], stream=sys.stderr)
@@ -102,9 +108,11 @@ def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed fla
     if values["output"] == "json":
         click.echo(json.dumps({**report.as_json(decision), "follower": followreport.as_json(follower)}, indent=2))
     else:
-        lines = (report.table(decision), *report.ending(decision), *followreport.lines(follower))
+        ending = report.ending(decision, followreport.advice(decision, follower))
+        lines = (report.table(decision), *ending, *followreport.lines(follower))
         click.echo("\n".join(filter(None, lines)))
-    sys.exit(0)
+    wrong = decision.unhappy or any(map(report.needs_action, decision.judgements))
+    sys.exit(EXIT_FAILED if values["exit_code"] and wrong else 0)
 
 
 @main.command(context_settings=CONTEXT)

@@ -1,25 +1,34 @@
-"""Show people the follower: whether it is alive, when it last acted, and whether its breaker is open."""
+"""Show the controller: whether it is alive, when it last acted, and which stale plugins it restarts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from hook import report
 from hook.cluster import followers
-from hook.core.sentences import moment
+from hook.core import messages
+from hook.core.messages import Explanation
+from hook.core.reasons import Reason
+from hook.core.sentences import moment, some
+from hook.core.verdicts import NodeState, Verdict
 from hook.errors import ClusterError
 from hook.flags.kinds import as_text
 from hook.logs import shown
 from hook.looking import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from hook.cluster.api import Api
     from hook.cluster.followers import Led
+    from hook.core.verdicts import Decision, Judgement
     from hook.settings import Settings
+
+RUNS: Final = "kubectl get jobs -A -l app.kubernetes.io/name=gpu-operator-post"
+LOG: Final = "kubectl -n {namespace} logs -l app.kubernetes.io/component=follower --prefix --tail=50"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +52,55 @@ def look(api: Api, settings: Settings) -> Seen:
         return Seen(api.now(), problem=f"no follower was found in {looked}; its Lease may be in another namespace")
     ours = [one for one in found if one.record is None or set(one.record.epochs) & set(settings.stacks)] or found
     return Seen(api.now(), max(ours, key=lambda one: one.renewal, default=None))
+
+
+def advice(decision: Decision, seen: Seen) -> list[str]:
+    """Return the advice for one look: that of the decision, and who restarts what is stale, if anything does."""
+    stuck = [judged for judged in decision.judgements if report.needs_action(judged)]
+    stale = [judged for judged in stuck if judged.state is NodeState.STALE]
+    settled = decision.count(NodeState.VERIFIED, NodeState.EXCLUDED)
+    advised = report.advice(decision) if decision.verdict is not Verdict.DONE else []
+    if decision.reason is Reason.NODES_PENDING and len(stuck) + settled == len(decision.judgements):
+        # No node reloads: to wait changes nothing.
+        advised = []
+    if not decision.unhappy:
+        advised += report.advice_on(judged for judged in stuck if judged not in stale).values()
+    # No action is chosen before the expected driver is rendered. A restart in progress has its run or controller.
+    due = decision.actions and not decision.count(NodeState.RESTARTING)
+    return [*advised, *_on_stale(stale, seen)] if due else advised
+
+
+def _on_stale(stale: Sequence[Judgement], seen: Seen) -> Iterator[str]:
+    """Return one advice for the plugins that a controller restarts, one for those that it holds, one for the rest."""
+    led = seen.led if seen.led is not None and seen.led.alive(seen.now) else None
+    record = led.record if led is not None else None
+    followed = [judged for judged in stale if record is not None and judged.stack in record.epochs]
+    held = [judged for judged in followed if record is not None and judged.stack in record.breakers]
+    if held:
+        yield f"{Reason.BREAKER_OPEN}: {messages.remedy(Reason.BREAKER_OPEN)}"
+    if led is not None and (sure := [judged for judged in followed if judged not in held]):
+        meaning = f"The controller ({led}) restarts the plugin. Its log names what holds a restart back."
+        yield _about(sure, Explanation(meaning, look=LOG.format(namespace=led.namespace)))
+    if rest := [judged for judged in stale if judged not in followed]:
+        unsure = seen.problem or (led.problem if led is not None else "")
+        yield _about(rest, _by_hand(rest[0], unsure))
+
+
+def _by_hand(judged: Judgement, unsure: str) -> Explanation:
+    """Return what restarts a plugin that no controller is known to restart."""
+    who = f"No controller is known to be active here ({unsure})" if unsure else "No controller is active here"
+    return Explanation(
+        f"{who}, so nothing restarts the plugin by itself unless a run is in progress. Run the release again (helm "
+        "upgrade, or your deployment tool), enable the controller (follow.enabled), or restart the plugin yourself.",
+        look=RUNS,
+        fix=messages.explained(Reason.PLUGIN_STALE, judged.node, judged.subject).fix,
+        precondition=f"if no run is in progress and the driver pod of node {judged.node} is Ready",
+    )
+
+
+def _about(stale: Sequence[Judgement], explanation: Explanation) -> str:
+    nodes = some(list(dict.fromkeys(judged.node for judged in stale)))
+    return f"{Reason.PLUGIN_STALE} ({nodes}): {explanation}"
 
 
 def lines(seen: Seen) -> list[str]:

@@ -13,7 +13,7 @@ from hook.core.verdicts import NodeState, Verdict
 from hook.logs import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from hook.core.verdicts import Decision, Judgement
 
@@ -25,7 +25,11 @@ CELL_MOST: Final = 2048
 TERMINATION_LIMIT: Final = 4096
 """Bytes; the kubelet cuts a longer message (K8S ``pkg/kubelet/container``, MaxContainerTerminationMessageLength)."""
 BRIEF: Final = 400
-"""Of one sentence in the termination message: six of them and the rest of the story fit."""
+"""Bytes of one sentence in the termination message: six of them, the advice and the rest of the story fit."""
+ADVICE: Final = 1000
+"""Bytes of the advice there: a meaning, where to look, and a fix with its precondition."""
+FAILING: Final = frozenset({Reason.PLUGIN_UNWELCOME, Reason.UPGRADE_FAILED, Reason.DRIVER_FAILING})
+"""Reasons of a failure that may clear by itself: a run waits for a while, one look shows it as it is."""
 HEADINGS: Final = ("NODE", "STATE", "REASON", "DETAIL")
 
 
@@ -58,7 +62,7 @@ def counts(decision: Decision) -> dict[str, int]:
 
 
 def advice(decision: Decision) -> list[str]:
-    """Say for each kind of trouble what it means and what to run next, once each."""
+    """Return for each kind of trouble what it means, where to look and what may fix it, once each."""
     of_nodes = _advice_on_nodes(decision)
     general = [
         reason for reason in (decision.reason, decision.cause) if reason and (decision.stack, reason) not in of_nodes
@@ -68,31 +72,42 @@ def advice(decision: Decision) -> list[str]:
 
 
 def next_step(decision: Decision) -> str:
-    """Give the one advice for where there is room for one: on what the run failed for, else on the worst node."""
+    """Return the one advice for where there is room for one: on what the run failed for, else on the worst node."""
     of_nodes = _advice_on_nodes(decision)
     if decision.verdict is Verdict.FAIL:
         return of_nodes.get((decision.stack, decision.reason)) or advice(decision)[0]
     if decision.cause is Reason.FOLLOWER_MISSING:
-        # Nodes are in need because nobody serves them: no advice on one of them helps.
+        # The nodes wait for the controller alone: no advice on one of them helps.
         return f"{decision.cause}: {messages.remedy(decision.cause)}"
     return next(iter(of_nodes.values()), advice(decision)[-1])
 
 
 def _advice_on_nodes(decision: Decision) -> dict[tuple[str, str], str]:
-    """Give the advice for each reason that a node in need has, by stack and reason; the worst come first."""
+    """Return the advice for each reason that a node in need has; the worst come first."""
+    return advice_on(messages.in_need(decision))
+
+
+def advice_on(judgements: Iterable[Judgement]) -> dict[tuple[str, str], str]:
+    """Return the advice for each reason, by stack and reason, with the first node that has it."""
     lines: dict[tuple[str, str], str] = {}
-    for one in messages.in_need(decision):
-        stack = STACKS.get(one.stack, GPU_OPERATOR)
-        what_next = messages.remedy(one.reason, one.node, one.subject, stack)
-        lines.setdefault((one.stack, one.reason), f"{one.reason} ({one.node}): {what_next}")
+    for judged in judgements:
+        stack = STACKS.get(judged.stack, GPU_OPERATOR)
+        remedy = messages.remedy(judged.reason, judged.node, judged.subject, stack)
+        lines.setdefault((judged.stack, judged.reason), f"{judged.reason} ({judged.node}): {remedy}")
     return lines
 
 
-def ending(decision: Decision) -> list[str]:
-    """Give warnings, verdict and advice, fit for a terminal; the verdict where eyes land after a table."""
+def needs_action(judged: Judgement) -> bool:
+    """Whether one look shows a stale plugin, or a failure: by its state, or by a reason that a run waits with first."""
+    return judged.state in (NodeState.STALE, NodeState.FAILED) or judged.reason in FAILING
+
+
+def ending(decision: Decision, advised: Sequence[str] | None = None) -> list[str]:
+    """Return warnings, verdict and advice, fit for a terminal; the verdict where eyes land after a table."""
     warnings = [f"WARNING {warning}" for warning in decision.warnings]
-    more = advice(decision) if decision.verdict is not Verdict.DONE else []
-    return [shown(line) for line in (*warnings, messages.headline(decision), *more)]
+    if advised is None:
+        advised = advice(decision) if decision.verdict is not Verdict.DONE else []
+    return [shown(line) for line in (*warnings, messages.headline(decision), *advised)]
 
 
 def as_json(decision: Decision) -> dict[str, Any]:
@@ -118,7 +133,7 @@ def termination_message(decision: Decision, exit_code: int, restarted: int) -> s
         "restarted": restarted,
         "counts": counts(decision),
         "warnings": [_briefly(one) for one in decision.warnings[:3]],
-        "next": _briefly(next_step(decision)) if decision.unhappy else "",
+        "next": _briefly(next_step(decision), ADVICE) if decision.unhappy else "",
         "nodes": [],
         "version": __version__,
     }
@@ -161,9 +176,9 @@ def _node(judged: Judgement) -> dict[str, Any]:
     }
 
 
-def _briefly(text: str) -> str:
-    """Give at most 400 characters, and as many bytes as ASCII has for them: JSON spells any other one with six."""
-    brief = shown(text, BRIEF)
-    while len(json.dumps(brief)) > BRIEF + len('""\\u2026'):
+def _briefly(text: str, most: int = BRIEF) -> str:
+    """Return at most so many characters, and as many bytes: JSON spells each one that is not ASCII with six."""
+    brief = shown(text, most)
+    while len(json.dumps(brief)) > most + len('""\\u2026'):
         brief = f"{brief[: len(brief) * 7 // 8]}…"
     return brief

@@ -152,7 +152,7 @@ class Stack:
     words: Mapping[str, str] = field(default_factory=dict)
     """What ``messages.py`` says differently about this stack; every row has the same keys."""
     failed_upgrade_command: str = ""
-    """What the operator's documentation tells to run about a failed upgrade."""
+    """What repairs a failed upgrade, by the operator's documentation; ``messages.py`` puts it after a drain."""
 
     @property
     def other_owners(self) -> frozenset[str]:

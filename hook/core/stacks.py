@@ -104,9 +104,8 @@ GPU_OPERATOR: Final = Stack(
         "paused": "k8s-driver-manager has paused the node's operands by its labels",
         "tolerations": "the DRA driver's chart (kubeletPlugin.tolerations)",
         "before": "the DRA driver's first install",
-        "turns": "Cordoned, NotReady and failed nodes use up maxUnavailable: if nothing moves, look for them.",
-        "failed_upgrade": "Look at its GPUDriverUpgrade events and the operator's controllers.Upgrade log lines; when "
-        "the cause is gone, put the node back.",
+        "turns": "Cordoned, NotReady and failed nodes use up maxUnavailable: if no node advances, look for them.",
+        "failed_upgrade": "Its GPUDriverUpgrade events and the operator's controllers.Upgrade log lines name the step.",
     },
     # GO documentation, troubleshooting a failed upgrade.
     failed_upgrade_command=f"kubectl label node {{node}} {names.UPGRADE_STATE_LABEL}=upgrade-required --overwrite",
@@ -153,10 +152,10 @@ NETWORK_OPERATOR: Final = Stack(
         "paused": "the network operator keeps device plugins off the node until its driver is ready",
         "tolerations": "the NicClusterPolicy (spec.tolerations)",
         "before": "the first device plugin is configured",
-        "turns": "Failed nodes keep their place in maxParallelUpgrades: if nothing moves, look for them.",
+        "turns": "Failed nodes keep their place in maxParallelUpgrades: if no node advances, look for them.",
         # NO documentation, life cycle management.
-        "failed_upgrade": "Drain the node by hand and delete its driver pod; with safe load also remove the annotation "
-        f"{names.OFED_SAFE_LOAD_ANNOTATION}. If the new driver never starts, go back to the previous version.",
+        "failed_upgrade": f"With safe load, also remove the annotation {names.OFED_SAFE_LOAD_ANNOTATION}. If the new "
+        "driver never starts, go back to the previous version.",
     },
     failed_upgrade_command="kubectl -n {namespace} delete pod {name}",
 )

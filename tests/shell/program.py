@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import yaml
+
 from devcluster.patience import TooSlowError
 
 if TYPE_CHECKING:
@@ -83,6 +85,20 @@ def start_logged(log: Path, *arguments: str, **environment: str) -> subprocess.P
             stderr=both,
             text=True,
         )
+
+
+def write_kubeconfig(file: Path, server: str) -> Path:
+    """Write a kubeconfig for the API server at an address."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "lost", "cluster": {"server": server}}],
+        "users": [{"name": "me", "user": {"token": "secret"}}],
+        "contexts": [{"name": "lost", "context": {"cluster": "lost", "user": "me"}}],
+        "current-context": "lost",
+    }
+    file.write_text(yaml.safe_dump(config))
+    return file
 
 
 def _variables(more: Mapping[str, str]) -> dict[str, str]:

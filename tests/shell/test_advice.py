@@ -1,12 +1,15 @@
-"""What a run that ended with work left tells people to do."""
+"""The advice of a run that ended with work left."""
 
 from __future__ import annotations
+
+import json
 
 import pytest
 
 from hook.core.reasons import Reason
+from hook.core.stacks import STACKS
 from hook.core.verdicts import Decision, Judgement, NodeState, Verdict
-from hook.report import advice, next_step
+from hook.report import TERMINATION_LIMIT, advice, next_step, termination_message
 
 
 def _failed(node: str, stack: str) -> Judgement:
@@ -44,3 +47,21 @@ def test_a_run_that_was_late_without_a_node_in_need_advises_on_what_held_it_back
     """That the time is up says nothing."""
     late = Decision(Verdict.DEADLINE, Reason.TIME_UP, "", cause=Reason.OPERATOR_NOT_LEADING, stack="gpu")
     assert next_step(late).startswith("OperatorNotLeading:")
+
+
+def test_the_termination_message_holds_the_whole_advice() -> None:
+    """A look, and a fix with its precondition: a command that is cut off is no help."""
+    node, pod = (
+        "worker-17.pool-a.eu-central-1.cluster.example",
+        "nvidia-network-operator/mofed-ubuntu22.04-7d9f-ds-x8k2p",
+    )
+    for reason in Reason:
+        for stack in STACKS:
+            judged = Judgement(node, NodeState.FAILED, reason, "m" * 400, subject=pod, stack=stack)
+            failed = Decision(
+                Verdict.FAIL, reason, "n" * 400, judgements=(judged,), warnings=("w" * 400,) * 3, stack=stack
+            )
+            message = termination_message(failed, 3, 0)
+            assert len(message.encode()) <= TERMINATION_LIMIT
+            story = json.loads(message)
+            assert (next_step(failed), [node]) == (story["next"], [one["node"] for one in story["nodes"]])

@@ -9,9 +9,8 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
-from tests.shell.program import ended, run, start
+from tests.shell.program import ended, run, start, write_kubeconfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,20 +28,7 @@ def nobody() -> Iterator[str]:
 @pytest.fixture
 def kubeconfig(tmp_path: Path, nobody: str) -> Path:
     """Write a kubeconfig whose API server is out of reach."""
-    return _write_kubeconfig(tmp_path / "kubeconfig", nobody)
-
-
-def _write_kubeconfig(file: Path, server: str) -> Path:
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "lost", "cluster": {"server": server}}],
-        "users": [{"name": "me", "user": {"token": "secret"}}],
-        "contexts": [{"name": "lost", "context": {"cluster": "lost", "user": "me"}}],
-        "current-context": "lost",
-    }
-    file.write_text(yaml.safe_dump(config))
-    return file
+    return write_kubeconfig(tmp_path / "kubeconfig", nobody)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +189,7 @@ def test_it_stops_when_told_to(tmp_path: Path, number: int, code: int, arguments
     """Promptly, with the exit code that shells expect, even while it waits for an answer that does not come."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(60)
-        file = _write_kubeconfig(tmp_path / "kubeconfig", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        file = write_kubeconfig(tmp_path / "kubeconfig", f"http://127.0.0.1:{silent.getsockname()[1]}")
         process = start("run", f"--kubeconfig={file}", *arguments)
         connection, _ = silent.accept()
         with connection:

@@ -56,7 +56,7 @@ WARNED: dict[str, tuple[Cluster, Settings, str]] = {
         f"{PLUGIN} runs no pod on some nodes; whether they carry example.com/dra is not read"),
     "node-that-people-upgrade": (
         waiting().change("policy", BY_HAND), Settings(),
-        "left alone, with an outdated driver: a. Nobody rotates driver pods here"),
+        "left alone, with an outdated driver: a. No controller replaces driver pods here"),
     "node-that-people-upgrade-with-the-command": (
         waiting().change("policy", BY_HAND), Settings(), "kubectl -n gpu-operator delete pod driver-a"),
     "no-image-to-compare": (openshift(), Settings(), "names no driver image to compare with"),

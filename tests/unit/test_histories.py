@@ -99,13 +99,17 @@ def test_a_rolling_update_is_no_manual_upgrade() -> None:
 
 def test_a_policy_that_vanishes_is_waited_for_while_its_drivers_run() -> None:
     """A GitOps tool deletes and creates it again. What is stale meanwhile is restarted, and the grace has an end."""
-    for away in (lambda found: found.drop("policy"), lambda found: found.unserved("policy")):
-        first, memory = away(stale()).decide()
+
+    def away(found: Cluster, kind: str) -> Cluster:
+        return found.drop("policy") if kind == "known" else found.unserved("policy")
+
+    for kind in ("known", "unknown"):
+        first, memory = away(stale(), kind).decide()
         assert (Verdict.WAIT, Reason.NO_POLICY, ["gpu-0"]) == (first.verdict, first.reason, restarted(first))
         told = []
         for seconds in (60, 119, 120):
             now = LATER + timedelta(seconds=seconds)
-            decision, memory = away(cluster()).decide(memory=memory, now=now)
+            decision, memory = away(cluster(), kind).decide(memory=memory, now=now)
             told.append((decision.verdict, decision.reason))
         assert [(Verdict.WAIT, Reason.NO_POLICY)] * 2 + [(Verdict.SKIP, Reason.NO_POLICY)] == told
 
@@ -159,10 +163,11 @@ def test_a_stale_plugin_under_an_unknown_name_counts_in_no_bound() -> None:
     assert "PluginRestarting" in reasons(queued[0].judgements)
 
 
-def orphan(uid: str = "orphan", **history: float) -> Object:
-    """Return a plugin pod that its DaemonSet left behind."""
-    owned: Object = {"metadata": {"name": uid, "uid": uid, "ownerReferences": []}}
-    return merged(plugin_pod(**history) if history else stale_plugin(), owned)
+def orphan(pod: Object | None = None) -> Object:
+    """Return a plugin pod that its DaemonSet left behind; a stale one unless told otherwise."""
+    owned: Object = {"metadata": {"name": "orphan", "uid": "orphan", "ownerReferences": []}}
+    whole: Object = merged(pod or stale_plugin(), owned)
+    return whole
 
 
 def test_an_orphaned_plugin_pod_counts() -> None:
@@ -175,7 +180,7 @@ def test_an_orphaned_plugin_pod_counts() -> None:
             decision.verdict,
             [one.pod.name for one in decision.actions if isinstance(one, DeletePod)],
         )
-    assert Verdict.DONE is cluster().put("plugin-pod", orphan(started=R + 6)).decide()[0].verdict
+    assert Verdict.DONE is cluster().put("plugin-pod", orphan(plugin_pod())).decide()[0].verdict
     elsewhere: Object = {"metadata": {"namespace": "default"}}
     assert Verdict.DONE is cluster().put("plugin-pod", merged(orphan(), elsewhere)).decide()[0].verdict
     unlike: Object = {"metadata": {"labels": {"dra-driver-nvidia-gpu-component": "controller"}}}
@@ -202,7 +207,7 @@ def test_two_stale_pods_on_one_node_are_restarted_one_after_the_other() -> None:
 
 def test_a_pod_that_ran_next_to_a_restarted_one_is_not_its_successor() -> None:
     """Its equal second is still in doubt."""
-    found = stale().put("plugin-pod", orphan(waited=-9, started=R))
+    found = stale().put("plugin-pod", orphan(plugin_pod(waited=-9, started=R)))
     decision, memory = found.decide()
     action = next(one for one in decision.actions if isinstance(one, DeletePod))
     memory = memory.asked(action.node, action.pod, LATER)

@@ -92,7 +92,8 @@ def test_a_cordoned_node_goes_first_and_eats_the_limit() -> None:
     found = fleet(8, {"maxParallelUpgrades": 2}).change("node", CORDONED, "gpu-3")
     pool = only(found)
     assert (1, ("gpu-3",), 8, 7) == (pool.budget.at_once, pool.budget.lost, len(pool.nodes), pool.batches)
-    assert obstacles(pool)[Obstacle.NODES_CORDONED].remedy == "kubectl uncordon gpu-3"
+    remedy = obstacles(pool)[Obstacle.NODES_CORDONED].remedy
+    assert remedy == "Look: kubectl describe node gpu-3 To fix, if new pods may run there again: kubectl uncordon gpu-3"
 
 
 def test_cordoned_nodes_can_stop_the_rest() -> None:
@@ -135,7 +136,10 @@ def test_a_failed_node_keeps_its_place() -> None:
     assert (0, ("gpu-5",), 7) == (pool.budget.at_once, pool.budget.stuck, len(pool.nodes))
     seen = obstacles(pool)
     assert seen[Obstacle.LIMIT_USED_UP].nodes == ("gpu-5",)
-    assert "gpu-5" in seen[Obstacle.UPGRADE_FAILED].remedy
+    look, _, fix = seen[Obstacle.UPGRADE_FAILED].remedy.partition(" To fix, ")
+    assert look.endswith("involvedObject.name=gpu-5")
+    assert "kubectl drain gpu-5" in fix.partition("): ")[0]
+    assert fix.endswith("kubectl label node gpu-5 nvidia.com/gpu-driver-upgrade-state=upgrade-required --overwrite")
 
 
 def test_a_failed_node_leaves_the_other_places() -> None:

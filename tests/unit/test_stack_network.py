@@ -255,7 +255,7 @@ def test_a_failed_network_upgrade_is_told_with_the_networks_own_steps(found: Clu
     assert (Verdict.WAIT, Verdict.FAIL, Reason.UPGRADE_FAILED) == (first.verdict, last.verdict, last.reason)
     judged = last.judgements[0]
     remedy = messages.remedy(judged.reason, judged.node, judged.subject, NETWORK_OPERATOR)
-    assert "Drain the node by hand" in remedy
+    assert "after removing the cause and draining the node (kubectl drain nic-0 " in remedy
     assert "driver-wait-for-safe-load" in remedy
     assert remedy.endswith("kubectl -n nvidia-network-operator delete pod mofed-nic-0")
 

@@ -106,7 +106,7 @@ def test_every_explanation_is_whole_for_every_stack(stack: Stack, reason: Reason
     """With what it is about, and without."""
     for subject in ("ns/pod", ""):
         told = messages.remedy(reason, "node-0", subject, stack)
-        assert told.endswith((".", *"abcdefghijklmnopqrstuvwxyz0123456789", "E", "T", "-", "/")), told
+        assert told.endswith((".", *"abcdefghijklmnopqrstuvwxyz0123456789", "A", "E", "T", "-", "/")), told
         assert LEFTOVER.search(told) is None
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hook.core.messages import words
+from hook.core.messages import explained, words
 from hook.core.plan.reloads import REQUEUE
 from hook.core.plan.values import Obstacle, Severity, Warned
 from hook.core.plan.workloads import refusal
+from hook.core.reasons import Reason
 from hook.core.sentences import some
 
 if TYPE_CHECKING:
@@ -102,12 +103,11 @@ def _nodes(pool: Pool, budget: Budget) -> Iterator[Warned]:
             f"kubectl get daemonsets,pods -A -l {words(stack)['drivers']} -o wide",
         )
     if budget.stuck:
-        about = {"node": budget.stuck[0], "namespace": "NAMESPACE", "name": "NAME"}
         yield Warned(
             Obstacle.UPGRADE_FAILED,
             BLOCKS,
             f"the last upgrade failed on {some(budget.stuck)}: not upgraded, and a place each is taken",
-            stack.failed_upgrade_command.format(**about),
+            explained(Reason.UPGRADE_FAILED, budget.stuck[0], stack=stack).steps,
             budget.stuck,
         )
     silent = tuple(name for name in pool.managed if (node := pool.node(name)) is not None and not node.ready)
@@ -124,7 +124,8 @@ def _nodes(pool: Pool, budget: Budget) -> Iterator[Warned]:
             Obstacle.NODES_CORDONED,
             SLOWS,
             f"{some(cordoned)} cordoned: counted as unavailable for the whole upgrade; upgraded first, in no place",
-            f"kubectl uncordon {cordoned[0]}",
+            f"Look: kubectl describe node {cordoned[0]} "
+            f"To fix, if new pods may run there again: kubectl uncordon {cordoned[0]}",
             cordoned,
         )
     yield from _not_upgraded(pool)
