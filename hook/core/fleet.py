@@ -44,6 +44,8 @@ class Fleet:
     driver_pods: Mapping[str, Sequence[Pod]]
     provider_pods: Mapping[str, Sequence[Pod]]
     consumer_pods: Mapping[str, Sequence[Pod]]
+    orphans: frozenset[str]
+    """UIDs of plugin pods that no DaemonSet controls (yet)."""
     unnamed_pods: Mapping[str, Sequence[Pod]]
     """Pods of what looks like a plugin and was not named: never restarted."""
     slices: Mapping[str, Sequence[DeviceSlice]]
@@ -98,6 +100,7 @@ def index(
         driver_pods=_by_node(seen.driver_pods),
         provider_pods=_by_node(seen.provider_pods),
         consumer_pods=_by_node(of_consumers),
+        orphans=frozenset(pod.uid for pod in seen.consumer_pods if not pod.owner_uid),
         unnamed_pods=_by_node(pod for pod in seen.consumer_pods if pod.owner_uid in unnamed),
         slices=_slices_by_node(seen.slices or ()),
         complete=_complete((*found.named, *drivers.values()), (*of_consumers, *seen.driver_pods)),

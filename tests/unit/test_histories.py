@@ -187,10 +187,23 @@ def test_an_orphaned_plugin_pod_counts() -> None:
     assert Verdict.DONE is cluster().put("plugin-pod", merged(orphan(), unlike)).decide()[0].verdict
 
 
+def test_an_orphan_that_a_daemonset_adopts_is_restarted_although_it_was_refused_before() -> None:
+    """The chart's admission policy knows plugins by the name of their DaemonSet, so it refuses an orphan."""
+    found = cluster().only("plugin-pod", orphan())
+    decision, memory = found.decide()
+    (action,) = decision.actions
+    assert isinstance(action, DeletePod)
+    memory = memory.asked(action.node, action.pod, LATER, refused="not a pod of a named DaemonSet")
+    refused, memory = found.decide(memory=memory)
+    assert (["RestartRefused"], []) == (reasons(refused.judgements), restarted(refused))
+    adopted: Object = {"metadata": {"ownerReferences": stale_plugin()["metadata"]["ownerReferences"]}}
+    assert ["gpu-0"] == restarted(found.change("plugin-pod", adopted).decide(memory=memory)[0])
+
+
 def test_two_stale_pods_on_one_node_are_restarted_one_after_the_other() -> None:
     """The second one ran next to the first, so it is not what came of the first one's restart."""
     for settings in (Settings(), Settings(follow=True)):
-        found = stale().put("plugin-pod", orphan())
+        found = stale().only("plugin-pod", orphan(), stale_plugin())
         memory, gone = Memory(started=LATER), []
         for _pod in range(2):
             decision, memory = found.decide(settings, memory)
@@ -199,7 +212,7 @@ def test_two_stale_pods_on_one_node_are_restarted_one_after_the_other() -> None:
             memory = memory.asked(action.node, action.pod, LATER)
             gone.append(action.pod.name)
             found.drop("plugin-pod", action.pod.name)
-        assert ["orphan", "plugin-gpu-0"] == sorted(gone)
+        assert ["orphan", "plugin-gpu-0"] == gone
         assert [1] == [one.tries for one in memory.restarts.values()]
         found.put("plugin-pod", merged(stale_plugin(), {"metadata": {"uid": "next"}}))
         assert NodeState.FAILED is found.decide(settings, memory)[0].judgements[0].state
