@@ -254,12 +254,13 @@ FAMILIES: Final[Mapping[str, SearchStrategy[History]]] = {
         (*_RELOAD, _GONE, _for("time"), _look(), _for("watch", 50), _on("policy_returns"), _for("watch", 100)),
         (*_UPGRADE, _on("daemonset_controller"), _on("takes_driver"), _for("watch", 10, 50), _GONE,
          _for("watch", 50, 100), _on("policy_returns"), _for("watch", 100)),
+        (*_RELOAD, *_UPGRADE, _GONE, _look(), _for("time", QUIET), _look(), _on("policy_returns"), _for("watch", 100)),
         (_GONE, _on("operator_replaces"), _for("time"), _look(), _on("garbage_collector"), _for("time", 10, 40),
          _look(), _on("policy_returns"), _for("watch", 100)),
     ),
     "policy_gone": _told(
         (_GONE, *_RELOAD, _look(), _for("watch", 50, 1500)),
-        (_look(), _GONE, *_RELOAD, _for("time", 1200), _look(), _for("watch", 50)),
+        (_GONE, _look(), *_RELOAD, _for("time", 1200), _look(), _for("watch", 50)),
         mended=False,
     ),
     "orphans": _told(
@@ -300,7 +301,9 @@ FAMILIES: Final[Mapping[str, SearchStrategy[History]]] = {
     "place_given_back": _told(
         (_on("plugin_breaks"), *_RELOAD, _look(), _on("takes_driver", 1), _for("watch", 300)),
         (_on("plugin_breaks"), _on("takes_driver"), _on("takes_driver", 1), _for("work", SETTLES), _for("watch", 50)),
-        nodes=TWO, mended=False, at_once=ONE_AT_A_TIME,
+        (_on("plugin_breaks"), _on("plugin_breaks", 2), *(_on("takes_driver", node) for node in range(3)),
+         _for("work", SETTLES), _for("watch", 50)),
+        nodes=st.just(3), mended=False, at_once=ONE_AT_A_TIME,
     ),
     "clocks": _told(
         (_on("clock_back", 0, 20, 36), *_RELOAD, _for("watch", 50, 300)),

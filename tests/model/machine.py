@@ -42,6 +42,8 @@ class Machine:
         self.reports, self.reports_since, self.dark_since = True, 0, 0
         self.driver_broken = self.plugin_broken = False
         """No driver can be loaded here; no plugin becomes ready."""
+        self.bare_since = 0
+        """When it last lost its labels."""
         self.set_back: int | None = None
         """When its clock was last set back."""
         self.times_moved = False

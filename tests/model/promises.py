@@ -104,9 +104,11 @@ def world_stale(machine: Machine) -> list[PluginPod]:
 
 
 def left_alone(world: World, machine: Machine) -> bool:
-    """Whether a node is not promised anything: skipped, lost for long, its clock set back."""
+    """Whether a node is not promised anything: skipped, lost or without a GPU for long, its clock set back."""
     lost = not machine.reports and world.now - machine.dark_since >= LOST_AFTER - SECOND
-    return (machine.labelled and machine.skipped) or lost or machine.clock_misled
+    without = not machine.labelled and not machine.drivers
+    bare = without and world.now - machine.bare_since >= LOST_AFTER - SECOND
+    return (machine.labelled and machine.skipped) or lost or bare or machine.clock_misled
 
 
 # (b) Restarts.
@@ -127,9 +129,10 @@ def restart(run: Run, machine: Machine, pod: PluginPod) -> None:
     if not machine.clock_misled and not machine.times_moved:
         _is_the_first(run, machine, pod)
     limit = run.settings.max_parallel_restarts
-    others = [one for one in run.world.machines.values() if one.name in run.down and one is not machine]
-    down = [one for one in others if _takes_a_place(run, one)]
-    if limit and len(down) >= limit:
+    ours = {name for name, when in run.down.items() if when > run.world.plugin_set.made} - {machine.name}
+    down = [one for one in run.world.machines.values() if one.name in ours and _still_down(run.world, one)]
+    back = min(1, sum(_used_its_time(run, one) for one in down))
+    if limit and len(down) - back >= limit:
         raise WrongRestartError(f"{pod.uid} restarted while {down[0].name} is down already, with at most {limit}")
     run.restarted[machine.name, machine.load] = run.down[machine.name] = run.world.now
 
@@ -137,17 +140,16 @@ def restart(run: Run, machine: Machine, pod: PluginPod) -> None:
 def _is_the_first(run: Run, machine: Machine, pod: PluginPod) -> None:
     """Ask that no pod is restarted which came of a restart under this load, or was verified in this run."""
     before = run.restarted.get((machine.name, machine.load))
-    if before is not None and before < pod.born and before >= run.world.plugin_set.made:
+    if before is not None and before < pod.born and before > run.world.plugin_set.made:
         raise WrongRestartError(f"{pod.uid} restarted once more under the same driver")
     drivers = [one for one in machine.drivers if (pod.uid, one.uid, one.restarts) in run.verified]
     if drivers and not machine.stale(pod):
         raise WrongRestartError(f"{pod.uid} restarted although it was verified under this run of {drivers[0].uid}")
 
 
-def _takes_a_place(run: Run, machine: Machine) -> bool:
-    """Whether a restart of this run keeps a plugin down, and its time to come back is not over."""
-    since = run.world.now - run.down[machine.name]
-    return since < run.settings.plugin_timeout.total_seconds() * SECOND and _still_down(run.world, machine)
+def _used_its_time(run: Run, machine: Machine) -> bool:
+    """Whether the time is over in which a plugin that was restarted has to come back."""
+    return run.world.now - run.down[machine.name] >= run.settings.plugin_timeout.total_seconds() * SECOND
 
 
 def looks(run: Run) -> None:

@@ -47,7 +47,8 @@ class PluginSet:
     wanted: int = 0
     adopts: bool = True
     """Its controller takes over orphans; else it makes its own pods next to them."""
-    made: int = 0
+    made: int = -1
+    """When it was made, by the world's clock; the first one was there before."""
 
 
 @dataclass

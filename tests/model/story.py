@@ -199,8 +199,9 @@ class Story:
             machine.changes += 1
 
 
-def _labels_vanish(machine: Machine) -> None:
+def _labels_vanish(world: World, machine: Machine) -> None:
     machine.labelled, machine.changes = not machine.labelled, machine.changes + 1
+    machine.bare_since = world.now
 
 
 def _is_skipped(machine: Machine) -> None:
@@ -246,7 +247,7 @@ OF_A_NODE: Final[Mapping[str, Callable[[World, Machine, int], None]]] = {
     "comes_back": lambda world, machine, _how: machine.comes_back(world.now),
     "clock_forward": lambda world, machine, how: machine.clock_jumps(world.now, 1 + 37 * how),
     "clock_back": lambda world, machine, how: machine.clock_jumps(world.now, -1 - 37 * how),
-    "labels_vanish": lambda _world, machine, _how: _labels_vanish(machine),
+    "labels_vanish": lambda world, machine, _how: _labels_vanish(world, machine),
     "is_skipped": lambda _world, machine, _how: _is_skipped(machine),
     "node_leaves": lambda world, machine, _how: world.node_leaves(machine),
 }
