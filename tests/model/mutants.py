@@ -181,7 +181,7 @@ MUTANTS: Final = (
            "    if not _shows(image, policy, stack) and not rewritten(daemonset, policy, stack):\n",
            "    if not _shows(image, policy, stack):\n"),
     Mutant("any-tag-is-the-one-that-was-rewritten", WrongRestartError, "rewritten_image", intent,
-           ":{_tag(policy, stack)}\", named) is not None\n", ":.*\", named) is not None\n"),
+           ':{_tag(policy, stack)}", named) is not None\n', ':.*", named) is not None\n'),
     Mutant("metadata-is-an-edit", WrongEndError, "touched_policy", operator,
            '    state = f"{led}/{asked}/', '    state = f"{last}/{asked}/'),
     Mutant("a-failed-plugin-keeps-its-place", WrongEndError, "place_given_back", places,
