@@ -77,8 +77,8 @@ def _is_not_too_soon(run: Follower, machine: Machine, pod: PluginPod) -> None:
     if before is not None and pod.born <= before[1]:
         return  # It ran next to the one that was restarted then.
     run.tries[machine.name] = (1, now, machine.load)
-    if before is None:
-        return
+    if before is None or before[1] <= run.world.plugin_set.made:
+        return  # Under another DaemonSet the pauses begin anew.
     count, when, load = before
     if run.well.get(machine.name, (-1, None))[0] > when and (load != machine.load or machine.name in run.moved):
         return
