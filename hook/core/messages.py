@@ -86,8 +86,8 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
         "The node's GPUs are passed to virtual machines, so its pods use no driver of the host."
     ),
     Reason.MANUAL_UPGRADE: Explanation(
-        "No controller replaces driver pods here. The old driver and the plugin on it still match. To upgrade the "
-        "node, replace its driver pod, then run the release again.",
+        "No controller replaces driver pods here. The outdated driver is loaded, and the plugin runs on it. To upgrade "
+        "the node, replace its driver pod, then run the release again.",
         look=_DRIVER_PODS,
         fix=_DELETE,
         precondition=f"after {_DRAINED}",
@@ -100,7 +100,8 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
     ),
     Reason.NODE_BLIP: Explanation("The node is NotReady; it may come back.", look=_DESCRIBE_NODE),
     Reason.LABELS_MISSING: Explanation(
-        "Nodes lose these labels when node-feature-discovery is down; {evidence}.",
+        "Nodes lose these labels when node-feature-discovery is down; {evidence}. A node that has no driver pod for "
+        "five minutes is excluded: its device may have been taken out.",
         look="kubectl get pods -A -l app.kubernetes.io/name=node-feature-discovery",
     ),
     Reason.EXPECTATION_UNMET: Explanation(
@@ -211,7 +212,9 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
         "No DaemonSet that was read holds the driver. Before {before} this is normal.", look=_DAEMON_SETS
     ),
     Reason.NO_POLICY: Explanation(
-        "The {operator} is not installed, or not configured by a {policy}.", look="kubectl get {policies}"
+        "The {operator} is not installed, or not configured by a {policy}. Where its drivers run, the run waits two "
+        "minutes for a {policy} that was only replaced.",
+        look="kubectl get {policies}",
     ),
     Reason.POLICY_EXPECTED: Explanation(
         "expect.* is set, so the release of the {operator} is still to come.", look="kubectl get {policies}"
@@ -222,8 +225,9 @@ EXPLANATIONS: Final[Mapping[Reason, Explanation]] = {
         "There is no driver that the {operator} could reload.", look="kubectl get nodes -L {present_label}"
     ),
     Reason.UNNAMED_CONSUMER: Explanation(
-        "A DaemonSet looks like a DRA kubelet plugin but is not in consumer.names, so this program neither restarts "
-        "nor verifies its pods. Set consumer.names to the names of all plugins: the value replaces the default names.",
+        "A DaemonSet looks like a DRA kubelet plugin but is not in consumer.names, so this program does not restart "
+        "its pods. A stale one fails the run. Set consumer.names to the names of all plugins: the value replaces the "
+        "default names.",
         look=_DAEMON_SETS,
     ),
     Reason.OPERATOR_ROLLING_OUT: Explanation(
