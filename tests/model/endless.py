@@ -10,6 +10,7 @@ Those of any restart, in ``promises.py``, hold as well.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from hook.core.breaker import FEWEST
@@ -28,10 +29,14 @@ TIMES_THAT_LIE: Final = frozenset({"times_move", "clock_back", "clock_forward"})
 """What a history does to clocks; without any of it, no breaker has a reason to open."""
 
 
-def patience(run: Follower) -> int:
-    """Give how long a cluster at rest may take until all is served: an open breaker, a pause, a policy's report."""
+def patience(run: Follower, *, lied: bool) -> int:
+    """Return how long a cluster at rest may take until all is served: a pause, a policy's report, an open breaker.
+
+    The breaker opens for clocks alone, so only where they lied there is a need to wait for it.
+    """
     settings = run.settings
-    pauses = settings.breaker_reset + settings.restart_backoff_max + settings.plugin_timeout
+    pauses = settings.restart_backoff_max + settings.plugin_timeout + settings.policy_grace
+    pauses += settings.breaker_reset if lied else timedelta()
     return int(pauses.total_seconds()) * SECOND + promises.CALM
 
 

@@ -160,13 +160,15 @@ def looks(run: Run) -> None:
 
 def looked(run: Run) -> None:
     """Note what a run has verified, where all that it knew was true."""
-    if run.decision is None or not run.watch.knows_everything:
-        return
-    found = {judged.node for judged in run.decision.judgements if judged.reason is Reason.VERIFIED}
+    judged = run.decision.judgements if run.decision is not None else ()
+    found = {one.node for one in judged if one.reason is Reason.VERIFIED}
+    verified: set[tuple[str, str, int]] = set()
     for machine in (run.world.machines[name] for name in found if name in run.world.machines):
         drivers = [pod for pod in machine.drivers if not pod.deleting]
         plugins = [pod for pod in machine.plugins if not pod.deleting and not machine.stale(pod)]
-        run.verified |= {(pod.uid, one.uid, one.restarts) for pod in plugins for one in drivers}
+        verified |= {(pod.uid, one.uid, one.restarts) for pod in plugins for one in drivers}
+    if not verified <= run.verified and run.watch.knows_everything:
+        run.verified |= verified
 
 
 def seemed_settled(seen: Snapshot, node: str) -> bool:

@@ -162,7 +162,7 @@ class Story:
 
     def _go_on_at_rest(self) -> None:
         """Let everything that goes on by itself come to its end; then all that can be done must be."""
-        until = self.world.now + max(endless.patience(one) for one in self.followers)
+        until = self.world.now + max(endless.patience(one, lied=self.lied) for one in self.followers)
         while self.world.now < until and not all(endless.content(one) for one in self.followers):
             self._work_and_look()
         for one in self.followers:
