@@ -174,6 +174,7 @@ def _holds(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[Hold]:
     pending = [one for one in judgements if one.state not in TERMINAL]
     if pending:
         yield Reason.NODES_PENDING, _pending_sentence(pending, judgements)
+    # What is not verified is pending already, and the first hold is the one that counts.
     trailing = [one.node for one in judgements if one.state is NodeState.VERIFIED and one.label_pending]
     if trailing:
         yield Reason.UPGRADE_LABELS_PENDING, f"served, but the upgrade label is not quiet yet on {some(trailing)}"

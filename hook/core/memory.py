@@ -77,6 +77,7 @@ class Memory:
 
     def with_verified(self, verified: Iterable[Judgement]) -> Memory:
         """Note on which nodes a plugin came back after its restart."""
+        # The reason Verified always carries the UID; without one the key matches no restart.
         keys = {restart_key(one.daemonset_uid, one.node) for one in verified}
         back = {
             key: replace(asked, came_back=True)
