@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class BrokenPromiseError(AssertionError):
-    """A plugin was stale at the end, or restarted early, or restarted needlessly."""
+    """A plugin was stale at the end, or restarted early or needlessly, or more were down at once than may be."""
 
 
 @contextmanager

@@ -75,12 +75,15 @@ class HolderLife(Life):
             await self.pause(self.knobs.crash_backoff_seconds)
 
     async def turn_ready(self, driver: Driver) -> None:
-        """Pass the probes, which ask for no driver."""
+        """Pass the probes, which ask for no driver.
+
+        The journal has it before the API server: a reader of the API may act on it at once.
+        """
         await self.pause(self.knobs.plugin_ready_seconds)
         for main in self.status.mains:
             main.succeed_startup()
-        await self.report()
         self.tell("plugin-ready", load=driver.load, version=driver.version)
+        await self.report()
 
     def on_deleted(self) -> None:
         """Judge the deletion, at the moment it is first seen."""

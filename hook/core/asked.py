@@ -46,14 +46,18 @@ def beside_memory(judged: Judgement, settings: Settings, memory: Memory, now: da
 def _asked_before(
     judged: Judgement, stale: StalePod, asked: AskedRestart, _settings: Settings, now: datetime
 ) -> Judgement:
-    """Judge a stale plugin by what came of the restart that was asked for under this driver run."""
+    """Judge a stale plugin by what came of the restart that was asked for under this driver run.
+
+    A deletion that is not seen yet is under way, also where another run of the driver is seen already.
+    """
+    same_pod = asked.pod_uid == stale.uid
+    if same_pod and not asked.refused:
+        return _under_way(judged, stale, asked, now)
     if asked.driver_run != stale.driver_run:
         return judged
-    if asked.pod_uid != stale.uid:
-        return judged.failed(Reason.RESTART_DID_NOT_HELP, _did_not_help(judged))
-    if asked.refused:
+    if same_pod:
         return judged.failed(Reason.RESTART_REFUSED, _was_refused(judged, asked))
-    return _under_way(judged, stale, asked, now)
+    return judged.failed(Reason.RESTART_DID_NOT_HELP, _did_not_help(judged))
 
 
 def _asked_while_following(

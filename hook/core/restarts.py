@@ -48,9 +48,9 @@ def _held_as_suspect(judged: Judgement, memory: Memory, now: datetime) -> Judgem
     return replace(judged, reason=Reason.PLUGIN_SUSPECT, message=message)
 
 
-def _delete_stale_pods(judgements: tuple[Judgement, ...], fleet: Fleet, memory: Memory, _now: datetime) -> Plan:
+def _delete_stale_pods(judgements: tuple[Judgement, ...], fleet: Fleet, memory: Memory, now: datetime) -> Plan:
     """Delete each stale pod, as many at once as is allowed. Works with OnDelete too, mutates no template."""
-    places = Places.left(judgements, memory.restarts, fleet)
+    places = Places.left(judgements, memory.restarts, fleet, now)
     actions: dict[str, Action] = {}
     for one in sorted(judgements, key=lambda one: (_last_trouble(one, memory), _ready_since(one))):
         serves = serving(one, fleet)
@@ -100,7 +100,7 @@ def _restart_rollout(judgements: tuple[Judgement, ...], fleet: Fleet, memory: Me
         return Plan(shown, ())
     rolling = {str(ds): ds for ds in fleet.consumers.named if not ds.observed or ds.updated < ds.desired}
     shown = tuple(_rolling(one, rolling[one.consumer]) if one.consumer in rolling else one for one in shown)
-    places = Places.left(judgements, memory.restarts, fleet)
+    places = Places.left(judgements, memory.restarts, fleet, now)
     if places.anyones is not None and places.anyones <= 0:
         return Plan(tuple(_queued(one, places.why_full) if _due(one) else one for one in shown), ())
     actions: list[Action] = []

@@ -205,7 +205,12 @@ class Field(Ground):
         self.until(served, f"{', '.join(sorted(chosen)[:5])} are served on {version}", PATIENCE)
 
     def most_down(self) -> int:
-        """Give the most plugins that were down at one moment since the scenario began, whoever took them down."""
+        """Return the most plugins that were down at one moment since the scenario began, whatever took them down.
+
+        A plugin is down from when its kubelet saw its deletion until its successor passed its probes. The API knows of
+        the first sooner and of the second later, so that a bound that is kept by the API's word is kept here, however
+        busy the machine is.
+        """
         spells = (spell for node in self.nodes for spell in self.truth.lane(node).restarts)
         ends = [(start, end) for start, end in spells if start >= self.began and end is not None]
         moments = sorted([(start, 1) for start, _ in ends] + [(end, -1) for _, end in ends])

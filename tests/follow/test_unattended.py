@@ -11,6 +11,7 @@ from tests.e2e import acts
 from tests.e2e.acts import PATIENCE
 from tests.e2e.lab import ALL_AT_ONCE, NEW, NEW_CHART, OLD
 from tests.follow.ground import STOPPED
+from tests.simulation.stage import end_lingering
 
 if TYPE_CHECKING:
     from tests.follow.ground import Field
@@ -58,7 +59,7 @@ def test_nodes_that_are_replaced(field: Field) -> None:
     field.await_served(NEW)
     field.assert_clean([])
 
-    field.knobs(driver_install_seconds=6)
+    field.annotate("gpu-2", "driver-fault", "image-pull")
     try:
         field.patch_driver(OLD)
         field.until(lambda: acts.happened(field, "driver-unloaded", "gpu-2", field.began), "gpu-2 reloads", PATIENCE)
@@ -71,7 +72,6 @@ def test_nodes_that_are_replaced(field: Field) -> None:
             PATIENCE,
         )
     finally:
-        field.knobs()
         field.replace_node("gpu-9", "gpu-2")
     field.await_served(OLD)
     field.assert_clean(["gpu-0", "gpu-1"])
@@ -80,7 +80,7 @@ def test_nodes_that_are_replaced(field: Field) -> None:
 
 def test_drivers_that_are_rotated_twice(field: Field) -> None:
     """The old operator renders a release's intent, its successor renders it again: each driver's plugin is served."""
-    slow: dict[str, Any] = {"simulate__oldOperatorLingers": True, "simulate__handoverSeconds": 14, **ALL_AT_ONCE}
+    slow: dict[str, Any] = {"simulate__oldOperatorLingers": True, "simulate__handoverSeconds": 600, **ALL_AT_ONCE}
     field.operator(driver=NEW, **slow)
     field.rest()
     one = field.leading()
@@ -89,6 +89,8 @@ def test_drivers_that_are_rotated_twice(field: Field) -> None:
     def loads() -> list[str]:
         return sorted(each.node for each in field.truth.since(field.began) if each.event == "driver-loaded")
 
+    field.until(lambda: loads() == sorted(field.nodes), "every driver was loaded by the old operator", PATIENCE)
+    end_lingering(field.cluster)
     field.until(lambda: loads() == sorted(field.nodes * 2), "every driver was loaded twice", PATIENCE)
     field.await_served(OLD)
     field.assert_clean(loads())

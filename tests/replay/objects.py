@@ -12,6 +12,8 @@ What a recording does not hold is modelled, and never in the core's favour:
 * **ContainersReady**: not recorded. No node was lost, so it moves together with Ready.
 * **End of the driver's init container**: the moment at which its record says terminated; a second
   before D for pods that were there when the recording began.
+* **managedFields of a policy**: not recorded. Its generation tells when its spec was written (``reduce.py``); any other
+  change of it is a write of its status. A spec that was there when the recording began was written ten minutes before.
 * **Node Ready**: the nodes are simulated and never lost: true since an hour before.
 """
 
@@ -43,6 +45,8 @@ class Objects:
         self._unloaded: dict[str, float] = {}
         self._operators: dict[str, float] = {}
         """ReplicaSet name to the moment at which its first pod was seen."""
+        self._reported: dict[str, float] = {}
+        """When the status of a policy was written last."""
         self._holder = ""
         self._acquired = LONG_AGO
         self._released: float | None = None
@@ -58,6 +62,8 @@ class Objects:
             if change.name == self._holder:
                 self._released = change.at
             return
+        if change.kind == "clusterpolicy" and change.view["written"] != change.at:
+            self._reported[change.name] = LONG_AGO if change.listed else change.at
         self._versions += 1
         self._views[key] = {**change.view, "version": self._versions}
         moment = LONG_AGO if change.listed else change.at
@@ -98,7 +104,7 @@ class Objects:
         return obj(
             "policy",
             {
-                "metadata": {"name": name, "generation": view["gen"]},
+                "metadata": {"name": name, "generation": view["gen"], "managedFields": self._writes(name, view)},
                 "spec": {
                     "daemonsets": {"labels": {"helm.sh/chart": view["chart"]}},
                     "driver": {"version": view["driver"], "upgradePolicy": {"autoUpgrade": view["auto"]}},
@@ -106,6 +112,15 @@ class Objects:
                 "status": {"state": view["state"]} if view["state"] else None,
             },
         )
+
+    def _writes(self, name: str, view: Object) -> list[Object]:
+        """Return who wrote a policy last, and when: Helm its spec, the operator its status."""
+        written = LONG_AGO if view["written"] is None else view["written"]
+        helm = {"manager": "helm", "operation": "Update", "time": self._stamp(written)}
+        if name not in self._reported:
+            return [helm]
+        status = {"subresource": "status", "time": self._stamp(self._reported[name])}
+        return [helm, {"manager": "gpu-operator", "operation": "Update", **status}]
 
     def _node(self, name: str, view: Object) -> Object:
         labels: Object = {

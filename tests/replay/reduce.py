@@ -5,6 +5,9 @@ Usage: ``python tests/replay/reduce.py RECORDING.jsonl REDUCED.jsonl``
 A recording has one line for each change of one object (``t``, ``kind``, ``name``, ``op``, ``v``).
 Kept are the ClusterPolicy, the driver's DaemonSet, revisions and pods, the operator's Deployment and
 pods, and the labels of nodes; a line that changes nothing of that is dropped.
+
+Added is when a policy's spec was written, in seconds: a recording has no ``managedFields``, but its generation moves
+with each such write. It is null for a policy that was there before.
 """
 
 from __future__ import annotations
@@ -52,10 +55,11 @@ def reduced(lines: Iterator[str]) -> Iterator[Record]:
         key = (record["kind"], record["name"])
         if not _matters(record, known):
             continue
-        view = _view(record["kind"], record["v"])
+        view, moment = _view(record["kind"], record["v"]), round(record["t"] - start, 3)
+        if record["kind"] == "clusterpolicy" and view is not None:
+            view["written"] = _written(record, view, known.get(key), moment)
         if key not in known or known[key] != view:
             known[key] = view
-            moment = round(record["t"] - start, 3)
             yield {"t": moment, "op": record["op"], "kind": key[0], "name": key[1], "v": view}
 
 
@@ -65,6 +69,14 @@ def _matters(record: Record, known: dict[tuple[str, str], Record | None]) -> boo
         return (record["kind"], record["name"]) in known
     test = MATTERS.get(record["kind"])
     return test is not None and test(record["name"], view)
+
+
+def _written(record: Record, view: Record, before: Record | None, moment: float) -> float | None:
+    """Return when the spec of a policy was written last, as far as the recording tells."""
+    if before is not None and before["gen"] == view["gen"]:
+        written: float | None = before["written"]
+        return written
+    return None if record["op"] == "LIST" else moment
 
 
 def _view(kind: str, view: Record | None) -> Record | None:

@@ -33,13 +33,18 @@ def line(t: float, kind: str, name: str, view: object, op: str = "MODIFIED") -> 
 
 
 def test_a_recording_is_reduced(tmp_path: Path) -> None:
-    """Times become seconds since its start; what does not matter, or changes nothing, is dropped."""
+    """Times become seconds since its start; what does not matter, or changes nothing, is dropped.
+
+    A generation that moves tells when the spec was written; what the operator reports moves no such time.
+    """
+    reported = {"gen": 2, "state": "notReady"}
     lines = [
         line(1000.0, "clusterpolicy", "p", POLICY, "LIST"),
         line(1000.5, "node", "gpu-0", NODE, "LIST"),
         line(1000.6, "node", "sys-0", NODE, "LIST"),
         line(1001.0, "clusterpolicy", "p", {**POLICY, "cond": {"Ready": ["moved"]}}),
         line(1002.0, "clusterpolicy", "p", {**POLICY, "gen": 2}),
+        line(1002.5, "clusterpolicy", "p", {**POLICY, **reported}),
         line(1003.0, "pod", "validator-x", VALIDATOR),
         line(1003.5, "pod", "validator-x", None, "DELETED"),
         line(1004.0, "job", "upgrade-crd", {"active": 1}),
@@ -51,9 +56,10 @@ def test_a_recording_is_reduced(tmp_path: Path) -> None:
     kept = {key: POLICY[key] for key in ("gen", "state", "driver", "chart", "auto")}
     expected = [
         {"start": 1000.0},
-        {"t": 0.0, "op": "LIST", "kind": "clusterpolicy", "name": "p", "v": kept},
+        {"t": 0.0, "op": "LIST", "kind": "clusterpolicy", "name": "p", "v": {**kept, "written": None}},
         {"t": 0.5, "op": "LIST", "kind": "node", "name": "gpu-0", "v": KEPT_NODE},
-        {"t": 2.0, "op": "MODIFIED", "kind": "clusterpolicy", "name": "p", "v": {**kept, "gen": 2}},
+        {"t": 2.0, "op": "MODIFIED", "kind": "clusterpolicy", "name": "p", "v": {**kept, "gen": 2, "written": 2.0}},
+        {"t": 2.5, "op": "MODIFIED", "kind": "clusterpolicy", "name": "p", "v": {**kept, **reported, "written": 2.0}},
         {"t": 5.0, "op": "DELETED", "kind": "clusterpolicy", "name": "p", "v": None},
     ]
     assert expected == [json.loads(one) for one in target.read_text().splitlines()]

@@ -23,6 +23,8 @@ OPERATOR = ("gpu-operator", "devcluster/charts/gpu-operator", "gpu-operator")
 PLUGIN = ("dra-driver", "devcluster/charts/dra-driver", "nvidia-dra-driver")
 NODES = ("gpu-0", "gpu-1", "gpu-2")
 STATE = "nvidia.com/gpu-driver-upgrade-state"
+HARMLESS = "nvidia.com/gpu.deploy.node-status-exporter"
+"""A label of the operator's that places no pod of these tests."""
 
 BRISK = {"driver_unload_seconds": 0.2, "driver_install_seconds": 1.0, "driver_ready_gap_seconds": 0.6, "jitter": 0.0}
 ALL_AT_ONCE = {"driver.upgradePolicy.maxParallelUpgrades": 0, "driver.upgradePolicy.maxUnavailable": "100%"}
@@ -137,6 +139,15 @@ class Stage:
         """Return what the ClusterPolicy says."""
         return str(self.cluster.get("/apis/nvidia.com/v1/clusterpolicies/cluster-policy")["status"]["state"])
 
+    def await_judgement(self) -> None:
+        """Wait until the operator has judged the policy anew.
+
+        It labels nodes first and judges then, one after the other: two labels that come back have a judgement between.
+        """
+        for _time in range(2):
+            self.cluster.patch(f"/api/v1/nodes/{NODES[0]}", {"metadata": {"labels": {HARMLESS: None}}})
+            self.until(lambda: HARMLESS in self.cluster.get(f"/api/v1/nodes/{NODES[0]}")["metadata"]["labels"])
+
     def saw(self, event: str, node: str, since: float) -> list[Happening]:
         """Return the events of one kind on a node since a moment."""
         return [each for each in self.truth.since(since) if (each.event, each.node) == (event, node)]
@@ -149,6 +160,14 @@ class Stage:
                 raise TooSlowError("waited in vain")
             time.sleep(0.1)
         return seen
+
+
+def end_lingering(cluster: Cluster) -> None:
+    """End each operator that lingers after its pod was deleted (``simulate.oldOperatorLingers``)."""
+    pods = "/api/v1/namespaces/gpu-operator/pods"
+    for pod in cluster.list(pods, labelSelector="app.kubernetes.io/component=gpu-operator"):
+        if "deletionTimestamp" in pod["metadata"]:
+            cluster.delete(f"{pods}/{pod['metadata']['name']}", {"gracePeriodSeconds": 1})
 
 
 def _ready_by_node(pods: list[Any]) -> dict[str, Any]:

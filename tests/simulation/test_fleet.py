@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.simulation.history import recorded
 from tests.simulation.stage import NODES, condition, container
 
 if TYPE_CHECKING:
@@ -82,26 +84,30 @@ def test_a_migration_leaves_every_plugin_stale_and_ready(stage: Stage, probe: An
 
 def test_the_operands_are_paused_while_the_driver_unloads(stage: Stage) -> None:
     """k8s-driver-manager pauses their labels and resumes them before the new driver is there."""
-    stage.knobs(driver_unload_seconds=2)
-    asked = stage.migrate()
     label = "nvidia.com/gpu.deploy.device-plugin"
+    stage.annotate("gpu-0", driver_fault="image-pull")
+    with recorded(stage.cluster, "node", "gpu-0") as events:
 
-    def value() -> str:
-        return str(stage.cluster.get("/api/v1/nodes/gpu-0")["metadata"]["labels"][label])
+        def values() -> list[str]:
+            return [value for value, _same in groupby(each["object"]["metadata"]["labels"][label] for each in events())]
 
-    stage.until(lambda: value() == "paused-for-driver-upgrade")
-    stage.until(lambda: value() == "true")
+        stage.until(values)
+        asked = stage.migrate()
+        stage.until(lambda: len(values()) == 3)
+        assert values() == ["true", "paused-for-driver-upgrade", "true"]
     assert not stage.saw("driver-loaded", "gpu-0", asked)
-    stage.knobs()
+    stage.annotate("gpu-0", driver_fault=None)
     stage.calm()
 
 
 def test_the_plugin_may_start_between_loaded_and_ready(stage: Stage) -> None:
     """After a reboot it finds the driver before the driver's pod is Ready, and is fresh for good."""
-    stage.knobs(driver_ready_gap_seconds=3)
+    stage.annotate("gpu-0", driver_fault="unready")
     uids = {pod["metadata"]["uid"] for pod in stage.pods_on("gpu-0")}
     boot = stage.cluster.get("/api/v1/nodes/gpu-0")["status"]["nodeInfo"]["bootID"]
     asked = stage.annotate("gpu-0", reboot="1")
+    stage.until(lambda: stage.saw("plugin-started", "gpu-0", asked))
+    stage.annotate("gpu-0", driver_fault=None)
     stage.until(lambda: stage.saw("driver-ready", "gpu-0", asked) and "gpu-0" in stage.plugins())
     (started,) = stage.saw("plugin-started", "gpu-0", asked)
     (ready,) = stage.saw("driver-ready", "gpu-0", asked)
@@ -111,7 +117,6 @@ def test_the_plugin_may_start_between_loaded_and_ready(stage: Stage) -> None:
     assert stage.cluster.get("/api/v1/nodes/gpu-0")["status"]["nodeInfo"]["bootID"] != boot
     for name in ("k8s-driver-manager", DRIVER):
         assert container(stage.drivers()["gpu-0"], name)["restartCount"] == 1
-    stage.knobs()
 
 
 def test_times_jump_and_nothing_reloads(stage: Stage) -> None:
@@ -226,11 +231,11 @@ def test_the_journal_judges_restarts(stage: Stage) -> None:
     stage.until(lambda: stage.saw("plugin-ready", "gpu-1", asked))
     assert [each.node for each in stage.truth.needless_restarts(since=asked)] == ["gpu-1"]
     assert stage.truth.early_restarts(since=asked) == ()
-    stage.knobs(driver_ready_gap_seconds=3)
+    stage.annotate("gpu-1", driver_fault="unready")
     asked = stage.migrate()
     stage.until(lambda: stage.saw("driver-loaded", "gpu-1", asked))
     stage.serve("gpu-1")
     stage.until(lambda: stage.truth.restarts(since=asked))
     assert [each.node for each in stage.truth.early_restarts(since=asked)] == ["gpu-1"]
-    stage.knobs()
+    stage.annotate("gpu-1", driver_fault=None)
     stage.calm()

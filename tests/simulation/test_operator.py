@@ -3,63 +3,88 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.simulation.stage import NODES, container
+from tests.simulation.history import DRIVERS, recorded, versions
+from tests.simulation.stage import NODES, condition, container, end_lingering
 
 if TYPE_CHECKING:
     from tests.simulation.stage import Stage
 
 pytestmark = pytest.mark.e2e
 
-SERIAL = {"driver__upgradePolicy__maxParallelUpgrades": 1, "simulate__requeueSeconds": 1}
+SKIP = "nvidia.com/gpu-driver-upgrade.skip"
+POLICY = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy"
+FIRST, *OTHERS = NODES
 
 
-def watch_states(stage: Stage, asked: float) -> list[tuple[str, int]]:
-    """Watch a migration to its end: each answer of the policy, with the number of nodes done by then."""
-    seen: list[tuple[str, int]] = []
-    while not all(stage.saw("driver-ready", node, asked) for node in NODES) or stage.policy_state() != "ready":
-        done = sum(bool(stage.saw("driver-ready", node, asked)) for node in NODES)
-        answer = (stage.policy_state(), done)
-        if not seen or seen[-1] != answer:
-            seen.append(answer)
-        assert time.time() < asked + 60
-        time.sleep(0.1)
-    return seen
+def bumped(stage: Stage, **bump: object) -> list[tuple[str, int]]:
+    """Migrate to another chart, the first node before the others; return all that the policy said meanwhile.
+
+    Each answer comes with the number of nodes whose new driver was Ready by then. The first node waits until the policy
+    has answered at all, the others until it has been judged anew with the first one done.
+    """
+    stage.until(lambda: stage.policy_state() == "ready")
+    stage.annotate(FIRST, driver_fault="pending")
+    _skip(stage, "true")
+    with recorded(stage.cluster, "clusterpolicies") as policies, recorded(stage.cluster, *DRIVERS) as pods:
+        stage.until(lambda: policies() and len(pods()) >= len(NODES))
+        asked = stage.migrate(**bump)
+        stage.until(lambda: stage.policy_state() == "notReady")
+        stage.annotate(FIRST, driver_fault=None)
+        stage.until(lambda: stage.saw("driver-ready", FIRST, asked) and stage.states()[FIRST] == "upgrade-done")
+        stage.await_judgement()
+        _skip(stage, None)
+        stage.calm()
+        stage.until(lambda: stage.policy_state() == "ready")
+        generation = stage.cluster.get(POLICY)["metadata"]["generation"]
+        ready = _ready_since(stage, versions(pods())).values()
+        answers = [each for each in versions(policies()) if each[1]["metadata"]["generation"] == generation]
+    told = [(policy["status"]["state"], sum(one < at for one in ready)) for at, policy in answers]
+    return [answer for answer, before in zip(told, [None, *told], strict=False) if answer != before]
+
+
+def _skip(stage: Stage, value: str | None) -> None:
+    for node in OTHERS:
+        stage.cluster.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {SKIP: value}}})
+
+
+def _ready_since(stage: Stage, pods: list[tuple[int, Any]]) -> dict[str, int]:
+    """Return when each node's driver pod of the version that was asked for became Ready."""
+    found: dict[str, int] = {}
+    for at, pod in pods:
+        if stage.version in pod["spec"]["containers"][0]["image"] and condition(pod, "Ready")[0] == "True":
+            found.setdefault(pod["spec"]["nodeName"], at)
+    return found
 
 
 def test_26_3_says_ready_after_the_first_node_of_a_chart_bump(stage: Stage) -> None:
     """Old news first, then notReady, then ready although two nodes have the old driver."""
-    stage.operator(**SERIAL)
-    stage.calm()
-    asked = stage.migrate(chartVersion="v26.3.4", **SERIAL)
-    seen = watch_states(stage, asked)
-    assert seen[0] == ("ready", 0)
-    assert ("notReady", 0) in seen
-    assert ("ready", 1) in seen
-    stage.calm()
+    seen = bumped(stage, chartVersion="v26.3.4")
+    assert [("ready", 0), ("notReady", 0), ("ready", 1)] == seen[:3]
+    assert ("ready", 3) == seen[-1]
 
 
 def test_26_7_says_ready_after_all(stage: Stage) -> None:
     """Only the old news lies."""
-    stage.operator(simulate__behaviour="26.7", chartVersion="v26.7.0", **SERIAL)
+    stage.operator(simulate__behaviour="26.7", chartVersion="v26.7.0")
     stage.calm()
-    asked = stage.migrate(simulate__behaviour="26.7", chartVersion="v26.7.1", **SERIAL)
-    seen = watch_states(stage, asked)
-    assert seen[0] == ("ready", 0)
-    assert not {("ready", 1), ("ready", 2)} & set(seen)
-    stage.calm()
+    seen = bumped(stage, simulate__behaviour="26.7", chartVersion="v26.7.1")
+    assert [("ready", 0), ("notReady", 0)] == seen[:2]
+    assert {("ready", 0), ("ready", 3)} == {answer for answer in seen if answer[0] == "ready"}
+    assert ("ready", 3) == seen[-1]
 
 
 def test_an_operator_that_lingers_rotates_twice(stage: Stage) -> None:
     """The old one renders the new chart's intent first; the new one renders it again, otherwise."""
-    # Long enough for a driver to be loaded before the second render, also on a busy machine.
-    stage.operator(simulate__oldOperatorLingers=True, simulate__handoverSeconds=8)
+    stage.operator(simulate__oldOperatorLingers=True, simulate__handoverSeconds=600)
     stage.calm()
     asked = stage.migrate(chartVersion="v26.3.5")
-    stage.until(lambda: any(len(stage.saw("driver-loaded", node, asked)) == 2 for node in NODES), 90)
+    stage.until(lambda: all(stage.saw("driver-loaded", node, asked) for node in NODES))
+    end_lingering(stage.cluster)
+    stage.until(lambda: all(len(stage.saw("driver-loaded", node, asked)) == 2 for node in NODES))
     stage.calm()
 
 
@@ -115,14 +140,13 @@ def test_an_image_that_cannot_be_pulled_leaves_the_node_without_a_driver(stage: 
 
 def test_a_skipped_node_stays_behind(stage: Stage) -> None:
     """It keeps its old driver and the label that says that it should not."""
-    skip = "nvidia.com/gpu-driver-upgrade.skip"
-    stage.cluster.patch("/api/v1/nodes/gpu-2", {"metadata": {"labels": {skip: "true"}}})
+    stage.cluster.patch("/api/v1/nodes/gpu-2", {"metadata": {"labels": {SKIP: "true"}}})
     asked = stage.migrate()
     stage.until(lambda: all(stage.saw("driver-ready", node, asked) for node in ("gpu-0", "gpu-1")))
     stage.until(lambda: stage.states()["gpu-0"] == "upgrade-done")
     assert stage.states()["gpu-2"] == "upgrade-required"
     assert not stage.saw("driver-unloaded", "gpu-2", asked)
-    stage.cluster.patch("/api/v1/nodes/gpu-2", {"metadata": {"labels": {skip: None}}})
+    stage.cluster.patch("/api/v1/nodes/gpu-2", {"metadata": {"labels": {SKIP: None}}})
     stage.calm()
 
 

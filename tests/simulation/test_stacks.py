@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from devcluster.cluster import Cluster
-from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, PLUGIN_NAMESPACE, Lab
+from tests.e2e.lab import ALL_AT_ONCE, NEW, PLUGIN_NAMESPACE, Lab
+from tests.simulation.history import DRIVERS, recorded
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,22 +39,23 @@ def test_drained_by_a_label_then_handed_over(tmp_path: Path) -> None:
         assert not lab.truth.restarts()
         assert not lab.truth.stale_now()
 
-        lab.knobs(driver_unload_seconds=3)
-        old = {each["metadata"]["uid"] for each in _driver_pods(lab)}
-        lab.operator(driver="580.126.21", driver__nvidiaDriverCRD__enabled=True, **ALL_AT_ONCE)
-        lab.until(lambda: _beside_orphans(lab, old), "new pods are Pending beside pods that nobody owns", 60)
-        lab.until(lambda: set(lab.truth.loaded_now().values()) == {"580.126.21"}, "the orphans are replaced", 90)
+        with recorded(cluster, *DRIVERS) as events:
+            lab.until(lambda: len(events()) >= len(NODES), "the watch has begun", 60)
+            lab.operator(driver="580.126.21", driver__nvidiaDriverCRD__enabled=True, **ALL_AT_ONCE)
+            lab.until(lambda: set(lab.truth.loaded_now().values()) == {"580.126.21"}, "the orphans are replaced", 90)
+            assert _beside_orphans(events())
         assert sorted(lab.truth.stale_now(f"{PLUGIN_NAMESPACE}/dra-driver-nvidia-gpu-kubelet-plugin")) == list(NODES)
 
 
-def _driver_pods(lab: Lab) -> list[Any]:
-    component = "app.kubernetes.io/component=nvidia-driver"
-    return lab.cluster.list(f"/api/v1/namespaces/{NAMESPACE}/pods", labelSelector=component)
-
-
-def _beside_orphans(lab: Lab, old: set[str]) -> bool:
-    """Tell whether an old pod without an owner is there together with one that waits for its node."""
-    pods = _driver_pods(lab)
-    orphans = [pod for pod in pods if pod["metadata"]["uid"] in old and not pod["metadata"].get("ownerReferences")]
-    waiting = [pod for pod in pods if pod["metadata"]["uid"] not in old and pod["status"]["phase"] == "Pending"]
-    return bool(orphans) and bool(waiting)
+def _beside_orphans(events: list[Any]) -> bool:
+    """Whether a pod without an owner was there together with one that waited for its node."""
+    orphans: set[str] = set()
+    for each in events:
+        pod = each["object"]
+        if not pod["metadata"].get("ownerReferences"):
+            orphans.add(pod["metadata"]["uid"])
+        if each["type"] == "DELETED":
+            orphans.discard(pod["metadata"]["uid"])
+        elif orphans and pod["status"]["phase"] == "Pending" and pod["metadata"]["uid"] not in orphans:
+            return True
+    return False

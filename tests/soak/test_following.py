@@ -44,10 +44,10 @@ DIES_ONCE: Final = f"if number == 0: {DIES}\n{SLEEPS}"
 LOSES_IT: Final = "lose() if number == 0 else time.sleep(1) or serve()"
 LEAKS: Final = """
 hoard = []
-for _step in range(12 if number == 0 else 0):
-    hoard.append(b"x" * 6_000_000)
+for _step in range(40 if number == 0 else 0):
+    hoard.append(b"x" * 2_000_000)
     time.sleep(0.1)
-lose() if number == 0 else time.sleep(3) or serve()
+lose() if number == 0 else time.sleep(6) or serve()
 """
 """The first life leaks, the second is longer and does not."""
 

@@ -47,9 +47,10 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 
 def test_a_short_soak_breaks_no_promise_and_a_script_does(stage: Stage) -> None:
-    """Five cycles of upgrades and faults, four more with a follower instead; then what people run, which breaks all.
+    """Five cycles of upgrades and faults, four more with a controller instead; then what people run, which breaks some.
 
-    The script restarts plugins onto the old driver, says that all is well, and leaves every one of them stale.
+    The script believes the policy, whatever it says by then: it restarts plugins onto the old driver and says that all
+    is well, or waits in vain and fails. Either way it leaves every plugin stale.
     """
     soaked = Soak(stage, SEED).run(plan.draw(CYCLES, NODES, SEED))
     report = soaked.report(time.time())
@@ -70,8 +71,10 @@ def test_a_short_soak_breaks_no_promise_and_a_script_does(stage: Stage) -> None:
 
     kubectl = str(stage.cluster.binary("kubectl"))
     script = Commands((sys.executable, str(SCRIPT), kubectl), LONG, takes_timeout=False, impatient=())
+    # However busy the machine is, the script is over before the first driver is new: real ones take minutes.
+    stage.hold_drivers(range(NODES))
     broken = Soak(stage, SEED, script).run([Cycle(0, Upgrade.CHART)]).broken()
-    # Its needless restarts may fall within the seconds that the judge excuses; what it says does not.
-    assert any("said done before the driver was ready" in line for line in broken), broken
+    assert broken
+    stage.mend_drivers(range(NODES))
     stage.until(lambda: not stage.behind(), "the drivers are reloaded, long after the script", 150)
     assert len(stage.stale()) == NODES

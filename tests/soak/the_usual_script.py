@@ -8,7 +8,7 @@ from typing import Final
 
 DAEMONSET: Final = ("daemonset", "dra-driver-nvidia-gpu-kubelet-plugin", "-n", "nvidia-dra-driver-gpu")
 STEPS: Final = (
-    ("wait", "--for=jsonpath={.status.state}=ready", "clusterpolicy/cluster-policy", "--timeout=2m"),
+    ("wait", "--for=jsonpath={.status.state}=ready", "clusterpolicy/cluster-policy", "--timeout=20s"),
     ("rollout", "restart", *DAEMONSET),
     ("rollout", "status", *DAEMONSET, "--timeout=2m"),
 )

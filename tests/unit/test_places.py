@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from hook.core.verdicts import DeletePod
 from hook.settings import Bound, Settings, Strategy, Wanted
-from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons, stale, stale_plugin
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, reasons, stale, stale_plugin
 from tests.fixtures.modes import with_exporter
-from tests.fixtures.objects import driver_pod, merged, plugin_pod
+from tests.fixtures.objects import Object, driver_pod, merged, plugin_pod
 
 if TYPE_CHECKING:
     from hook.core.memory import Memory
@@ -22,6 +23,12 @@ DELETING = "metadata: {deletionTimestamp: '2026-01-01T10:59:59Z'}"
 NOT_READY = {
     "status": {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T10:00:00Z"}]}
 }
+
+
+def another(pod: Object) -> Object:
+    """Return a pod that came after another one of its name."""
+    later: Object = merged(pod, {"metadata": {"uid": "another"}})
+    return later
 
 
 def deleted(found: Cluster, settings: Settings = ONE, memory: Memory | None = None) -> list[str]:
@@ -102,6 +109,17 @@ def test_a_stale_plugin_that_serves_nobody_needs_no_place() -> None:
     assert ["a", "b", "c"] == deleted(found, Settings(max_unavailable=Bound(3)))
 
 
+def test_a_plugin_whose_node_was_only_silent_serves() -> None:
+    """The node controller takes Ready away with the node and leaves ContainersReady: nothing went down there."""
+    marked = {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T10:59:00Z"}
+    found = stale("a", "b", "c")
+    for one in found.of("plugin-pod"):
+        ready, containers_ready = one["status"]["conditions"]
+        assert ("Ready", "ContainersReady") == (ready["type"], containers_ready["type"])
+        one["status"]["conditions"] = [marked, containers_ready]
+    assert ["a"] == deleted(found)
+
+
 def test_both_bounds_hold() -> None:
     """The one on what is down because of us counts every restart."""
     found = stale(*EIGHT)
@@ -122,6 +140,99 @@ def test_what_was_asked_for_takes_its_place_until_it_is_back() -> None:
     memory = memory.asked(action.node, action.pod, LATER)
     assert [] == deleted(found, ONE, memory)
     assert ["b"] == deleted(found.put("plugin-pod", plugin_pod("a")), ONE, memory)
+
+
+@pytest.mark.parametrize(
+    "settings", [pytest.param(ONE, id="down"), pytest.param(Settings(max_parallel_restarts=1), id="because-of-us")]
+)
+@pytest.mark.parametrize(
+    ("part", "patch"),
+    [
+        pytest.param("node", not_ready_since(3590), id="its-node-blips"),
+        pytest.param("node", labelled("a", state="upgrade-required"), id="the-next-upgrade"),
+        pytest.param("node", labelled("a", state="upgrade-failed"), id="its-upgrade-failed"),
+        pytest.param("node", labelled("a", present=None), id="its-labels-are-gone"),
+        pytest.param("driver-pod", NOT_READY, id="its-driver-reloads"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        pytest.param(None, [], id="gone"),
+        pytest.param(stale_plugin("a"), [], id="not-seen-to-go-yet"),
+        pytest.param(another(plugin_pod("a", ready=None)), [], id="starting"),
+        pytest.param(another(plugin_pod("a")), ["b"], id="back"),
+    ],
+)
+def test_what_was_asked_for_takes_its_place_whatever_befalls_its_node(
+    settings: Settings, part: str, patch: Object, pod: Object | None, expected: list[str]
+) -> None:
+    """It is down because of us, also where nothing can be said of its plugin."""
+    found = stale("a", "b")
+    memory = asked_for_the_first(found, settings)
+    found.drop("plugin-pod", "plugin-a").put("plugin-pod", *([pod] if pod else []))
+    assert expected == deleted(found.change(part, patch, found.of(part)[0]["metadata"]["name"]), settings, memory)
+
+
+def test_a_plugin_that_does_not_come_back_gives_its_place_away() -> None:
+    """When its time to come back is over, a node of which nothing is known holds up no other."""
+    found = stale("a", "b")
+    memory = asked_for_the_first(found, ONE)
+    found.drop("plugin-pod", "plugin-a").change("node", labelled("a", state="upgrade-required"), "a")
+    decided = [found.decide(ONE, memory, LATER + timedelta(seconds=each))[0].actions for each in (299, 300)]
+    assert [0, 1] == [len(actions) for actions in decided]
+
+
+def test_a_node_that_is_left_alone_after_its_restart_takes_no_place() -> None:
+    """Its label, or its silence, made the run stop waiting for it."""
+    found = stale("a", "b")
+    memory = asked_for_the_first(found, ONE)
+    found.drop("plugin-pod", "plugin-a").change("node", labelled("a", skip="true"), "a")
+    assert ["b"] == deleted(found, ONE, memory)
+
+
+def test_a_plugin_that_came_back_before_its_driver_reloads_takes_no_place() -> None:
+    """The reload took it down, not we."""
+    found = stale("a", "b")
+    memory = asked_for_the_first(found, ONE)
+    decision, memory = found.put("plugin-pod", another(plugin_pod("a"))).decide(ONE, memory)
+    assert ["b"] == [action.node for action in decision.actions if isinstance(action, DeletePod)]
+    found.drop("plugin-pod", "plugin-a").change("driver-pod", NOT_READY, "driver-a")
+    assert ["b"] == deleted(found, ONE, memory)
+
+
+def test_the_other_plugin_of_its_node_takes_no_place() -> None:
+    """One of two is down, and a label hides what each of them is."""
+    settings = Settings(max_unavailable=Bound(2), consumers=_exporter())
+    found = with_exporter(stale("a", "b"))
+    memory = asked_for_the_first(found, settings)
+    found.drop("plugin-pod", "plugin-a").change("node", labelled("a", state="upgrade-failed"), "a")
+    assert ["b"] == deleted(found, settings, memory)
+
+
+def test_a_restart_that_was_refused_takes_no_place() -> None:
+    """Nothing went down."""
+    found = stale("a", "b")
+    memory = asked_for_the_first(found, ONE, refused="by admission")
+    assert ["b"] == deleted(found.put("driver-pod", driver_pod("a", ready=None)), ONE, memory)
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_what_was_asked_for_takes_its_place_when_its_driver_crashes_before_it_is_seen_to_go(follow: bool) -> None:
+    """The driver's watch may be ahead of the plugins'."""
+    settings = replace(ONE, follow=follow)
+    found = stale("a", "b")
+    memory = asked_for_the_first(found, settings)
+    found.put("driver-pod", driver_pod("a", started=3500, ready=3570, restarts=1, ended_before=3499))
+    assert [] == deleted(found, settings, memory)
+
+
+def asked_for_the_first(found: Cluster, settings: Settings, refused: str = "") -> Memory:
+    """Return the memory of a run that asked for the restart on the first node a moment ago."""
+    decision, memory = found.decide(settings)
+    action = decision.actions[0]
+    assert isinstance(action, DeletePod)
+    return memory.asked(action.node, action.pod, LATER, refused)
 
 
 def test_every_consumer_is_a_plugin() -> None:
