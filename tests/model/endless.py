@@ -79,8 +79,8 @@ def _is_not_too_soon(run: Follower, machine: Machine, pod: PluginPod) -> None:
     if not run.watch.knows_the_drivers:
         run.tries.pop(machine.name, None)
         return
-    if before is not None and pod.born <= before[1]:
-        return  # It ran next to the one that was restarted then.
+    if not pod.owner or (before is not None and pod.born <= before[1]):
+        return  # It runs next to another one, or ran next to the one that was restarted then.
     run.tries[machine.name] = (1, now, machine.load)
     if before is None or before[1] <= run.world.plugin_set.made:
         return  # Under another DaemonSet the pauses begin anew.

@@ -134,7 +134,9 @@ def restart(run: Run, machine: Machine, pod: PluginPod) -> None:
     back = min(1, sum(_used_its_time(run, one) for one in down))
     if limit and len(down) - back >= limit:
         raise WrongRestartError(f"{pod.uid} restarted while {down[0].name} is down already, with at most {limit}")
-    run.restarted[machine.name, machine.load] = run.down[machine.name] = run.world.now
+    run.down[machine.name] = run.world.now
+    if pod.owner:  # No pod comes in the place of an orphan: the DaemonSet has its own already, or makes it anyway.
+        run.restarted[machine.name, machine.load] = run.world.now
 
 
 def _is_the_first(run: Run, machine: Machine, pod: PluginPod) -> None:
