@@ -30,7 +30,7 @@ TIMES_THAT_LIE: Final = frozenset({"times_move", "clock_back", "clock_forward"})
 
 
 def patience(run: Follower, *, lied: bool) -> int:
-    """Return how long a cluster at rest may take until all is served: a pause, a policy's report, an open breaker.
+    """Return how long a cluster at rest may take until nothing is stale: a pause, a policy's report, an open breaker.
 
     The breaker opens for clocks alone, so only where they lied there is a need to wait for it.
     """
