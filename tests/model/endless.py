@@ -10,6 +10,7 @@ Those of any restart, in ``promises.py``, hold as well.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from hook.core.breaker import FEWEST
@@ -28,10 +29,14 @@ TIMES_THAT_LIE: Final = frozenset({"times_move", "clock_back", "clock_forward"})
 """What a history does to clocks; without any of it, no breaker has a reason to open."""
 
 
-def patience(run: Follower) -> int:
-    """Give how long a cluster at rest may take until all is served: an open breaker, a pause, a policy's report."""
+def patience(run: Follower, *, lied: bool) -> int:
+    """Return how long a cluster at rest may take until nothing is stale: a pause, a policy's report, an open breaker.
+
+    The breaker opens for clocks alone, so only where they lied there is a need to wait for it.
+    """
     settings = run.settings
-    pauses = settings.breaker_reset + settings.restart_backoff_max + settings.plugin_timeout
+    pauses = settings.restart_backoff_max + settings.plugin_timeout + settings.policy_grace
+    pauses += settings.breaker_reset if lied else timedelta()
     return int(pauses.total_seconds()) * SECOND + promises.CALM
 
 
@@ -74,9 +79,11 @@ def _is_not_too_soon(run: Follower, machine: Machine, pod: PluginPod) -> None:
     if not run.watch.knows_the_drivers:
         run.tries.pop(machine.name, None)
         return
+    if not pod.owner or (before is not None and pod.born <= before[1]):
+        return  # It runs next to another one, or ran next to the one that was restarted then.
     run.tries[machine.name] = (1, now, machine.load)
-    if before is None:
-        return
+    if before is None or before[1] <= run.world.plugin_set.made:
+        return  # Under another DaemonSet the pauses begin anew.
     count, when, load = before
     if run.well.get(machine.name, (-1, None))[0] > when and (load != machine.load or machine.name in run.moved):
         return
@@ -92,7 +99,7 @@ def _leaves_enough(run: Follower, machine: Machine, pod: PluginPod) -> None:
     bound = run.settings.max_unavailable
     if bound is None or pod.ready is None:
         return
-    seen = {one.node for one in run.watch.snapshot().consumer_pods if one.live and one.ready} - run.down
+    seen = {one.node for one in run.watch.snapshot().consumer_pods if one.live and one.ready} - run.down.keys()
     others = [one for one in run.world.machines.values() if one is not machine and one.name not in seen]
     down = [one for one in others if _counts(run, one) and not any(_serves(pod) for pod in one.plugins)]
     if len(down) >= bound.value:
@@ -115,7 +122,7 @@ def looked(run: Follower, *, lied: bool) -> None:
     if run.last.verdict is Verdict.DONE:
         promises.done(run.world)
     elif run.last.verdict is Verdict.SKIP:
-        promises.skipped(run.world)
+        promises.skipped(run)
     elif run.last.verdict is Verdict.DEADLINE:
         raise WrongEndError("a run that never ends has no deadline")
 
@@ -131,8 +138,9 @@ def came_to_rest(run: Follower, *, mended: bool) -> None:
         return  # A pod whose own times contradict one another cannot be read, and is waited for.
     if mended:
         raise WrongEndError(f"not done after all that time: {run.last}")
-    if run.settings.max_parallel_restarts or run.settings.max_unavailable:
-        return  # A plugin that stays down keeps all others waiting.
+    several = run.settings.max_parallel_restarts and len(promises.never_back(run.world)) > 1
+    if several or run.settings.max_unavailable:
+        return  # Plugins that stay down keep all others waiting.
     for machine in run.world.machines.values():
         if _counts(run, machine) and promises.world_stale(machine):
             raise WrongEndError(f"{machine.name} was never served, beside what needs a person")

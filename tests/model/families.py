@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 from hypothesis import strategies as st
 
 from tests.model.histories import EVENTS, KINDS, PACES, TIMES, anything
-from tests.model.pods import SECOND, Pace
+from tests.model.pods import SECOND, Pace, Side
+from tests.model.rollout import Image, Site
 from tests.model.sight import PLUGIN_KINDS
 from tests.model.story import NOTHING, History, Step
 
@@ -42,6 +43,12 @@ ANY_PHASE: Final = st.integers(0, SECOND - 1)
 """Where in a second of the API's clock a history begins."""
 EARLY: Final = st.integers(0, 1)
 NO_BOUND: Final = st.just(0)
+ONE_AT_A_TIME: Final = st.just(1)
+USUAL: Final = st.just(Site())
+PROBED: Final = st.just(Site(side=Side.PROBED))
+BARE: Final = st.just(Site(side=Side.BARE))
+REWRITTEN: Final = st.builds(Site, image=st.sampled_from([one for one in Image if one is not Image.AS_RENDERED]))
+TOUCHED: Final = st.builds(Site, touched=st.sampled_from([20, 30, 50]))
 A_CROWD: Final = st.integers(6, 8)
 """Nodes, of which five are more than a share."""
 
@@ -49,6 +56,11 @@ A_CROWD: Final = st.integers(6, 8)
 def _on(what: str, *which: int) -> Part:
     """Let something befall a node, the first if none is named."""
     return st.builds(Step, st.just(what), st.sampled_from(which or (0,)), st.just(NOTHING))
+
+
+def _either(*names: str) -> Part:
+    """Let one of several things befall the first node, or the whole cluster."""
+    return st.builds(Step, st.sampled_from(names), st.just(0), st.just(NOTHING))
 
 
 def _for(what: str, *tenths: int) -> Part:
@@ -70,6 +82,8 @@ def _told(  # noqa: PLR0913 - all that a history is made of
     mended: bool = True,
     follow: bool = False,
     down: SearchStrategy[int] = NO_BOUND,
+    at_once: SearchStrategy[int] = EARLY,
+    site: SearchStrategy[Site] = USUAL,
 ) -> History:
     """Draw a history that runs into one of these courses, now and then disturbed by something else."""
     steps: list[Step] = [Step("time", draw(phase))]
@@ -82,10 +96,11 @@ def _told(  # noqa: PLR0913 - all that a history is made of
         nodes=draw(nodes),
         runs=draw(st.integers(1, 2)),
         pace=draw(pace),
-        at_once=0 if follow else draw(st.integers(0, 1)),
+        at_once=0 if follow else draw(at_once),
         mended=mended,
         follow=follow,
         down=draw(down),
+        site=draw(site),
     )
 
 
@@ -95,6 +110,8 @@ _LOOKS: Final = st.builds(Step, st.just("look"), st.integers(0, 1), _SOME)
 _UPGRADE: Final = (_on("edits_version"), _for("time"), _on("operator_renders"))
 _SETTING: Final = (_on("edits_setting"), _for("time"), _on("operator_renders"))
 _RELOAD: Final = (_on("takes_driver"), _for("work", SETTLES))
+_GONE: Final = _either("policy_vanishes", "kind_vanishes")
+_ORPHANED: Final = _either("plugins_orphaned", "plugins_adopted")
 
 FAMILIES: Final[Mapping[str, SearchStrategy[History]]] = {
     "anything": anything(),
@@ -219,6 +236,74 @@ FAMILIES: Final[Mapping[str, SearchStrategy[History]]] = {
     ),
     "out_of_time": _told(
         (_on("plugin_breaks"), *_UPGRADE, *(_for("time", 3100),) * 4, _look(), _for("time", 3100), _look()),
+    ),
+    "by_hand_in_place": _told(
+        (_on("turns_upgrades"), *_UPGRADE, _on("daemonset_controller"), _on("driver_crashes"), _for("time", 1, 20, 120),
+         _look(), _for("watch", 50, 300)),
+        (_on("turns_upgrades"), *_UPGRADE, _on("daemonset_controller"), _look(), _on("driver_crashes"),
+         _for("watch", 300)),
+        mended=False,
+    ),
+    "rolling_by_hand": _told(
+        (_on("turns_upgrades"), _on("turns_rolling"), *_UPGRADE, _on("daemonset_controller"), _for("time", 40),
+         _on("daemonset_controller"), _for("time", SETTLES), _look(), _for("time", 40), _on("plugin_controller"),
+         _for("time", 120), _on("operator_lies"), _look(), _for("time", 20), _look(), _for("watch", 300)),
+        nodes=TWO, mended=False,
+    ),
+    "vanishing_policy": _told(
+        (*_RELOAD, _GONE, _for("time"), _look(), _for("watch", 50), _on("policy_returns"), _for("watch", 100)),
+        (*_UPGRADE, _on("daemonset_controller"), _on("takes_driver"), _for("watch", 10, 50), _GONE,
+         _for("watch", 50, 100), _on("policy_returns"), _for("watch", 100)),
+        (*_RELOAD, *_UPGRADE, _GONE, _look(), _for("time", QUIET), _look(), _on("policy_returns"), _for("watch", 100)),
+        (_GONE, _on("operator_replaces"), _for("time"), _look(), _on("garbage_collector"), _for("time", 10, 40),
+         _look(), _on("policy_returns"), _for("watch", 100)),
+    ),
+    "policy_gone": _told(
+        (_GONE, *_RELOAD, _look(), _for("watch", 50, 1500)),
+        (_GONE, _look(), *_RELOAD, _for("time", 1200), _look(), _for("watch", 50)),
+        mended=False,
+    ),
+    "orphans": _told(
+        (*_RELOAD, _ORPHANED, _for("time"), _look(), _on("daemonset_controller"), _for("time", 40, 120), _look(),
+         _for("time", 20), _look(), _for("watch", 50)),
+        (_ORPHANED, _on("daemonset_controller"), _for("time", 40), *_RELOAD, _look(), _for("watch", 50)),
+    ),
+    "side_probed": _told(
+        (_on("driver_breaks", 1), _on("driver_crashes", 1), _on("driver_crashes"), _for("watch", 300),
+         _on("side_crashes"), _for("watch", 100), _on("side_crashes"), _for("watch", 100)),
+        (_on("driver_crashes"), _for("time", 120), _look(), _for("time", 10), _on("daemonset_controller"),
+         _for("time", 20, 40), _on("side_crashes"), _for("time", 40), _look(), _for("watch", 100)),
+        nodes=TWO, site=PROBED, mended=False,
+    ),
+    "side_bare": _told(
+        (*_RELOAD, _on("side_crashes"), _for("time"), _look(), _for("watch", 100)),
+        (_on("takes_driver"), _for("work", 50, 100), _on("side_crashes"), _for("watch", 100),
+         _on("side_crashes", 0, 1, 2, 3), _for("watch", 100)),
+        site=BARE,
+    ),
+    "rewritten_image": _told(
+        (*_RELOAD, _look(), _for("watch", 50)),
+        (*_RELOAD, _on("edits_version"), _for("time", 1, QUIET), _look(), _for("time", 20), _look(), _for("watch", 50)),
+        site=REWRITTEN,
+    ),
+    "doubled_plugin": _told(
+        (_on("takes_plugin", 1), _for("time", 40), _on("plugin_doubles"), _for("time", 120), _look(),
+         _for("time", 20), _look(), _for("watch", 50)),
+        (_on("plugin_doubles"), _for("time", 120), _on("driver_crashes"), _for("time", 120), _look(), _for("time", 20),
+         _look(), _for("watch", 50)),
+        nodes=TWO,
+    ),
+    "touched_policy": _told(
+        (*_RELOAD, _look(), _for("watch", 300)),
+        (*_UPGRADE, _on("daemonset_controller"), _for("watch", 50, 300)),
+        site=TOUCHED,
+    ),
+    "place_given_back": _told(
+        (_on("plugin_breaks"), *_RELOAD, _look(), _on("takes_driver", 1), _for("watch", 300)),
+        (_on("plugin_breaks"), _on("takes_driver"), _on("takes_driver", 1), _for("work", SETTLES), _for("watch", 50)),
+        (_on("plugin_breaks"), _on("plugin_breaks", 2), *(_on("takes_driver", node) for node in range(3)),
+         _for("work", SETTLES), _for("watch", 50)),
+        nodes=st.just(3), mended=False, at_once=ONE_AT_A_TIME,
     ),
     "clocks": _told(
         (_on("clock_back", 0, 20, 36), *_RELOAD, _for("watch", 50, 300)),

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from hypothesis import strategies as st
 
-from tests.model.pods import Pace
+from tests.model.pods import Pace, Side
+from tests.model.rollout import Image, Site
 from tests.model.sight import PLUGIN_KINDS
 from tests.model.story import NOTHING, OF_A_NODE, OF_THE_CLUSTER, History, Step
 
@@ -34,6 +35,11 @@ PACES: Final = st.builds(
     renders=st.sampled_from([5, 50, 100]),
 )
 
+SITES: Final = st.one_of(
+    st.just(Site()),
+    st.builds(Site, side=st.sampled_from(Side), image=st.sampled_from(Image), touched=st.sampled_from([0, 0, 30])),
+)
+
 
 def _step(what: str) -> SearchStrategy[Step]:
     if what in ("time", "work", "watch"):
@@ -58,4 +64,5 @@ def anything(draw: st.DrawFn) -> History:
         pace=draw(PACES),
         at_once=draw(st.integers(0, 1)),
         mended=draw(st.booleans()),
+        site=draw(SITES),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from tests.model.pods import SECOND, DriverPod, Main, PluginPod
+from tests.model.pods import SECOND, DriverPod, Main, PluginPod, Side
 
 if TYPE_CHECKING:
     from tests.model.pods import Pace
@@ -28,8 +28,8 @@ class Machine:
 
     _loads = count(1)
 
-    def __init__(self, name: str, skew: int, pace: Pace) -> None:
-        self.name, self.skew, self.pace = name, skew, pace
+    def __init__(self, name: str, skew: int, pace: Pace, side: Side = Side.NONE) -> None:
+        self.name, self.skew, self.pace, self.probed = name, skew, pace, side is Side.PROBED
         self.load: int | None = None
         self.version = 0
         self.remains = False
@@ -42,6 +42,8 @@ class Machine:
         self.reports, self.reports_since, self.dark_since = True, 0, 0
         self.driver_broken = self.plugin_broken = False
         """No driver can be loaded here; no plugin becomes ready."""
+        self.bare_since = 0
+        """When it last lost its labels."""
         self.set_back: int | None = None
         """When its clock was last set back."""
         self.times_moved = False
@@ -84,13 +86,17 @@ class Machine:
     def next_moment(self) -> int | None:
         """Say when something happens here next. On a node that is lost, nothing does."""
         pods = self.pods if self.reports else ()
-        return min((pod.due for pod in pods if pod.due is not None), default=None)
+        sides = (pod.side_due for pod in self.drivers) if self.reports else ()
+        return min((due for due in (*(pod.due for pod in pods), *sides) if due is not None), default=None)
 
     def act(self, now: int) -> None:
         """Do what is due."""
         for driver in list(self.drivers):
             if driver.due is not None and driver.due <= now:
                 driver.changes += self._driver_acts(driver, now)
+            if driver.side_due is not None and driver.side_due <= now:
+                driver.side_due, driver.changes = None, driver.changes + 1
+                self._rises(driver, now)
         for plugin in list(self.plugins):
             if plugin.due is not None and plugin.due <= now:
                 plugin.changes += self._plugin_acts(plugin, now)
@@ -111,11 +117,19 @@ class Machine:
             self.load, self.remains = None, False
             pod.unloaded, pod.due = self.stamp(now), now + self.pace.install
             pod.started, pod.began = self.stamp(now), now
+            if pod.side is not None:
+                pod.side.started = self.stamp(now)
         elif not pod.loaded:
             self._install(pod, now)
         else:
-            pod.ready, pod.due = self.stamp(now), None
+            pod.noticed, pod.due = True, None
+            self._rises(pod, now)
         return True
+
+    def _rises(self, pod: DriverPod, now: int) -> None:
+        """Make a driver pod ready once all of its containers are."""
+        if pod.noticed and pod.side_due is None and pod.ready is None:
+            pod.ready = self.stamp(now)
 
     def _install(self, pod: DriverPod, now: int) -> None:
         if self.driver_broken:
@@ -167,8 +181,10 @@ class Machine:
         for driver in self.drivers:
             if driver.started is not None:
                 driver.ended, driver.restarts = self.stamp(now), driver.restarts + 1
-            driver.unloaded = driver.started = driver.ready = None
-            driver.loaded = driver.failing = False
+            driver.unloaded = driver.started = driver.ready = driver.side_due = None
+            driver.loaded = driver.failing = driver.noticed = False
+            if driver.side is not None:
+                self._end(driver.side, now)
             driver.due, driver.changes = now + self.pace.unload, driver.changes + 1
         for plugin in self.plugins:
             for main in plugin.mains:
@@ -182,8 +198,21 @@ class Machine:
             if pod.loaded and not pod.deleting:
                 pod.ended, pod.restarts, pod.changes = self.stamp(now), pod.restarts + 1, pod.changes + 1
                 pod.started, pod.began, pod.loaded, pod.ready = self.stamp(now), now, False, None
+                pod.noticed = False
                 pod.due = now + self.pace.install
                 self.load, self.remains = None, True
+
+    def side_crashes(self, now: int, how: int) -> None:
+        """Restart the side container of the driver pod, while the driver container runs on.
+
+        Without a readiness probe the kubelet may never see it down.
+        """
+        for pod in self.drivers:
+            if pod.side is not None and pod.side.started is not None and not pod.deleting:
+                self._end(pod.side, now)
+                pod.side.started, pod.changes = self.stamp(now), pod.changes + 1
+                if self.probed or how % 2:
+                    pod.ready, pod.side_due = None, now + self.pace.rises
 
     def plugin_crashes(self, now: int, which: int) -> None:
         """End one container of a plugin, or each of them; the kubelet starts it anew in place."""
@@ -210,6 +239,8 @@ class Machine:
             self.reports, self.reports_since = True, self.stamp(now)
             for pod in self.pods:
                 pod.due = None if pod.due is None else max(pod.due, now + 1)
+            for driver in self.drivers:
+                driver.side_due = None if driver.side_due is None else max(driver.side_due, now + 1)
             self._changed()
 
     def clock_jumps(self, now: int, tenths: int) -> None:

@@ -76,12 +76,12 @@ def broken(mutant: Mutant) -> Iterator[None]:
 
 
 def _functions(namespace: dict[str, object], module: str) -> dict[str, FunctionType]:
-    """Give the functions, methods and properties that a module defines, by qualified name."""
+    """Return the functions, methods of any kind and properties that a module defines, by qualified name."""
     found: dict[str, FunctionType] = {}
     classes = [one for one in namespace.values() if isinstance(one, type) and one.__module__ == module]
     members = [*namespace.values(), *(member for one in classes for member in vars(one).values())]
     for member in members:
-        function = member.fget if isinstance(member, property) else member
+        function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
         if (
             isinstance(function, FunctionType)
             and function.__module__ == module
@@ -153,6 +153,41 @@ MUTANTS: Final = (
            "        ours = self.ours is None or self.ours > 0\n", "        ours = True\n"),
     Mutant("what-people-upgrade-is-waited-for", WrongEndError, "by_hand", eligibility,
            "    if intent is None or not intent.manual:\n", "    if True:\n"),
+    Mutant("what-people-upgrade-is-never-stale", DoneTooEarlyError, "by_hand_in_place", nodes,
+           "        verified = all(one.state is NodeState.VERIFIED for one in judged)\n", "        verified = True\n"),
+    Mutant("an-outdated-driver-publishes-the-wanted-version", WrongEndError, "by_hand_in_place", plugins,
+           "    if outdated(driver, fleet):  # loaded", "    if False:  # loaded"),
+    Mutant("rolling-pods-are-upgraded-by-people", DoneTooEarlyError, "rolling_by_hand", eligibility,
+           " or (owner is not None and owner.rolling):\n", ":\n"),
+    Mutant("without-a-policy-there-is-nothing-to-do", DoneTooEarlyError, "vanishing_policy", gates,
+           "    if _is_awaited(fleet) or _is_deployed(fleet):\n", "    if _is_awaited(fleet):\n"),
+    Mutant("a-policy-that-is-gone-never-returns", DoneTooEarlyError, "policy_gone", gates,
+           '    lasting = timers.held("policy-gone") >= fleet.settings.policy_grace\n', "    lasting = True\n"),
+    Mutant("without-a-policy-nothing-is-stale", DoneTooEarlyError, "policy_gone", gates,
+           "    if not lasting or any(one.state not in TERMINAL for one in judgements):\n", "    if not lasting:\n"),
+    Mutant("an-orphan-is-no-plugin", DoneTooEarlyError, "orphans", fleet,
+           "        heir = None if pod.owner_uid else next(matching, None)\n", "        heir = None\n"),
+    Mutant("two-pods-are-on-two-nodes", DoneTooEarlyError, "doubled_plugin", fleet,
+           "Counter(owner for owner, _node in {(pod.owner_uid, pod.node) for pod in pods if pod.live and pod.node})",
+           "Counter([pod.owner_uid for pod in pods if pod.live and pod.node])"),
+    Mutant("a-pod-that-was-there-came-of-a-restart", WrongEndError, "doubled_plugin", asked,
+           "    if asked is not None and judged.stale_pod.uid in asked.others:", "    if False:"),
+    Mutant("a-side-container-is-the-driver", WrongEndError, "side_bare", freshness,
+           "    named = [one for one in pod.containers if one.name == container] or pod.containers\n",
+           "    named = pod.containers\n"),
+    Mutant("what-was-proven-is-forgotten", WrongRestartError, "side_probed", plugins,
+           "    known = {pod.uid for pod in live if fleet.fresh.get(pod.uid) == run}\n", "    known = set()\n"),
+    Mutant("a-rewritten-image-is-another-one", WrongEndError, "rewritten_image", intent,
+           "    if not _shows(image, policy, stack) and not rewritten(daemonset, policy, stack):\n",
+           "    if not _shows(image, policy, stack):\n"),
+    Mutant("any-tag-is-the-one-that-was-rewritten", WrongRestartError, "rewritten_image", intent,
+           ':{_tag(policy, stack)}", named) is not None\n', ':.*", named) is not None\n'),
+    Mutant("metadata-is-an-edit", WrongEndError, "touched_policy", operator,
+           '    state = f"{led}/{asked}/', '    state = f"{last}/{asked}/'),
+    Mutant("a-failed-plugin-keeps-its-place", WrongEndError, "place_given_back", places,
+           " + min(failed, 1) if limit", " if limit"),
+    Mutant("each-failed-plugin-gives-its-place-back", WrongRestartError, "place_given_back", places,
+           " + min(failed, 1) if limit", " + failed if limit"),
     Mutant("patience-has-no-end", WrongEndError, "trouble", decide,
            "    if held < grace:\n", "    if True:\n"),
     Mutant("no-patience", WrongEndError, "trouble", decide,

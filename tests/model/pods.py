@@ -6,6 +6,7 @@ Time is counted in tenths of a second, because what matters hides in the whole s
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 SECOND: Final = 10
@@ -33,6 +34,16 @@ class Pace:
     """From a change that shows in no version until the operator has rendered it: less than the quiet time."""
 
 
+class Side(StrEnum):
+    """The second container of every driver pod, if there is one (nvidia-peermem, a wait for OFED)."""
+
+    NONE = "none"
+    PROBED = "probed"
+    """It has a readiness probe: the pod is not ready until the kubelet has probed it again."""
+    BARE = "bare"
+    """It has none: a restart between two looks of the kubelet moves no condition of the pod."""
+
+
 @dataclass
 class DriverPod:
     """A driver pod; its times are those of its node's kubelet, in whole seconds, as the API shows them."""
@@ -54,6 +65,11 @@ class DriverPod:
     changes: int = 1
     began: int = 0
     """When its container started last, by the world's clock."""
+    noticed: bool = False
+    """The driver container itself is ready; the pod is once its side container is, too."""
+    side: Main | None = None
+    side_due: int | None = None
+    """When the side container is ready again; None while it is."""
 
     @property
     def version(self) -> int:
@@ -80,6 +96,10 @@ class PluginPod:
 
     uid: str
     due: int | None
+    owner: str = ""
+    """UID of its DaemonSet; empty for an orphan."""
+    born: int = 0
+    """When it was made, by the world's clock."""
     waited: int | None = None
     """End of its init container, which ends only while a driver works."""
     waited_at: int | None = None

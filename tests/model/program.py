@@ -72,7 +72,7 @@ class Door:
             raise ConflictError(request.name)
         if not pod.deleting:
             self._run.on_restart(self._run, machine, pod)
-            self._run.world.takes_plugin(machine)
+            self._run.world.takes(pod)
         return {}
 
 
@@ -113,16 +113,25 @@ class Run:
         self.world, self.sight, self.settings, self.on_restart = world, sight, settings, on_restart
         self.watch = Watch(sight)
         self.outcome: Outcome | None = None
-        self.restarted: set[tuple[str, int | None]] = set()
-        """Nodes, with the load that they had, on which this run restarted a plugin."""
-        self.down: set[str] = set()
-        """Nodes on which this run restarted a plugin at all."""
+        self.restarted: dict[tuple[str, int | None], int] = {}
+        """By node, with the load that it had: when this run last restarted a plugin there."""
+        self.down: dict[str, int] = {}
+        """The same by node alone."""
+        self.verified: set[tuple[str, str, int]] = set()
+        """Plugin pods that this run has verified, with the driver pod and the count of its restarts."""
+        self.saw_policy: int | None = None
+        """When this run last looked while its watch showed a policy; before that, when it first looked."""
         self.served_at: dict[str, int] = {}
         """By node: when this run last looked while a plugin served there."""
         self._began = False
         job = Job(Subject("batch/v1", "Job", "gpu-operator", "hook", "job"), at(started))
         door = cast("Api", Door(self))
         self._runner = Runner(door, Eyes(self, door), settings, Teller(door, "run", silent=True), job)
+
+    @property
+    def decision(self) -> Decision | None:
+        """Return what was decided last."""
+        return self._runner.last
 
     def look(self) -> None:
         """Go once through the program's loop; at the beginning, all that comes before it, too."""
@@ -150,6 +159,11 @@ class Follower(Run):
         """By node that was well: when its times moved, and under which load."""
         self.tries: dict[str, tuple[int, int, int | None]] = {}
         """By node: how many restarts did not help, when the last one was, and under which load."""
+
+    @property
+    def decision(self) -> Decision | None:
+        """Return what was decided last."""
+        return self.last
 
     @property
     def breaker_is_open(self) -> bool:

@@ -67,18 +67,35 @@ def done(world: World) -> None:
             raise DoneTooEarlyError(f"done, but the plugin on {machine.name} is stale")
         if not machine.labelled:
             continue  # No plugin holds a driver there, and nothing shows that there is a GPU.
-        if not world.settled(machine):
+        if not world.at_work(machine):
             raise DoneTooEarlyError(f"done, but {machine.name} is about to be reloaded")
         if not machine.serves:
             raise DoneTooEarlyError(f"done, but no plugin serves {machine.name}")
 
 
-def skipped(world: World) -> None:
-    """Hold *nothing to protect* to what is true: no node shows a GPU, by a label, a driver or a running plugin."""
+def skipped(run: Run) -> None:
+    """Hold *nothing to protect* to what is true: no node shows a GPU, by a label, a driver or a running plugin.
+
+    Where the policy is gone, no driver is left, or none came back within the grace and nothing is stale.
+    """
+    world = run.world
+    if world.policy is None:
+        _without_policy(run)
+        return
     for machine in world.machines.values():
         holds = any(main.load is not None for pod in machine.plugins for main in pod.mains)
         if machine.labelled or machine.drivers or holds:
             raise DoneTooEarlyError(f"skipped, but {machine.name} is to be served")
+
+
+def _without_policy(run: Run) -> None:
+    machines = [one for one in run.world.machines.values() if any(not pod.deleting for pod in one.drivers)]
+    gone = run.world.now - (run.saw_policy or 0)
+    if machines and gone < run.settings.policy_grace.total_seconds() * SECOND:
+        raise DoneTooEarlyError(f"skipped {gone} tenths after the policy was gone, with drivers in place")
+    for machine in machines:
+        if run.world.settled(machine) and not left_alone(run.world, machine) and world_stale(machine):
+            raise DoneTooEarlyError(f"skipped without a policy, but the plugin on {machine.name} is stale")
 
 
 def world_stale(machine: Machine) -> list[PluginPod]:
@@ -87,10 +104,11 @@ def world_stale(machine: Machine) -> list[PluginPod]:
 
 
 def left_alone(world: World, machine: Machine) -> bool:
-    """Whether a node is not promised anything: skipped, lost for long, upgraded by hand, its clock set back."""
-    outdated = any(not pod.deleting and pod.template != world.newest for pod in machine.drivers)
+    """Whether a node is not promised anything: skipped, lost or without a GPU for long, its clock set back."""
     lost = not machine.reports and world.now - machine.dark_since >= LOST_AFTER - SECOND
-    return (machine.labelled and machine.skipped) or lost or (world.by_hand and outdated) or machine.clock_misled
+    without = not machine.labelled and not machine.drivers
+    bare = without and world.now - machine.bare_since >= LOST_AFTER - SECOND
+    return (machine.labelled and machine.skipped) or lost or bare or machine.clock_misled
 
 
 # (b) Restarts.
@@ -102,21 +120,57 @@ def restart(run: Run, machine: Machine, pod: PluginPod) -> None:
         if not seemed_settled(run.watch.snapshot(), machine.name):
             raise WrongRestartError(f"{pod.uid} restarted although {machine.name} did not even seem settled")
         return
-    if not run.world.settled(machine):
+    if not run.world.at_work(machine):
         raise WrongRestartError(f"{pod.uid} restarted while {machine.name} is not settled")
     if machine.skipped and machine.labelled:
         raise WrongRestartError(f"{pod.uid} restarted although {machine.name} is to be left alone")
     if not machine.stale(pod) and provably_fresh(machine, pod) and not machine.clock_misled:
         raise WrongRestartError(f"{pod.uid} restarted although it is fresh, and can be told to be")
-    if (machine.name, machine.load) in run.restarted and not machine.clock_misled and not machine.times_moved:
-        raise WrongRestartError(f"{pod.uid} restarted once more under the same driver")
+    if not machine.clock_misled and not machine.times_moved:
+        _is_the_first(run, machine, pod)
     limit = run.settings.max_parallel_restarts
-    others = [one for one in run.world.machines.values() if one.name in run.down and one is not machine]
-    down = [one for one in others if _still_down(run.world, one)]
-    if limit and len(down) >= limit:
+    ours = {name for name, when in run.down.items() if when > run.world.plugin_set.made} - {machine.name}
+    down = [one for one in run.world.machines.values() if one.name in ours and _still_down(run.world, one)]
+    back = min(1, sum(_used_its_time(run, one) for one in down))
+    if limit and len(down) - back >= limit:
         raise WrongRestartError(f"{pod.uid} restarted while {down[0].name} is down already, with at most {limit}")
-    run.restarted.add((machine.name, machine.load))
-    run.down.add(machine.name)
+    run.down[machine.name] = run.world.now
+    if pod.owner:  # No pod comes in the place of an orphan: the DaemonSet has its own already, or makes it anyway.
+        run.restarted[machine.name, machine.load] = run.world.now
+
+
+def _is_the_first(run: Run, machine: Machine, pod: PluginPod) -> None:
+    """Ask that no pod is restarted which came of a restart under this load, or was verified in this run."""
+    before = run.restarted.get((machine.name, machine.load))
+    if before is not None and before < pod.born and before > run.world.plugin_set.made:
+        raise WrongRestartError(f"{pod.uid} restarted once more under the same driver")
+    drivers = [one for one in machine.drivers if (pod.uid, one.uid, one.restarts) in run.verified]
+    if drivers and not machine.stale(pod):
+        raise WrongRestartError(f"{pod.uid} restarted although it was verified under this run of {drivers[0].uid}")
+
+
+def _used_its_time(run: Run, machine: Machine) -> bool:
+    """Whether the time is over in which a plugin that was restarted has to come back."""
+    return run.world.now - run.down[machine.name] >= run.settings.plugin_timeout.total_seconds() * SECOND
+
+
+def looks(run: Run) -> None:
+    """Note what a run is about to see."""
+    if run.watch.held["policies"] or run.saw_policy is None:
+        run.saw_policy = run.world.now
+
+
+def looked(run: Run) -> None:
+    """Note what a run has verified, where all that it knew was true."""
+    judged = run.decision.judgements if run.decision is not None else ()
+    found = {one.node for one in judged if one.reason is Reason.VERIFIED}
+    verified: set[tuple[str, str, int]] = set()
+    for machine in (run.world.machines[name] for name in found if name in run.world.machines):
+        drivers = [pod for pod in machine.drivers if not pod.deleting]
+        plugins = [pod for pod in machine.plugins if not pod.deleting and not machine.stale(pod)]
+        verified |= {(pod.uid, one.uid, one.restarts) for pod in plugins for one in drivers}
+    if not verified <= run.verified and run.watch.knows_everything:
+        run.verified |= verified
 
 
 def seemed_settled(seen: Snapshot, node: str) -> bool:
@@ -124,11 +178,15 @@ def seemed_settled(seen: Snapshot, node: str) -> bool:
     pods = [pod for pod in seen.driver_pods if pod.node == node and not pod.deleting]
     owners = [one for one in seen.daemonsets if pods and one.uid == pods[0].owner_uid]
     revisions = [one for one in seen.revisions if owners and one.owner_uid == owners[0].uid]
-    if len(pods) != 1 or not pods[0].ready or not owners or not revisions or not seen.policies:
+    if len(pods) != 1 or not pods[0].ready or not owners or not revisions:
         return False
     newest = max(revisions, key=lambda one: one.revision)
-    shown = any(f":{seen.policies[0].version}-" in image for image in owners[0].images.values())
-    return pods[0].hash == newest.hash and owners[0].observed_generation == owners[0].generation and shown
+    kept = bool(seen.policies and seen.policies[0].manual) and not owners[0].rolling
+    if pods[0].hash != newest.hash:
+        return kept
+    version = f":{seen.policies[0].version}-" if seen.policies else ""
+    shown = any(version in image for image in owners[0].images.values())
+    return owners[0].observed_generation == owners[0].generation and shown
 
 
 def _still_down(world: World, machine: Machine) -> bool:
@@ -176,7 +234,7 @@ def ending(run: Run, outcome: Outcome, started: float) -> None:
     if decision.verdict is Verdict.DONE:
         done(world)
     elif decision.verdict is Verdict.SKIP:
-        skipped(world)
+        skipped(run)
     elif decision.verdict is Verdict.DEADLINE and at(moment_of(world)) < run.settings.deadline(at(started)):
         raise WrongEndError(f"{decision.reason} said before the time was up")
     elif decision.verdict is Verdict.FAIL:
@@ -188,12 +246,17 @@ def _failed(run: Run, failed: list[Judgement]) -> None:
     for judged in failed:
         if not _needs_a_person(run, judged):
             raise WrongEndError(f"failed without need on {judged.node}: {judged.reason} ({judged.message})")
-    if run.settings.max_parallel_restarts:
-        return  # A plugin that stays down keeps all others waiting, and may be what failed.
+    if run.settings.max_parallel_restarts and len(never_back(run.world)) > 1:
+        return  # One plugin that stays down gives its place back; several may keep all others waiting.
     others = [one for one in run.world.machines.values() if one.name not in {judged.node for judged in failed}]
     for machine in others:
         if machine.labelled and not left_alone(run.world, machine) and _to_be_served(run.world, machine):
             raise WrongEndError(f"failed, but {machine.name} was about to be served")
+
+
+def never_back(world: World) -> list[Machine]:
+    """List the nodes on which no plugin becomes ready."""
+    return [one for one in world.machines.values() if one.plugin_broken]
 
 
 def _to_be_served(world: World, machine: Machine) -> bool:
@@ -221,8 +284,9 @@ def _needs_a_person(run: Run, judged: Judgement) -> bool:
 def calm(world: World) -> bool:
     """Whether nothing is left to do for anybody, but on nodes that are left alone."""
     machines = [one for one in world.machines.values() if not left_alone(world, one)]
-    at_rest = (world.settled(one) and one.serves and one.label == QUIET for one in machines)
-    return not world.to_be_rendered and all(at_rest)
+    ready = all(pod.ready is not None for one in machines for pod in one.drivers)
+    at_rest = (world.at_work(one) and one.serves and one.label == QUIET for one in machines)
+    return not world.to_be_rendered and ready and all(at_rest)
 
 
 def came_to_rest(run: Run, outcome: Outcome, started: float, since: int, calm_since: int | None) -> None:
@@ -233,6 +297,10 @@ def came_to_rest(run: Run, outcome: Outcome, started: float, since: int, calm_si
     if calm_since is not None and at((calm_since + CALM) / SECOND) < deadline:
         raise WrongEndError(f"time up although all was done: {outcome.decision.message}")
     machines = [one for one in run.world.machines.values() if one.labelled and not left_alone(run.world, one)]
+    several = run.settings.max_parallel_restarts and len(never_back(run.world)) > 1
+    stale = [one for one in machines if run.world.settled(one) and world_stale(one) and not several]
+    if stale and at((since + TROUBLE) / SECOND) < deadline:
+        raise WrongEndError(f"time up although the plugin on {stale[0].name} is stale: {outcome.decision.message}")
     broken = [one for one in machines if one.plugin_broken and not one.serves]
     if broken and at((since + TROUBLE) / SECOND) < deadline:
         raise WrongEndError(f"time up although {broken[0].name} needs a person: {outcome.decision.message}")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
-from tests.model.pods import SECOND
+from tests.model.pods import SECOND, Side
 
 
 class Stage(IntEnum):
@@ -18,6 +18,39 @@ class Stage(IntEnum):
     """The old one is gone, but its lease is not."""
 
 
+class Image(StrEnum):
+    """What an admission webhook makes of the driver's image: a pattern for the reference that was rendered."""
+
+    AS_RENDERED = "nvcr.io/nvidia/driver:{tag}"
+    MIRRORED = "mirror.example.com/nvidia/driver:{tag}"
+    CACHED = "mirror.example.com/nvcr.io/nvidia/driver:{tag}"
+    PINNED = "nvcr.io/nvidia/driver:{tag}@sha256:{digest}"
+    MIRRORED_AND_PINNED = "mirror.example.com/nvidia/driver:{tag}@sha256:{digest}"
+
+
+@dataclass(frozen=True)
+class Site:
+    """What sets one cluster apart from others."""
+
+    side: Side = Side.NONE
+    image: Image = Image.AS_RENDERED
+    touched: int = 0
+    """How many tenths of a second lie between two writes to the policy's metadata; zero: there are none."""
+
+
+@dataclass
+class PluginSet:
+    """The plugin's DaemonSet, and what its controller has seen of it."""
+
+    uid: str
+    observed: int = 0
+    wanted: int = 0
+    adopts: bool = True
+    """Its controller takes over orphans; else it makes its own pods next to them."""
+    made: int = -1
+    """When it was made, by the world's clock; the first one was there before."""
+
+
 @dataclass
 class DriverSet:
     """The driver DaemonSet: what it asks for, and what its controller has seen of it."""
@@ -25,6 +58,8 @@ class DriverSet:
     uid: str
     template: tuple[int, ...]
     """Driver version, settings and operator that it was rendered from."""
+    rolling: bool = False
+    """Its controller replaces outdated pods by itself (``updateStrategy: RollingUpdate``)."""
     generation: int = 1
     observed: int = 0
     desired: int = 0

@@ -11,7 +11,7 @@ from tests.model.rollout import Stage
 if TYPE_CHECKING:
     from tests.model.machine import Machine
     from tests.model.pods import DriverPod, Main, PluginPod
-    from tests.model.rollout import DriverSet
+    from tests.model.rollout import DriverSet, PluginSet
     from tests.model.world import World
 
 PARTS: Final = (
@@ -25,24 +25,26 @@ _BASE: Final = {part: obj(part) for part in PARTS}
 def policy(world: World) -> Object:
     """Show what somebody wants, and what the operator says of it."""
     driver = {"version": version(world.version), "upgradePolicy": {"autoUpgrade": not world.by_hand}}
-    written = [{"manager": "helm", "operation": "Apply", "time": stamp(world.edited)}]
-    identity = {"generation": world.generation, "managedFields": written}
+    written = [{"manager": "helm", "operation": "Apply", "time": stamp(world.touched)}]
+    identity = {"uid": world.policy, "generation": world.generation, "managedFields": written}
     state = {"state": "ready" if world.says_ready else "notReady"}
     return _changed("policy", {"metadata": identity, "spec": {"driver": driver}, "status": state})
 
 
-def plugin_set(wanted: int) -> Object:
-    """Show the plugin's DaemonSet."""
-    return _changed("plugin-daemonset", {"status": {"desiredNumberScheduled": wanted}})
+def plugin_set(daemons: PluginSet) -> Object:
+    """Show the plugin's DaemonSet, whose status trails behind."""
+    status = {"observedGeneration": daemons.observed, "desiredNumberScheduled": daemons.wanted}
+    return _changed("plugin-daemonset", {"metadata": {"uid": daemons.uid}, "status": status})
 
 
-def driver_set(daemons: DriverSet) -> Object:
+def driver_set(daemons: DriverSet, pattern: str) -> Object:
     """Show the driver's DaemonSet, whose status trails behind."""
-    image = f"nvcr.io/nvidia/driver:{version(daemons.template[0])}-ubuntu22.04"
+    image = pattern.format(tag=f"{version(daemons.template[0])}-ubuntu22.04", digest=f"{daemons.template[0]:064x}")
     status = {"observedGeneration": daemons.observed, "desiredNumberScheduled": daemons.desired}
     template = {"spec": {"containers": [{"name": names.DRIVER_CONTAINER, "image": image}]}}
     identity = {"uid": daemons.uid, "generation": daemons.generation}
-    return _changed("driver-daemonset", {"metadata": identity, "spec": {"template": template}, "status": status})
+    spec = {"template": template, "updateStrategy": {"type": "RollingUpdate" if daemons.rolling else "OnDelete"}}
+    return _changed("driver-daemonset", {"metadata": identity, "spec": spec, "status": status})
 
 
 def revision(daemons: DriverSet, template: tuple[int, ...]) -> Object:
@@ -78,7 +80,10 @@ def driver_pod(machine: Machine, pod: DriverPod) -> Object:
     status = {
         "conditions": _conditions(machine, pod.ready),
         "initContainerStatuses": [_init(names.DRIVER_MANAGER_CONTAINER, pod.unloaded)],
-        "containerStatuses": [_main(names.DRIVER_CONTAINER, pod, waits_for)],
+        "containerStatuses": [
+            _main(names.DRIVER_CONTAINER, pod, waits_for),
+            *([_main(pod.side.name, pod.side, "PodInitializing")] if pod.side is not None else []),
+        ],
     }
     labels = {names.REVISION_HASH_LABEL: _hash(pod.template)}
     identity = {**_identity(pod), "labels": labels, "ownerReferences": _owner(pod.owner)}
@@ -92,7 +97,8 @@ def plugin_pod(machine: Machine, pod: PluginPod) -> Object:
         "initContainerStatuses": [_init(names.PLUGIN_WAITER, pod.waited)],
         "containerStatuses": [_main(main.name, main, "PodInitializing") for main in pod.mains],
     }
-    return _changed("plugin-pod", {"metadata": _identity(pod), "spec": {"nodeName": machine.name}, "status": status})
+    identity = {**_identity(pod), "ownerReferences": _owner(pod.owner) if pod.owner else None}
+    return _changed("plugin-pod", {"metadata": identity, "spec": {"nodeName": machine.name}, "status": status})
 
 
 def device_slice(name: str, published: int) -> Object:

@@ -27,7 +27,7 @@ class Sight:
     def __init__(self, world: World) -> None:
         self._world = world
         self._read: dict[tuple[Any, ...], Any] = {}
-        self.kinds: Final[Mapping[str, Callable[[], Views]]] = {
+        self.kinds: Final[Mapping[str, Callable[[], Views | None]]] = {
             "policies": self._policies,
             "daemonsets": self._daemonsets,
             "revisions": self._revisions,
@@ -47,17 +47,21 @@ class Sight:
             self._read[read, *version] = parse.readable(read, shown["kind"], shown)
         return self._read[read, *version]
 
-    def _policies(self) -> Views:
+    def _policies(self) -> Views | None:
         world = self._world
-        return (self._once(policies.cluster_policy, partial(served.policy, world), world.generation, world.says_ready),)
+        if world.policy is None:
+            return () if world.knows_kind else None
+        version = (world.policy, world.generation, world.says_ready, world.touched)
+        return (self._once(policies.cluster_policy, partial(served.policy, world), *version),)
 
     def _daemonsets(self) -> Views:
-        wanted, daemons = self._world.plugins_wanted, self._world.driver_set
-        plugins = self._once(parse.daemonset, partial(served.plugin_set, wanted), wanted)
+        own, daemons = self._world.plugin_set, self._world.driver_set
+        plugins = self._once(parse.daemonset, partial(served.plugin_set, own), own.uid, own.observed, own.wanted)
         if daemons is None:
             return (plugins,)
         version = (daemons.uid, daemons.generation, daemons.observed, daemons.desired)
-        return plugins, self._once(parse.daemonset, partial(served.driver_set, daemons), *version)
+        show = partial(served.driver_set, daemons, self._world.site.image)
+        return plugins, self._once(parse.daemonset, show, *version)
 
     def _revisions(self) -> Views:
         if (daemons := self._world.driver_set) is None:
@@ -102,7 +106,8 @@ class Watch:
 
     def __init__(self, sight: Sight) -> None:
         self._sight = sight
-        self.held: dict[str, Views] = {}
+        self.held: dict[str, Views | None] = {}
+        """By kind; None where the API server does not know it."""
         self.hears()
 
     def hears(self, behind: frozenset[str] = frozenset()) -> None:
@@ -123,9 +128,11 @@ class Watch:
 
     def snapshot(self) -> views.Snapshot:
         """Give what these watches show."""
-        held: dict[str, Any] = {kind: tuple(filter(_is_readable, found)) for kind, found in self.held.items()}
+        held: dict[str, Any] = {
+            kind: found if found is None else tuple(filter(_is_readable, found)) for kind, found in self.held.items()
+        }
         held["nodes"] = {node.name: node for node in held["nodes"]}
-        unreadable = tuple(one for found in self.held.values() for one in found if not _is_readable(one))
+        unreadable = tuple(one for found in self.held.values() for one in found or () if not _is_readable(one))
         return views.Snapshot(**held, unreadable=unreadable)
 
 

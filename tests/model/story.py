@@ -12,6 +12,7 @@ from hook.settings import Bound, Settings
 from tests.model import endless, promises
 from tests.model.pods import SECOND, Pace
 from tests.model.program import Clock, Follower, Run
+from tests.model.rollout import Site
 from tests.model.sight import Sight, moment_of
 from tests.model.world import World
 
@@ -54,6 +55,7 @@ class History(NamedTuple):
     """The program never ends; ``endless.py`` says what is promised then."""
     down: int = 0
     """How many plugins may be down at once, whoever took them down."""
+    site: Site = Site()
 
 
 class Story:
@@ -61,7 +63,7 @@ class Story:
 
     def __init__(self, history: History) -> None:
         self.history = history
-        self.world = World(history.nodes, history.pace)
+        self.world = World(history.nodes, history.pace, history.site)
         self.sight = Sight(self.world)
         self.settings = Settings(
             max_parallel_restarts=history.at_once,
@@ -135,9 +137,11 @@ class Story:
         if only_hear:
             return
         for machine in self.world.machines.values():
-            if self.world.settled(machine) and machine.serves:
+            if self.world.at_work(machine) and machine.serves:
                 process.served_at[machine.name] = self.world.now
+        promises.looks(process)
         process.look()
+        promises.looked(process)
         if isinstance(process, Follower):
             endless.looked(process, lied=self.lied)
         else:
@@ -158,7 +162,7 @@ class Story:
 
     def _go_on_at_rest(self) -> None:
         """Let everything that goes on by itself come to its end; then all that can be done must be."""
-        until = self.world.now + max(endless.patience(one) for one in self.followers)
+        until = self.world.now + max(endless.patience(one, lied=self.lied) for one in self.followers)
         while self.world.now < until and not all(endless.content(one) for one in self.followers):
             self._work_and_look()
         for one in self.followers:
@@ -185,6 +189,7 @@ class Story:
             promises.came_to_rest(one, one.outcome, self.started, since, calm_since)
 
     def _mend(self) -> None:
+        self.world.policy_returns()
         if self.world.by_hand:
             self.world.turns_upgrades()
         for machine in self.world.machines.values():
@@ -194,8 +199,9 @@ class Story:
             machine.changes += 1
 
 
-def _labels_vanish(machine: Machine) -> None:
+def _labels_vanish(world: World, machine: Machine) -> None:
     machine.labelled, machine.changes = not machine.labelled, machine.changes + 1
+    machine.bare_since = world.now
 
 
 def _is_skipped(machine: Machine) -> None:
@@ -215,8 +221,15 @@ OF_THE_CLUSTER: Final[Mapping[str, Callable[[World], None]]] = {
     "operator_leads": World.operator_leads,
     "operator_replaces": World.operator_replaces,
     "daemonset_controller": World.daemonset_controller,
+    "plugin_controller": World.plugin_controller,
     "garbage_collector": World.garbage_collector,
     "node_joins": World.node_joins,
+    "turns_rolling": World.turns_rolling,
+    "policy_vanishes": World.policy_vanishes,
+    "kind_vanishes": World.kind_vanishes,
+    "policy_returns": World.policy_returns,
+    "plugins_orphaned": lambda world: world.plugins_orphaned(adopts=False),
+    "plugins_adopted": lambda world: world.plugins_orphaned(adopts=True),
 }
 """By name of a step: what befalls the whole cluster."""
 OF_A_NODE: Final[Mapping[str, Callable[[World, Machine, int], None]]] = {
@@ -227,12 +240,14 @@ OF_A_NODE: Final[Mapping[str, Callable[[World, Machine, int], None]]] = {
     "driver_crashes": lambda world, machine, _how: machine.driver_crashes(world.now),
     "driver_breaks": lambda _world, machine, _how: setattr(machine, "driver_broken", not machine.driver_broken),
     "plugin_crashes": lambda world, machine, how: machine.plugin_crashes(world.now, how),
+    "side_crashes": lambda world, machine, how: machine.side_crashes(world.now, how),
+    "plugin_doubles": lambda world, machine, _how: world.plugin_doubles(machine),
     "plugin_breaks": lambda _world, machine, _how: setattr(machine, "plugin_broken", not machine.plugin_broken),
     "goes_dark": lambda world, machine, _how: machine.goes_dark(world.now),
     "comes_back": lambda world, machine, _how: machine.comes_back(world.now),
     "clock_forward": lambda world, machine, how: machine.clock_jumps(world.now, 1 + 37 * how),
     "clock_back": lambda world, machine, how: machine.clock_jumps(world.now, -1 - 37 * how),
-    "labels_vanish": lambda _world, machine, _how: _labels_vanish(machine),
+    "labels_vanish": lambda world, machine, _how: _labels_vanish(world, machine),
     "is_skipped": lambda _world, machine, _how: _is_skipped(machine),
     "node_leaves": lambda world, machine, _how: world.node_leaves(machine),
 }

@@ -10,8 +10,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from tests.model.machine import FAILED, QUIET, Machine
-from tests.model.pods import SECOND, DriverPod, PluginPod
-from tests.model.rollout import DriverSet, Stage
+from tests.model.pods import SECOND, DriverPod, Main, PluginPod, Side
+from tests.model.rollout import DriverSet, PluginSet, Site, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -33,19 +33,23 @@ NEXT_LABEL: Final[Mapping[str, str]] = {
 class World:
     """Everything there is, and the time."""
 
-    def __init__(self, nodes: int, pace: Pace) -> None:
-        self.now, self.pace = 0, pace
+    def __init__(self, nodes: int, pace: Pace, site: Site) -> None:
+        self.now, self.pace, self.site = 0, pace, site
         self._numbers: Iterator[int] = count(1)
         self.version, self.setting, self.generation, self.edited = FIRST_VERSION, 0, 1, LONG_AGO
-        self.by_hand, self.says_ready = False, True
+        self.by_hand, self.says_ready, self.rolling = False, True, False
+        self.policy: str | None = "policy-0"
+        """UID of the policy; None while there is none."""
+        self.knows_kind = True
+        """The API server knows the policy's kind."""
         self.stage, self.build, self.led_since = Stage.LEADS, 1, LONG_AGO
         self.render_due: int | None = None
         self.driver_set: DriverSet | None = DriverSet("set-0", (self.version, self.setting, self.build))
         self.driver_set.observe(LONG_AGO * SECOND)
-        self.plugins_wanted = 0
+        self.plugin_set = PluginSet("plugins-0")
         self.machines: dict[str, Machine] = {}
         for at in range(nodes):
-            self.machines[f"n{at}"] = Machine(f"n{at}", SKEWS[at % len(SKEWS)], pace)
+            self.machines[f"n{at}"] = Machine(f"n{at}", SKEWS[at % len(SKEWS)], pace, site.side)
         self._settle()
 
     def _settle(self) -> None:
@@ -93,17 +97,57 @@ class World:
         if setting != self.setting and self.stage is not Stage.STARTED:
             self.render_due = self.now + self.pace.renders
         self.version, self.setting = version, setting
+        self._writes()
+
+    def _writes(self) -> None:
         self.generation, self.edited = self.generation + 1, self.now // SECOND
 
     def turns_upgrades(self) -> None:
         """Somebody turns the upgrade controller off, or on."""
         self.by_hand = not self.by_hand
-        self.generation, self.edited = self.generation + 1, self.now // SECOND
+        self._writes()
+
+    def turns_rolling(self) -> None:
+        """Let the DaemonSet controller replace outdated driver pods by itself, or no longer."""
+        self.rolling = not self.rolling
+        if self.driver_set is not None:
+            self.driver_set.rolling = self.rolling
+            self.driver_set.generation += 1
+
+    def policy_vanishes(self) -> None:
+        """Delete the policy, and leave what was rendered from it."""
+        self.policy = None
+
+    def kind_vanishes(self) -> None:
+        """Delete the policy with its kind, as a CRD that is replaced does."""
+        self.policy, self.knows_kind = None, False
+
+    def policy_returns(self) -> None:
+        """Create the policy again as another object, of what is wanted by now."""
+        if self.policy is not None:
+            return
+        self.policy, self.knows_kind, self.says_ready = f"policy-{next(self._numbers)}", True, False
+        self.generation, self.edited = 1, self.now // SECOND
+        if self.to_be_rendered and self.stage is not Stage.STARTED:
+            self.render_due = self.now + self.pace.renders
+
+    @property
+    def touched(self) -> int:
+        """Return the second of the last write to the policy, be it to its metadata alone."""
+        period = self.site.touched
+        return max(self.edited, self.now // period * period // SECOND) if period else self.edited
+
+    def plugins_orphaned(self, *, adopts: bool) -> None:
+        """Delete the plugin's DaemonSet without its pods, and create another one of the same name."""
+        for machine in self.machines.values():
+            for pod in machine.plugins:
+                pod.owner, pod.changes = "", pod.changes + 1
+        self.plugin_set = PluginSet(f"plugins-{next(self._numbers)}", adopts=adopts, made=self.now)
 
     def node_joins(self) -> None:
         """Let a node come, on which everything starts from nothing."""
         name = f"m{next(self._numbers)}"
-        self.machines[name] = Machine(name, 31, self.pace)
+        self.machines[name] = Machine(name, 31, self.pace, self.site.side)
 
     def node_leaves(self, machine: Machine) -> None:
         """Remove a node, with its pods."""
@@ -128,8 +172,10 @@ class World:
         if self.stage is Stage.STARTED:
             return
         self.render_due = None
+        if self.policy is None:
+            return
         if self.driver_set is None:
-            self.driver_set = DriverSet(f"set-{next(self._numbers)}", self.wanted)
+            self.driver_set = DriverSet(f"set-{next(self._numbers)}", self.wanted, self.rolling)
         elif self.driver_set.template != self.wanted:
             self.driver_set.template = self.wanted
             self.driver_set.generation += 1
@@ -139,7 +185,7 @@ class World:
 
     def operator_reports(self, *, falsely: bool = False) -> None:
         """Say how the drivers are; up to 26.3 it says ready after the first node."""
-        if self.stage is not Stage.STARTED:
+        if self.stage is not Stage.STARTED and self.policy is not None:
             self.says_ready = falsely or all(self.settled(one) for one in self.machines.values() if one.drivers)
 
     def operator_rolls(self) -> None:
@@ -167,7 +213,10 @@ class World:
     def upgrade_controller(self, machine: Machine) -> None:
         """Take the next step for a node: a label, or its driver pod away."""
         pods, templates = [pod for pod in machine.drivers if not pod.deleting], self.driver_set
-        if self.by_hand or machine.skipped or not pods or templates is None:
+        if self.policy is not None and self.by_hand and machine.label != QUIET:
+            # GO controllers/upgrade_controller.go removes its labels where autoUpgrade is off.
+            machine.label, machine.changes = QUIET, machine.changes + 1
+        if self.policy is None or self.by_hand or machine.skipped or not pods or templates is None:
             return
         pod = pods[0]
         outdated = pod.owner == templates.uid and pod.template != self.newest
@@ -197,12 +246,45 @@ class World:
         if self.driver_set is not None:
             self.driver_set.observe(self.now)
             self.driver_set.desired = sum(one.labelled for one in self.machines.values())
-        self.plugins_wanted = len(self.machines)
-        for machine in self.machines.values():
-            if self.driver_set is not None:
+            for machine in self.machines.values():
                 self._place_driver(machine, self.driver_set)
-            if not machine.plugins:
-                machine.plugins.append(PluginPod(self._name(machine, "plugin"), self.now + self.pace.poll))
+            if self.driver_set.rolling:
+                self._rolls(self.driver_set)
+        self.plugin_controller()
+
+    def plugin_controller(self) -> None:
+        """Let the DaemonSet controller come by the plugin's DaemonSet alone."""
+        self.plugin_set.observed, self.plugin_set.wanted = 1, len(self.machines)
+        for machine in self.machines.values():
+            self._place_plugin(machine, self.plugin_set)
+
+    def _rolls(self, daemons: DriverSet) -> None:
+        """Take outdated driver pods away: those that are not ready, and one more while all others are."""
+        own = [pod for one in self.machines.values() for pod in one.drivers if pod.owner == daemons.uid]
+        down = any(pod.deleting or pod.ready is None for pod in own) or len(own) < daemons.desired
+        for pod in own:
+            if pod.template != daemons.template and (pod.ready is None or not down):
+                down = True
+                self._take(pod)
+
+    def _place_plugin(self, machine: Machine, daemons: PluginSet) -> None:
+        """Keep one pod of the plugin on a node, the oldest; orphans are taken over where they match."""
+        for pod in machine.plugins:
+            if daemons.adopts and not pod.owner and not pod.deleting:
+                pod.owner, pod.changes = daemons.uid, pod.changes + 1
+        own = [pod for pod in machine.plugins if pod.owner == daemons.uid]
+        if not own:
+            self._make_plugin(machine)
+        for pod in [pod for pod in own if not pod.deleting][1:]:
+            self._take(pod)
+
+    def _make_plugin(self, machine: Machine) -> None:
+        uid, due = self._name(machine, "plugin"), self.now + self.pace.poll
+        machine.plugins.append(PluginPod(uid, due, self.plugin_set.uid, self.now))
+
+    def plugin_doubles(self, machine: Machine) -> None:
+        """Make a second pod of the plugin on a node, as a DaemonSet controller that trails its own cache does."""
+        self._make_plugin(machine)
 
     def _place_driver(self, machine: Machine, daemons: DriverSet) -> None:
         own = [pod for pod in machine.drivers if pod.owner == daemons.uid]
@@ -211,7 +293,8 @@ class World:
                 self._take(pod)
         elif not own:
             uid, due = self._name(machine, "driver"), self.now + self.pace.unload
-            machine.drivers.append(DriverPod(uid, daemons.uid, daemons.template, due))
+            side = None if self.site.side is Side.NONE else Main("nvidia-peermem-ctr")
+            machine.drivers.append(DriverPod(uid, daemons.uid, daemons.template, due, side=side))
 
     def garbage_collector(self) -> None:
         """Take away the pods of a DaemonSet that is gone."""
@@ -228,7 +311,11 @@ class World:
     def takes_plugin(self, machine: Machine) -> None:
         """Somebody else deletes a plugin's pod."""
         for pod in machine.plugins:
-            self._take(pod)
+            self.takes(pod)
+
+    def takes(self, pod: PluginPod) -> None:
+        """Delete one of a plugin's pods."""
+        self._take(pod)
 
     def _take(self, pod: DriverPod | PluginPod) -> None:
         """Tell a pod to go; it runs, and is ready, until it is gone."""
@@ -251,17 +338,39 @@ class World:
         daemons = (self.driver_set.generation, self.driver_set.observed) if self.driver_set else ()
         machines = self.machines.values()
         pods = [pod.changes for machine in machines for pod in machine.pods]
-        return (self.generation, self.says_ready, self.stage, *daemons, *(one.changes for one in machines), *pods)
+        own = (self.generation, self.says_ready, self.stage, self.plugin_set.observed)
+        return (*own, *daemons, *(one.changes for one in machines), *pods)
 
     def settled(self, machine: Machine) -> bool:
-        """Whether the one driver pod here is what the intent of now asks for, and its driver is loaded and ready."""
+        """Whether the one driver pod here is what the intent of now asks for, and is loaded and ready."""
+        pod = self._asked_for(machine)
+        return pod is not None and pod.ready is not None and pod.loaded
+
+    def at_work(self, machine: Machine) -> bool:
+        """Whether the one driver here stays as it is and is loaded, whatever its side container does."""
+        pod = self._asked_for(machine) or self.kept(machine)
+        return pod is not None and pod.noticed
+
+    def kept(self, machine: Machine) -> DriverPod | None:
+        """Return the one driver pod of a node if it is outdated and no controller replaces it."""
+        pods = [pod for pod in machine.drivers if not pod.deleting]
+        daemons = self.driver_set
+        if not self.by_hand or daemons is None or daemons.rolling or len(pods) != 1:
+            return None
+        pod = pods[0]
+        return pod if pod.owner == daemons.uid and pod.template != self.newest else None
+
+    def _asked_for(self, machine: Machine) -> DriverPod | None:
+        """Return the one driver pod of a node if it is of the newest template, and that is what is wanted.
+
+        Without a policy, what was rendered last is all that is wanted.
+        """
         pods = [pod for pod in machine.drivers if not pod.deleting]
         daemons = self.driver_set
         if daemons is None or len(pods) != 1 or daemons.observed != daemons.generation:
-            return False
-        pod = pods[0]
-        shown = (pod.owner, pod.template) == (daemons.uid, daemons.template)
-        return shown and daemons.template[0] == self.version and pod.ready is not None and pod.loaded
+            return None
+        shown = (pods[0].owner, pods[0].template) == (daemons.uid, daemons.template)
+        return pods[0] if shown and (self.policy is None or daemons.template[0] == self.version) else None
 
     def everybody_works(self) -> None:
         """Let every controller do what it has to do."""
