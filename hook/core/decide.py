@@ -67,7 +67,8 @@ def decide(  # noqa: PLR0913 - a pure function of everything that it depends on
     timers = Timers(memory, now)
     judged, noisy = _judged(fleet, memory, timers)
     memory = replace(memory, breaker=breaker.watched(memory.breaker, judged, fleet, now))
-    if gone := gates.policy_gone(fleet, judged, timers):
+    patient = [_out_of_patience(one, settings, timers) for one in judged]
+    if gone := gates.policy_gone(fleet, patient, timers):
         return _skip(gone, judged, memory, fleet, timers, sure=True)
     if skip := _pointless(fleet, judged, noisy):
         return _skip(skip, judged, memory, fleet, timers, sure=skip[0] is Reason.DRIVER_DISABLED)

@@ -97,7 +97,7 @@ def index(
         providers=_providers(seen.daemonsets, stack, settings),
         drivers=drivers,
         newest=_newest(seen.revisions),
-        unrendered=_unrendered(drivers.values(), seen, policy, intents, stack)
+        unrendered=_unrendered(drivers.values(), seen, intents, stack)
         | _ownerless(drivers.values(), policy, intents, settings),
         driver_pods=_by_node(seen.driver_pods),
         provider_pods=_by_node(seen.provider_pods),
@@ -148,13 +148,13 @@ def _newest(revisions: Iterable[Revision]) -> dict[str, Revision]:
 def _unrendered(
     drivers: Iterable[DaemonSet],
     seen: Snapshot,
-    policy: Policy | None,
     intents: Mapping[str, Policy],
     stack: Stack,
 ) -> dict[str, str]:
-    """Judge every driver DaemonSet that wants or owns pods; a leftover without any does not count."""
-    if policy is None:
-        return {}
+    """Judge every driver DaemonSet that wants or owns pods; a leftover without any does not count.
+
+    Also without a policy: a DaemonSet that its controller has not seen yet may have a newer revision.
+    """
     owners = {pod.owner_uid for pod in seen.driver_pods}
     counting = (ds for ds in drivers if ds.desired > 0 or ds.uid in owners or not ds.observed)
     reasons = ((ds.uid, intent.unrendered(ds, intents.get(ds.uid), stack)) for ds in counting)

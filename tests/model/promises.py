@@ -282,7 +282,12 @@ def _needs_a_person(run: Run, judged: Judgement) -> bool:
 
 
 def calm(world: World) -> bool:
-    """Whether nothing is left to do for anybody, but on nodes that are left alone."""
+    """Return whether nothing is left to do, apart from excluded nodes.
+
+    Where a whole fleet of several nodes lost its labels, node-feature-discovery is down, and the run waits for it.
+    """
+    if len(world.machines) > 1 and not any(one.labelled for one in world.machines.values()):
+        return False
     machines = [one for one in world.machines.values() if not left_alone(world, one)]
     ready = all(pod.ready is not None for one in machines for pod in one.drivers)
     at_rest = (world.at_work(one) and one.serves and one.label == QUIET for one in machines)

@@ -122,6 +122,22 @@ def test_the_grace_of_a_vanished_policy_ends_no_upgrade() -> None:
     assert (Verdict.WAIT, Reason.NO_POLICY) == (decision.verdict, decision.reason)
 
 
+def test_without_a_policy_nothing_is_restarted_before_the_daemonset_is_observed() -> None:
+    """Its newest revision may be about to come, with or without a policy."""
+    found = stale().drop("policy").change("daemonset", "metadata: {generation: 3}", DRIVER)
+    decision, _memory = found.decide()
+    assert (["NotRendered"], []) == (reasons(decision.judgements), restarted(decision))
+
+
+def test_a_node_without_labels_does_not_hold_a_run_whose_policy_is_gone() -> None:
+    """It is excluded after its grace, as where there is a policy."""
+    found = cluster("a", "b").change("node", labelled("b", present="false"), "b").drop("driver-pod", "driver-b")
+    found.drop("policy").change("daemonset", "status: {desiredNumberScheduled: 1}", DRIVER)
+    first, memory = found.decide()
+    later, _memory = found.decide(memory=memory, now=LATER + timedelta(minutes=5))
+    assert (Verdict.WAIT, (Verdict.SKIP, Reason.NO_POLICY)) == (first.verdict, (later.verdict, later.reason))
+
+
 def test_a_first_look_cannot_tell_a_policy_that_is_away() -> None:
     """Its drivers' DaemonSets go with it; only driver pods tell, which are read after that."""
     gone = cluster().drop("policy").drop("daemonset", DRIVER)
