@@ -9,8 +9,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hook.bundle.documents import DocumentError, at, parse, read
-from hook.bundle.text import to_yaml
+from bundler.documents import DocumentError, at, parse, read
+from bundler.text import to_yaml
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hook.bundle.charts import Copied
-from hook.bundle.deployers.common import Object, values_file
-from hook.bundle.output import Files
-from hook.bundle.recipe import OPERATOR, POST
-from hook.bundle.text import to_yaml
+from bundler.charts import Copied
+from bundler.deployers.common import Object, values_file
+from bundler.output import Files
+from bundler.recipe import OPERATOR, POST
+from bundler.text import to_yaml
 
 if TYPE_CHECKING:
-    from hook.bundle.plan import Plan, Release
+    from bundler.plan import Plan, Release
 
 USE: Final = """\
 ```console

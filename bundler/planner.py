@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from bundler import timing, trigger
+from bundler.charts import KNOWN_PLUGINS, Copied, Remote, about, chart_name, fingerprint
+from bundler.documents import DocumentError, at, kind
+from bundler.plan import Plan, Release
+from bundler.recipe import DRA, MANIFEST_FILES, OPERATOR, POST, Component
+from bundler.values import found, merged
 from hook import __version__
-from hook.bundle import timing, trigger
-from hook.bundle.charts import KNOWN_PLUGINS, Copied, Remote, about, chart_name, fingerprint
-from hook.bundle.documents import DocumentError, at, kind
-from hook.bundle.plan import Plan, Release
-from hook.bundle.recipe import DRA, MANIFEST_FILES, OPERATOR, POST, Component
-from hook.bundle.values import found, merged
 
 if TYPE_CHECKING:
-    from hook.bundle.charts import Chart
-    from hook.bundle.documents import Mapping
-    from hook.bundle.plan import Request
-    from hook.bundle.recipe import Recipe
+    from bundler.charts import Chart
+    from bundler.documents import Mapping
+    from bundler.plan import Request
+    from bundler.recipe import Recipe
 
 DEFAULT_TIMEOUT: Final = "25m"
 """The chart's own."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hook.bundle.text import to_yaml
+from bundler.text import to_yaml
 
 if TYPE_CHECKING:
-    from hook.bundle.deployers.common import Object
-    from hook.bundle.output import Files
-    from hook.bundle.plan import Plan, Release
+    from bundler.deployers.common import Object
+    from bundler.output import Files
+    from bundler.plan import Plan, Release
 
 WAVE: Final = "argocd.argoproj.io/sync-wave"
 ORDER: Final = "gpu-operator-post/through-by"

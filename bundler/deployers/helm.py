@@ -5,14 +5,14 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Final
 
-from hook.bundle import timing
-from hook.bundle.charts import Copied
-from hook.bundle.deployers.common import values_file
-from hook.bundle.output import Files
-from hook.bundle.recipe import POST
+from bundler import timing
+from bundler.charts import Copied
+from bundler.deployers.common import values_file
+from bundler.output import Files
+from bundler.recipe import POST
 
 if TYPE_CHECKING:
-    from hook.bundle.plan import Plan, Release
+    from bundler.plan import Plan, Release
 
 USE: Final = """\
 ```console

@@ -1,4 +1,4 @@
-"""The commands for people who ship the charts: ``trigger`` and ``bundle``."""
+"""The command line of the bundler: ``trigger`` and ``bundle``."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
-from hook.bundle import documents, output, planner, recipe, trigger, writer
-from hook.bundle.charts import Copied
-from hook.bundle.plan import Git, Request
-from hook.bundle.recipe import DRA, OPERATOR, POST
-from hook.bundle.text import to_yaml
-from hook.bundle.values import merged
-from hook.errors import SettingsError
+from bundler import documents, output, planner, recipe, trigger, writer
+from bundler.charts import Copied
+from bundler.errors import InputError
+from bundler.plan import Git, Request
+from bundler.recipe import DRA, OPERATOR, POST
+from bundler.text import to_yaml
+from bundler.values import merged
+from hook import __version__
 
 if TYPE_CHECKING:
-    from hook.bundle.documents import Mapping
+    from bundler.documents import Mapping
 
 EXIT_DIVERGED: Final = 1
 EXIT_OUTPUT: Final = 1
@@ -72,7 +73,16 @@ class Assignment(click.ParamType[tuple[str, str]]):
         return component, rest
 
 
-@click.group("trigger", context_settings=CONTEXT)
+@click.group(context_settings=CONTEXT)
+@click.version_option(__version__)
+def main() -> None:
+    """Make a resolved AICR recipe into files for a deployment tool.
+
+    Exit codes: 0 done, 1 values that diverge from the recipe, or a disk or Helm that failed, 2 wrong input or usage.
+    """
+
+
+@main.group("trigger", context_settings=CONTEXT)
 def trigger_group() -> None:
     """Derive the annotation that re-rolls the DRA driver's pods with each chart version of the GPU operator."""
 
@@ -107,11 +117,11 @@ def check(recipe_file: Path, values_files: tuple[Path, ...], key: str) -> None:
     for divergence in found:
         click.echo(f"{_names(values_files)}: {divergence}", err=True)
     if found:
-        click.echo("Lay the output of `gpu-operator-post trigger derive` over these values.", err=True)
+        click.echo("Lay the output of `gpu-operator-post-bundler trigger derive` over these values.", err=True)
         sys.exit(EXIT_DIVERGED)
 
 
-@click.command(context_settings=CONTEXT)
+@main.command(context_settings=CONTEXT)
 @_RECIPE
 @click.option("--deployer", type=click.Choice(writer.NAMES), required=True, help="Who will deploy it.")
 @click.option("--output", "target", type=_FILE, required=True, help="Directory to write.")
@@ -188,7 +198,7 @@ def _chart(component: str, source: str) -> str | Copied:
     if recipe.is_source(source):
         return source.rstrip("/")
     if not (Path(source) / "Chart.yaml").is_file():
-        raise SettingsError(
+        raise InputError(
             f"--chart {component}={source}: neither a repository (oci://, https://) nor a chart's directory"
         )
     return Copied(output.tree(Path(source)))
@@ -199,10 +209,10 @@ def _git(url: str, revision: str, path: str) -> Git | None:
         return None
     parts = Path(path).parts
     if Path(path).is_absolute() or ".." in parts:
-        raise SettingsError(f"--git-path {path}: it must stay in the repository")
+        raise InputError(f"--git-path {path}: it must stay in the repository")
     for flag, text in (("--git-url", url), ("--git-revision", revision), ("--git-path", path or ".")):
         if _GIT.fullmatch(text) is None:
-            raise SettingsError(f"{flag} {text!r}: it cannot be written into every deployer's files")
+            raise InputError(f"{flag} {text!r}: it cannot be written into every deployer's files")
     return Git(url, revision, "/".join(parts))
 
 
@@ -221,7 +231,7 @@ class _Explained:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, SettingsError):
+        if isinstance(error, InputError):
             _give_up(error, EXIT_INPUT)
         if isinstance(error, output.OutputError):
             _give_up(error, EXIT_OUTPUT)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hook.bundle import output, timing
-from hook.bundle.deployers import argocd, argocd_helm, flux, helm, helmfile, manifests
+from bundler import output, timing
+from bundler.deployers import argocd, argocd_helm, flux, helm, helmfile, manifests
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hook.bundle.output import Files
-    from hook.bundle.plan import Plan
+    from bundler.output import Files
+    from bundler.plan import Plan
 
 DEPLOYERS: Final[dict[str, tuple[Callable[[Plan], Files], str]]] = {
     "helm": (helm.files, helm.USE),

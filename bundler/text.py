@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import yaml
 
 if TYPE_CHECKING:
-    from hook.bundle.documents import Mapping
+    from bundler.documents import Mapping
 
 _SURELY_TEXT: Final = re.compile(r"(?:\./)?[A-Za-z/](?:[A-Za-z0-9./_@$()=-]|:(?=/))+")
 """Neither a number nor a date for anybody. PyYAML quotes the words that may stand for something else, but not ``y``,

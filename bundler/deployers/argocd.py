@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hook.bundle.charts import Copied
-from hook.bundle.deployers import argocd_order as order
-from hook.bundle.deployers.common import Object, derived_note, git_of, told_on
-from hook.bundle.output import Files
-from hook.bundle.text import to_yaml
+from bundler.charts import Copied
+from bundler.deployers import argocd_order as order
+from bundler.deployers.common import Object, derived_note, git_of, told_on
+from bundler.output import Files
+from bundler.text import to_yaml
 
 if TYPE_CHECKING:
-    from hook.bundle.plan import Git, Plan, Release
+    from bundler.plan import Git, Plan, Release
 
 USE: Final = """\
 ```console
@@ -33,8 +33,9 @@ an operation that failed. Node and cause are in the Application's Events:
 kubectl --namespace argocd describe applications.argoproj.io gpu-operator-post
 ```
 
-They are told on what `regarding` names. Where you change the Application's name, its namespace or its destination, say
-so there, or turn it off (`[]`), in a file of values for `gpu-operator-post bundle --values gpu-operator-post=FILE`.
+The run writes them on what `regarding` names. If you change the Application's name, its namespace or its destination,
+change `regarding` too, or turn it off (`[]`), in a file of values for
+`gpu-operator-post-bundler bundle --values gpu-operator-post=FILE`.
 
 The run is retried twice; after that sync the Application by hand, and then the parent, which has stopped before the DRA
 driver.

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from hook.bundle.recipe import DRA, POST
-from hook.bundle.text import to_yaml
-from hook.bundle.values import found
-from hook.errors import SettingsError
+from bundler.errors import InputError
+from bundler.recipe import DRA, POST
+from bundler.text import to_yaml
+from bundler.values import found
 
 if TYPE_CHECKING:
-    from hook.bundle.documents import Mapping
-    from hook.bundle.plan import Git, Plan, Release
+    from bundler.documents import Mapping
+    from bundler.plan import Git, Plan, Release
 
 Object = dict[str, Any]
 """A Kubernetes object, or a document of a deployer."""
@@ -57,5 +57,5 @@ def values_file(plan: Plan, release: Release) -> str:
 def git_of(plan: Plan, why: str) -> Git:
     """Give the repository that the bundle will be in; without it some things cannot be written."""
     if plan.git is None:
-        raise SettingsError(f"--git-url is missing: {why}")
+        raise InputError(f"--git-url is missing: {why}")
     return plan.git

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from hook.bundle.documents import DocumentError, at, kind
-from hook.bundle.recipe import DRA, OPERATOR
-from hook.bundle.values import found, merged, nested
+from bundler.documents import DocumentError, at, kind
+from bundler.recipe import DRA, OPERATOR
+from bundler.values import found, merged, nested
 
 if TYPE_CHECKING:
-    from hook.bundle.documents import Mapping
-    from hook.bundle.recipe import Recipe
+    from bundler.documents import Mapping
+    from bundler.recipe import Recipe
 
 KEY: Final = "aicr.run/gpu-operator-chart-version"
 OLDER_KEY: Final = "aicr.nvidia.com/gpu-operator-chart-version"

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 import yaml
 
-from hook.bundle.charts import Copied
-from hook.bundle.deployers.common import Object, derived_note, values_file
-from hook.bundle.documents import DocumentError, at
-from hook.bundle.output import Files, OutputError, helm_program
-from hook.bundle.recipe import DRA, POST
-from hook.bundle.text import to_yaml
+from bundler.charts import Copied
+from bundler.deployers.common import Object, derived_note, values_file
+from bundler.documents import DocumentError, at
+from bundler.output import Files, OutputError, helm_program
+from bundler.recipe import DRA, POST
+from bundler.text import to_yaml
 
 if TYPE_CHECKING:
-    from hook.bundle.plan import Plan, Release
+    from bundler.plan import Plan, Release
 
 USE: Final = """\
 `gpu-operator-post.yaml` holds ordinary objects without hook annotations: apply it, or hand it to a bundler, after the

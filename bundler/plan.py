@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hook.bundle import timing, trigger
-from hook.bundle.recipe import POST
-from hook.bundle.values import merged
+from bundler import timing, trigger
+from bundler.recipe import POST
+from bundler.values import merged
 
 if TYPE_CHECKING:
-    from hook.bundle.charts import Chart, Copied
-    from hook.bundle.documents import Mapping
+    from bundler.charts import Chart, Copied
+    from bundler.documents import Mapping
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from hook.bundle.documents import DocumentError
-from hook.errors import SettingsError
+from bundler.documents import DocumentError
+from bundler.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PAGE: Final = "README.md"
-MARK: Final = "by `gpu-operator-post bundle`"
+MARK: Final = "by `gpu-operator-post-bundler bundle`"
 """Stands on the page of every bundle."""
 _EXECUTABLE: Final = 0o111
 _IGNORED: Final = frozenset({".git", "__pycache__", ".DS_Store"})
@@ -93,15 +93,15 @@ def write(files: Files, target: Path, *, force: bool) -> None:
 def _check(target: Path, *, force: bool) -> None:
     """Refuse a target that must not be replaced."""
     if target.exists() and not target.is_dir():
-        raise SettingsError(f"--output {target}: it is there and no directory")
+        raise InputError(f"--output {target}: it is there and no directory")
     if not target.exists() or not any(target.iterdir()):
         return
     if not force:
-        raise SettingsError(f"--output {target}: it is not empty; with --force everything in it is replaced")
+        raise InputError(f"--output {target}: it is not empty; with --force everything in it is replaced")
     if not _is_bundle(target):
-        raise SettingsError(f"--output {target}: --force replaces an earlier bundle only, and this is none")
+        raise InputError(f"--output {target}: --force replaces an earlier bundle only, and this is none")
     if Path.cwd().is_relative_to(target) or any(target.rglob(".git")):
-        raise SettingsError(f"--output {target}: --force would replace the working directory or a repository")
+        raise InputError(f"--output {target}: --force would replace the working directory or a repository")
 
 
 def _is_bundle(folder: Path) -> bool:
@@ -146,5 +146,5 @@ def helm_program(name: str) -> str:
     """Find a program, or say that it is missing."""
     found = shutil.which(name)
     if found is None:
-        raise SettingsError(f"--helm {name}: there is no such program on PATH; plain manifests are rendered with Helm")
+        raise InputError(f"--helm {name}: there is no such program on PATH; plain manifests are rendered with Helm")
     return os.fspath(found)

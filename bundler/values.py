@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hook.bundle.documents import DocumentError, at, kind
+from bundler.documents import DocumentError, at, kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hook.bundle.documents import Mapping, Value
+    from bundler.documents import Mapping, Value
 
 
 def merged(*layers: Mapping) -> Mapping:

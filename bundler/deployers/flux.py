@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hook.bundle import timing
-from hook.bundle.charts import Copied, Remote, fingerprint
-from hook.bundle.deployers.common import Object, derived_note, git_of, told_on
-from hook.bundle.output import Files
-from hook.bundle.recipe import POST
-from hook.bundle.text import to_yaml
-from hook.bundle.values import has_null
+from bundler import timing
+from bundler.charts import Copied, Remote, fingerprint
+from bundler.deployers.common import Object, derived_note, git_of, told_on
+from bundler.output import Files
+from bundler.recipe import POST
+from bundler.text import to_yaml
+from bundler.values import has_null
 
 if TYPE_CHECKING:
-    from hook.bundle.plan import Git, Plan, Release
+    from bundler.plan import Git, Plan, Release
 
 USE: Final = """\
 Commit this folder where a Flux Kustomization reads it, or apply it by hand:
@@ -30,8 +30,9 @@ kubectl --namespace flux-system describe helmrelease gpu-operator-post
 flux reconcile helmrelease gpu-operator-post --namespace flux-system --force
 ```
 
-Events are told on what `regarding` names. Where you change the HelmRelease's name, its namespace or its cluster, say so
-there, or turn it off (`[]`), in a file of values for `gpu-operator-post bundle --values gpu-operator-post=FILE`.
+The run writes them on what `regarding` names. If you change the HelmRelease's name, its namespace or its cluster,
+change `regarding` too, or turn it off (`[]`), in a file of values for
+`gpu-operator-post-bundler bundle --values gpu-operator-post=FILE`.
 """
 NAMESPACE: Final = "flux-system"
 RESOURCE: Final = "helmreleases.helm.toolkit.fluxcd.io"

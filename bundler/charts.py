@@ -7,11 +7,11 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from hook.bundle.documents import parse
-from hook.bundle.recipe import DRA
+from bundler.documents import parse
+from bundler.recipe import DRA
 
 if TYPE_CHECKING:
-    from hook.bundle.documents import Mapping
+    from bundler.documents import Mapping
 
 KNOWN_PLUGINS: Final = (DRA, "dra-driver-nvidia-gpu")
 """Names that the DRA driver's chart gives its DaemonSets by itself, or that AICR gives them. Others must be told."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hook.errors import SettingsError
+from bundler.errors import InputError
 
 ALLOWANCE: Final = 120
 """Seconds for pulling the image, starting the pod and deleting the Job of the run before; as the chart's NOTES say."""
@@ -20,11 +20,11 @@ def seconds(text: str, name: str) -> int:
     """Read a duration such as 25m, 90s or 1h30m, as the chart has it."""
     match = _DURATION.fullmatch(text)
     if match is None:
-        raise SettingsError(f"{name}: {text[:40]!r} is no duration; write it with units, such as 25m, 90s or 1h30m")
+        raise InputError(f"{name}: {text[:40]!r} is no duration; write it with units, such as 25m, 90s or 1h30m")
     hours, minutes, rest = (int(part or 0) for part in match.groups())
     total = hours * 3600 + minutes * 60 + rest
     if not LEAST <= total <= LONGEST:
-        raise SettingsError(f"{name}: {text} is not between {LEAST}s, the least for one plugin's restart, and 30 days")
+        raise InputError(f"{name}: {text} is not between {LEAST}s, the least for one plugin's restart, and 30 days")
     return total
 
 

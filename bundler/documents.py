@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from hook.errors import SettingsError
+from bundler.errors import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +54,7 @@ _LONGEST_PATH: Final = 80
 """Enough to find a place; a document without end would name an endless one."""
 
 
-class DocumentError(SettingsError):
+class DocumentError(InputError):
     """A document does not say what it must."""
 
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from bundler.charts import KNOWN_PLUGINS, Copied, chart_name, fingerprint, identity
+from bundler.deployers import argocd_order as order
+from bundler.deployers.argocd import NAMESPACE, PARENT, RESOURCE, SERVER, application, source
+from bundler.deployers.common import REGARDING, Object, derived_note, git_of, told_on
+from bundler.output import Files
+from bundler.recipe import DRA, OPERATOR, POST
+from bundler.text import to_yaml
 from hook import __version__
-from hook.bundle.charts import KNOWN_PLUGINS, Copied, chart_name, fingerprint, identity
-from hook.bundle.deployers import argocd_order as order
-from hook.bundle.deployers.argocd import NAMESPACE, PARENT, RESOURCE, SERVER, application, source
-from hook.bundle.deployers.common import REGARDING, Object, derived_note, git_of, told_on
-from hook.bundle.output import Files
-from hook.bundle.recipe import DRA, OPERATOR, POST
-from hook.bundle.text import to_yaml
 
 if TYPE_CHECKING:
-    from hook.bundle.documents import Mapping
-    from hook.bundle.plan import Plan, Release
+    from bundler.documents import Mapping
+    from bundler.plan import Plan, Release
 
 NAME: Final = "argocd-helm"
 USE: Final = """\

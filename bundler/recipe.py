@@ -11,13 +11,13 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from hook.bundle import documents
-from hook.bundle.documents import DocumentError, at, kind
+from bundler import documents
+from bundler.documents import DocumentError, at, kind
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hook.bundle.documents import Mapping, Value
+    from bundler.documents import Mapping, Value
 
 OPERATOR: Final = "gpu-operator"
 POST: Final = "gpu-operator-post"
