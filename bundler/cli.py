@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
-from bundler import documents, output, planner, recipe, trigger, writer
-from bundler.charts import Copied
-from bundler.errors import InputError
-from bundler.plan import Git, Request
+from bundler import bundle as bundles
+from bundler import documents, output, plan, recipe, trigger
+from bundler.documents import InputError
 from bundler.recipe import DRA, OPERATOR, POST
 from bundler.text import to_yaml
 from bundler.values import merged
@@ -31,10 +30,6 @@ COMPONENTS: Final = (OPERATOR, POST, DRA)
 _FILE: Final = click.Path(path_type=Path)
 _RECIPE: Final = click.option("--recipe", "recipe_file", type=_FILE, required=True, help="A resolved AICR recipe.")
 _QUALIFIED: Final = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
-
-
-_GIT: Final = re.compile(r"[A-Za-z0-9./~_][A-Za-z0-9.:@/~_+%=\[\]-]*")
-"""Addresses, branches and folders, without what templates, YAML or shells would understand."""
 
 
 def _version(_ctx: click.Context, _param: click.Parameter, version: str) -> str:
@@ -123,7 +118,7 @@ def check(recipe_file: Path, values_files: tuple[Path, ...], key: str) -> None:
 
 @main.command(context_settings=CONTEXT)
 @_RECIPE
-@click.option("--deployer", type=click.Choice(writer.NAMES), required=True, help="Who will deploy it.")
+@click.option("--deployer", type=click.Choice(bundles.NAMES), required=True, help="Who will deploy it.")
 @click.option("--output", "target", type=_FILE, required=True, help="Directory to write.")
 @click.option("--force", is_flag=True, help="Replace an earlier bundle, all of it.")
 @click.option("--timeout", default="", help="Time of the run, such as 25m; default: its values', else the chart's.")
@@ -155,65 +150,12 @@ def bundle(recipe_file: Path, deployer: str, target: Path, force: bool, helm_nam
     """Write a complete, ordered set for a deployer: GPU operator, gpu-operator-post, DRA driver."""
     with _Explained():
         found = recipe.read(recipe_file)
-        made = planner.make(found, _request(found, deployer, values))
-        files = writer.files(made, deployer, helm_name)
+        made = plan.make(found, bundles.request(found, deployer, values))
+        files = bundles.files(made, deployer, helm_name)
         output.write(files, target, force=force)
     for note in made.notes:
         click.echo(f"note: {note}")
     click.echo(f"{len(files.contents)} files in {target}")
-
-
-def _request(found: recipe.Recipe, deployer: str, values: dict[str, Any]) -> Request:
-    given: dict[str, Mapping] = {}
-    for component, file in values["values"]:
-        given[component] = merged(given.get(component, {}), documents.read(Path(file)))
-    return Request(
-        timeout=values["timeout"],
-        # Plain manifests are for those who strip hook annotations.
-        hook=values["hook"] and deployer != writer.MANIFESTS,
-        key=values["key"],
-        values=given,
-        base_values=_base_values(found, values["data"]),
-        charts={component: _chart(component, source) for component, source in values["charts"]},
-        post_version=values["post_version"],
-        git=_git(values["git_url"], values["git_revision"], values["git_path"]),
-    )
-
-
-def _base_values(found: recipe.Recipe, data: Path | None) -> dict[str, Mapping]:
-    """Read the recipe's values files, which must not lead out of their directory."""
-    result: dict[str, Mapping] = {}
-    for component in found.components:
-        if data is None or not component.values_file or not component.enabled:
-            continue
-        file = (data / component.values_file).resolve()
-        if not file.is_relative_to(data.resolve()):
-            path = documents.at(component.path, "valuesFile")
-            raise documents.DocumentError(f"{found.name}: {path}: {component.values_file!r} leads out of {data}")
-        result[component.name] = documents.read(file)
-    return result
-
-
-def _chart(component: str, source: str) -> str | Copied:
-    if recipe.is_source(source):
-        return source.rstrip("/")
-    if not (Path(source) / "Chart.yaml").is_file():
-        raise InputError(
-            f"--chart {component}={source}: neither a repository (oci://, https://) nor a chart's directory"
-        )
-    return Copied(output.tree(Path(source)))
-
-
-def _git(url: str, revision: str, path: str) -> Git | None:
-    if not url:
-        return None
-    parts = Path(path).parts
-    if Path(path).is_absolute() or ".." in parts:
-        raise InputError(f"--git-path {path}: it must stay in the repository")
-    for flag, text in (("--git-url", url), ("--git-revision", revision), ("--git-path", path or ".")):
-        if _GIT.fullmatch(text) is None:
-            raise InputError(f"{flag} {text!r}: it cannot be written into every deployer's files")
-    return Git(url, revision, "/".join(parts))
 
 
 def _layered(files: tuple[Path, ...]) -> Mapping:

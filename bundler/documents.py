@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from bundler.errors import InputError
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -54,8 +52,8 @@ _LONGEST_PATH: Final = 80
 """Enough to find a place; a document without end would name an endless one."""
 
 
-class DocumentError(InputError):
-    """A document does not say what it must."""
+class InputError(Exception):
+    """A flag, a recipe or values that cannot work (exit 2)."""
 
 
 def at(path: str, key: str | int) -> str:
@@ -84,9 +82,9 @@ def read(file: Path) -> Mapping:
     try:
         return parse(file.read_text(encoding="utf-8-sig"), name_of(file))
     except UnicodeDecodeError as error:
-        raise DocumentError(f"{name_of(file)}: it is no UTF-8 text ({error.reason})") from error
+        raise InputError(f"{name_of(file)}: it is no UTF-8 text ({error.reason})") from error
     except OSError as error:
-        raise DocumentError(f"{name_of(file)}: it cannot be read: {error.strerror}") from error
+        raise InputError(f"{name_of(file)}: it cannot be read: {error.strerror}") from error
 
 
 def name_of(file: Path) -> str:
@@ -98,7 +96,7 @@ def parse(text: str, name: str) -> Mapping:
     """Read a text that holds one mapping. An empty text is an empty mapping, as for Helm."""
     try:
         return _parse(text, name)
-    except DocumentError:
+    except InputError:
         # Not all JSON is YAML 1.1: tabs, and characters beyond the first 65,536 that are written as pairs.
         if (again := _respelled(text)) is None:
             raise
@@ -127,13 +125,13 @@ def _parse(text: str, name: str) -> Mapping:
         node = yaml.compose(text, Loader=_Loader)
         value = {} if node is None else _Reader(name).value(node, "", 0)
     except yaml.YAMLError as error:
-        raise DocumentError(f"{name}: it is no YAML: {_located(error)}") from error
+        raise InputError(f"{name}: it is no YAML: {_located(error)}") from error
     except RecursionError as error:
-        raise DocumentError(f"{name}: it nests too deeply") from error
+        raise InputError(f"{name}: it nests too deeply") from error
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise DocumentError(f"{name}: it holds {kind(value)}, not a mapping")
+        raise InputError(f"{name}: it holds {kind(value)}, not a mapping")
     return value
 
 
@@ -232,6 +230,6 @@ class _Reader:
             raise self._error(path, "it is too large a number: quote it if it is a text")
         return number
 
-    def _error(self, path: str, problem: str) -> DocumentError:
+    def _error(self, path: str, problem: str) -> InputError:
         where = path if len(path) <= _LONGEST_PATH else f"{path[:_LONGEST_PATH]}…"
-        return DocumentError(f"{self._name}: {where or 'the document'}: {problem}")
+        return InputError(f"{self._name}: {where or 'the document'}: {problem}")

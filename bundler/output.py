@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bundler.documents import DocumentError
-from bundler.errors import InputError
+from bundler.documents import InputError
+from bundler.plan import Copied
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from bundler.plan import Plan
 
 PAGE: Final = "README.md"
 MARK: Final = "by `gpu-operator-post-bundler bundle`"
 """Stands on the page of every bundle."""
 _EXECUTABLE: Final = 0o111
 _IGNORED: Final = frozenset({".git", "__pycache__", ".DS_Store"})
+
+
+class OutputError(Exception):
+    """The disk or Helm failed, which is not the fault of the input (exit 1)."""
 
 
 @dataclass(slots=True)
@@ -29,31 +34,45 @@ class Files:
     contents: dict[str, bytes] = field(default_factory=dict)
     executable: set[str] = field(default_factory=set)
 
-    def add(self, path: str, text: str) -> None:
+    @classmethod
+    def with_charts(cls, plan: Plan) -> Files:
+        """Begin with the charts that are copied into the bundle."""
+        return cls({
+            f"{release.folder}/chart/{name}": content
+            for release in plan.releases
+            if isinstance(release.chart, Copied)
+            for name, content in release.chart.files.items()
+        })  # fmt: skip
+
+    def add(self, path: str, text: str, *, executable: bool = False) -> None:
         """Add a text."""
         self.contents[path] = text.encode()
+        if executable:
+            self.executable.add(path)
 
-    def add_script(self, path: str, text: str) -> None:
-        """Add a text that can be run."""
-        self.add(path, text)
-        self.executable.add(path)
-
-    def add_tree(self, path: str, tree: dict[str, bytes]) -> None:
-        """Add a folder."""
-        self.contents.update({f"{path}/{name}": content for name, content in tree.items()})
+    def write(self, folder: Path) -> None:
+        """Write all files into a directory."""
+        for name, content in self.contents.items():
+            file = folder / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+            if name in self.executable:
+                # For everyone who may read it, as the user's umask left it.
+                mode = file.stat().st_mode
+                file.chmod(mode | (mode >> 2 & _EXECUTABLE))
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    """Read a folder's files. A link could lead out of it, and is refused."""
-    found: dict[str, bytes] = {}
+    """Read the files of a directory. A link could lead out of it, and is refused."""
+    contents: dict[str, bytes] = {}
     try:
         for file in sorted(_walk(folder)):
             if file.is_symlink():
-                raise DocumentError(f"{file}: it is a link; a bundle holds files only")
-            found[file.relative_to(folder).as_posix()] = file.read_bytes()
+                raise InputError(f"{file}: it is a link; a bundle holds files only")
+            contents[file.relative_to(folder).as_posix()] = file.read_bytes()
     except OSError as error:
-        raise DocumentError(f"{error.filename or folder}: it cannot be read: {error.strerror}") from error
-    return found
+        raise InputError(f"{error.filename or folder}: it cannot be read: {error.strerror}") from error
+    return contents
 
 
 def _walk(folder: Path) -> Iterator[Path]:
@@ -67,21 +86,21 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def write(files: Files, target: Path, *, force: bool) -> None:
-    """Write a bundle beside its place, then put it there: all of it, or nothing is changed.
+    """Write a bundle next to its place, then move it there: all of it, or nothing changes.
 
-    A directory that is there stays itself and gets other entries, because it may be a mount point, such as a volume
-    of a container, and its parent may be read-only.
+    An existing directory stays and gets other entries, because it may be a mount point, such as a volume of a
+    container, and its parent may be read-only.
     """
     try:
         resolved = target.resolve()
-        _check(resolved, force=force)
+        _check(resolved, target, force=force)
         exists = resolved.exists()
         around = resolved if exists else resolved.parent
         around.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{resolved.name}.", dir=around) as workspace:
             # A directory of our own in it, because the workspace itself is private to this user.
             made = Path(workspace) / "new"
-            _write(files, made)
+            files.write(made)
             if exists:
                 replace_entries(resolved, made, Path(workspace))
             else:
@@ -90,28 +109,25 @@ def write(files: Files, target: Path, *, force: bool) -> None:
         raise OutputError(f"--output {target}: {error.strerror or error} ({error.filename})") from error
 
 
-def _check(target: Path, *, force: bool) -> None:
-    """Refuse a target that must not be replaced."""
-    if target.exists() and not target.is_dir():
-        raise InputError(f"--output {target}: it is there and no directory")
-    if not target.exists() or not any(target.iterdir()):
-        return
-    if not force:
-        raise InputError(f"--output {target}: it is not empty; with --force everything in it is replaced")
-    if not _is_bundle(target):
-        raise InputError(f"--output {target}: --force replaces an earlier bundle only, and this is none")
-    if Path.cwd().is_relative_to(target) or any(target.rglob(".git")):
-        raise InputError(f"--output {target}: --force would replace the working directory or a repository")
-
-
-def _is_bundle(folder: Path) -> bool:
-    """Whether a directory holds what this program wrote: a wrong path must not cost somebody's work."""
-    page = folder / PAGE
-    return page.is_file() and MARK in page.read_text(encoding="utf-8", errors="replace")
+def _check(folder: Path, target: Path, *, force: bool) -> None:
+    """Refuse a target that must not be replaced: --force replaces an earlier bundle, never work of the user."""
+    problem = ""
+    if not folder.is_dir():
+        problem = "it is there and no directory" if folder.exists() else ""
+    elif any(folder.iterdir()):
+        page = folder / PAGE
+        if not force:
+            problem = "it is not empty; with --force everything in it is replaced"
+        elif not page.is_file() or MARK not in page.read_text(encoding="utf-8", errors="replace"):
+            problem = "--force replaces an earlier bundle only, and this is none"
+        elif Path.cwd().is_relative_to(folder) or any(folder.rglob(".git")):
+            problem = "--force would replace the working directory or a repository"
+    if problem:
+        raise InputError(f"--output {target}: {problem}")
 
 
 def replace_entries(target: Path, made: Path, workspace: Path) -> None:
-    """Move the old entries out and the new ones in; where one cannot be moved, all are put back."""
+    """Move the old entries out and the new ones in; where one cannot be moved, move all of them back."""
     aside = workspace / "old"
     aside.mkdir()
     old = [entry for entry in target.iterdir() if entry != workspace]
@@ -127,24 +143,9 @@ def replace_entries(target: Path, made: Path, workspace: Path) -> None:
         raise
 
 
-class OutputError(Exception):
-    """The disk did not take it. Not the input's fault."""
-
-
-def _write(files: Files, folder: Path) -> None:
-    for name, content in files.contents.items():
-        file = folder / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
-        if name in files.executable:
-            # For whoever may read it, as the user's umask left it.
-            mode = file.stat().st_mode
-            file.chmod(mode | (mode >> 2 & _EXECUTABLE))
-
-
 def helm_program(name: str) -> str:
-    """Find a program, or say that it is missing."""
-    found = shutil.which(name)
-    if found is None:
+    """Find Helm."""
+    program = shutil.which(name)
+    if program is None:
         raise InputError(f"--helm {name}: there is no such program on PATH; plain manifests are rendered with Helm")
-    return os.fspath(found)
+    return program

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from bundler import documents
-from bundler.documents import DocumentError, at, kind
+from bundler.documents import InputError, at, kind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,7 +75,7 @@ class Recipe:
         """Give a text that a component must have for what is asked."""
         text = str(getattr(component, key))
         if not text:
-            raise DocumentError(f"{self.name}: {at(component.path, key)}: it is missing or empty ({component.name})")
+            raise InputError(f"{self.name}: {at(component.path, key)}: it is missing or empty ({component.name})")
         return text
 
 
@@ -179,5 +179,5 @@ class _Interpreter:
             raise self._error(at(path, key), f"{text[:60]!r} is no {key}")
         return text
 
-    def _error(self, path: str, problem: str) -> DocumentError:
-        return DocumentError(f"{self._name}: {path}: {problem}")
+    def _error(self, path: str, problem: str) -> InputError:
+        return InputError(f"{self._name}: {path}: {problem}")

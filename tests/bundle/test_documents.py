@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bundler.documents import DocumentError, at, parse, read
+from bundler.documents import InputError, at, parse, read
 from bundler.text import to_yaml
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ _BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "\n".join(
 )
 def test_refused(text: str, complaint: str) -> None:
     """What readers take differently, and what has no end, is refused with its place."""
-    with pytest.raises(DocumentError) as caught:
+    with pytest.raises(InputError) as caught:
         parse(text, "f")
     assert complaint in str(caught.value)
     assert len(str(caught.value)) < 400
@@ -142,11 +142,11 @@ def test_no_text(tmp_path: Path) -> None:
     """Bytes that are no UTF-8, and files that cannot be read, are named."""
     file = tmp_path / "f.yaml"
     file.write_bytes(b"a: \xff")
-    with pytest.raises(DocumentError, match="no UTF-8"):
+    with pytest.raises(InputError, match="no UTF-8"):
         read(file)
-    with pytest.raises(DocumentError, match="cannot be read"):
+    with pytest.raises(InputError, match="cannot be read"):
         read(tmp_path / "nowhere.yaml")
-    with pytest.raises(DocumentError, match="cannot be read"):
+    with pytest.raises(InputError, match="cannot be read"):
         read(tmp_path)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bundler.timing import LEAST
+from bundler.plan import LEAST
 
 if TYPE_CHECKING:
     from tests.chart.rendering import Helm, Values

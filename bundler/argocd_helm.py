@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from bundler.charts import KNOWN_PLUGINS, Copied, chart_name, fingerprint, identity
-from bundler.deployers import argocd_order as order
-from bundler.deployers.argocd import NAMESPACE, PARENT, RESOURCE, SERVER, application, source
-from bundler.deployers.common import REGARDING, Object, derived_note, git_of, told_on
+from bundler.argocd import NAMESPACE, PARENT, RESOURCE, SERVER, Object, add_patch, application, order, source
 from bundler.output import Files
+from bundler.plan import KNOWN_PLUGINS, REGARDING, Copied, fingerprint
 from bundler.recipe import DRA, OPERATOR, POST
 from bundler.text import to_yaml
 from hook import __version__
@@ -111,9 +109,9 @@ _VALUES: Final = "      values: |\n        {{- toYaml $values | nindent 8 }}\n"
 
 
 def files(plan: Plan) -> Files:
-    """Give the files, without the `Chart.yaml`."""
-    plan = told_on(plan, RESOURCE, NAMESPACE)
-    result = Files()
+    """Return the files, without the `Chart.yaml`."""
+    plan = plan.reporting_on(RESOURCE, NAMESPACE)
+    result = Files.with_charts(plan)
     result.add(
         "values.yaml",
         to_yaml(
@@ -123,12 +121,10 @@ def files(plan: Plan) -> Files:
     )
     result.add("templates/_helpers.tpl", _HELPERS)
     for release in plan.releases:
-        if isinstance(release.chart, Copied):
-            result.add_tree(f"{release.folder}/chart", release.chart.files)
         result.add(f"static/{release.name}.yaml", to_yaml(_static(release)))
         result.add(f"derived/{release.name}.yaml", to_yaml(_derived(release)))
         result.add(f"templates/{release.name}.yaml", _template(plan, release))
-    order.add_patch(result, plan)
+    add_patch(result, plan)
     return result
 
 
@@ -148,18 +144,18 @@ def add_chart(files: Files, plan: Plan) -> None:
 def _values(plan: Plan) -> Object:
     values: Object = {"argocd": {"namespace": NAMESPACE, "project": "default", "server": SERVER}}
     if any(isinstance(release.chart, Copied) for release in plan.releases):
-        git = git_of(plan, "Argo CD reads a chart that is copied into the bundle from the repository that it is in")
+        git = plan.git_for("Argo CD")
         values["git"] = {"url": git.url, "revision": git.revision, "path": git.path}
     return {**values, **{release.name: {} for release in plan.releases}}
 
 
 def _static(release: Release) -> Mapping:
-    """Give the values that may be changed at install time: Argo CD has no limit that the run's must fit in."""
+    """Return the values that may be changed at install time: Argo CD has no limit that the run's must fit in."""
     return {**release.given, **({"timeout": release.derived["timeout"]} if release.name == POST else {})}
 
 
 def _derived(release: Release) -> Mapping:
-    """Give what is derived and does not depend on values that come at install time."""
+    """Return the derived values that do not depend on values given at install time."""
     derived = {key: value for key, value in release.derived.items() if key not in INSTALLED}
     if release.name == POST and isinstance(expect := derived["expect"], dict):
         derived["expect"] = {"chartVersion": expect["chartVersion"]}
@@ -167,10 +163,10 @@ def _derived(release: Release) -> Mapping:
 
 
 def _template(plan: Plan, release: Release) -> str:
-    head = _HEAD.replace("COMMENT", derived_note(plan, release)).replace("NAME", release.name)
+    head = _HEAD.replace("COMMENT", plan.note(release)).replace("NAME", release.name)
     if release.name == POST:
         head += _trigger(plan, release)
-    found = application(release.name, order.marks(plan, release), _source(plan, release), release.namespace)
+    found = application(release.name, order(plan, release), _source(plan, release), release.namespace)
     found["metadata"]["namespace"] = "{{ .Values.argocd.namespace }}"
     found["spec"]["project"] = "{{ .Values.argocd.project }}"
     found["spec"]["destination"]["server"] = "{{ .Values.argocd.server }}"
@@ -178,15 +174,15 @@ def _template(plan: Plan, release: Release) -> str:
 
 
 def _trigger(plan: Plan, release: Release) -> str:
-    operator, plugin = (next(one for one in plan.releases if one.name == name) for name in (OPERATOR, DRA))
+    operator, plugin = (next(other for other in plan.releases if other.name == name) for name in (OPERATOR, DRA))
     expect = release.derived["expect"]
     version = str(expect["chartVersion"]) if isinstance(expect, dict) else ""
     return (
         _TRIGGER.replace("OPERATOR", operator.name)
-        .replace("IDENTITY", fingerprint(operator.chart, identity(operator.chart)))
+        .replace("IDENTITY", fingerprint(operator.chart, operator.chart.identity))
         .replace("VERSION", version)
         .replace("PLUGIN", plugin.name)
-        .replace("CHART", chart_name(plugin.chart))
+        .replace("CHART", plugin.chart.name)
         .replace("KNOWN", " ".join(f'"{name}"' for name in KNOWN_PLUGINS))
         .replace("SERVER", SERVER)
         .replace("REGARDING", REGARDING)
