@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from bundler.documents import to_yaml
 from bundler.output import Files
 from bundler.plan import Copied
-from bundler.text import to_yaml
 
 if TYPE_CHECKING:
     from bundler.plan import Git, Plan, Release

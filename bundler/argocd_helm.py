@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from bundler.argocd import NAMESPACE, PARENT, RESOURCE, SERVER, Object, add_patch, application, order, source
+from bundler.documents import to_yaml
 from bundler.output import Files
 from bundler.plan import KNOWN_PLUGINS, REGARDING, Copied, fingerprint
 from bundler.recipe import DRA, OPERATOR, POST
-from bundler.text import to_yaml
 from hook import __version__
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ import click
 
 from bundler import bundle as bundles
 from bundler import documents, output, plan, recipe, trigger
-from bundler.documents import InputError
+from bundler.documents import InputError, to_yaml
 from bundler.recipe import DRA, OPERATOR, POST
-from bundler.text import to_yaml
 from bundler.values import merged
 from hook import __version__
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from bundler.documents import to_yaml
 from bundler.output import Files
 from bundler.plan import Copied, Remote, duration, fingerprint
 from bundler.recipe import POST
-from bundler.text import to_yaml
 from bundler.values import has_null
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any, Final
 
+from bundler.documents import to_yaml
 from bundler.output import Files
 from bundler.plan import Copied, Remote, duration
 from bundler.recipe import OPERATOR, POST
-from bundler.text import to_yaml
 
 if TYPE_CHECKING:
     from bundler.plan import Plan, Release

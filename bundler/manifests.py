@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from bundler.documents import InputError, at
+from bundler.documents import InputError, at, to_yaml
 from bundler.helm import chart_arguments
 from bundler.output import Files, OutputError, helm_program
 from bundler.plan import Copied
 from bundler.recipe import DRA, POST
-from bundler.text import to_yaml
 
 if TYPE_CHECKING:
     from bundler.plan import Plan, Release
