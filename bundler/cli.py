@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from bundler import bundle as bundles
 from bundler import documents, output, plan, recipe, trigger
-from bundler.documents import InputError, to_yaml
+from bundler.documents import to_yaml
 from bundler.recipe import DRA, OPERATOR, POST
 from bundler.values import merged
 from hook import __version__
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from bundler.documents import Mapping
 
 EXIT_DIVERGED: Final = 1
-EXIT_OUTPUT: Final = 1
-EXIT_INPUT: Final = 2
 CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 """Without environment variables: what is written depends on the arguments alone, and the same names mean the run."""
 COMPONENTS: Final = (OPERATOR, POST, DRA)
@@ -91,10 +89,9 @@ def derive(recipe_file: Path, values_files: tuple[Path, ...], key: str) -> None:
     Prints nothing where the recipe switches one of the two components off. With --values the pods' other
     annotations of those files are printed as well, for tools that replace mappings instead of merging them.
     """
-    with _Explained():
-        overlay = trigger.annotated(recipe.read(recipe_file), key, _layered(values_files), _names(values_files))
-        if overlay:
-            click.echo(to_yaml(overlay), nl=False)
+    overlay = trigger.annotated(recipe.read(recipe_file), key, _layered(values_files), _names(values_files))
+    if overlay:
+        click.echo(to_yaml(overlay), nl=False)
 
 
 @trigger_group.command(context_settings=CONTEXT)
@@ -105,9 +102,8 @@ def derive(recipe_file: Path, values_files: tuple[Path, ...], key: str) -> None:
 @_KEY
 def check(recipe_file: Path, values_files: tuple[Path, ...], key: str) -> None:
     """Exit 1 where the values' annotations are not what the recipe says, and name both."""
-    with _Explained():
-        given = _layered(values_files)
-        found = trigger.divergences(recipe.read(recipe_file), key, given, _names(values_files))
+    given = _layered(values_files)
+    found = trigger.divergences(recipe.read(recipe_file), key, given, _names(values_files))
     for divergence in found:
         click.echo(f"{_names(values_files)}: {divergence}", err=True)
     if found:
@@ -147,11 +143,10 @@ def check(recipe_file: Path, values_files: tuple[Path, ...], key: str) -> None:
 @_KEY
 def bundle(recipe_file: Path, deployer: str, target: Path, force: bool, helm_name: str, **values: Any) -> None:  # noqa: ANN401 - click passes parsed flags
     """Write a complete, ordered set for a deployer: GPU operator, gpu-operator-post, DRA driver."""
-    with _Explained():
-        found = recipe.read(recipe_file)
-        made = plan.make(found, bundles.request(found, deployer, values))
-        files = bundles.files(made, deployer, helm_name)
-        output.write(files, target, force=force)
+    found = recipe.read(recipe_file)
+    made = plan.make(found, bundles.request(found, deployer, values))
+    files = bundles.files(made, deployer, helm_name)
+    output.write(files, target, force=force)
     for note in made.notes:
         click.echo(f"note: {note}")
     click.echo(f"{len(files.contents)} files in {target}")
@@ -163,21 +158,3 @@ def _layered(files: tuple[Path, ...]) -> Mapping:
 
 def _names(files: tuple[Path, ...]) -> str:
     return " + ".join(documents.name_of(file) for file in files)
-
-
-class _Explained:
-    """Ends the program with a sentence and an exit code where something is wrong."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, InputError):
-            _give_up(error, EXIT_INPUT)
-        if isinstance(error, output.OutputError):
-            _give_up(error, EXIT_OUTPUT)
-
-
-def _give_up(error: Exception, code: int) -> NoReturn:
-    click.echo(f"Error: {error}", err=True)
-    sys.exit(code)

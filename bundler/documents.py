@@ -13,6 +13,7 @@ import re
 import textwrap
 from typing import TYPE_CHECKING, Any, Final
 
+import click
 import yaml
 from yaml.constructor import ConstructorError
 
@@ -53,8 +54,10 @@ _ENDLESS: Final = 2**31
 _COMMENT_WIDTH: Final = 110
 
 
-class InputError(Exception):
-    """A flag, a recipe or values that cannot work (exit 2)."""
+class InputError(click.ClickException):
+    """A flag, a recipe or values that cannot work."""
+
+    exit_code = 2
 
 
 def at(path: str, key: str | int) -> str:

@@ -5,6 +5,7 @@ Helm renders them from the chart, because a second implementation of the chart w
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -14,7 +15,7 @@ import yaml
 
 from bundler.documents import InputError, at, to_yaml
 from bundler.helm import chart_arguments
-from bundler.output import Files, OutputError, helm_program
+from bundler.output import Files, OutputError
 from bundler.plan import Copied
 from bundler.recipe import DRA, POST
 
@@ -50,6 +51,8 @@ def files(plan: Plan, helm: str) -> Files:
 
 
 def _rendered(release: Release, helm: str) -> str:
+    if shutil.which(helm) is None:
+        raise InputError(f"--helm {helm}: there is no such program on PATH; plain manifests are rendered with Helm")
     with tempfile.TemporaryDirectory() as workspace:
         folder = Path(workspace)
         (folder / "values.yaml").write_text(to_yaml(release.values), encoding="utf-8")
@@ -61,7 +64,7 @@ def _rendered(release: Release, helm: str) -> str:
         ]
         try:
             done = subprocess.run(
-                [helm_program(helm), *arguments], capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
+                [helm, *arguments], capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise OutputError(f"--helm {helm}: {error}") from error

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import click
 
 from bundler.documents import InputError
 from bundler.plan import Copied
@@ -23,8 +24,10 @@ _EXECUTABLE: Final = 0o111
 _IGNORED: Final = frozenset({".git", "__pycache__", ".DS_Store"})
 
 
-class OutputError(Exception):
-    """The disk or Helm failed, which is not the fault of the input (exit 1)."""
+class OutputError(click.ClickException):
+    """The disk or Helm failed, which is not the fault of the input."""
+
+    exit_code = 1
 
 
 @dataclass(slots=True)
@@ -141,11 +144,3 @@ def replace_entries(target: Path, made: Path, workspace: Path) -> None:
         for source, place in reversed(done):
             place.rename(source)
         raise
-
-
-def helm_program(name: str) -> str:
-    """Find Helm."""
-    program = shutil.which(name)
-    if program is None:
-        raise InputError(f"--helm {name}: there is no such program on PATH; plain manifests are rendered with Helm")
-    return program
