@@ -59,7 +59,7 @@ ORDER: Final = "gpu-operator-post/through-by"
 """An annotation that asks the script below to judge an Application by its operation, or by its health as well."""
 BY_OPERATION: Final = "operation"
 BY_HEALTH: Final = "operation-and-health"
-"""A plain Job goes on after the operation has ended."""
+"""A plain Job continues after the operation has ended."""
 PATCH: Final = "argocd-cm.patch.yaml"
 _PATCH_NOTE: Final = """\
 kubectl -n argocd patch configmap argocd-cm --type merge --patch-file argocd-cm.patch.yaml

@@ -102,6 +102,9 @@ _TRIGGER: Final = """\
 {{- $_ := set $values "REGARDING" (list $ours) -}}
 {{- end -}}
 """
+_VALUES_NOTE: Final = (
+    "Below the name of a release: values of its chart, over those in static/ and below those in derived/."
+)
 INSTALLED: Final = ("timeout", "trigger", "consumer", REGARDING)
 """Derived values that depend on those of the installation."""
 _VALUES_HERE: Final = "      values: VALUES\n"
@@ -112,13 +115,7 @@ def files(plan: Plan) -> Files:
     """Return the files, without the `Chart.yaml`."""
     plan = plan.reporting_on(RESOURCE, NAMESPACE)
     result = Files.with_charts(plan)
-    result.add(
-        "values.yaml",
-        to_yaml(
-            _values(plan),
-            "Below the name of a release: values of its chart, over those in static/ and below those in derived/.",
-        ),
-    )
+    result.add("values.yaml", to_yaml(_values(plan), _VALUES_NOTE))
     result.add("templates/_helpers.tpl", _HELPERS)
     for release in plan.releases:
         result.add(f"static/{release.name}.yaml", to_yaml(_static(release)))

@@ -208,7 +208,7 @@ class Plan:
         return replace(self, releases=tuple(release.reporting_on(resource, namespace) for release in self.releases))
 
     def note(self, release: Release) -> str:
-        """Say which values of a release are derived, for people who read the file before the documentation."""
+        """Describe which values of a release are derived, for people who read the file before the documentation."""
         if not release.derived:
             return f"Values of {release.name}, from {self.recipe} and what was given to the bundle."
         told = "; failures are told on what regarding names" if REGARDING in release.derived else ""
@@ -276,7 +276,7 @@ class _Planner:
             "expect": self._expectation(operator),
             **self._consumer(dra, given),
         }
-        if MANIFEST_FILES in operator.beside:
+        if MANIFEST_FILES in operator.extras:
             self.notes.append(
                 f"AICR installs the {MANIFEST_FILES} of {OPERATOR} as a release called {POST}: where that is live, the "
                 "release of this bundle replaces it, and Helm deletes what it held"
@@ -291,7 +291,7 @@ class _Planner:
         self.notes += [
             f"{at(component.path, key)} of {component.name} is not in the bundle, which holds charts only: "
             "install it beside them"
-            for key in component.beside
+            for key in component.extras
         ]
         if component.name == OPERATOR and isinstance(chart, Copied):
             self._note_another_version(component, chart)

@@ -58,7 +58,7 @@ class Component(Struct, frozen=True, rename="camel"):
     patches: Any = None
 
     @property
-    def beside(self) -> tuple[str, ...]:
+    def extras(self) -> tuple[str, ...]:
         """The fields with what AICR installs before, after and over the chart, which no bundle has room for."""
         fields = {"preManifestFiles": self.pre_manifest_files, MANIFEST_FILES: self.manifest_files}
         return tuple(key for key, value in {**fields, "patches": self.patches}.items() if value)
