@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 
 from hook import __version__, followreport, looking, planreport, report
-from hook.bundle import commands as bundle
 from hook.cluster import api as apis
 from hook.cluster import events, retry
 from hook.cluster.jobs import own_job
@@ -136,10 +135,6 @@ def plan(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     else:
         click.echo("\n".join(planreport.table(made, settings)))
     sys.exit(0)
-
-
-main.add_command(bundle.trigger_group)
-main.add_command(bundle.bundle)
 
 
 def _connect(values: Mapping[str, Any]) -> Api:

@@ -10,7 +10,6 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 from hook import __version__
-from hook.bundle import timing
 from hook.flags.kinds import as_text
 from hook.logs import clean
 from hook.report import aligned
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from hook.core.plan.values import Answer, Budget, Capacity, Plan, PoolPlan, Range, Reloads, Spread
     from hook.settings import Settings
 
+ALLOWANCE_SECONDS: Final = 120
+"""A deployer pulls the image, starts the pod and deletes the Job of the run before; the chart's NOTES name it, too."""
 ROUND_SECONDS: Final = 300
 """Timeouts are whole multiples of five minutes: nobody reads more into an estimate."""
 LABEL_WIDTH: Final = 10
@@ -61,17 +62,23 @@ def timeouts(plan: Plan, settings: Settings) -> dict[str, Any] | None:
     if plan.run_seconds is None:
         return None
     inner = max(ceil(plan.run_seconds / ROUND_SECONDS) * ROUND_SECONDS, int(settings.timeout.total_seconds()))
-    outer = timing.outer(inner)
+    outer = inner + ALLOWANCE_SECONDS
     longest = max((pool.step.slow for pool in plan.pools), default=0)
     stalls = longest >= settings.stall_timeout.total_seconds() > 0
     return {
-        "timeout": timing.text(inner),
-        "stallTimeout": timing.text(ceil(2 * longest / ROUND_SECONDS) * ROUND_SECONDS) if stalls else None,
-        "helm": f"--timeout {timing.text(outer)}",
+        "timeout": _duration(inner),
+        "stallTimeout": _duration(ceil(2 * longest / ROUND_SECONDS) * ROUND_SECONDS) if stalls else None,
+        "helm": f"--timeout {_duration(outer)}",
         "helmfile": f"timeout: {outer}",
-        "flux": f"timeout: {timing.text(outer)}",
+        "flux": f"timeout: {_duration(outer)}",
         "argocd": None,
     }
+
+
+def _duration(seconds: int) -> str:
+    """Return a duration in the largest unit that fits, as Helm and Flux read it."""
+    size, unit = next((size, unit) for size, unit in ((3600, "h"), (60, "m"), (1, "s")) if seconds % size == 0)
+    return f"{seconds // size}{unit}"
 
 
 def _conclusion(plan: Plan, settings: Settings) -> list[str]:

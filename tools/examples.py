@@ -1,4 +1,4 @@
-"""Write examples/: what `gpu-operator-post bundle` makes of examples/recipe.yaml, one folder for each deployer.
+"""Write examples/: what `gpu-operator-post-bundler bundle` makes of examples/recipe.yaml, one folder for each deployer.
 
 python -m tools.examples           write them
 python -m tools.examples --check   exit 1 if they are not what the program writes
@@ -14,7 +14,7 @@ from typing import Final
 
 from click.testing import CliRunner
 
-from hook.cli import main as program
+from bundler.cli import main as program
 
 EXAMPLES: Final = Path(__file__).parent.parent / "examples"
 RECIPE: Final = EXAMPLES / "recipe.yaml"

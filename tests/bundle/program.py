@@ -11,7 +11,7 @@ from typing import Any, Final
 import yaml
 from click.testing import CliRunner
 
-from hook.cli import main
+from bundler.cli import main
 
 ROOT: Final = Path(__file__).parents[2]
 RECIPES: Final = ROOT / "tests" / "fixtures" / "recipes"

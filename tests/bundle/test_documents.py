@@ -9,8 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hook.bundle.documents import DocumentError, at, parse, read
-from hook.bundle.text import to_yaml
+from bundler.documents import InputError, at, parse, read, to_yaml
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +51,11 @@ def test_what_is_written_reads_the_same(value: dict[str, Any]) -> None:
     assert value == yaml.safe_load(text)
 
 
+_MERGES = "a0: &a0 {x: 1}\n" + "\n".join(
+    f"a{level}: &a{level} {{<<: [{', '.join([f'*a{level - 1}'] * 9)}]}}" for level in range(1, 9)
+)
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -70,6 +74,13 @@ def test_what_is_written_reads_the_same(value: dict[str, Any]) -> None:
         pytest.param("v: |\n  a\n  b\n", "a\nb\n", id="block"),
         pytest.param("a: &x {b: 1, c: 2}\nv: {<<: *x, c: 3}", {"b": 1, "c": 3}, id="merge"),
         pytest.param("v: {<<: [{a: 1}, {a: 2, b: 2}]}", {"a": 1, "b": 2}, id="merge-of-several"),
+        pytest.param("p: {x: &x {<<: &a {k: 1}, k: 2}}\nv: {<<: *x}", {"k": 2}, id="merge-of-a-merge"),
+        pytest.param(_MERGES + "\nv: {<<: *a8}", {"x": 1}, id="billion-merges"),
+        pytest.param("v: =", "=", id="equals-sign"),
+        pytest.param("v: <<", "<<", id="merge-sign-as-a-value"),
+        pytest.param("v: 9223372036854775808", 9223372036854775808.0, id="beyond-64-bits"),
+        pytest.param('{"v": 9223372036854775808}', 9223372036854775808.0, id="beyond-64-bits-in-json"),
+        pytest.param('{"v": NaN}', "NaN", id="a-word-that-json-has-not"),
         pytest.param("v: 0644", 420, id="mode-as-Go-reads-it"),
         pytest.param('{"v": [true, null, "\\u00e9"]}', [True, None, "é"], id="json"),
         pytest.param('{\n\t"v": {\n\t\t"w": 1\n\t}\n}', {"w": 1}, id="json-indented-by-tabs"),
@@ -98,33 +109,47 @@ _BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "\n".join(
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        pytest.param("a: 1\na: 2", "f: a: it is there twice", id="duplicate-key"),
-        pytest.param('{"a": 1, "a":\t2}', "f: it is no YAML", id="duplicate-key-of-json"),
+        pytest.param("a: 1\na: 2", "the key 'a' is there twice (line 2, column 1)", id="duplicate-key"),
+        pytest.param('{"a": 1, "a":\t2}', "f: it cannot be read", id="duplicate-key-of-json"),
         pytest.param('{"a": "\\ud800"}', "f: a: half a character", id="surrogate-of-json"),
-        pytest.param("a: {b: {c: 1, c: 2}}", "f: a.b.c: it is there twice", id="duplicate-key-below"),
-        pytest.param("a:\n  - {1: 2}", "f: a[0]: a key is no text (line 2): quote it", id="number-as-key"),
+        pytest.param(
+            "a: {b: {c: 1, c: 2}}", "the key 'c' is there twice (line 1, column 15)", id="duplicate-key-below"
+        ),
+        pytest.param("a:\n  - {1: 2}", "a key is no text: quote it (line 2, column 6)", id="number-as-key"),
         pytest.param("no: 1", "a key is no text", id="boolean-as-key"),
         pytest.param("? [a]\n: 1", "a key is no text", id="list-as-key"),
-        pytest.param("a: 0o10", "f: a: 0o10 is read differently", id="octal"),
+        pytest.param("a: 0o10", "f: it cannot be read: 0o10 is read differently", id="octal"),
         pytest.param("a: 0x1F", "is read differently", id="hexadecimal"),
         pytest.param("a: 1_000", "is read differently", id="separator"),
         pytest.param("a: .nan", "is read differently", id="not-a-number"),
         pytest.param("a: 1e999", "f: a: it is too large a number", id="infinite"),
-        pytest.param("a: !secret x", "f: a: the tag !secret has no meaning here", id="tag"),
-        pytest.param("a: !!timestamp x", "has no meaning here", id="tag-of-yaml"),
-        pytest.param("a: !!set {b}", "has no meaning here", id="tag-of-a-mapping"),
-        pytest.param("a: !!python/object/apply:os.system [id]", "has no meaning here", id="tag-of-python"),
+        pytest.param(
+            "a: !secret x", "could not determine a constructor for the tag '!secret' (line 1, column 4)", id="tag"
+        ),
+        pytest.param("a: !!timestamp x", "could not determine a constructor", id="tag-of-yaml"),
+        pytest.param("a: !!set {b}", "could not determine a constructor", id="tag-of-a-mapping"),
+        pytest.param(
+            "a: !!python/object/apply:os.system [id]",
+            "could not determine a constructor",
+            id="tag-of-python",
+        ),
         pytest.param('a: "\\ud800"', "f: a: half a character", id="surrogate"),
-        pytest.param("<<: 1", "a number cannot be merged", id="merge-of-a-number"),
-        pytest.param("a: &x [*x]", "the document has no end", id="part-of-itself"),
-        pytest.param("a: &x {b: *x}", "the document has no end", id="mapping-in-itself"),
-        pytest.param(_BOMB, "the document has no end", id="billion-laughs"),
+        pytest.param("<<: 1", "expected a mapping or list of mappings for merging", id="merge-of-a-number"),
+        pytest.param("{<<: {a: 1}, <<: {b: 2}}", "the key '<<' is there twice", id="merges-twice"),
+        pytest.param("a: !!int x", "f: a tag does not fit its value", id="tag-of-a-number"),
+        pytest.param("a: !!bool x", "f: a tag does not fit its value", id="tag-of-a-boolean"),
+        pytest.param("a: !!int ''", "f: a tag does not fit its value", id="tag-of-nothing"),
+        pytest.param("a: &x [*x]", "it has no end", id="part-of-itself"),
+        pytest.param("a: &x {b: *x}", "it has no end", id="mapping-in-itself"),
+        pytest.param(_BOMB, "it has no end", id="billion-laughs"),
         pytest.param("[" * 1000, "f: it nests too deeply", id="brackets"),
         pytest.param(
-            "a: b: c", "f: it is no YAML: mapping values are not allowed here (line 1, column 5)", id="syntax"
+            "a: b: c",
+            "f: it cannot be read: mapping values are not allowed here (line 1, column 5)",
+            id="syntax",
         ),
         pytest.param("a: *x", "undefined alias", id="alias"),
-        pytest.param("a: \x01", "f: it is no YAML", id="control-character"),
+        pytest.param("a: \x01", "f: it cannot be read", id="control-character"),
         pytest.param("a: 1\n---\nb: 2", "another document", id="two-documents"),
         pytest.param("- a", "f: it holds a list, not a mapping", id="list"),
         pytest.param("7", "f: it holds a number, not a mapping", id="number"),
@@ -132,7 +157,7 @@ _BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "\n".join(
 )
 def test_refused(text: str, complaint: str) -> None:
     """What readers take differently, and what has no end, is refused with its place."""
-    with pytest.raises(DocumentError) as caught:
+    with pytest.raises(InputError) as caught:
         parse(text, "f")
     assert complaint in str(caught.value)
     assert len(str(caught.value)) < 400
@@ -142,11 +167,11 @@ def test_no_text(tmp_path: Path) -> None:
     """Bytes that are no UTF-8, and files that cannot be read, are named."""
     file = tmp_path / "f.yaml"
     file.write_bytes(b"a: \xff")
-    with pytest.raises(DocumentError, match="no UTF-8"):
+    with pytest.raises(InputError, match="no UTF-8"):
         read(file)
-    with pytest.raises(DocumentError, match="cannot be read"):
+    with pytest.raises(InputError, match="cannot be read"):
         read(tmp_path / "nowhere.yaml")
-    with pytest.raises(DocumentError, match="cannot be read"):
+    with pytest.raises(InputError, match="cannot be read"):
         read(tmp_path)
 
 

@@ -32,7 +32,7 @@ def test_examples_are_the_programs(tmp_path: Path) -> None:
 def test_page_tells_the_commands(tmp_path: Path) -> None:
     """The commands on the examples' page are those that wrote them."""
     page = (examples.EXAMPLES / "README.md").read_text()
-    commands = [line for line in page.splitlines() if line.startswith("gpu-operator-post bundle ")]
+    commands = [line for line in page.splitlines() if line.startswith("gpu-operator-post-bundler bundle ")]
     assert len(examples.ARGUMENTS) == len(commands)
     for command in commands:
         arguments = shlex.split(command)[1:]
@@ -48,9 +48,9 @@ def test_documented_output(tmp_path: Path) -> None:
     """What docs/bundles.md shows as output is what the program prints for the example's recipe."""
     page = DOCS.read_text()
     derived: Ended = run("trigger", "derive", "--recipe", examples.RECIPE)
-    assert derived.out == _shown(page, "gpu-operator-post trigger derive --recipe recipe.yaml")
+    assert derived.out == _shown(page, "gpu-operator-post-bundler trigger derive --recipe recipe.yaml")
     values = tmp_path / "values.yaml"
     values.write_text("v26.3.2".join(derived.out.rsplit("v26.3.3", 1)))
     checked = run("trigger", "check", "--recipe", examples.RECIPE, "--values", values)
-    said = _shown(page, "gpu-operator-post trigger check --recipe recipe.yaml --values values.yaml")
+    said = _shown(page, "gpu-operator-post-bundler trigger check --recipe recipe.yaml --values values.yaml")
     assert said == checked.err.splitlines(keepends=True)[0]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.bundle import output
+from bundler import output
 from tests.bundle.program import (
     DEPLOYERS,
     LOCAL_CHARTS,
@@ -37,7 +37,7 @@ ARGUMENTS = ("bundle", "--recipe", RECIPE, "--deployer=helm", OURS, "--output")
 def _process(target: Path, seed: str, *more: str, **environment: str) -> Ended:
     """Run the program as a process of its own, from another directory, perhaps with more environment variables."""
     done = subprocess.run(
-        [sys.executable, "-m", "hook", *map(str, ARGUMENTS), target.name, *more],
+        [sys.executable, "-m", "bundler", *map(str, ARGUMENTS), target.name, *more],
         cwd=target.parent,
         env={**os.environ, **environment, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed},
         capture_output=True,
@@ -158,7 +158,7 @@ def test_not_over_somebodys_work(tmp_path: Path) -> None:
     for target in (here, tmp_path):
         (target / "README.md").write_text(page)
         done = subprocess.run(
-            [sys.executable, "-m", "hook", *map(str, ARGUMENTS), target, "--force"],
+            [sys.executable, "-m", "bundler", *map(str, ARGUMENTS), target, "--force"],
             cwd=here / "below",
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,

@@ -32,17 +32,17 @@ def _refused(tmp_path: Path, document: object, *more: str) -> str:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        pytest.param({"kind": None}, "r.yaml: kind: RecipeResult or Recipe is expected, not nothing", id="no-kind"),
-        pytest.param({"kind": "Deployment"}, "not Deployment", id="other-kind"),
-        pytest.param({"kind": 7}, "r.yaml: kind: a text is expected, not a number", id="kind-of-another-type"),
+        pytest.param({"kind": None}, "r.yaml: the document: Object missing required field `kind`", id="no-kind"),
+        pytest.param({"kind": "Deployment"}, "r.yaml: kind: Invalid enum value 'Deployment'", id="other-kind"),
+        pytest.param({"kind": 7}, "r.yaml: kind: Expected `str`, got `int`: quote it", id="kind-of-another-type"),
         pytest.param({"kind": "RecipeMetadata"}, "is not resolved yet", id="not-resolved"),
-        pytest.param({"apiVersion": None}, "r.yaml: apiVersion", id="no-version"),
+        pytest.param({"apiVersion": None}, "missing required field `apiVersion`", id="no-version"),
         pytest.param({"apiVersion": "apps/v1"}, "r.yaml: apiVersion", id="other-group"),
         pytest.param({"apiVersion": "aicr.run"}, "r.yaml: apiVersion", id="group-alone"),
-        pytest.param({"componentRefs": None}, "r.yaml: componentRefs: a list is expected, not nothing", id="no-refs"),
-        pytest.param({"componentRefs": {}}, "not a mapping", id="refs-of-another-type"),
-        pytest.param({"componentRefs": ["x"]}, "r.yaml: componentRefs[0]: a mapping is expected", id="ref"),
-        pytest.param({"componentRefs": [{"name": 1}]}, "r.yaml: componentRefs[0].name: a text", id="name"),
+        pytest.param({"componentRefs": None}, "missing required field `componentRefs`", id="no-refs"),
+        pytest.param({"componentRefs": {}}, "componentRefs: Expected `array`, got `object`", id="refs-of-another-type"),
+        pytest.param({"componentRefs": ["x"]}, "r.yaml: componentRefs[0]: Expected `object`", id="ref"),
+        pytest.param({"componentRefs": [{"name": 1}]}, "r.yaml: componentRefs[0].name: Expected `str`", id="name"),
     ],
 )
 def test_header(tmp_path: Path, fields: Document, said: str) -> None:
@@ -58,22 +58,24 @@ def test_header(tmp_path: Path, fields: Document, said: str) -> None:
             {"version": None}, "componentRefs[0].version: it is missing or empty (gpu-operator)", id="missing"
         ),
         pytest.param({"version": ""}, "componentRefs[0].version: it is missing or empty", id="empty"),
-        pytest.param(
-            {"version": 26.7}, "componentRefs[0].version: a text is expected, not a number: quote it", id="float"
-        ),
-        pytest.param({"version": ["v1"]}, "componentRefs[0].version: a text is expected, not a list", id="list"),
-        pytest.param({"version": "latest"}, "componentRefs[0].version: 'latest' is no version", id="no-version"),
-        pytest.param({"version": " v26.7.0"}, "is no version", id="blank"),
-        pytest.param({"version": "v1; rm -rf /"}, "is no version", id="shell"),
+        pytest.param({"version": 26.7}, "componentRefs[0].version: Expected `str`, got `float`: quote it", id="float"),
+        pytest.param({"version": ["v1"]}, "componentRefs[0].version: Expected `str`, got `array`", id="list"),
+        pytest.param({"version": "latest"}, "componentRefs[0].version: Expected `str` matching regex", id="no-version"),
+        pytest.param({"version": " v26.7.0"}, "componentRefs[0].version: Expected", id="blank"),
+        pytest.param({"version": "v1; rm -rf /"}, "componentRefs[0].version: Expected", id="shell"),
         pytest.param({"namespace": "GPU_operator"}, "componentRefs[0].namespace", id="namespace"),
         pytest.param({"chart": "../x"}, "componentRefs[0].chart", id="chart"),
         pytest.param({"source": "file:///etc"}, "componentRefs[0].source", id="source"),
         pytest.param({"source": "https://a.b/$(id)"}, "componentRefs[0].source", id="source-shell"),
-        pytest.param({"type": "Kustomize"}, "componentRefs[0].type: gpu-operator is of type Kustomize", id="type"),
+        pytest.param({"type": "Kustomize"}, "componentRefs[0].type: Expected `str` matching regex", id="type"),
+        pytest.param({"version": "v1\n"}, "componentRefs[0].version: Expected", id="line-break"),
+        pytest.param({"type": "HELM", "path": 7, "enabled": "yes"}, None, id="fields-that-are-not-used"),
         pytest.param({"overrides": []}, None, id="empty-list-of-overrides"),
-        pytest.param({"overrides": ["x"]}, "componentRefs[0].overrides: a mapping is expected", id="overrides"),
+        pytest.param({"overrides": ["x"]}, "componentRefs[0].overrides: Expected `object`", id="overrides"),
         pytest.param(
-            {"overrides": {"enabled": "false"}}, "componentRefs[0].overrides.enabled: true or false", id="gate"
+            {"overrides": {"enabled": "false"}},
+            "componentRefs[0].overrides.enabled: Expected `bool`",
+            id="gate",
         ),
     ],
 )

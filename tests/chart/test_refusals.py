@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.bundle.timing import LEAST
+from bundler.plan import LEAST
 
 if TYPE_CHECKING:
     from tests.chart.rendering import Helm, Values

@@ -1,4 +1,4 @@
-"""Bundles, as `gpu-operator-post bundle` writes them from a recipe, and each deployer's way to deploy such a folder."""
+"""Bundles, as `gpu-operator-post-bundler bundle` writes them, and how each deployment tool deploys such a folder."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from devcluster.deployers.argocd import APPLICATIONS
 from devcluster.deployers.argocd import NAMESPACE as NAMESPACE_OF_ARGO_CD
 from devcluster.deployers.release import Outcome
 from devcluster.layout import CHECKOUT
+from tests.bundle.program import run
 from tests.deployers.bench import OPERATOR_RELEASE, PLUGIN_RELEASE, QUICK_JOB
 from tests.e2e.lab import ALL_AT_ONCE, CHART, NAMESPACE, OPERATOR, PLUGIN, PLUGIN_NAMESPACE, RELEASE
-from tests.shell.program import run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,7 +94,7 @@ def write(
         f"--timeout={QUICK_JOB['timeout']}", f"--values={RELEASE}={work / 'post.yaml'}", "--force",
         *(f"--chart={name}={place}" for name, place in places.items()), *flags,
     )  # fmt: skip
-    assert written.code == 0, written.said
+    assert written.code == 0, written.err
 
 
 def deploy_helm(cluster: Cluster, folder: Path, version: int, *arguments: str) -> Outcome:

@@ -99,10 +99,6 @@ def test_a_list_that_is_out_of_date_is_noticed(environment: Path, tmp_path: Path
     assert "kubernetes/aio" in answer.stderr
 
 
-RECIPE = f"--recipe={CHECKOUT / 'examples' / 'recipe.yaml'}"
-CHART = "--chart=gpu-operator-post=oci://registry.example/charts"
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -110,8 +106,6 @@ CHART = "--chart=gpu-operator-post=oci://registry.example/charts"
         pytest.param(["run", "--help"], id="run"),
         pytest.param(["status", "--help"], id="status"),
         pytest.param(["plan", "--help"], id="plan"),
-        pytest.param(["trigger", "derive", RECIPE], id="trigger"),
-        pytest.param(["bundle", RECIPE, CHART, "--deployer=helmfile", "--output=written"], id="bundle"),
     ],
 )
 def test_it_starts(program: Program, arguments: list[str]) -> None:
@@ -135,7 +129,7 @@ def test_a_follower_finds_all_that_it_needs(program: Program, tmp_path: Path) ->
 
 def test_no_command_is_forgotten() -> None:
     """A command that is added is tried here, too."""
-    assert {"run", "status", "plan", "trigger", "bundle"} == set(main.commands)
+    assert {"run", "status", "plan"} == set(main.commands)
 
 
 @pytest.mark.e2e

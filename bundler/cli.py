@@ -1,28 +1,25 @@
-"""The commands for people who ship the charts: ``trigger`` and ``bundle``."""
+"""The command line of the bundler: ``trigger`` and ``bundle``."""
 
 from __future__ import annotations
 
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hook.bundle import documents, output, planner, recipe, trigger, writer
-from hook.bundle.charts import Copied
-from hook.bundle.plan import Git, Request
-from hook.bundle.recipe import DRA, OPERATOR, POST
-from hook.bundle.text import to_yaml
-from hook.bundle.values import merged
-from hook.errors import SettingsError
+from bundler import bundle as bundles
+from bundler import documents, output, plan, recipe, trigger
+from bundler.documents import to_yaml
+from bundler.recipe import DRA, OPERATOR, POST
+from bundler.values import merged
+from hook import __version__
 
 if TYPE_CHECKING:
-    from hook.bundle.documents import Mapping
+    from bundler.documents import Mapping
 
 EXIT_DIVERGED: Final = 1
-EXIT_OUTPUT: Final = 1
-EXIT_INPUT: Final = 2
 CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 """Without environment variables: what is written depends on the arguments alone, and the same names mean the run."""
 COMPONENTS: Final = (OPERATOR, POST, DRA)
@@ -30,10 +27,6 @@ COMPONENTS: Final = (OPERATOR, POST, DRA)
 _FILE: Final = click.Path(path_type=Path)
 _RECIPE: Final = click.option("--recipe", "recipe_file", type=_FILE, required=True, help="A resolved AICR recipe.")
 _QUALIFIED: Final = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
-
-
-_GIT: Final = re.compile(r"[A-Za-z0-9./~_][A-Za-z0-9.:@/~_+%=\[\]-]*")
-"""Addresses, branches and folders, without what templates, YAML or shells would understand."""
 
 
 def _version(_ctx: click.Context, _param: click.Parameter, version: str) -> str:
@@ -72,7 +65,16 @@ class Assignment(click.ParamType[tuple[str, str]]):
         return component, rest
 
 
-@click.group("trigger", context_settings=CONTEXT)
+@click.group(context_settings=CONTEXT)
+@click.version_option(__version__)
+def main() -> None:
+    """Make a resolved AICR recipe into files for a deployment tool.
+
+    Exit codes: 0 done, 1 values that diverge from the recipe, or a disk or Helm that failed, 2 wrong input or usage.
+    """
+
+
+@main.group("trigger", context_settings=CONTEXT)
 def trigger_group() -> None:
     """Derive the annotation that re-rolls the DRA driver's pods with each chart version of the GPU operator."""
 
@@ -87,10 +89,9 @@ def derive(recipe_file: Path, values_files: tuple[Path, ...], key: str) -> None:
     Prints nothing where the recipe switches one of the two components off. With --values the pods' other
     annotations of those files are printed as well, for tools that replace mappings instead of merging them.
     """
-    with _Explained():
-        overlay = trigger.annotated(recipe.read(recipe_file), key, _layered(values_files), _names(values_files))
-        if overlay:
-            click.echo(to_yaml(overlay), nl=False)
+    overlay = trigger.annotated(recipe.read(recipe_file), key, _layered(values_files), _names(values_files))
+    if overlay:
+        click.echo(to_yaml(overlay), nl=False)
 
 
 @trigger_group.command(context_settings=CONTEXT)
@@ -101,19 +102,18 @@ def derive(recipe_file: Path, values_files: tuple[Path, ...], key: str) -> None:
 @_KEY
 def check(recipe_file: Path, values_files: tuple[Path, ...], key: str) -> None:
     """Exit 1 where the values' annotations are not what the recipe says, and name both."""
-    with _Explained():
-        given = _layered(values_files)
-        found = trigger.divergences(recipe.read(recipe_file), key, given, _names(values_files))
+    given = _layered(values_files)
+    found = trigger.divergences(recipe.read(recipe_file), key, given, _names(values_files))
     for divergence in found:
         click.echo(f"{_names(values_files)}: {divergence}", err=True)
     if found:
-        click.echo("Lay the output of `gpu-operator-post trigger derive` over these values.", err=True)
+        click.echo("Lay the output of `gpu-operator-post-bundler trigger derive` over these values.", err=True)
         sys.exit(EXIT_DIVERGED)
 
 
-@click.command(context_settings=CONTEXT)
+@main.command(context_settings=CONTEXT)
 @_RECIPE
-@click.option("--deployer", type=click.Choice(writer.NAMES), required=True, help="Who will deploy it.")
+@click.option("--deployer", type=click.Choice(bundles.NAMES), required=True, help="Who will deploy it.")
 @click.option("--output", "target", type=_FILE, required=True, help="Directory to write.")
 @click.option("--force", is_flag=True, help="Replace an earlier bundle, all of it.")
 @click.option("--timeout", default="", help="Time of the run, such as 25m; default: its values', else the chart's.")
@@ -143,67 +143,13 @@ def check(recipe_file: Path, values_files: tuple[Path, ...], key: str) -> None:
 @_KEY
 def bundle(recipe_file: Path, deployer: str, target: Path, force: bool, helm_name: str, **values: Any) -> None:  # noqa: ANN401 - click passes parsed flags
     """Write a complete, ordered set for a deployer: GPU operator, gpu-operator-post, DRA driver."""
-    with _Explained():
-        found = recipe.read(recipe_file)
-        made = planner.make(found, _request(found, deployer, values))
-        files = writer.files(made, deployer, helm_name)
-        output.write(files, target, force=force)
+    found = recipe.read(recipe_file)
+    made = plan.make(found, bundles.request(found, deployer, values))
+    files = bundles.files(made, deployer, helm_name)
+    output.write(files, target, force=force)
     for note in made.notes:
         click.echo(f"note: {note}")
     click.echo(f"{len(files.contents)} files in {target}")
-
-
-def _request(found: recipe.Recipe, deployer: str, values: dict[str, Any]) -> Request:
-    given: dict[str, Mapping] = {}
-    for component, file in values["values"]:
-        given[component] = merged(given.get(component, {}), documents.read(Path(file)))
-    return Request(
-        timeout=values["timeout"],
-        # Plain manifests are for those who strip hook annotations.
-        hook=values["hook"] and deployer != writer.MANIFESTS,
-        key=values["key"],
-        values=given,
-        base_values=_base_values(found, values["data"]),
-        charts={component: _chart(component, source) for component, source in values["charts"]},
-        post_version=values["post_version"],
-        git=_git(values["git_url"], values["git_revision"], values["git_path"]),
-    )
-
-
-def _base_values(found: recipe.Recipe, data: Path | None) -> dict[str, Mapping]:
-    """Read the recipe's values files, which must not lead out of their directory."""
-    result: dict[str, Mapping] = {}
-    for component in found.components:
-        if data is None or not component.values_file or not component.enabled:
-            continue
-        file = (data / component.values_file).resolve()
-        if not file.is_relative_to(data.resolve()):
-            path = documents.at(component.path, "valuesFile")
-            raise documents.DocumentError(f"{found.name}: {path}: {component.values_file!r} leads out of {data}")
-        result[component.name] = documents.read(file)
-    return result
-
-
-def _chart(component: str, source: str) -> str | Copied:
-    if recipe.is_source(source):
-        return source.rstrip("/")
-    if not (Path(source) / "Chart.yaml").is_file():
-        raise SettingsError(
-            f"--chart {component}={source}: neither a repository (oci://, https://) nor a chart's directory"
-        )
-    return Copied(output.tree(Path(source)))
-
-
-def _git(url: str, revision: str, path: str) -> Git | None:
-    if not url:
-        return None
-    parts = Path(path).parts
-    if Path(path).is_absolute() or ".." in parts:
-        raise SettingsError(f"--git-path {path}: it must stay in the repository")
-    for flag, text in (("--git-url", url), ("--git-revision", revision), ("--git-path", path or ".")):
-        if _GIT.fullmatch(text) is None:
-            raise SettingsError(f"{flag} {text!r}: it cannot be written into every deployer's files")
-    return Git(url, revision, "/".join(parts))
 
 
 def _layered(files: tuple[Path, ...]) -> Mapping:
@@ -212,21 +158,3 @@ def _layered(files: tuple[Path, ...]) -> Mapping:
 
 def _names(files: tuple[Path, ...]) -> str:
     return " + ".join(documents.name_of(file) for file in files)
-
-
-class _Explained:
-    """Ends the program with a sentence and an exit code where something is wrong."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, SettingsError):
-            _give_up(error, EXIT_INPUT)
-        if isinstance(error, output.OutputError):
-            _give_up(error, EXIT_OUTPUT)
-
-
-def _give_up(error: Exception, code: int) -> NoReturn:
-    click.echo(f"Error: {error}", err=True)
-    sys.exit(code)

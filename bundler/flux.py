@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from hook.bundle import timing
-from hook.bundle.charts import Copied, Remote, fingerprint
-from hook.bundle.deployers.common import Object, derived_note, git_of, told_on
-from hook.bundle.output import Files
-from hook.bundle.recipe import POST
-from hook.bundle.text import to_yaml
-from hook.bundle.values import has_null
+from bundler.documents import to_yaml
+from bundler.output import Files
+from bundler.plan import Copied, Remote, duration, fingerprint
+from bundler.recipe import POST
+from bundler.values import has_null
 
 if TYPE_CHECKING:
-    from hook.bundle.plan import Git, Plan, Release
+    from bundler.plan import Git, Plan, Release
+
+Object = dict[str, Any]
 
 USE: Final = """\
 Commit this folder where a Flux Kustomization reads it, or apply it by hand:
@@ -30,8 +30,9 @@ kubectl --namespace flux-system describe helmrelease gpu-operator-post
 flux reconcile helmrelease gpu-operator-post --namespace flux-system --force
 ```
 
-Events are told on what `regarding` names. Where you change the HelmRelease's name, its namespace or its cluster, say so
-there, or turn it off (`[]`), in a file of values for `gpu-operator-post bundle --values gpu-operator-post=FILE`.
+The run writes them on what `regarding` names. If you change the HelmRelease's name, its namespace or its cluster,
+change `regarding` too, or turn it off (`[]`), in a file of values for
+`gpu-operator-post-bundler bundle --values gpu-operator-post=FILE`.
 """
 NAMESPACE: Final = "flux-system"
 RESOURCE: Final = "helmreleases.helm.toolkit.fluxcd.io"
@@ -47,35 +48,24 @@ _TIMEOUT: Final = "timeout: Flux would give up after 5 minutes, before the run d
 
 
 def files(plan: Plan) -> Files:
-    """Give the files."""
-    plan = told_on(plan, RESOURCE, NAMESPACE)
-    result = Files()
-    resources: list[str] = []
-    git: Git | None = None
+    """Return the files."""
+    plan = plan.reporting_on(RESOURCE, NAMESPACE)
+    result = Files.with_charts(plan)
+    resources: dict[str, str] = {}
     for release in plan.releases:
-        chart = release.chart
-        if isinstance(chart, Copied):
-            git = git_of(plan, "Flux reads a chart that is copied into the bundle from the repository that it is in")
-            result.add_tree(f"{release.folder}/chart", chart.files)
-        else:
-            resources.append(f"sources/{release.name}.yaml")
-            result.add(resources[-1], to_yaml(_repository(release.name, chart)))
-    if git is not None:
-        resources.append(f"sources/{GIT_SOURCE}.yaml")
-        result.add(resources[-1], to_yaml(_git_repository(git)))
+        if isinstance(release.chart, Remote):
+            resources[f"sources/{release.name}.yaml"] = to_yaml(_repository(release.name, release.chart))
+    if any(isinstance(release.chart, Copied) for release in plan.releases):
+        resources[f"sources/{GIT_SOURCE}.yaml"] = to_yaml(_git_repository(plan.git_for("Flux")))
     for release in plan.releases:
         if has_null(release.values):
-            resources.append(f"{release.folder}/values.yaml")
-            result.add(resources[-1], to_yaml(_values(release), _NULLS))
-        resources.append(f"{release.folder}/helmrelease.yaml")
-        hint = _TIMEOUT if release.name == POST else _UNWAITED
-        result.add(resources[-1], to_yaml(_helm_release(plan, release), f"{derived_note(plan, release)}\n{hint}"))
-    kustomization: Object = {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": resources,
-    }
-    result.add("kustomization.yaml", to_yaml(kustomization))
+            resources[f"{release.folder}/values.yaml"] = to_yaml(_values(release), _NULLS)
+        note = f"{plan.note(release)}\n{_TIMEOUT if release.name == POST else _UNWAITED}"
+        resources[f"{release.folder}/helmrelease.yaml"] = to_yaml(_helm_release(plan, release), note)
+    for path, text in resources.items():
+        result.add(path, text)
+    kind = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+    result.add("kustomization.yaml", to_yaml({**kind, "resources": list(resources)}))
     return result
 
 
@@ -116,7 +106,7 @@ def _helm_release(plan: Plan, release: Release) -> Object:
     if waits:
         spec["upgrade"] = waits
     if release.name == POST:
-        spec["timeout"] = timing.text(plan.outer)
+        spec["timeout"] = duration(plan.outer)
     if before := plan.before(release):
         spec["dependsOn"] = [{"name": before.name}]
     if has_null(release.values):
@@ -143,7 +133,7 @@ def _chart(plan: Plan, release: Release) -> Object:
     if isinstance(release.chart, Remote):
         source = {"kind": "HelmRepository", "name": release.name}
         return {"chart": release.chart.name, "version": release.chart.version, "sourceRef": source}
-    folder = git_of(plan, "").folder(f"{release.folder}/chart")
+    folder = plan.git_for("Flux").folder(f"{release.folder}/chart")
     # By revision, because a copied chart may change without a new version.
     return {
         "chart": f"./{folder}",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
-from hook.bundle.documents import DocumentError, at, kind
+from bundler.documents import InputError, at, kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hook.bundle.documents import Mapping, Value
+    from bundler.documents import Mapping, Value
 
 
 def merged(*layers: Mapping) -> Mapping:
@@ -48,7 +49,24 @@ def found(values: Mapping, path: Sequence[str], name: str) -> Value:
         if here is None:
             return None
         if not isinstance(here, dict):
-            raise DocumentError(f"{name}: {where}: a mapping is expected, not {kind(here)}")
+            raise InputError(f"{name}: {where}: a mapping is expected, not {kind(here)}")
         here = here.get(key)
         where = at(where, key)
     return here
+
+
+def text_at(values: Mapping, path: Sequence[str], name: str) -> str | None:
+    """Look up a text. Anything else in its place is an error."""
+    value = found(values, path, name)
+    if value is not None and not isinstance(value, str):
+        place = reduce(at, path, "")
+        raise InputError(f"{name}: {place}: a text is expected, not {kind(value)}: quote it")
+    return value
+
+
+def mapping_at(values: Mapping, path: Sequence[str], name: str) -> Mapping:
+    """Look up a mapping, empty where there is none. Anything else in its place is an error."""
+    value = found(values, path, name)
+    if value is not None and not isinstance(value, dict):
+        raise InputError(f"{name}: {reduce(at, path, '')}: a mapping is expected, not {kind(value)}")
+    return value or {}

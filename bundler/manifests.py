@@ -1,26 +1,26 @@
-"""No deployer at all: our release alone, rendered as plain objects, for bundlers that wrap manifests of their own.
+"""Plain manifests: our release alone, for bundlers that wrap objects of their own.
 
-Rendered by Helm from the chart, because a second implementation of the chart would one day differ from the first.
+Helm renders them from the chart, because a second implementation of the chart would one day differ from the first.
 """
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from hook.bundle.charts import Copied
-from hook.bundle.deployers.common import Object, derived_note, values_file
-from hook.bundle.documents import DocumentError, at
-from hook.bundle.output import Files, OutputError, helm_program
-from hook.bundle.recipe import DRA, POST
-from hook.bundle.text import to_yaml
+from bundler.documents import InputError, at, to_yaml
+from bundler.helm import chart_arguments
+from bundler.output import Files, OutputError
+from bundler.plan import Copied
+from bundler.recipe import DRA, POST
 
 if TYPE_CHECKING:
-    from hook.bundle.plan import Plan, Release
+    from bundler.plan import Plan, Release
 
 USE: Final = """\
 `gpu-operator-post.yaml` holds ordinary objects without hook annotations: apply it, or hand it to a bundler, after the
@@ -38,19 +38,21 @@ PATIENCE_SECONDS: Final = 120
 
 
 def files(plan: Plan, helm: str) -> Files:
-    """Give the files."""
+    """Return the files."""
     result = Files()
     post = plan.post
     if post is None:
-        raise DocumentError(f"{plan.recipe}: there is nothing to keep fresh in it, and so no manifest")
+        raise InputError(f"{plan.recipe}: there is nothing to keep fresh in it, and so no manifest")
     result.add(f"{POST}.yaml", _rendered(post, helm))
-    result.add(f"{POST}.values.yaml", values_file(plan, post))
+    result.add(f"{POST}.values.yaml", to_yaml(post.values, plan.note(post)))
     if dra := plan.release(DRA):
-        result.add(f"{DRA}.values.yaml", to_yaml(dra.derived, derived_note(plan, dra)))
+        result.add(f"{DRA}.values.yaml", to_yaml(dra.derived, plan.note(dra)))
     return result
 
 
 def _rendered(release: Release, helm: str) -> str:
+    if shutil.which(helm) is None:
+        raise InputError(f"--helm {helm}: there is no such program on PATH; plain manifests are rendered with Helm")
     with tempfile.TemporaryDirectory() as workspace:
         folder = Path(workspace)
         (folder / "values.yaml").write_text(to_yaml(release.values), encoding="utf-8")
@@ -62,17 +64,17 @@ def _rendered(release: Release, helm: str) -> str:
         ]
         try:
             done = subprocess.run(
-                [helm_program(helm), *arguments], capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
+                [helm, *arguments], capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise OutputError(f"--helm {helm}: {error}") from error
     if done.returncode != 0:
         raise OutputError(f"helm could not render {release.name}: {done.stderr.strip()}")
-    objects: list[Object] = [item for item in yaml.safe_load_all(done.stdout) if item]
+    objects: list[dict[str, Any]] = [item for item in yaml.safe_load_all(done.stdout) if item]
     for item in objects:
         if path := _template_in(item, ""):
             where = f"{item['kind']} {item['metadata']['name']}: {path}"
-            raise DocumentError(
+            raise InputError(
                 f"values of {release.name}: {where}: it holds {_DELIMITER}, and plain manifests may be rendered again"
             )
     # Written anew, because Helm 3 and 4 differ in comments and blank lines.
@@ -80,28 +82,19 @@ def _rendered(release: Release, helm: str) -> str:
 
 
 def _template_in(value: object, path: str) -> str:
-    """Give the first place whose text a further rendering would take for a template; nothing where there is none."""
+    """Return the first place whose text a further rendering would take for a template; nothing where there is none."""
     if isinstance(value, dict):
-        below = ((key, at(path, str(key)), item) for key, item in value.items())
+        # A key is judged as the place that it names.
+        below = [(at(path, str(key)), part) for key, item in value.items() for part in (str(key), item)]
     elif isinstance(value, list):
-        below = (("", at(path, index), item) for index, item in enumerate(value))
+        below = [(at(path, index), item) for index, item in enumerate(value)]
     else:
         return path if _DELIMITER in str(value) else ""
-    return next((hit for key, place, item in below if (hit := _in_key(key, place) or _template_in(item, place))), "")
-
-
-def _in_key(key: object, path: str) -> str:
-    return path if _DELIMITER in str(key) else ""
+    return next((hit for place, item in below if (hit := _template_in(item, place))), "")
 
 
 def _chart(release: Release, folder: Path) -> list[str]:
-    chart = release.chart
-    if isinstance(chart, Copied):
-        for name, content in chart.files.items():
-            file = folder / "chart" / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(content)
-        return [str(folder / "chart")]
-    if chart.registry:
-        return [f"oci://{chart.registry}/{chart.name}", f"--version={chart.version}"]
-    return [chart.name, f"--repo={chart.repository}", f"--version={chart.version}"]
+    if not isinstance(release.chart, Copied):
+        return chart_arguments(release.chart)
+    Files({f"chart/{name}": content for name, content in release.chart.files.items()}).write(folder)
+    return [str(folder / "chart")]

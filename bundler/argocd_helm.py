@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from bundler.argocd import NAMESPACE, PARENT, RESOURCE, SERVER, Object, add_patch, application, order, source
+from bundler.documents import to_yaml
+from bundler.output import Files
+from bundler.plan import KNOWN_PLUGINS, REGARDING, Copied, fingerprint
+from bundler.recipe import DRA, OPERATOR, POST
 from hook import __version__
-from hook.bundle.charts import KNOWN_PLUGINS, Copied, chart_name, fingerprint, identity
-from hook.bundle.deployers import argocd_order as order
-from hook.bundle.deployers.argocd import NAMESPACE, PARENT, RESOURCE, SERVER, application, source
-from hook.bundle.deployers.common import REGARDING, Object, derived_note, git_of, told_on
-from hook.bundle.output import Files
-from hook.bundle.recipe import DRA, OPERATOR, POST
-from hook.bundle.text import to_yaml
 
 if TYPE_CHECKING:
-    from hook.bundle.documents import Mapping
-    from hook.bundle.plan import Plan, Release
+    from bundler.documents import Mapping
+    from bundler.plan import Plan, Release
 
 NAME: Final = "argocd-helm"
 USE: Final = """\
@@ -104,6 +102,9 @@ _TRIGGER: Final = """\
 {{- $_ := set $values "REGARDING" (list $ours) -}}
 {{- end -}}
 """
+_VALUES_NOTE: Final = (
+    "Below the name of a release: values of its chart, over those in static/ and below those in derived/."
+)
 INSTALLED: Final = ("timeout", "trigger", "consumer", REGARDING)
 """Derived values that depend on those of the installation."""
 _VALUES_HERE: Final = "      values: VALUES\n"
@@ -111,24 +112,16 @@ _VALUES: Final = "      values: |\n        {{- toYaml $values | nindent 8 }}\n"
 
 
 def files(plan: Plan) -> Files:
-    """Give the files, without the `Chart.yaml`."""
-    plan = told_on(plan, RESOURCE, NAMESPACE)
-    result = Files()
-    result.add(
-        "values.yaml",
-        to_yaml(
-            _values(plan),
-            "Below the name of a release: values of its chart, over those in static/ and below those in derived/.",
-        ),
-    )
+    """Return the files, without the `Chart.yaml`."""
+    plan = plan.reporting_on(RESOURCE, NAMESPACE)
+    result = Files.with_charts(plan)
+    result.add("values.yaml", to_yaml(_values(plan), _VALUES_NOTE))
     result.add("templates/_helpers.tpl", _HELPERS)
     for release in plan.releases:
-        if isinstance(release.chart, Copied):
-            result.add_tree(f"{release.folder}/chart", release.chart.files)
         result.add(f"static/{release.name}.yaml", to_yaml(_static(release)))
         result.add(f"derived/{release.name}.yaml", to_yaml(_derived(release)))
         result.add(f"templates/{release.name}.yaml", _template(plan, release))
-    order.add_patch(result, plan)
+    add_patch(result, plan)
     return result
 
 
@@ -148,18 +141,18 @@ def add_chart(files: Files, plan: Plan) -> None:
 def _values(plan: Plan) -> Object:
     values: Object = {"argocd": {"namespace": NAMESPACE, "project": "default", "server": SERVER}}
     if any(isinstance(release.chart, Copied) for release in plan.releases):
-        git = git_of(plan, "Argo CD reads a chart that is copied into the bundle from the repository that it is in")
+        git = plan.git_for("Argo CD")
         values["git"] = {"url": git.url, "revision": git.revision, "path": git.path}
     return {**values, **{release.name: {} for release in plan.releases}}
 
 
 def _static(release: Release) -> Mapping:
-    """Give the values that may be changed at install time: Argo CD has no limit that the run's must fit in."""
+    """Return the values that may be changed at install time: Argo CD has no limit that the run's must fit in."""
     return {**release.given, **({"timeout": release.derived["timeout"]} if release.name == POST else {})}
 
 
 def _derived(release: Release) -> Mapping:
-    """Give what is derived and does not depend on values that come at install time."""
+    """Return the derived values that do not depend on values given at install time."""
     derived = {key: value for key, value in release.derived.items() if key not in INSTALLED}
     if release.name == POST and isinstance(expect := derived["expect"], dict):
         derived["expect"] = {"chartVersion": expect["chartVersion"]}
@@ -167,10 +160,10 @@ def _derived(release: Release) -> Mapping:
 
 
 def _template(plan: Plan, release: Release) -> str:
-    head = _HEAD.replace("COMMENT", derived_note(plan, release)).replace("NAME", release.name)
+    head = _HEAD.replace("COMMENT", plan.note(release)).replace("NAME", release.name)
     if release.name == POST:
         head += _trigger(plan, release)
-    found = application(release.name, order.marks(plan, release), _source(plan, release), release.namespace)
+    found = application(release.name, order(plan, release), _source(plan, release), release.namespace)
     found["metadata"]["namespace"] = "{{ .Values.argocd.namespace }}"
     found["spec"]["project"] = "{{ .Values.argocd.project }}"
     found["spec"]["destination"]["server"] = "{{ .Values.argocd.server }}"
@@ -178,15 +171,15 @@ def _template(plan: Plan, release: Release) -> str:
 
 
 def _trigger(plan: Plan, release: Release) -> str:
-    operator, plugin = (next(one for one in plan.releases if one.name == name) for name in (OPERATOR, DRA))
+    operator, plugin = (next(other for other in plan.releases if other.name == name) for name in (OPERATOR, DRA))
     expect = release.derived["expect"]
     version = str(expect["chartVersion"]) if isinstance(expect, dict) else ""
     return (
         _TRIGGER.replace("OPERATOR", operator.name)
-        .replace("IDENTITY", fingerprint(operator.chart, identity(operator.chart)))
+        .replace("IDENTITY", fingerprint(operator.chart, operator.chart.identity))
         .replace("VERSION", version)
         .replace("PLUGIN", plugin.name)
-        .replace("CHART", chart_name(plugin.chart))
+        .replace("CHART", plugin.chart.name)
         .replace("KNOWN", " ".join(f'"{name}"' for name in KNOWN_PLUGINS))
         .replace("SERVER", SERVER)
         .replace("REGARDING", REGARDING)
