@@ -545,6 +545,10 @@ def test_a_node_that_lost_its_gpu_is_excluded_after_a_grace() -> None:
     later, _memory = found.decide(memory=memory, now=LATER + timedelta(minutes=5))
     judged = later.judgements[1]
     assert (Verdict.DONE, NodeState.EXCLUDED, Reason.LABELS_MISSING) == (later.verdict, judged.state, judged.reason)
+    lone = cluster().change("node", labelled(present="false")).drop("driver-pod")
+    lone.change("daemonset", "status: {desiredNumberScheduled: 0}", DRIVER)
+    memory = lone.decide()[1]
+    assert Verdict.DONE is lone.decide(memory=memory, now=LATER + timedelta(minutes=5))[0].verdict
     with_driver = cluster("a", "b").change("node", labelled("b", present="false"), "b")
     memory = with_driver.decide()[1]
     assert Verdict.WAIT is with_driver.decide(memory=memory, now=LATER + timedelta(minutes=5))[0].verdict
