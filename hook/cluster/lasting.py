@@ -41,7 +41,7 @@ class LastingObserver(Observer):
         for stack in self._stacks if self._looked else ():
             if stack.consumer.slice_driver:
                 self._replace(stack, SLICES, self._slices_of(stack))
-            self._let_go(stack, {self._pods_of(daemonset) for daemonset in found[stack.name]})
+            self._let_go(stack, self._followed[stack.name])
         return found
 
     def _slices_of(self, stack: Stack) -> list[Source]:
@@ -67,7 +67,7 @@ class LastingObserver(Observer):
         if policy is not None and not policy.pooled:
             self._replace(stack, POOLS, [])
 
-    def _let_go(self, stack: Stack, wanted: set[Source]) -> None:
+    def _let_go(self, stack: Stack, wanted: list[Source]) -> None:
         """Forget pods of DaemonSets that are gone for good."""
         now = time.monotonic()
         for source in [one for one, part in self._parts[stack.name].items() if part == CONSUMER_PODS]:

@@ -64,6 +64,8 @@ class Observer:
         self._reflectors: dict[Source, Reflector] = {}
         self._parts: dict[str, dict[Source, str]] = {}
         """By stack: which part of its snapshot a source fills."""
+        self._followed: dict[str, list[Source]] = {}
+        """By stack: the pods of plugins that the last look has shown to matter."""
         self._changed = threading.Condition()
         self._changes = 0
         self.end = retry.FOREVER
@@ -119,7 +121,8 @@ class Observer:
                 self._look_at_what_the_policy_says(stack, seen)
             self._patience = retry.watching(self._patience)
             # What looks like a plugin and was not named is never restarted, but a stale one is reported.
-            self._add(stack, CONSUMER_PODS, [self._pods_of(ds) for ds in (*found.named, *found.unnamed)])
+            self._followed[stack.name] = [self._pods_of(ds) for ds in (*found.named, *found.unnamed)]
+            self._add(stack, CONSUMER_PODS, self._followed[stack.name])
         return known
 
     @property

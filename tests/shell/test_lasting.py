@@ -35,6 +35,7 @@ from hook.following.telling import Chronicler
 from hook.settings import Settings
 from tests.fixtures.cluster import LATER, cluster
 from tests.fixtures.modes import Pool, pooled
+from tests.fixtures.objects import obj
 from tests.shell.leases import NAME, NAMESPACE, keeping, until
 from tests.shell.server import Said, serving
 
@@ -133,6 +134,54 @@ def test_what_a_policy_left_behind_is_forgotten() -> None:
         until(lambda: pools() == ["one"], "the policy leaves drivers to a pool")
         policy = cluster("a").of("policy")
         until(lambda: pools() == [], "it decides by itself again")
+        observer.stop()
+
+
+def _plugin(name: str) -> tuple[Object, Object]:
+    """Return a DaemonSet that looks like a plugin, with a selector of its own, and a pod of it."""
+    labels = {f"{name}-component": "kubelet-plugin"}
+    selector: Object = {"metadata": {"name": name, "uid": name}, "spec": {"selector": {"matchLabels": labels}}}
+    daemonset = obj("plugin-daemonset", selector)
+    daemonset["spec"]["selector"]["matchLabels"] = labels
+    owner = [{"kind": "DaemonSet", "uid": name, "controller": True}]
+    return daemonset, obj("plugin-pod", {"metadata": {"name": f"{name}-0", "uid": name, "ownerReferences": owner}})
+
+
+def test_pods_of_a_daemonset_that_is_gone_are_let_go_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not at once, because releases are reinstalled; nor what looks like a plugin under a name of its own."""
+    there = {name: _plugin(name) for name in ("dra-driver-nvidia-gpu-kubelet-plugin", "mine")}
+
+    def instead(line: str) -> Said | None:
+        if "watch=true" in line:
+            return Said(410, b'{"kind": "Status", "code": 410}')
+        if "/daemonsets?" in line:
+            return _listed(*(daemonset for daemonset, _pod in there.values()))
+        of = [name for name in ("dra-driver-nvidia-gpu-kubelet-plugin", "mine") if f"{name}-component" in line]
+        return _listed(_plugin(of[0])[1]) if of else None
+
+    with keeping() as (kept, server):
+        kept.instead = instead
+        observer = LastingObserver(server.api, [GPU_OPERATOR], FOLLOW)
+        observer.look_at_intent()
+        observer.look_at_fleet()
+
+        def pods() -> list[str] | None:
+            if observer.synced:
+                observer.look_closer()
+            return sorted(one.name for one in observer.snapshot()["gpu"].consumer_pods) if observer.synced else None
+
+        both = ["dra-driver-nvidia-gpu-kubelet-plugin-0", "mine-0"]
+        until(lambda: pods() == both, "the pods of both are read")
+        mine = next(one for one in observer._reflectors if "mine" in one.selection.labels)
+        reflector = observer._reflectors[mine]
+        del there["dra-driver-nvidia-gpu-kubelet-plugin"]
+        seen = server.count("/daemonsets?")
+        until(lambda: server.count("/daemonsets?") > seen + 2, "the DaemonSet is seen to be gone")
+        assert pods() in (both, None)
+        monkeypatch.setattr(lasting, "UNWANTED_SECONDS", 0.0)
+        until(lambda: pods() == ["mine-0"], "its pods are let go")
+        observer.look_closer()
+        assert reflector is observer._reflectors[mine]
         observer.stop()
 
 
