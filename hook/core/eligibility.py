@@ -106,8 +106,8 @@ def _unreachable(node: Node, fleet: Fleet, now: datetime) -> Gate | None:
 def manual(driver: Pod, fleet: Fleet) -> Gate | None:
     """Return what becomes of a node whose outdated driver pod only an administrator replaces; None for any other.
 
-    Where the DaemonSet is updated by RollingUpdate, the DaemonSet controller replaces the pod, whatever the upgrade
-    controller is told.
+    Where the DaemonSet's update strategy is RollingUpdate, the DaemonSet controller replaces the pod, also with
+    autoUpgrade off.
     """
     owner = fleet.drivers.get(driver.owner_uid)
     if not outdated(driver, fleet) or (owner is not None and owner.rolling):

@@ -194,7 +194,7 @@ def _by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
 
 
 def _slices_by_node(slices: Sequence[DeviceSlice]) -> dict[str, list[DeviceSlice]]:
-    """Group slices by node, without those of an older generation of their pool, which nobody reads any more."""
+    """Group slices by node, without those of an older generation of their pool, which the scheduler ignores."""
     newest: dict[str, int] = {}
     for one in slices:
         newest[one.pool] = max(one.generation, newest.get(one.pool, 0))

@@ -74,7 +74,7 @@ def _no_policy(fleet: Fleet) -> Hold | None:
 
 
 def _is_awaited(fleet: Fleet) -> bool:
-    """Return whether a run was told that a policy is still to come."""
+    """Return whether the settings expect a policy that is still to come."""
     to_come = fleet.settings.when_absent is WhenAbsent.WAIT and fleet.seen.policies is not None
     return _expecting(fleet) or to_come
 

@@ -136,7 +136,7 @@ def rewritten(daemonset: DaemonSet, policy: Policy | None, stack: Stack) -> str:
 
 
 def rewritings(drivers: Iterable[DaemonSet], intents: Mapping[str, Policy], stack: Stack) -> Iterator[str]:
-    """Yield for each driver DaemonSet how somebody rewrote its image."""
+    """Yield for each driver DaemonSet how its image was rewritten."""
     return filter(None, (rewritten(ds, intents.get(ds.uid), stack) for ds in drivers))
 
 

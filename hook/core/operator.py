@@ -106,7 +106,7 @@ def _noisy(  # noqa: PLR0913, PLR0917 - everything that may still change
     moments.extend(one.changed for one in intents if one.changed is not None)
     last = max(moments, default=None)
     led = lease.acquired if lease is not None else None
-    # By generation: whoever touches nothing but metadata, every few seconds, asks for no other driver.
+    # By generation: a tool that writes metadata alone, every few seconds, asks for no other driver.
     asked = ",".join(f"{one.uid}:{one.generation}" for one in intents)
     state = f"{led}/{rollout}/{asked}/{','.join(f'{one.hash}:{one.revision}:{one.created}' for one in newest)}"
     unchanged = timers.held(f"quiet/{state}")

@@ -63,7 +63,7 @@ def look_first(seen: Mapping[str, Snapshot], settings: Settings) -> Decision | N
     for stack in chosen(settings):
         skip = first_look(seen[stack.name], settings, stack)
         if skip is None or (skip.reason is Reason.NO_POLICY and named(seen[stack.name].daemonsets, stack, settings)):
-            # Where a plugin runs, only driver pods tell that there is no operator: its policy may be away for a moment.
+            # Where a plugin runs, the policy may be away for a moment: only without driver pods there is no operator.
             return None
         decisions[stack.name] = skip
     return combined(decisions)

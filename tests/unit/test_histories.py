@@ -57,7 +57,7 @@ def restarted(decision: Decision) -> list[str]:
 
 
 def by_hand(driver: Object) -> Cluster:
-    """Return a node whose driver pod is outdated and nobody rotates, with a plugin that is fresh under the base pod."""
+    """Return a node whose outdated driver pod no controller rotates, with a plugin that is fresh under the base pod."""
     return cluster().change("policy", BY_HAND).put("driver-pod", merged(driver, OUTDATED))
 
 
@@ -91,7 +91,7 @@ def test_a_state_that_an_upgrade_controller_left_behind_holds_nothing() -> None:
 
 
 def test_a_rolling_update_is_no_manual_upgrade() -> None:
-    """The DaemonSet controller rotates outdated driver pods, whatever the upgrade controller is told."""
+    """The DaemonSet controller rotates outdated driver pods, also with autoUpgrade off."""
     found = by_hand(driver_pod()).change("daemonset", ROLLING, DRIVER)
     decision, _memory = found.decide()
     assert (Verdict.WAIT, ["DriverOutdated"]) == (decision.verdict, reasons(decision.judgements))
