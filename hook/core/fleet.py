@@ -181,8 +181,8 @@ def _adopted(pods: Iterable[Pod], named: Sequence[DaemonSet]) -> Iterator[Pod]:
     DaemonSet controller adopts them by the same rule (K8S ``pkg/controller/controller_ref_manager.go``).
     """
     for pod in pods:
-        matching = (ds for ds in named if ds.namespace == pod.namespace and ds.selects(pod.labels))
-        heir = None if pod.owner_uid else next(matching, None)
+        heirs = () if pod.owner_uid else (ds for ds in named if ds.namespace == pod.namespace)
+        heir = next((ds for ds in heirs if ds.selects(pod.labels)), None)
         yield pod if heir is None else replace(pod, owner_uid=heir.uid)
 
 

@@ -66,8 +66,9 @@ def judge_node(name: str, fleet: Fleet, now: datetime) -> tuple[Judgement, ...]:
     if not judged:
         nothing = Gate(NodeState.VERIFIED, Reason.NOTHING_TO_REFRESH, f"no {fleet.stack.consumer.noun} is installed")
         judged = [_closed(name, nothing, fleet)]
-    unnamed, fresh = judge_unnamed(name, driver, fleet)
-    judged = [replace(judged[0], fresh=judged[0].fresh + fresh), *judged[1:], *unnamed]
+    if name in fleet.unnamed_pods:
+        unnamed, fresh = judge_unnamed(name, driver, fleet)
+        judged = [replace(judged[0], fresh=judged[0].fresh + fresh), *judged[1:], *unnamed]
     if (by_hand := manual(driver, fleet)) is not None:
         # The outdated driver is loaded, so plugins are evaluated against it; only its version is reported.
         if any(one.state is not NodeState.VERIFIED for one in judged):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -115,9 +114,9 @@ def _judge_live(consumer: DaemonSet, live: list[Pod], driver: Pod, fleet: Fleet,
     for pod, evidence in judged:
         if evidence.freshness is Freshness.STARTING:
             return _verifying(node, consumer, pod, Reason.PLUGIN_STARTING, f"{_called(pod, fleet)}: {evidence.because}")
-    proven = [_verify(driver, consumer, pod, fleet, now) for pod in live]
-    speaker = next((one for one in proven if one.state is not NodeState.VERIFIED), proven[0])
-    return replace(speaker, fresh=tuple((pod.uid, run) for pod in live))
+    fresh = tuple((pod.uid, run) for pod in live)
+    proven = [_verify(driver, consumer, pod, fleet, now, fresh) for pod in live]
+    return next((one for one in proven if one.state is not NodeState.VERIFIED), proven[0])
 
 
 def _came_after(pod: Pod, driver: Pod, evidence: Evidence, fleet: Fleet) -> bool:
@@ -149,20 +148,22 @@ def untolerated(name: str, consumer: DaemonSet, fleet: Fleet) -> str:
     return ""
 
 
-def _verify(driver: Pod, consumer: DaemonSet, pod: Pod, fleet: Fleet, now: datetime) -> Judgement:
+def _verify(  # noqa: PLR0913, PLR0917 - what a judgement is made of
+    driver: Pod, consumer: DaemonSet, pod: Pod, fleet: Fleet, now: datetime, fresh: tuple[tuple[str, str], ...]
+) -> Judgement:
     """Prove a fresh pod: Ready, and its devices are published from the expected driver."""
-    node = driver.node
+    node, called = driver.node, _called(pod, fleet)
     if not pod.ready:
-        message = f"{_called(pod, fleet)} is fresh but not Ready{crashing(pod)}"
-        return _verifying(node, consumer, pod, Reason.PLUGIN_NOT_READY, message)
+        message = f"{called} is fresh but not Ready{crashing(pod)}"
+        return _verifying(node, consumer, pod, Reason.PLUGIN_NOT_READY, message, fresh)
     if shaky := just_crashed(pod, now):
-        return _verifying(node, consumer, pod, Reason.PLUGIN_NOT_READY, f"{_called(pod, fleet)}: {shaky}")
+        return _verifying(node, consumer, pod, Reason.PLUGIN_NOT_READY, f"{called}: {shaky}", fresh)
     if unproven := _unproven(pod, driver, fleet):
         reason, message = unproven
-        return _verifying(node, consumer, pod, reason, f"{_called(pod, fleet)}: {message}")
+        return _verifying(node, consumer, pod, reason, f"{called}: {message}", fresh)
     return Judgement(
-        node, NodeState.VERIFIED, Reason.VERIFIED, f"{_called(pod, fleet)} runs on the loaded driver",
-        subject=str(pod), consumer=str(consumer), daemonset_uid=consumer.uid,
+        node, NodeState.VERIFIED, Reason.VERIFIED, f"{called} runs on the loaded driver",
+        subject=str(pod), consumer=str(consumer), daemonset_uid=consumer.uid, fresh=fresh,
     )  # fmt: skip
 
 
@@ -210,10 +211,12 @@ def _unproven(pod: Pod, driver: Pod, fleet: Fleet) -> tuple[Reason, str] | None:
     return None
 
 
-def _verifying(node: str, consumer: DaemonSet, pod: Pod, reason: Reason, message: str) -> Judgement:
+def _verifying(  # noqa: PLR0913, PLR0917 - a judgement's own fields
+    node: str, consumer: DaemonSet, pod: Pod, reason: Reason, message: str, fresh: tuple[tuple[str, str], ...] = ()
+) -> Judgement:
     return Judgement(
         node, NodeState.VERIFYING, reason, message,
-        subject=str(pod), consumer=str(consumer), patience=Patience.PLUGIN,
+        subject=str(pod), consumer=str(consumer), patience=Patience.PLUGIN, fresh=fresh,
     )  # fmt: skip
 
 

@@ -75,7 +75,7 @@ class Judgement:
 
     def with_label_pending(self, *, pending: bool) -> Judgement:
         """Note that the node's label trails behind."""
-        return replace(self, label_pending=pending)
+        return replace(self, label_pending=True) if pending else self
 
     def failed(self, reason: Reason | None = None, message: str = "") -> Judgement:
         """Turn into one that needs a person."""
