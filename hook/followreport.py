@@ -57,31 +57,36 @@ def look(api: Api, settings: Settings) -> Seen:
 def advice(decision: Decision, seen: Seen) -> list[str]:
     """Return the advice for one look: that of the decision, and who restarts what is stale, if anything does."""
     stuck = [judged for judged in decision.judgements if report.needs_action(judged)]
-    stale = [judged for judged in stuck if judged.state is NodeState.STALE]
+    stale = [judged for judged in stuck if _is_restartable(judged)]
     settled = decision.count(NodeState.VERIFIED, NodeState.EXCLUDED)
     advised = report.advice(decision) if decision.verdict is not Verdict.DONE else []
     if decision.reason is Reason.NODES_PENDING and len(stuck) + settled == len(decision.judgements):
         # No node reloads: to wait changes nothing.
         advised = []
     if not decision.unhappy:
-        advised += report.advice_on(judged for judged in stuck if judged not in stale).values()
+        advised += report.advice_on(judged for judged in stuck if not _is_restartable(judged)).values()
     # No action is chosen before the expected driver is rendered. A restart in progress has its run or controller.
     due = decision.actions and not decision.count(NodeState.RESTARTING)
     return [*advised, *_on_stale(stale, seen)] if due else advised
+
+
+def _is_restartable(judged: Judgement) -> bool:
+    """Return whether a judgement is about a stale pod that a run may restart; one under an unknown name is none."""
+    return judged.state is NodeState.STALE and judged.reason is not Reason.UNNAMED_CONSUMER
 
 
 def _on_stale(stale: Sequence[Judgement], seen: Seen) -> Iterator[str]:
     """Return one advice for the plugins that a controller restarts, one for those that it holds, one for the rest."""
     led = seen.led if seen.led is not None and seen.led.alive(seen.now) else None
     record = led.record if led is not None else None
-    followed = [judged for judged in stale if record is not None and judged.stack in record.epochs]
-    held = [judged for judged in followed if record is not None and judged.stack in record.breakers]
-    if held:
+    followed = set(record.epochs) if record is not None else set()
+    held = followed & set(record.breakers) if record is not None else set()
+    if any(judged.stack in held for judged in stale):
         yield f"{Reason.BREAKER_OPEN}: {messages.remedy(Reason.BREAKER_OPEN)}"
-    if led is not None and (sure := [judged for judged in followed if judged not in held]):
+    if led is not None and (sure := [judged for judged in stale if judged.stack in followed - held]):
         meaning = f"The controller ({led}) restarts the plugin. Its log names what holds a restart back."
         yield _about(sure, Explanation(meaning, look=LOG.format(namespace=led.namespace)))
-    if rest := [judged for judged in stale if judged not in followed]:
+    if rest := [judged for judged in stale if judged.stack not in followed]:
         unsure = seen.problem or (led.problem if led is not None else "")
         yield _about(rest, _by_hand(rest[0], unsure))
 

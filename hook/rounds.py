@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hook.acting import Actor
@@ -57,6 +58,10 @@ class Rounds:
         self.subjects = {ds.uid: events.daemonset(ds) for found in consumers.values() for ds in found}
         # They may have come into sight just now.
         return self._observer.snapshot() if self._observer.synced else None
+
+    def begin(self, started: datetime) -> None:
+        """Note when the time of the run began, which the API server's clock may tell only after the first answer."""
+        self.memories = {name: replace(memory, started=started) for name, memory in self.memories.items()}
 
     def await_sight(self) -> None:
         """Wait a moment for what is not read yet."""

@@ -96,6 +96,7 @@ class Runner:
                 self._observer.look_at_fleet()
                 self._rounds.await_sight()
                 continue
+            self._rounds.begin(self._started)
             self.last = decision = self._rounds.decide(seen)
             self._narrator.tell(decision, self._deadline - self._api.now())
             if self._settings.dry_run:

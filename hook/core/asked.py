@@ -35,12 +35,20 @@ def beside_memory(judged: Judgement, settings: Settings, memory: Memory, now: da
     if judged.stale_pod is None:
         return judged
     asked = memory.restarts.get(restart_key(judged.stale_pod.daemonset_uid, judged.node))
-    if asked is not None and judged.stale_pod.uid in asked.others:  # it ran already when another one was restarted
+    if asked is not None and _is_another(asked, judged.stale_pod):
         asked = None
     compare = _asked_while_following if settings.follow else _asked_before
     shown = compare(judged, judged.stale_pod, asked, settings, now) if asked else judged
     trouble = memory.troubles.get(judged.stale_pod.uid) if shown.state is NodeState.STALE else None
     return replace(shown, message=f"{shown.message}; restarting it failed: {trouble}") if trouble else shown
+
+
+def _is_another(asked: AskedRestart, stale: StalePod) -> bool:
+    """Return whether what was asked for says nothing about a pod.
+
+    It ran next to the pod that was restarted, or was refused as an orphan that a DaemonSet has adopted since.
+    """
+    return stale.uid in asked.others or (bool(asked.refused) and asked.orphan and not stale.orphan)
 
 
 def _asked_before(

@@ -27,6 +27,7 @@ def of(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[str]:
     yield from _about_consumers(fleet, judgements)
     yield from _about_intent(fleet)
     yield from _about_manual(judgements, fleet)
+    yield from _about_labels(judgements)
     yield from _about_turns(fleet, judgements)
 
 
@@ -126,6 +127,13 @@ def _about_intent(fleet: Fleet) -> Iterator[str]:
 
 def _unknown_quiet(fleet: Fleet) -> int:
     return int(fleet.settings.unknown_operator_quiet.total_seconds())
+
+
+def _about_labels(judgements: Sequence[Judgement]) -> Iterator[str]:
+    """Name nodes that are excluded because they have neither their labels nor a driver pod."""
+    bare = [one.node for one in judgements if one.state is NodeState.EXCLUDED and one.reason is Reason.LABELS_MISSING]
+    if bare:
+        yield f"excluded, with a plugin but without their labels and a driver pod: {some(bare)}"
 
 
 def _about_turns(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[str]:

@@ -72,15 +72,14 @@ def decide(  # noqa: PLR0913 - a pure function of everything that it depends on
         return _skip(gone, judged, memory, fleet, timers, sure=True)
     if skip := _pointless(fleet, judged, noisy):
         return _skip(skip, judged, memory, fleet, timers, sure=skip[0] is Reason.DRIVER_DISABLED)
-    return _of_nodes(judged, noisy, memory, fleet, timers)
+    return _of_nodes(patient, noisy, memory, fleet, timers)
 
 
 def _of_nodes(
-    judged: Sequence[Judgement], noisy: Hold | None, memory: Memory, fleet: Fleet, timers: Timers
+    patient: Sequence[Judgement], noisy: Hold | None, memory: Memory, fleet: Fleet, timers: Timers
 ) -> tuple[Decision, Memory]:
     """Choose what to do about the nodes now, and say how the run stands."""
     settings, stack, now = fleet.settings, fleet.stack.name, timers.now
-    patient = [_out_of_patience(one, settings, timers) for one in judged]
     plan = restarts.plan(patient, fleet, memory, now)
     shown = tuple(replace(_out_of_patience(one, settings, timers), stack=stack) for one in plan.judgements)
     holds, warnings = gates.before_done(fleet, shown, noisy, timers)
@@ -257,10 +256,10 @@ def _failure(holds: list[Hold], judgements: Sequence[Judgement], settings: Setti
     unnamed = next((hold for hold in holds if hold[0] is Reason.UNNAMED_CONSUMER), None)
     if unnamed is not None:
         return unnamed
-    failed = [one for one in judgements if one.state is NodeState.FAILED or one.reason is Reason.UNNAMED_CONSUMER]
+    failed = [one for one in judgements if _has_failed(one)]
     if not failed:
         return None
-    others = [one for one in judgements if one not in failed and one.state not in gates.TERMINAL]
+    others = [one for one in judgements if not _has_failed(one) and one.state not in gates.TERMINAL]
     moving = [one for one in others if one.reason not in NOT_MOVING]
     if moving and all(one.reason is Reason.NODE_BLIP for one in moving):
         # In a large fleet one of them is always away for a moment; that does not begin the grace anew.
@@ -269,3 +268,8 @@ def _failure(holds: list[Hold], judgements: Sequence[Judgement], settings: Setti
         return None
     more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
     return failed[0].reason, f"node {failed[0].node} needs a person{more}: {failed[0].message}"
+
+
+def _has_failed(judged: Judgement) -> bool:
+    """Return whether only an administrator can help: also a stale plugin that may not be restarted."""
+    return judged.state is NodeState.FAILED or judged.reason is Reason.UNNAMED_CONSUMER

@@ -57,8 +57,7 @@ def _unlabelled(name: str, fleet: Fleet) -> Gate:
     message = f"a driver or plugin runs there, but it does not carry {label} (is NFD down, or the node gone?)"
     # Without a driver pod nothing reloads there: NFD may be back in a moment, or the GPU was taken out for good. Where
     # none of several nodes carries the label, it is NFD.
-    detected = fleet.detects or len(fleet.node_names) == 1
-    patience = Patience.NODE if detected and not fleet.driver_pods.get(name) else None
+    patience = Patience.NODE if fleet.detects and not fleet.driver_pods.get(name) else None
     return Gate(NodeState.WAITING, Reason.LABELS_MISSING, message, patience)
 
 

@@ -11,7 +11,7 @@ from hook.core.stacks import is_driver
 from hook.settings import WaitFor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from hook.core.consumers import Consumers
     from hook.core.memory import AskedRestart, Memory
@@ -56,7 +56,7 @@ class Fleet:
     fresh: Mapping[str, str] = field(default_factory=dict)
     """By UID of a pod: the driver run under which it was proven to be fresh before."""
     detects: bool = True
-    """Some node carries the label of a device: where none does, what labels nodes (NFD) is down."""
+    """Some node carries the label of a device, or there is one node alone. Otherwise NFD, the labeller, is down."""
     prior: Fleet | None = None
     """The fleet of the stack whose driver must settle first, where the policy asks for both together."""
 
@@ -108,8 +108,9 @@ def index(
         complete=_complete((*found.named, *drivers.values()), (*of_consumers, *seen.driver_pods), seen.nodes),
         restarts=memory.restarts if memory else {},
         fresh=memory.fresh if memory else {},
-        detects=any(node.labels.get(stack.nodes.present) == "true" for node in seen.nodes.values()),
-        prior=prior if any(one.rdma for one in intent.sources(policy, seen.pools)) else None,
+        detects=_detects(seen, stack, {*(pod.node for pod in seen.driver_pods), *(pod.node for pod in of_consumers)}),
+        # While the policy is away, a driver that it let follow another one still does.
+        prior=prior if policy is None or any(one.rdma for one in intent.sources(policy, seen.pools)) else None,
     )
 
 
@@ -191,6 +192,12 @@ def _by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
     for pod in pods:
         grouped[pod.node].append(pod)
     return dict(grouped)
+
+
+def _detects(seen: Snapshot, stack: Stack, hosting: Collection[str]) -> bool:
+    """Return whether node-feature-discovery can be believed, by the nodes and by those that host pods of ours."""
+    labelled = any(node.labels.get(stack.nodes.present) == "true" for node in seen.nodes.values())
+    return labelled or len({*hosting} - {""}) == 1
 
 
 def _slices_by_node(slices: Sequence[DeviceSlice]) -> dict[str, list[DeviceSlice]]:

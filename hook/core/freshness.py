@@ -101,12 +101,19 @@ def keeps_crashing(driver: Pod, stack: Stack) -> bool:
     return set_up is not None and set_up <= container.last_finished_at
 
 
-def ready_since(pod: Pod, container: str = "") -> datetime | None:
-    """Return R: when a driver or provider became ready, or None where the API shows only that of an earlier run.
+def provided_since(provider: Pod) -> datetime | None:
+    """Return since when a provider provides: R, or a later start that did not move R; None while it is not ready."""
+    since = provider.containers_ready_since
+    starts = [one.started_at for one in provider.containers if one.started_at is not None]
+    return max([since, *starts]) if since is not None else None
 
-    R is of the current run unless the container that counts started after it. Of a driver pod that is `container`,
-    its driver container: a side container that restarts between two looks of the kubelet does not move R, and the
-    driver stays loaded. Without a name each container counts.
+
+def ready_since(pod: Pod, container: str) -> datetime | None:
+    """Return R: when a driver became ready, or None where the API shows only that of an earlier run.
+
+    R is of the current run unless `container`, the driver container, started after it: a side container that restarts
+    between two looks of the kubelet does not move R, and the driver stays loaded. Where no container has that name,
+    each one counts.
     """
     since = pod.containers_ready_since
     named = [one for one in pod.containers if one.name == container] or pod.containers
@@ -139,7 +146,7 @@ def load(driver: Pod, providers: Sequence[Pod], stack: Stack) -> str:
 def _older_than_provider(consumer: Pod, providers: Sequence[Pod]) -> str:
     """Name a provider that became ready only after a container of the consumer had started."""
     for provider in providers:
-        ready = provider.containers_ready_since
+        ready = provided_since(provider)
         for container in consumer.containers:
             if ready is not None and container.started_at is not None and container.started_at <= ready:
                 return f"its container {container.name} did not start after {provider.name} was ready"

@@ -93,7 +93,8 @@ def policy_gone(fleet: Fleet, judgements: Sequence[Judgement], timers: Timers) -
     if fleet.policy is not None or not _is_deployed(fleet) or _is_awaited(fleet):
         return None
     lasting = timers.held("policy-gone") >= fleet.settings.policy_grace
-    if not lasting or any(one.state not in TERMINAL for one in judgements):
+    sees_nodes = fleet.settings.wait_for is WaitFor.NODES
+    if not lasting or (sees_nodes and any(one.state not in TERMINAL for one in judgements)):
         return None
     kind = fleet.stack.policy.kind
     return Reason.NO_POLICY, f"there is no {kind} any more, so no operator reloads the drivers that run here"
@@ -139,8 +140,8 @@ def before_done(
     holds = [*_holds(fleet, judgements), *([noisy] if noisy else [])]
     warnings = list(cautions.of(fleet, judgements))
     reluctant = [one for one in _gatekeepers(fleet) if one.state != "ready"]
-    # Its time begins when nothing else holds. Nodes that are away for a moment do not interrupt it, whatever the policy
-    # says in that moment.
+    # Its time begins when nothing else holds, and nothing that holds later interrupts it: in a large fleet some node is
+    # always away for a moment. Another generation of the policy, or revision of a driver, begins it anew.
     generations = ",".join(str(one.generation) for one in _gatekeepers(fleet))
     veto = f"policy-not-ready/{generations}/{','.join(sorted(one.hash for one in fleet.newest.values()))}"
     if holds:

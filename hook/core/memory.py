@@ -27,6 +27,8 @@ class AskedRestart:
     """UIDs of pods that ran next to it: none of them is what came of this restart."""
     driver_ready: datetime | None = None
     """When the driver was ready by then: its kubelet may say a later moment since."""
+    orphan: bool = False
+    """No DaemonSet controlled the pod: an admission policy may refuse to delete such a pod, until one adopts it."""
     refused: str = ""
     """The server's words, where it refused for good."""
     came_back: bool = False
@@ -70,7 +72,14 @@ class Memory:
         key = restart_key(pod.daemonset_uid, node)
         tries = backoff.tries(self.restarts.get(key), pod)
         entry = AskedRestart(
-            pod.uid, pod.driver_run, at, self._others(key, pod), pod.driver_ready, refused, tries=tries
+            pod.uid,
+            pod.driver_run,
+            at,
+            others=self._others(key, pod),
+            driver_ready=pod.driver_ready,
+            orphan=pod.orphan,
+            refused=refused,
+            tries=tries,
         )
         return replace(self, restarts={**self.restarts, key: entry})
 
@@ -112,7 +121,7 @@ class Memory:
         pods = {pod.uid for found in fleet.consumer_pods.values() for pod in found if pod.live}
         keys = {restart_key(ds.uid, node) for ds in fleet.consumers.named for node in nodes}
         return replace(
-            self,
+            self.with_fresh((), fleet),
             restarts={key: asked for key, asked in self.restarts.items() if key in keys},
             troubles={uid: trouble for uid, trouble in self.troubles.items() if uid in pods},
             eligible=self.eligible & nodes,

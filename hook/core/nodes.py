@@ -200,7 +200,7 @@ def _unprovided(name: str, node: Node | None, fleet: Fleet) -> Gate | None:
             return Gate(NodeState.WAITING, Reason.PROVIDER_NOT_READY, message, Patience.DRIVER)
         live = [pod for pod in live_pods(fleet.provider_pods.get(name, ())) if pod.owner_uid in owners]
         replaced = any(outdated(pod, fleet) and owners[pod.owner_uid].rolling for pod in live)
-        if len(live) != 1 or freshness.ready_since(live[0]) is None or replaced:
+        if len(live) != 1 or freshness.provided_since(live[0]) is None or replaced:
             message = f"its {provider.title} pod is missing, not ready or about to be replaced"
             return Gate(NodeState.WAITING, Reason.PROVIDER_NOT_READY, message)
     return None

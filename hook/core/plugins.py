@@ -228,11 +228,11 @@ def _stale(pod: Pod, live: list[Pod], driver: Pod, fleet: Fleet, evidence: Evide
         resource_version=pod.resource_version,
         daemonset_uid=pod.owner_uid,
         because=evidence.because,
-        # An admission policy may refuse to delete a pod that no DaemonSet controls, until one adopts it.
-        driver_run=driver_run(driver, fleet) + ("/orphan" if pod.uid in fleet.orphans else ""),
+        driver_run=driver_run(driver, fleet),
         cause=evidence.cause,
         driver_ready=driver.containers_ready_since,
         others=frozenset(one.uid for one in live if one is not pod),
+        orphan=pod.uid in fleet.orphans,
     )
 
 

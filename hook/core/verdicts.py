@@ -118,6 +118,8 @@ class StalePod:
     """When that driver became ready, by its kubelet; None where it does not tell."""
     others: frozenset[str] = frozenset()
     """UIDs of other live pods of the same DaemonSet on its node: none of them replaces it."""
+    orphan: bool = False
+    """No DaemonSet controls it (yet)."""
     again: bool = False
     """It was restarted before, and did not become verified."""
 

@@ -207,6 +207,12 @@ def test_each_stack_is_advised_by_itself() -> None:
     assert [line.split(":")[0] for line in told.splitlines()] == ["PluginStale (a)", "PluginStale (b)"]
 
 
+def test_no_controller_restarts_what_has_no_name() -> None:
+    """A stale plugin that is not among the names has its own advice, and no command that deletes its pod."""
+    told = advice(STALE, judged(NodeState.STALE, Reason.UNNAMED_CONSUMER, node="b"), seen=Seen(NOW, read(lease(NOW))))
+    assert ["UnnamedConsumer (b)", "PluginStale (a)"] == [line.split(":")[0] for line in told.splitlines()]
+
+
 def test_a_failure_that_a_run_would_wait_with_is_advised_at_once() -> None:
     """One look has no memory: it cannot know for how long a node has failed."""
     told = advice(judged(NodeState.WAITING, Reason.UPGRADE_FAILED))

@@ -359,7 +359,6 @@ def test_what_was_fresh_under_one_run_of_the_driver_stays_fresh() -> None:
             decision, memory = found.decide(settings, memory)
             assert (Verdict.DONE, []) == (decision.verdict, restarted(decision))
         found.put("driver-pod", with_side_container(driver_pod(started=2000, ready=2070, restarts=1), 2060))
-        assert "PluginStale" in reasons(found.decide(settings, memory)[0].judgements) or settings.follow
         assert NodeState.STALE is found.decide(settings, memory)[0].judgements[0].state
 
 
@@ -565,3 +564,96 @@ def test_a_slice_of_an_older_generation_says_nothing() -> None:
     assert Verdict.DONE is found.decide()[0].verdict
     found.change("slice", "spec: {pool: {generation: 2}}", "old")
     assert ["SliceOutdated"] == reasons(found.decide()[0].judgements)
+
+
+def test_a_network_driver_counts_also_while_the_policy_is_away() -> None:
+    """Whether it asks for GPUDirect RDMA is not known in that moment, so both drivers must be settled."""
+    for missing in (
+        network("gpu-0").change("driver-pod", DELETING),
+        network("gpu-0").drop("driver-pod"),
+        network("gpu-0").put("driver-pod", ofed_pod("gpu-0", ready=None)),
+        network("gpu-0").change("revision", "metadata: {uid: 7, creationTimestamp: 7}"),
+    ):
+        assert [] == restarted(rdma(missing).drop("policy").decide()[0])
+    assert ["gpu-0"] == restarted(rdma(network("gpu-0")).drop("policy").decide()[0])
+
+
+def test_an_orphans_restart_that_does_not_help_is_not_repeated() -> None:
+    """Its successor ran under the same run of the driver, whoever controls it."""
+    found = cluster().only("plugin-pod", orphan())
+    decision, memory = found.decide()
+    (action,) = decision.actions
+    assert isinstance(action, DeletePod)
+    memory = memory.asked(action.node, action.pod, LATER)
+    again = found.only("plugin-pod", stale_plugin()).decide(memory=memory)[0]
+    assert (["RestartDidNotHelp"], []) == (reasons(again.judgements), restarted(again))
+    doubt = found.only("plugin-pod", plugin_pod(waited=None, started=R)).decide(memory=memory)[0]
+    assert ["Verified"] == reasons(doubt.judgements)
+
+
+def test_a_toolkit_that_restarts_unseen_provides_since_then() -> None:
+    """Its ContainersReady does not move, as with a driver's side container; plugins must start after the later time."""
+    found = with_toolkit(cluster()).change(
+        "provider-pod",
+        {"status": {"containerStatuses": [running("nvidia-container-toolkit-ctr", 1000, restarts=1)]}},
+    )
+    assert ["gpu-0"] == restarted(found.decide(TOOLKIT)[0])
+    found.put("plugin-pod", plugin_pod(waited=1001, started=1002, ready=1006))
+    assert Verdict.DONE is found.decide(TOOLKIT)[0].verdict
+
+
+def test_a_node_that_is_excluded_without_labels_is_named() -> None:
+    """An administrator must hear of it."""
+    found = cluster("a", "b").change("node", labelled("b", present="false"), "b").drop("driver-pod", "driver-b")
+    found.change("daemonset", "status: {desiredNumberScheduled: 1}", DRIVER)
+    memory = found.decide()[1]
+    warnings = found.decide(memory=memory, now=LATER + timedelta(minutes=5))[0].warnings
+    assert ["excluded, with a plugin but without their labels and a driver pod: b"] == list(warnings)
+
+
+def test_a_stale_pod_under_an_unknown_name_that_terminates_fails_nothing() -> None:
+    """What comes after it may be fresh."""
+    found = second_plugin(-500).change("plugin-pod", DELETING, "mine-0")
+    assert Verdict.DONE is found.decide()[0].verdict
+
+
+def test_what_begins_the_policys_grace_anew() -> None:
+    """Another generation of the policy, or another revision of a driver."""
+    ill = cluster().change("policy", "status: {state: notReady}")
+    memory = ill.decide()[1]
+    late = LATER + timedelta(minutes=2)
+    assert Verdict.DONE is ill.decide(memory=memory, now=late)[0].verdict
+    for part, patch in (
+        ("policy", "metadata: {generation: 9}"),
+        ("revision", "metadata: {labels: {controller-revision-hash: b}}"),
+    ):
+        other = cluster().change("policy", "status: {state: notReady}").change(part, patch)
+        other.change("driver-pod", "metadata: {labels: {controller-revision-hash: b}}") if part == "revision" else None
+        _settling, memory_after = other.decide(memory=memory, now=late)
+        decision, _memory = other.decide(memory=memory_after, now=late + timedelta(seconds=15))
+        assert Reason.POLICY_NOT_READY is decision.reason, part
+
+
+def test_a_move_begins_the_grace_of_a_failure_anew() -> None:
+    """A node that was on its way counts as one that may still progress."""
+    settings = Settings(plugin_timeout=timedelta())
+    failed = merged(plugin_pod("a", ready=None), {"metadata": {"uid": "failed"}})
+    outdated = cluster("a", "b").put("plugin-pod", failed).change("driver-pod", OUTDATED, "driver-b")
+    moving = cluster("a", "b").put("plugin-pod", failed).put("driver-pod", driver_pod("b", ready=None))
+    memory, told = Memory(started=LATER), []
+    for minutes, found in ((0, outdated), (4, moving), (5, outdated), (9, outdated), (10, outdated)):
+        decision, memory = found.decide(settings, memory, LATER + timedelta(minutes=minutes))
+        told.append(decision.verdict)
+    assert [Verdict.WAIT] * 4 + [Verdict.FAIL] == told
+
+
+def test_a_rollout_of_the_operator_begins_the_quiet_time_anew() -> None:
+    """Also by what this run has seen, where the Deployment's clock is ahead of ours."""
+
+    def rolled(seconds: int) -> Cluster:
+        condition = {"type": "Progressing", "status": "True", "lastUpdateTime": stamp(seconds)}
+        return cluster().change("deployment", {"status": {"conditions": [condition]}})
+
+    memory = rolled(7200).decide()[1]
+    assert Verdict.DONE is rolled(7200).decide(memory=memory, now=LATER + timedelta(seconds=15))[0].verdict
+    assert Verdict.WAIT is rolled(7210).decide(memory=memory, now=LATER + timedelta(seconds=15))[0].verdict
