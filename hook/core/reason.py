@@ -3,11 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Self
+
+
+class Trait(Enum):
+    """What the program acts on, for each reason that has it."""
+
+    BLOCKED = auto()
+    """The node waits for its turn or for an administrator. With any other reason it may still progress by itself."""
+    WAITS_FOR_TURN = auto()
+    """The upgrade controller has not restarted the driver of this node yet."""
+    DRIVER_RELOADING = auto()
+    """The node's new driver is on its way."""
+    DRIVER_NOT_MANAGED = auto()
+    """The node has no driver that the operator could reload."""
+    NODE_ALONE = auto()
+    """The Node object alone excludes the node, whatever its pods show."""
+    RELEASE_PENDING = auto()
+    """The policy does not show the expected release: a plugin that restarts now would be stale after the reload."""
+    FAILING = auto()
+    """The node fails, but may recover: a run waits first, ``status`` reports the failure at once."""
+    STALE = auto()
+    """The plugin started on a driver that is gone."""
+    FRESH = auto()
+    """The plugin started on the loaded driver, but need not be ready. A reason that is neither stale nor fresh
+    proves nothing."""
+    PLUGIN_DOWN = auto()
+    """The plugin does not publish or prepare devices: it is on its way, or has failed."""
+    RESTART_HELD = auto()
+    """The restart of the plugin waits for some time, and a rollout of its DaemonSet waits with it."""
+    PASSING = auto()
+    """It lasts seconds where nothing failed, so the log reports it at debug level only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +73,21 @@ class Explanation:
 
 
 class Row(StrEnum):
-    """A code, as Kubernetes conditions have it, with its explanation."""
+    """A code, as Kubernetes conditions have it, with its explanation and traits."""
 
     explanation: Explanation
+    traits: frozenset[Trait]
 
-    def __new__(cls, code: str, explanation: Explanation) -> Self:
+    def __new__(cls, code: str, explanation: Explanation, traits: frozenset[Trait]) -> Self:
         """Make the member that is equal to its code."""
         member = str.__new__(cls, code)
         member._value_ = code
-        member.explanation = explanation
+        member.explanation, member.traits = explanation, traits
         return member
 
 
-def row(code: str, meaning: str, *, look: str = "", fix: str = "", precondition: str = "") -> tuple[str, Explanation]:
+def row(
+    code: str, meaning: str, *traits: Trait, look: str = "", fix: str = "", precondition: str = ""
+) -> tuple[str, Explanation, frozenset[Trait]]:
     """Return what a ``Row`` is made of."""
-    return code, Explanation(meaning, look, fix, precondition)
+    return code, Explanation(meaning, look, fix, precondition), frozenset(traits)

@@ -9,7 +9,7 @@ from enum import unique
 from typing import Final
 
 from hook.core import names
-from hook.core.reason import Row, row
+from hook.core.reason import Row, Trait, row
 
 _DESCRIBE: Final = "kubectl -n {namespace} describe pod {name}"
 _DESCRIBE_NODE: Final = "kubectl describe node {node}"
@@ -33,13 +33,14 @@ class Reason(Row):
     """The reasons that a node or a run can have."""
 
     # A node is done with.
-    VERIFIED = row("Verified", "The {noun} started on the driver that is loaded, {verified}.")
+    VERIFIED = row("Verified", "The {noun} started on the driver that is loaded, {verified}.", Trait.FRESH)
     NOTHING_TO_REFRESH = row("NothingToRefresh", "The plugin's DaemonSet wants no pod on this node.")
 
     # A node is excluded.
     NODE_SKIPPED = row(
         "NodeSkipped",
         "An administrator took the node out of driver upgrades with a label. Its driver and plugin stay as they are.",
+        Trait.NODE_ALONE,
         look=_DESCRIBE_NODE,
         fix="kubectl label node {node} {skip_label}-",
         precondition="if the administrator agrees that the {operator} evicts {users} and reloads the driver",
@@ -48,17 +49,25 @@ class Reason(Row):
         "NodeNotReady",
         "The kubelet does not report. The plugin may be stale when the node is back: then run the release again, "
         "unless a controller is active.",
+        Trait.NODE_ALONE,
         look=_DESCRIBE_NODE,
     )
-    HOST_DRIVER = row("HostDriver", "The host's own driver is in use. The {operator} does not reload it.")
-    DRIVER_NOT_DEPLOYED = row("DriverNotDeployed", "The {operator} deploys no driver to this node.")
+    HOST_DRIVER = row(
+        "HostDriver", "The host's own driver is in use. The {operator} does not reload it.", Trait.DRIVER_NOT_MANAGED
+    )
+    DRIVER_NOT_DEPLOYED = row(
+        "DriverNotDeployed", "The {operator} deploys no driver to this node.", Trait.DRIVER_NOT_MANAGED
+    )
     VIRTUAL_MACHINE_NODE = row(
-        "VirtualMachineNode", "The node's GPUs are passed to virtual machines, so its pods use no driver of the host."
+        "VirtualMachineNode",
+        "The node's GPUs are passed to virtual machines, so its pods use no driver of the host.",
+        Trait.DRIVER_NOT_MANAGED,
     )
     MANUAL_UPGRADE = row(
         "ManualUpgrade",
         "No controller replaces driver pods here. The outdated driver is loaded, and the plugin runs on it. To upgrade "
         "the node, replace its driver pod, then run the release again.",
+        Trait.BLOCKED,
         look=_DRIVER_PODS,
         fix=_DELETE,
         precondition=f"after {_DRAINED}",
@@ -77,52 +86,73 @@ class Reason(Row):
         "LabelsMissing",
         "Nodes lose these labels when node-feature-discovery is down; {evidence}. A node that has no driver pod for "
         "five minutes is excluded: its device may have been taken out.",
+        Trait.BLOCKED,
         look="kubectl get pods -A -l app.kubernetes.io/name=node-feature-discovery",
     )
     EXPECTATION_UNMET = row(
         "ExpectationUnmet",
         "The release of the {operator} is not applied yet, or expect.* names another version.",
+        Trait.RELEASE_PENDING,
         look=_POLICIES,
     )
     NOT_RENDERED = row(
         "NotRendered", "The {operator} has not rendered the policy into its driver DaemonSet yet.", look=_DRIVER_SETS
     )
-    DRIVER_MISSING = row("DriverMissing", "The node's driver pod is being replaced.", look=_STATES)
+    DRIVER_MISSING = row("DriverMissing", "The node's driver pod is being replaced.", Trait.PASSING, look=_STATES)
     SEVERAL_DRIVER_PODS = row(
         "SeveralDriverPods",
         "Only one of them can own the driver. Wait until the old pod has ended. If it does not end, drain the node "
         "before you delete it.",
+        Trait.BLOCKED,
         look=_DRIVER_PODS,
     )
     DRIVER_ORPHANED = row(
         "DriverOrphaned",
         "The DaemonSet of this driver pod was replaced, and no controller replaces the pod.",
+        Trait.BLOCKED,
         look=_DRIVER_PODS,
         fix=_DELETE,
         precondition=f"after {_DRAINED}",
     )
     DRIVER_OUTDATED = row(
-        "DriverOutdated", "The upgrade controller has not reached this node yet. {turns}", look=_STATES
+        "DriverOutdated",
+        "The upgrade controller has not reached this node yet. {turns}",
+        Trait.BLOCKED,
+        Trait.WAITS_FOR_TURN,
+        look=_STATES,
     )
     DRIVER_NOT_READY = row(
-        "DriverNotReady", "The new driver is being built and loaded, which takes some minutes.", look=_DESCRIBE
+        "DriverNotReady",
+        "The new driver is being built and loaded, which takes some minutes.",
+        Trait.DRIVER_RELOADING,
+        look=_DESCRIBE,
     )
-    DRIVER_FAILING = row("DriverFailing", "The new driver cannot start.", look=_DESCRIBE)
+    DRIVER_FAILING = row("DriverFailing", "The new driver cannot start.", Trait.BLOCKED, Trait.FAILING, look=_DESCRIBE)
     UPGRADE_IN_PROGRESS = row(
-        "UpgradeInProgress", "The upgrade controller is about to restart this node's driver.", look=_STATES
+        "UpgradeInProgress",
+        "The upgrade controller is about to restart this node's driver.",
+        Trait.BLOCKED,
+        Trait.WAITS_FOR_TURN,
+        look=_STATES,
     )
     UPGRADE_STATE_UNKNOWN = row(
         "UpgradeStateUnknown",
         "A newer upgrade controller may use this state. An unknown state counts as an upgrade in progress.",
+        Trait.BLOCKED,
         look=_STATES,
     )
     OPERANDS_PAUSED = row(
-        "OperandsPaused", "While the driver reloads, {paused}.", look="kubectl get node {node} --show-labels"
+        "OperandsPaused",
+        "While the driver reloads, {paused}.",
+        Trait.DRIVER_RELOADING,
+        look="kubectl get node {node} --show-labels",
     )
     UPGRADE_FAILED = row(
         "UpgradeFailed",
         "The upgrade controller gave up on the node. It resumes by itself if the new driver becomes Ready. "
         "{failed_upgrade}",
+        Trait.BLOCKED,
+        Trait.FAILING,
         look="kubectl get events -A --field-selector involvedObject.kind=Node,involvedObject.name={node}",
         fix="{failed_upgrade_command}",
         precondition=f"after removing the cause and {_DRAINED}",
@@ -130,11 +160,13 @@ class Reason(Row):
     PRIOR_DRIVER_UNSETTLED = row(
         "PriorDriverUnsettled",
         "GPUDirect RDMA is on, so the GPU driver follows the network driver of its node.",
+        Trait.BLOCKED,
         look="kubectl get pods -A -l {prior_drivers} -o wide",
     )
     PROVIDER_NOT_READY = row(
         "ProviderNotReady",
         "A plugin that starts before the container toolkit prepares claims with empty device edits.",
+        Trait.BLOCKED,
         look="kubectl get pods -A -l {providers} -o wide",
     )
     POLICY_SAYS_NOT_READY = row(
@@ -147,6 +179,8 @@ class Reason(Row):
     PLUGIN_STALE = row(
         "PluginStale",
         "The {noun} holds a driver that is gone; {broken}.",
+        Trait.STALE,
+        Trait.PASSING,
         look=_DESCRIBE,
         fix=_DELETE,
         precondition="if the node's driver pod is Ready and neither a run nor a controller is active",
@@ -155,27 +189,43 @@ class Reason(Row):
         "PluginSuspect",
         "The plugin looks stale by its times alone. It is restarted after a minute, unless so many nodes look the "
         "same that a wrong clock or API is more likely.",
+        Trait.RESTART_HELD,
         look=_DESCRIBE,
     )
-    PLUGIN_QUEUED = row("PluginQueued", "It is restarted as soon as another plugin is back.", look=_DESCRIBE)
-    PLUGIN_RESTARTING = row("PluginRestarting", "The old pod is terminating.", look=_DESCRIBE)
+    PLUGIN_QUEUED = row(
+        "PluginQueued", "It is restarted as soon as another plugin is back.", Trait.BLOCKED, look=_DESCRIBE
+    )
+    PLUGIN_RESTARTING = row("PluginRestarting", "The old pod is terminating.", Trait.PLUGIN_DOWN, look=_DESCRIBE)
     PLUGIN_MISSING = row(
         "PluginMissing",
         "The DaemonSet controller did not create the pod: a quota, an admission webhook or a full node.",
+        Trait.PLUGIN_DOWN,
+        Trait.PASSING,
         look="kubectl -n {namespace} describe daemonset {name}",
     )
-    PLUGIN_STARTING = row("PluginStarting", "The plugin's pod has not started yet.", look=_DESCRIBE)
-    PLUGIN_NOT_READY = row("PluginNotReady", "The plugin's pod is not Ready, or crashed a moment ago.", look=_LOGS)
-    SLICE_MISSING = row("SliceMissing", "The plugin publishes no devices.", look=_LOGS)
+    PLUGIN_STARTING = row("PluginStarting", "The plugin's pod has not started yet.", Trait.PLUGIN_DOWN, look=_DESCRIBE)
+    PLUGIN_NOT_READY = row(
+        "PluginNotReady",
+        "The plugin's pod is not Ready, or crashed a moment ago.",
+        Trait.FRESH,
+        Trait.PLUGIN_DOWN,
+        look=_LOGS,
+    )
+    SLICE_MISSING = row("SliceMissing", "The plugin publishes no devices.", Trait.FRESH, Trait.PLUGIN_DOWN, look=_LOGS)
     SLICE_OUTDATED = row(
         "SliceOutdated",
         "The plugin published devices of another driver version than the policy asks for.",
+        Trait.FRESH,
+        Trait.PLUGIN_DOWN,
         look="kubectl get resourceslices --field-selector spec.nodeName={node} -o yaml",
     )
     PLUGIN_UNWELCOME = row(
         "PluginUnwelcome",
         "The plugin must restart, but would not be scheduled again. Add the toleration to {tolerations}, or remove "
         "the taint if it is no longer needed, then run the release again.",
+        Trait.BLOCKED,
+        Trait.FAILING,
+        Trait.STALE,
         look=_DESCRIBE_NODE,
     )
     RESTART_REFUSED = row(
@@ -194,6 +244,7 @@ class Reason(Row):
         "A restart did not lead to a verified plugin, so each further restart comes later; the message names the "
         "time. If the driver did not restart since, the node's clock was set back, or the kubelet moved the driver's "
         "ready time.",
+        Trait.RESTART_HELD,
         look=_POD,
     )
     ROLLOUT_IMPOSSIBLE = row(
@@ -217,6 +268,7 @@ class Reason(Row):
     POLICY_EXPECTED = row(
         "PolicyExpected",
         "expect.* is set, so the release of the {operator} is still to come.",
+        Trait.RELEASE_PENDING,
         look="kubectl get {policies}",
     )
     DRIVER_DISABLED = row("DriverDisabled", "The hosts bring their drivers. No upgrade of the {operator} reloads them.")
