@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hook import report
 from hook.cluster import followers
 from hook.core import messages
-from hook.core.messages import Explanation
+from hook.core.reason import Explanation
 from hook.core.reasons import Reason
 from hook.core.sentences import moment, some
 from hook.core.verdicts import NodeState, Verdict

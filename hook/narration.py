@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hook import report
-from hook.core.reasons import EventReason, Reason
+from hook.core.reason import Trait
+from hook.core.reasons import EventReason
 from hook.core.verdicts import NodeState
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from hook.cluster.contact import Lost
     from hook.cluster.events import Findable, Subject, Teller
     from hook.cluster.regarding import Regarding
+    from hook.core.reasons import Reason
     from hook.core.verdicts import Decision, Judgement
 
 log = logging.getLogger(__name__)
@@ -34,14 +36,6 @@ LOST_SECONDS: Final = 5.0
 """A shorter loss of contact is nothing to tell: watches break off now and then, and are back at once."""
 PASSING: Final = frozenset({NodeState.RESTARTING, NodeState.VERIFYING})
 """States that last seconds; the restart and the verified plugin are told, what is between on request."""
-PASSING_FOR: Final = frozenset(
-    {
-        (NodeState.STALE, Reason.PLUGIN_STALE),
-        (NodeState.WAITING, Reason.PLUGIN_MISSING),
-        (NodeState.WAITING, Reason.DRIVER_MISSING),
-    }
-)
-"""States that last seconds for this reason alone. Stale for another one is held back, which no other look shows."""
 
 
 class Narrator:
@@ -140,4 +134,4 @@ def _log_change(alike: list[Judgement]) -> None:
 
 
 def _passing(judged: Judgement) -> bool:
-    return judged.state in PASSING or (judged.state, judged.reason) in PASSING_FOR
+    return judged.state in PASSING or Trait.PASSING in judged.reason.traits

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hook import __version__
 from hook.core import messages
+from hook.core.reason import Trait
 from hook.core.reasons import Reason
 from hook.core.stacks import GPU_OPERATOR, STACKS
 from hook.core.verdicts import NodeState, Verdict
@@ -28,8 +29,6 @@ BRIEF: Final = 400
 """Bytes of one sentence in the termination message: six of them, the advice and the rest of the story fit."""
 ADVICE: Final = 1000
 """Bytes of the advice there: a meaning, where to look, and a fix with its precondition."""
-FAILING: Final = frozenset({Reason.PLUGIN_UNWELCOME, Reason.UPGRADE_FAILED, Reason.DRIVER_FAILING})
-"""Reasons of a failure that may clear by itself: a run waits for a while, one look shows it as it is."""
 HEADINGS: Final = ("NODE", "STATE", "REASON", "DETAIL")
 
 
@@ -99,7 +98,7 @@ def advice_on(judgements: Iterable[Judgement]) -> dict[tuple[str, str], str]:
 
 def needs_action(judged: Judgement) -> bool:
     """Whether one look shows a stale plugin, or a failure: by its state, or by a reason that a run waits with first."""
-    return judged.state in (NodeState.STALE, NodeState.FAILED) or judged.reason in FAILING
+    return judged.state in (NodeState.STALE, NodeState.FAILED) or Trait.FAILING in judged.reason.traits
 
 
 def ending(decision: Decision, advised: Sequence[str] | None = None) -> list[str]:

@@ -11,14 +11,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from hook.core.messages import EVENTS, explained
+from hook.core.messages import explained
 from hook.core.reasons import EventReason, Reason
 from hook.core.stacks import STACKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from hook.core.messages import Explanation
+    from hook.core.reason import Explanation
     from hook.core.stack import Stack
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "reasons.md"
@@ -64,7 +64,7 @@ def rendered() -> str:
         lines.append(f"| `{reason}` | {' | '.join(cells)} |\n")
     lines.append("\n## Events\n\nIn addition to the reason that a run ends with:\n\n")
     lines.append("| reason | what it means |\n|---|---|\n")
-    lines.extend(f"| `{reason}` | {EVENTS[reason]} |\n" for reason in EventReason)
+    lines.extend(f"| `{reason}` | {reason.explanation.meaning} |\n" for reason in EventReason)
     return "".join(lines)
 
 

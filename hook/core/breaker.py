@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from hook.core import freshness
 from hook.core.eligibility import live_pods
+from hook.core.reason import Trait
 from hook.core.reasons import Reason
 from hook.core.sentences import moment, some
 from hook.core.verdicts import NodeState
@@ -41,9 +42,6 @@ FEWEST: Final = 5
 """Fewer nodes are no crowd: so many turn stale together by chance, and four restarts are all there is to save."""
 WHOLE: Final = 100
 SERVED: Final = frozenset({NodeState.VERIFIED, NodeState.EXCLUDED})
-STALE: Final = frozenset({Reason.PLUGIN_STALE, Reason.PLUGIN_UNWELCOME})
-FRESH: Final = frozenset({Reason.VERIFIED, Reason.PLUGIN_NOT_READY, Reason.SLICE_MISSING, Reason.SLICE_OUTDATED})
-"""Proven to have started on the loaded driver, whatever is missing yet. All other reasons say nothing either way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,15 +156,16 @@ def _never(share: Bound) -> bool:
 
 def _sights(judgements: Iterable[Judgement], fleet: Fleet) -> dict[str, Sight]:
     """Look at each node whose driver is settled: one stale consumer makes it stale, it takes all to be fresh."""
-    told: dict[str, set[Reason]] = {}
+    seen: dict[str, list[Reason]] = {}
     for one in judgements:
         if one.consumer and one.reason is not Reason.NOTHING_TO_REFRESH and _drivers(one.node, fleet):
-            told.setdefault(one.node, set()).add(one.reason)
-    return {
-        node: Sight(_load(node, fleet), stale=not reasons <= FRESH)
-        for node, reasons in told.items()
-        if reasons & STALE or reasons <= FRESH
-    }
+            seen.setdefault(one.node, []).append(one.reason)
+    sights: dict[str, Sight] = {}
+    for node, reasons in seen.items():
+        fresh = all(Trait.FRESH in reason.traits for reason in reasons)
+        if fresh or any(Trait.STALE in reason.traits for reason in reasons):
+            sights[node] = Sight(_load(node, fleet), stale=not fresh)
+    return sights
 
 
 def _unloaded(judgements: Iterable[Judgement], fleet: Fleet) -> Iterable[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from hook.core import by_policy, intent, messages, names
+from hook.core.reason import Trait
 from hook.core.reasons import Reason
 from hook.core.sentences import some
 from hook.core.verdicts import NodeState
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from hook.core.fleet import Fleet
     from hook.core.verdicts import Judgement
     from hook.core.views import DaemonSet, Node
-
-WAITING_FOR_A_TURN: Final = frozenset({Reason.DRIVER_OUTDATED, Reason.UPGRADE_IN_PROGRESS})
 
 
 def of(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[str]:
@@ -140,7 +139,7 @@ def _about_turns(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[str]
     """Name cordoned nodes while others wait for their turn: they count as unavailable, and may stop everything."""
     if not fleet.stack.upgrade.counts_cordoned:
         return
-    waiting = [one.node for one in judgements if one.reason in WAITING_FOR_A_TURN]
+    waiting = [one.node for one in judgements if Trait.WAITS_FOR_TURN in one.reason.traits]
     idle = [
         one.node
         for one in judgements

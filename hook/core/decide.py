@@ -6,13 +6,14 @@ Pure; killing a run loses nothing. Several stacks are put together in ``together
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from hook.core import breaker, by_policy, cautions, gates, operator, restarts
 from hook.core import fleet as fleets
 from hook.core.memory import Memory, Timers
 from hook.core.nodes import judge_node
 from hook.core.progress import advanced
+from hook.core.reason import Trait
 from hook.core.reasons import Reason
 from hook.core.stacks import GPU_OPERATOR, STACKS
 from hook.core.verdicts import Decision, Judgement, NodeState, Patience, Verdict
@@ -27,27 +28,6 @@ if TYPE_CHECKING:
     from hook.core.stack import Stack
     from hook.core.views import Snapshot
     from hook.settings import Settings
-
-NOT_RENDERED_YET: Final = frozenset({Reason.EXPECTATION_UNMET, Reason.POLICY_EXPECTED})
-"""The intent of now is not the one that was asked for: whatever is served would be reloaded again."""
-NOT_MOVING: Final = frozenset(
-    {
-        Reason.DRIVER_OUTDATED,
-        Reason.UPGRADE_IN_PROGRESS,
-        Reason.LABELS_MISSING,
-        Reason.MANUAL_UPGRADE,
-        Reason.UPGRADE_FAILED,
-        Reason.UPGRADE_STATE_UNKNOWN,
-        Reason.DRIVER_FAILING,
-        Reason.DRIVER_ORPHANED,
-        Reason.SEVERAL_DRIVER_PODS,
-        Reason.PROVIDER_NOT_READY,
-        Reason.PLUGIN_QUEUED,
-        Reason.PLUGIN_UNWELCOME,
-        Reason.PRIOR_DRIVER_UNSETTLED,
-    }
-)
-"""Waiting for a turn or for a person; a node that waits for anything else may still progress by itself."""
 
 
 def decide(  # noqa: PLR0913 - a pure function of everything that it depends on
@@ -86,7 +66,8 @@ def _of_nodes(
     stopped = breaker.held_open(memory.breaker, settings)
     progress = advanced(memory, fleet, shown, now)
     verdict, hold = (Verdict.WAIT, stopped) if stopped else _verdict(holds, shown, progress, fleet, timers)
-    too_early = gates.blind_to_intent(fleet) or any(reason in NOT_RENDERED_YET for reason, _message in holds)
+    release_pending = any(Trait.RELEASE_PENDING in reason.traits for reason, _message in holds)
+    too_early = release_pending or gates.blind_to_intent(fleet)
     may_act = (verdict is Verdict.WAIT or settings.follow) and not too_early and not stopped
     decision = Decision(
         verdict,
@@ -260,7 +241,7 @@ def _failure(holds: list[Hold], judgements: Sequence[Judgement], settings: Setti
     if not failed:
         return None
     others = [one for one in judgements if not _has_failed(one) and one.state not in gates.TERMINAL]
-    moving = [one for one in others if one.reason not in NOT_MOVING]
+    moving = [one for one in others if Trait.BLOCKED not in one.reason.traits]
     if moving and all(one.reason is Reason.NODE_BLIP for one in moving):
         # In a large fleet one of them is always away for a moment; that does not begin the grace anew.
         timers.keep("no-node-moves")

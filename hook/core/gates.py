@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hook.core import cautions, consumers, eligibility, intent
+from hook.core.reason import Trait
 from hook.core.reasons import Reason
 from hook.core.sentences import some
 from hook.core.stacks import STACKS
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from hook.core.policy import Policy
     from hook.core.verdicts import Judgement
 
-NOT_OURS: Final = frozenset({Reason.HOST_DRIVER, Reason.DRIVER_NOT_DEPLOYED, Reason.VIRTUAL_MACHINE_NODE})
-"""Nodes excluded for these have no driver that this stack could reload."""
 INTENT_KINDS: Final = frozenset(
     {"DaemonSet", "ControllerRevision"}
     | {kind.kind for stack in STACKS.values() for kind in (stack.policy, stack.pool) if kind is not None}
@@ -115,7 +114,8 @@ def no_eligible_node(fleet: Fleet, judgements: Sequence[Judgement], noisy: Hold 
     On a fresh install plugins wait on nodes that the operator has not labelled yet: where pods of ours
     are around, it must have reconciled once and be quiet before the labels can be believed.
     """
-    if _blind(fleet, judgements) is not None or any(one.reason not in NOT_OURS for one in judgements):
+    reloadable = any(Trait.DRIVER_NOT_MANAGED not in one.reason.traits for one in judgements)
+    if reloadable or _blind(fleet, judgements) is not None:
         return None
     unmet = fleet.policy is None or intent.unmet_expectation(
         fleet.policy, fleet.seen.pools, fleet.stack, fleet.settings

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from hook.core import freshness, names
 from hook.core.eligibility import Gate, left_alone, live_pods, managed, manual, outdated
 from hook.core.plugins import judge_plugin, judge_unnamed
+from hook.core.reason import Trait
 from hook.core.reasons import Reason
 from hook.core.verdicts import Judgement, NodeState, Patience
 
@@ -37,10 +38,6 @@ FAILING_TO_START: Final = frozenset(
     }
 )
 """Waiting reasons of a container that do not go away by waiting (K8S ``pkg/kubelet``, ``images/types.go``)."""
-
-
-BY_THE_NODE_ALONE: Final = frozenset({Reason.NODE_SKIPPED, Reason.NODE_NOT_READY})
-"""Why a node is left alone whatever its pods say."""
 
 
 class Label(StrEnum):
@@ -132,8 +129,9 @@ def _unreadable(name: str, fleet: Fleet, alone: Gate | None) -> Gate | None:
 
     Not where the node's own word is enough to leave it alone.
     """
+    node_alone = alone is not None and Trait.NODE_ALONE in alone.reason.traits
     for one in fleet.unreadable:
-        if one.kind == "Pod" and one.node == name and alone is not None and alone.reason in BY_THE_NODE_ALONE:
+        if one.kind == "Pod" and one.node == name and node_alone:
             continue
         if name in (one.node, one.name) or (one.kind == "Pod" and not one.node):
             message = f"{one.kind} {one.namespace}/{one.name} cannot be read: {one.problem}"

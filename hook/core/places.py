@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import or_
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from hook.core.memory import restart_key
+from hook.core.reason import Trait
 from hook.core.reasons import Reason
 from hook.core.sentences import some
 from hook.core.verdicts import NodeState
@@ -31,18 +32,6 @@ if TYPE_CHECKING:
     from hook.core.memory import AskedRestart
     from hook.core.verdicts import Judgement
     from hook.core.views import Pod
-
-DOWN: Final = frozenset(
-    {
-        Reason.PLUGIN_RESTARTING,
-        Reason.PLUGIN_MISSING,
-        Reason.PLUGIN_STARTING,
-        Reason.PLUGIN_NOT_READY,
-        Reason.SLICE_MISSING,
-        Reason.SLICE_OUTDATED,
-    }
-)
-"""A plugin that does not serve, whether it is still on its way or failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +95,14 @@ def _is_up(pod: Pod) -> bool:
 def _down(judged: Judgement, fleet: Fleet) -> bool:
     if judged.stale_pod is not None and judged.state is not NodeState.RESTARTING:
         return not serving(judged, fleet)
-    return judged.state is NodeState.RESTARTING or judged.reason in DOWN
+    return judged.state is NodeState.RESTARTING or Trait.PLUGIN_DOWN in judged.reason.traits
 
 
 def _in_flight(judged: Judgement, restarts: Mapping[str, AskedRestart], fleet: Fleet) -> bool:
     """Whether a plugin is down because of us: restarting, or asked to and not verified (any more)."""
     if judged.state is NodeState.RESTARTING:
         return True
-    if judged.reason not in DOWN:
+    if Trait.PLUGIN_DOWN not in judged.reason.traits:
         return False
     asked = (restarts.get(restart_key(ds.uid, judged.node)) for ds in fleet.consumers.named)
     return any(one is not None and not one.refused for one in asked)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from hook.core.reasons import Reason
+from hook.core.reason import Trait
 from hook.core.verdicts import NodeState
 
 if TYPE_CHECKING:
@@ -45,5 +45,4 @@ def advanced(memory: Memory, fleet: Fleet, judgements: Sequence[Judgement], now:
 
 
 def _rank(judged: Judgement) -> int:
-    on_its_way = judged.reason in (Reason.DRIVER_NOT_READY, Reason.OPERANDS_PAUSED)
-    return ROLLING_RANK if on_its_way else RANK[judged.state]
+    return ROLLING_RANK if Trait.DRIVER_RELOADING in judged.reason.traits else RANK[judged.state]

@@ -12,6 +12,7 @@ from hook.core import breaker
 from hook.core.asked import beside_memory
 from hook.core.places import Places, serving
 from hook.core.plugins import untolerated
+from hook.core.reason import Trait
 from hook.core.reasons import Reason
 from hook.core.verdicts import DeletePod, NodeState, Patience, RolloutRestart
 from hook.settings import Strategy
@@ -117,7 +118,7 @@ def _restart_rollout(judgements: tuple[Judgement, ...], fleet: Fleet, memory: Me
 
 def _waiting(judgements: Sequence[Judgement]) -> dict[str, Judgement]:
     """Give, by consumer, a pod whose restart must wait: a rollout would restart it as well."""
-    return {one.consumer: one for one in judgements if one.reason in (Reason.RESTART_BACKED_OFF, Reason.PLUGIN_SUSPECT)}
+    return {one.consumer: one for one in judgements if Trait.RESTART_HELD in one.reason.traits}
 
 
 def _waiting_together(judged: Judgement, waiting: Mapping[str, Judgement]) -> Judgement:

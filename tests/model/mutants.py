@@ -207,7 +207,7 @@ MUTANTS: Final = (
     Mutant("no-bound-on-what-is-down", WrongRestartError, "taken_down", places,
            "return ours and (not serving or self.anyones is None or self.anyones > 0)\n", "return ours\n"),
     Mutant("what-others-took-down-is-up", WrongRestartError, "taken_down", places,
-           "    return judged.state is NodeState.RESTARTING or judged.reason in DOWN\n",
+           "    return judged.state is NodeState.RESTARTING or Trait.PLUGIN_DOWN in judged.reason.traits\n",
            "    return judged.state is NodeState.RESTARTING\n"),
     Mutant("no-pause", WrongRestartError, "lies", backoff,
            "    if _served(before, pod) or _the_same(before, pod):\n", "    if True:\n"),

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from hook.core import messages
-from hook.core.messages import Explanation
+from hook.core.reason import Explanation
 from hook.core.reasons import Reason
 from hook.core.stacks import STACKS
 from hook.core.verdicts import Decision, Judgement, NodeState, Verdict
@@ -56,7 +56,7 @@ def only_looks(command: str) -> bool:
 def test_every_reason_is_explained(reason: Reason) -> None:
     """The meaning of a run can be learned without its source."""
     for stack in STACKS.values():
-        assert messages.EXPLANATIONS[reason].meaning.format(**messages.words(stack)).endswith(".")
+        assert reason.explanation.meaning.format(**messages.words(stack)).endswith(".")
 
 
 @pytest.mark.parametrize("reason", Reason)
@@ -87,7 +87,7 @@ def test_a_remedy_names_what_it_is_about(node: str, subject: str, expected: str)
 
 def test_a_reason_without_work_left_is_only_explained() -> None:
     """There is nothing to run."""
-    expected = messages.EXPLANATIONS[Reason.REFRESHED].meaning
+    expected = Reason.REFRESHED.explanation.meaning
     assert expected == messages.remedy(Reason.REFRESHED, "gpu-0", "ns/pod")
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.core.messages import EVENTS
 from hook.core.reasons import EventReason, Reason
 from hook.core.stacks import STACKS
 from tools import reasons
@@ -44,7 +43,7 @@ def test_every_reason_has_one_line_with_a_meaning(reason: Reason) -> None:
 @pytest.mark.parametrize("reason", EventReason)
 def test_every_event_is_listed(reason: EventReason) -> None:
     """What only Events carry is explained as well."""
-    assert f"| `{reason}` | {EVENTS[reason]} |" in reasons.PAGE.read_text(encoding="utf-8")
+    assert f"| `{reason}` | {reason.explanation.meaning} |" in reasons.PAGE.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)

@@ -1,0 +1,93 @@
+"""What a reason consists of: the columns of the table in ``reasons.py``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class Trait(Enum):
+    """What the program acts on, for each reason that has it."""
+
+    BLOCKED = auto()
+    """The node waits for its turn or for an administrator. With any other reason it may still progress by itself."""
+    WAITS_FOR_TURN = auto()
+    """The upgrade controller has not restarted the driver of this node yet."""
+    DRIVER_RELOADING = auto()
+    """The node's new driver is on its way."""
+    DRIVER_NOT_MANAGED = auto()
+    """The node has no driver that the operator could reload."""
+    NODE_ALONE = auto()
+    """The Node object alone excludes the node, whatever its pods show."""
+    RELEASE_PENDING = auto()
+    """The policy does not show the expected release: a plugin that restarts now would be stale after the reload."""
+    FAILING = auto()
+    """The node fails, but may recover: a run waits first, ``status`` reports the failure at once."""
+    STALE = auto()
+    """The plugin started on a driver that is gone."""
+    FRESH = auto()
+    """The plugin started on the loaded driver, but need not be ready. A reason that is neither stale nor fresh
+    proves nothing."""
+    PLUGIN_DOWN = auto()
+    """The plugin does not publish or prepare devices: it is on its way, or has failed."""
+    RESTART_HELD = auto()
+    """The restart of the plugin waits for some time, and a rollout of its DaemonSet waits with it."""
+    PASSING = auto()
+    """It lasts seconds where nothing failed, so the log reports it at debug level only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The meaning of a reason, where to look, and what may fix it.
+
+    Each text may hold the words of a driver stack, as ``messages.words`` returns them. The commands and the
+    precondition may also hold ``{node}``, and ``{namespace}`` and ``{name}`` of the pod that the reason is about.
+    """
+
+    meaning: str
+    look: str = ""
+    """A command that changes nothing."""
+    fix: str = ""
+    """A command that changes something."""
+    precondition: str = ""
+    """What must be true, or done, before the fix."""
+
+    def __post_init__(self) -> None:
+        """Refuse a fix that could be pasted without a thought."""
+        if self.fix and not self.precondition:
+            raise ValueError(f"{self.fix}: a fix needs a precondition")
+
+    @property
+    def steps(self) -> str:
+        """Return the commands with their precondition, as one text."""
+        look = f"Look: {self.look}" if self.look else ""
+        fix = f"To fix, {self.precondition}: {self.fix}" if self.fix else ""
+        return " ".join(filter(None, (look, fix)))
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.meaning, self.steps)))
+
+
+class Row(StrEnum):
+    """A code, as Kubernetes conditions have it, with its explanation and traits."""
+
+    explanation: Explanation
+    traits: frozenset[Trait]
+
+    def __new__(cls, code: str, explanation: Explanation, traits: frozenset[Trait]) -> Self:
+        """Make the member that is equal to its code."""
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.explanation, member.traits = explanation, traits
+        return member
+
+
+def row(
+    code: str, meaning: str, *traits: Trait, look: str = "", fix: str = "", precondition: str = ""
+) -> tuple[str, Explanation, frozenset[Trait]]:
+    """Return what a ``Row`` is made of."""
+    return code, Explanation(meaning, look, fix, precondition), frozenset(traits)
