@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from hook.core.fleet import Fleet
     from hook.core.freshness import Evidence
+    from hook.core.stack import ConsumerKind
     from hook.core.views import DaemonSet, Pod
 
 STEADY: Final = timedelta(seconds=10)
@@ -45,14 +46,13 @@ def judge_unnamed(node: str, driver: Pod, fleet: Fleet) -> tuple[list[Judgement]
 
     Also return what is fresh, to be remembered as that of any other plugin.
     """
-    kind, providers = fleet.stack.consumer, live_pods(fleet.provider_pods.get(node, ()))
+    kind = fleet.stack.consumer
     owners = {ds.uid: str(ds) for ds in fleet.consumers.unnamed}
     found: list[Judgement] = []
     fresh: list[tuple[str, str]] = []
     run = driver_run(driver, fleet)
     for pod in live_pods(fleet.unnamed_pods.get(node, ())):
-        known = fleet.fresh.get(pod.uid) == run
-        evidence = freshness.running(pod) if known else freshness.judge(pod, kind, driver, fleet.stack, providers)
+        evidence = _evidence(pod, kind, driver, fleet, run)
         if evidence.freshness is Freshness.FRESH:
             fresh.append((pod.uid, run))
         if evidence.freshness is Freshness.STALE:
@@ -88,16 +88,8 @@ def _judge_live(consumer: DaemonSet, live: list[Pod], driver: Pod, fleet: Fleet,
     """Judge every live pod; there may be two for a moment. The least proven one speaks for the node."""
     node = driver.node
     unwelcome = untolerated(node, consumer, fleet)
-    kind, providers = fleet.consumers.of_kind(consumer.uid), live_pods(fleet.provider_pods.get(node, ()))
-    run = driver_run(driver, fleet)
-    known = {pod.uid for pod in live if fleet.fresh.get(pod.uid) == run}
-    judged = [
-        (
-            pod,
-            freshness.running(pod) if pod.uid in known else freshness.judge(pod, kind, driver, fleet.stack, providers),
-        )
-        for pod in live
-    ]
+    kind, run = fleet.consumers.of_kind(consumer.uid), driver_run(driver, fleet)
+    judged = [(pod, _evidence(pod, kind, driver, fleet, run)) for pod in live]
     judged = [(pod, evidence) for pod, evidence in judged if not _came_after(pod, driver, evidence, fleet)]
     for pod, evidence in judged:
         if evidence.freshness is Freshness.STALE and unwelcome:
@@ -117,6 +109,13 @@ def _judge_live(consumer: DaemonSet, live: list[Pod], driver: Pod, fleet: Fleet,
     fresh = tuple((pod.uid, run) for pod in live)
     proven = [_verify(driver, consumer, pod, fleet, now, fresh) for pod in live]
     return next((one for one in proven if one.state is not NodeState.VERIFIED), proven[0])
+
+
+def _evidence(pod: Pod, kind: ConsumerKind, driver: Pod, fleet: Fleet, run: str) -> Evidence:
+    """Return what shows whether a pod is fresh. What was proven under this run of the driver stays proven."""
+    if fleet.fresh.get(pod.uid) == run:
+        return freshness.running(pod)
+    return freshness.judge(pod, kind, driver, fleet.stack, live_pods(fleet.provider_pods.get(driver.node, ())))
 
 
 def _came_after(pod: Pod, driver: Pod, evidence: Evidence, fleet: Fleet) -> bool:

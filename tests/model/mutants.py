@@ -183,7 +183,7 @@ MUTANTS: Final = (
            "    named = [one for one in pod.containers if one.name == container] or pod.containers\n",
            "    named = pod.containers\n"),
     Mutant("what-was-proven-is-forgotten", WrongRestartError, "side_probed", plugins,
-           "    known = {pod.uid for pod in live if fleet.fresh.get(pod.uid) == run}\n", "    known = set()\n"),
+           "    if fleet.fresh.get(pod.uid) == run:\n", "    if False:\n"),
     Mutant("a-rewritten-image-is-another-one", WrongEndError, "rewritten_image", intent,
            "    if not _shows(image, policy, stack) and not rewritten(daemonset, policy, stack):\n",
            "    if not _shows(image, policy, stack):\n"),
