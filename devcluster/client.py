@@ -1,7 +1,7 @@
 """A small asynchronous client of the Kubernetes API, for the simulator's own processes.
 
 Objects are plain dictionaries as the API server sends them. Paths come from `path`, requests go
-through `Api`; `devcluster.watching` turns list and watch into one endless stream of events.
+through `Api`. `devcluster.watching` turns list and watch into one endless stream of events.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Self
 import aiohttp
 
 from devcluster.access import Access, ApiError, Object, decode, path
-from devcluster.watching import Event, follow
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
     from types import TracebackType
 
@@ -27,7 +26,6 @@ __all__ = [
     "Access",
     "Api",
     "ApiError",
-    "Event",
     "Object",
     "path",
 ]
@@ -148,14 +146,6 @@ class Api:
             if not token:
                 return items, page["metadata"]["resourceVersion"]
             params["continue"] = token
-
-    def watch(self, url_path: str, **selectors: str) -> AsyncIterator[Event]:
-        """Follow a collection for ever: everything there is, SYNCED, then each change.
-
-        Broken connections, expired versions and an overloaded or restarting server are
-        survived; `ApiError` is raised for refusals that time does not heal (401, 403, 404).
-        """
-        return follow(self, url_path, selectors)
 
     async def list(self, url_path: str, **selectors: str) -> list[Object]:
         """Read a whole collection, page by page (``labelSelector=``, ``fieldSelector=``)."""

@@ -1,4 +1,4 @@
-"""List, then watch, for ever: the loop that every controller needs, written once."""
+"""List, then watch, without an end: the loop that every controller needs, written once."""
 
 from __future__ import annotations
 
@@ -43,11 +43,13 @@ class Event:
     object: Object
 
 
-async def follow(api: Api, url_path: str, selectors: Mapping[str, str]) -> AsyncIterator[Event]:
+async def follow(api: Api, url_path: str, **selectors: str) -> AsyncIterator[Event]:
     """Yield all objects as ADDED, one SYNCED, then every change; after a gap, what the gap hid.
 
     A relist reports objects that vanished meanwhile as DELETED and those that changed as
     MODIFIED, so that a consumer's picture stays whole without knowing about gaps.
+    Broken connections, expired versions and an overloaded or restarting server are
+    survived; `ApiError` is raised for refusals that another attempt does not change.
     """
     known: dict[str, Object] = {}
     pause = FIRST_PAUSE

@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from devcluster.client import ApiError
+from devcluster.watching import follow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +48,7 @@ class Mirror:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _follow_once(self, api: Api) -> None:
-        async for event in api.watch(self.url_path, **self._selectors):
+        async for event in follow(api, self.url_path, **self._selectors):
             if event.kind == "SYNCED":
                 self.synced.set()
             elif event.kind == "DELETED":

@@ -7,7 +7,7 @@ import logging
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from devcluster.client import ApiError, Event, path
+from devcluster.client import ApiError, path
 from devcluster.fleet import knobs as k
 from devcluster.fleet.driver import DriverLife, is_driver
 from devcluster.fleet.holder import HolderLife, is_holder
@@ -20,6 +20,7 @@ from devcluster.fleet.plugin import PluginLife, is_plugin
 from devcluster.fleet.slices import Slices
 from devcluster.fleet.toolkit import ToolkitLife, is_toolkit
 from devcluster.fleet.workload import ProbeLife, WorkloadLife, is_probe
+from devcluster.watching import follow
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from devcluster.client import Api
     from devcluster.fleet.bay import DriverPod
     from devcluster.fleet.journal import Journal
+    from devcluster.watching import Event
 
 Object = dict[str, Any]
 
@@ -223,7 +225,7 @@ class Fleet:
         """Follow a collection; the lists' ends are of no interest here."""
         while True:
             try:
-                async for event in self.api.watch(url_path, **selectors):
+                async for event in follow(self.api, url_path, **selectors):
                     if event.kind != "SYNCED":
                         yield event
             except ApiError as error:

@@ -16,7 +16,7 @@ from devcluster.podrunner.process import ContainerProcess, Files
 
 if TYPE_CHECKING:
     from devcluster.client import Object
-    from devcluster.podrunner.pod import PodLife
+    from devcluster.podrunner.context import PodContext
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ WAITING_REASONS: dict[type[Exception], str] = {
 class ContainerLife:
     """Runs one container as often as its restart policy says."""
 
-    def __init__(self, pod: PodLife, spec: Object) -> None:
+    def __init__(self, pod: PodContext, spec: Object) -> None:
         self.state = status.ContainerState(spec["name"], spec["image"])
         self.files = Files.of(pod.folder, spec["name"])
         self._pod = pod

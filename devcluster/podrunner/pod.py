@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import shutil
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -15,14 +14,13 @@ import aiohttp
 from devcluster.client import STRATEGIC_PATCH, ApiError, path
 from devcluster.podrunner import account, status
 from devcluster.podrunner.container import ContainerLife
-from devcluster.podrunner.ports import Ports
+from devcluster.podrunner.context import PodContext
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import AsyncIterator, Coroutine
 
     from devcluster.client import Api, Object
-    from devcluster.layout import State
+    from devcluster.podrunner.context import Host
 
 logger = logging.getLogger(__name__)
 
@@ -30,48 +28,24 @@ RETRY_SECONDS = 0.5
 """Before asking the API server again for what it could not do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
-    """What all pods of the node share."""
-
-    state: State
-    images: Mapping[str, Sequence[str]]
-    authority: str
-    """Certificate that the API server is verified by."""
-    variables: Mapping[str, str]
-    """What every container's environment begins with."""
-    ports: Ports = field(default_factory=Ports)
-
-
 class PodLife:
     """Runs one pod from the moment it is bound to the node until its object is gone."""
 
     def __init__(self, api: Api, manifest: Object, host: Host) -> None:
         metadata, spec = manifest["metadata"], manifest["spec"]
-        self.name = f"{metadata['namespace']}/{metadata['name']}"
-        self.folder = host.state.pod(metadata["namespace"], metadata["name"])
-        self.api = api
-        self.manifest = manifest
-        self.host = host
-        self.deleted = asyncio.Event()
-        self.grace = 0.0
+        self._pod = pod = PodContext(api, manifest, host, self.publish)
         self._path = path("v1", "pods", namespace=metadata["namespace"], name=metadata["name"])
-        self._init = [ContainerLife(self, each) for each in spec.get("initContainers", [])]
-        self._main = [ContainerLife(self, each) for each in spec["containers"]]
+        self._init = [ContainerLife(pod, each) for each in spec.get("initContainers", [])]
+        self._main = [ContainerLife(pod, each) for each in spec["containers"]]
         self._conditions = status.Conditions()
         self._started = datetime.now(UTC)
         self._publishing = asyncio.Lock()
         self._again: asyncio.Task[None] | None = None
 
     @property
-    def usual_grace(self) -> float:
-        """Seconds from SIGTERM to SIGKILL where nobody says otherwise; the API server fills in its default."""
-        return float(self.manifest["spec"]["terminationGracePeriodSeconds"])
-
-    @property
-    def service_account(self) -> Path:
-        """Folder with the pod's token, as it would be mounted."""
-        return self.folder / "serviceaccount"
+    def name(self) -> str:
+        """Return ``namespace/name``."""
+        return self._pod.name
 
     def container(self, name: str) -> ContainerLife | None:
         """Find a container by name."""
@@ -79,10 +53,10 @@ class PodLife:
 
     def delete(self, grace: float) -> None:
         """End the pod; asked again with a shorter grace period, sooner."""
-        if self.deleted.is_set() and grace >= self.grace:
+        if self._pod.deleted.is_set() and grace >= self._pod.grace:
             return
-        self.grace = grace
-        self.deleted.set()
+        self._pod.grace = grace
+        self._pod.deleted.set()
         for each in [*self._init, *self._main]:
             each.stop(grace)
 
@@ -93,35 +67,41 @@ class PodLife:
 
     async def live(self) -> None:
         """Run the pod; returns after it was deleted."""
-        if self.manifest.get("status", {}).get("phase") not in ("Succeeded", "Failed"):
-            shutil.rmtree(self.folder, ignore_errors=True)
-            (self.folder / "tmp").mkdir(parents=True)
+        if self._pod.manifest.get("status", {}).get("phase") not in ("Succeeded", "Failed"):
+            shutil.rmtree(self._pod.folder, ignore_errors=True)
+            (self._pod.folder / "tmp").mkdir(parents=True)
             await self.publish()
             async with self._token():
                 await self._run_containers()
             await self.publish()
-        await self.deleted.wait()
+        await self._pod.deleted.wait()
         await self._remove()
 
     @contextlib.asynccontextmanager
     async def _token(self) -> AsyncIterator[None]:
         """Give the pod its ServiceAccount's token, and keep it fresh."""
-        if account.token_source(self.manifest) is None:
+        if account.token_source(self._pod.manifest) is None:
             yield
             return
         arrived = asyncio.Event()
         keeping = asyncio.create_task(
-            account.keep(self.api, self.manifest, self.host.authority, self.service_account, arrived)
+            account.keep(
+                self._pod.api,
+                self._pod.manifest,
+                self._pod.host.authority,
+                self._pod.service_account,
+                arrived,
+            )
         )
         try:
-            await _first(arrived.wait(), self.deleted.wait())
+            await _first(arrived.wait(), self._pod.deleted.wait())
             yield
         finally:
             keeping.cancel()
 
     async def _run_containers(self) -> None:
         """Run the init containers one after the other, then the others together."""
-        policy = self.manifest["spec"].get("restartPolicy", "Always")
+        policy = self._pod.manifest["spec"].get("restartPolicy", "Always")
         for each in self._init:
             await each.live("Never" if policy == "Never" else "OnFailure")
             if not each.state.succeeded:
@@ -132,7 +112,7 @@ class PodLife:
 
     def see(self, manifest: Object) -> None:
         """Look at the object as it is now: with the API server gone every node is silent, for the node controller."""
-        if status.mistaken_for_lost(manifest) and not self.deleted.is_set():
+        if status.mistaken_for_lost(manifest) and not self._pod.deleted.is_set():
             self._conditions.touch_ready()
             self._again = asyncio.create_task(self.publish())
 
@@ -141,21 +121,21 @@ class PodLife:
         async with self._publishing:
             init, main = ([each.state for each in kind] for kind in (self._init, self._main))
             body = {
-                "metadata": {"uid": self.manifest["metadata"]["uid"]},
+                "metadata": {"uid": self._pod.manifest["metadata"]["uid"]},
                 "status": status.pod_status(self._conditions, init, main, self._started),
             }
             await self._insist("PATCH", f"{self._path}/status", body, STRATEGIC_PATCH)
 
     async def _remove(self) -> None:
         """Remove the object, as a kubelet does after the last container has ended."""
-        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": self.manifest["metadata"]["uid"]}}
+        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": self._pod.manifest["metadata"]["uid"]}}
         await self._insist("DELETE", self._path, options, "application/json")
 
     async def _insist(self, method: str, url_path: str, body: Object, content_type: str) -> None:
         """Write until the API server has taken it, or says that the pod is no longer ours."""
         while True:
             try:
-                await self.api.request(method, url_path, body=body, content_type=content_type)
+                await self._pod.api.request(method, url_path, body=body, content_type=content_type)
             except ApiError as error:
                 if error.code in (404, 409):  # gone, or another pod of the same name
                     return

@@ -11,14 +11,16 @@ from urllib.parse import urlsplit
 from devcluster.client import Api, path
 from devcluster.layout import SYSTEM_NODE
 from devcluster.podrunner import environment, node
-from devcluster.podrunner.pod import Host, PodLife
+from devcluster.podrunner.context import Host
+from devcluster.podrunner.pod import PodLife
 from devcluster.podrunner.server import LogServer
+from devcluster.watching import follow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from devcluster.client import Event
     from devcluster.layout import State
+    from devcluster.watching import Event
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +45,7 @@ class Runner:
         heartbeat = asyncio.create_task(node.keep_alive(self._api, port))
         try:
             selector = f"spec.nodeName={SYSTEM_NODE}"
-            async for event in self._api.watch(path("v1", "pods"), fieldSelector=selector):
+            async for event in follow(self._api, path("v1", "pods"), fieldSelector=selector):
                 self._handle(event)
         finally:
             heartbeat.cancel()

@@ -10,13 +10,14 @@ import pytest
 from devcluster import client
 from devcluster.access import Access, decode
 from devcluster.client import Api, ApiError, path
+from devcluster.watching import follow
 from tests.devcluster.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from devcluster.client import Event
     from devcluster.cluster import Cluster
+    from devcluster.watching import Event
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_watch_tells_every_change(cluster: Cluster, namespace: str) -> None:
     cluster.create(maps, {"metadata": {"name": "old"}})
 
     async def story(api: Api) -> None:
-        events = api.watch(maps)
+        events = follow(api, maps)
         await take(events, "ADDED", "old")
         await take(events, "SYNCED")
         await api.create(maps, {"metadata": {"name": "new"}})
@@ -91,7 +92,7 @@ def test_watch_raises_what_time_does_not_heal(cluster: Cluster) -> None:
     """A kind that does not exist is told to the caller, not retried for ever."""
 
     async def story(api: Api) -> None:
-        await take(api.watch(path("example.invalid/v1", "things")), "SYNCED")
+        await take(follow(api, path("example.invalid/v1", "things")), "SYNCED")
 
     with pytest.raises(ApiError, match="404"):
         cluster.run(story)
@@ -139,7 +140,7 @@ def test_watch_lists_again_when_its_version_has_expired(cluster: Cluster, notes:
 
     async def story() -> None:
         async with ForgetfulApi.from_kubeconfig(cluster.kubeconfig) as api:
-            events = api.watch(notes)
+            events = follow(api, notes)
             await take(events, "SYNCED")
             await api.delete(f"{notes}/vanishes")
             await api.create(notes, note("appears"))
@@ -198,7 +199,7 @@ def test_watch_survives_a_broken_connection(cluster: Cluster, namespace: str) ->
         wire = Wire(int(access.server.rsplit(":", 1)[1]))
         server = f"https://127.0.0.1:{await wire.open()}"
         async with Api(Access(server, access.tls, access.token)) as api:
-            events = api.watch(maps)
+            events = follow(api, maps)
             await take(events, "SYNCED")
             wire.cut()
             await direct.create(maps, {"metadata": {"name": "meanwhile"}})

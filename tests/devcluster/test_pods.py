@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from devcluster.client import STRATEGIC_PATCH, ApiError
+from devcluster.watching import follow
 from tests.devcluster.waiting import until
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ def test_deletion_asks_before_it_kills(cluster: Cluster, pod: Callable[..., str]
 
     async def codes(api: Api) -> list[int]:
         seen: list[int] = []
-        async for event in api.watch(collection, fieldSelector=f"metadata.name={name}"):
+        async for event in follow(api, collection, fieldSelector=f"metadata.name={name}"):
             if event.kind == "SYNCED":
                 await api.delete(path)
             if event.kind == "DELETED":
