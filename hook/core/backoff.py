@@ -25,28 +25,11 @@ MOST_DOUBLINGS: Final = 22
 """A second doubled so often is longer than the longest duration that a flag takes; more would only overflow."""
 
 
-def tries(before: AskedRestart | None, pod: StalePod) -> int:
-    """Count a restart among those that did not help."""
-    if before is None or _served(before, pod):
-        return 1
-    return before.tries if _the_same(before, pod) or pod.uid in before.others else before.tries + 1
-
-
 def held_until(before: AskedRestart, pod: StalePod, settings: Settings) -> datetime | None:
     """Give when a pod may be restarted after what was asked for before; None where that does not matter."""
-    if _served(before, pod) or _the_same(before, pod):
+    if before.served(pod) or before.pending(pod):
         return None
     return before.at + _pause(before.tries, settings)
-
-
-def _served(before: AskedRestart, pod: StalePod) -> bool:
-    """Whether a plugin was well since, and is stale only because its driver was reloaded."""
-    return before.came_back and before.driver_run != pod.driver_run
-
-
-def _the_same(before: AskedRestart, pod: StalePod) -> bool:
-    """Whether this very pod was asked to go and is still there: nothing was restarted yet."""
-    return before.pod_uid == pod.uid and not before.refused
 
 
 def _pause(count: int, settings: Settings) -> timedelta:

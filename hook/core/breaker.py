@@ -14,12 +14,13 @@ younger than the plugin: that was a rollout, unless the node's clock is behind t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from hook.core import freshness
 from hook.core.eligibility import live_pods
+from hook.core.memory import Sight
 from hook.core.reason import Trait
 from hook.core.reasons import Reason
 from hook.core.sentences import moment, some
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.core.fleet import Fleet
-    from hook.core.operator import Hold
-    from hook.core.verdicts import Judgement
+    from hook.core.memory import Breaker
+    from hook.core.verdicts import Hold, Judgement
     from hook.core.views import Pod
     from hook.settings import Bound, Settings
 
@@ -42,35 +43,6 @@ FEWEST: Final = 5
 """Fewer nodes are no crowd: so many turn stale together by chance, and four restarts are all there is to save."""
 WHOLE: Final = 100
 SERVED: Final = frozenset({NodeState.VERIFIED, NodeState.EXCLUDED})
-
-
-@dataclass(frozen=True, slots=True)
-class Sight:
-    """How a node was when its plugins were last known to be stale, or fresh."""
-
-    load: str
-    """Which loading of its driver that was, told without any clock."""
-    stale: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Breaker:
-    """What one stack's breaker has seen, and whether it is open."""
-
-    opened_at: datetime | None = None
-    """None while it is closed."""
-    why: str = ""
-    """What was seen when it opened."""
-    closed_at: datetime | None = None
-    """What turned stale no later than this does not count any more: it shall be served. None once all is served."""
-    sights: Mapping[str, Sight] = field(default_factory=dict)
-    """By node."""
-    turned: Mapping[str, datetime] = field(default_factory=dict)
-    """By node that turned stale without a reload within the last minute: when it did."""
-
-    def closed(self, now: datetime) -> Breaker:
-        """Close it; what is stale by now is served."""
-        return replace(self, opened_at=None, why="", closed_at=now, turned={})
 
 
 def watched(breaker: Breaker, judgements: Sequence[Judgement], fleet: Fleet, now: datetime) -> Breaker:

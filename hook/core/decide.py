@@ -12,7 +12,7 @@ from hook.core import breaker, by_policy, cautions, gates, operator, restarts
 from hook.core import fleet as fleets
 from hook.core.memory import Memory, Timers
 from hook.core.nodes import judge_node
-from hook.core.progress import advanced
+from hook.core.progress import advanced, with_fresh, without_gone
 from hook.core.reason import Trait
 from hook.core.reasons import Reason
 from hook.core.stacks import GPU_OPERATOR, STACKS
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.core.fleet import Fleet
-    from hook.core.operator import Hold
     from hook.core.stack import Stack
+    from hook.core.verdicts import Hold
     from hook.core.views import Snapshot
     from hook.settings import Settings
 
@@ -93,8 +93,8 @@ def _remembered(memory: Memory, shown: Sequence[Judgement], fleet: Fleet, timers
     # A node whose outdated driver only an administrator replaces is reported as a whole, once all is fresh on it.
     by_hand = [one for one in shown if one.reason is Reason.MANUAL_UPGRADE and one.fresh]
     verified = [*by_hand, *(one for one in shown if one.reason is Reason.VERIFIED)]
-    after = after.with_verified(verified).with_fresh(shown, fleet)
-    return after.without_gone(fleet) if fleet.settings.follow else after
+    after = with_fresh(after.with_verified(verified), shown, fleet)
+    return without_gone(after, fleet) if fleet.settings.follow else after
 
 
 def _pointless(fleet: Fleet, judged: Sequence[Judgement], noisy: Hold | None) -> Hold | None:
@@ -155,7 +155,7 @@ def _skip(  # noqa: PLR0913 - a decision's own parts
     shown = tuple(replace(one, stack=stack) for one in judged)
     if sure or lasting:
         warnings = tuple(cautions.about_names(fleet))
-        after = remembering.without_gone(fleet) if settings.follow else remembering
+        after = without_gone(remembering, fleet) if settings.follow else remembering
         return Decision(Verdict.SKIP, *skip, judgements=shown, warnings=warnings, stack=stack), after
     message = f"{skip[1]} (but there was, a moment ago: it may come back)"
     if timers.now >= settings.deadline(memory.started):

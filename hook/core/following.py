@@ -15,8 +15,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from hook.core import fields, gates
-from hook.core.breaker import Breaker
 from hook.core.fields import MalformedObjectError
+from hook.core.memory import Breaker
 from hook.core.sentences import moment
 from hook.core.stacks import STACKS
 

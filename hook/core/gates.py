@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
     from hook.core.fleet import Fleet
     from hook.core.memory import Timers
-    from hook.core.operator import Hold
     from hook.core.policy import Policy
-    from hook.core.verdicts import Judgement
+    from hook.core.verdicts import Hold, Judgement
 
 INTENT_KINDS: Final = frozenset(
     {"DaemonSet", "ControllerRevision"}

@@ -5,14 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from hook.core import backoff
-from hook.core.breaker import Breaker
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime, timedelta
 
-    from hook.core.fleet import Fleet
     from hook.core.verdicts import Judgement, StalePod
 
 
@@ -34,7 +30,50 @@ class AskedRestart:
     came_back: bool = False
     """A plugin was verified there since."""
     tries: int = 1
-    """The how-manieth restart that did not help, if this one does not either."""
+    """Consecutive restarts without a verified plugin, including this one."""
+
+    def served(self, pod: StalePod) -> bool:
+        """Return whether a plugin was verified since, and is stale only because its driver was reloaded."""
+        return self.came_back and self.driver_run != pod.driver_run
+
+    def pending(self, pod: StalePod) -> bool:
+        """Return whether this very pod was asked to go and is still there: nothing was restarted yet."""
+        return self.pod_uid == pod.uid and not self.refused
+
+    def tries_with(self, pod: StalePod) -> int:
+        """Count the restart of a pod among those that did not help."""
+        if self.served(pod):
+            return 1
+        return self.tries if self.pending(pod) or pod.uid in self.others else self.tries + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """How a node was when its plugins were last known to be stale, or fresh."""
+
+    load: str
+    """Which loading of its driver that was, told without any clock."""
+    stale: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """What one stack's breaker has seen, and whether it is open."""
+
+    opened_at: datetime | None = None
+    """None while it is closed."""
+    why: str = ""
+    """What was seen when it opened."""
+    closed_at: datetime | None = None
+    """What turned stale no later than this does not count any more: it shall be served. None once all is served."""
+    sights: Mapping[str, Sight] = field(default_factory=dict)
+    """By node."""
+    turned: Mapping[str, datetime] = field(default_factory=dict)
+    """By node that turned stale without a reload within the last minute: when it did."""
+
+    def closed(self, now: datetime) -> Breaker:
+        """Close it; what is stale by now is served."""
+        return replace(self, opened_at=None, why="", closed_at=now, turned={})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +109,7 @@ class Memory:
     def asked(self, node: str, pod: StalePod, at: datetime, refused: str = "") -> Memory:
         """Note that a restart was asked for, or refused for good."""
         key = restart_key(pod.daemonset_uid, node)
-        tries = backoff.tries(self.restarts.get(key), pod)
+        before = self.restarts.get(key)
         entry = AskedRestart(
             pod.uid,
             pod.driver_run,
@@ -79,7 +118,7 @@ class Memory:
             driver_ready=pod.driver_ready,
             orphan=pod.orphan,
             refused=refused,
-            tries=tries,
+            tries=before.tries_with(pod) if before is not None else 1,
         )
         return replace(self, restarts={**self.restarts, key: entry})
 
@@ -104,28 +143,9 @@ class Memory:
         }
         return replace(self, restarts={**self.restarts, **back}) if back else self
 
-    def with_fresh(self, judgements: Iterable[Judgement], fleet: Fleet) -> Memory:
-        """Note which pods were proven to be fresh, and forget pods that are gone."""
-        known = {**self.fresh, **dict(pair for one in judgements for pair in one.fresh)}
-        found = (*fleet.consumer_pods.values(), *fleet.unnamed_pods.values())
-        there = {pod.uid for pods in found for pod in pods}
-        return replace(self, fresh={uid: run for uid, run in known.items() if uid in there})
-
     def with_breaker_closed(self, now: datetime) -> Memory:
         """Let a person say that restarts may go on."""
         return replace(self, breaker=self.breaker.closed(now))
-
-    def without_gone(self, fleet: Fleet) -> Memory:
-        """Forget what is about nodes, consumers and pods that are gone: a run that never ends must not grow."""
-        nodes = fleet.seen.nodes.keys() | fleet.consumer_pods.keys()
-        pods = {pod.uid for found in fleet.consumer_pods.values() for pod in found if pod.live}
-        keys = {restart_key(ds.uid, node) for ds in fleet.consumers.named for node in nodes}
-        return replace(
-            self.with_fresh((), fleet),
-            restarts={key: asked for key, asked in self.restarts.items() if key in keys},
-            troubles={uid: trouble for uid, trouble in self.troubles.items() if uid in pods},
-            eligible=self.eligible & nodes,
-        )
 
 
 def restart_key(daemonset_uid: str, node: str) -> str:

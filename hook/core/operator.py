@@ -17,14 +17,12 @@ if TYPE_CHECKING:
 
     from hook.core.fleet import Fleet
     from hook.core.memory import Timers
+    from hook.core.verdicts import Hold
     from hook.core.views import Deployment, Lease, ReplicaSet
 
 LONGEST_PREFIX: Final = 58
 """Characters of a ReplicaSet's name, and a hyphen, that begin its pods' names; the API server adds five random ones
 and cuts off what makes more than 63 (K8S ``apiserver/pkg/storage/names``)."""
-
-Hold = tuple[Reason, str]
-"""Why the end of a run is held back."""
 
 
 def unsettled(fleet: Fleet, timers: Timers, now: datetime) -> Hold | None:

@@ -1,15 +1,16 @@
-"""How far a fleet is on its way: whether any node came further, or the run has stalled."""
+"""Update what is remembered: how far the fleet has advanced, which pods are fresh, and what is gone."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from hook.core.memory import restart_key
 from hook.core.reason import Trait
 from hook.core.verdicts import NodeState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from hook.core.fleet import Fleet
@@ -42,6 +43,27 @@ def advanced(memory: Memory, fleet: Fleet, judgements: Sequence[Judgement], now:
     if memory.advanced_at is not None and all(rank <= before.get(node, -1) for node, rank in ranks.items()):
         return replace(memory, ranks=ranks)
     return replace(memory, epoch=epoch, ranks=ranks, advanced_at=now)
+
+
+def with_fresh(memory: Memory, judgements: Iterable[Judgement], fleet: Fleet) -> Memory:
+    """Note which pods were proven to be fresh, and forget pods that are gone."""
+    known = {**memory.fresh, **dict(pair for judged in judgements for pair in judged.fresh)}
+    found = (*fleet.consumer_pods.values(), *fleet.unnamed_pods.values())
+    there = {pod.uid for pods in found for pod in pods}
+    return replace(memory, fresh={uid: run for uid, run in known.items() if uid in there})
+
+
+def without_gone(memory: Memory, fleet: Fleet) -> Memory:
+    """Forget nodes, plugins and pods that are gone: the memory of a run without an end must not grow."""
+    nodes = fleet.seen.nodes.keys() | fleet.consumer_pods.keys()
+    pods = {pod.uid for found in fleet.consumer_pods.values() for pod in found if pod.live}
+    keys = {restart_key(ds.uid, node) for ds in fleet.consumers.named for node in nodes}
+    return replace(
+        with_fresh(memory, (), fleet),
+        restarts={key: asked for key, asked in memory.restarts.items() if key in keys},
+        troubles={uid: trouble for uid, trouble in memory.troubles.items() if uid in pods},
+        eligible=memory.eligible & nodes,
+    )
 
 
 def _rank(judged: Judgement) -> int:

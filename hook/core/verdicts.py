@@ -6,10 +6,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from hook.core.reasons import Reason
+
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from hook.core.reasons import Reason
+Hold = tuple[Reason, str]
+"""Why the end of a run is held back."""
 
 
 class NodeState(StrEnum):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from hook.cluster.events import Subject, Teller
-    from hook.core.breaker import Breaker
+    from hook.core.memory import Breaker
     from hook.core.verdicts import Decision
 
 log = logging.getLogger(__name__)

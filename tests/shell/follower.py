@@ -18,7 +18,7 @@ from hook.following.telemetry import Telemetry
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from hook.core.breaker import Breaker
+    from hook.core.memory import Breaker
 
 NOW: Final = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 STACK: Final = "gpu"

@@ -20,8 +20,8 @@ from hook.cluster.lasting import LastingObserver
 from hook.cluster.lease import Lease
 from hook.cluster.leaselock import Terms
 from hook.core import names, together
-from hook.core.breaker import Breaker
 from hook.core.following import Following, Opened
+from hook.core.memory import Breaker
 from hook.core.reasons import Reason
 from hook.core.stacks import GPU_OPERATOR
 from hook.core.verdicts import Decision, DeletePod, Judgement, NodeState, RolloutRestart, StalePod, Verdict

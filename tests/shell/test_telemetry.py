@@ -12,7 +12,7 @@ from hook import __version__
 from hook.acting import Deed
 from hook.cluster.contact import Lost
 from hook.cluster.counters import Counters
-from hook.core.breaker import Breaker
+from hook.core.memory import Breaker
 from hook.core.reasons import Reason
 from hook.core.verdicts import DeletePod, NodeState, RolloutRestart
 from hook.errors import NotFoundError, PermissionDeniedError, UnreachableError

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hook.core import breaker
-from hook.core.breaker import FEWEST, Breaker
+from hook.core.breaker import FEWEST
 from hook.core.following import Following
-from hook.core.memory import Memory
+from hook.core.memory import Breaker, Memory
 from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, NodeState, Verdict
 from hook.settings import Bound, Settings, Strategy, WaitFor, Wanted

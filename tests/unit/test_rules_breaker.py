@@ -7,8 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from hook.core.breaker import Breaker
-from hook.core.memory import Memory
+from hook.core.memory import Breaker, Memory
 from hook.core.reasons import Reason
 from hook.core.verdicts import Verdict
 from hook.settings import Bound, Settings, Wanted

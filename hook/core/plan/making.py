@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.core.fleet import Fleet
-    from hook.core.operator import Hold
     from hook.core.plan.pools import Pool
     from hook.core.plan.values import Budget, Range
     from hook.core.plan.workloads import Workload
+    from hook.core.verdicts import Hold
     from hook.core.views import Snapshot
     from hook.settings import Settings
 
