@@ -1,0 +1,79 @@
+"""Find the prose of a file: what people read, without code, identifiers and addresses."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+FENCE: Final = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+CODE_SPAN: Final = re.compile(r"``.+?``|`[^`]+`")
+LINK_TARGET: Final = re.compile(r"\]\([^)]*\)")
+COMMENT: Final = re.compile(r"(?:^|\s)#+ ?(.*)$")
+COMMENT_MARK: Final = re.compile(r"^\s*#+ ?", re.MULTILINE)
+SPACE: Final = re.compile(r"\s+")
+
+
+def prose(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield each paragraph of a file with the number of its first line."""
+    text = path.read_text()
+    if path.suffix == ".py":
+        found = _python(text)
+    elif path.suffix == ".md":
+        found = _markdown(text)
+    elif "templates" in path.parts:
+        found = _template(text)
+    else:
+        found = _comments(enumerate(text.splitlines(), 1))
+    for line, paragraph in found:
+        yield line, SPACE.sub(" ", CODE_SPAN.sub("``", paragraph)).strip()
+
+
+def _python(text: str) -> Iterator[tuple[int, str]]:
+    """Yield docstrings, other strings of more than one word, and comments."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and SPACE.search(node.value.strip()):
+            yield node.lineno, node.value
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    yield from _comments((token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT)
+
+
+def _comments(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Yield comments; those on consecutive lines are one paragraph."""
+    first, last, words = 0, 0, list[str]()
+    for number, line in lines:
+        comment = COMMENT.search(line)
+        if comment is None:
+            continue
+        if words and number != last + 1:
+            yield first, " ".join(words)
+            words = []
+        first = first if words else number
+        last = number
+        words.append(comment[1])
+    if words:
+        yield first, " ".join(words)
+
+
+def _markdown(text: str) -> Iterator[tuple[int, str]]:
+    """Yield paragraphs, without blocks of code and where links lead."""
+    blanked = FENCE.sub(lambda block: "\n" * block[0].count("\n"), text)
+    yield from _paragraphs(LINK_TARGET.sub("]", blanked))
+
+
+def _template(text: str) -> Iterator[tuple[int, str]]:
+    """Yield all paragraphs of a chart's template: comments, messages and what it renders."""
+    yield from _paragraphs(COMMENT_MARK.sub("", text))
+
+
+def _paragraphs(text: str) -> Iterator[tuple[int, str]]:
+    line = 1
+    for paragraph in text.split("\n\n"):
+        yield line, paragraph
+        line += paragraph.count("\n") + 2
