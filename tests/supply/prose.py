@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FENCE: Final = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
-CODE_SPAN: Final = re.compile(r"``.+?``|`[^`]+`")
+CODE: Final = re.compile(r"``.+?``|`[^`]+`|\S+=\S+")
+"""Code in prose: what stands in backticks, and labels or assignments."""
 LINK_TARGET: Final = re.compile(r"\]\([^)]*\)")
 COMMENT: Final = re.compile(r"(?:^|\s)#+ ?(.*)$")
 COMMENT_MARK: Final = re.compile(r"^\s*#+ ?", re.MULTILINE)
@@ -32,7 +33,7 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
     else:
         found = _comments(enumerate(text.splitlines(), 1))
     for line, paragraph in found:
-        yield line, SPACE.sub(" ", CODE_SPAN.sub("``", paragraph)).strip()
+        yield line, SPACE.sub(" ", CODE.sub("``", paragraph)).strip()
 
 
 def _python(text: str) -> Iterator[tuple[int, str]]:
