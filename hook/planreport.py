@@ -1,6 +1,6 @@
-"""Show a plan: for people what matters of each pool, then its obstacles and timeouts; for programs everything.
+"""Format a plan: for users the main facts of each pool, its obstacles and timeouts; for programs everything.
 
-The JSON is described by ``docs/plan.schema.json``.
+The schema ``docs/plan.schema.json`` describes the JSON.
 """
 
 from __future__ import annotations
@@ -21,30 +21,32 @@ if TYPE_CHECKING:
     from hook.settings import Settings
 
 ALLOWANCE_SECONDS: Final = 120
-"""A deployer pulls the image, starts the pod and deletes the Job of the run before; the chart's NOTES name it, too."""
+"""Time in which the deployment tool deletes the previous Job, and the kubelet pulls the image and starts the pod. The
+chart's NOTES use the same number."""
 ROUND_SECONDS: Final = 300
-"""Timeouts are whole multiples of five minutes: nobody reads more into an estimate."""
+"""Timeouts are multiples of five minutes, because they are estimates."""
 LABEL_WIDTH: Final = 10
-OBSTACLES: Final = ("SEVERITY", "OBSTACLE", "POOL", "WHAT")
+OBSTACLES: Final = ("SEVERITY", "OBSTACLE", "POOL", "MESSAGE")
 
 
 def table(plan: Plan, settings: Settings) -> list[str]:
-    """Give the lines for people."""
+    """Return the lines for users."""
     lines: list[str] = []
     for stack, reason, message in plan.nothing:
         lines += [f"{stack}: nothing to plan ({reason}): {message}", ""]
     for pool in plan.pools:
         lines += [f"{pool.stack}: {pool.name}", *(f"  {label:<{LABEL_WIDTH}} {text}" for label, text in _facts(pool))]
         lines.append("")
-    rows = [(one.severity, one.obstacle, pool.name, one.message) for pool in plan.pools for one in pool.obstacles]
+    warned = [(pool.name, obstacle) for pool in plan.pools for obstacle in pool.obstacles]
+    rows = [(obstacle.severity, obstacle.obstacle, name, obstacle.message) for name, obstacle in warned]
     lines += [*aligned([OBSTACLES, *rows]), ""] if rows else []
-    lines += [f"Next ({one.obstacle}): {one.remedy}" for pool in plan.pools for one in pool.obstacles if one.remedy]
+    lines += [f"Next ({obstacle.obstacle}): {obstacle.remedy}" for _name, obstacle in warned if obstacle.remedy]
     lines += _conclusion(plan, settings)
     return [clean(line) for line in lines]
 
 
 def as_json(plan: Plan, settings: Settings) -> dict[str, Any]:
-    """Give everything, for programs."""
+    """Return everything, for programs."""
     return {
         "version": __version__,
         "window": _range(plan.window),
@@ -55,9 +57,9 @@ def as_json(plan: Plan, settings: Settings) -> dict[str, Any]:
 
 
 def timeouts(plan: Plan, settings: Settings) -> dict[str, Any] | None:
-    """Give the chart's values and what each deployer needs; None where no time would be enough.
+    """Return the timeouts for the chart and for each deployment tool; None if no time is enough.
 
-    No less than the chart's own default, which costs nothing.
+    No timeout is shorter than the chart's default, because a longer one has no cost.
     """
     if plan.run_seconds is None:
         return None
@@ -86,15 +88,15 @@ def _conclusion(plan: Plan, settings: Settings) -> list[str]:
         return []
     found = timeouts(plan, settings)
     if plan.window is None or found is None:
-        return ["Window: never by itself; a pool above does not finish, so no timeout would be enough."]
+        return ["Window: no end without manual action; a pool above does not finish, so no timeout is enough."]
     stall = f", stallTimeout {found['stallTimeout']}" if found["stallTimeout"] else ""
     chart = f"this chart's timeout {found['timeout']}{stall}"
-    deployers = f"Helm {found['helm']}; helmfile {found['helmfile']}; Flux {found['flux']}; Argo CD has none by default"
-    return [f"Window: {_both(plan.window)}.", f"Timeouts: {chart}; {deployers}."]
+    tools = f"Helm {found['helm']}; helmfile {found['helmfile']}; Flux {found['flux']}; Argo CD has none by default"
+    return [f"Window: {_both(plan.window)}.", f"Timeouts: {chart}; {tools}."]
 
 
 def _facts(pool: PoolPlan) -> Iterator[tuple[str, str]]:
-    left = f"; {len(pool.left_alone)} left alone" if pool.left_alone else ""
+    left = f"; {len(pool.left_alone)} excluded" if pool.left_alone else ""
     yield "nodes", f"{len(pool.nodes)} reload{left}"
     yield "at once", _limits(pool)
     yield "a reload", _reload(pool.reloads)
@@ -102,7 +104,7 @@ def _facts(pool: PoolPlan) -> Iterator[tuple[str, str]]:
     how = f"measured: {steps.samples} steps of the last upgrade" if steps else "assumed, see below"
     yield "a step", f"{_both(pool.step)} ({how})"
     turns = "1 turn" if pool.batches == 1 else f"{pool.batches} turns"
-    window = f"{_both(pool.window)} ({turns})" if pool.window else "never ends by itself"
+    window = f"{_both(pool.window)} ({turns})" if pool.window else "no end without manual action"
     yield "window", window
     yield "capacity", _capacity(pool.capacity)
     if pool.answer is not None:
@@ -113,33 +115,33 @@ def _limits(pool: PoolPlan) -> str:
     budget = pool.budget
     parallel = f"maxParallelUpgrades {budget.parallel or '0, no limit'}"
     unavailable = f", maxUnavailable {budget.unavailable}, {budget.allowed} of {budget.total} nodes"
-    lost = f", {len(budget.lost)} of them unavailable already" if budget.lost else ""
+    lost = f", {len(budget.lost)} of them already unavailable" if budget.lost else ""
     return f"{budget.at_once} ({parallel}{unavailable if budget.unavailable else ''}{lost})"
 
 
 def _reload(reloads: Reloads) -> str:
     if reloads.loading is None:
-        return f"unknown: none of {reloads.pods} driver pods tells"
-    told = f"{reloads.loading.samples} of {reloads.pods} driver pods"
-    loading = f"{_spread(reloads.loading)} from the driver container's start to Ready ({told})"
+        return f"unknown: none of {reloads.pods} driver pods shows it"
+    samples = f"{reloads.loading.samples} of {reloads.pods} driver pods"
+    loading = f"{_spread(reloads.loading)} from the driver container's start to Ready ({samples})"
     if reloads.whole is None:
-        return f"{loading}; unloading not told"
+        return f"{loading}; unloading unknown"
     return f"{loading}; {_spread(reloads.whole)} with unloading ({reloads.whole.samples})"
 
 
 def _capacity(capacity: Capacity) -> str:
     if not capacity.sources:
-        return "unknown: nothing says how many GPUs the nodes have"
+        return "unknown: no node shows how many GPUs it has"
     sources = ", ".join(f"{source}: {count} nodes" for source, count in capacity.sources.items())
     hours = f", {capacity.hours.typical:.1f} GPU-hours in all" if capacity.hours else ""
-    share = f"{capacity.at_once} of {capacity.gpus} GPUs away at the worst moment ({capacity.percent:.1f} %)"
+    share = f"at most {capacity.at_once} of {capacity.gpus} GPUs unavailable at once ({capacity.percent:.1f} %)"
     return f"{share}{hours} ({sources})"
 
 
 def _target(answer: Answer) -> str:
     if answer.at_once is None:
         return answer.reason
-    gpus = f", {answer.gpus} GPUs away" if answer.gpus else ""
+    gpus = f", {answer.gpus} GPUs unavailable" if answer.gpus else ""
     if not answer.change:
         return f"{answer.reason}: {answer.at_once} at once{gpus}"
     unavailable = f" and maxUnavailable {answer.unavailable} or more" if answer.unavailable else ""
@@ -152,7 +154,10 @@ def _pool(pool: PoolPlan) -> dict[str, Any]:
         "stack": pool.stack,
         "name": pool.name,
         "nodes": list(pool.nodes),
-        "leftAlone": [{"node": one.node, "reason": one.reason, "message": one.message} for one in pool.left_alone],
+        "leftAlone": [
+            {"node": excluded.node, "reason": excluded.reason, "message": excluded.message}
+            for excluded in pool.left_alone
+        ],
         "limits": _json_limits(pool.budget),
         "reload": {
             "pods": reloads.pods,
@@ -165,13 +170,13 @@ def _pool(pool: PoolPlan) -> dict[str, Any]:
         "capacity": _json_capacity(pool.capacity),
         "obstacles": [
             {
-                "obstacle": one.obstacle,
-                "severity": one.severity,
-                "message": one.message,
-                "remedy": one.remedy,
-                "nodes": list(one.nodes),
+                "obstacle": warned.obstacle,
+                "severity": warned.severity,
+                "message": warned.message,
+                "remedy": warned.remedy,
+                "nodes": list(warned.nodes),
             }
-            for one in pool.obstacles
+            for warned in pool.obstacles
         ],
         "target": _json_target(pool.answer),
     }

@@ -182,7 +182,7 @@ def test_a_limit_in_the_wrong_place_is_told_where_it_is_missed(upgrade: Object, 
     assert seen is None or "ClusterPolicy cluster-policy driver.upgradePolicy" in seen.remedy
 
 
-@pytest.mark.parametrize(("seconds", "words"), [(0, "without an end"), (600, "up to 600 s")])
+@pytest.mark.parametrize(("seconds", "words"), [(0, "without a time limit"), (600, "up to 600 s")])
 def test_waiting_for_jobs_is_told(seconds: int, words: str) -> None:
     """Nobody knows how long they take."""
     waits = {"waitForCompletion": {"podSelector": "app=job", "timeoutSeconds": seconds}}

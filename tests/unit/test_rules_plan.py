@@ -48,7 +48,7 @@ def test_places_are_held_by_failed_nodes_only_where_those_fill_them() -> None:
         for number in range(failed):
             found.change("node", labelled(f"gpu-{number}", state="upgrade-failed"), f"gpu-{number}")
         message = obstacles(only(found))[Obstacle.LIMIT_USED_UP].message
-        assert named is ("held by failed nodes" in message), (parallel, failed)
+        assert named is ("failed nodes hold" in message), (parallel, failed)
 
 
 def test_a_cordoned_node_is_one_that_nothing_else_is_wrong_with() -> None:

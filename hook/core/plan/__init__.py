@@ -1,1 +1,1 @@
-"""Plan a driver upgrade before it begins: how long, how much capacity, how much time deployers need."""
+"""Plan a driver upgrade before it begins: duration, GPU capacity, and timeouts of the deployment tools."""

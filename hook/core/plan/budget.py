@@ -1,9 +1,9 @@
-"""The arithmetic of the upgrade controller's limits, as its library has it.
+"""Calculate the limits of the upgrade controller, with the arithmetic of its library.
 
-LIB is NVIDIA/k8s-operator-libs, ``pkg/upgrade/common_manager.go``. A node counts as unavailable while it is
-cordoned or its Ready condition is not true, whoever did that; a percentage is of all nodes with a driver pod,
-rounded up; nodes whose upgrade failed are still in progress. A node that was cordoned before needs no place: it is
-upgraded whatever the limits say, and stays cordoned.
+LIB is NVIDIA/k8s-operator-libs, ``pkg/upgrade/common_manager.go``. A node counts as unavailable while it is cordoned or
+its Ready condition is not true, for any cause. A percentage refers to all nodes with a driver pod, rounded up. Nodes
+whose upgrade failed count as in progress. A node that was cordoned before needs no place: the controller upgrades it
+regardless of the limits, and it stays cordoned.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
 
 
 def allowed(limit: str, total: int) -> int | None:
-    """Read ``maxUnavailable`` (K8S ``intstr.GetScaledValueFromIntOrPercent``, rounding up); None if it is neither.
+    """Read ``maxUnavailable`` (K8S ``intstr.GetScaledValueFromIntOrPercent``, rounded up); None if it is invalid.
 
-    No such limit at all allows every node.
+    Without a limit every node is allowed.
     """
     if not limit:
         return total
@@ -38,7 +38,7 @@ def allowed(limit: str, total: int) -> int | None:
 def available(  # noqa: PLR0913 - the library's own function has as many
     *, required: int, in_progress: int, total: int, lost: int, parallel: int, most: int
 ) -> int:
-    """Give how many more nodes may begin now (LIB ``GetUpgradesAvailable``)."""
+    """Return how many more nodes may begin now (LIB ``GetUpgradesAvailable``)."""
     free = required if parallel == 0 else parallel - in_progress
     free = min(free, most)
     if lost >= most:
@@ -49,9 +49,9 @@ def available(  # noqa: PLR0913 - the library's own function has as many
 
 
 def budget(policy: UpgradePolicy, total: int, waiting: int, lost: Collection[str], stuck: Collection[str]) -> Budget:
-    """Work out how many of the waiting nodes are taken at once.
+    """Calculate how many of the waiting nodes are upgraded at once.
 
-    As it is when a place is given to the next node: those before are done, and are available again.
+    The result holds for the moment in which the next node gets a place. Earlier nodes are then available again.
     """
     most = allowed(policy.unavailable, total)
     at_once = 0

@@ -1,4 +1,4 @@
-"""How many GPUs a pool has, and how many of them an upgrade takes away."""
+"""Count the GPUs of a pool, and how many of them an upgrade makes unavailable."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 LABEL: Final = f"label {names.GPU_COUNT_LABEL}"
 RESOURCE: Final = f"capacity {names.GPU_RESOURCE}"
 SLICES: Final = "devices in ResourceSlices"
-"""Where a node's number of GPUs is known from, the surest first: MIG and time slicing make other numbers of the
-resource, and MIG and what is passed to virtual machines of the devices."""
+"""Sources of a node's number of GPUs, the most reliable first. MIG and time slicing change the capacity. MIG and
+passthrough to virtual machines change the number of devices."""
 SECONDS_AN_HOUR: Final = 3600
 
 
 def of_nodes(pool: Pool) -> dict[str, tuple[int, str]]:
-    """Give the number of GPUs of each of a pool's nodes, and where it is from; without those that do not tell."""
-    told = ((name, _of_node(name, pool)) for name in pool.all_nodes)
-    return {name: found for name, found in told if found is not None}
+    """Return the number of GPUs of each node, with its source; nodes without a known number are left out."""
+    counts = ((name, _of_node(name, pool)) for name in pool.all_nodes)
+    return {name: count for name, count in counts if count is not None}
 
 
 def lost(pool: Pool, nodes: Sequence[str], at_once: int, step: Range) -> Capacity:
-    """Work out what is away while these nodes are upgraded, so many at once: at worst those with the most GPUs."""
+    """Calculate the GPUs that are unavailable during the upgrade. The worst case is the nodes with the most GPUs."""
     known = of_nodes(pool)
     counts = {name: count for name, (count, _source) in known.items()}
     away = sum(counts.get(name, 0) for name in nodes)
@@ -44,7 +44,7 @@ def lost(pool: Pool, nodes: Sequence[str], at_once: int, step: Range) -> Capacit
 
 
 def worst(counts: Mapping[str, int], nodes: Sequence[str], at_once: int) -> int:
-    """Give how many GPUs the nodes with the most of them have."""
+    """Return the number of GPUs of the nodes that have the most."""
     return sum(sorted((counts.get(name, 0) for name in nodes), reverse=True)[:at_once])
 
 
@@ -55,5 +55,5 @@ def _of_node(name: str, pool: Pool) -> tuple[int, str] | None:
         return label, LABEL
     if node is not None and node.gpus is not None:
         return node.gpus, RESOURCE
-    devices = sum(one.devices for one in pool.fleet.slices.get(name, ()))
+    devices = sum(device_slice.devices for device_slice in pool.fleet.slices.get(name, ()))
     return (devices, SLICES) if devices else None

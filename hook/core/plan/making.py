@@ -1,4 +1,4 @@
-"""Make a plan of what is seen: every chosen stack, pool by pool."""
+"""Make a plan from a snapshot: every selected stack, pool by pool."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ if TYPE_CHECKING:
     from hook.settings import Settings
 
 OPERATOR_START: Final = timedelta(minutes=1)
-"""From the change of a policy to the first node: measured 22 s, with a new operator that must first lead."""
+"""From the change of a policy to the first node. Measured: 22 s, with a new operator that first acquires its Lease."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a plan is asked beside the cluster."""
+    """Input of a plan in addition to the snapshot."""
 
     target: timedelta | None = None
-    """The time within which somebody wants all nodes done."""
+    """The time within which all nodes are to be done, if the user asked for one."""
     workloads: Sequence[Workload] | None = None
-    """Pods that use GPUs; None where they were not read."""
+    """Pods that use GPUs; None if they were not read."""
     unread: str = ""
-    """Why they, or what protects them, were not."""
+    """Why the pods, or their PodDisruptionBudgets, were not read."""
 
 
 def plan(seen: Mapping[str, Snapshot], settings: Settings, now: datetime, asked: Asked) -> Plan:
-    """Plan an upgrade of every node of the chosen stacks."""
+    """Plan an upgrade of every node of the selected stacks."""
     pools: list[PoolPlan] = []
     nothing: list[tuple[str, Reason, str]] = []
-    # Whether a plugin is there already does not matter to the upgrade.
+    # The upgrade does not depend on whether a plugin is installed already.
     regardless = replace(settings, when_absent=WhenAbsent.WAIT)
     for stack in chosen(settings):
         fleet = index(seen[stack.name], stack, regardless)
@@ -63,7 +63,7 @@ def plan(seen: Mapping[str, Snapshot], settings: Settings, now: datetime, asked:
 
 
 def _planned(fleet: Fleet, now: datetime, asked: Asked) -> list[PoolPlan] | Hold:
-    """Plan one stack, or say why there is nothing to plan."""
+    """Plan one stack, or return why there is nothing to plan."""
     if absent := gates.nothing_to_protect(fleet):
         return absent
     if fleet.policy is None:
@@ -71,7 +71,7 @@ def _planned(fleet: Fleet, now: datetime, asked: Asked) -> list[PoolPlan] | Hold
     pools = split(fleet, fleet.policy, now)
     if any(pool.nodes for pool in pools):
         return [_pool_plan(pool, asked) for pool in pools]
-    left = [one for pool in pools for one in pool.left_alone]
+    left = [node for pool in pools for node in pool.left_alone]
     why = f": {left[0].node}: {left[0].message}" if left else ""
     message = (
         f"none of {len(left)} nodes with {fleet.stack.device} reloads a driver of the {fleet.stack.operator.title}"
@@ -81,9 +81,9 @@ def _planned(fleet: Fleet, now: datetime, asked: Asked) -> list[PoolPlan] | Hold
 
 def _without_policy(fleet: Fleet) -> Hold:
     kind = fleet.stack.policy.kind
-    for one in fleet.seen.unreadable:
-        if one.kind == kind:
-            return Reason.UNREADABLE, f"{kind} {one.name}: {one.problem}"
+    for unreadable in fleet.seen.unreadable:
+        if unreadable.kind == kind:
+            return Reason.UNREADABLE, f"{kind} {unreadable.name}: {unreadable.problem}"
     return Reason.NO_POLICY, f"there is no {kind}, so no operator reloads drivers"
 
 
@@ -112,18 +112,18 @@ def _pool_plan(pool: Pool, asked: Asked) -> PoolPlan:
 
 
 def _turns(waiting: int, at_once: int, *, first: bool) -> int | None:
-    """Count turns; nodes that were cordoned before take the first one, beside the others."""
+    """Count turns. Nodes that were cordoned before are upgraded in the first turn, in addition to the others."""
     if not waiting:
         return int(first)
     return ceil(waiting / at_once) if at_once else None
 
 
 def _answer(pool: Pool, waiting: Sequence[str], budget: Budget, step: Range, target: float) -> Answer:
-    """Find the fewest nodes at once that are done in time, by slow steps."""
+    """Find the lowest parallelism that finishes in time with slow steps."""
     if pool.manual:
-        return Answer(target, None, f"no parallelism would do: nothing rotates driver pods here ({pool.manual})")
+        return Answer(target, None, f"no parallelism is enough: nothing rotates driver pods here ({pool.manual})")
     if target < step.slow:
-        return Answer(target, None, f"no parallelism would do: a single node takes {step.slow:.0f} s when it is slow")
+        return Answer(target, None, f"no parallelism is enough: one slow node takes {step.slow:.0f} s")
     turns = int(target // step.slow)
     at_once = ceil(len(waiting) / turns)
     counts = {name: count for name, (count, _source) in capacity.of_nodes(pool).items()}
@@ -131,7 +131,7 @@ def _answer(pool: Pool, waiting: Sequence[str], budget: Budget, step: Range, tar
     return Answer(
         target,
         at_once,
-        "the limits of now are enough" if enough else f"{len(waiting)} nodes in at most {turns} turns",
+        "the current limits are enough" if enough else f"{len(waiting)} nodes in at most {turns} turns",
         change=not enough,
         parallel=at_once + len(budget.stuck),
         unavailable=at_once + len(budget.lost) if budget.unavailable else None,

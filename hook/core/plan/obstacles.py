@@ -1,4 +1,4 @@
-"""What would keep an upgrade from going on, slow it, or make the plan less sure; each with what to do about it."""
+"""Obstacles of an upgrade: what blocks it, slows it, or makes the plan less certain; each with a remedy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def of(  # noqa: PLR0913, PLR0917 - everything that a plan is made of
     workloads: Sequence[Workload] | None,
     unread: str,
 ) -> tuple[Warned, ...]:
-    """List the obstacles of a pool, what blocks first."""
+    """List the obstacles of a pool. Those that block the upgrade come first."""
     found = [
         *_manual(pool),
         *_limits(pool, budget),
@@ -37,7 +37,7 @@ def of(  # noqa: PLR0913, PLR0917 - everything that a plan is made of
         *_pods(pool, workloads, unread),
         *_figures(pool, reloads, capacity),
     ]
-    return tuple(sorted(found, key=lambda one: list(Severity).index(one.severity)))
+    return tuple(sorted(found, key=lambda warned: list(Severity).index(warned.severity)))
 
 
 def _manual(pool: Pool) -> Iterator[Warned]:
@@ -45,7 +45,7 @@ def _manual(pool: Pool) -> Iterator[Warned]:
         yield Warned(
             Obstacle.AUTO_UPGRADE_OFF,
             BLOCKS,
-            f"nothing rotates driver pods here ({pool.manual}): each of {len(pool.nodes)} nodes waits for a person",
+            f"nothing rotates driver pods here ({pool.manual}): {len(pool.nodes)} nodes wait for an administrator",
             f"set autoUpgrade in {pool.where}, or drain each node and delete its driver pod",
         )
 
@@ -64,31 +64,31 @@ def _limits(pool: Pool, budget: Budget) -> Iterator[Warned]:
         yield Warned(
             Obstacle.LIMIT_ELSEWHERE,
             SLOWS,
-            f"one node at a time, although {', '.join(pool.policy.elsewhere)} is set: no upgrade controller reads that",
+            f"one node at a time: {', '.join(pool.policy.elsewhere)} is set, but no upgrade controller reads it",
             f"set maxParallelUpgrades and maxUnavailable in {pool.where}",
         )
     if pool.policy.waits_for:
-        forever = "without an end" if not pool.policy.wait_seconds else f"up to {pool.policy.wait_seconds} s"
+        limit = f"up to {pool.policy.wait_seconds} s" if pool.policy.wait_seconds else "without a time limit"
         yield Warned(
             Obstacle.WAITS_FOR_PODS,
             SLOWS,
-            f"each node first waits, {forever}, for pods with {pool.policy.waits_for} to complete; that is not planned",
+            f"each node first waits ({limit}) until pods with {pool.policy.waits_for} complete; the plan ignores that",
         )
 
 
 def _used_up(pool: Pool, budget: Budget) -> Warned:
-    """Say by what all places are taken; the nodes are what to look at."""
+    """Return what takes all places, with the nodes to look at."""
     if budget.stuck and 0 < budget.parallel <= len(budget.stuck):
-        message = f"all {budget.parallel} places (maxParallelUpgrades) are held by failed nodes: {some(budget.stuck)}"
+        message = f"failed nodes hold all {budget.parallel} places (maxParallelUpgrades): {some(budget.stuck)}"
         return Warned(Obstacle.LIMIT_USED_UP, BLOCKS, message, "put the failed nodes back", budget.stuck)
     taken = f", and {len(budget.lost)} are unavailable already: {some(budget.lost)}" if budget.lost else ""
     limit = f"maxUnavailable {budget.unavailable}" if budget.unavailable else "no limit"
-    message = f"{limit} lets {budget.allowed} of {budget.total} nodes be unavailable{taken}: no node can begin"
+    message = f"{limit} allows {budget.allowed} of {budget.total} nodes to be unavailable{taken}: no node can begin"
     return Warned(
         Obstacle.LIMIT_USED_UP,
         BLOCKS,
         message,
-        f"uncordon or mend them, or raise maxUnavailable in {pool.where}",
+        f"repair or uncordon them, or raise maxUnavailable in {pool.where}",
         budget.lost,
     )
 
@@ -99,14 +99,14 @@ def _nodes(pool: Pool, budget: Budget) -> Iterator[Warned]:
         yield Warned(
             Obstacle.DRIVER_PODS_MISSING,
             BLOCKS,
-            f"{missing}: the upgrade controller does nothing, on any node, while a driver pod is missing",
+            f"{missing}: the upgrade controller upgrades no node while a driver pod is missing",
             f"kubectl get daemonsets,pods -A -l {words(stack)['drivers']} -o wide",
         )
     if budget.stuck:
         yield Warned(
             Obstacle.UPGRADE_FAILED,
             BLOCKS,
-            f"the last upgrade failed on {some(budget.stuck)}: not upgraded, and a place each is taken",
+            f"the last upgrade failed on {some(budget.stuck)}: not upgraded, and each one keeps a place",
             explained(Reason.UPGRADE_FAILED, budget.stuck[0], stack=stack).steps,
             budget.stuck,
         )
@@ -115,7 +115,7 @@ def _nodes(pool: Pool, budget: Budget) -> Iterator[Warned]:
         yield Warned(
             Obstacle.NODES_NOT_READY,
             BLOCKS,
-            f"{some(silent)} NotReady: counted as unavailable, and a place that such a node gets is not given back",
+            f"{some(silent)} NotReady: counted as unavailable, and such a node keeps the place that it gets",
             f"kubectl describe node {silent[0]}",
             silent,
         )
@@ -123,7 +123,7 @@ def _nodes(pool: Pool, budget: Budget) -> Iterator[Warned]:
         yield Warned(
             Obstacle.NODES_CORDONED,
             SLOWS,
-            f"{some(cordoned)} cordoned: counted as unavailable for the whole upgrade; upgraded first, in no place",
+            f"{some(cordoned)} cordoned: counted as unavailable for the whole upgrade; upgraded first, without a place",
             f"Look: kubectl describe node {cordoned[0]} "
             f"To fix, if new pods may run there again: kubectl uncordon {cordoned[0]}",
             cordoned,
@@ -132,20 +132,20 @@ def _nodes(pool: Pool, budget: Budget) -> Iterator[Warned]:
 
 
 def _not_upgraded(pool: Pool) -> Iterator[Warned]:
-    """Tell of nodes that this upgrade passes over, or of which the one that is under way has passed some."""
+    """Yield the nodes that the upgrade passes over, and those that an upgrade in progress has not reached."""
     if pool.left_alone:
-        reasons = sorted({one.reason.value for one in pool.left_alone})
-        names = tuple(one.node for one in pool.left_alone)
+        reasons = sorted({excluded.reason.value for excluded in pool.left_alone})
+        names = tuple(excluded.node for excluded in pool.left_alone)
         yield Warned(
             Obstacle.NODES_LEFT_ALONE, NOTE, f"not upgraded: {some(names)} ({', '.join(reasons)})", nodes=names
         )
     if to_come := tuple(pool.to_come):
-        message = f"an upgrade is going on, {some(to_come)} to come; the plan is for a whole one"
+        message = f"an upgrade is in progress, {some(to_come)} remaining; the plan is for a complete upgrade"
         yield Warned(Obstacle.UPGRADE_UNDER_WAY, NOTE, message, nodes=to_come)
 
 
 def _incomplete(pool: Pool) -> str:
-    """Name a driver DaemonSet with fewer, or more, pods than it wants (LIB ``BuildState``)."""
+    """Name a driver DaemonSet whose number of pods is not the desired one (LIB ``BuildState``)."""
     pods = [pod.owner_uid for on_node in pool.fleet.driver_pods.values() for pod in on_node]
     for daemonset in pool.fleet.drivers.values():
         if (there := pods.count(daemonset.uid)) != daemonset.desired:
@@ -157,50 +157,48 @@ def _pods(pool: Pool, workloads: Sequence[Workload] | None, unread: str) -> Iter
     if not pool.fleet.stack.upgrade.evicts:
         return
     if unread:
-        message = f"whether GPU pods would be evicted was not, or not wholly, looked at: {unread}"
+        message = f"the plan does not know (all) GPU pods that cannot be evicted: {unread}"
         yield Warned(Obstacle.PODS_NOT_READ, NOTE, message)
     nodes = set(pool.nodes)
     refused = [(pod, why) for pod in workloads or () if pod.node in nodes and (why := refusal(pod, pool.policy))]
     if not refused:
         return
     names = tuple(sorted({pod.node for pod, _why in refused}))
-    then = "drains the node instead" if pool.policy.drains else "fails the node"
+    then = "the node is drained instead" if pool.policy.drains else "the upgrade of the node fails"
     first, why = refused[0]
-    message = f"{len(refused)} GPU pods would not be evicted, which {then} ({some(names)}); {first} {why}"
+    message = f"{len(refused)} GPU pods cannot be evicted, so {then} ({some(names)}); {first} {why}"
     yield Warned(
         Obstacle.PODS_NOT_EVICTABLE,
         SLOWS if pool.policy.drains else BLOCKS,
         message,
-        f"delete them before, or set podDeletion in {pool.where}",
+        f"delete them before the upgrade, or set podDeletion in {pool.where}",
         names,
     )
 
 
 def _figures(pool: Pool, reloads: Reloads, capacity: Capacity) -> Iterator[Warned]:
-    """Say what makes the figures less sure."""
+    """Yield what makes the figures less certain."""
     if unreadable := pool.fleet.seen.unreadable:
-        one = unreadable[0]
-        message = (
-            f"{len(unreadable)} objects cannot be read and do not count, such as {one.kind} {one.name}: {one.problem}"
-        )
+        first = unreadable[0]
+        message = f"{len(unreadable)} malformed objects are ignored, such as {first.kind} {first.name}: {first.problem}"
         yield Warned(Obstacle.UNREADABLE, NOTE, message)
     if not pool.nodes:
         return
     if not pool.fleet.consumers.named:
         yield Warned(
-            Obstacle.NO_CONSUMER, NOTE, f"no {pool.fleet.stack.consumer.noun} is installed, so none turns stale"
+            Obstacle.NO_CONSUMER, NOTE, f"no {pool.fleet.stack.consumer.noun} is installed, so none becomes stale"
         )
     if reloads.loading is None:
         message = (
-            f"none of {reloads.pods} driver pods tells how long its driver took: a reload may be longer than a step"
+            f"none of {reloads.pods} driver pods shows how long its driver took: a reload may be longer than a step"
         )
         yield Warned(Obstacle.RELOADS_UNKNOWN, NOTE, message)
     if reloads.steps is None:
         message = (
-            "no upgrade of this fleet can be seen in its driver pods, so a step is taken to be a reload, rounded up to "
-            f"the {REQUEUE:.0f} s after which the upgrade controller looks again; evictions come on top"
+            "the driver pods show no earlier upgrade, so a step is assumed to be one reload, rounded up to a multiple "
+            f"of the {REQUEUE:.0f} s after which the upgrade controller checks again; evictions take additional time"
         )
         yield Warned(Obstacle.STEP_IS_ASSUMED, NOTE, message)
     if capacity.unknown:
-        message = f"nothing says how many GPUs are in {some(capacity.unknown)}: they count as none"
+        message = f"the number of GPUs in {some(capacity.unknown)} is unknown and counts as zero"
         yield Warned(Obstacle.GPUS_UNKNOWN, NOTE, message, nodes=capacity.unknown)

@@ -1,8 +1,8 @@
-"""How long things took the last time, by the driver pods that are there.
+"""Measure how long the last reloads took, from the driver pods.
 
-A pod tells when its driver container started and when it became Ready (``ContainersReady``), to a second; its init
-containers tell when the unloading began. The beginnings of successive reloads tell how long a node keeps its place
-in an upgrade: longer than its reload, because the upgrade controller looks only now and then.
+A pod records when its driver container started and when it became Ready (``ContainersReady``), in whole seconds. Its
+init containers record when the unloading began. The starts of successive reloads show how long a node keeps its place
+in an upgrade. That is longer than its reload, because the upgrade controller checks only from time to time.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from hook.core.views import Pod, Revision
 
 REQUEUE: Final = 120.0
-"""Seconds after which the upgrade controller looks again (GO and NO ``controllers/upgrade_controller.go``,
+"""Seconds after which the upgrade controller checks again (GO and NO ``controllers/upgrade_controller.go``,
 ``plannedRequeueInterval``). Nothing wakes it when a driver pod becomes Ready."""
 LONGEST_START: Final = timedelta(hours=1)
-"""A driver's start-up probe gives up after 21 minutes. A Ready that came much later is that of a kubelet which
-restarted, and says nothing."""
+"""A driver's start-up probe gives up after 21 minutes. A Ready condition that changed much later comes from a restart
+of the kubelet, and is no measurement."""
 LONGEST_PAUSE: Final = timedelta(minutes=15)
-"""Reloads further apart than this are two stories: a reboot, a node that joined."""
+"""Reloads further apart than this are unrelated, such as a reboot or a node that joined."""
 FEWEST_STEPS: Final = 2
-"""One pause between two nodes may be chance."""
+"""One pause between two nodes may be a coincidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +41,25 @@ class Reload:
     """One driver pod's last start."""
 
     began: datetime
-    """Of the unloading where the pod tells it, else the same as ``started``."""
+    """When the unloading began, if the pod records that; otherwise the same as ``started``."""
     started: datetime
     ready: datetime
     told_all: bool
-    """The pod tells when the unloading began."""
+    """Whether the pod records when the unloading began."""
 
     @property
     def loading(self) -> float:
-        """Seconds from the driver container's start to Ready."""
+        """Return the seconds from the driver container's start to Ready."""
         return (self.ready - self.started).total_seconds()
 
     @property
     def whole(self) -> float:
-        """Seconds from the beginning of the unloading, as far as it is known."""
+        """Return the seconds from the start of the unloading to Ready, as far as it is known."""
         return (self.ready - self.began).total_seconds()
 
 
 def measured(pods: Sequence[Pod], fleet: Fleet) -> Reloads:
-    """Measure by the live driver pods of one pool."""
+    """Measure the live driver pods of one pool."""
     live = [pod for pod in eligibility.live_pods(pods) if pod.node]
     found = [(pod, reload) for pod in live if (reload := of_pod(pod, fleet.stack)) is not None]
     return Reloads(
@@ -71,7 +71,7 @@ def measured(pods: Sequence[Pod], fleet: Fleet) -> Reloads:
 
 
 def step(reloads: Reloads) -> Range:
-    """Give how long a node keeps its place: as measured, else a reload rounded up to the controller's next look."""
+    """Return how long a node keeps its place: as measured, else a reload rounded up to the controller's next check."""
     took = reloads.whole or reloads.loading
     typical, slow = (took.median, took.p90) if took else (0.0, 0.0)
     if reloads.steps is None:
@@ -80,7 +80,7 @@ def step(reloads: Reloads) -> Range:
 
 
 def of_pod(pod: Pod, stack: Stack) -> Reload | None:
-    """Read one pod's last start; None where it does not tell, or cannot have been so."""
+    """Read the last start of one pod; None if the pod does not record it, or the times are implausible."""
     started, ready = freshness.driver_started(pod, stack), pod.containers_ready_since
     if started is None or ready is None or ready - started > LONGEST_START:
         return None
@@ -89,7 +89,7 @@ def of_pod(pod: Pod, stack: Stack) -> Reload | None:
 
 
 def spread(values: Iterable[float]) -> Spread | None:
-    """Give median and 90th percentile (nearest rank: a value that was measured); None of nothing."""
+    """Return median and 90th percentile (nearest rank, so a measured value); None without values."""
     known = sorted(values)
     if not known:
         return None
@@ -105,13 +105,13 @@ def _until_looked(seconds: float) -> float:
 
 
 def _unloading_began(pod: Pod, started: datetime) -> datetime | None:
-    """Give the start of the pod's first init container, if it is of the same start as the driver container's."""
+    """Return the start of the pod's first init container, if the driver container did not restart since."""
     moments = [
-        one.finished_at - timedelta(seconds=one.lasted)
-        for one in pod.init_containers
-        if one.finished_at is not None and one.lasted is not None
+        container.finished_at - timedelta(seconds=container.lasted)
+        for container in pod.init_containers
+        if container.finished_at is not None and container.lasted is not None
     ]
-    crashed = [one.last_finished_at for one in pod.containers if one.last_finished_at is not None]
+    crashed = [container.last_finished_at for container in pod.containers if container.last_finished_at is not None]
     began = min(moments, default=None)
     if began is None or started - began > LONGEST_START or any(end > began for end in crashed):
         return None
@@ -119,9 +119,9 @@ def _unloading_began(pod: Pod, started: datetime) -> datetime | None:
 
 
 def _steps(found: Sequence[tuple[Pod, Reload]], fleet: Fleet) -> Spread | None:
-    """Measure the pauses between the beginnings of reloads in the last rotation, if there was one.
+    """Measure the pauses between the starts of reloads in the last upgrade, if there was one.
 
-    Reloads that overlap went side by side, and are one turn.
+    Reloads that overlap are one turn.
     """
     rotated = sorted(
         (reload for pod, reload in found if _in_rotation(pod, reload, fleet.newest.get(pod.owner_uid))),
@@ -132,7 +132,7 @@ def _steps(found: Sequence[tuple[Pod, Reload]], fleet: Fleet) -> Spread | None:
     for reload in rotated:
         if busy_until is not None and reload.began > busy_until + LONGEST_PAUSE:
             break
-        # Whole seconds: one that begins in the second in which the last one became ready came after it.
+        # Times are whole seconds: a reload that begins in the second of the previous one's Ready came after it.
         if busy_until is None or reload.began >= busy_until:
             turns.append(reload.began)
         busy_until = max(reload.ready, busy_until or reload.ready)
@@ -141,5 +141,5 @@ def _steps(found: Sequence[tuple[Pod, Reload]], fleet: Fleet) -> Spread | None:
 
 
 def _in_rotation(pod: Pod, reload: Reload, newest: Revision | None) -> bool:
-    """Whether a pod replaced another one: of a DaemonSet's first revision none did, they were installed."""
+    """Return whether a pod replaced another one. Pods of a DaemonSet's first revision were installed."""
     return newest is not None and newest.revision > 1 and pod.hash == newest.hash and reload.began >= newest.created

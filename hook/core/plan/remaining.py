@@ -1,4 +1,4 @@
-"""How long the nodes that are not served yet will take: by this fleet's own reloads, as many at once as now."""
+"""Estimate how long the remaining nodes take, from this fleet's own reloads and current limits."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     from hook.settings import Settings
 
 PLUGIN_SECONDS: Final = 40
-"""The most that a healthy plugin takes to come back after its node's driver has settled (10 to 40 s)."""
+"""The longest time that a healthy plugin takes to become verified after its node's driver has settled (10 to 40 s)."""
 
 
 def about(fleets: Mapping[str, Fleet], decision: Decision, settings: Settings, now: datetime) -> int | None:
-    """Give seconds, of all stacks; None where a node waits for a person, so that nobody can tell."""
-    to_go = [one for one in decision.judgements if one.state not in TERMINAL]
-    if not to_go:
+    """Return the remaining seconds of all stacks; None if a node waits for an administrator."""
+    remaining = [judged for judged in decision.judgements if judged.state not in TERMINAL]
+    if not remaining:
         return 0
-    if any(one.state is NodeState.FAILED for one in to_go):
+    if any(judged.state is NodeState.FAILED for judged in remaining):
         return None
     longest = 0.0
     for stack, fleet in fleets.items():
-        waiting = _without_driver(one for one in to_go if one.stack == stack)
+        waiting = _without_driver(judged for judged in remaining if judged.stack == stack)
         for pool in split(fleet, fleet.policy, now) if fleet.policy is not None else ():
             seconds = _reloading([name for name in pool.all_nodes if name in waiting], pool)
             if seconds is None:
                 return None
             longest = max(longest, seconds)
-    stale = sum(bool(one.consumer) for one in to_go)
+    stale = sum(bool(judged.consumer) for judged in remaining)
     return round(longest) + max(1, ceil(stale / _plugins_at_once(len(decision.judgements), settings))) * PLUGIN_SECONDS
 
 
@@ -49,15 +49,15 @@ def _plugins_at_once(total: int, settings: Settings) -> int:
 
 
 def _without_driver(judgements: Iterable[Judgement]) -> frozenset[str]:
-    """Give the nodes that were judged no further than their driver."""
-    return frozenset(one.node for one in judgements if not one.consumer)
+    """Return the nodes whose driver is not settled."""
+    return frozenset(judged.node for judged in judgements if not judged.consumer)
 
 
 def _reloading(waiting: list[str], pool: Pool) -> float | None:
-    """Give seconds until the drivers of these nodes are reloaded: turns of so many at once as the policy lets."""
+    """Return the seconds until the drivers of these nodes are reloaded, in turns of as many as the policy allows."""
     if not waiting:
         return 0.0
-    stuck = set(pool.stuck) | {one.node for one in pool.left_alone}
+    stuck = set(pool.stuck) | {excluded.node for excluded in pool.left_alone}
     if pool.manual or stuck & set(waiting):
         return None
     budget = budgets.budget(pool.policy, len(pool.managed), len(waiting), pool.lost, pool.stuck)

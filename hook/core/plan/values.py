@@ -1,4 +1,4 @@
-"""What a plan says. Data with reasons; times are seconds, because they are measured in whole ones."""
+"""The plan as data. Times are in seconds, because Kubernetes records whole seconds."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 @unique
 class Severity(StrEnum):
-    """What an obstacle does to the upgrade."""
+    """The effect of an obstacle on the upgrade."""
 
     BLOCKS = "blocks"
-    """Some node is not upgraded until a person does something."""
+    """Some node is not upgraded until an administrator acts."""
     SLOWS = "slows"
     NOTE = "note"
-    """The figures are less sure, or mean something else than one may think."""
+    """The figures are less certain, or have another meaning than expected."""
 
 
 @unique
 class Obstacle(StrEnum):
-    """Every obstacle that a plan can name. People grep for these: they do not change lightly."""
+    """All obstacles that a plan can name. Users search for these names, so do not change them lightly."""
 
     AUTO_UPGRADE_OFF = "AutoUpgradeOff"
     LIMIT_INVALID = "LimitInvalid"
@@ -49,19 +49,19 @@ class Obstacle(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """One obstacle, with what was seen and what to do about it."""
+    """One obstacle: what was observed, and what to do."""
 
     obstacle: Obstacle
     severity: Severity
     message: str
     remedy: str = ""
     nodes: tuple[str, ...] = ()
-    """Nodes that it is about, all of them."""
+    """All nodes that the obstacle concerns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A measured time: its median, and what nine of ten stay below."""
+    """A measured time: median and 90th percentile."""
 
     median: float
     p90: float
@@ -70,92 +70,92 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Reloads:
-    """What a pool's own driver pods tell about how long things take."""
+    """Times measured from the driver pods of a pool."""
 
     loading: Spread | None = None
-    """Start of the driver container to Ready."""
+    """From the start of the driver container to Ready."""
     whole: Spread | None = None
-    """Start of the unloading (the pod's init containers) to Ready; of pods that tell it."""
+    """From the start of the unloading (the pod's init containers) to Ready, for pods that record it."""
     steps: Spread | None = None
-    """Between the beginnings of successive reloads in the last upgrade."""
+    """Between the starts of successive reloads in the last upgrade."""
     pods: int = 0
-    """Driver pods that were looked at; those without a sample did not tell, or not plausibly."""
+    """Driver pods that were examined. A pod without a sample records no times, or implausible ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How many nodes an upgrade controller takes at once, by its own arithmetic."""
+    """How many nodes the upgrade controller upgrades at once, by its own arithmetic."""
 
     total: int
-    """Nodes that it manages: what percentages are of."""
+    """Nodes that it manages. Percentages refer to this number."""
     parallel: int
-    """``maxParallelUpgrades``; zero is no limit."""
+    """``maxParallelUpgrades``; zero means no limit."""
     unavailable: str
     """``maxUnavailable`` as written; empty where there is no such limit."""
     allowed: int | None
-    """The same as a number, rounded up; None where it cannot be read as one."""
+    """The same as a number, rounded up; None if it is not a valid limit."""
     lost: tuple[str, ...]
-    """Nodes that are cordoned or not Ready, and will stay so: they count against it."""
+    """Nodes that are cordoned or not Ready, but not because of the upgrade. They count against ``maxUnavailable``."""
     stuck: tuple[str, ...]
-    """Nodes whose upgrade failed: they keep their places among the parallel ones."""
+    """Nodes whose upgrade failed. Each one keeps one of the parallel places."""
     at_once: int
-    """What is left: nodes that reload at the same time."""
+    """Nodes that can reload at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A time as it usually is, and as it is when things are slow."""
+    """A typical time, and the time of a slow case."""
 
     typical: float
     slow: float
 
     def times(self, count: int) -> Range:
-        """Give the same so many times, one after another."""
+        """Return the time that several of these take, one after another."""
         return Range(self.typical * count, self.slow * count)
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What the upgrade takes away."""
+    """The GPU capacity that the upgrade takes away."""
 
     gpus: int
-    """All of the pool's nodes, those that are left alone included."""
+    """GPUs of all nodes of the pool, including excluded nodes."""
     at_once: int
-    """GPUs away at the worst moment because of the upgrade."""
+    """GPUs that are unavailable at the worst moment because of the upgrade."""
     hours: Range | None
-    """GPU-hours over the whole upgrade: each node is away for one step."""
+    """GPU-hours of the whole upgrade. Each node is unavailable for one step."""
     sources: Mapping[str, int] = field(default_factory=dict)
-    """How many nodes' GPUs are known from where."""
+    """Number of nodes by the source of their GPU count."""
     unknown: tuple[str, ...] = ()
-    """Nodes of which nothing says how many GPUs they have."""
+    """Nodes whose number of GPUs is unknown."""
 
     @property
     def percent(self) -> float:
-        """Share of all GPUs that is away at the worst moment."""
+        """Return the share of all GPUs that is unavailable at the worst moment."""
         return 100 * self.at_once / self.gpus if self.gpus else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Which parallelism would finish within a time that somebody wants."""
+    """The parallelism that finishes within the requested time."""
 
     seconds: float
     at_once: int | None
-    """Nodes at once; None where none would do."""
+    """Nodes at once; None if no number is enough."""
     reason: str
     change: bool = True
-    """The limits of now would not do."""
+    """The current limits are not enough."""
     parallel: int | None = None
-    """What to set ``maxParallelUpgrades`` to, nodes that keep their places included."""
+    """Value for ``maxParallelUpgrades``, including nodes that keep their places."""
     unavailable: int | None = None
-    """What ``maxUnavailable`` must be at least, lost nodes included; None where there is no such limit."""
+    """Lowest value for ``maxUnavailable``, including lost nodes; None where there is no such limit."""
     gpus: int | None = None
-    """GPUs away at the worst moment then."""
+    """GPUs that are then unavailable at the worst moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeftAlone:
-    """A node that will not be upgraded, or is not ours to serve."""
+    """An excluded node: the upgrade passes over it, or its plugins are not restarted."""
 
     node: str
     reason: Reason
@@ -175,16 +175,16 @@ class PoolPlan:
     budget: Budget
     reloads: Reloads
     step: Range
-    """How long a node keeps its place: from one node's turn to the next one's."""
+    """How long a node keeps its place, from the turn of one node to the turn of the next."""
     batches: int | None
-    """Turns until every node had its own; None where they never end."""
+    """Number of turns until every node is upgraded; None if the upgrade never ends by itself."""
     capacity: Capacity
     obstacles: tuple[Warned, ...]
     answer: Answer | None = None
 
     @property
     def window(self) -> Range | None:
-        """From the change of the policy until the last node is done; None where that never comes by itself."""
+        """Return the time from the change of the policy to the last node; None if it never ends by itself."""
         return None if self.batches is None else self.step.times(self.batches)
 
 
@@ -196,18 +196,18 @@ class Plan:
     nothing: tuple[tuple[str, Reason, str], ...] = ()
     """Stacks without anything to plan: name, reason, message."""
     settling: float = 0.0
-    """Seconds that a run may need beside the reloads themselves."""
+    """Seconds that a run may need in addition to the reloads themselves."""
 
     @property
     def window(self) -> Range | None:
-        """Pools and stacks go on side by side, so the longest one counts; None if one never ends."""
+        """Return the longest window, because pools and stacks are upgraded in parallel; None if one never ends."""
         windows = [pool.window for pool in self.pools]
-        known = [one for one in windows if one is not None]
+        known = [window for window in windows if window is not None]
         if not known or len(known) < len(windows):
             return None
-        return Range(max(one.typical for one in known), max(one.slow for one in known))
+        return Range(max(window.typical for window in known), max(window.slow for window in known))
 
     @property
     def run_seconds(self) -> float | None:
-        """What a run that waits for all of it may need, when things are slow."""
+        """Return the seconds that a run needs to wait for the whole upgrade in a slow case."""
         return None if self.window is None else self.window.slow + self.settling

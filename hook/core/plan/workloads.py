@@ -1,8 +1,9 @@
-"""Pods that use GPUs, and which of them the upgrade controller would not evict.
+"""Find pods that use GPUs, and those that the upgrade controller cannot evict.
 
-It evicts with kubectl's drain helper (LIB ``pkg/upgrade/pod_manager.go``): a pod without a controller or with local
-data is refused unless the policy says otherwise, a DaemonSet's pod always; one that a PodDisruptionBudget protects is
-tried until the time is up. One refused pod fails its whole node, or drains it where the policy has that on.
+The controller evicts with kubectl's drain helper (LIB ``pkg/upgrade/pod_manager.go``). The helper always refuses pods
+of a DaemonSet. It refuses a pod without a controller or with local data unless the policy allows it. It retries a pod
+that a PodDisruptionBudget protects until the time is up. One refused pod fails the upgrade of its node, or causes a
+drain of the node if the policy enables that.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A pod that runs, or is about to, and asks for GPUs."""
+    """A running or pending pod that requests GPUs."""
 
     namespace: str
     name: str
     node: str
     controller: str
-    """Kind of its controlling owner; empty where it has none."""
+    """Kind of its controlling owner; empty if it has none."""
     local_data: bool
     """It has an ``emptyDir`` volume."""
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -39,7 +40,7 @@ class Workload:
 
 
 def reader(resources: tuple[str, ...]) -> Callable[[Json], Workload | None]:
-    """Give a reader that keeps only pods which ask for such resources, on a node, and are not over."""
+    """Return a reader for pods on a node that request such resources and have not completed."""
 
     def read(obj: Json) -> Workload | None:
         node = text(obj, "spec", "nodeName")
@@ -52,7 +53,7 @@ def reader(resources: tuple[str, ...]) -> Callable[[Json], Workload | None]:
             namespace=required(obj, "metadata", "namespace"),
             name=required(obj, "metadata", "name"),
             node=node,
-            controller=next((text(one, "kind") for one in owners if flag(one, "controller", default=False)), ""),
+            controller=next((text(owner, "kind") for owner in owners if flag(owner, "controller", default=False)), ""),
             local_data=any("emptyDir" in volume for volume in items(obj, "spec", "volumes")),
             labels={key: text(obj, "metadata", "labels", key) for key in mapping(obj, "metadata", "labels")},
         )
@@ -69,7 +70,7 @@ class Requirement:
     values: frozenset[str] = frozenset()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether a pod's labels meet it; an operator that nobody knows is not met."""
+        """Return whether a pod's labels meet the requirement. An unknown operator is never met."""
         there = self.key in labels
         return {
             "In": there and labels.get(self.key, "") in self.values,
@@ -88,19 +89,19 @@ class Protection:
     selector: tuple[Requirement, ...]
 
     def protects(self, pod: Workload) -> bool:
-        """Whether the pod is one of its pods."""
-        return pod.namespace == self.namespace and all(one.holds(pod.labels) for one in self.selector)
+        """Return whether this budget selects the pod."""
+        return pod.namespace == self.namespace and all(line.holds(pod.labels) for line in self.selector)
 
 
 def protection(obj: Json) -> Protection | None:
-    """Read a PodDisruptionBudget; None where it allows a disruption, or has no selector (K8S: no pods then)."""
+    """Read a PodDisruptionBudget; None if it allows a disruption, or has no selector and so selects no pods (K8S)."""
     if number(obj, "status", "disruptionsAllowed") > 0 or mapping(obj, "spec").get("selector") is None:
         return None
     wanted = mapping(obj, "spec", "selector", "matchLabels")
     exact = (Requirement(key, "In", frozenset({text(wanted, key)})) for key in wanted)
     further = (
-        Requirement(text(one, "key"), text(one, "operator"), _values(one.get("values")))
-        for one in items(obj, "spec", "selector", "matchExpressions")
+        Requirement(text(line, "key"), text(line, "operator"), _values(line.get("values")))
+        for line in items(obj, "spec", "selector", "matchExpressions")
     )
     return Protection(required(obj, "metadata", "namespace"), required(obj, "metadata", "name"), (*exact, *further))
 
@@ -110,14 +111,14 @@ def _values(found: object) -> frozenset[str]:
 
 
 def protected(pods: Iterable[Workload], protections: Iterable[Protection]) -> list[Workload]:
-    """Note on each pod what protects it."""
+    """Record on each pod the budget that protects it."""
     known = list(protections)
-    found = ((pod, next((one.name for one in known if one.protects(pod)), "")) for pod in pods)
+    found = ((pod, next((budget.name for budget in known if budget.protects(pod)), "")) for pod in pods)
     return [replace(pod, protected_by=name) for pod, name in found]
 
 
 def refusal(pod: Workload, policy: UpgradePolicy) -> str:
-    """Say why a pod would not be evicted; or empty."""
+    """Return why the upgrade controller cannot evict a pod; empty if it can."""
     if pod.controller == "DaemonSet":
         return "belongs to a DaemonSet, whose pods are not evicted"
     if pod.local_data and not policy.delete_empty_dir:
