@@ -1,4 +1,4 @@
-"""The command line: flags in, exit code out. Errors become sentences here, and nowhere else."""
+"""The command line: it parses flags, prints errors, and sets the exit code."""
 
 from __future__ import annotations
 
@@ -61,18 +61,18 @@ REASON_OF_ERROR: Final = (
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__)
 def main() -> None:
-    """Refresh the DRA kubelet plugins that a GPU driver migration left stale, and prove it.
+    """Restart the DRA kubelet plugins that a GPU driver upgrade left stale, and verify them.
 
-    Exit codes: 0 done or nothing to do, 1 worth another try, 2 usage, 3 needs a person,
-    124 out of time, 143 stopped by SIGTERM. Every flag of run, status and plan is also an
-    environment variable GPU_OPERATOR_POST_<FLAG>.
+    Exit codes: 0 done or nothing to do, 1 temporary error (try again), 2 usage error,
+    3 manual action required, 124 timeout, 143 stopped by SIGTERM. Every flag of run,
+    status and plan can also be set as environment variable GPU_OPERATOR_POST_<FLAG>.
     """
 
 
 @main.command(context_settings=CONTEXT)
 @flags(TIMES, HOW, FOLLOW, WHAT, WHERE, LOGGING)
 def run(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
-    """Wait for each node's driver, restart the plugins that went stale, prove that they came back."""
+    """Wait for each node's driver, restart the stale plugins, and verify them."""
     configure(values["log_format"], verbose=values["verbose"], stream=sys.stdout)
     end_on_signals()
     try:
@@ -95,7 +95,7 @@ def run(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     "restart, so 0 does not mean done. A missing permission gives 3, too; an unexpected failure gives 1.",
 )
 def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
-    """Show how each node stands, read-only: the same judgement as run."""
+    """Show the state of each node, read-only, with the same evaluation as run."""
     configure(values["log_format"], verbose=values["verbose"], stream=sys.stderr)
     try:
         api, settings = _connect(values), settings_from(values)
@@ -118,7 +118,7 @@ def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed fla
 @flags(WHAT, PLAN, WHERE, LOGGING)
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def plan(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
-    """Say, before an upgrade, how long it takes, what it costs, what would block it; read-only."""
+    """Show how long an upgrade will take, which capacity it needs, and what will block it; read-only."""
     configure(values["log_format"], verbose=values["verbose"], stream=sys.stderr)
     try:
         settings = settings_from(values)
@@ -142,7 +142,7 @@ def _connect(values: Mapping[str, Any]) -> Api:
 
 
 def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
-    """Run, and report whatever way it ends. Gives the exit code."""
+    """Run, report the outcome in any case, and return the exit code."""
     ours = settings.timeout - settings.margin
     patience = retry.starting(min(settings.api_patience, ours).total_seconds())
     observer = Observer(api, chosen(settings), settings, patience)
@@ -164,7 +164,7 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     observer.stop()
     _report(outcome, runner.restarted if runner else 0, values)
     if runner is not None:
-        # Last, because it may take a moment; and whoever stopped us waits for our end.
+        # Last, because it may take a moment. After a SIGTERM the kubelet waits for the end of the process.
         if stopped:
             runner.stop_telling()
         else:
@@ -173,8 +173,8 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
 
 
 def _follow(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
-    """Follow, and report what ended it. Gives the exit code."""
-    # Only a follower pays for elections and metrics.
+    """Run as controller, report the error that ended it, and return the exit code."""
+    # A Job does not import elections and metrics, which cost memory.
     from hook.following import beginning  # noqa: PLC0415
 
     namespace = values["lease_namespace"] or _pod_namespace(values)
@@ -200,12 +200,12 @@ def _pod_namespace(values: Mapping[str, Any]) -> str:
 
 
 def _look(api: Api, settings: Settings) -> Decision:
-    """Take one snapshot and judge it, without memory: nothing has failed by lasting too long."""
+    """Evaluate one snapshot without memory, so no grace period has passed."""
     return decide_all(looking.once(api, settings), {}, settings, api.now())[0]
 
 
 def _report(outcome: Outcome, restarted: int, values: Mapping[str, Any]) -> None:
-    """Write the termination message first: it must survive whatever cuts the rest short."""
+    """Write the termination message first, because the process may be killed while it logs."""
     decision = outcome.decision
     _write_termination_message(
         report.termination_message(decision, outcome.exit_code, restarted), values["termination_log"]
@@ -226,7 +226,7 @@ def _report(outcome: Outcome, restarted: int, values: Mapping[str, Any]) -> None
 
 
 def _outcome_of(error: HookError | TerminatedError, last: Decision | None) -> Outcome:
-    """Turn the error that ended a run into a decision that says so, with the nodes as last seen."""
+    """Return the error that ended a run as a decision, with the last known state of the nodes."""
     reason = next((reason for kind, reason in REASON_OF_ERROR if isinstance(error, kind)), Reason.API_UNREACHABLE)
     judgements = last.judgements if last else ()
     return Outcome(Decision(Verdict.FAIL, reason, str(error), judgements=judgements), _exit_code(error))
@@ -241,14 +241,14 @@ def _exit_code(error: HookError | TerminatedError) -> int:
 
 
 def _give_up(error: SettingsError, termination_log: str) -> NoReturn:
-    """End before anything was asked of the cluster."""
+    """End with a usage error before any request to the cluster."""
     click.echo(f"Error: {error}", err=True)
     _write_termination_message(json.dumps({"verdict": Verdict.FAIL, "message": str(error)}), termination_log)
     sys.exit(EXIT_USAGE)
 
 
 def _write_termination_message(message: str, path: str) -> None:
-    """Write for the kubelet, into the file that it made; anywhere else there is no such file."""
+    """Write the file that the kubelet created. Outside of a pod there is none."""
     target = Path(path)
     try:
         if target.exists():

@@ -1,16 +1,16 @@
-"""The error tree. Whoever catches one knows what to do by its class, never by its text.
+"""The errors of this program. Callers distinguish them by class, never by text.
 
-TerminatedError               told to stop by SIGTERM or Ctrl-C (exit 143 or 130)
+TerminatedError               stopped by SIGTERM or Ctrl-C (exit 143 or 130)
 HookError
-├── SettingsError             a flag, a kubeconfig: nothing was asked of the cluster (exit 2)
-├── LeaseLostError            another follower may act now: nothing more is written (exit 1)
-└── ClusterError              the API server's answer, or the lack of one
-    ├── UnreachableError      no connection, a broken one, or a 5xx: worth another try (exit 1)
+├── SettingsError             an invalid flag or kubeconfig: no request was sent (exit 2)
+├── LeaseLostError            another controller may be active: stop writing (exit 1)
+└── ClusterError              the API server refused, or did not answer
+    ├── UnreachableError      no connection, a broken one, or a 5xx: try again (exit 1)
     ├── ThrottledError        429, with the time to wait
-    ├── UnauthorizedError     401: a token rotates
+    ├── UnauthorizedError     401: the token may have been rotated
     ├── PermissionDeniedError 403, with verb, resource and namespace (exit 3)
     ├── NotFoundError         404
-    ├── ConflictError         409: what was read is not what is there
+    ├── ConflictError         409: the object changed since it was read
     ├── GoneError             410: the resource version is too old, list again
     └── RejectedError         any other refusal
 """
@@ -27,13 +27,13 @@ class SettingsError(HookError):
 
 
 class LeaseLostError(HookError):
-    """This follower does not hold the Lease for sure, so it must not act."""
+    """This controller may have lost its Lease, so it must not act."""
 
 
 class TerminatedError(BaseException):
-    """Somebody asked the process to stop.
+    """A signal stopped the process.
 
-    No Exception, as KeyboardInterrupt is none: whatever library the signal arrives in must not swallow it.
+    Like KeyboardInterrupt it is no Exception, so that no library swallows it.
     """
 
     def __init__(self, signal_number: int) -> None:
@@ -42,16 +42,16 @@ class TerminatedError(BaseException):
 
 
 class ClusterError(HookError):
-    """The API server did not do what was asked."""
+    """A request to the API server failed."""
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
-        """Seconds that the server asks to wait, where it says so."""
+        """Seconds to wait, if the server sent Retry-After."""
 
 
 class UnreachableError(ClusterError):
-    """No answer, half an answer, or a server error."""
+    """No answer, an incomplete answer, or a server error."""
 
 
 class ThrottledError(ClusterError):
@@ -59,11 +59,11 @@ class ThrottledError(ClusterError):
 
 
 class UnauthorizedError(ClusterError):
-    """The token is not valid (any more)."""
+    """The token is not valid, or not any more."""
 
 
 class PermissionDeniedError(ClusterError):
-    """This identity may not do it. Says what to grant."""
+    """A permission is missing. The message names it."""
 
     def __init__(self, verb: str, resource: str, namespace: str, detail: str = "") -> None:
         where = f"in namespace {namespace}" if namespace else "in the whole cluster"
@@ -72,11 +72,11 @@ class PermissionDeniedError(ClusterError):
 
 
 class NotFoundError(ClusterError):
-    """The object, or its kind, is not there."""
+    """The object, or its kind, does not exist."""
 
 
 class ConflictError(ClusterError):
-    """A precondition failed: look again."""
+    """A precondition failed: read the object again."""
 
 
 class GoneError(ClusterError):

@@ -33,35 +33,38 @@ LOG: Final = "kubectl -n {namespace} logs -l app.kubernetes.io/component=followe
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What can be seen of followers, and when."""
+    """The controllers that were found, and when."""
 
     now: datetime
     led: Led | None = None
     problem: str = ""
-    """Why nothing can be seen."""
+    """Why it is not known whether a controller is alive."""
 
 
 def look(api: Api, settings: Settings) -> Seen:
-    """Find the follower of these stacks: of several, the one that was renewed last. Not being allowed is no failure."""
+    """Find the controller of these stacks: of several, the one that renewed its Lease last.
+
+    A missing permission is not an error.
+    """
     try:
         found = followers.find(api, settings.namespaces, PATIENCE_SECONDS)
     except ClusterError as error:
-        return Seen(api.now(), problem=f"whether a follower is alive cannot be told: {error}")
+        return Seen(api.now(), problem=f"cannot read whether a controller is alive: {error}")
     if settings.namespaces and not found:
         looked = ", ".join(settings.namespaces)
-        return Seen(api.now(), problem=f"no follower was found in {looked}; its Lease may be in another namespace")
-    ours = [one for one in found if one.record is None or set(one.record.epochs) & set(settings.stacks)] or found
-    return Seen(api.now(), max(ours, key=lambda one: one.renewal, default=None))
+        return Seen(api.now(), problem=f"no controller was found in {looked}; its Lease may be in another namespace")
+    ours = [led for led in found if led.record is None or set(led.record.epochs) & set(settings.stacks)] or found
+    return Seen(api.now(), max(ours, key=lambda led: led.renewal, default=None))
 
 
 def advice(decision: Decision, seen: Seen) -> list[str]:
-    """Return the advice for one look: that of the decision, and who restarts what is stale, if anything does."""
+    """Return the advice on a decision, and on what restarts the stale plugins."""
     stuck = [judged for judged in decision.judgements if report.needs_action(judged)]
     stale = [judged for judged in stuck if _is_restartable(judged)]
     settled = decision.count(NodeState.VERIFIED, NodeState.EXCLUDED)
     advised = report.advice(decision) if decision.verdict is not Verdict.DONE else []
     if decision.reason is Reason.NODES_PENDING and len(stuck) + settled == len(decision.judgements):
-        # No node reloads: to wait changes nothing.
+        # No node reloads, so the advice to wait does not help.
         advised = []
     if not decision.unhappy:
         advised += report.advice_on(judged for judged in stuck if not _is_restartable(judged)).values()
@@ -71,7 +74,7 @@ def advice(decision: Decision, seen: Seen) -> list[str]:
 
 
 def _is_restartable(judged: Judgement) -> bool:
-    """Return whether a judgement is about a stale pod that a run may restart; one under an unknown name is none."""
+    """Return whether a judgement is about a stale pod that a run may restart. A pod of an unnamed plugin is not."""
     return judged.state is NodeState.STALE and judged.reason is not Reason.UNNAMED_CONSUMER
 
 
@@ -109,7 +112,7 @@ def _about(stale: Sequence[Judgement], explanation: Explanation) -> str:
 
 
 def lines(seen: Seen) -> list[str]:
-    """Give sentences for a terminal; none where there is no follower."""
+    """Return sentences for a terminal; none where there is no controller."""
     return [shown(line) for line in _lines(seen)]
 
 
@@ -119,23 +122,25 @@ def _lines(seen: Seen) -> Iterator[str]:
         return
     led, record = seen.led, seen.led.record
     state = f"alive ({led.holder})" if led.alive(seen.now) else "NOT ALIVE"
-    yield f"follower {led}: {state}, last renewed {_ago(led.renewed, seen.now)}"
+    yield f"controller {led}: {state}, last renewed {_ago(led.renewed, seen.now)}"
     if record is None:
-        yield f"follower {led}: {led.problem}"
+        yield f"controller {led}: {led.problem}"
         return
     left = f", about {as_text(timedelta(seconds=record.about))}" if record.about is not None and record.to_go else ""
     if led.inherited:
-        # The numbers would be read as those of who leads; only an open breaker is taken over.
-        yield f"follower {led}: it has not looked at the fleet yet, what it found is of {record.by or 'another one'}"
+        # The numbers belong to the previous leader. Only an open breaker is inherited.
+        before = record.by or "another replica"
+        yield f"controller {led}: it has not evaluated the fleet yet, its status was written by {before}"
     else:
         acted = f"last acted {_ago(record.last_acted, seen.now)}, {record.restarted} plugins restarted since it leads"
-        yield f"follower {led}: {acted}, {record.to_go} nodes to go{left}"
-    for stack, one in record.breakers.items():
-        yield f"WARNING follower {led}: the circuit breaker of stack {stack} is open since {moment(one.at)}: {one.why}"
+        yield f"controller {led}: {acted}, {record.to_go} nodes remaining{left}"
+    for stack, opened in record.breakers.items():
+        since = moment(opened.at)
+        yield f"WARNING controller {led}: the circuit breaker of stack {stack} is open since {since}: {opened.why}"
 
 
 def as_json(seen: Seen) -> dict[str, Any] | None:
-    """Give the same for programs; null where there is no follower, `alive` null where none could be looked for."""
+    """Return the same for programs; null without a controller, `alive` null if that is not known."""
     if seen.problem:
         return {"alive": None, "problem": seen.problem}
     if seen.led is None:
@@ -150,7 +155,7 @@ def as_json(seen: Seen) -> dict[str, Any] | None:
     }
     if record is None:
         return story
-    breakers = {stack: {"openedAt": _time(one.at), "why": one.why} for stack, one in record.breakers.items()}
+    breakers = {stack: {"openedAt": _time(opened.at), "why": opened.why} for stack, opened in record.breakers.items()}
     return story | {
         "recordedBy": record.by,
         "lastActed": _time(record.last_acted),
@@ -167,5 +172,5 @@ def _time(when: datetime | None) -> str | None:
 
 
 def _ago(when: datetime | None, now: datetime) -> str:
-    """Say how long ago something was; clocks may differ by a little."""
+    """Return how long ago a moment was; never negative, because clocks differ."""
     return f"{as_text(max(now - when, timedelta()))} ago" if when is not None else "never"

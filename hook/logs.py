@@ -1,4 +1,4 @@
-"""Log lines for people, or JSON lines; never a control character of somebody else's."""
+"""Format log lines as text or JSON, without control characters that came from the cluster."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from datetime import UTC, datetime
 from typing import Final, TextIO
 
 LONGEST_LINE: Final = 8192
-"""Characters of one line: half of what a kubelet's log keeps in one piece (K8S ``pkg/kubelet``, 16 KiB)."""
+"""Characters of one line: half of what the kubelet keeps in one piece (K8S ``pkg/kubelet``, 16 KiB)."""
 
 
 def clean(text: str) -> str:
-    """Make visible what is not: names and messages come from the cluster, and terminals obey escapes in them.
+    """Escape characters that are not printable. Names and messages come from the cluster, and terminals run escapes.
 
-    Also marks that turn the direction of writing, separators of lines, and halves of characters.
+    This includes marks that change the direction of text, line separators, and lone surrogates.
     """
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else _spelled(ord(one)) for one in text)
+    return "".join(character if character.isprintable() else _spelled(ord(character)) for character in text)
 
 
 def cut(text: str, limit: int) -> str:
-    """Shorten to so many characters, and show it."""
+    """Shorten a text to so many characters, and mark the cut with an ellipsis."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def shown(text: str, limit: int = LONGEST_LINE) -> str:
-    """Make fit for a terminal. Cut first, too: spelling a mebibyte takes a while."""
+    """Make a text fit for a terminal. It is cut first, because escaping a long text is slow."""
     return cut(clean(cut(text, limit)), limit)
 
 
@@ -36,20 +36,20 @@ def _spelled(code: int) -> str:
 
 
 class PeopleFormatter(logging.Formatter):
-    """Time of day, level where it matters, message."""
+    """Time of day, level unless it is INFO, message."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Give one line."""
+        """Return one line of text."""
         moment = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
         level = "" if record.levelno == logging.INFO else f"{record.levelname} "
         return f"{moment} {level}{shown(record.getMessage())}"
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line, with the facts that a line carries as fields."""
+    """One JSON object per line, with the facts of the record as fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Give one line."""
+        """Return one line of JSON."""
         facts = getattr(record, "facts", {})
         return json.dumps(
             {
@@ -62,7 +62,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure(log_format: str, *, verbose: bool, stream: TextIO) -> None:
-    """Send the program's log lines to a stream; libraries speak up only when something is wrong."""
+    """Send the program's log lines to a stream; libraries log warnings and errors only."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter() if log_format == "json" else PeopleFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

@@ -1,4 +1,4 @@
-"""Look at the cluster once, for people: what ``status`` judges and ``plan`` plans with."""
+"""Read the cluster once, for the commands ``status`` and ``plan``."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 View = TypeVar("View")
 
 PATIENCE_SECONDS: Final = 10.0
-"""A person waits; a hook may wait longer."""
+"""Shorter than the patience of a run, because a user waits at a terminal."""
 LOOK_SECONDS: Final = 1.0
 NOT_OVER: Final = "status.phase!=Succeeded,status.phase!=Failed"
 PODS: Final = replace(requests.PODS, whole=True)
-"""Their volumes are read, too."""
+"""Pods with their volumes."""
 
 
 def once(api: Api, settings: Settings) -> Seen:
-    """Give one snapshot of every chosen stack."""
+    """Return one snapshot of every selected stack."""
     observer = Observer(api, chosen(settings), settings, retry.looking(PATIENCE_SECONDS))
     observer.look_at_intent()
     observer.look_at_fleet()
     _await(observer)
     observer.look_closer()
     while not observer.synced:
-        # What comes into sight may show more to look at, such as the pools of a policy.
+        # Objects that were read may require further ones, such as the pools of a policy.
         _await(observer)
         observer.look_closer()
     seen = observer.snapshot()
@@ -61,9 +61,9 @@ def refuse_what_cannot_be_planned(settings: Settings, target: timedelta | None) 
 
 
 def workloads(api: Api, settings: Settings, *, wanted: bool) -> tuple[list[Workload] | None, str]:
-    """List pods that use what the chosen stacks evict pods for, and say why they, or what protects them, were not read.
+    """List pods with the resources that the upgrade controllers evict pods for; and why anything was not read.
 
-    They are in any namespace, and the hook's own ServiceAccount may not be allowed to see them.
+    The pods are in any namespace, and the ServiceAccount of the release may not have the permission to list them.
     """
     resources = tuple(name for stack in chosen(settings) for name in stack.upgrade.evicts)
     if not wanted or not resources:
@@ -71,7 +71,7 @@ def workloads(api: Api, settings: Settings, *, wanted: bool) -> tuple[list[Workl
     if settings.namespaces:
         return None, "only some namespaces are read (--namespace)"
     try:
-        pods = [one for one in _listed(api, Selection(PODS, fields=NOT_OVER), reader(resources)) if one is not None]
+        pods = list(filter(None, _listed(api, Selection(PODS, fields=NOT_OVER), reader(resources))))
     except PermissionDeniedError as error:
         return None, str(error)
     if not pods:
@@ -84,14 +84,14 @@ def workloads(api: Api, settings: Settings, *, wanted: bool) -> tuple[list[Workl
 
 
 def _listed(api: Api, selection: Selection, read: Callable[[Json], View]) -> list[View]:
-    """List once, without what cannot be read."""
+    """List once, without malformed objects."""
     patience = retry.retrying(retry.looking(PATIENCE_SECONDS), time.sleep)
     found, _version = list_views(api.list_page, selection, read, patience)
-    return [one for one in found.values() if not isinstance(one, Unreadable)]
+    return [view for view in found.values() if not isinstance(view, Unreadable)]
 
 
 def _await(observer: Observer) -> None:
     while not observer.synced:
-        # What could not be asked before is asked again.
+        # Repeat the requests that failed before.
         observer.look_at_fleet()
         observer.wait(LOOK_SECONDS)

@@ -1,4 +1,4 @@
-"""Tell people what changes while a run goes on: one line a change, one summary now and then."""
+"""Log progress and record Events: one line per change, and a summary from time to time."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ log = logging.getLogger(__name__)
 
 SUMMARY_SECONDS: Final = 30.0
 ONE_BY_ONE: Final = 3
-"""Up to so many nodes that change alike get a line each; more share one."""
+"""Up to this many nodes that change alike get a line each; more share one line."""
 NAMED: Final = 8
 """Nodes that a shared line names."""
 TOLD_BESIDE: Final = 10
-"""Failed nodes that an object of the deployer's is told of: whoever shows it shows all its events, with the end's."""
+"""Failed nodes that are recorded on an object of the deployment tool, which shows them next to the final Event."""
 LOST_SECONDS: Final = 5.0
-"""A shorter loss of contact is nothing to tell: watches break off now and then, and are back at once."""
+"""A shorter loss of contact is not logged: watches break from time to time, and are restored at once."""
 PASSING: Final = frozenset({NodeState.RESTARTING, NodeState.VERIFYING})
-"""States that last seconds; the restart and the verified plugin are told, what is between on request."""
+"""States that last seconds. They are logged at debug level; the restart and the verified plugin at info level."""
 
 
 class Narrator:
-    """Remembers what was told, so that nothing is told twice in a row."""
+    """Remembers what was reported, so that nothing is reported twice in a row."""
 
     def __init__(self, teller: Teller, owner: Subject | None, regarding: Sequence[Regarding] = ()) -> None:
         self.teller, self.owner, self.regarding = teller, owner, regarding
@@ -50,7 +50,7 @@ class Narrator:
         self._lost_since: float | None = None
 
     def tell_contact(self, lost: Lost | None) -> None:
-        """Say once that what is shown may be long past, and once that it is not any more."""
+        """Log once when the cache is out of sync, and once when it has recovered."""
         if lost is not None and lost.seconds >= LOST_SECONDS and self._lost_since is None:
             self._lost_since = lost.since
             log.warning("%s; nothing is restarted until it can be read again", lost)
@@ -59,12 +59,12 @@ class Narrator:
             self._lost_since = None
 
     def tell_deed(self, deed: Deed, consumer: Subject | None) -> None:
-        """Tell of a restart, on the consumer that it was of and on what runs us."""
+        """Record a restart as an Event on the plugin's DaemonSet and on our own Job or Deployment."""
         for subject in filter(None, (consumer, self.owner)):
             self.teller.tell(subject, EventReason.STALE_PLUGIN_RESTARTED, deed.note, about=deed.about)
 
     def tell(self, decision: Decision, left: timedelta) -> None:
-        """Log what changed since the last decision and, at times, where the run stands."""
+        """Log what changed since the last decision, and from time to time a summary."""
         self.tell_changes(decision)
         if not decision.final and self._reason != decision.reason:
             self._reason = decision.reason
@@ -73,22 +73,22 @@ class Narrator:
             self.summarise(decision, f", {left.total_seconds():.0f} s left")
 
     def tell_changes(self, decision: Decision) -> None:
-        """Log which nodes stand differently than they did."""
+        """Log the nodes whose state or reason changed."""
         changed: dict[tuple[str, NodeState, Reason], list[Judgement]] = {}
         detail = report.details(decision)
-        for one in decision.judgements:
-            standing = (one.state, one.reason)
-            if self._told.get((one.stack, one.node, one.consumer)) != standing:
-                self._told[one.stack, one.node, one.consumer] = standing
-                told = replace(one, message=detail(one))
-                changed.setdefault((one.stack, *standing), []).append(told)
+        for judged in decision.judgements:
+            standing = (judged.state, judged.reason)
+            if self._told.get((judged.stack, judged.node, judged.consumer)) != standing:
+                self._told[judged.stack, judged.node, judged.consumer] = standing
+                detailed = replace(judged, message=detail(judged))
+                changed.setdefault((judged.stack, *standing), []).append(detailed)
         for alike in changed.values():
             _log_change(alike)
             if alike[0].state is NodeState.FAILED:
                 self._tell_of_failure(alike[0])
 
     def _tell_of_failure(self, judged: Judgement) -> None:
-        """Tell it on what runs us, and the first few where the deployer's users look while they wait."""
+        """Record a failure on our own Job or Deployment, and the first few on the objects of the deployment tool."""
         told_on: list[Findable] = [self.owner] if self.owner else []
         if self._beside < TOLD_BESIDE:
             self._beside += 1
@@ -98,12 +98,12 @@ class Narrator:
             self.teller.tell(subject, EventReason.NODE_FAILED, _sentence(judged), about=about, warning=True)
 
     def forget_all_but(self, decision: Decision) -> None:
-        """Forget nodes that are gone: they would pile up for months."""
-        known = {(one.stack, one.node, one.consumer) for one in decision.judgements}
+        """Forget nodes that are gone, so that memory does not grow."""
+        known = {(judged.stack, judged.node, judged.consumer) for judged in decision.judgements}
         self._told = {key: standing for key, standing in self._told.items() if key in known}
 
     def summarise(self, decision: Decision, left: str = "") -> None:
-        """Log where the run stands, and tell it on what runs us."""
+        """Log a summary, and record it on our own Job or Deployment."""
         self.last_summary = time.monotonic()
         log.info("waiting%s: %s (%s)", left, decision.message, report.counts_sentence(decision))
         if self.owner:
@@ -119,8 +119,8 @@ def _log_change(alike: list[Judgement]) -> None:
     level = logging.DEBUG if _passing(first) else logging.INFO
     level = logging.WARNING if first.state is NodeState.FAILED else level
     if len(alike) > ONE_BY_ONE:
-        nodes = ", ".join(one.node for one in alike[:NAMED]) + (", …" if len(alike) > NAMED else "")
-        facts = {"nodes": [one.node for one in alike], "state": first.state, "reason": first.reason}
+        nodes = ", ".join(judged.node for judged in alike[:NAMED]) + (", …" if len(alike) > NAMED else "")
+        facts = {"nodes": [judged.node for judged in alike], "state": first.state, "reason": first.reason}
         log.log(
             level,
             "%d nodes: %s (%s), such as: %s [%s]",
@@ -128,9 +128,9 @@ def _log_change(alike: list[Judgement]) -> None:
             extra={"facts": facts},
         )  # fmt: skip
         return
-    for one in alike:
-        facts = {"node": one.node, "state": one.state, "reason": one.reason}
-        log.log(level, "%s", _sentence(one), extra={"facts": facts})
+    for judged in alike:
+        facts = {"node": judged.node, "state": judged.state, "reason": judged.reason}
+        log.log(level, "%s", _sentence(judged), extra={"facts": facts})
 
 
 def _passing(judged: Judgement) -> bool:

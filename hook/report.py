@@ -1,4 +1,4 @@
-"""Show a decision: a table for people, JSON for programs, and the pod's termination message."""
+"""Format a decision: a table for users, JSON for programs, and the termination message of the pod."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from hook.core.verdicts import Decision, Judgement
 
 ROWS_WHOLE: Final = 60
-"""A fleet of up to so many nodes is shown whole; of a larger one, what is not verified."""
+"""Up to this many nodes the table shows all of them, above it only those that are not verified."""
 ROWS_MOST: Final = 200
 CELL_MOST: Final = 2048
-"""Characters of one cell: no name comes near it, and what a driver says of its failure is cut before."""
+"""Characters of one cell. Names are shorter, and messages of a failed driver are cut earlier."""
 TERMINATION_LIMIT: Final = 4096
 """Bytes; the kubelet cuts a longer message (K8S ``pkg/kubelet/container``, MaxContainerTerminationMessageLength)."""
 BRIEF: Final = 400
-"""Bytes of one sentence in the termination message: six of them, the advice and the rest of the story fit."""
+"""Bytes of one sentence in the termination message: six sentences, the advice and the other fields fit."""
 ADVICE: Final = 1000
 """Bytes of the advice there: a meaning, where to look, and a fix with its precondition."""
 HEADINGS: Final = ("NODE", "STATE", "REASON", "DETAIL")
 
 
 def table(decision: Decision) -> str:
-    """Give one row a node; of a large fleet only those that are not verified."""
+    """Return one row per node; for a large fleet only those that are not verified."""
     worthy, detail = _worth_showing(decision.judgements), details(decision)
-    rows = [(one.node, one.state, one.reason, detail(one)) for one in worthy]
+    rows = [(judged.node, judged.state, judged.reason, detail(judged)) for judged in worthy]
     left_out = len(decision.judgements) - len(rows)
     lines = aligned([HEADINGS, *rows]) if rows else []
     if left_out:
@@ -44,13 +44,13 @@ def table(decision: Decision) -> str:
 
 
 def details(decision: Decision) -> Callable[[Judgement], str]:
-    """Give how to put a judgement into words: with its driver stack, where several are served."""
-    several = len({one.stack for one in decision.judgements}) > 1
+    """Return a function that formats the message of a judgement, with the driver stack if there are several."""
+    several = len({judged.stack for judged in decision.judgements}) > 1
     return lambda judged: f"[{judged.stack}] {judged.message}" if several else judged.message
 
 
 def counts_sentence(decision: Decision) -> str:
-    """Say how many nodes are in which state."""
+    """Return the number of nodes in each state as text."""
     return ", ".join(f"{count} {state.lower()}" for state, count in counts(decision).items()) or "no nodes"
 
 
@@ -71,7 +71,7 @@ def advice(decision: Decision) -> list[str]:
 
 
 def next_step(decision: Decision) -> str:
-    """Return the one advice for where there is room for one: on what the run failed for, else on the worst node."""
+    """Return the most important advice: on the reason why the run failed, otherwise on the worst node."""
     of_nodes = _advice_on_nodes(decision)
     if decision.verdict is Verdict.FAIL:
         return of_nodes.get((decision.stack, decision.reason)) or advice(decision)[0]
@@ -82,7 +82,7 @@ def next_step(decision: Decision) -> str:
 
 
 def _advice_on_nodes(decision: Decision) -> dict[tuple[str, str], str]:
-    """Return the advice for each reason that a node in need has; the worst come first."""
+    """Return the advice for each reason of the nodes that need action, the worst first."""
     return advice_on(messages.in_need(decision))
 
 
@@ -97,12 +97,12 @@ def advice_on(judgements: Iterable[Judgement]) -> dict[tuple[str, str], str]:
 
 
 def needs_action(judged: Judgement) -> bool:
-    """Whether one look shows a stale plugin, or a failure: by its state, or by a reason that a run waits with first."""
+    """Return whether a judgement shows a stale plugin or a failure, by its state or by its reason."""
     return judged.state in (NodeState.STALE, NodeState.FAILED) or Trait.FAILING in judged.reason.traits
 
 
 def ending(decision: Decision, advised: Sequence[str] | None = None) -> list[str]:
-    """Return warnings, verdict and advice, fit for a terminal; the verdict where eyes land after a table."""
+    """Return warnings, verdict and advice, fit for a terminal."""
     warnings = [f"WARNING {warning}" for warning in decision.warnings]
     if advised is None:
         advised = advice(decision) if decision.verdict is not Verdict.DONE else []
@@ -110,7 +110,7 @@ def ending(decision: Decision, advised: Sequence[str] | None = None) -> list[str
 
 
 def as_json(decision: Decision) -> dict[str, Any]:
-    """Give everything, for programs."""
+    """Return everything, for programs."""
     return {
         "version": __version__,
         "verdict": decision.verdict,
@@ -118,12 +118,12 @@ def as_json(decision: Decision) -> dict[str, Any]:
         "message": decision.message,
         "counts": counts(decision),
         "warnings": list(decision.warnings),
-        "nodes": [_node(one) for one in decision.judgements],
+        "nodes": [_node(judged) for judged in decision.judgements],
     }
 
 
 def termination_message(decision: Decision, exit_code: int, restarted: int) -> str:
-    """Give the story in at most 4 KiB of JSON; nodes that need somebody first, as many as fit."""
+    """Return the outcome in at most 4 KiB of JSON, with as many nodes as fit. Nodes that need action come first."""
     story: dict[str, Any] = {
         "verdict": decision.verdict,
         "reason": decision.reason,
@@ -131,15 +131,17 @@ def termination_message(decision: Decision, exit_code: int, restarted: int) -> s
         "exitCode": exit_code,
         "restarted": restarted,
         "counts": counts(decision),
-        "warnings": [_briefly(one) for one in decision.warnings[:3]],
+        "warnings": [_briefly(warning) for warning in decision.warnings[:3]],
         "next": _briefly(next_step(decision), ADVICE) if decision.unhappy else "",
         "nodes": [],
         "version": __version__,
     }
-    worst = messages.in_need(decision) or [one for one in decision.judgements if one.state is NodeState.EXCLUDED]
+    excluded = [judged for judged in decision.judgements if judged.state is NodeState.EXCLUDED]
     detail = details(decision)
-    for one in worst:
-        story["nodes"].append({"node": _briefly(one.node), "reason": one.reason, "message": _briefly(detail(one))})
+    for judged in messages.in_need(decision) or excluded:
+        story["nodes"].append(
+            {"node": _briefly(judged.node), "reason": judged.reason, "message": _briefly(detail(judged))}
+        )
         if len(json.dumps(story)) > TERMINATION_LIMIT:
             story["nodes"].pop()
             break
@@ -149,11 +151,11 @@ def termination_message(decision: Decision, exit_code: int, restarted: int) -> s
 def _worth_showing(judgements: Sequence[Judgement]) -> Sequence[Judgement]:
     if len(judgements) <= ROWS_WHOLE:
         return judgements
-    return [one for one in judgements if one.state is not NodeState.VERIFIED][:ROWS_MOST]
+    return [judged for judged in judgements if judged.state is not NodeState.VERIFIED][:ROWS_MOST]
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Write rows of four cells in columns."""
+    """Format rows of four cells as columns."""
     cleaned = [[shown(cell, CELL_MOST) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in cleaned) for column in range(len(HEADINGS) - 1)]
     return [
@@ -176,7 +178,7 @@ def _node(judged: Judgement) -> dict[str, Any]:
 
 
 def _briefly(text: str, most: int = BRIEF) -> str:
-    """Return at most so many characters, and as many bytes: JSON spells each one that is not ASCII with six."""
+    """Shorten a text to so many bytes of JSON, which encodes each character outside ASCII with six bytes."""
     brief = shown(text, most)
     while len(json.dumps(brief)) > most + len('""\\u2026'):
         brief = f"{brief[: len(brief) * 7 // 8]}…"

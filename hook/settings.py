@@ -1,4 +1,4 @@
-"""What a run is asked to do: one frozen value, each default with its reason."""
+"""The settings of a run: one frozen value, with the reason for each default."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 
 class OnDeadline(StrEnum):
-    """What the exit code says when the time is up."""
+    """Which exit code a run ends with when the time is up."""
 
     FAIL = "fail"
     REPORT = "report"
@@ -23,7 +23,7 @@ class Strategy(StrEnum):
 
 
 class WhenManual(StrEnum):
-    """What to do about nodes whose driver pods nobody rotates (``autoUpgrade: false``)."""
+    """What to do about nodes whose driver pods nothing rotates (``autoUpgrade: false``)."""
 
     REPORT = "report"
     WAIT = "wait"
@@ -31,11 +31,11 @@ class WhenManual(StrEnum):
 
 
 class WhenAbsent(StrEnum):
-    """What to do while no consumer is installed."""
+    """What to do while no plugin is installed."""
 
     SKIP = "skip"
     WAIT = "wait"
-    """Hold the release until the driver has settled: what comes after it starts on a settled driver."""
+    """Wait until the driver has settled, so that later releases start on a settled driver."""
 
 
 class WaitFor(StrEnum):
@@ -47,27 +47,27 @@ class WaitFor(StrEnum):
 
 
 class Wait(StrEnum):
-    """What a Job beside a follower waits for."""
+    """What a Job waits for in a cluster with a controller."""
 
     COMPLETE = "complete"
-    """Until all is done, which it does itself."""
+    """Until every plugin is verified. The Job restarts stale plugins itself."""
     HANDOVER = "handover"
-    """Until a living follower has seen the same intent; it only reads."""
+    """Until an active controller has observed the same revision. The Job only reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """So many plugins, or so large a share of them (K8S ``intstr``)."""
+    """A number of plugins, or a percentage of them (K8S ``intstr``)."""
 
     value: int
     percent: bool = False
 
     def of(self, total: int) -> int:
-        """Give how many that is: a share is rounded up, and at least one, as ``maxUnavailable`` of a DaemonSet is."""
+        """Return the number. A percentage is rounded up to at least one, like ``maxUnavailable`` of a DaemonSet."""
         return max(1, -(-total * self.value // 100)) if self.percent else self.value
 
     def exceeded_by(self, count: int, total: int) -> bool:
-        """Whether a count is more than that, of so many; not rounded."""
+        """Return whether a count exceeds the bound, without rounding."""
         return count * 100 > total * self.value if self.percent else count > self.value
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Consumers that somebody named: by name, or by labels of their pod template."""
+    """DaemonSets that the user selected: by name, or by labels of their pod template."""
 
     stack: str
     namespace: str = ""
@@ -91,7 +91,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Regarded:
-    """An object of the deployer's, on which Events tell how a run ended."""
+    """An object of the deployment tool, on which Events record the outcome of a run."""
 
     resource: str
     """In the plural, as permissions name it."""
@@ -106,90 +106,90 @@ class Regarded:
 MARGIN_SHARE: Final = 20
 MARGIN_CEILING: Final = timedelta(seconds=30)
 MARGIN_FLOOR: Final = timedelta(seconds=5)
-"""The last decision, the events, the report and the pod's end must fit between our deadline and the
-Job's: measured on a loaded machine, two seconds were not enough."""
+"""The last decision, Events and report, and the end of the pod, must fit between our deadline and the deadline of the
+Job. Two seconds were not enough on a loaded machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that a decision depends on beside the cluster itself."""
+    """Everything that a decision depends on in addition to the cluster."""
 
     timeout: timedelta = timedelta(minutes=25)
-    """From the Job's start. A serial upgrade takes about two minutes a node: raise it for large fleets."""
+    """From the start of the Job. A serial upgrade takes about two minutes per node: raise this for large fleets."""
     stall_timeout: timedelta = timedelta(minutes=30)
-    """No node advanced for so long. Above the driver's own start-up budget of 21 minutes
-    (start-up probe: 60 s + 120 times 10 s). Zero: never."""
+    """Give up if no node advances for so long. Longer than the start-up probe of the driver, 21 minutes
+    (60 s + 120 times 10 s). Zero: never."""
     plugin_timeout: timedelta = timedelta(minutes=5)
-    """For one plugin on a settled node to become verified; a healthy one takes 10 to 40 s."""
+    """For one plugin on a settled node to become verified. A healthy plugin takes 10 to 40 s."""
     on_deadline: OnDeadline = OnDeadline.FAIL
     strategy: Strategy = Strategy.STALE_PODS
     max_parallel_restarts: int = 0
-    """Plugins that may be down at once because of us. Zero: no bound (their nodes are down already)."""
+    """Plugins that may be down at once because this program restarts them. Zero: no bound."""
     max_unavailable: Bound | None = None
-    """Plugins that may be down at once, whoever took them down. None: no bound."""
+    """Plugins that may be down at once for any cause. None: no bound."""
     when_manual: WhenManual = WhenManual.REPORT
     expect_chart_version: str = ""
-    """The operator chart version that must be seen in the ClusterPolicy. Empty: whatever is there."""
+    """The operator chart version that the ClusterPolicy must show. Empty: any."""
     expect_driver_version: str = ""
     stacks: tuple[str, ...] = ("gpu",)
-    """Names of driver stacks, as ``stacks.STACKS`` has them."""
+    """Names of driver stacks, from ``stacks.STACKS``."""
     consumer_namespace: str = ""
-    """Where consumers are that are known by name alone. Empty: any namespace."""
+    """Namespace of the plugins that are selected by name alone. Empty: any."""
     consumer_names: tuple[Wanted, ...] = ()
-    """In place of the names in a stack's row; for a stack without any here, those of its row."""
+    """Names that replace the known names of their stack."""
     consumers: tuple[Wanted, ...] = ()
-    """Further DaemonSets that hold the driver."""
+    """Further DaemonSets with driver clients."""
     providers: tuple[str, ...] = ()
-    """What a consumer must have started after beside the driver: names in the stacks' rows."""
+    """What a plugin must start after, in addition to the driver: names from ``stacks.STACKS``."""
     when_absent: WhenAbsent = WhenAbsent.SKIP
     wait_for: WaitFor = WaitFor.NODES
     namespaces: tuple[str, ...] = ()
     """Read namespaced objects only here. Empty: everywhere."""
     regarding: tuple[Regarded, ...] = ()
-    """Objects of the deployer's, whose users read Events on them rather than on our Job."""
+    """Objects of the deployment tool, on which its users look for Events."""
     dry_run: bool = False
     operator_quiet: timedelta = timedelta(seconds=15)
-    """After the operator's leader or the driver's revisions changed. A new operator renders about as
-    long after the old one as a lease lasts (measured: 22 s after the first render, 0.7 s after acquiring)."""
+    """How long the operator's leader and the driver's revisions must be unchanged. A new operator renders about one
+    Lease duration after the old one (measured: 22 s after the first render, 0.7 s after acquiring the Lease)."""
     unknown_operator_quiet: timedelta = timedelta(seconds=60)
-    """The same where Deployment or Lease cannot be found, as under OLM."""
+    """The same where no Deployment or Lease is found, as under OLM."""
     policy_grace: timedelta = timedelta(minutes=2)
-    """How long a ``notReady`` policy may veto done: the upgrade controller requeues every 2 minutes,
-    and some policies (a skipped or unreachable node) stay ``notReady`` for good."""
+    """How long a ``notReady`` policy may delay the end of a run. The upgrade controller requeues every 2 minutes, and
+    some policies (with a skipped or unreachable node) stay ``notReady``."""
     failed_grace: timedelta = timedelta(minutes=5)
-    """``upgrade-failed`` was seen to clear by itself after 240 s."""
+    """An ``upgrade-failed`` state was observed to clear by itself after 240 s."""
     not_ready_grace: timedelta = timedelta(minutes=5)
-    """Kubernetes evicts from a NotReady node after 300 s; until then it may be a blip."""
+    """Kubernetes evicts from a NotReady node after 300 s. Until then the node may come back soon."""
     api_patience: timedelta = timedelta(minutes=1)
-    """How long the API server may be out of reach before anything was read; then the Job tries again."""
+    """How long the API server may be unreachable at the start. After that the Job starts another pod."""
 
     wait: Wait = Wait.COMPLETE
     follow: bool = False
-    """Never end: a verdict describes the moment, and whoever needs a person does not hold up the others."""
+    """Run as controller, without an end. A node that requires manual action does not delay the others."""
     restart_backoff: timedelta = timedelta(minutes=1)
-    """Between the first and the second restart of a plugin that does not become verified; then twice as long each
-    time. Longer than a healthy plugin takes to come back (10 to 40 s). Only while following, as all below."""
+    """Between the first and the second restart of a plugin that does not become verified; doubled after each further
+    restart. Longer than a healthy plugin needs (10 to 40 s). Like all settings below it is for a controller only."""
     restart_backoff_max: timedelta = timedelta(hours=1)
-    """The longest of these pauses. A person who mends a node's clock does not wait longer than this."""
+    """The longest of these pauses, and so the longest wait after an administrator has fixed the cause."""
     breaker_share: Bound = Bound(50, percent=True)
-    """More of the eligible nodes than this, stale within a minute without a reload, are a fault of clocks or of the
-    API: then nothing is restarted. Zero, or 100 %: never."""
+    """If more of the eligible nodes than this become stale within a minute without a reload, clocks or the API are
+    wrong, and nothing is restarted. Zero, or 100 %: never."""
     breaker_reset: timedelta = timedelta(minutes=30)
-    """So long after it opened the breaker closes by itself: long enough for somebody who was called to look. Zero:
-    only a person closes it."""
+    """The breaker closes by itself after this time, which is long enough for an administrator on call to look. Zero:
+    never."""
 
     @property
     def margin(self) -> timedelta:
-        """What is kept of the timeout for reporting."""
+        """Return the part of the timeout that is reserved for the report."""
         share = min(self.timeout / MARGIN_SHARE, MARGIN_CEILING)
         return min(max(share, MARGIN_FLOOR), self.timeout / 2)
 
     def deadline(self, started: datetime) -> datetime:
-        """When a run that started then must begin to report. One that follows never does."""
+        """Return when a run must begin to report. A controller has no deadline."""
         if self.follow:
             return datetime.max.replace(tzinfo=UTC)
         return started + self.timeout - self.margin
 
 
 DEFAULTS: Final = Settings()
-"""What holds where nobody says anything else."""
+"""Default settings."""

@@ -1,4 +1,4 @@
-"""Turn SIGTERM and Ctrl-C into an error that every caller sees."""
+"""Turn SIGTERM and Ctrl-C into an exception."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def end_on_signals() -> None:
-    """Raise TerminatedError wherever the program is; a second signal changes nothing."""
+    """Raise TerminatedError on a signal; ignore a second one."""
 
     def end(number: int, _frame: FrameType | None) -> None:
         ignore_signals()
@@ -23,6 +23,6 @@ def end_on_signals() -> None:
 
 
 def ignore_signals() -> None:
-    """Let the report be written whole."""
+    """Ignore signals, so that the report is complete."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

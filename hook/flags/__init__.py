@@ -1,1 +1,1 @@
-"""The command line's flags, once for all commands: what each is called, how it is read, what is refused."""
+"""The flags of all commands: names, types, help and validation."""

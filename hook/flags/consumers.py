@@ -1,4 +1,4 @@
-"""How somebody names the DaemonSets that hold the driver: with a stack, by name or by labels."""
+"""Parse the flags that select DaemonSets with driver clients: by name or labels, with an optional stack."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _LABEL: Final = re.compile(
     r"(?P<key>([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)"
     r"==?(?P<value>([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?)"
 )
-"""Same source: a qualified name, and a label's value."""
+"""Same source: qualified name, and value of a label."""
 
 
 def named(text: str, first: str) -> Wanted:
-    """Read a DaemonSet's name, with the stack that it belongs to."""
+    """Parse the name of a DaemonSet, with its stack."""
     stack, name = _stack_and_rest(text, first)
     if not _NAME.fullmatch(name):
-        raise SettingsError(f"--consumer-name {text!r} is no name of a DaemonSet")
+        raise SettingsError(f"--consumer-name {text!r} is not a valid name of a DaemonSet")
     return Wanted(stack=stack, name=name)
 
 
 def consumer(text: str, first: str) -> Wanted:
-    """Read another consumer: ``namespace/name``, or labels of its pod template."""
+    """Parse another DaemonSet: ``namespace/name``, or labels of its pod template."""
     stack, rest = _stack_and_rest(text, first)
     namespace, _, name = rest.partition("/")
     if _NAME.fullmatch(namespace) and _NAME.fullmatch(name):
@@ -44,5 +44,5 @@ def _stack_and_rest(text: str, first: str) -> tuple[str, str]:
     if not colon:
         return first, text
     if before not in STACKS:
-        raise SettingsError(f"{text!r} names no driver stack before the colon; known are {', '.join(STACKS)}")
+        raise SettingsError(f"{text!r} names an unknown driver stack before the colon; known are {', '.join(STACKS)}")
     return before, rest

@@ -1,4 +1,4 @@
-"""The kinds of values that flags have and click does not know: durations, and numbers or shares."""
+"""Types of flags that click does not have: durations, and numbers or percentages."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from hook.settings import Bound
 
 _DURATION: Final = re.compile(r"(?=\d)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 LONGEST_SECONDS: Final = 30 * 24 * 3600
-"""No driver migration takes a month; a longer time is a typing error."""
+"""No driver upgrade takes a month; a longer time is a typing error."""
 _BOUND: Final = re.compile(r"([0-9]{1,6})(%?)")
-"""K8S ``intstr``, as ``maxUnavailable`` of a DaemonSet has it; no fleet has a million nodes."""
+"""K8S ``intstr``, like ``maxUnavailable`` of a DaemonSet; no fleet has a million nodes."""
 WHOLE: Final = 100
 
 
 def as_text(duration: timedelta) -> str:
-    """Write a duration as flags have it: ``1h30m``, ``90s`` becomes ``1m30s``."""
+    """Format a duration like the flags: ``1h30m``; ``90s`` becomes ``1m30s``."""
     minutes, seconds = divmod(int(duration.total_seconds()), 60)
     hours, minutes = divmod(minutes, 60)
     parts = ((hours, "h"), (minutes, "m"), (seconds, "s"))
@@ -27,17 +27,17 @@ def as_text(duration: timedelta) -> str:
 
 
 class Duration(click.ParamType[timedelta]):
-    """A duration with its units, as Helm and Kubernetes write them."""
+    """A duration with units, like those of Helm and Kubernetes."""
 
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:  # noqa: ANN401
-        """Read ``25m``, ``90s`` or ``1h30m``; a bare number is ambiguous and refused."""
+        """Parse ``25m``, ``90s`` or ``1h30m``; refuse a number without a unit."""
         if isinstance(value, timedelta):
             return value
         found = _DURATION.fullmatch(str(value))
         if found is None:
-            self.fail(f"{value!r} is no duration; write it with units, such as 25m, 90s or 1h30m", param, ctx)
+            self.fail(f"{value!r} is not a duration; use units, such as 25m, 90s or 1h30m", param, ctx)
         hours, minutes, seconds = (int(part or 0) for part in found.groups())
         total = hours * 3600 + minutes * 60 + seconds
         if total > LONGEST_SECONDS:
@@ -51,7 +51,7 @@ class Bounded(click.ParamType[Bound]):
     name = "number|percent"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Bound:  # noqa: ANN401
-        """Read ``3`` or ``25%``."""
+        """Parse ``3`` or ``25%``."""
         if isinstance(value, Bound):
             return value
         found = _BOUND.fullmatch(str(value))

@@ -1,4 +1,4 @@
-"""How somebody names an object of the deployer's, on which Events tell how a run ended."""
+"""Parse the flag that names event targets: objects of the deployment tool."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _REGARDED: Final = re.compile(
 LONGEST: Final = 253
 """Same source."""
 MOST: Final = 4
-"""A deployer has one such object for a release, and perhaps one above it; each takes its time at the end of a run."""
+"""A deployment tool has one such object per release, and perhaps a parent. Each one delays the end of a run."""
 
 
 def all_regarded(texts: Iterable[str]) -> tuple[Regarded, ...]:
-    """Read them, each once."""
+    """Parse the values of the flag, without duplicates."""
     found = tuple(dict.fromkeys(map(_regarded, texts)))
     if len(found) > MOST:
-        raise SettingsError(f"--regarding names {len(found)} objects, and may name {MOST}")
+        raise SettingsError(f"--regarding names {len(found)} objects, at most {MOST} are allowed")
     return found
 
 
 def _regarded(text: str) -> Regarded:
-    """Read one: the plural of its kind with the group, its namespace, its name."""
+    """Parse one value: the plural of the kind with the group, the namespace, and the name."""
     found = _REGARDED.fullmatch(text)
     if found is None or any(len(part) > LONGEST for part in text.split("/")):
         raise SettingsError(

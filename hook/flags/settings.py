@@ -1,4 +1,4 @@
-"""From parsed flags to settings; whatever contradicts itself, or would silently be ignored, is refused."""
+"""Build settings from parsed flags, and refuse flags that contradict each other or have no effect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hook.settings import DEFAULTS, OnDeadline, Settings, Wait, WaitFor
 
 
 def settings_from(values: dict[str, Any]) -> Settings:
-    """Build settings from parsed flags; what a command does not have keeps its default."""
+    """Build settings from parsed flags; a flag that a command does not have keeps its default."""
     enums = {
         name: type(value)
         for name in Settings.__dataclass_fields__
@@ -33,43 +33,44 @@ def settings_from(values: dict[str, Any]) -> Settings:
     known["regarding"] = all_regarded(known.get("regarding", ()))
     settings = Settings(**known)
     _refuse_what_does_not_follow(settings)
-    if stray := sorted({one.stack for one in (*settings.consumer_names, *settings.consumers)} - set(settings.stacks)):
-        raise SettingsError(f"a consumer is named for stack {stray[0]}, which is not among --stack")
+    named_stacks = {wanted.stack for wanted in (*settings.consumer_names, *settings.consumers)}
+    if stray := sorted(named_stacks - set(settings.stacks)):
+        raise SettingsError(f"a DaemonSet is named for stack {stray[0]}, which is not among --stack")
     _refuse_what_has_no_effect(settings)
     return settings
 
 
 def _refuse_what_does_not_follow(settings: Settings) -> None:
-    """Refuse what contradicts a run that never ends; and what counts for such a run alone, in any other."""
+    """Refuse flags that contradict --follow, and flags that need it without it."""
     if settings.max_unavailable is not None and not settings.max_unavailable.value:
-        raise SettingsError("--max-unavailable 0 would restart nothing at all")
+        raise SettingsError("--max-unavailable 0 prevents every restart")
     if not settings.restart_backoff or settings.restart_backoff > settings.restart_backoff_max:
         raise SettingsError("--restart-backoff must be longer than 0s, and no longer than --restart-backoff-max")
     contradictions = {
-        "--wait handover: it is the follower that is handed over to": settings.wait is Wait.HANDOVER,
-        "--dry-run, which decides once; use status": settings.dry_run,
-        "--on-deadline: it has no deadline": settings.on_deadline is not OnDeadline.FAIL,
-        "--expect-chart-version: it serves whatever is asked for": bool(settings.expect_chart_version),
-        "--expect-driver-version: it serves whatever is asked for": bool(settings.expect_driver_version),
-        "--regarding: it belongs to no deployment": bool(settings.regarding),
+        "--wait handover: a Job delegates to the controller": settings.wait is Wait.HANDOVER,
+        "--dry-run: use the command status": settings.dry_run,
+        "--on-deadline: a controller has no deadline": settings.on_deadline is not OnDeadline.FAIL,
+        "--expect-chart-version: a controller handles every version": bool(settings.expect_chart_version),
+        "--expect-driver-version: a controller handles every version": bool(settings.expect_driver_version),
+        "--regarding: a controller does not belong to one release": bool(settings.regarding),
         "--wait-for policy-ready: each time the policy is ready again, every plugin would look stale": (
             settings.wait_for is WaitFor.POLICY_READY
         ),
     }
-    if settings.follow and (told := next((text for text, given in contradictions.items() if given), "")):
-        raise SettingsError(f"--follow goes without {told}")
+    if settings.follow and (found := next((text for text, given in contradictions.items() if given), "")):
+        raise SettingsError(f"--follow cannot be combined with {found}")
     alone = ("restart_backoff", "restart_backoff_max", "breaker_share", "breaker_reset")
     given = [name for name in alone if getattr(settings, name) != getattr(DEFAULTS, name)]
     if given and not settings.follow:
-        raise SettingsError(f"--{given[0].replace('_', '-')} counts with --follow only")
+        raise SettingsError(f"--{given[0].replace('_', '-')} requires --follow")
 
 
 def _refuse_what_has_no_effect(settings: Settings) -> None:
-    """Refuse settings that a run would silently ignore: who set them relies on them."""
+    """Refuse settings that a run would silently ignore, because users rely on them."""
     chosen = [STACKS[name] for name in settings.stacks]
     for provider in settings.providers:
         if not any(provider in stack.providers for stack in chosen):
-            raise SettingsError(f"--provider {provider} belongs to no chosen --stack")
+            raise SettingsError(f"--provider {provider} does not belong to any selected --stack")
     if settings.expect_chart_version and not any(stack.policy.carries_chart for stack in chosen):
         raise SettingsError("--expect-chart-version: no policy of the chosen --stack says which chart it comes from")
     if settings.wait_for is WaitFor.POLICY_READY:

@@ -50,7 +50,7 @@ def kubeconfig(tmp_path: Path, nobody: str) -> Path:
         pytest.param("--wait-for=luck", "--wait-for", id="unknown-signal"),
         pytest.param("--when-absent=guess", "--when-absent", id="unknown-behaviour"),
         pytest.param("--consumer-name=Not_A_Name", "--consumer-name 'Not_A_Name'", id="no-name"),
-        pytest.param("--consumer-name=disk:mine", "'disk:mine' names no driver stack", id="name-of-an-unknown-stack"),
+        pytest.param("--consumer-name=disk:mine", "'disk:mine' names an unknown", id="name-of-an-unknown-stack"),
         pytest.param("--consumer-name=network:mine", "network, which is not among --stack", id="name-of-another-stack"),
         pytest.param("--consumer=mine", "--consumer 'mine' is neither", id="consumer-without-a-namespace"),
         pytest.param("--consumer=app in (a)", "--consumer 'app in (a)' is neither", id="consumer-by-a-set"),

@@ -157,7 +157,7 @@ def test_status_says_whether_a_follower_is_alive() -> None:
     assert ["alive (pod-a)" in followreport.lines(alive)[0], "NOT ALIVE" in followreport.lines(dead)[0]] == [True, True]
     assert "last renewed 2s ago" in followreport.lines(alive)[0]
     told = followreport.lines(dead)[1]
-    assert ("last acted 5m ago" in told, "3 nodes to go, about 6m" in told) == (True, True)
+    assert ("last acted 5m ago" in told, "3 nodes remaining, about 6m" in told) == (True, True)
     found = followreport.as_json(alive)
     assert found is not None
     assert (True, "pod-a", "2026-03-01T12:00:00Z", 3, 360, 7, {}) == tuple(
@@ -188,7 +188,7 @@ def test_status_says_where_it_looked_for_a_follower() -> None:
     with serving(leases) as server:
         assert NAME in followreport.lines(followreport.look(server.api, Settings()))[0]
         somewhere = followreport.look(server.api, Settings(namespaces=("dra",)))
-    assert ["no follower was found in dra; its Lease may be in another namespace"] == followreport.lines(somewhere)
+    assert ["no controller was found in dra; its Lease may be in another namespace"] == followreport.lines(somewhere)
     found = followreport.as_json(somewhere)
     assert found is not None
     assert found["alive"] is None

@@ -71,13 +71,13 @@ def test_a_few_objects_are_enough() -> None:
     """Each takes its time at the end of a run."""
     names = [f"a.b/c/d{number}" for number in range(5)]
     assert 4 == len(settings(regarding=[*names[:4], *names[:4]]).regarding)
-    with pytest.raises(SettingsError, match="names 5 objects, and may name 4"):
+    with pytest.raises(SettingsError, match="names 5 objects, at most 4 are allowed"):
         settings(regarding=names)
 
 
 def test_a_follower_belongs_to_no_deployment() -> None:
     """It outlives them, and what happens later says nothing of one."""
-    with pytest.raises(SettingsError, match="--follow goes without --regarding"):
+    with pytest.raises(SettingsError, match="--follow cannot be combined with --regarding"):
         settings(follow=True, regarding=("a.b/c/d",))
 
 
@@ -150,7 +150,7 @@ def test_simpler_behaviours_are_chosen_by_word() -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        pytest.param({"stacks": ("network",), "providers": ("toolkit",)}, "--provider toolkit belongs to no chosen",
+        pytest.param({"stacks": ("network",), "providers": ("toolkit",)}, "--provider toolkit does not belong to",
                      id="provider-of-another-stack"),
         pytest.param({"wait_for": "policy-ready", "providers": ("toolkit",)}, "--provider cannot be waited for",
                      id="provider-by-the-policy-alone"),
@@ -225,7 +225,7 @@ def test_a_follower_refuses_what_belongs_to_a_run_with_an_end(values: dict[str, 
     """Without --follow each of them is taken."""
     with pytest.raises(SettingsError) as refused:
         settings(follow=True, **values)
-    assert f"--follow goes without {words}" in str(refused.value)
+    assert f"--follow cannot be combined with {words}" in str(refused.value)
     assert settings(**values).follow is False
 
 
@@ -241,7 +241,7 @@ def test_a_follower_refuses_what_belongs_to_a_run_with_an_end(values: dict[str, 
 def test_what_counts_while_following_is_refused_without_it(values: dict[str, Any]) -> None:
     """Who sets it relies on it."""
     ((name, value),) = values.items()
-    with pytest.raises(SettingsError, match=f"--{name.replace('_', '-')} counts with --follow only"):
+    with pytest.raises(SettingsError, match=f"--{name.replace('_', '-')} requires --follow"):
         settings(**values)
     assert value == getattr(settings(follow=True, **values), name)
 
