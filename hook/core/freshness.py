@@ -74,9 +74,9 @@ def judge(consumer: Pod, kind: ConsumerKind, driver: Pod, stack: Stack, provider
         return Evidence(Freshness.STARTING, pending)
     if _saw_this_driver(consumer, kind, driver, stack):
         return Evidence(Freshness.FRESH, "it waited for this driver before it started")
-    started = min(starts)
-    if ready is not None and started > ready:
+    if started_after(consumer, ready):
         return Evidence(Freshness.FRESH, "it started after this driver was ready")
+    started = min(starts)
     return Evidence(Freshness.STALE, _why_stale(started, ready), same_second=started == ready)
 
 
@@ -89,6 +89,12 @@ def running(consumer: Pod) -> Evidence:
     if pending := _not_running(consumer):
         return Evidence(Freshness.STARTING, pending)
     return Evidence(Freshness.FRESH, "it was proven to run on this driver before")
+
+
+def started_after(consumer: Pod, moment: datetime | None) -> bool:
+    """Return whether every main container started after a moment. The same second proves nothing."""
+    starts = [one.started_at for one in consumer.containers]
+    return moment is not None and bool(starts) and all(start is not None and start > moment for start in starts)
 
 
 def keeps_crashing(driver: Pod, stack: Stack) -> bool:

@@ -18,7 +18,7 @@ from hook.core.reasons import Reason
 from hook.core.verdicts import Judgement, NodeState, Patience
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from hook.core.fleet import Fleet
@@ -67,12 +67,19 @@ def judge_node(name: str, fleet: Fleet, now: datetime) -> tuple[Judgement, ...]:
         unnamed, fresh = judge_unnamed(name, driver, fleet)
         judged = [replace(judged[0], fresh=judged[0].fresh + fresh), *judged[1:], *unnamed]
     if (by_hand := manual(driver, fleet)) is not None:
-        # The outdated driver is loaded, so plugins are evaluated against it; only its version is reported.
-        if any(one.state is not NodeState.VERIFIED for one in judged):
-            return tuple(judged)
-        return (replace(_closed(name, by_hand, fleet), fresh=tuple(pair for one in judged for pair in one.fresh)),)
+        return _with_outdated_driver(judged, _closed(name, by_hand, fleet))
     pending = label is not Label.QUIET
     return tuple(_upgrade_failed(one.with_label_pending(pending=pending), label, fleet) for one in judged)
+
+
+def _with_outdated_driver(judged: Sequence[Judgement], by_hand: Judgement) -> tuple[Judgement, ...]:
+    """Return what plugins need on a driver that only an administrator upgrades; `by_hand` once they need nothing.
+
+    The outdated driver is loaded, so plugins are evaluated against it.
+    """
+    if any(one.state is not NodeState.VERIFIED for one in judged):
+        return tuple(judged)
+    return (replace(by_hand, fresh=tuple(pair for one in judged for pair in one.fresh)),)
 
 
 def label_meaning(node: Node | None, fleet: Fleet) -> Label:

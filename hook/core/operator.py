@@ -42,11 +42,16 @@ def unsettled(fleet: Fleet, timers: Timers, now: datetime) -> Hold | None:
         return _noisy(fleet, deployment, None, fleet.settings.unknown_operator_quiet, timers, now)
     if not lease.holder and timers.held("no-leader") < fleet.settings.unknown_operator_quiet:
         return Reason.OPERATOR_NOT_LEADING, "nobody holds the operator's lease: the next leader may render again"
-    if lease.holder and not deployment.named_by_host and not lease.holder.startswith(_prefix(current)):
+    if _another_leads(deployment, lease, current):
         message = f"the operator's lease is still held by {lease.holder}, not by a pod of {current.name}"
         return Reason.OPERATOR_NOT_LEADING, message
     named = not deployment.named_by_host and _prefix(current).endswith("-")
     return _noisy(fleet, deployment, lease, _quiet_time(fleet, named=named), timers, now)
+
+
+def _another_leads(deployment: Deployment, lease: Lease, current: ReplicaSet) -> bool:
+    """Return whether the name of the Lease's holder shows that it is no pod of the current ReplicaSet."""
+    return bool(lease.holder) and not deployment.named_by_host and not lease.holder.startswith(_prefix(current))
 
 
 def _prefix(replicaset: ReplicaSet) -> str:

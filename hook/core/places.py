@@ -53,10 +53,8 @@ class Places:
             return cls(None, None)
         awaited = [_awaited(one, restarts, fleet, now) for one in judgements]
         in_flight = [_in_flight(one, restarts, fleet) for one in judgements]
-        # One plugin that used its time without coming back gives its place to the others. A second one does not: then
-        # restarts do harm, and the run ends with the reason.
         failed = sum(one.state is NodeState.FAILED for one, away in zip(judgements, in_flight, strict=True) if away)
-        ours = limit - sum(map(or_, awaited, in_flight)) + min(failed, 1) if limit else None
+        ours = limit - sum(map(or_, awaited, in_flight)) + _given_back(failed) if limit else None
         if bound is None:
             return cls(ours, None, f"max {limit} plugins down at once")
         down = [one.node for one, away in zip(judgements, awaited, strict=True) if away or _down(one, fleet)]
@@ -78,6 +76,14 @@ class Places:
         ours = None if self.ours is None else self.ours - 1
         anyones = None if self.anyones is None else self.anyones - serving
         return Places(ours, anyones, self.why_full)
+
+
+def _given_back(failed: int) -> int:
+    """Return how many places are free again, of those of plugins that did not come back in their time.
+
+    One at most: where a second plugin fails, restarts do harm, and the run ends with the reason.
+    """
+    return min(failed, 1)
 
 
 def serving(judged: Judgement, fleet: Fleet) -> bool:

@@ -127,15 +127,10 @@ def _came_after(pod: Pod, driver: Pod, evidence: Evidence, fleet: Fleet) -> bool
     asked = fleet.restarts.get(restart_key(pod.owner_uid, driver.node))
     if asked is None or asked.refused:
         return False
-    if not evidence.same_second and not _started_after(pod, asked.driver_ready):
+    if not evidence.same_second and not freshness.started_after(pod, asked.driver_ready):
         return False
     successor = pod.uid != asked.pod_uid and pod.uid not in asked.others
     return successor and asked.driver_run == driver_run(driver, fleet)
-
-
-def _started_after(pod: Pod, moment: datetime | None) -> bool:
-    starts = [one.started_at for one in pod.containers]
-    return moment is not None and bool(starts) and all(start is not None and start > moment for start in starts)
 
 
 def untolerated(name: str, consumer: DaemonSet, fleet: Fleet) -> str:

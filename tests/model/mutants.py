@@ -1,16 +1,14 @@
-"""Deliberately broken rules: the program's own source with one line changed, put in place for a while.
+"""Deliberately broken rules: one function of the program each, with what it does in the place of the rule.
 
-A mutant changes the code of functions, not the functions themselves, so whoever imported one runs the
-broken rule too. A line that is not there any more is an error: a mutant must not silently become none.
+Where the rule is one of several in a function, the broken one calls the original with an input, or returns its output,
+in which the rule cannot show.
 """
 
 from __future__ import annotations
 
-import inspect
-from contextlib import contextmanager
-from dataclasses import dataclass
-from types import FunctionType
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
 
 from hook import run, settings
 from hook.cluster import requests
@@ -26,215 +24,223 @@ from hook.core import (
     intent,
     memory,
     nodes,
+    objects,
     operator,
-    parse,
     places,
     plugins,
     views,
 )
-from tests.model.promises import BrokenPromiseError, DoneTooEarlyError, WrongEndError, WrongRestartError
+from hook.core.reasons import Reason
+from hook.core.verdicts import NodeState, Patience
+from tests.model.breaking import Mutant
+from tests.model.promises import DoneTooEarlyError, WrongEndError, WrongRestartError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import ModuleType
+    from collections.abc import Iterable, Sequence
+
+    from hook.core.fleet import Fleet
+    from hook.core.verdicts import Judgement
+    from hook.core.views import Node, Pod
+    from tests.model.breaking import Function
+
+SECOND: Final = timedelta(seconds=1)
+"""The API's times are whole seconds."""
+NEVER: Final = datetime.max.replace(tzinfo=UTC)
+AT_ONCE: Final = timedelta()
+YEARS: Final = timedelta(days=9999)
 
 
-@dataclass(frozen=True)
-class Mutant:
-    """One broken rule, and the family of histories that keeps running into it."""
-
-    name: str
-    breaks: type[BrokenPromiseError]
-    """The promise that it breaks at least."""
-    family: str
-    module: ModuleType
-    line: str
-    instead: str
-
-    def source(self) -> str:
-        """Give the module's source with the rule broken."""
-        source = inspect.getsource(self.module)
-        if source.count(self.line) != 1:
-            raise LookupError(f"{self.module.__name__} has {source.count(self.line)} times: {self.line}")
-        return source.replace(self.line, self.instead)
+def always(value: object) -> Function:
+    """Return a rule that looks at nothing."""
+    return lambda *_anything, **_named: value
 
 
-@contextmanager
-def broken(mutant: Mutant) -> Iterator[None]:
-    """Let the program run with a broken rule."""
-    namespace: dict[str, object] = {"__name__": mutant.module.__name__}
-    exec(compile(mutant.source(), str(mutant.module.__file__), "exec"), namespace)  # noqa: S102 - our own source
-    good = _functions(vars(mutant.module), mutant.module.__name__)
-    bad = _functions(namespace, mutant.module.__name__)
-    codes = {name: function.__code__ for name, function in good.items()}
-    for name, function in good.items():
-        function.__code__ = bad[name].__code__
-    try:
-        yield
-    finally:
-        for name, function in good.items():
-            function.__code__ = codes[name]
+def _with(seen: Fleet, **changed: Any) -> Fleet:  # noqa: ANN401 - any setting
+    """Return a fleet that is decided about with other settings."""
+    return replace(seen, settings=replace(seen.settings, **changed))
 
 
-def _functions(namespace: dict[str, object], module: str) -> dict[str, FunctionType]:
-    """Return the functions, methods of any kind and properties that a module defines, by qualified name."""
-    found: dict[str, FunctionType] = {}
-    classes = [one for one in namespace.values() if isinstance(one, type) and one.__module__ == module]
-    members = [*namespace.values(), *(member for one in classes for member in vars(one).values())]
-    for member in members:
-        function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
-        if (
-            isinstance(function, FunctionType)
-            and function.__module__ == module
-            and "__create_fn__" not in function.__qualname__
-        ):
-            found[function.__qualname__] = function
-    return found
+def _says_ready(seen: Fleet) -> bool:
+    return seen.policy is not None and seen.policy.state == "ready"
+
+
+def _lacks_upgrade_done(pod: Pod, seen: Fleet) -> bool:
+    node = seen.seen.nodes.get(pod.node)
+    return node is None or node.labels.get(seen.stack.upgrade.state) != "upgrade-done"
+
+
+def _without_skip(node: Node | None, seen: Fleet) -> Node | None:
+    skip = seen.stack.upgrade.skip
+    return node and replace(node, labels={key: value for key, value in node.labels.items() if key != skip})
+
+
+def _waited_longer(pod: Pod) -> Pod:
+    """Let the init containers finish a second later: what was as late as something is later then."""
+    later = (replace(one, finished_at=one.finished_at and one.finished_at + SECOND) for one in pod.init_containers)
+    return replace(pod, init_containers=tuple(later))
+
+
+def _without_restarts(pod: Pod) -> Pod:
+    return replace(pod, containers=tuple(replace(one, restarts=0) for one in pod.containers))
+
+
+def _of_newest_revision(driver: Pod, seen: Fleet) -> Pod:
+    newest = seen.newest.get(driver.owner_uid)
+    return replace(driver, hash=newest.hash) if newest is not None else driver
+
+
+def _on_delete(seen: Fleet) -> Fleet:
+    """Let no driver DaemonSet have the update strategy RollingUpdate."""
+    return replace(seen, drivers={uid: replace(one, rolling=False) for uid, one in seen.drivers.items()})
+
+
+def _with_policy(seen: Fleet, **changed: Any) -> Fleet:  # noqa: ANN401 - any field of a policy
+    """Return a fleet whose policy says something else, if it has one."""
+    return replace(seen, policy=seen.policy and replace(seen.policy, **changed))
+
+
+def _counting_writes(seen: Fleet) -> Fleet:
+    """Make each write to the policy another generation of it."""
+    moment = seen.policy and seen.policy.changed
+    return _with_policy(seen, generation=int(moment.timestamp())) if moment else seen
+
+
+def _apart(pods: Iterable[Pod]) -> list[Pod]:
+    """Let each live pod have a node of its own."""
+    return [replace(pod, node=pod.uid) if pod.node and pod.live else pod for pod in pods]
+
+
+def _turn(judgements: Sequence[Judgement], before: NodeState, after: NodeState) -> list[Judgement]:
+    return [replace(one, state=after) if one.state is before else one for one in judgements]
+
+
+def _patient_again(judgements: Sequence[Judgement]) -> list[Judgement]:
+    """Wait again for nodes that were excluded because the wait took too long."""
+    return [replace(one, state=NodeState.WAITING) if one.patience is Patience.NODE else one for one in judgements]
 
 
 MUTANTS: Final = (
-    Mutant("the-policys-ready-settles-a-node", WrongRestartError, "hardly_ready", nodes,
-           "    if pod.owner_uid not in fleet.drivers:\n",
-           "    if fleet.policy is not None and fleet.policy.state == 'ready':\n        return None\n"
-           "    if pod.owner_uid not in fleet.drivers:\n"),
-    Mutant("the-policys-ready-is-done", DoneTooEarlyError, "missing_plugin", gates,
-           "    if (blind := _blind(fleet, judgements)) is not None:\n        yield blind\n",
-           "    if fleet.policy is not None and fleet.policy.state == 'ready':\n        return\n"),
-    Mutant("upgrade-done-is-done", DoneTooEarlyError, "label_lag", eligibility,
-           "    return newest is None or pod.hash != newest.hash\n",
-           "    node = fleet.seen.nodes.get(pod.node)\n"
-           "    return node is None or node.labels.get('nvidia.com/gpu-driver-upgrade-state') != 'upgrade-done'\n"),
-    Mutant("as-late-as-ready-is-later", DoneTooEarlyError, "second_of_ready", freshness,
-           "started > ready:", "started >= ready:"),
-    Mutant("as-late-as-started-is-later", DoneTooEarlyError, "second_of_start", freshness,
-           "waiter.finished_at > started and", "waiter.finished_at >= started and"),
-    Mutant("ready-for-containers-ready", WrongRestartError, "blips", parse,
-           'condition(obj, "ContainersReady")', 'condition(obj, "Ready")'),
-    Mutant("generation-is-ignored", DoneTooEarlyError, "controller_lag", views,
-           "return self.observed_generation == self.generation\n", "return True\n"),
-    Mutant("preconditions-are-ignored", WrongRestartError, "stale_watch", requests,
-           '    preconditions = {"uid": uid, "resourceVersion": resource_version}\n',
-           "    preconditions: dict[str, str] = {}\n"),
-    Mutant("a-missing-plugin-is-nothing-to-do", DoneTooEarlyError, "missing_plugin", plugins,
-           "    if consumer.uid in fleet.complete:\n", "    if True:\n"),
-    Mutant("labels-gone-are-no-gpu", DoneTooEarlyError, "labels", eligibility,
-           "    if not running and not fleet.driver_pods.get(name):\n", "    if True:\n"),
-    Mutant("one-read-is-enough", DoneTooEarlyError, "stale_watch", run,
-           "        if decision.verdict is Verdict.DEADLINE:\n            return decision\n        if self._api",
-           "        if True:\n            return decision\n        if self._api"),
-    Mutant("the-unloader-is-not-asked", DoneTooEarlyError, "crash_in_place", freshness,
-           "    if container.last_finished_at is None:\n        return container.restarts == 0\n",
-           "    if True:\n        return True\n"),
-    Mutant("the-youngest-container-speaks", DoneTooEarlyError, "crash_in_place", freshness,
-           "    started = min(starts)\n", "    started = max(starts)\n"),
-    Mutant("an-own-restart-is-forgotten", WrongEndError, "own_restart", plugins,
-           "    if asked is None or asked.refused:\n        return False\n", "    if True:\n        return False\n"),
-    Mutant("runs-of-one-second-are-one", DoneTooEarlyError, "crashes_again", freshness,
-           "{container.started_at.isoformat()}/{container.restarts}", "{container.started_at.isoformat()}"),
-    Mutant("a-pod-that-goes-still-counts", DoneTooEarlyError, "about_to_go", views,
-           "        return not self.deleting and not self.ended\n", "        return not self.ended\n"),
-    Mutant("the-youngest-revision-is-the-newest", WrongRestartError, "taken_back", fleet,
-           "revision.revision > best.revision", "revision.created > best.created"),
-    Mutant("the-driver-daemonsets-image-is-not-compared", WrongRestartError, "operator_lag", intent,
-           "    if not _shows(image, policy, stack) and not rewritten(daemonset, policy, stack):\n", "    if False:\n"),
-    Mutant("the-operators-rollout-is-not-waited-for", DoneTooEarlyError, "second_render", operator,
-           "    if not deployment.rolled_out:\n", "    if False:\n"),
-    Mutant("who-leads-is-not-asked", DoneTooEarlyError, "second_render", operator,
-           "not deployment.named_by_host and not lease.holder.startswith", "False and not lease.holder.startswith"),
-    Mutant("a-side-container-undoes-a-restart", WrongEndError, "side_probed", plugins,
-           "    if not evidence.same_second and not _started_after(pod, asked.driver_ready):\n",
-           "    if not evidence.same_second:\n"),
-    Mutant("without-a-policy-nothing-is-unseen", WrongRestartError, "vanishing_policy", fleet,
-           "in reasons if reason}", "in reasons if reason and uid in intents}"),
-    Mutant("patience-ends-only-with-a-policy", WrongEndError, "by_hand", decide,
-           "policy_gone(fleet, patient, timers)", "policy_gone(fleet, judged, timers)"),
-    Mutant("no-quiet-time", DoneTooEarlyError, "second_render", operator,
-           "    if last is None or unchanged >= quiet or", "    if True or unchanged >= quiet or"),
-    Mutant("an-edit-is-quiet-at-once", DoneTooEarlyError, "second_render", operator,
-           "    moments.extend(one.changed for one in intents if one.changed is not None)\n", ""),
-    Mutant("a-skipped-node-is-served", WrongRestartError, "skipped", eligibility,
-           '    if node.labels.get(fleet.stack.upgrade.skip) == "true":\n', "    if False:\n"),
-    Mutant("a-blip-is-a-lost-node", DoneTooEarlyError, "blips", eligibility,
-           "    if node.ready_since is not None and now - node.ready_since >= fleet.settings.not_ready_grace:\n",
-           "    if node.ready_since is not None:\n"),
-    Mutant("no-bound-on-restarts", WrongRestartError, "several_at_once", places,
-           "        ours = self.ours is None or self.ours > 0\n", "        ours = True\n"),
-    Mutant("what-people-upgrade-is-waited-for", WrongEndError, "by_hand", eligibility,
-           "    if intent is None or not intent.manual:\n", "    if True:\n"),
-    Mutant("what-people-upgrade-is-never-stale", DoneTooEarlyError, "by_hand_in_place", nodes,
-           "        if any(one.state is not NodeState.VERIFIED for one in judged):\n", "        if False:\n"),
-    Mutant("an-outdated-driver-publishes-the-wanted-version", WrongEndError, "by_hand_in_place", plugins,
-           "    if outdated(driver, fleet):  # loaded", "    if False:  # loaded"),
-    Mutant("rolling-pods-are-upgraded-by-people", DoneTooEarlyError, "rolling_by_hand", eligibility,
-           " or (owner is not None and owner.rolling):\n", ":\n"),
-    Mutant("without-a-policy-there-is-nothing-to-do", DoneTooEarlyError, "vanishing_policy", gates,
-           "    if _is_awaited(fleet) or _is_deployed(fleet):\n", "    if _is_awaited(fleet):\n"),
-    Mutant("a-policy-that-is-gone-never-returns", DoneTooEarlyError, "policy_gone", gates,
-           '    lasting = timers.held("policy-gone") >= fleet.settings.policy_grace\n', "    lasting = True\n"),
-    Mutant("without-a-policy-nothing-is-stale", DoneTooEarlyError, "policy_gone", gates,
-           "    if not lasting or (sees_nodes and any(one.state not in TERMINAL for one in judgements)):\n",
-           "    if not lasting:\n"),
-    Mutant("an-orphan-is-no-plugin", DoneTooEarlyError, "orphans", fleet,
-           "        heir = next((ds for ds in heirs if ds.selects(pod.labels)), None)\n", "        heir = None\n"),
-    Mutant("two-pods-are-on-two-nodes", DoneTooEarlyError, "doubled_plugin", fleet,
-           "    there = {(pod.owner_uid, pod.node) for", "    there = {(pod.owner_uid, pod.uid) for"),
-    Mutant("a-pod-that-was-there-came-of-a-restart", WrongEndError, "doubled_plugin", asked,
-           "    return stale.uid in asked.others or (", "    return ("),
-    Mutant("a-side-container-is-the-driver", WrongEndError, "side_bare", freshness,
-           "    named = [one for one in pod.containers if one.name == container] or pod.containers\n",
-           "    named = pod.containers\n"),
-    Mutant("what-was-proven-is-forgotten", WrongRestartError, "side_probed", plugins,
-           "    if fleet.fresh.get(pod.uid) == run:\n", "    if False:\n"),
-    Mutant("a-rewritten-image-is-another-one", WrongEndError, "rewritten_image", intent,
-           "    if not _shows(image, policy, stack) and not rewritten(daemonset, policy, stack):\n",
-           "    if not _shows(image, policy, stack):\n"),
-    Mutant("any-tag-is-the-one-that-was-rewritten", WrongRestartError, "rewritten_image", intent,
-           ':{_tag(policy, stack)}", named) is not None\n', ':.*", named) is not None\n'),
-    Mutant("metadata-is-an-edit", WrongEndError, "touched_policy", operator,
-           '    state = f"{led}/{rollout}/', '    state = f"{last}/{rollout}/'),
-    Mutant("a-failed-plugin-keeps-its-place", WrongEndError, "place_given_back", places,
-           " + min(failed, 1) if limit", " if limit"),
-    Mutant("each-failed-plugin-gives-its-place-back", WrongRestartError, "place_given_back", places,
-           " + min(failed, 1) if limit", " + failed if limit"),
-    Mutant("patience-has-no-end", WrongEndError, "trouble", decide,
-           "    if held < grace:\n", "    if True:\n"),
-    Mutant("no-patience", WrongEndError, "trouble", decide,
-           "    if held < grace:\n", "    if False:\n"),
-    Mutant("the-first-failure-ends-it", WrongEndError, "trouble_beside_work", decide,
-           "    if moving or (others and", "    if False and (others and"),
-    Mutant("no-deadline", WrongEndError, "out_of_time", decide,
-           "    if now >= settings.deadline(progress.started):\n", "    if False:\n"),
-    Mutant("time-up-is-success", WrongEndError, "out_of_time", decide,
-           "        return settings.on_deadline is OnDeadline.REPORT\n", "        return True\n"),
-    Mutant("no-bound-on-what-is-down", WrongRestartError, "taken_down", places,
-           "return ours and (not serving or self.anyones is None or self.anyones > 0)\n", "return ours\n"),
-    Mutant("what-others-took-down-is-up", WrongRestartError, "taken_down", places,
-           "    return judged.state is NodeState.RESTARTING or Trait.PLUGIN_DOWN in judged.reason.traits\n",
-           "    return judged.state is NodeState.RESTARTING\n"),
-    Mutant("no-pause", WrongRestartError, "lies", backoff,
-           "    if before.served(pod) or before.pending(pod):\n", "    if True:\n"),
-    Mutant("pauses-do-not-grow", WrongRestartError, "lies", backoff,
-           "2 ** min(count - 1, MOST_DOUBLINGS)", "1"),
-    Mutant("tries-are-not-counted", WrongRestartError, "lies", memory,
-           " else self.tries + 1\n", " else self.tries\n"),
-    Mutant("what-failed-is-never-tried-again", WrongEndError, "lies", asked,
-           "    if now >= until:\n", "    if False:\n"),
-    Mutant("no-breaker", WrongRestartError, "jumps", breaker,
-           "    if breaker.opened_at is not None or not _is_crowd(", "    if True or not _is_crowd("),
-    Mutant("suspects-are-served-at-once", WrongRestartError, "jumps", breaker,
-           "    return turned is not None and now - turned <= WITHIN\n", "    return False\n"),
-    Mutant("an-open-breaker-holds-nothing", WrongRestartError, "jumps", decide,
-           " and not too_early and not stopped\n", " and not too_early\n"),
-    Mutant("a-breaker-never-closes", WrongEndError, "jumps", breaker,
-           "    return breaker.closed(now) if over or", "    return breaker.closed(now) if False or"),
-    Mutant("a-reload-is-suspect", WrongEndError, "all_at_once", breaker,
-           "    return now if before.load == sight.load and not before.stale else None\n",
-           "    return now if not before.stale else None\n"),
-    Mutant("a-crash-in-place-is-suspect", WrongEndError, "all_at_once", freshness,
-           '    told = [f"{driver.uid}/{container.restarts if container is not None else 0}"]\n',
-           "    told = [driver.uid]\n"),
-    Mutant("a-follower-has-a-deadline", WrongEndError, "late", settings,
-           "        if self.follow:\n", "        if False:\n"),
-    Mutant("a-follower-stalls", WrongEndError, "late", decide,
-           "    if settings.stall_timeout and not settings.follow and now", "    if settings.stall_timeout and now"),
+    Mutant("the-policys-ready-settles-a-node", WrongRestartError, "hardly_ready", nodes._driver_gate,
+           lambda original, pod, node, seen: None if _says_ready(seen) else original(pod, node, seen)),
+    Mutant("the-policys-ready-is-done", DoneTooEarlyError, "missing_plugin", gates._holds,
+           lambda original, seen, judged: () if _says_ready(seen) else original(seen, judged)),
+    Mutant("upgrade-done-is-done", DoneTooEarlyError, "label_lag", eligibility.outdated,
+           lambda _original, pod, seen: _lacks_upgrade_done(pod, seen)),
+    Mutant("as-late-as-ready-is-later", DoneTooEarlyError, "second_of_ready", freshness.started_after,
+           lambda original, pod, moment: original(pod, moment and moment - SECOND)),
+    Mutant("as-late-as-started-is-later", DoneTooEarlyError, "second_of_start", freshness._saw_this_driver,
+           lambda original, pod, *driver: original(_waited_longer(pod), *driver)),
+    Mutant("ready-for-containers-ready", WrongRestartError, "blips", objects.condition,
+           lambda original, obj, kind: original(obj, "Ready" if kind == "ContainersReady" else kind)),
+    Mutant("generation-is-ignored", DoneTooEarlyError, "controller_lag", views.DaemonSet.observed, always(True)),
+    Mutant("preconditions-are-ignored", WrongRestartError, "stale_watch", requests.delete_pod,
+           lambda original, *pod: replace(original(*pod), body={})),
+    Mutant("a-missing-plugin-is-nothing-to-do", DoneTooEarlyError, "missing_plugin", plugins._judge_absent,
+           lambda original, node, ds, seen: original(node, ds, replace(seen, complete={ds.uid}))),
+    Mutant("labels-gone-are-no-gpu", DoneTooEarlyError, "labels", eligibility._unlabelled,
+           lambda original, node, seen: original(node, replace(seen, driver_pods={}, consumer_pods={}))),
+    Mutant("one-read-is-enough", DoneTooEarlyError, "stale_watch", run.Runner._confirmed,
+           lambda _original, _runner, decision: decision),
+    Mutant("the-unloader-is-not-asked", DoneTooEarlyError, "crash_in_place", freshness._unloaded_before_start,
+           always(True)),
+    Mutant("the-youngest-container-speaks", DoneTooEarlyError, "crash_in_place", freshness.started_after,
+           lambda original, pod, moment: any(original(replace(pod, containers=(one,)), moment)
+                                             for one in pod.containers)),
+    Mutant("an-own-restart-is-forgotten", WrongEndError, "own_restart", plugins._came_after, always(False)),
+    Mutant("runs-of-one-second-are-one", DoneTooEarlyError, "crashes_again", freshness.driver_run,
+           lambda original, driver, stack: original(_without_restarts(driver), stack)),
+    Mutant("a-pod-that-goes-still-counts", DoneTooEarlyError, "about_to_go", views.Pod.live,
+           lambda original, pod: original(replace(pod, deleting=False))),
+    Mutant("the-youngest-revision-is-the-newest", WrongRestartError, "taken_back", fleet._newest,
+           lambda _original, revisions: {one.owner_uid: one for one in sorted(revisions, key=lambda one: one.created)}),
+    Mutant("the-driver-daemonsets-image-is-not-compared", WrongRestartError, "operator_lag", intent._shows,
+           always(True)),
+    Mutant("the-operators-rollout-is-not-waited-for", DoneTooEarlyError, "second_render", views.Deployment.rolled_out,
+           always(True)),
+    Mutant("who-leads-is-not-asked", DoneTooEarlyError, "second_render", operator._another_leads, always(False)),
+    Mutant("a-side-container-undoes-a-restart", WrongEndError, "side_probed", plugins._came_after,
+           lambda original, pod, driver, proof, seen: proof.same_second and original(pod, driver, proof, seen)),
+    Mutant("without-a-policy-nothing-is-unseen", WrongRestartError, "vanishing_policy", fleet._unrendered,
+           lambda original, drivers, seen, intents, stack: original(
+               (one for one in drivers if one.uid in intents), seen, intents, stack)),
+    Mutant("patience-ends-only-with-a-policy", WrongEndError, "by_hand", gates.policy_gone,
+           lambda original, seen, judged, timers: original(seen, _patient_again(judged), timers)),
+    Mutant("no-quiet-time", DoneTooEarlyError, "second_render", operator._noisy, always(None)),
+    Mutant("an-edit-is-quiet-at-once", DoneTooEarlyError, "second_render", operator._noisy,
+           lambda original, seen, *rest: original(_with_policy(seen, changed=None), *rest)),
+    Mutant("a-skipped-node-is-served", WrongRestartError, "skipped", eligibility.left_alone,
+           lambda original, name, node, seen, now: original(name, _without_skip(node, seen), seen, now)),
+    Mutant("a-blip-is-a-lost-node", DoneTooEarlyError, "blips", eligibility._unreachable,
+           lambda original, node, seen, now: original(node, _with(seen, not_ready_grace=AT_ONCE), now)),
+    Mutant("no-bound-on-restarts", WrongRestartError, "several_at_once", places.Places.has,
+           lambda original, left, **how: original(replace(left, ours=None), **how)),
+    Mutant("what-people-upgrade-is-waited-for", WrongEndError, "by_hand", eligibility.manual, always(None)),
+    Mutant("what-people-upgrade-is-never-stale", DoneTooEarlyError, "by_hand_in_place", nodes._with_outdated_driver,
+           lambda original, judged, by_hand: original(_turn(judged, NodeState.STALE, NodeState.VERIFIED), by_hand)),
+    Mutant("an-outdated-driver-publishes-the-wanted-version", WrongEndError, "by_hand_in_place", plugins._unproven,
+           lambda original, pod, driver, seen: original(pod, _of_newest_revision(driver, seen), seen)),
+    Mutant("rolling-pods-are-upgraded-by-people", DoneTooEarlyError, "rolling_by_hand", eligibility.manual,
+           lambda original, driver, seen: original(driver, _on_delete(seen))),
+    Mutant("without-a-policy-there-is-nothing-to-do", DoneTooEarlyError, "vanishing_policy", gates._no_policy,
+           lambda original, seen: original(replace(seen, drivers={}, driver_pods={}))),
+    Mutant("a-policy-that-is-gone-never-returns", DoneTooEarlyError, "policy_gone", gates.policy_gone,
+           lambda original, seen, *rest: original(_with(seen, policy_grace=AT_ONCE), *rest)),
+    Mutant("without-a-policy-nothing-is-stale", DoneTooEarlyError, "policy_gone", gates.policy_gone,
+           lambda original, seen, _judged, timers: original(seen, (), timers)),
+    Mutant("an-orphan-is-no-plugin", DoneTooEarlyError, "orphans", fleet._adopted,
+           lambda original, pods, _heirs: original(pods, ())),
+    Mutant("two-pods-are-on-two-nodes", DoneTooEarlyError, "doubled_plugin", fleet._complete,
+           lambda original, named, pods, there: original(named, _apart(pods), there)),
+    Mutant("a-pod-that-was-there-came-of-a-restart", WrongEndError, "doubled_plugin", asked._is_another,
+           lambda original, before, stale: original(replace(before, others=frozenset()), stale)),
+    Mutant("a-side-container-is-the-driver", WrongEndError, "side_bare", freshness.ready_since,
+           lambda original, pod, _container: original(pod, "")),
+    Mutant("what-was-proven-is-forgotten", WrongRestartError, "side_probed", plugins._evidence,
+           lambda original, pod, kind, driver, seen, *rest: original(
+               pod, kind, driver, replace(seen, fresh={}), *rest)),
+    Mutant("a-rewritten-image-is-another-one", WrongEndError, "rewritten_image", intent.rewritten, always("")),
+    Mutant("any-tag-is-the-one-that-was-rewritten", WrongRestartError, "rewritten_image", intent._tag, always(".*")),
+    Mutant("metadata-is-an-edit", WrongEndError, "touched_policy", operator._noisy,
+           lambda original, seen, *rest: original(_counting_writes(seen), *rest)),
+    Mutant("a-failed-plugin-keeps-its-place", WrongEndError, "place_given_back", places._given_back, always(0)),
+    Mutant("each-failed-plugin-gives-its-place-back", WrongRestartError, "place_given_back", places._given_back,
+           lambda _original, failed: failed),
+    Mutant("patience-has-no-end", WrongEndError, "trouble", decide._out_of_patience,
+           lambda _original, judged, *_rest: judged),
+    Mutant("no-patience", WrongEndError, "trouble", decide._out_of_patience,
+           lambda original, judged, chosen, timers: original(judged, replace(
+               chosen, failed_grace=AT_ONCE, plugin_timeout=AT_ONCE, not_ready_grace=AT_ONCE), timers)),
+    Mutant("the-first-failure-ends-it", WrongEndError, "trouble_beside_work", decide._failure,
+           lambda original, holds, judged, *rest: original(
+               holds, [one for one in judged if decide._has_failed(one)], *rest)),
+    Mutant("no-deadline", WrongEndError, "out_of_time", decide._verdict,
+           lambda original, holds, judged, progress, seen, timers: original(
+               holds, judged, progress, _with(seen, timeout=YEARS), timers)),
+    Mutant("time-up-is-success", WrongEndError, "out_of_time", decide.succeeded,
+           lambda original, decision, chosen: original(
+               decision, replace(chosen, on_deadline=settings.OnDeadline.REPORT))),
+    Mutant("no-bound-on-what-is-down", WrongRestartError, "taken_down", places.Places.has,
+           lambda original, left, **how: original(replace(left, anyones=None), **how)),
+    Mutant("what-others-took-down-is-up", WrongRestartError, "taken_down", places._down,
+           lambda original, judged, seen: original(replace(judged, reason=Reason.VERIFIED), seen)),
+    Mutant("no-pause", WrongRestartError, "lies", backoff.held_until, always(None)),
+    Mutant("pauses-do-not-grow", WrongRestartError, "lies", backoff._pause,
+           lambda original, _count, chosen: original(1, chosen)),
+    Mutant("tries-are-not-counted", WrongRestartError, "lies", memory.AskedRestart.tries_with, always(1)),
+    Mutant("what-failed-is-never-tried-again", WrongEndError, "lies", backoff.held_until,
+           lambda original, *tried: original(*tried) and NEVER),
+    Mutant("no-breaker", WrongRestartError, "jumps", breaker._opened,
+           lambda original, one, *rest: replace(original(one, *rest), opened_at=None)),
+    Mutant("suspects-are-served-at-once", WrongRestartError, "jumps", breaker.suspect, always(False)),
+    Mutant("an-open-breaker-holds-nothing", WrongRestartError, "jumps", breaker.held_open, always(None)),
+    Mutant("a-breaker-never-closes", WrongEndError, "jumps", breaker._closed_in_time,
+           lambda original, one, chosen, now: original(one, replace(chosen, breaker_reset=AT_ONCE), now)),
+    Mutant("a-reload-is-suspect", WrongEndError, "all_at_once", freshness.load, always("")),
+    Mutant("a-crash-in-place-is-suspect", WrongEndError, "all_at_once", freshness.load,
+           lambda original, driver, *rest: original(_without_restarts(driver), *rest)),
+    Mutant("a-follower-has-a-deadline", WrongEndError, "late", settings.Settings.deadline,
+           lambda original, chosen, started: original(replace(chosen, follow=False), started)),
+    Mutant("a-follower-stalls", WrongEndError, "late", decide._verdict,
+           lambda original, holds, judged, progress, seen, timers: original(
+               holds, judged, progress, _with(seen, follow=False, timeout=YEARS), timers)),
 )  # fmt: skip

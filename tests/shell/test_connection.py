@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from hook import cli
 from hook.cluster import connection
 from hook.errors import SettingsError
 
@@ -96,7 +97,7 @@ def test_without_a_port_there_is_no_server(mount: Path, monkeypatch: pytest.Monk
 def test_a_pod_does_not_load_the_client_library(mount: Path) -> None:
     """Nor what comes with it: that costs a small container more than the fleet does."""
     code = (
-        "import sys, hook.cli; from hook.cluster import connection; "
+        f"import sys, {cli.__name__}, {connection.__name__} as connection; "
         f"connection.getproxies = dict; connection.connect('', '', {str(mount)!r}).authorization(); "
         "print(*(name for name in ('kubernetes', 'pydantic', 'requests', 'asyncio') if name in sys.modules))"
     )

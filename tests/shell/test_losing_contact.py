@@ -13,6 +13,7 @@ import pytest
 from devcluster.patience import TooSlowError
 from hook import acting
 from hook.acting import Actor
+from hook.cluster import api as apis
 from hook.cluster import reflector as reflectors
 from hook.cluster import requests, retry
 from hook.cluster.events import Subject, Teller
@@ -131,7 +132,7 @@ def test_watches_that_bring_nothing_become_rare() -> None:
 
 def test_after_a_long_gap_all_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A watch does not say when it has caught up; until a list says so, contact is lost."""
-    monkeypatch.setattr("hook.cluster.reflector.GAP_SECONDS", 0.5)
+    monkeypatch.setattr(reflectors, "GAP_SECONDS", 0.5)
     up = [True]
 
     def answer(line: str) -> Said:
@@ -151,9 +152,9 @@ def test_after_a_long_gap_all_is_read_again(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_after_silence_all_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A watch that outlives its time without a byte was cut off somewhere; what it missed is not asked of it."""
-    monkeypatch.setattr("hook.cluster.reflector.WATCH_SECONDS", 0)
-    monkeypatch.setattr("hook.cluster.reflector.WATCH_SPREAD_SECONDS", 1)
-    monkeypatch.setattr("hook.cluster.api.WATCH_SLACK_SECONDS", 0.3)
+    monkeypatch.setattr(reflectors, "WATCH_SECONDS", 0)
+    monkeypatch.setattr(reflectors, "WATCH_SPREAD_SECONDS", 1)
+    monkeypatch.setattr(apis, "WATCH_SLACK_SECONDS", 0.3)
     over = threading.Event()
 
     def answer(line: str) -> Said:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import pytest
 
+from hook import acting
 from hook.cluster import catchup, retry
 from hook.cluster import observer as observers
 from hook.cluster.contact import Lost
@@ -281,7 +282,7 @@ def test_a_deletion_without_an_answer_is_ours_once_its_pod_ends() -> None:
 
 def test_what_is_long_past_shows_no_deletion_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     """While contact is lost, a pod that is shown may be gone: its deletion stays one whose answer was lost."""
-    monkeypatch.setattr("hook.acting.ASK_AGAIN", timedelta(0))
+    monkeypatch.setattr(acting, "ASK_AGAIN", timedelta(0))
     found = stale()
     (action,) = found.decide()[0].actions
     lost: list[Lost | None] = [None, Lost("pods", time.monotonic(), "it hangs")]
@@ -294,7 +295,7 @@ def test_what_is_long_past_shows_no_deletion_that_failed(monkeypatch: pytest.Mon
             one.decide({"gpu": stale().drop("plugin-pod").seen()})
             assert one.actor.restarted == (0 if gone_for is None else 1)
             monkeypatch.undo()
-            monkeypatch.setattr("hook.acting.ASK_AGAIN", timedelta(0))
+            monkeypatch.setattr(acting, "ASK_AGAIN", timedelta(0))
 
 
 def test_an_outage_at_the_beginning_is_not_outlived_by_looking() -> None:

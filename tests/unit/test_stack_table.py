@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
+import hook
 from hook.cluster import requests
-from hook.core import messages, names
+from hook.core import messages, names, stacks
 from hook.core.reasons import Reason
 from hook.core.stacks import STACKS
 from hook.settings import Settings, Strategy
@@ -20,11 +22,10 @@ if TYPE_CHECKING:
 
     from hook.core.stack import PolicyKind, Stack
 
-HOOK: Final = Path(__file__).parents[2] / "hook"
-TABLE: Final = HOOK / "core" / "stacks.py"
-ROWS: Final = {name for name, value in vars(__import__("hook.core.stacks", fromlist=["x"])).items()
-               if value in STACKS.values()}  # fmt: skip
-DEFAULT: Final = HOOK / "settings.py"
+HOOK: Final = Path(hook.__file__).parent
+TABLE: Final = Path(stacks.__file__)
+ROWS: Final = {name for name, value in vars(stacks).items() if value in STACKS.values()}
+DEFAULT: Final = Path(inspect.getfile(Settings))
 """Names the stack that is served where nobody names one."""
 LEFTOVER: Final = re.compile(r"\{(?!NAME|[a-z]+,)[a-z_]*\}")
 
