@@ -41,15 +41,19 @@ def once(api: Api, settings: Settings) -> Seen:
     observer = Observer(api, chosen(settings), settings, retry.looking(PATIENCE_SECONDS))
     observer.look_at_intent()
     observer.look_at_fleet()
-    _await(observer)
-    observer.look_closer()
-    while not observer.synced:
-        # Objects that were read may require further ones, such as the pools of a policy.
-        _await(observer)
-        observer.look_closer()
-    seen = observer.snapshot()
+    while (seen := _seen(observer)) is None:
+        # What could not be asked before is asked again.
+        observer.look_at_fleet()
+        observer.wait(LOOK_SECONDS)
     observer.stop()
     return seen
+
+
+def _seen(observer: Observer) -> Seen | None:
+    """Return the snapshots once all is read, also what the first lists show to be worth looking at."""
+    if observer.synced:
+        observer.look_closer()
+    return observer.snapshot() if observer.synced else None
 
 
 def refuse_what_cannot_be_planned(settings: Settings, target: timedelta | None) -> None:
@@ -88,10 +92,3 @@ def _listed(api: Api, selection: Selection, read: Callable[[Json], View]) -> lis
     patience = retry.retrying(retry.looking(PATIENCE_SECONDS), time.sleep)
     found, _version = list_views(api.list_page, selection, read, patience)
     return [view for view in found.values() if not isinstance(view, Unreadable)]
-
-
-def _await(observer: Observer) -> None:
-    while not observer.synced:
-        # Repeat the requests that failed before.
-        observer.look_at_fleet()
-        observer.wait(LOOK_SECONDS)

@@ -8,9 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from hook.cluster import requests, retry
-from hook.cluster.api import READ_SECONDS
-from hook.cluster.catchup import catch_up
-from hook.cluster.listing import list_views
+from hook.cluster.confirming import read_again
 from hook.cluster.reflector import Reflector
 from hook.cluster.requests import Selection
 from hook.cluster.sources import (
@@ -33,16 +31,15 @@ from hook.cluster.sources import (
 from hook.core import intent, parse
 from hook.core.consumers import find
 from hook.core.stacks import STACKS, is_driver, selector
-from hook.errors import ClusterError, NotFoundError, UnreachableError
+from hook.errors import ClusterError
 from hook.settings import WaitFor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from hook.cluster.api import Api
     from hook.cluster.contact import Lost
     from hook.cluster.sources import Found
-    from hook.core.fields import Json
     from hook.core.stack import Stack
     from hook.core.views import DaemonSet, Snapshot
     from hook.settings import Settings
@@ -51,12 +48,20 @@ log = logging.getLogger(__name__)
 
 FIRST_ASK_SECONDS: Final = 2.0
 """Between two questions which version of ResourceSlices the server has: nothing can be judged before."""
+ASK_SECONDS: Final = 60.0
+"""Between two such questions while the server has none, or no longer has ours: an upgrade of Kubernetes takes away old
+versions of an API, and may bring the first one."""
+UNWANTED_SECONDS: Final = 600.0
+"""After its DaemonSet is gone, a plugin's pods are watched for a while: releases are reinstalled under other names."""
 ANSWER_SECONDS: Final = 5.0
 """The loop waits for this answer. It must look at its deadline, and show that it lives."""
 
 
 class Observer:
-    """A set of reflectors that grows as more becomes worth looking at. What two stacks share is read once."""
+    """A set of reflectors that follows what is worth looking at. What two stacks share is read once.
+
+    It is the same for one run and for months: kinds that come are watched, and what nothing needs any more is dropped.
+    """
 
     def __init__(self, api: Api, stacks: Sequence[Stack], settings: Settings, patience: retry.Patience) -> None:
         self._api, self._stacks, self._settings, self._patience = api, stacks, settings, patience
@@ -64,8 +69,8 @@ class Observer:
         self._reflectors: dict[Source, Reflector] = {}
         self._parts: dict[str, dict[Source, str]] = {}
         """By stack: which part of its snapshot a source fills."""
-        self._followed: dict[str, list[Source]] = {}
-        """By stack: the pods of plugins that the last look has shown to matter."""
+        self._unwanted: dict[tuple[str, Source], float] = {}
+        """By stack and source: since when nothing needs it, by the monotonic clock."""
         self._changed = threading.Condition()
         self._changes = 0
         self.end = retry.FOREVER
@@ -107,9 +112,9 @@ class Observer:
             self._look_at_providers(stack)
 
     def look_closer(self) -> Mapping[str, tuple[DaemonSet, ...]]:
-        """Follow what the last snapshot shows to matter: pods of consumers, pools, other drivers.
+        """Follow what the last snapshot shows to matter, and nothing else: pods of consumers, pools, other drivers.
 
-        From now on any outage is outlived. Gives the consumers of each stack.
+        From now on any outage is outlived. Return the consumers of each stack.
         """
         known: dict[str, tuple[DaemonSet, ...]] = {}
         for stack in self._stacks:
@@ -121,8 +126,10 @@ class Observer:
                 self._look_at_what_the_policy_says(stack, seen)
             self._patience = retry.watching(self._patience)
             # What looks like a plugin and was not named is never restarted, but a stale one is reported.
-            self._followed[stack.name] = [self._pods_of(ds) for ds in (*found.named, *found.unnamed)]
-            self._add(stack, CONSUMER_PODS, self._followed[stack.name])
+            pods = [self._pods_of(ds) for ds in (*found.named, *found.unnamed)]
+            self._replace(stack, CONSUMER_PODS, pods, UNWANTED_SECONDS)
+            if self._looked:
+                self._replace(stack, SLICES, self._slices_of(stack))
         return known
 
     @property
@@ -160,39 +167,12 @@ class Observer:
         return {name: assembled(parts, views) for name, parts in self._parts.items()}
 
     def read_again(self, seconds: float) -> dict[str, Snapshot]:
-        """Give what is there now, at least as new as this call, consistently: no watch may be behind in it.
+        """Return what is there now, at least as new as this call, consistently: no watch may be behind in it.
 
-        What a watch that is opened anew can prove is not listed again. All of it, tries and pages included, takes at
-        most `seconds`; raises the ClusterError that kept it from being complete by then.
+        It takes at most `seconds`; raises the ClusterError that kept it from being complete by then.
         """
-        end = time.monotonic() + seconds
-        chases = {source: reflector.chase() for source, reflector in self._reflectors.items()}
-        catch_up(self._api, list(chases.values()), end)
-        views: Found = {
-            source: (tuple(chase.views.values()), False) for source, chase in chases.items() if chase.proven
-        }
-        self._list_again(views, end, seconds)
+        views = read_again(self._api, self._reflectors, seconds)
         return {name: assembled(parts, views) for name, parts in self._parts.items()}
-
-    def _list_again(self, views: Found, end: float, seconds: float) -> None:
-        """List whatever is not among the views yet."""
-        retrier = retry.retrying(retry.WRITING, time.sleep, end)
-
-        def fetch(request: requests.Request) -> tuple[Json, Iterator[Json]]:
-            left = end - time.monotonic()
-            if left <= 0:
-                raise UnreachableError(f"a second read takes longer than {seconds:.0f} s")
-            return self._api.list_page(request, min(READ_SECONDS, left))
-
-        for source, reflector in self._reflectors.items():
-            if source in views:
-                continue
-            log.debug("listing %s again", source.selection.resource.plural)
-            try:
-                found, _version = list_views(fetch, source.selection, source.read, retrier, reflector.view)
-                views[source] = tuple(found.values()), False
-            except NotFoundError:
-                views[source] = (), True
 
     def _views(self, intent_of: Stack | None = None) -> Found:
         """Give what the reflectors hold; of one stack's intent alone, if that is asked for."""
@@ -218,8 +198,10 @@ class Observer:
     def _look_at_what_the_policy_says(self, stack: Stack, seen: Snapshot) -> None:
         """Follow pools, the driver that comes first, and drivers whose labels were overridden."""
         policy = intent.active_policy(seen.policies or (), stack)
-        if policy is not None and policy.pooled and stack.pool is not None:
-            self._add(stack, POOLS, [Source(Selection(requests.policies_of(stack.pool)), stack.pool.read)])
+        if policy is not None and stack.pool is not None:
+            # Pools mean nothing once the policy decides by itself again.
+            pools = Source(Selection(requests.policies_of(stack.pool)), stack.pool.read)
+            self._replace(stack, POOLS, [pools] if policy.pooled else [])
         if any(one.rdma for one in intent.sources(policy, seen.pools)) and stack.after:
             prior = STACKS[stack.after]
             self._add(prior, DAEMON_SETS, self._everywhere(requests.DAEMON_SETS, parse.daemonset))
@@ -238,20 +220,19 @@ class Observer:
         return Source(Selection(requests.PODS, daemonset.namespace, labels=labels), parse.pod)
 
     def _slices_of(self, stack: Stack) -> list[Source]:
-        """Find out which version of ResourceSlices is served; none on a cluster without DRA."""
+        """Find out which version of ResourceSlices the server has; none on a cluster without DRA.
+
+        Ask again where the server has none, or no longer has the one that is known.
+        """
         if not stack.consumer.slice_driver:
             return []
-        if not self._known:
+        current = [source for source, part in self._parts[stack.name].items() if part == SLICES]
+        if not current or any(self._reflectors[source].absent for source in current):
             self._ask()
         if self._slices is None:
             return []
         selection = Selection(self._slices, fields=f"spec.driver={stack.consumer.slice_driver}")
         return [Source(selection, parse.device_slice)]
-
-    @property
-    def _pause(self) -> float:
-        """Seconds between two questions."""
-        return FIRST_ASK_SECONDS
 
     def _ask(self) -> None:
         """Ask once for the version of ResourceSlices, unless that was a moment ago. The next look asks again."""
@@ -261,19 +242,21 @@ class Observer:
             left = min(ANSWER_SECONDS, self.end - time.monotonic())
             served = self._api.served_versions(requests.RESOURCE_SLICES, left)
         except ClusterError as error:
-            self._ask_after = time.monotonic() + max(self._pause, retry.asked(error))
+            pause = ASK_SECONDS if self._known else FIRST_ASK_SECONDS
+            self._ask_after = time.monotonic() + max(pause, retry.asked(error))
             self._note_failure(error)
         else:
             self._slices, self._known, self._trouble = requests.resource_slices(served), True, ""
-            self._ask_after = time.monotonic() + self._pause
+            self._ask_after = time.monotonic() + ASK_SECONDS
 
     def _note_failure(self, error: ClusterError) -> None:
-        """Outlive an error while there is patience for it; when the time is up the loop ends, and not an error."""
+        """Outlive an error while there is patience for it, or an earlier answer; when the time is up, the loop ends."""
         # Logged once for each reason: nothing is judged until this is known, and no other line reports it.
         level = logging.DEBUG if str(error) == self._trouble else logging.WARNING
         log.log(level, "cannot ask which ResourceSlices the API server has, asking again: %s", error)
         self._trouble = str(error)
-        if self._failures.exceed(self._patience, error) and time.monotonic() < self.end:
+        impatient = self._failures.exceed(self._patience, error)
+        if impatient and not self._known and time.monotonic() < self.end:
             raise error
 
     def _everywhere(
@@ -290,6 +273,23 @@ class Observer:
                 reflector = Reflector(self._api, source.selection, source.read, self._note_change, self._patience)
                 self._reflectors[source] = reflector
                 reflector.start()
+
+    def _replace(self, stack: Stack, part: str, sources: list[Source], grace: float = 0.0) -> None:
+        """Fill a part from these sources alone; drop others once nothing has needed them for `grace` seconds."""
+        now = time.monotonic()
+        for source in [source for source, filled in self._parts[stack.name].items() if filled == part]:
+            if source in sources:
+                self._unwanted.pop((stack.name, source), None)
+            elif now - self._unwanted.setdefault((stack.name, source), now) >= grace:
+                self._drop(stack, source)
+        self._add(stack, part, sources)
+
+    def _drop(self, stack: Stack, source: Source) -> None:
+        """Stop to follow a source, unless another stack needs it, too."""
+        del self._parts[stack.name][source]
+        del self._unwanted[stack.name, source]
+        if not any(source in parts for parts in self._parts.values()):
+            self._reflectors.pop(source).stop()
 
     def _note_change(self) -> None:
         with self._changed:

@@ -10,13 +10,13 @@ import logging
 import random
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from hook.cluster import retry
-from hook.cluster.catchup import Chase
 from hook.cluster.contact import Contact
 from hook.cluster.counters import ENDED, kind_of
 from hook.cluster.listing import key_of, list_views, version_of
+from hook.cluster.versions import Contents, Held
 from hook.core import parse
 from hook.errors import (
     ClusterError,
@@ -81,7 +81,7 @@ class Reflector:
         self._api = api
         self._changed = changed
         self._starting, self._watching = patience, retry.watching(patience)
-        self._views: dict[Key, Any] = {}
+        self._held: dict[Key, Held] = {}
         self._version = ""
         self._fruitless = 0
         self._synced = False
@@ -103,23 +103,23 @@ class Reflector:
         return self._synced
 
     def views(self) -> tuple[Any, ...]:
-        """Give what is known now."""
+        """Return what is known now."""
         with self._lock:
-            return tuple(self._views.values())
+            return tuple(held.view for held in self._held.values())
 
-    def chase(self) -> Chase:
-        """Give what is known now, and where to go on from it, to those who have to know what is there now.
-
-        Nowhere while our own watch cannot be opened: a server that asked us to wait with it shall not see another one.
-        """
+    def contents(self) -> Contents:
+        """Return a copy of what is known now, with the versions."""
         with self._lock:
-            version = self._version if self.contact.lost is None else ""
-            return Chase(self.selection, self.read, dict(self._views), version)
+            return Contents(dict(self._held), self._version)
 
     def view(self, key: Key) -> Any | None:  # noqa: ANN401 - whatever `read` gives
-        """Give what is known now of one object."""
+        """Return what is known now of one object."""
+        held = self._find(key)
+        return held.view if held else None
+
+    def _find(self, key: Key) -> Held | None:
         with self._lock:
-            return self._views.get(key)
+            return self._held.get(key)
 
     def _run(self) -> None:
         """List and watch until told to stop, or until only a person can help."""
@@ -145,7 +145,7 @@ class Reflector:
         started = time.monotonic()
         fetch = self.contact.watched(self._api.list_page)
         try:
-            views, version = list_views(fetch, self.selection, self.read, self._retrier(patience), self.view)
+            found, version = list_views(fetch, self.selection, self._hold, self._retrier(patience), self._find)
         except NotFoundError:
             self._replace({}, "", absent=True)
             self._stopping.wait(ABSENT_SECONDS)
@@ -158,8 +158,9 @@ class Reflector:
             log.warning("listing %s again: %s", self.selection.resource.plural, error)
             self._stopping.wait(GAP_SECONDS)
             return
-        self._replace(views, version, absent=False)
-        log.debug("listed %d %s in %.2f s", len(views), self.selection.resource.plural, time.monotonic() - started)
+        # `_hold` marks what is malformed by itself.
+        self._replace(cast("dict[Key, Held]", found), version, absent=False)
+        log.debug("listed %d %s in %.2f s", len(found), self.selection.resource.plural, time.monotonic() - started)
 
     def _watch(self) -> None:
         """Follow changes once; afterwards the version says where to go on, or is empty to list again."""
@@ -213,20 +214,22 @@ class Reflector:
 
     def _take(self, kind: str, obj: Json) -> bool:
         """Keep what an event brings. Whether it tells anything new: most of a busy fleet's events do not."""
-        view = None if kind == "DELETED" else parse.readable(self.read, self.selection.resource.kind, obj)
+        held = None if kind == "DELETED" else self._hold(obj)
         key = key_of(obj)
         with self._lock:
-            before = self._views.get(key)
-            if view is None:
-                self._views.pop(key, None)
-            elif view != before:
-                self._views[key] = view
+            before = self._held.pop(key, None) if held is None else self._held.get(key)
+            if held is not None:
+                self._held[key] = held
             self._version = version_of(obj) or self._version
-        return view != before
+        return (held and held.view) != (before and before.view)
 
-    def _replace(self, views: dict[Key, Any], version: str, *, absent: bool) -> None:
+    def _hold(self, obj: Json) -> Held:
+        """Cut an object down to what is kept of it."""
+        return Held(version_of(obj), parse.readable(self.read, self.selection.resource.kind, obj))
+
+    def _replace(self, held: dict[Key, Held], version: str, *, absent: bool) -> None:
         with self._lock:
-            self._views, self._version, self.absent, self._synced = views, version, absent, True
+            self._held, self._version, self.absent, self._synced = held, version, absent, True
         self.contact.restore()
         self._changed()
 

@@ -12,9 +12,9 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from hook.cluster import events
-from hook.cluster.lasting import LastingObserver
+from hook.cluster import events, retry
 from hook.cluster.lease import LEASE_SECONDS, Lease
+from hook.cluster.observer import Observer
 from hook.cluster.workload import own_workload
 from hook.core.following import Following, Opened, epoch, to_go
 from hook.core.plan.remaining import about
@@ -129,7 +129,7 @@ class Serving:
 
     def __init__(self, api: Api, settings: Settings, identity: Identity, lease: Lease, telemetry: Telemetry) -> None:
         self._api, self._settings, self._lease, self._telemetry = api, settings, lease, telemetry
-        self.observer = LastingObserver(api, chosen(settings), settings)
+        self.observer = Observer(api, chosen(settings), settings, retry.FOLLOWING)
         owner = own_workload(api, identity.terms.namespace, identity.workload)
         teller = events.Teller(api, identity.terms.identity, silent=False)
         self._chronicler = Chronicler(teller, owner)

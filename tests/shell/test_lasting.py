@@ -8,17 +8,18 @@ import threading
 import time
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from hook.acting import Actor
-from hook.cluster import events, lasting, retry
+from hook.cluster import events, retry
 from hook.cluster import lease as leases
+from hook.cluster import observer as observers
 from hook.cluster.events import Findable, Subject, Teller
-from hook.cluster.lasting import LastingObserver
 from hook.cluster.lease import Lease
 from hook.cluster.leaselock import Terms
+from hook.cluster.observer import Observer
 from hook.core import names, together
 from hook.core.following import Following, Opened
 from hook.core.memory import Breaker
@@ -74,12 +75,19 @@ def test_a_follower_waits_for_ever_for_what_may_pass() -> None:
     assert retry.watching(retry.starting(60)) is retry.WATCHING
 
 
-def test_slices_are_asked_for_again(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+BOTH: Final = pytest.mark.parametrize("patience", [retry.FOLLOWING, retry.starting(60.0)], ids=["for-ever", "one-run"])
+"""A cache is the same for a run that ends and for months."""
+
+
+@BOTH
+def test_slices_are_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, patience: retry.Patience
+) -> None:
     """An answer that fails is none, and is said once; where an upgrade takes a version away, the next is followed."""
-    monkeypatch.setattr(lasting, "ASK_SECONDS", 0.0)
-    monkeypatch.setattr(lasting, "FIRST_ASK_SECONDS", 0.0)
+    monkeypatch.setattr(observers, "ASK_SECONDS", 0.0)
+    monkeypatch.setattr(observers, "FIRST_ASK_SECONDS", 0.0)
     with keeping() as (kept, server):
-        observer = LastingObserver(server.api, [GPU_OPERATOR], FOLLOW)
+        observer = Observer(server.api, [GPU_OPERATOR], FOLLOW, patience)
         observer.look_at_intent()
         kept.instead = lambda line: Said(503) if line.endswith("resource.k8s.io") else None
         for _time in range(3):
@@ -104,11 +112,35 @@ def test_slices_are_asked_for_again(monkeypatch: pytest.MonkeyPatch, caplog: pyt
         observer.stop()
 
 
+def test_what_is_known_of_slices_outlives_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without any answer a run has only the patience to begin; after one, it continues with that answer."""
+    monkeypatch.setattr(observers, "ASK_SECONDS", 0.0)
+    monkeypatch.setattr(observers, "FIRST_ASK_SECONDS", 0.0)
+    monkeypatch.setattr(retry, "WATCHING", retry.Patience(unreachable=0.0, denied=0.0))
+    with keeping() as (kept, server):
+        kept.served = set()
+        observer = Observer(server.api, [GPU_OPERATOR], Settings(), retry.Patience(unreachable=60.0, denied=0.0))
+        observer.look_at_intent()
+        kept.instead = lambda line: DENIED if line.endswith("resource.k8s.io") else None
+        with pytest.raises(PermissionDeniedError):
+            observer.look_at_fleet()
+        kept.instead = lambda _line: None
+        observer.look_at_fleet()
+        until(lambda: observer.synced, "all is read")
+        kept.instead = lambda line: DENIED if line.endswith("resource.k8s.io") else None
+        asked = server.count("GET /apis/resource.k8s.io")
+        for _time in range(3):
+            observer.look_closer()
+        assert server.count("GET /apis/resource.k8s.io") == asked + 3
+        observer.stop()
+
+
 def _listed(*objects: Object) -> Said:
     return Said(200, json.dumps({"kind": "List", "items": objects, "metadata": {"resourceVersion": "1"}}).encode())
 
 
-def test_what_a_policy_left_behind_is_forgotten() -> None:
+@BOTH
+def test_what_a_policy_left_behind_is_forgotten(patience: retry.Patience) -> None:
     """Pools mean nothing once the policy decides by itself again: a Job that begins then knows of none."""
     before = pooled(Pool("one", ("a",)))
     policy = before.of("policy")
@@ -122,7 +154,7 @@ def test_what_a_policy_left_behind_is_forgotten() -> None:
             return _listed(*policy) if "clusterpolicies" in line else None
 
         kept.instead = instead
-        observer = LastingObserver(server.api, [GPU_OPERATOR], FOLLOW)
+        observer = Observer(server.api, [GPU_OPERATOR], FOLLOW, patience)
         observer.look_at_intent()
         observer.look_at_fleet()
 
@@ -147,7 +179,10 @@ def _plugin(name: str) -> tuple[Object, Object]:
     return daemonset, obj("plugin-pod", {"metadata": {"name": f"{name}-0", "uid": name, "ownerReferences": owner}})
 
 
-def test_pods_of_a_daemonset_that_is_gone_are_let_go_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+@BOTH
+def test_pods_of_a_daemonset_that_is_gone_are_let_go_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, patience: retry.Patience
+) -> None:
     """Not at once, because releases are reinstalled; nor what looks like a plugin under a name of its own."""
     there = {name: _plugin(name) for name in ("dra-driver-nvidia-gpu-kubelet-plugin", "mine")}
 
@@ -161,7 +196,7 @@ def test_pods_of_a_daemonset_that_is_gone_are_let_go_after_a_while(monkeypatch: 
 
     with keeping() as (kept, server):
         kept.instead = instead
-        observer = LastingObserver(server.api, [GPU_OPERATOR], FOLLOW)
+        observer = Observer(server.api, [GPU_OPERATOR], FOLLOW, patience)
         observer.look_at_intent()
         observer.look_at_fleet()
 
@@ -178,7 +213,7 @@ def test_pods_of_a_daemonset_that_is_gone_are_let_go_after_a_while(monkeypatch: 
         seen = server.count("/daemonsets?")
         until(lambda: server.count("/daemonsets?") > seen + 2, "the DaemonSet is seen to be gone")
         assert pods() in (both, None)
-        monkeypatch.setattr(lasting, "UNWANTED_SECONDS", 0.0)
+        monkeypatch.setattr(observers, "UNWANTED_SECONDS", 0.0)
         until(lambda: pods() == ["mine-0"], "its pods are let go")
         observer.look_closer()
         assert reflector is observer._reflectors[mine]
