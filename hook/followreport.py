@@ -80,7 +80,7 @@ def _on_stale(stale: Sequence[Judgement], seen: Seen) -> Iterator[str]:
     led = seen.led if seen.led is not None and seen.led.alive(seen.now) else None
     record = led.record if led is not None else None
     followed = set(record.epochs) if record is not None else set()
-    held = followed & set(record.breakers) if record is not None else set()
+    held = followed & set(led.breakers) if led is not None else set()
     if any(judged.stack in held for judged in stale):
         yield f"{Reason.BREAKER_OPEN}: {messages.remedy(Reason.BREAKER_OPEN)}"
     if led is not None and (sure := [judged for judged in stale if judged.stack in followed - held]):
@@ -125,12 +125,12 @@ def _lines(seen: Seen) -> Iterator[str]:
         return
     left = f", about {as_text(timedelta(seconds=record.about))}" if record.about is not None and record.to_go else ""
     if led.inherited:
-        # The numbers would be read as those of who leads; only an open breaker is taken over.
+        # The numbers would be read as those of the leader.
         yield f"follower {led}: it has not looked at the fleet yet, what it found is of {record.by or 'another one'}"
     else:
         acted = f"last acted {_ago(record.last_acted, seen.now)}, {record.restarted} plugins restarted since it leads"
         yield f"follower {led}: {acted}, {record.to_go} nodes to go{left}"
-    for stack, one in record.breakers.items():
+    for stack, one in led.breakers.items():
         yield f"WARNING follower {led}: the circuit breaker of stack {stack} is open since {moment(one.at)}: {one.why}"
 
 
@@ -150,7 +150,7 @@ def as_json(seen: Seen) -> dict[str, Any] | None:
     }
     if record is None:
         return story
-    breakers = {stack: {"openedAt": _time(one.at), "why": one.why} for stack, one in record.breakers.items()}
+    breakers = {stack: {"openedAt": _time(one.at), "why": one.why} for stack, one in led.breakers.items()}
     return story | {
         "recordedBy": record.by,
         "lastActed": _time(record.last_acted),

@@ -175,8 +175,8 @@ class Settings:
     """More of the eligible nodes than this, stale within a minute without a reload, are a fault of clocks or of the
     API: then nothing is restarted. Zero, or 100 %: never."""
     breaker_reset: timedelta = timedelta(minutes=30)
-    """So long after it opened the breaker closes by itself: long enough for somebody who was called to look. Zero:
-    only a person closes it."""
+    """So long after it opened the breaker closes by itself: long enough for an administrator on call to look. Zero:
+    only a restart of the controller closes it."""
 
     @property
     def margin(self) -> timedelta:

@@ -111,10 +111,6 @@ class Memory:
         there = {pod.uid for pods in found for pod in pods}
         return replace(self, fresh={uid: run for uid, run in known.items() if uid in there})
 
-    def with_breaker_closed(self, now: datetime) -> Memory:
-        """Let a person say that restarts may go on."""
-        return replace(self, breaker=self.breaker.closed(now))
-
     def without_gone(self, fleet: Fleet) -> Memory:
         """Forget what is about nodes, consumers and pods that are gone: a run that never ends must not grow."""
         nodes = fleet.seen.nodes.keys() | fleet.consumer_pods.keys()

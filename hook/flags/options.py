@@ -147,7 +147,9 @@ HOW: Final = (
         help="Following: stop when more nodes turn stale within a minute without a reload; 0 or 100%: never.",
     ),
     _duration(
-        "--breaker-reset", DEFAULTS.breaker_reset, "Following: go on so long after that; 0s: only a person says so."
+        "--breaker-reset",
+        DEFAULTS.breaker_reset,
+        "Following: continue so long after that; 0s: only after a restart of the controller.",
     ),
     click.option("--dry-run", is_flag=True, help="Decide once and report; write nothing."),
     click.option(
