@@ -38,14 +38,6 @@ class WhenAbsent(StrEnum):
     """Hold the release until the driver has settled: what comes after it starts on a settled driver."""
 
 
-class WaitFor(StrEnum):
-    """By what a node's driver is judged."""
-
-    NODES = "nodes"
-    POLICY_READY = "policy-ready"
-    """The policy's own status alone, which lies; for comparison, and where nothing else may be read."""
-
-
 class Wait(StrEnum):
     """What a Job beside a follower waits for."""
 
@@ -142,7 +134,6 @@ class Settings:
     providers: tuple[str, ...] = ()
     """What a consumer must have started after beside the driver: names in the stacks' rows."""
     when_absent: WhenAbsent = WhenAbsent.SKIP
-    wait_for: WaitFor = WaitFor.NODES
     namespaces: tuple[str, ...] = ()
     """Read namespaced objects only here. Empty: everywhere."""
     regarding: tuple[Regarded, ...] = ()

@@ -73,9 +73,6 @@ PERMISSIONS: Final[Permissions] = {
     DAEMON_SETS: READ,
     PODS: READ,
     EVENTS: ("create", "patch"),
-}
-"""What every run needs. The chart's rules are held to all of these by a test."""
-NODE_PERMISSIONS: Final[Permissions] = {
     NODES: READ,
     RESOURCE_SLICES: READ,
     CONTROLLER_REVISIONS: READ,
@@ -83,7 +80,7 @@ NODE_PERMISSIONS: Final[Permissions] = {
     REPLICA_SETS: READ,
     LEASES: READ,
 }
-"""What judging node by node needs on top (not with wait-for policy-ready)."""
+"""What every run needs. The chart's rules are held to all of these by a test."""
 STRATEGY_PERMISSIONS: Final[Mapping[str, Permissions]] = {
     "stale-pods": {PODS: ("delete",)},
     "rollout": {DAEMON_SETS: ("patch",)},
@@ -113,14 +110,12 @@ def policies_of(kind: PolicyKind) -> Resource:
     return Resource(kind.group, kind.version, kind.plural, kind.kind, namespaced=False, whole=True)
 
 
-def permissions(
-    stacks: Iterable[Stack], strategy: str, *, sees_nodes: bool = True, role: Role = Role.JOB
-) -> dict[Resource, tuple[str, ...]]:
+def permissions(stacks: Iterable[Stack], strategy: str, role: Role = Role.JOB) -> dict[Resource, tuple[str, ...]]:
     """Give what a run with these settings needs."""
-    kinds = (kind for stack in stacks for kind in (stack.policy, stack.pool if sees_nodes else None) if kind)
+    kinds = (kind for stack in stacks for kind in (stack.policy, stack.pool) if kind)
     wanted: dict[Resource, tuple[str, ...]] = {policies_of(kind): READ for kind in kinds}
     writes = {} if role is Role.HANDOVER else STRATEGY_PERMISSIONS[strategy]
-    for part in (PERMISSIONS, NODE_PERMISSIONS if sees_nodes else {}, writes, OWN_PERMISSIONS[role]):
+    for part in (PERMISSIONS, writes, OWN_PERMISSIONS[role]):
         for resource, verbs in part.items():
             wanted[resource] = (*wanted.get(resource, ()), *verbs)
     return wanted

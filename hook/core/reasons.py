@@ -169,11 +169,6 @@ class Reason(Row):
         Trait.BLOCKED,
         look="kubectl get pods -A -l {providers} -o wide",
     )
-    POLICY_SAYS_NOT_READY = row(
-        "PolicySaysNotReady",
-        "With wait-for policy-ready, no plugin is restarted before the policy's own status is ready.",
-        look=_POLICIES,
-    )
 
     # A node's plugin is not verified.
     PLUGIN_STALE = row(

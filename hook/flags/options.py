@@ -85,11 +85,6 @@ WHAT: Final = (
     click.option("--expect-chart-version", default="", help="Operator chart version that must be seen first."),
     click.option("--expect-driver-version", default="", help="Driver version that must be seen first."),
     _choice(
-        "--wait-for",
-        DEFAULTS.wait_for,
-        "Judge each node, or believe the policy's own status (which lies) and read nothing else.",
-    ),
-    _choice(
         "--when-absent",
         DEFAULTS.when_absent,
         "While no plugin is installed: skip, or wait until the driver has settled.",

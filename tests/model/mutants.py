@@ -171,7 +171,7 @@ MUTANTS: Final = (
     Mutant("a-policy-that-is-gone-never-returns", DoneTooEarlyError, "policy_gone", gates,
            '    lasting = timers.held("policy-gone") >= fleet.settings.policy_grace\n', "    lasting = True\n"),
     Mutant("without-a-policy-nothing-is-stale", DoneTooEarlyError, "policy_gone", gates,
-           "    if not lasting or (sees_nodes and any(one.state not in TERMINAL for one in judgements)):\n",
+           "    if not lasting or any(one.state not in TERMINAL for one in judgements):\n",
            "    if not lasting:\n"),
     Mutant("an-orphan-is-no-plugin", DoneTooEarlyError, "orphans", fleet,
            "        heir = next((ds for ds in heirs if ds.selects(pod.labels)), None)\n", "        heir = None\n"),

@@ -12,11 +12,11 @@ from hook.core.breaker import FEWEST, Breaker
 from hook.core.memory import Memory
 from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, NodeState, Verdict
-from hook.settings import Bound, Settings, Strategy, WaitFor, Wanted
+from hook.settings import Bound, Settings, Strategy, Wanted
 from tests.fixtures.cluster import LATER, cluster, labelled, reasons
 from tests.fixtures.following import FOLLOWING, Follower, moment
 from tests.fixtures.modes import with_exporter, with_toolkit
-from tests.fixtures.objects import Object, driver_pod, merged, obj, plugin_pod, running, stamp, waiting
+from tests.fixtures.objects import Object, driver_pod, merged, obj, plugin_pod, running, waiting
 
 if TYPE_CHECKING:
     from tests.fixtures.cluster import Cluster
@@ -25,9 +25,6 @@ NODES = tuple(f"n{number}" for number in range(8))
 CROWD = NODES[:FEWEST]
 """More than half of the nodes."""
 EXPORTER = (Wanted("gpu", "monitoring", "dcgm-exporter"),)
-READY_LATER: Object = {
-    "status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": stamp(3000)}]}
-}
 STARTING: Object = {
     "status": {"containerStatuses": [running("compute-domains", 3603), waiting("gpus", "ContainerCreating")]}
 }
@@ -362,17 +359,6 @@ def test_a_run_with_a_deadline_has_no_breaker() -> None:
     scene.jump(*NODES)
     assert 8 == len(scene.look(0).actions)
     assert Breaker() == scene.memory.breaker
-
-
-def test_without_drivers_to_look_at_nobody_is_suspect() -> None:
-    """By the policy's word alone there are no loads to tell apart."""
-    scene = Scene(settings=replace(FOLLOWING, wait_for=WaitFor.POLICY_READY))
-    scene.found.change("policy", READY_LATER).drop("revision")
-    assert {"PluginStale"} == set(reasons(scene.look(0).judgements))
-    scene = Scene(settings=replace(FOLLOWING, wait_for=WaitFor.POLICY_READY))
-    scene.found.drop("driver-pod").drop("node")
-    scene.look(0)
-    assert {} == {node: sight for node, sight in scene.memory.breaker.sights.items() if sight.load}
 
 
 def test_a_replaced_provider_is_no_fault() -> None:
