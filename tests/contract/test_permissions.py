@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from devcluster import binaries
-from hook.cluster.requests import OWN_PERMISSIONS, STRATEGY_PERMISSIONS, Role, permissions
 from hook.core.stacks import GPU_OPERATOR, NETWORK_OPERATOR, STACKS
 from tests.chart.rendering import RELEASE, Helm, Manifests, Values
+from tests.contract.needs import BY_STRATEGY, OWN, Role, permissions
 from tests.e2e.identity import Right, rights
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ SCOPES: Final[Mapping[str, Values]] = {
 VARIANTS: Final[Mapping[str, Values]] = {
     f"{'+'.join(stacks)}-{strategy}": {"stacks": stacks, "strategy": strategy}
     for stacks in ([GPU_OPERATOR.name], [NETWORK_OPERATOR.name], list(STACKS))
-    for strategy in STRATEGY_PERMISSIONS
+    for strategy in BY_STRATEGY
 }
 """Everything on which permissions depend."""
 
@@ -59,7 +59,7 @@ def _needed(variant: str, role: Role) -> Iterator[tuple[Resource, Right]]:
 def _granted(rendered: Manifests, role: Role, resource: Resource, verb: str) -> list[set[Right]]:
     """Give what each role that must allow something allows: one in its scope, or one in each namespace."""
     of_cluster, own, *fleet = rendered.roles_of(ACCOUNTS[role][0])
-    if verb in OWN_PERMISSIONS[role].get(resource, ()):
+    if verb in OWN[role].get(resource, ()):
         return [rights(own["rules"])]
     if not resource.namespaced or not fleet:
         return [rights(of_cluster["rules"])]
@@ -98,7 +98,7 @@ def test_what_is_granted_is_needed(helm: Helm, scope: str, role: Role, variant: 
 @pytest.mark.parametrize("role", Role)
 def test_what_is_its_own_is_granted_by_name(helm: Helm, role: Role) -> None:
     """Only creating has no name yet, and Events have names that nobody knows before."""
-    own = {right for resource, right in _needed(next(iter(VARIANTS)), role) if resource in OWN_PERMISSIONS[role]}
+    own = {right for resource, right in _needed(next(iter(VARIANTS)), role) if resource in OWN[role]}
     _, role_of_its_own, *_ = _render(helm, "namespace", next(iter(VARIANTS)), role).roles_of(ACCOUNTS[role][0])
     unnamed = rights(rule for rule in role_of_its_own["rules"] if "resourceNames" not in rule)
     assert {right.verb for right in unnamed & own} <= {"create"}
