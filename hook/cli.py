@@ -122,7 +122,7 @@ def plan(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     configure(values["log_format"], verbose=values["verbose"], stream=sys.stderr)
     try:
         settings = settings_from(values)
-        looking.refuse_what_cannot_be_planned(settings, values["target_window"])
+        looking.refuse_what_cannot_be_planned(values["target_window"])
         api = _connect(values)
         seen = looking.once(api, settings)
         pods, unread = looking.workloads(api, settings, wanted=values["workloads"])

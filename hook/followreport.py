@@ -83,7 +83,7 @@ def _on_stale(stale: Sequence[Judgement], seen: Seen) -> Iterator[str]:
     led = seen.led if seen.led is not None and seen.led.alive(seen.now) else None
     record = led.record if led is not None else None
     followed = set(record.epochs) if record is not None else set()
-    held = followed & set(record.breakers) if record is not None else set()
+    held = followed & set(led.breakers) if led is not None else set()
     if any(judged.stack in held for judged in stale):
         yield f"{Reason.BREAKER_OPEN}: {messages.remedy(Reason.BREAKER_OPEN)}"
     if led is not None and (sure := [judged for judged in stale if judged.stack in followed - held]):
@@ -128,13 +128,13 @@ def _lines(seen: Seen) -> Iterator[str]:
         return
     left = f", about {as_text(timedelta(seconds=record.about))}" if record.about is not None and record.to_go else ""
     if led.inherited:
-        # The numbers belong to the previous leader. Only an open breaker is inherited.
+        # The numbers belong to the previous leader.
         before = record.by or "another replica"
         yield f"controller {led}: it has not evaluated the fleet yet, its status was written by {before}"
     else:
         acted = f"last acted {_ago(record.last_acted, seen.now)}, {record.restarted} plugins restarted since it leads"
         yield f"controller {led}: {acted}, {record.to_go} nodes remaining{left}"
-    for stack, opened in record.breakers.items():
+    for stack, opened in led.breakers.items():
         since = moment(opened.at)
         yield f"WARNING controller {led}: the circuit breaker of stack {stack} is open since {since}: {opened.why}"
 
@@ -155,7 +155,7 @@ def as_json(seen: Seen) -> dict[str, Any] | None:
     }
     if record is None:
         return story
-    breakers = {stack: {"openedAt": _time(opened.at), "why": opened.why} for stack, opened in record.breakers.items()}
+    breakers = {stack: {"openedAt": _time(opened.at), "why": opened.why} for stack, opened in led.breakers.items()}
     return story | {
         "recordedBy": record.by,
         "lastActed": _time(record.last_acted),

@@ -14,7 +14,6 @@ from hook.core.plan.workloads import protected, protection, reader
 from hook.core.together import chosen
 from hook.core.views import Unreadable
 from hook.errors import PermissionDeniedError, SettingsError
-from hook.settings import WaitFor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,12 +55,10 @@ def _seen(observer: Observer) -> Seen | None:
     return observer.snapshot() if observer.synced else None
 
 
-def refuse_what_cannot_be_planned(settings: Settings, target: timedelta | None) -> None:
-    """Refuse to plan without looking at nodes, and for no time at all."""
+def refuse_what_cannot_be_planned(target: timedelta | None) -> None:
+    """Refuse to plan for no time at all."""
     if target is not None and not target:
         raise SettingsError("--target-window must be longer than 0s")
-    if settings.wait_for is WaitFor.POLICY_READY:
-        raise SettingsError("--wait-for policy-ready looks at no node, so nothing can be planned")
 
 
 def workloads(api: Api, settings: Settings, *, wanted: bool) -> tuple[list[Workload] | None, str]:

@@ -38,14 +38,6 @@ class WhenAbsent(StrEnum):
     """Wait until the driver has settled, so that later releases start on a settled driver."""
 
 
-class WaitFor(StrEnum):
-    """By what a node's driver is judged."""
-
-    NODES = "nodes"
-    POLICY_READY = "policy-ready"
-    """The policy's own status alone, which lies; for comparison, and where nothing else may be read."""
-
-
 class Wait(StrEnum):
     """What a Job waits for in a cluster with a controller."""
 
@@ -142,7 +134,6 @@ class Settings:
     providers: tuple[str, ...] = ()
     """What a plugin must start after, in addition to the driver: names from ``stacks.STACKS``."""
     when_absent: WhenAbsent = WhenAbsent.SKIP
-    wait_for: WaitFor = WaitFor.NODES
     namespaces: tuple[str, ...] = ()
     """Read namespaced objects only here. Empty: everywhere."""
     regarding: tuple[Regarded, ...] = ()
@@ -176,7 +167,7 @@ class Settings:
     wrong, and nothing is restarted. Zero, or 100 %: never."""
     breaker_reset: timedelta = timedelta(minutes=30)
     """The breaker closes by itself after this time, which is long enough for an administrator on call to look. Zero:
-    never."""
+    only a restart of the controller closes it."""
 
     @property
     def margin(self) -> timedelta:

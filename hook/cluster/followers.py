@@ -13,11 +13,12 @@ from hook.core.following import Following
 from hook.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from hook.cluster.api import Api
     from hook.core.fields import Json
+    from hook.core.following import Opened
 
 ALIVE_WITHIN: Final = timedelta(seconds=20)
 """A leader renews every two seconds and loses its Lease after 15; clocks may differ by the rest."""
@@ -46,6 +47,11 @@ class Led:
     def inherited(self) -> bool:
         """Whether the record is another one's: who leads has not looked at the fleet yet."""
         return bool(self.holder) and self.record is not None and self.record.by != self.holder
+
+    @property
+    def breakers(self) -> Mapping[str, Opened]:
+        """The open breakers of the leader, by stack; those of a leader before it are gone with their process."""
+        return self.record.breakers if self.record is not None and self.record.by == self.holder else {}
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"

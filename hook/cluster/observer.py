@@ -32,7 +32,6 @@ from hook.core import intent, parse
 from hook.core.consumers import find
 from hook.core.stacks import STACKS, is_driver, selector
 from hook.errors import ClusterError
-from hook.settings import WaitFor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -89,13 +88,11 @@ class Observer:
             self._add(stack, DAEMON_SETS, self._everywhere(requests.DAEMON_SETS, parse.daemonset))
 
     def look_at_fleet(self) -> None:
-        """Go on with nodes, driver pods, revisions, slices and the operator; not where the policy alone decides.
+        """Go on with nodes, driver pods, revisions, slices and the operator.
 
         May be called again, as long as not all is synced: that asks for what could not be asked before. Raises the
         ClusterError for which there is no patience left.
         """
-        if self._settings.wait_for is WaitFor.POLICY_READY:
-            return
         self._looked = True
         for stack in self._stacks:
             self._look_at_drivers(stack)
@@ -122,8 +119,7 @@ class Observer:
             seen = assembled(self._parts[stack.name], self._views(stack))
             found = find(seen.daemonsets, stack, self._settings)
             known[stack.name] = found.named
-            if self._settings.wait_for is WaitFor.NODES:
-                self._look_at_what_the_policy_says(stack, seen)
+            self._look_at_what_the_policy_says(stack, seen)
             self._patience = retry.watching(self._patience)
             # What looks like a plugin and was not named is never restarted, but a stale one is reported.
             pods = [self._pods_of(ds) for ds in (*found.named, *found.unnamed)]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Mapping
 
-    from hook.core.stack import PolicyKind, Stack
+    from hook.core.stack import PolicyKind
 
 PAGE_SIZE: Final = 50
 """A page stands in memory as text: more objects cost memory, fewer cost requests (docs/performance-profile.md)."""
@@ -74,64 +72,10 @@ OWN_RIGHTS: Final = Resource(
 SLICE_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 """Served ResourceSlice versions, newest first (Kubernetes 1.34, 1.33, 1.32)."""
 
-READ: Final = ("list", "watch")
-Permissions = Mapping[Resource, tuple[str, ...]]
-"""Verbs by resource."""
-PERMISSIONS: Final[Permissions] = {
-    DAEMON_SETS: READ,
-    PODS: READ,
-    EVENTS: ("create", "patch"),
-}
-"""What every run needs. The chart's rules are held to all of these by a test."""
-NODE_PERMISSIONS: Final[Permissions] = {
-    NODES: READ,
-    RESOURCE_SLICES: READ,
-    CONTROLLER_REVISIONS: READ,
-    DEPLOYMENTS: READ,
-    REPLICA_SETS: READ,
-    LEASES: READ,
-}
-"""What judging node by node needs on top (not with wait-for policy-ready)."""
-STRATEGY_PERMISSIONS: Final[Mapping[str, Permissions]] = {
-    "stale-pods": {PODS: ("delete",)},
-    "rollout": {DAEMON_SETS: ("patch",)},
-}
-"""What a restart strategy needs on top. ``patch daemonsets`` amounts to root on every node."""
-
-
-class Role(StrEnum):
-    """As what a run has an account of its own."""
-
-    JOB = "job"
-    HANDOVER = "handover"
-    """A Job that only reads, and leaves the restarts to a follower."""
-    FOLLOWER = "follower"
-
-
-OWN_PERMISSIONS: Final[Mapping[Role, Permissions]] = {
-    Role.JOB: {JOBS: ("get",)},
-    Role.HANDOVER: {JOBS: ("get",), LEASES: ("get",)},
-    Role.FOLLOWER: {DEPLOYMENTS: ("get",), LEASES: ("create", "get", "patch")},
-}
-"""What each needs of its own, in its own namespace and by name (but for creating, which has no name yet)."""
-
 
 def policies_of(kind: PolicyKind) -> Resource:
     """Give the resource of a kind in which somebody says what a driver shall be."""
     return Resource(kind.group, kind.version, kind.plural, kind.kind, namespaced=False, whole=True)
-
-
-def permissions(
-    stacks: Iterable[Stack], strategy: str, *, sees_nodes: bool = True, role: Role = Role.JOB
-) -> dict[Resource, tuple[str, ...]]:
-    """Give what a run with these settings needs."""
-    kinds = (kind for stack in stacks for kind in (stack.policy, stack.pool if sees_nodes else None) if kind)
-    wanted: dict[Resource, tuple[str, ...]] = {policies_of(kind): READ for kind in kinds}
-    writes = {} if role is Role.HANDOVER else STRATEGY_PERMISSIONS[strategy]
-    for part in (PERMISSIONS, NODE_PERMISSIONS if sees_nodes else {}, writes, OWN_PERMISSIONS[role]):
-        for resource, verbs in part.items():
-            wanted[resource] = (*wanted.get(resource, ()), *verbs)
-    return wanted
 
 
 @dataclass(frozen=True, slots=True)

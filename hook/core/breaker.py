@@ -1,15 +1,13 @@
-"""Stop acting when nodes turn stale in a way that no driver causes: then a clock or the API is wrong.
+"""Stop all restarts when many nodes turn stale at once and no driver reload explains it: a clock or the API is wrong.
 
-A follower acts while nobody watches. Drivers that reload turn plugins stale, and many may reload at once; but a
-reload leaves a trace that no clock can fake: another driver pod, or one more restart of its container. A node that
-turns stale without such a trace does so by times alone: it is suspect, and is held for a minute. One that stays alone
-is restarted then, because it may be doubt. More than a share of the fleet within that minute are a fault of clocks,
-kubelets or the API, and restarting them would take down what works: so the breaker opens before any of them was, and
-nothing at all is done until a person or a time closes it.
+Drivers that reload turn plugins stale, and many may reload at once. A reload leaves a trace that no clock can fake:
+another driver pod, or one more restart of its container. A node that turns stale without such a trace is suspect, and
+is held for a minute. If it stays alone, it is restarted then. If more than a share of the fleet turns stale within that
+minute, clocks, kubelets or the API are at fault, and a restart would take down plugins that work: the breaker opens
+before any of them is restarted, and nothing is restarted until its time is over.
 
-What is stale at first sight was not seen turning. It counts by the time when its driver became ready, so that what
-a serial upgrade left behind does not come together within a minute; and not at all where the driver's revision is
-younger than the plugin: that was a rollout, unless the node's clock is behind the API server's.
+The breaker lives in the memory of one process. A new process starts with a closed one, and does not count what was
+stale at its first look, because it did not see those nodes turn. So a restart of the controller's pod closes it.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from hook.core.sentences import moment, some
 from hook.core.verdicts import NodeState
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from datetime import datetime
 
     from hook.core.fleet import Fleet
@@ -37,28 +35,23 @@ if TYPE_CHECKING:
     from hook.settings import Bound, Settings
 
 WITHIN: Final = timedelta(minutes=1)
-"""How long a suspect is held. Nodes that turn stale further apart have nothing to do with each other: kubelets that
-are restarted by a tool, and clocks that are set, follow within seconds; a serial upgrade takes two minutes a node."""
+"""How long a suspect is held. Nodes that turn stale further apart have no common cause: a tool that restarts kubelets,
+or sets clocks, reaches the next node within seconds."""
 FEWEST: Final = 5
 """Fewer nodes are no crowd: so many turn stale together by chance, and four restarts are all there is to save."""
 WHOLE: Final = 100
-SERVED: Final = frozenset({NodeState.VERIFIED, NodeState.EXCLUDED})
 
 
 def watched(breaker: Breaker, judgements: Sequence[Judgement], fleet: Fleet, now: datetime) -> Breaker:
-    """Note which nodes turned stale, and open or close. Only a run that follows has a breaker."""
+    """Note which nodes turned stale, and open or close. Only a controller has a breaker."""
     if not fleet.settings.follow:
         return breaker
     breaker = _closed_in_time(_no_later(breaker, now), fleet.settings, now)
-    breaker = replace(breaker, closed_at=None) if _all_served(judgements) else breaker
     sights = _sights(judgements, fleet)
-    moments = {node: _turned(node, sight, breaker, fleet, now) for node, sight in sights.items()}
-    since = breaker.closed_at
-    new = {node: when for node, when in moments.items() if when is not None and (since is None or when > since)}
+    new = {node: now for node, sight in sights.items() if _turned(sight, breaker.sights.get(node))}
     turned = {node: when for node, when in breaker.turned.items() if now - when <= WITHIN} | new
     known = {node: sight for node, sight in breaker.sights.items() if node in fleet.seen.nodes}
-    unseen = {node: Sight("", stale=False) for node in _unloaded(judgements, fleet)}
-    return _opened(replace(breaker, sights=unseen | known | sights, turned=turned), judgements, fleet, now)
+    return _opened(replace(breaker, sights=known | sights, turned=turned), judgements, fleet, now)
 
 
 def suspect(judged: Judgement, breaker: Breaker, now: datetime) -> bool:
@@ -68,13 +61,13 @@ def suspect(judged: Judgement, breaker: Breaker, now: datetime) -> bool:
 
 
 def held_open(breaker: Breaker, settings: Settings) -> Hold | None:
-    """Say why nothing is done while the breaker is open, and when that ends."""
+    """Return why nothing is done while the breaker is open, and when that ends."""
     if breaker.opened_at is None:
         return None
-    until = f" by itself at {moment(breaker.opened_at + settings.breaker_reset)}" if settings.breaker_reset else ""
-    word = " or" if until else " only"
-    told = f"{breaker.why} (seen at {moment(breaker.opened_at)})"
-    return Reason.BREAKER_OPEN, f"{told}; nothing is restarted until the breaker closes,{until}{word} by a person"
+    seen = f"{breaker.why} (seen at {moment(breaker.opened_at)})"
+    time = f" by itself at {moment(breaker.opened_at + settings.breaker_reset)}, or" if settings.breaker_reset else ""
+    end = f"the breaker closes{time} when the controller restarts"
+    return Reason.BREAKER_OPEN, f"{seen}; nothing is restarted until {end}"
 
 
 def _no_later(breaker: Breaker, now: datetime) -> Breaker:
@@ -82,39 +75,27 @@ def _no_later(breaker: Breaker, now: datetime) -> Breaker:
     return replace(
         breaker,
         opened_at=breaker.opened_at and min(breaker.opened_at, now),
-        closed_at=breaker.closed_at and min(breaker.closed_at, now),
         turned={node: min(when, now) for node, when in breaker.turned.items()},
     )
 
 
 def _closed_in_time(breaker: Breaker, settings: Settings, now: datetime) -> Breaker:
-    """Close a breaker whose time is over, or that shall never be open (any more)."""
-    if breaker.opened_at is None:
+    """Close a breaker whose time is over."""
+    if breaker.opened_at is None or not settings.breaker_reset:
         return breaker
-    over = settings.breaker_reset and now - breaker.opened_at >= settings.breaker_reset
-    return breaker.closed(now) if over or _never(settings.breaker_share) else breaker
-
-
-def _all_served(judgements: Sequence[Judgement]) -> bool:
-    """Whether nobody is left of those for whom a breaker was closed: whoever is stale next is another crowd.
-
-    A fleet that is left alone as a whole was not served: its labels may be gone for a moment.
-    """
-    states = {one.state for one in judgements}
-    return NodeState.VERIFIED in states and states <= SERVED
+    return breaker.closed() if now - breaker.opened_at >= settings.breaker_reset else breaker
 
 
 def _opened(breaker: Breaker, judgements: Sequence[Judgement], fleet: Fleet, now: datetime) -> Breaker:
-    """Open it if a crowd turned stale. Where none ever could, nobody is suspect."""
+    """Open it if a crowd turned stale. Where no crowd is possible, no node is suspect."""
     eligible = {one.node for one in judgements if one.state is not NodeState.EXCLUDED}
     share = fleet.settings.breaker_share
     if _never(share) or not _is_crowd(len(eligible), eligible, share):
         return replace(breaker, turned={})
-    crowd = _crowd({node: when for node, when in breaker.turned.items() if node in eligible})
+    crowd = sorted(eligible & breaker.turned.keys())
     if breaker.opened_at is not None or not _is_crowd(len(crowd), eligible, share):
         return breaker
-    what = "turned stale within a minute (or their drivers became ready so, before the first look)"
-    why = f"{len(crowd)} of {len(eligible)} nodes {what}, and no reload of their drivers was seen"
+    why = f"{len(crowd)} of {len(eligible)} nodes turned stale within a minute, and no reload of their drivers was seen"
     return replace(breaker, opened_at=now, why=f"{why}: {some(crowd)}")
 
 
@@ -127,7 +108,7 @@ def _never(share: Bound) -> bool:
 
 
 def _sights(judgements: Iterable[Judgement], fleet: Fleet) -> dict[str, Sight]:
-    """Look at each node whose driver is settled: one stale consumer makes it stale, it takes all to be fresh."""
+    """Return each node whose driver is settled: stale if one consumer is stale, fresh if all are fresh."""
     seen: dict[str, list[Reason]] = {}
     for one in judgements:
         if one.consumer and one.reason is not Reason.NOTHING_TO_REFRESH and _drivers(one.node, fleet):
@@ -140,11 +121,6 @@ def _sights(judgements: Iterable[Judgement], fleet: Fleet) -> dict[str, Sight]:
     return sights
 
 
-def _unloaded(judgements: Iterable[Judgement], fleet: Fleet) -> Iterable[str]:
-    """Give the nodes without a ready driver: what is loaded there next was seen coming."""
-    return (one.node for one in judgements if not any(pod.ready for pod in _drivers(one.node, fleet)))
-
-
 def _load(node: str, fleet: Fleet) -> str:
     return freshness.load(_drivers(node, fleet)[0], live_pods(fleet.provider_pods.get(node, ())), fleet.stack)
 
@@ -153,37 +129,6 @@ def _drivers(node: str, fleet: Fleet) -> list[Pod]:
     return live_pods(fleet.driver_pods.get(node, ()))
 
 
-def _turned(node: str, sight: Sight, breaker: Breaker, fleet: Fleet, now: datetime) -> datetime | None:
-    """Give the moment since which a node is stale, if it became so without a reload; None for any other node."""
-    before = breaker.sights.get(node)
-    if not sight.stale:
-        return None
-    if before is None:
-        return None if _rolled_out(node, fleet) else _ready(node, fleet, now)
-    return now if before.load == sight.load and not before.stale else None
-
-
-def _ready(node: str, fleet: Fleet, now: datetime) -> datetime:
-    """Give when a node's driver became ready: by its own clock, which may be ahead."""
-    return min(_drivers(node, fleet)[0].containers_ready_since or now, now)
-
-
-def _rolled_out(node: str, fleet: Fleet) -> bool:
-    """Whether a driver's revision was made after a consumer there had started."""
-    revision = fleet.newest.get(_drivers(node, fleet)[0].owner_uid)
-    pods = live_pods(fleet.consumer_pods[node])
-    starts = (one.started_at for pod in pods for one in pod.containers)
-    return revision is not None and any(start is not None and start < revision.created for start in starts)
-
-
-def _crowd(turned: Mapping[str, datetime]) -> list[str]:
-    """Give the most nodes that turned stale within a minute of each other."""
-    in_turn = sorted(turned, key=lambda node: (turned[node], node))
-    best: list[str] = []
-    first = 0
-    for last, node in enumerate(in_turn):
-        while turned[node] - turned[in_turn[first]] > WITHIN:
-            first += 1
-        if last - first + 1 > len(best):
-            best = in_turn[first : last + 1]
-    return best
+def _turned(sight: Sight, before: Sight | None) -> bool:
+    """Return whether a node that was fresh is stale under the same load of its driver."""
+    return before is not None and before.load == sight.load and sight.stale and not before.stale

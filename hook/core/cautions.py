@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hook.core import by_policy, intent, messages, names
+from hook.core import intent, messages, names
 from hook.core.reason import Trait
 from hook.core.reasons import Reason
 from hook.core.sentences import some
 from hook.core.verdicts import NodeState
-from hook.settings import WaitFor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 def of(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[str]:
     """List the warnings that go with a decision."""
-    if fleet.settings.wait_for is WaitFor.POLICY_READY:
-        yield by_policy.WARNING
     yield from _about_consumers(fleet, judgements)
     yield from _about_intent(fleet)
     yield from _about_manual(judgements, fleet)

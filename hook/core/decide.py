@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hook.core import breaker, by_policy, cautions, gates, operator, restarts
+from hook.core import breaker, cautions, gates, operator, restarts
 from hook.core import fleet as fleets
 from hook.core.memory import Memory, Timers
 from hook.core.nodes import judge_node
@@ -17,7 +17,7 @@ from hook.core.reason import Trait
 from hook.core.reasons import Reason
 from hook.core.stacks import GPU_OPERATOR, STACKS
 from hook.core.verdicts import Decision, Judgement, NodeState, Patience, Verdict
-from hook.settings import OnDeadline, WaitFor
+from hook.settings import OnDeadline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,11 +98,8 @@ def _remembered(memory: Memory, shown: Sequence[Judgement], fleet: Fleet, timers
 
 
 def _pointless(fleet: Fleet, judged: Sequence[Judgement], noisy: Hold | None) -> Hold | None:
-    """Say why there is nothing to protect. Without nodes to look at, none can be called without a driver."""
-    if skip := gates.nothing_to_protect(fleet):
-        return skip
-    sees_nodes = fleet.settings.wait_for is WaitFor.NODES
-    return gates.no_eligible_node(fleet, judged, noisy) if sees_nodes else None
+    """Return why there is nothing to protect."""
+    return gates.nothing_to_protect(fleet) or gates.no_eligible_node(fleet, judged, noisy)
 
 
 def index(
@@ -117,8 +114,6 @@ def index(
 
 def _judged(fleet: Fleet, memory: Memory, timers: Timers) -> tuple[list[Judgement], Hold | None]:
     """Judge the nodes, and say whether the operator may still render again."""
-    if fleet.settings.wait_for is WaitFor.POLICY_READY:
-        return by_policy.judge(fleet, timers.now), None
     # Asked about in every decision, so that the operator's quiet time runs beside all other holds.
     noisy = operator.unsettled(fleet, timers, timers.now)
     judged = [one for name in fleet.node_names for one in judge_node(name, fleet, timers.now)]
@@ -221,9 +216,7 @@ def _success(judgements: Sequence[Judgement], memory: Memory, fleet: Fleet) -> H
     excluded = sum(one.state is NodeState.EXCLUDED for one in judgements)
     left_out = f"; {excluded} nodes were left alone" if excluded else ""
     if not fleet.consumers.named:
-        sees_nodes = fleet.settings.wait_for is WaitFor.NODES
-        settled = "the driver is settled on every node" if sees_nodes else f"{fleet.policy} says that it is ready"
-        return Reason.DRIVER_SETTLED, f"no {noun} is installed yet; {settled}{left_out}"
+        return Reason.DRIVER_SETTLED, f"no {noun} is installed yet; the driver is settled on every node{left_out}"
     if memory.restarted:
         message = f"{memory.restarted} {noun}s were restarted, {served} run on the loaded driver{left_out}"
         return Reason.REFRESHED, message

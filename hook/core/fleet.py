@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from hook.core import consumers, intent
 from hook.core.stacks import is_driver
-from hook.settings import WaitFor
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -97,8 +96,7 @@ def index(
         providers=_providers(seen.daemonsets, stack, settings),
         drivers=drivers,
         newest=_newest(seen.revisions),
-        unrendered=_unrendered(drivers.values(), seen, intents, stack)
-        | _ownerless(drivers.values(), policy, intents, settings),
+        unrendered=_unrendered(drivers.values(), seen, intents, stack) | _ownerless(drivers.values(), policy, intents),
         driver_pods=_by_node(seen.driver_pods),
         provider_pods=_by_node(seen.provider_pods),
         consumer_pods=_by_node(of_consumers),
@@ -162,11 +160,9 @@ def _unrendered(
     return {uid: reason for uid, reason in reasons if reason}
 
 
-def _ownerless(
-    drivers: Iterable[DaemonSet], policy: Policy | None, intents: Mapping[str, Policy], settings: Settings
-) -> dict[str, str]:
-    """Name driver DaemonSets of pools that are gone; only where pools are read at all."""
-    if policy is None or not policy.pooled or settings.wait_for is WaitFor.POLICY_READY:
+def _ownerless(drivers: Iterable[DaemonSet], policy: Policy | None, intents: Mapping[str, Policy]) -> dict[str, str]:
+    """Return the driver DaemonSets of pools that are gone, with a sentence for each."""
+    if policy is None or not policy.pooled:
         return {}
     return {
         ds.uid: f"{ds} belongs to no pool that is known: the operator is about to replace it"

@@ -1,9 +1,9 @@
 """What a follower writes down for others: which intent it serves, and how far it is.
 
 The record stands in one annotation of the follower's Lease. A Job that hands over compares epochs; ``status`` shows
-the rest; a follower that takes over goes on with a breaker that is open, and opens none again for those for whom it was
-closed. Whoever may write the Lease may write anything there, so what is known is read strictly, and within bounds.
-What is not known is ignored: after a roll-back an older program reads what a later one left.
+the rest; a controller that takes over reads nothing of it. Other accounts may be able to write the Lease, so what is
+known is read strictly, and within bounds. What is not known is ignored: after a roll-back an older program reads what a
+later one left.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hook.core import fields, gates
 from hook.core.fields import MalformedObjectError
-from hook.core.memory import Breaker
 from hook.core.sentences import moment
 from hook.core.stacks import STACKS
 
@@ -69,8 +68,6 @@ class Following:
     last_acted: datetime | None = None
     breakers: Mapping[str, Opened] = field(default_factory=dict)
     """By stack: those that are open."""
-    closed: Mapping[str, datetime] = field(default_factory=dict)
-    """By stack: when one was closed whose nodes are not all served yet."""
     by: str = ""
     """Who wrote this: a record outlives its writer, and whoever leads next has seen nothing of it yet."""
 
@@ -86,7 +83,6 @@ class Following:
             "lastLook": moment(self.last_look) if self.last_look is not None else None,
             "lastActed": moment(self.last_acted) if self.last_acted is not None else None,
             "breakers": {stack: one.encoded() for stack, one in self.breakers.items()},
-            "closed": {stack: moment(at) for stack, at in self.closed.items()} or None,
         }
         told = {key: value for key, value in record.items() if value is not None}
         return json.dumps(told, separators=(",", ":"), sort_keys=True)
@@ -105,16 +101,8 @@ class Following:
             last_look=fields.when(record, "lastLook"),
             last_acted=fields.when(record, "lastActed"),
             breakers={stack: _opened(record, stack) for stack in _stacks(record, "breakers")},
-            closed={stack: _closed(record, stack) for stack in _stacks(record, "closed")},
             by=fields.text(record, "by"),
         )
-
-    def breaker(self, stack: str) -> Breaker:
-        """Give the breaker that a follower goes on with who takes over."""
-        opened = self.breakers.get(stack)
-        if opened is not None:
-            return Breaker(opened.at, opened.why)
-        return Breaker(closed_at=self.closed.get(stack))
 
 
 def epoch(fleet: Fleet) -> str:
@@ -176,10 +164,3 @@ def _opened(record: Json, stack: str) -> Opened:
     if at is None or not why.isprintable():
         raise MalformedObjectError("openedAt: missing" if at is None else "why: not printable")
     return Opened(at, why)
-
-
-def _closed(record: Json, stack: str) -> datetime:
-    at = fields.when(record, "closed", stack)
-    if at is None or stack in fields.mapping(record, "breakers"):
-        raise MalformedObjectError(f"closed.{stack}: {'missing' if at is None else 'it is open'}")
-    return at

@@ -10,7 +10,7 @@ from hook.core.reasons import Reason
 from hook.core.sentences import some
 from hook.core.stacks import STACKS
 from hook.core.verdicts import NodeState
-from hook.settings import WaitFor, WhenAbsent
+from hook.settings import WhenAbsent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -91,8 +91,7 @@ def policy_gone(fleet: Fleet, judgements: Sequence[Judgement], timers: Timers) -
     if fleet.policy is not None or not _is_deployed(fleet) or _is_awaited(fleet):
         return None
     lasting = timers.held("policy-gone") >= fleet.settings.policy_grace
-    sees_nodes = fleet.settings.wait_for is WaitFor.NODES
-    if not lasting or (sees_nodes and any(one.state not in TERMINAL for one in judgements)):
+    if not lasting or any(one.state not in TERMINAL for one in judgements):
         return None
     kind = fleet.stack.policy.kind
     return Reason.NO_POLICY, f"there is no {kind} any more, so no operator reloads the drivers that run here"
@@ -148,9 +147,6 @@ def before_done(
     if holds or not reluctant:
         return holds, warnings
     message = f"{reluctant[0]} says {reluctant[0].state or 'nothing'}, not ready"
-    if fleet.settings.wait_for is WaitFor.POLICY_READY:
-        # Its word is the whole promise: without it there is none.
-        return [(Reason.POLICY_SAYS_NOT_READY, message)], warnings
     if timers.held(veto) < fleet.settings.policy_grace:
         return [(Reason.POLICY_NOT_READY, message)], warnings
     return [], [*warnings, f"{message}; every eligible node is served, so this run does not wait for it any longer"]

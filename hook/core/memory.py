@@ -64,16 +64,14 @@ class Breaker:
     """None while it is closed."""
     why: str = ""
     """What was seen when it opened."""
-    closed_at: datetime | None = None
-    """What turned stale no later than this does not count any more: it shall be served. None once all is served."""
     sights: Mapping[str, Sight] = field(default_factory=dict)
     """By node."""
     turned: Mapping[str, datetime] = field(default_factory=dict)
     """By node that turned stale without a reload within the last minute: when it did."""
 
-    def closed(self, now: datetime) -> Breaker:
-        """Close it; what is stale by now is served."""
-        return replace(self, opened_at=None, why="", closed_at=now, turned={})
+    def closed(self) -> Breaker:
+        """Return it closed: what is stale by now is restarted, and counts no more."""
+        return Breaker(sights=self.sights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +140,6 @@ class Memory:
             if not asked.came_back and not keys.isdisjoint((key, restart_key("", key.partition("/")[2])))
         }
         return replace(self, restarts={**self.restarts, **back}) if back else self
-
-    def with_breaker_closed(self, now: datetime) -> Memory:
-        """Let a person say that restarts may go on."""
-        return replace(self, breaker=self.breaker.closed(now))
 
 
 def restart_key(daemonset_uid: str, node: str) -> str:

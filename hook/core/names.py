@@ -167,11 +167,7 @@ RESTARTED_AT_ANNOTATION: Final = "kubectl.kubernetes.io/restartedAt"
 # The follower's own Lease.
 FOLLOWING_ANNOTATION: Final = "gpu-operator-post/following"
 """What it has seen and done, as ``following.Following`` writes it."""
-CLOSE_BREAKER_ANNOTATION: Final = "gpu-operator-post/close-breaker"
-"""A person's word that restarts may go on: any value that was not there when the breaker opened."""
-CLOSED_BREAKER_ANNOTATION: Final = "gpu-operator-post/closed-breaker"
-"""The last such value that was obeyed, so that it is obeyed once, whoever leads."""
-LEASE_ANNOTATIONS: Final = (FOLLOWING_ANNOTATION, CLOSE_BREAKER_ANNOTATION, CLOSED_BREAKER_ANNOTATION)
+LEASE_ANNOTATIONS: Final = (FOLLOWING_ANNOTATION,)
 OWN_NAME: Final = "gpu-operator-post"
 OWN_LABELS: Final = {"app.kubernetes.io/name": OWN_NAME}
 """On the chart's objects, and on the Lease, which the program makes itself."""

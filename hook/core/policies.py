@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hook.core import limits, names
 from hook.core.fields import Json, MalformedObjectError, flag, items, mapping, number, required, text, when
-from hook.core.objects import condition
 from hook.core.policy import Policy
 
 if TYPE_CHECKING:
@@ -88,14 +87,12 @@ def _identity(obj: Json, kind: str) -> dict[str, Any]:
     created = when(obj, "metadata", "creationTimestamp")
     if created is None:
         raise MalformedObjectError("metadata.creationTimestamp: missing")
-    ready = condition(obj, "Ready")
     return {
         "kind": kind,
         "name": required(obj, "metadata", "name"),
         "uid": required(obj, "metadata", "uid"),
         "created": created,
         "generation": number(obj, "metadata", "generation"),
-        "ready_since": when(ready, "lastTransitionTime") if text(ready, "status") == "True" else None,
         "changed": _spec_changed(obj),
     }
 

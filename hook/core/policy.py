@@ -46,8 +46,6 @@ class Policy:
     generation: int
     state: str
     """``ready``, ``notReady``, ``ignored`` or empty, of the driver where the kind tells. It lies; only a late veto."""
-    ready_since: datetime | None
-    """When its Ready condition last changed to true; None while it is not, or where the kind has none."""
     namespace: str
     """``status.namespace``: where the operator lives. Empty until it reconciled once, or where the kind has none."""
     driver_enabled: bool

@@ -169,11 +169,6 @@ class Reason(Row):
         Trait.BLOCKED,
         look="kubectl get pods -A -l {providers} -o wide",
     )
-    POLICY_SAYS_NOT_READY = row(
-        "PolicySaysNotReady",
-        "With wait-for policy-ready, no plugin is restarted before the policy's own status is ready.",
-        look=_POLICIES,
-    )
 
     # A node's plugin is not verified.
     PLUGIN_STALE = row(
@@ -311,11 +306,11 @@ class Reason(Row):
         "BreakerOpen",
         "So many nodes turned stale at once, without a reload of their drivers, that a wrong clock or API is more "
         "likely. Compare the nodes' clocks, and what the API shows of their driver pods. The message says whether and "
-        "when the breaker closes by itself.",
+        "when the breaker closes by itself; a restart of the controller closes it, too.",
         look="kubectl -n kube-node-lease get leases -o custom-columns=NODE:.metadata.name,RENEWED:.spec.renewTime",
-        fix="kubectl -n NAMESPACE annotate lease -l app.kubernetes.io/name=gpu-operator-post "
-        f"{names.CLOSE_BREAKER_ANNOTATION}=$(date +%s) --overwrite",
-        precondition="if the clocks agree and the plugins are really stale (a closed breaker restarts all of them)",
+        fix="kubectl -n NAMESPACE rollout restart deployment "
+        "-l app.kubernetes.io/name=gpu-operator-post,app.kubernetes.io/component=follower",
+        precondition="if the clocks agree and the plugins are really stale (the controller then restarts all of them)",
     )
     REFRESHED = row("Refreshed", "Every stale plugin came back on the loaded driver.")
     NOTHING_STALE = row("NothingStale", "Every plugin already ran on the loaded driver.")

@@ -25,8 +25,6 @@ class PolicyKind:
     """The one name that counts; empty where the oldest object does."""
     carries_chart: bool = False
     """It says which chart it comes from."""
-    tells_since: bool = False
-    """Its Ready condition says since when."""
     upgrade: str = ""
     """Where in its spec the limits of the upgrade controller are."""
 

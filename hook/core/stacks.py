@@ -49,7 +49,6 @@ GPU_OPERATOR: Final = Stack(
         "ClusterPolicy",
         policies.cluster_policy,
         carries_chart=True,
-        tells_since=True,
         upgrade="driver.upgradePolicy",
     ),
     pool=PolicyKind(

@@ -99,8 +99,6 @@ class Cause(StrEnum):
     """Something beside the driver that somebody asked to count."""
     DOUBT = "Doubt"
     """Nobody can tell by the times that there are."""
-    POLICY = "Policy"
-    """The policy's word, where it alone counts."""
 
 
 @dataclass(frozen=True, slots=True)

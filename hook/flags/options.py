@@ -85,11 +85,6 @@ WHAT: Final = (
     click.option("--expect-chart-version", default="", help="Operator chart version to wait for."),
     click.option("--expect-driver-version", default="", help="Driver version to wait for."),
     _choice(
-        "--wait-for",
-        DEFAULTS.wait_for,
-        "Judge each node, or believe the policy's own status (which lies) and read nothing else.",
-    ),
-    _choice(
         "--when-absent",
         DEFAULTS.when_absent,
         "If no plugin is installed: skip, or wait until the driver has settled.",
@@ -148,7 +143,7 @@ HOW: Final = (
         show_default=True,
         help="Controller: stop if more nodes become stale within a minute without a reload; 0 or 100%: never.",
     ),
-    _duration("--breaker-reset", DEFAULTS.breaker_reset, "Controller: continue after this time; 0s: never by itself."),
+    _duration("--breaker-reset", DEFAULTS.breaker_reset, "Controller: continue after this time; 0s: after a restart."),
     click.option("--dry-run", is_flag=True, help="Evaluate once and report; write nothing."),
     click.option(
         "--job-name", default="", help="Name of this program's Job: the timeout begins at its start, Events go there."

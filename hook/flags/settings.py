@@ -9,7 +9,7 @@ from hook.core.stacks import STACKS
 from hook.errors import SettingsError
 from hook.flags.consumers import consumer, named
 from hook.flags.regarded import all_regarded
-from hook.settings import DEFAULTS, OnDeadline, Settings, Wait, WaitFor
+from hook.settings import DEFAULTS, OnDeadline, Settings, Wait
 
 
 def settings_from(values: dict[str, Any]) -> Settings:
@@ -53,9 +53,6 @@ def _refuse_what_does_not_follow(settings: Settings) -> None:
         "--expect-chart-version: a controller handles every version": bool(settings.expect_chart_version),
         "--expect-driver-version: a controller handles every version": bool(settings.expect_driver_version),
         "--regarding: a controller does not belong to one release": bool(settings.regarding),
-        "--wait-for policy-ready: each time the policy is ready again, every plugin would look stale": (
-            settings.wait_for is WaitFor.POLICY_READY
-        ),
     }
     if settings.follow and (found := next((text for text, given in contradictions.items() if given), "")):
         raise SettingsError(f"--follow cannot be combined with {found}")
@@ -73,8 +70,3 @@ def _refuse_what_has_no_effect(settings: Settings) -> None:
             raise SettingsError(f"--provider {provider} does not belong to any selected --stack")
     if settings.expect_chart_version and not any(stack.policy.carries_chart for stack in chosen):
         raise SettingsError("--expect-chart-version: no policy of the chosen --stack says which chart it comes from")
-    if settings.wait_for is WaitFor.POLICY_READY:
-        if settings.providers:
-            raise SettingsError("--wait-for policy-ready looks at no node, so --provider cannot be waited for")
-        if silent := next((stack for stack in chosen if not stack.policy.tells_since), None):
-            raise SettingsError(f"--wait-for policy-ready: a {silent.policy.kind} does not say since when it is ready")

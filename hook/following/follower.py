@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from hook.cluster import events, retry
@@ -139,7 +139,6 @@ class Serving:
 
     def run(self) -> NoReturn:
         """Serve. Raises HookError."""
-        self._go_on_from(self._record.found())
         self.observer.look_at_intent()
         self._await_something_to_protect()
         self.observer.look_at_fleet()
@@ -153,12 +152,6 @@ class Serving:
             else:
                 self._round(seen)
 
-    def _go_on_from(self, before: Following) -> None:
-        """Take over what another leader left: its breakers stay as they are, and what was done was done."""
-        self.rounds.last_acted = before.last_acted
-        memories = self.rounds.memories
-        self.rounds.memories = {stack: replace(one, breaker=before.breaker(stack)) for stack, one in memories.items()}
-
     def _await_something_to_protect(self) -> None:
         """Look at policies and DaemonSets alone, for as long as they show that there is nothing else to look at."""
         while True:
@@ -169,8 +162,6 @@ class Serving:
             seen = self.observer.snapshot()
             if look_first(seen, self._settings) is None:
                 return
-            # Not what was found there: a breaker that was left open closes by a wish, or in time, here as well.
-            self._obey()
             self._finish(self.rounds.decide(seen), {}, None)
             # What turns here costs next to nothing, so its own time is no measure of how long others are left alone.
             time.sleep(LONGEST_PAUSE_SECONDS)
@@ -181,7 +172,6 @@ class Serving:
         self.rounds.await_sight()
 
     def _round(self, seen: Seen) -> None:
-        self._obey()
         decision = self.rounds.decide(seen)
         self._lease.check()
         # Nobody else may take over before a write that is sent now has come to its end.
@@ -191,15 +181,6 @@ class Serving:
         busy = deeds or decision.actions or decision.verdict is Verdict.WAIT or not told
         self.rounds.rest(TICK_SECONDS if busy else QUIET_SECONDS)
 
-    def _obey(self) -> None:
-        """Close what is open, once for each wish."""
-        if wish := self._record.wish:
-            now = self._api.now()
-            memories = self.rounds.memories
-            self.rounds.memories = {stack: one.with_breaker_closed(now) for stack, one in memories.items()}
-            log.warning("a person wishes the circuit breaker to be closed: %s", wish)
-            self._record.obey(wish)
-
     def _epochs(self, fleets: dict[str, Fleet]) -> dict[str, str]:
         """Name the intent of each stack; of none while it is blind: it does not serve what it cannot see."""
         if self.observer.lost is not None and self.observer.lost.seconds > LOST_SECONDS:
@@ -207,7 +188,7 @@ class Serving:
         return {stack: epoch(fleet) for stack, fleet in fleets.items()}
 
     def _left(self, fleets: dict[str, Fleet], decision: Decision) -> int | None:
-        """Tell how long the rest takes; nobody knows when a breaker closes."""
+        """Return how long the rest takes; None while a breaker is open, since someone may close it at any time."""
         stopped = any(one.breaker.opened_at is not None for one in self.rounds.memories.values())
         return None if stopped else about(fleets, decision, self._settings, self._api.now())
 
@@ -231,11 +212,6 @@ class Serving:
                     stack: Opened(one.opened_at, one.why)
                     for stack, one in breakers.items()
                     if one.opened_at is not None
-                },
-                closed={
-                    stack: one.closed_at
-                    for stack, one in breakers.items()
-                    if one.opened_at is None and one.closed_at is not None
                 },
                 by=self._lease.terms.identity,
             )

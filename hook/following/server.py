@@ -1,22 +1,13 @@
-"""Answer /metrics, /healthz and /readyz: small, and not to be held up by whoever asks.
-
-Each connection is one request of at most 8 KiB that must be complete, and answered, within seconds. A new one is
-always taken, in place of the oldest one if there are many: whoever keeps connections open cannot lock out the
-kubelet, whose probes decide whether we live.
-"""
+"""Answer /metrics, /healthz and /readyz: one scrape of Prometheus and two probes of the kubelet."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 import socket
 import threading
-import time
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 from prometheus_client.exposition import choose_encoder
 
@@ -24,20 +15,12 @@ from hook import __version__
 from hook.errors import HookError, SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from hook.following.telemetry import Telemetry
 
-REQUEST_BYTES: Final = 8192
-"""Line and headers together; those of Prometheus and a kubelet are a few hundred."""
-REQUEST_SECONDS: Final = 5.0
-"""From connection to the end of the headers, and again for the answer."""
-CONNECTIONS: Final = 16
-"""At once. Two Prometheus replicas and two probes are four."""
+WAIT_SECONDS: Final = 5.0
+"""For the next bytes of a request, and for a client that does not read its answer."""
 LARGEST_PORT: Final = 65535
 TEXT: Final = "text/plain; charset=utf-8"
-
-Answer = tuple[HTTPStatus, str, bytes]
 
 
 def address(listen: str) -> tuple[str, int]:
@@ -51,173 +34,81 @@ def address(listen: str) -> tuple[str, int]:
     return host[1:-1] if bracketed else host, int(port)
 
 
-class Server:
-    """Listens from its making until it is closed; its threads never keep the process alive."""
-
-    def __init__(self, telemetry: Telemetry, listen: str) -> None:
-        host, port = address(listen)
-        try:
-            self._http = _Http(host, port, telemetry)
-        except OSError as error:
-            raise HookError(f"cannot listen on {listen}: {error.strerror or error}") from error
-        self.port: int = self._http.server_address[1]
-        self._thread = threading.Thread(target=self._http.serve_forever, name="telemetry", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """Stop listening at once; what is being answered is cut off when the process ends."""
-        self._http.shutdown()
-        self._http.server_close()
+def serve(telemetry: Telemetry, listen: str) -> Server:
+    """Begin to answer, in threads that do not keep the process alive. Raises HookError."""
+    host, port = address(listen)
+    try:
+        server = Server(telemetry, host, port)
+    except OSError as error:
+        raise HookError(f"cannot listen on {listen}: {error.strerror or error}") from error
+    threading.Thread(target=server.serve_forever, name="telemetry", daemon=True).start()
+    return server
 
 
-class _Http(ThreadingHTTPServer):
-    """Bounds how many connections there are at once."""
+class Server(ThreadingHTTPServer):
+    """Listens on one address, or on all of both IP families."""
 
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 8 * CONNECTIONS
-    """Waiting to be taken, so that a crowd does not keep a probe from arriving."""
-
-    def __init__(self, host: str, port: int, telemetry: Telemetry) -> None:
+    def __init__(self, telemetry: Telemetry, host: str, port: int) -> None:
         self.telemetry = telemetry
-        self._open: dict[socket.socket, None] = {}
-        self._lock = threading.Lock()
-        self._everywhere = not host
-        self.address_family = _family(host)
+        self._everywhere = not host and socket.has_dualstack_ipv6()
+        if self._everywhere or ":" in host:
+            self.address_family = socket.AF_INET6
         super().__init__((host, port), _Handler)
 
+    @property
+    def port(self) -> int:
+        """The port, also where 0 asked for any free one."""
+        return int(self.server_address[1])
+
     def server_bind(self) -> None:
-        """Serve IPv4 beside IPv6 where no host is named; whatever the kernel's default."""
-        if self._everywhere and self.address_family is socket.AF_INET6:
+        """Bind IPv4 in addition to IPv6 where no host is named, whatever the kernel's default is."""
+        if self._everywhere:
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        # Not HTTPServer's: it asks the resolver for our own name, which may take long and is shown nowhere.
+        # Not HTTPServer's: it asks the resolver for the name of this host, which may take long.
         TCPServer.server_bind(self)
 
-    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as the library has it
-        """Take a connection; if there are many, the oldest one ends for it."""
-        with self._lock:
-            oldest = next(iter(self._open)) if len(self._open) >= CONNECTIONS else None
-            self._open[request] = None
-        if oldest is not None:
-            _cut(oldest)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:  # noqa: ANN401 - as the library has it
-        """Forget a connection."""
-        with self._lock:
-            self._open.pop(request, None)
-        super().shutdown_request(request)
-
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as the library has it
-        """Say nothing: who went away or was cut off is no trouble of ours."""
+        """Ignore clients that disconnect; the library prints a traceback for each."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     """Answers one request."""
 
-    server: _Http
+    server: Server
     server_version = f"gpu-operator-post/{__version__}"
     sys_version = ""
-    timeout = REQUEST_SECONDS
-
-    def setup(self) -> None:
-        """Read through a gate that counts bytes and time."""
-        super().setup()
-        self.rfile = io.BufferedReader(_Gate(self.connection), 1024)
+    timeout = WAIT_SECONDS
 
     def do_GET(self) -> None:
-        """Answer with a body."""
-        self._answer(body=True)
-
-    def do_HEAD(self) -> None:
-        """Answer without."""
-        self._answer(body=False)
-
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
-        """Refuse what is no GET in a few words; the library's page repeats the request."""
-        self._send(HTTPStatus(code), TEXT, b"only GET is answered\n", body=True)
-
-    def log_message(self, *_arguments: object) -> None:
-        """Say nothing: a probe every ten seconds is no news."""
-
-    def _answer(self, *, body: bool) -> None:
-        route = _ROUTES.get(urlsplit(self.path).path)
-        accept = self.headers.get("accept", "")
-        self._send(*(route(self.server.telemetry, accept) if route else _NOT_FOUND), body=body)
-
-    def _send(self, status: HTTPStatus, kind: str, content: bytes, *, body: bool) -> None:
-        self.connection.settimeout(REQUEST_SECONDS)
+        """Answer with a body, unless HEAD asks."""
+        status, kind, content = self._answer()
         self.send_response(status)
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(content)))
         self.end_headers()
-        if body:
+        if self.command == "GET":
             self.wfile.write(content)
 
+    def do_HEAD(self) -> None:
+        """Answer without."""
+        self.do_GET()
 
-class _Gate(io.RawIOBase):
-    """Reads from a connection, at most so many bytes and for at most so long in all."""
+    def log_message(self, *_arguments: object) -> None:
+        """Log nothing: probes come every ten seconds."""
 
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-        self._left = REQUEST_BYTES
-        self._until = time.monotonic() + REQUEST_SECONDS
-
-    def readable(self) -> bool:
-        """Say yes."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - any buffer
-        """Read what is there, until a measure is full."""
-        seconds = self._until - time.monotonic()
-        if seconds <= 0 or not self._left:
-            raise TimeoutError
-        self._connection.settimeout(seconds)
-        read = self._connection.recv_into(memoryview(buffer)[: self._left])
-        self._left -= read
-        return read
+    def _answer(self) -> tuple[HTTPStatus, str, bytes]:
+        path, telemetry = self.path.partition("?")[0], self.server.telemetry
+        if path == "/metrics":
+            encoder, kind = choose_encoder(self.headers.get("accept", ""))
+            return HTTPStatus.OK, kind, encoder(telemetry.registry)
+        health = telemetry.health
+        if path == "/healthz":
+            return _probed(health.dead, health.role)
+        if path == "/readyz":
+            return _probed(health.unready, health.role)
+        return HTTPStatus.NOT_FOUND, TEXT, b"try /metrics, /healthz or /readyz\n"
 
 
-def _family(host: str) -> socket.AddressFamily:
-    if not host:
-        return socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
-
-
-def _cut(connection: socket.socket) -> None:
-    """End a connection under the thread that serves it."""
-    with contextlib.suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
-
-
-def _metrics(telemetry: Telemetry, accept: str) -> Answer:
-    encoder, kind = choose_encoder(accept)
-    return HTTPStatus.OK, kind, encoder(telemetry.registry)
-
-
-def _healthz(telemetry: Telemetry, _accept: str) -> Answer:
-    health = telemetry.health
-    return _verdict(health.dead, health.role)
-
-
-def _readyz(telemetry: Telemetry, _accept: str) -> Answer:
-    health = telemetry.health
-    return _verdict(health.unready, health.role)
-
-
-def _verdict(trouble: str, role: str) -> Answer:
+def _probed(trouble: str, role: str) -> tuple[HTTPStatus, str, bytes]:
     status = HTTPStatus.SERVICE_UNAVAILABLE if trouble else HTTPStatus.OK
     return status, TEXT, f"{trouble or role}\n".encode()
-
-
-_NOT_FOUND: Final = HTTPStatus.NOT_FOUND, TEXT, b"try /metrics, /healthz or /readyz\n"
-_ROUTES: Final[dict[str, Callable[[Telemetry, str], Answer]]] = {
-    "/metrics": _metrics,
-    "/healthz": _healthz,
-    "/readyz": _readyz,
-}
-
-
-def serve(telemetry: Telemetry, listen: str) -> Server:
-    """Begin to answer."""
-    return Server(telemetry, listen)

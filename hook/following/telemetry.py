@@ -14,7 +14,7 @@ from prometheus_client import disable_created_metrics
 
 from hook.core.verdicts import Cause, DeletePod
 from hook.following.exposition import Metrics, Standing, by_node
-from hook.following.health import Pulse
+from hook.following.health import Health
 from hook.following.staleness import Staleness, is_served, is_stale
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from hook.core.memory import Memory
     from hook.core.together import Memories
     from hook.core.verdicts import Action, Decision, Judgement, StalePod
-    from hook.following.health import Health
 
 RESTARTED: Final = "restarted"
 REFUSED: Final = "refused"
@@ -42,7 +41,8 @@ class Telemetry:
     def __init__(self, counters: Counters, clock: Callable[[], float] = time.monotonic) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call] # a series more for each counter, which nobody reads
         self._lock = threading.Lock()
-        self._pulse = Pulse(clock)
+        self.health = Health(clock)
+        """What /healthz and /readyz show."""
         self._staleness = Staleness()
         self._standing = Standing()
         self._since: datetime | None = None
@@ -54,25 +54,20 @@ class Telemetry:
         """What /metrics shows."""
         return self._metrics.registry
 
-    @property
-    def health(self) -> Health:
-        """What /healthz and /readyz judge by."""
-        return self._pulse.health
-
     def trying(self, trouble: str = "") -> None:
         """Note a try for the Lease, whatever came of it, and why it got no answer, or a refusal."""
-        self._pulse.try_for_the_lease(trouble)
+        self.health.try_for_the_lease(trouble)
 
     def leading(self, leading: bool) -> None:
         """Note that the Lease was gained or is gone. Who stands by shows no fleet: somebody else looks after it."""
-        self._pulse.lead(leading=leading)
+        self.health.lead(leading=leading)
         with self._lock:
             self._metrics.leader.set(leading)
             self._staleness, self._standing, self._since = Staleness(), Standing(), None
 
     def waiting(self, lost: Lost | None) -> None:
         """Note a moment in which no round can be finished, because what must be read first is not there yet."""
-        self._pulse.wait(lost)
+        self.health.wait(lost)
 
     def round(self, decision: Decision, memories: Memories, lost: Lost | None, now: datetime) -> None:
         """Note a finished round; `now` by the API server's clock."""
@@ -90,7 +85,7 @@ class Telemetry:
             )
             self._metrics.last_round.set_to_current_time()
             self._show_zeros(memories)
-        self._pulse.finish_round(lost, [stack for stack, is_open in breakers.items() if is_open])
+        self.health.finish_round(lost, [stack for stack, is_open in breakers.items() if is_open])
 
     def deed(self, deed: Deed, now: datetime) -> None:
         """Note a restart that was asked for, and what came of it; `now` by the API server's clock."""
@@ -118,7 +113,7 @@ class Telemetry:
         self._metrics.reaction.labels(stack).observe(max((now - since).total_seconds(), 0.0))
 
     def _lost_seconds(self) -> float:
-        lost = self._pulse.health.lost
+        lost = self.health.lost
         return lost.seconds if lost is not None else 0.0
 
 

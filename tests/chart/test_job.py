@@ -140,7 +140,6 @@ def test_every_setting_is_an_explicit_flag(helm: Helm) -> None:
         "--max-parallel-restarts=0",
         "--when-manual=report",
         "--when-absent=skip",
-        "--wait-for=nodes",
         "--log-format=text",
         "--consumer-name=gpu:nvidia-dra-driver-gpu-kubelet-plugin",
         "--consumer-name=gpu:dra-driver-nvidia-gpu-kubelet-plugin",

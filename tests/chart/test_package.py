@@ -89,7 +89,6 @@ def test_chart_metadata_is_complete() -> None:
         pytest.param(
             {"follow.enabled": True, "hook.wait": "handover"}, ["the follower has acknowledged it"], id="handed-over"
         ),
-        pytest.param({"waitFor": "policy-ready"}, ["Caution: with waitFor: policy-ready"], id="policy-ready"),
         pytest.param(
             {"strategy": "rollout", "rbac.guard.enabled": False}, ["amounts to root on their nodes"], id="unguarded"
         ),

@@ -134,26 +134,11 @@ def _stack_rules(rendered: Manifests) -> list[tuple[str, list[str]]]:
             [("nvidia.com", ["clusterpolicies", "nvidiadrivers"]), ("mellanox.com", ["nicclusterpolicies"])],
             id="both",
         ),
-        pytest.param({"waitFor": "policy-ready"}, [("nvidia.com", ["clusterpolicies"])], id="policy-ready"),
     ],
 )
 def test_each_stack_adds_one_rule(helm: Helm, values: Values, expected: list[tuple[str, list[str]]]) -> None:
     """The policies of a stack that is not chosen are not read."""
     assert expected == _stack_rules(helm.render(values))
-
-
-@pytest.mark.parametrize("scope", [{}, SCOPED], ids=["cluster", "namespace"])
-@pytest.mark.parametrize(
-    ("strategy", "write"), [("stale-pods", DELETE_PODS), ("rollout", PATCH_DAEMONSETS)], ids=["stale-pods", "rollout"]
-)
-def test_waiting_for_the_policy_reads_no_more_than_it_needs(
-    helm: Helm, scope: Values, strategy: str, write: set[Right]
-) -> None:
-    """Where only the policy may be read: no nodes, no slices, nothing of the operator."""
-    rendered = helm.render({**scope, "waitFor": "policy-ready", "strategy": strategy})
-    granted = rights(*rendered.all("ClusterRole"), *rendered.all("Role"))
-    needed = reads(("nvidia.com", "clusterpolicies"), ("apps", "daemonsets"), ("", "pods"))
-    assert needed | write | EVENTS | OWN_JOB == granted
 
 
 def test_events_on_its_job_are_not_allowed_twice(helm: Helm) -> None:

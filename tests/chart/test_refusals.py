@@ -71,14 +71,6 @@ UPPER = f"sha256:{'A' * 64}"
         pytest.param(
             {"stacks": ["network"], "expect.chartVersion": "v1"}, "the run could never see it", id="unseen-chart"
         ),
-        pytest.param(
-            {"waitFor": "policy-ready", "providers": ["toolkit"]}, "which looks at no node", id="provider-of-the-policy"
-        ),
-        pytest.param(
-            {"waitFor": "policy-ready", "stacks": ["gpu", "network"]},
-            "stack network does not say since when",
-            id="silent-policy",
-        ),
         pytest.param({"follow.podMonitor.interval": "0s"}, "must be longer than nothing", id="interval-of-nothing"),
         pytest.param({"follow.podMonitor.interval": "2m1s"}, "2m is the most", id="interval-too-long"),
         pytest.param({"timeout": "721h"}, "must not be longer than 30 days", id="more-than-a-month"),
@@ -88,7 +80,6 @@ UPPER = f"sha256:{'A' * 64}"
         pytest.param(
             {"extraArgs": ["--regarding=a.b/c/d"]}, "the value regarding: set that", id="regarding-by-argument"
         ),
-        pytest.param({"extraArgs": ["--wait-for=nodes"]}, "the value waitFor: set that", id="gate-by-argument"),
         pytest.param(
             {"extraEnv": [{"name": "GPU_OPERATOR_POST_CONSUMER", "value": "a/b"}]},
             "follow the value consumers",
@@ -169,11 +160,6 @@ UPPER = f"sha256:{'A' * 64}"
             id="no-unavailable-by-environment",
         ),
         pytest.param(
-            {"follow.enabled": True, "waitFor": "policy-ready"},
-            "each time that the policy is ready",
-            id="blind-follower",
-        ),
-        pytest.param(
             {"follow.enabled": True, "follow.maxUnavailable": "0%"}, "nothing could be restarted", id="no-unavailable"
         ),
     ],
@@ -193,7 +179,6 @@ def test_a_value_that_cannot_work_is_refused_with_a_sentence(helm: Helm, values:
             {"stacks": ["cpu"]}, 'names "cpu", which is no driver stack: choose among gpu, network', id="stack"
         ),
         pytest.param({"strategy": "Rollout"}, 'strategy is "Rollout": choose among stale-pods, rollout', id="strategy"),
-        pytest.param({"waitFor": "x"}, 'waitFor is "x": choose among nodes, policy-ready', id="wait-for"),
         pytest.param({"rbac.scope": "Namespace"}, "choose among cluster, namespace", id="scope-in-capitals"),
         pytest.param({"onDeadline": "ignore"}, "choose among fail, report", id="deadline"),
         pytest.param({"whenManual": "skip"}, "choose among report, wait, fail", id="manual"),

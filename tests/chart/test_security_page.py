@@ -26,7 +26,6 @@ CONDITIONS: Final[dict[str, Callable[[dict[str, Any], str], bool]]] = {
     "always": lambda _values, _account: True,
     "`stacks` has `gpu`": lambda values, _: "gpu" in values["stacks"],
     "`stacks` has `network`": lambda values, _: "network" in values["stacks"],
-    "`waitFor: nodes`": lambda values, _: values["waitFor"] == "nodes",
     "`strategy: stale-pods`": lambda values, _: values["strategy"] == "stale-pods" and not values["dryRun"],
     "`strategy: rollout`": lambda values, _: values["strategy"] == "rollout" and not values["dryRun"],
     "not `dryRun`": lambda values, _: not values["dryRun"],
@@ -37,13 +36,11 @@ CONDITIONS: Final[dict[str, Callable[[dict[str, Any], str], bool]]] = {
 """What the page's column before says, as a rule. A dry run has no strategy: it writes nothing."""
 
 HOOKS: Final[list[Values]] = [
-    {"stacks": stacks, "waitFor": wait_for, "strategy": strategy, "dryRun": dry_run, "hook.wait": "complete"}
-    for stacks, wait_for, strategy, dry_run in itertools.product(
-        (["gpu"], ["network"], ["gpu", "network"]), ("nodes", "policy-ready"), ("stale-pods", "rollout"), (False, True)
+    {"stacks": stacks, "strategy": strategy, "dryRun": dry_run, "hook.wait": "complete"}
+    for stacks, strategy, dry_run in itertools.product(
+        (["gpu"], ["network"], ["gpu", "network"]), ("stale-pods", "rollout"), (False, True)
     )
-    if not (wait_for == "policy-ready" and "network" in stacks)
 ]
-"""But those that the chart refuses: only a policy of the stack gpu says since when it is ready."""
 REGARDING: Final[list[Values]] = [
     {**HOOKS[0], "dryRun": dry_run, "regarding": [
         {"resource": "helmreleases.helm.toolkit.fluxcd.io", "namespace": "flux-system", "name": "gpu-operator-post"}
@@ -54,9 +51,9 @@ WITH_FOLLOWER: Final[list[Values]] = [
     {**values, "hook.wait": wait, "follow.enabled": True}
     for values in HOOKS
     for wait in ("complete", "handover")
-    if values["waitFor"] == "nodes" and not values["dryRun"]
+    if not values["dryRun"]
 ]
-"""But those that the chart refuses: a follower judges nodes, and writes."""
+"""But those that the chart refuses: a controller writes."""
 
 
 ROW: Final = re.compile(r"^\| `([^`]+)` \| `([a-z]+)` \| ([a-z, ]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)

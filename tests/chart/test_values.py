@@ -55,7 +55,6 @@ OPERATOR_VALUES: Values = {
         pytest.param({"stacks": []}, "at '/stacks'", "minItems", id="no-stack"),
         pytest.param({"stacks": ["gpu", "gpu"]}, "at '/stacks'", "are equal", id="stack-twice"),
         pytest.param({"whenAbsent": "fail"}, "at '/whenAbsent'", "one of 'skip', 'wait'", id="when-absent"),
-        pytest.param({"waitFor": "labels"}, "at '/waitFor'", "one of 'nodes', 'policy-ready'", id="wait-for"),
         pytest.param({"providers": ["cuda"]}, "at '/providers/0'", "'toolkit'", id="unknown-provider"),
         pytest.param({"consumer.names": "one"}, "at '/consumer/names'", "want array", id="text-for-list"),
         pytest.param({"imagePullSecrets": [{"nmae": "a"}]}, "at '/imagePullSecrets/0'", "", id="pull-secret"),

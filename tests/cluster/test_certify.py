@@ -88,7 +88,7 @@ def test_the_cluster_has_what_the_chart_needs(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    "flags", [(), ("--set=follow.enabled=true,dryRun=false,waitFor=nodes",)], ids=["as-it-is", "with-a-follower"]
+    "flags", [(), ("--set=follow.enabled=true,dryRun=false",)], ids=["as-it-is", "with-a-follower"]
 )
 def test_the_api_server_accepts_the_chart(site: Site, flags: tuple[str, ...]) -> None:
     """Every object, as it would be installed, without installing it."""

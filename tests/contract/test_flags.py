@@ -23,7 +23,6 @@ from hook.settings import (
     Settings,
     Strategy,
     Wait,
-    WaitFor,
     Wanted,
     WhenAbsent,
     WhenManual,
@@ -39,7 +38,6 @@ EVERY_VALUE: Final[Values] = {
     "maxParallelRestarts": 7,
     "whenManual": "wait",
     "whenAbsent": "wait",
-    "waitFor": "nodes",
     "stacks": ["network", "gpu"],
     "providers": ["toolkit"],
     "consumers": ["dra/exporter", "gpu:app=profiler,tier=node"],
@@ -53,7 +51,7 @@ EVERY_VALUE: Final[Values] = {
     "consumer": {"namespace": "dra", "names": ["one", "gpu:two"]},
     "rbac": {"scope": "namespace", "namespaces": ["dra", "operator"]},
 }
-"""Each value that becomes an argument, away from its default; but waitFor, whose other word refuses providers."""
+"""Each value that becomes an argument, away from its default."""
 
 FOLLOWED: Final[Values] = {
     **EVERY_VALUE,
@@ -157,12 +155,6 @@ def test_the_follower_s_defaults_agree(helm: Helm) -> None:
     assert replace(settings, consumer_names=()) == expected
 
 
-@pytest.mark.parametrize("wait_for", WaitFor)
-def test_what_a_run_waits_for_arrives(helm: Helm, wait_for: WaitFor) -> None:
-    """By either word."""
-    assert wait_for is settings_from(_parsed(helm.render({"waitFor": wait_for.value}).args)).wait_for
-
-
 def test_the_chart_s_values_arrive(helm: Helm) -> None:
     """What the chart passes on means to the program what it means in the values."""
     values = _parsed(helm.render(EVERY_VALUE).args)
@@ -170,12 +162,11 @@ def test_the_chart_s_values_arrive(helm: Helm) -> None:
     assert (3661, 120, 180) == tuple(
         int(one.total_seconds()) for one in (settings.timeout, settings.stall_timeout, settings.plugin_timeout)
     )
-    assert (OnDeadline.REPORT, Strategy.ROLLOUT, WhenManual.WAIT, WhenAbsent.WAIT, WaitFor.NODES) == (
+    assert (OnDeadline.REPORT, Strategy.ROLLOUT, WhenManual.WAIT, WhenAbsent.WAIT) == (
         settings.on_deadline,
         settings.strategy,
         settings.when_manual,
         settings.when_absent,
-        settings.wait_for,
     )
     assert (7, True) == (settings.max_parallel_restarts, settings.dry_run)
     assert ("v26.7.0", "580.126.20") == (settings.expect_chart_version, settings.expect_driver_version)

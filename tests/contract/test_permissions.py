@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from devcluster import binaries
-from hook.cluster.requests import OWN_PERMISSIONS, STRATEGY_PERMISSIONS, Role, permissions
 from hook.core.stacks import GPU_OPERATOR, NETWORK_OPERATOR, STACKS
-from hook.settings import WaitFor
 from tests.chart.rendering import RELEASE, Helm, Manifests, Values
+from tests.contract.needs import BY_STRATEGY, OWN, Role, permissions
 from tests.e2e.identity import Right, rights
 
 if TYPE_CHECKING:
@@ -23,13 +22,11 @@ SCOPES: Final[Mapping[str, Values]] = {
     "namespace": {"rbac.scope": "namespace", "rbac.namespaces": ["operator", "dra"]},
 }
 VARIANTS: Final[Mapping[str, Values]] = {
-    f"{'+'.join(stacks)}-{wait_for}-{strategy}": {"stacks": stacks, "waitFor": wait_for, "strategy": strategy}
+    f"{'+'.join(stacks)}-{strategy}": {"stacks": stacks, "strategy": strategy}
     for stacks in ([GPU_OPERATOR.name], [NETWORK_OPERATOR.name], list(STACKS))
-    for wait_for in WaitFor
-    for strategy in STRATEGY_PERMISSIONS
-    if wait_for is WaitFor.NODES or all(STACKS[name].policy.tells_since for name in stacks)
+    for strategy in BY_STRATEGY
 }
-"""Everything on which permissions depend, but what chart and program refuse together."""
+"""Everything on which permissions depend."""
 
 
 ACCOUNTS: Final[Mapping[Role, tuple[str, Values]]] = {
@@ -46,13 +43,6 @@ def helm() -> Helm:
     return Helm(binaries.ensure(["helm4"])["helm4"])
 
 
-def _variants(role: Role) -> Iterator[str]:
-    """Give the variants that the chart renders: beside a follower, all but one that looks at no node."""
-    for name, values in VARIANTS.items():
-        if role is Role.JOB or values["waitFor"] == WaitFor.NODES:
-            yield name
-
-
 def _render(helm: Helm, scope: str, variant: str, role: Role) -> Manifests:
     return helm.render({**SCOPES[scope], **VARIANTS[variant], **ACCOUNTS[role][1]})
 
@@ -61,8 +51,7 @@ def _needed(variant: str, role: Role) -> Iterator[tuple[Resource, Right]]:
     """Spell out what the program asks for."""
     values = VARIANTS[variant]
     stacks = [STACKS[name] for name in values["stacks"]]
-    sees_nodes = values["waitFor"] == WaitFor.NODES
-    for resource, verbs in permissions(stacks, values["strategy"], sees_nodes=sees_nodes, role=role).items():
+    for resource, verbs in permissions(stacks, values["strategy"], role).items():
         for verb in verbs:
             yield resource, Right(resource.group, resource.plural, verb)
 
@@ -70,7 +59,7 @@ def _needed(variant: str, role: Role) -> Iterator[tuple[Resource, Right]]:
 def _granted(rendered: Manifests, role: Role, resource: Resource, verb: str) -> list[set[Right]]:
     """Give what each role that must allow something allows: one in its scope, or one in each namespace."""
     of_cluster, own, *fleet = rendered.roles_of(ACCOUNTS[role][0])
-    if verb in OWN_PERMISSIONS[role].get(resource, ()):
+    if verb in OWN[role].get(resource, ()):
         return [rights(own["rules"])]
     if not resource.namespaced or not fleet:
         return [rights(of_cluster["rules"])]
@@ -79,7 +68,7 @@ def _granted(rendered: Manifests, role: Role, resource: Resource, verb: str) -> 
 
 CASES: Final = sorted(
     {(role, variant, right, resource)
-     for role in Role for variant in _variants(role) for resource, right in _needed(variant, role)},
+     for role in Role for variant in VARIANTS for resource, right in _needed(variant, role)},
     key=lambda case: case[:3],
 )  # fmt: skip
 
@@ -98,7 +87,7 @@ def test_what_the_program_needs_is_granted(  # noqa: PLR0913, PLR0917 - a case h
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-@pytest.mark.parametrize(("role", "variant"), [(role, variant) for role in Role for variant in _variants(role)])
+@pytest.mark.parametrize(("role", "variant"), [(role, variant) for role in Role for variant in VARIANTS])
 def test_what_is_granted_is_needed(helm: Helm, scope: str, role: Role, variant: str) -> None:
     """No role allows what the program does not ask for, and only by name what it needs of its own."""
     needed = {right for _, right in _needed(variant, role)}
@@ -109,8 +98,8 @@ def test_what_is_granted_is_needed(helm: Helm, scope: str, role: Role, variant: 
 @pytest.mark.parametrize("role", Role)
 def test_what_is_its_own_is_granted_by_name(helm: Helm, role: Role) -> None:
     """Only creating has no name yet, and Events have names that nobody knows before."""
-    own = {right for resource, right in _needed(next(_variants(role)), role) if resource in OWN_PERMISSIONS[role]}
-    _, role_of_its_own, *_ = _render(helm, "namespace", next(_variants(role)), role).roles_of(ACCOUNTS[role][0])
+    own = {right for resource, right in _needed(next(iter(VARIANTS)), role) if resource in OWN[role]}
+    _, role_of_its_own, *_ = _render(helm, "namespace", next(iter(VARIANTS)), role).roles_of(ACCOUNTS[role][0])
     unnamed = rights(rule for rule in role_of_its_own["rules"] if "resourceNames" not in rule)
     assert {right.verb for right in unnamed & own} <= {"create"}
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 SHARED: Final = {
     "stacks": "--stack",
-    "waitFor": "--wait-for",
     "providers": "--provider",
     "consumer.names": "--consumer-name",
     "consumers": "--consumer",
@@ -54,10 +53,9 @@ FOLLOWERS: Final = {
 follower has no flag, because no follower of one is rendered; it is what the program would be told."""
 
 TOGETHER: Final[list[Values]] = [
-    {"stacks": stacks, "waitFor": wait_for, "providers": providers, "expect.chartVersion": chart, "strategy": strategy}
-    for stacks, wait_for, providers, chart, strategy in itertools.product(
+    {"stacks": stacks, "providers": providers, "expect.chartVersion": chart, "strategy": strategy}
+    for stacks, providers, chart, strategy in itertools.product(
         (["gpu"], ["network"], ["gpu", "network"]),
-        ("nodes", "policy-ready"),
         ([], ["toolkit"]),
         ("", "v26.7.0"),
         ("stale-pods", "rollout"),
@@ -66,10 +64,8 @@ TOGETHER: Final[list[Values]] = [
 """Every combination of the values that may contradict each other, and of one that contradicts none."""
 
 FOLLOWED: Final[list[Values]] = [
-    {"follow.enabled": True, "job.enabled": job, "waitFor": wait_for, "dryRun": dry_run, "hook.wait": wait}
-    for job, wait_for, dry_run, wait in itertools.product(
-        (True, False), ("nodes", "policy-ready"), (False, True), ("complete", "handover")
-    )
+    {"follow.enabled": True, "job.enabled": job, "dryRun": dry_run, "hook.wait": wait}
+    for job, dry_run, wait in itertools.product((True, False), (False, True), ("complete", "handover"))
 ] + [
     {"follow.enabled": True, "job.enabled": False, **values}
     for values in (
@@ -116,7 +112,6 @@ ALONE: Final[list[Values]] = [
     {"stallTimeout": "2592001s"},
     {"stallTimeout": "soon"},
     {"strategy": "Rollout"},
-    {"waitFor": "policy"},
     {"onDeadline": "ignore"},
     {"whenManual": "skip"},
     {"whenAbsent": "fail"},
@@ -244,7 +239,6 @@ def test_both_answers_are_among_them() -> None:
     answers = [_program_takes(values) for values in TOGETHER]
     assert {True, False} == set(answers)
     assert answers.count(False) == sum(
-        (values["waitFor"] == "policy-ready" and ("network" in values["stacks"] or bool(values["providers"])))
-        or (values["stacks"] == ["network"] and bool(values["providers"] or values["expect.chartVersion"]))
+        values["stacks"] == ["network"] and bool(values["providers"] or values["expect.chartVersion"])
         for values in TOGETHER
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.e2e import acts
-from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, NEW_CHART, PLUGIN_NAME, PLUGIN_NAMESPACE
+from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, PLUGIN_NAME, PLUGIN_NAMESPACE
 from tests.promises import promised
 
 if TYPE_CHECKING:
@@ -300,21 +300,3 @@ def test_before_the_plugin_is_installed(boot: Callable[..., Lab]) -> None:
     lab.plugin()
     lab.until(lambda: lab.serving() == 2, "both plugins run", acts.PATIENCE)
     lab.assert_clean([])
-
-
-def test_only_the_policys_word(boot: Callable[..., Lab]) -> None:
-    """With wait-for=policy-ready nothing else is asked: enough where the operator tells the truth, with a warning."""
-    lab = boot(2)
-    modern = {"simulate__behaviour": "26.7", **ALL_AT_ONCE}
-    lab.fleet(nodes=2, **modern)
-    lab.operator(chart=NEW_CHART, driver=NEW, **modern)
-    lab.until(lambda: lab.policy_state() == "notReady", "the policy's old news end", acts.PATIENCE)
-    done = acts.post(lab, waitFor="policy-ready")
-    assert done.verdict == ("Done", "Refreshed", 0), done.said
-    assert any("wait-for policy-ready" in warning for warning in done.story["warnings"])
-    # Restarts that are not needed are not among its promises: the policy may turn ready once more.
-    assert (set(BOTH), (), ()) == (
-        set(lab.restarts()),
-        lab.truth.stale_now(),
-        lab.truth.early_restarts(since=lab.began),
-    )

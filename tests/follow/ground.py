@@ -18,7 +18,7 @@ from devcluster.access import ApiError
 from devcluster.machines import gpu_node
 from devcluster.ports import free_ports
 from hook.core.following import Following
-from hook.core.names import CLOSE_BREAKER_ANNOTATION, FOLLOWING_ANNOTATION
+from hook.core.names import FOLLOWING_ANNOTATION
 from tests.e2e import acts
 from tests.e2e.acts import NODES, PATIENCE
 from tests.e2e.lab import NAMESPACE, NEW
@@ -163,11 +163,6 @@ class Field(Ground):
         assert done.code == 0, done.said
         told: dict[str, Any] = json.loads(done.out)
         return told
-
-    def close_breaker(self) -> None:
-        """Close the breaker, as the documentation tells a person to."""
-        value = f"{CLOSE_BREAKER_ANNOTATION}={time.time():.0f}"
-        self.cluster.kubectl("annotate", "lease", LEASE, "-n", NAMESPACE, value, "--overwrite")
 
     # What happens to the fleet.
 

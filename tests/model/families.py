@@ -319,7 +319,7 @@ _PARALLEL: Final = tuple(_on("takes_driver", node) for node in range(6))
 ENDLESS: Final[Mapping[str, SearchStrategy[History]]] = {
     "jumps": _told(
         (_for("watch", 10), *_MOVES, _for("watch", 100, 700)),
-        (_for("watch", 10), *_MOVES, _for("watch", 700), _on("goes_on"), _for("watch", 100)),
+        (_for("watch", 10), *_MOVES, _for("watch", 700), _on("killed"), _for("watch", 100)),
         (_for("watch", 10), *_MOVES, *_RELOAD, _for("watch", 700)),
         nodes=A_CROWD, follow=True,
     ),

@@ -187,12 +187,6 @@ class Follower(Run):
         if when is not None and load == machine.load and (before is None or before[1] != load or before[0] < when):
             self.moved[machine.name] = (self.world.now, load)
 
-    def is_told_to_go_on(self) -> None:
-        """Let a person close the breaker."""
-        name = GPU_OPERATOR.name
-        self._rounds.memories[name] = self._rounds.memories[name].with_breaker_closed(at(moment_of(self.world)))
-        self.moved.clear()
-
 
 if TYPE_CHECKING:
     Restarted = Callable[[Any, Machine, PluginPod], None]

@@ -115,8 +115,6 @@ class Story:
             for follower in self.followers:
                 follower.times_moved(machines[which % len(machines)])
             machines[which % len(machines)].times_move(self.world.now)
-        elif step.what == "goes_on":
-            self.followers[which % len(self.runs)].is_told_to_go_on()
         elif step.what in OF_THE_CLUSTER:
             OF_THE_CLUSTER[step.what](self.world)
         else:

@@ -47,7 +47,6 @@ def kubeconfig(tmp_path: Path, nobody: str) -> Path:
         pytest.param("--max-parallel-restarts=many", "--max-parallel-restarts", id="no-number"),
         pytest.param("--stack=disk", "--stack", id="unknown-stack"),
         pytest.param("--provider=disk", "--provider", id="unknown-provider"),
-        pytest.param("--wait-for=luck", "--wait-for", id="unknown-signal"),
         pytest.param("--when-absent=guess", "--when-absent", id="unknown-behaviour"),
         pytest.param("--consumer-name=Not_A_Name", "--consumer-name 'Not_A_Name'", id="no-name"),
         pytest.param("--consumer-name=disk:mine", "'disk:mine' names an unknown", id="name-of-an-unknown-stack"),

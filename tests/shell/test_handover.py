@@ -196,8 +196,7 @@ def test_status_says_where_it_looked_for_a_follower() -> None:
 
 def test_status_says_that_a_breaker_is_open() -> None:
     """With what was seen, in the table and for programs."""
-    record = Following(breakers={"gpu": Opened(NOW, "9 of 10 nodes")})
-    seen = Seen(NOW, read(lease(record)))
+    seen = Seen(NOW, read(lease(replace(RECORD, breakers={"gpu": Opened(NOW, "9 of 10 nodes")}))))
     assert "9 of 10 nodes" in followreport.lines(seen)[-1]
     found = followreport.as_json(seen)
     assert found is not None

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from hook.cluster.contact import Lost
-from hook.following.health import ALIVE_SECONDS, LOST_SECONDS, Pulse
+from hook.following.health import ALIVE_SECONDS, LOST_SECONDS, Health
 
 STACK = "gpu"
 
@@ -33,107 +33,107 @@ def _lost(seconds: float) -> Lost:
     return Lost("pods", time.monotonic() - seconds, "connection refused")
 
 
-def _unready(pulse: Pulse) -> str:
-    return pulse.health.unready
+def _unready(health: Health) -> str:
+    return health.unready
 
 
 @pytest.fixture
-def pulse(clock: Clock) -> Pulse:
-    """Give a follower that has just started."""
-    return Pulse(clock)
+def health(clock: Clock) -> Health:
+    """Return the health of a controller that has just started."""
+    return Health(clock)
 
 
-def test_standing_by(pulse: Pulse, clock: Clock) -> None:
+def test_standing_by(health: Health, clock: Clock) -> None:
     """Who tries for the Lease lives and is ready, for as long as the tries go on."""
     for _try in range(5):
         clock.now += ALIVE_SECONDS - 1
-        pulse.try_for_the_lease()
-    assert (pulse.health.dead, pulse.health.unready, pulse.health.role) == ("", "", "standing by")
+        health.try_for_the_lease()
+    assert (health.dead, health.unready, health.role) == ("", "", "standing by")
     clock.now += ALIVE_SECONDS + 1
-    assert pulse.health.dead == "no try for the Lease was made for 121 s"
-    assert pulse.health.unready == pulse.health.dead
+    assert health.dead == "no try for the Lease was made for 121 s"
+    assert health.unready == health.dead
 
 
-def test_standing_by_without_a_lease_that_can_be_had(pulse: Pulse, clock: Clock) -> None:
+def test_standing_by_without_a_lease_that_can_be_had(health: Health, clock: Clock) -> None:
     """Who may not read it could never take over: it lives, but whoever waits for it must not call that a success."""
-    assert pulse.health.unready == "the Lease was not tried for yet"
+    assert health.unready == "the Lease was not tried for yet"
     for _try in range(3):
-        pulse.try_for_the_lease("permission missing: get leases")
+        health.try_for_the_lease("permission missing: get leases")
         clock.now += LOST_SECONDS
-    assert (pulse.health.dead, pulse.health.unready) == (
+    assert (health.dead, health.unready) == (
         "", "the Lease cannot be had: permission missing: get leases"
     )  # fmt: skip
-    pulse.try_for_the_lease()
-    assert pulse.health.unready == ""
+    health.try_for_the_lease()
+    assert health.unready == ""
     clock.now += LOST_SECONDS
-    pulse.try_for_the_lease("connection refused")
-    assert pulse.health.unready == ""  # a control plane that restarts
+    health.try_for_the_lease("connection refused")
+    assert health.unready == ""  # a control plane that restarts
     clock.now += 1
-    assert pulse.health.unready == "the Lease cannot be had: connection refused"
+    assert health.unready == "the Lease cannot be had: connection refused"
 
 
-def test_leading(pulse: Pulse, clock: Clock) -> None:
+def test_leading(health: Health, clock: Clock) -> None:
     """Who leads must finish rounds; the first one makes it ready."""
-    pulse.lead(leading=True)
-    assert (pulse.health.dead, pulse.health.unready) == ("", "the cluster was not read yet")
-    pulse.finish_round(None, [])
-    assert (pulse.health.dead, pulse.health.unready, pulse.health.role) == ("", "", "leading")
+    health.lead(leading=True)
+    assert (health.dead, health.unready) == ("", "the cluster was not read yet")
+    health.finish_round(None, [])
+    assert (health.dead, health.unready, health.role) == ("", "", "leading")
     clock.now += ALIVE_SECONDS + 1
-    assert pulse.health.dead == "no round was finished for 121 s"
+    assert health.dead == "no round was finished for 121 s"
 
 
-def test_a_renewed_lease_is_no_progress_of_the_loop(pulse: Pulse, clock: Clock) -> None:
+def test_a_renewed_lease_is_no_progress_of_the_loop(health: Health, clock: Clock) -> None:
     """The thread that renews the Lease goes on while the loop hangs: that must not keep it alive."""
-    pulse.lead(leading=True)
+    health.lead(leading=True)
     clock.now += ALIVE_SECONDS + 1
-    pulse.try_for_the_lease()
-    assert pulse.health.dead
+    health.try_for_the_lease()
+    assert health.dead
 
 
-def test_a_slow_first_list_is_progress(pulse: Pulse, clock: Clock) -> None:
+def test_a_slow_first_list_is_progress(health: Health, clock: Clock) -> None:
     """A large fleet that is being read keeps its follower alive, and not ready."""
-    pulse.lead(leading=True)
+    health.lead(leading=True)
     for _tick in range(300):
         clock.now += 1.0
-        pulse.wait(None)
-    assert (pulse.health.dead, pulse.health.unready) == ("", "the cluster was not read yet")
+        health.wait(None)
+    assert (health.dead, health.unready) == ("", "the cluster was not read yet")
 
 
-def test_a_round_that_takes_its_time(pulse: Pulse, clock: Clock) -> None:
+def test_a_round_that_takes_its_time(health: Health, clock: Clock) -> None:
     """The bound leaves room for the longest round there is: writes that are retried while a token rotates."""
-    pulse.lead(leading=True)
+    health.lead(leading=True)
     clock.now += 112.0
-    assert not pulse.health.dead
+    assert not health.dead
 
 
-def test_lost_contact_for_long(pulse: Pulse) -> None:
+def test_lost_contact_for_long(health: Health) -> None:
     """A short loss of contact is daily life; after a minute it is not ready, and still alive."""
-    pulse.lead(leading=True)
-    pulse.finish_round(_lost(LOST_SECONDS / 2), [])
-    assert _unready(pulse) == ""
-    pulse.finish_round(_lost(LOST_SECONDS + 1), [])
-    assert _unready(pulse).startswith("cannot read pods for 6")
-    assert not pulse.health.dead
-    pulse.finish_round(None, [])
-    assert _unready(pulse) == ""
+    health.lead(leading=True)
+    health.finish_round(_lost(LOST_SECONDS / 2), [])
+    assert _unready(health) == ""
+    health.finish_round(_lost(LOST_SECONDS + 1), [])
+    assert _unready(health).startswith("cannot read pods for 6")
+    assert not health.dead
+    health.finish_round(None, [])
+    assert _unready(health) == ""
 
 
-def test_an_open_breaker(pulse: Pulse) -> None:
+def test_an_open_breaker(health: Health) -> None:
     """An open breaker makes it unready, not dead: a restart would help nobody."""
-    pulse.lead(leading=True)
-    pulse.finish_round(None, ["network", STACK])
-    assert pulse.health.unready == "the circuit breaker is open: gpu, network"
-    assert not pulse.health.dead
-    pulse.finish_round(None, [])
-    assert not pulse.health.unready
+    health.lead(leading=True)
+    health.finish_round(None, ["network", STACK])
+    assert health.unready == "the circuit breaker is open: gpu, network"
+    assert not health.dead
+    health.finish_round(None, [])
+    assert not health.unready
 
 
-def test_a_change_of_leaders(pulse: Pulse) -> None:
+def test_a_change_of_leaders(health: Health) -> None:
     """What was known as leader is forgotten by who stands by, and not believed in the next term."""
-    pulse.lead(leading=True)
-    pulse.finish_round(_lost(LOST_SECONDS + 1), [STACK])
-    pulse.lead(leading=False)
-    pulse.try_for_the_lease()
-    assert _unready(pulse) == ""
-    pulse.lead(leading=True)
-    assert _unready(pulse) == "the cluster was not read yet"
+    health.lead(leading=True)
+    health.finish_round(_lost(LOST_SECONDS + 1), [STACK])
+    health.lead(leading=False)
+    health.try_for_the_lease()
+    assert _unready(health) == ""
+    health.lead(leading=True)
+    assert _unready(health) == "the cluster was not read yet"

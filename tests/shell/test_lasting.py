@@ -6,8 +6,6 @@ import json
 import logging
 import threading
 import time
-from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -22,7 +20,7 @@ from hook.cluster.leaselock import Terms
 from hook.cluster.observer import Observer
 from hook.core import names, together
 from hook.core.following import Following, Opened
-from hook.core.memory import Breaker
+from hook.core.memory import Breaker, Memory
 from hook.core.reasons import Reason
 from hook.core.stacks import GPU_OPERATOR
 from hook.core.verdicts import Decision, DeletePod, Judgement, NodeState, RolloutRestart, StalePod, Verdict
@@ -294,89 +292,20 @@ def test_a_record_that_cannot_be_written_is_written_later(monkeypatch: pytest.Mo
         assert record.keep(Following())
 
 
-@pytest.mark.parametrize("left", ["", "[]", "{" * 9000, '{"version": 99}'])
-def test_a_record_that_says_nothing_is_begun_anew(left: str) -> None:
-    """Somebody wrote something else there, or a later version of the program did."""
-    with keeping() as (kept, server):
-        lease = held(server)
-        lease.annotate({names.FOLLOWING_ANNOTATION: left})
-        assert kept.said(names.FOLLOWING_ANNOTATION) == left
-        assert Record(lease).found() == Following()
-
-
-def test_an_open_breaker_outlives_its_leader_until_a_person_closes_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next one goes on with it; each wish is obeyed once, whoever leads, and by who cannot write it down, too."""
-    with keeping() as (kept, server):
-        lease = held(server)
-        before = Following(last_acted=LATER, breakers={"gpu": Opened(LATER, "9 of 10"), "network": Opened(LATER, "x")})
-        lease.annotate({names.FOLLOWING_ANNOTATION: before.encode()})
-        identity = Identity(lease.terms)
-        serving_ = Serving(server.api, FOLLOW, identity, lease, Telemetry(server.api.counters))
-        serving_._go_on_from(Record(lease).found())
-        assert (serving_.rounds.last_acted, set(serving_.rounds.memories)) == (LATER, {"gpu"})
-        assert serving_.rounds.memories["gpu"].breaker == Breaker(LATER, "9 of 10")
-        serving_._obey()
-        assert serving_.rounds.memories["gpu"].breaker.opened_at == LATER
-        kept.change({"metadata": {"annotations": {names.CLOSE_BREAKER_ANNOTATION: "x" * 9000}}})
-        until(lambda: Record(lease).wish, "the wish is read with a renewal")
-        serving_._obey()
-        assert serving_.rounds.memories["gpu"].breaker.opened_at is None
-        kept.instead = lambda line: Said(500) if "PATCH" in line else None
-        serving_._finish(_decision(Verdict.DONE, Reason.NOTHING_STALE), {}, None)
-        assert (serving_._record.wish, Record(lease).wish) == ("", "x" * 256)
-        assert Record(lease).found().breakers
-        kept.instead = lambda _line: None
-        monkeypatch.setattr(records, "RETRY_SECONDS", 0.0)
-        serving_._finish(_decision(Verdict.DONE, Reason.NOTHING_STALE), {}, None)
-        assert (Record(lease).wish, Record(lease).found().breakers) == ("", {})
-        assert len(kept.said(names.CLOSED_BREAKER_ANNOTATION)) < 1000
-        lease.release()
-
-
-class _EnoughError(Exception):
-    """Ends what never ends."""
-
-
-@pytest.mark.parametrize("wish", ["", "please"])
-def test_an_open_breaker_closes_where_nothing_is_to_be_protected_yet(
-    monkeypatch: pytest.MonkeyPatch, wish: str
-) -> None:
-    """In time, or by a wish: whoever began after the plugins were removed is not unready for ever."""
-    settings = replace(FOLLOW, breaker_reset=timedelta() if wish else timedelta(minutes=30))
-    with keeping() as (kept, server):
-        lease = held(server)
-        left = Following(breakers={"gpu": Opened(server.api.now() - timedelta(hours=5), "9 of 10")}, by="a")
-        lease.annotate({names.FOLLOWING_ANNOTATION: left.encode(), names.CLOSE_BREAKER_ANNOTATION: wish})
-        telemetry = Telemetry(server.api.counters)
-        one = Serving(server.api, settings, Identity(lease.terms), lease, telemetry)
-
-        def enough(_seconds: float) -> None:
-            raise _EnoughError
-
-        monkeypatch.setattr(one.rounds, "rest", enough)
-        with pytest.raises(_EnoughError):
-            one.run()
-        assert one.rounds.last.verdict is Verdict.SKIP
-        assert one.rounds.memories["gpu"].breaker.opened_at is None
-        assert (Record(lease).found().breakers, kept.said(names.CLOSED_BREAKER_ANNOTATION)) == ({}, wish)
-        one.observer.stop()
-        lease.release()
-
-
 def test_what_opened_or_closed_is_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever leads after a leader that was killed a second later goes on with just that."""
+    """A Job that delegates to the controller waits while a breaker is open."""
     for name, seconds in (("RETRY_SECONDS", 0.0), ("WRITE_SECONDS", 3600.0), ("LOOK_SECONDS", 7200.0)):
         monkeypatch.setattr(records, name, seconds)
-    with keeping() as (_kept, server):
+    with keeping() as (kept, server):
         record = Record(held(server))
         opened = Following(breakers={"gpu": Opened(LATER, "9 of 10")})
         for one in (Following(), opened, Following()):
             assert record.keep(one)
-            assert record.found() == one
+            assert Following.decode(kept.said(names.FOLLOWING_ANNOTATION)) == one
 
 
 def test_who_is_blind_or_stopped_promises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No intent is acknowledged that it cannot serve, and no time is told until somebody closes the breaker."""
+    """It acknowledges no intent that it cannot see to, and estimates no time while its breaker is open."""
     with keeping() as (kept, server):
         lease = held(server)
         one = Serving(server.api, FOLLOW, Identity(lease.terms), lease, Telemetry(server.api.counters))
@@ -385,7 +314,7 @@ def test_who_is_blind_or_stopped_promises_nothing(monkeypatch: pytest.MonkeyPatc
         until(lambda: one.observer.synced, "all is read")
         fleets, done = together.indexed(one.observer.snapshot(), FOLLOW), _decision(Verdict.DONE, Reason.NOTHING_STALE)
         assert (one._epochs(fleets), one._left(fleets, done)) == ({"gpu": ""}, 0)
-        one._go_on_from(Following(breakers={"gpu": Opened(LATER, "9 of 10")}))
+        one.rounds.memories["gpu"] = Memory(started=LATER, breaker=Breaker(LATER, "9 of 10"))
         assert one._left(fleets, done) is None
         kept.instead = lambda line: DENIED if "watch=true" in line else None
         until(lambda: one.observer.lost, "it is blind")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -16,12 +15,11 @@ from hook.cluster.lease import LEASE_SECONDS, Lease
 from hook.cluster.leaselock import Lock, Terms
 from hook.cluster.requests import delete_pod
 from hook.core import names
-from hook.core.following import Following
+from hook.core.following import Following, Opened
 from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, DeletePod, StalePod, Verdict
 from hook.errors import LeaseLostError
 from hook.following.follower import Follower, Identity, Serving
-from hook.following.record import Record
 from hook.following.telemetry import Telemetry
 from hook.settings import Settings
 from tests.fixtures.cluster import stale
@@ -156,34 +154,34 @@ def test_who_does_not_lead_writes_nothing() -> None:
         thread.join()
 
 
-def test_a_breaker_that_was_closed_is_closed_for_the_next_leader() -> None:
-    """Otherwise the same stale nodes, which are still there, would open it again."""
+def test_a_leader_begins_with_a_closed_breaker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the leader before it wrote: its first record replaces all of that."""
+
+    def enough(_seconds: float) -> None:
+        raise _EnoughError
+
     with keeping() as (kept, server):
         lease = held(server)
+        now = server.api.now()
+        left = Following(restarted=3, last_acted=now, breakers={"gpu": Opened(now, "9 of 10")}, by="b")
+        lease.annotate({names.FOLLOWING_ANNOTATION: left.encode()})
         one = leader(server, lease)
-        now = server.api.now().replace(microsecond=0)
-        for stack, memory in one.rounds.memories.items():
-            one.rounds.memories[stack] = memory.with_breaker_closed(now)
-        closed = one.rounds.memories["gpu"].breaker
-        one._finish(DONE, {}, None)
-        record = Record(lease).found()
-        assert (record.closed, record.breakers) == ({"gpu": closed.closed_at}, {})
-        heir = leader(server, lease)
-        heir._go_on_from(record)
-        assert heir.rounds.memories["gpu"].breaker == closed
-        opened = replace(closed, opened_at=now, why="9 of 10")
-        one.rounds.memories["gpu"] = replace(one.rounds.memories["gpu"], breaker=opened)
-        one._record._tried_at = float("-inf")
-        one._finish(DONE, {}, None)
-        record = Record(lease).found()
-        assert (record.closed, set(record.breakers)) == ({}, {"gpu"})
-        assert Following.decode(kept.said(names.FOLLOWING_ANNOTATION)) == record
+        monkeypatch.setattr(one.rounds, "rest", enough)
+        with pytest.raises(_EnoughError):
+            one.run()
+        record = Following.decode(kept.said(names.FOLLOWING_ANNOTATION))
+        assert (record.by, record.breakers, record.restarted, record.last_acted) == ("a", {}, 0, None)
+        one.observer.stop()
         lease.release()
+
+
+class _EnoughError(Exception):
+    """Ends what never ends."""
 
 
 def test_what_was_restarted_is_in_the_record() -> None:
     """With when that was; what was refused, or failed, is no restart."""
-    with keeping() as (_kept, server):
+    with keeping() as (kept, server):
         lease = held(server)
         one = leader(server, lease)
         one.rounds.remember(Deed(ACTION, trouble="it failed"))
@@ -192,7 +190,7 @@ def test_what_was_restarted_is_in_the_record() -> None:
         one.rounds.remember(Deed(ACTION, note="restarted"))
         one.rounds.actor.restarted = 1
         one._finish(DONE, {"gpu": "0123456789abcdef"}, 7)
-        record = Record(lease).found()
+        record = Following.decode(kept.said(names.FOLLOWING_ANNOTATION))
         assert (record.restarted, record.by, record.about) == (1, "a", 7)
         assert record.epochs == {"gpu": "0123456789abcdef"}
         assert record.last_acted is not None

@@ -200,6 +200,16 @@ def test_a_controller_with_an_open_breaker_restarts_nothing() -> None:
     assert (False, False) == ("restarts the plugin." in told, "delete pod" in told)
 
 
+def test_the_breaker_of_an_earlier_leader_is_no_longer_open() -> None:
+    """It was in the memory of a process that is gone; the one that leads now restarts what is stale."""
+    seen = Seen(NOW, read(lease(NOW, replace(OPENED, by="another-pod"))))
+    assert advice(STALE, seen=seen).startswith("PluginStale (a): The controller")
+    assert not [line for line in followreport.lines(seen) if "breaker" in line]
+    found = followreport.as_json(seen)
+    assert found is not None
+    assert {} == found["openBreakers"]
+
+
 def test_each_stack_is_advised_by_itself() -> None:
     """A controller of one stack leaves the plugins of another as they are."""
     told = advice(STALE, judged(NodeState.STALE, node="b", stack="network"), seen=Seen(NOW, read(lease(NOW))))

@@ -1,11 +1,12 @@
-"""The follower's HTTP server: what it answers, and that nobody holds it up."""
+"""The controller's HTTP server: what it answers, and that no client that hangs holds it up."""
 
 from __future__ import annotations
 
 import http.client
 import socket
-import time
-from contextlib import ExitStack, closing, contextmanager
+import struct
+import threading
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -14,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from devcluster.patience import TooSlowError
 from hook.cluster.counters import Counters
 from hook.errors import HookError, SettingsError
-from hook.following.server import CONNECTIONS, REQUEST_BYTES, address, serve
+from hook.following.server import _Handler, address, serve
 from hook.following.telemetry import Telemetry
 from tests.shell.follower import NOW, decision, memories, verified
 
@@ -31,11 +32,22 @@ def telemetry() -> Telemetry:
     return Telemetry(Counters())
 
 
+@contextmanager
+def served(telemetry: Telemetry, listen: str = "127.0.0.1:0") -> Iterator[int]:
+    """Serve it on a free port."""
+    server = serve(telemetry, listen)
+    try:
+        yield server.port
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
 @pytest.fixture
 def port(telemetry: Telemetry) -> Iterator[int]:
     """Serve it on a free port."""
-    with closing(serve(telemetry, "127.0.0.1:0")) as server:
-        yield server.port
+    with served(telemetry) as port:
+        yield port
 
 
 def ask(port: int, path: str, method: str = "GET", **headers: str) -> tuple[int, http.client.HTTPMessage, str]:
@@ -83,11 +95,11 @@ def test_a_loop_that_hangs() -> None:
     """Without progress both probes fail, however often they are asked."""
     times = [0.0]
     telemetry = Telemetry(Counters(), clock=lambda: times[0])
-    with closing(serve(telemetry, "127.0.0.1:0")) as server:
-        assert ask(server.port, "/healthz")[0] == 200
+    with served(telemetry) as port:
+        assert ask(port, "/healthz")[0] == 200
         times[0] = 300.0
         for _probe in range(3):
-            assert ask(server.port, "/healthz")[0] == ask(server.port, "/readyz")[0] == 503
+            assert ask(port, "/healthz")[0] == ask(port, "/readyz")[0] == 503
 
 
 @pytest.mark.parametrize(
@@ -118,67 +130,40 @@ def test_nothing_else(port: int) -> None:
         assert ask(port, "/metrics", method)[0] == 501, method
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        pytest.param(b"GET /metrics?" + b"a" * REQUEST_BYTES, id="endless-line"),
-        pytest.param(b"GET /healthz HTTP/1.1\r\n" + b"a: b\r\n" * REQUEST_BYTES, id="endless-headers"),
-        pytest.param(b"GET /healthz HTTP/1.1\r\na: " + b"b" * 10 * REQUEST_BYTES, id="endless-header"),
-        pytest.param(b"\0" * REQUEST_BYTES, id="rubbish"),
-    ],
-)
-def test_what_is_too_long(port: int, said: bytes) -> None:
-    """No more than 8 KiB of a request are read; then it is answered, or the connection ends."""
-    with connected(port) as connection:
-        try:
-            connection.sendall(said)
-        except ConnectionError:
-            return
-        assert len(rest(connection)) < 1024
-    assert ask(port, "/healthz")[0] == 200
-
-
-def test_who_does_not_go_on(port: int) -> None:
-    """A request that does not come to an end is not waited for, and one that drips has no more time than others."""
-    unfinished = (b"", b"GET /met", b"GET /metrics HTTP/1.1\r\nhost: x\r\n")
-    with ExitStack() as held:
-        silent = [held.enter_context(connected(port, said)) for said in unfinished]
-        _drip(held.enter_context(connected(port, b"GET /metrics HTTP/1.1\r\n")))
-        assert [b"" for _one in silent] == [rest(connection) for connection in silent]
-
-
-def _drip(connection: socket.socket) -> None:
-    """Send a byte now and then until the server closes."""
-    connection.settimeout(0.5)
-    for _second in range(2 * int(PATIENT_SECONDS)):
-        try:
-            connection.sendall(b"a")
-            if not connection.recv(1):
-                return
-        except TimeoutError:
-            continue
-        except ConnectionError:
-            return
-    raise TooSlowError("the connection is still open")
-
-
-def test_probes_beside_many_connections(port: int) -> None:
-    """Whoever keeps connections open loses the oldest of them; the kubelet is answered at once."""
-    with ExitStack() as held:
-        connections = [held.enter_context(connected(port, b"GET ")) for _one in range(3 * CONNECTIONS)]
-        started = time.monotonic()
+@pytest.mark.parametrize("unfinished", [b"", b"GET /met", b"GET /metrics HTTP/1.1\r\nhost: x\r\n"])
+def test_a_request_that_does_not_end(telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch, unfinished: bytes) -> None:
+    """Others are answered meanwhile, and after a while without a byte the connection ends."""
+    with served(telemetry) as port, connected(port, unfinished):
         assert ask(port, "/healthz")[0] == 200
-        assert time.monotonic() - started < PATIENT_SECONDS
-        assert rest(connections[0]) == b""
+    monkeypatch.setattr(_Handler, "timeout", 0.1)
+    with served(telemetry) as port, connected(port, unfinished) as connection:
+        assert rest(connection) == b""
 
 
-def test_who_does_not_read(telemetry: Telemetry, port: int) -> None:
-    """A client that asks and never reads costs a connection for a moment, and nobody else anything."""
+def test_a_client_that_does_not_read(telemetry: Telemetry, port: int) -> None:
+    """It costs one thread for a moment, and others nothing."""
     telemetry.leading(leading=True)
-    with ExitStack() as held:
-        for _one in range(CONNECTIONS):
-            held.enter_context(connected(port, b"GET /metrics HTTP/1.0\r\n\r\n"))
+    with connected(port, b"GET /metrics HTTP/1.0\r\n\r\n"):
         assert ask(port, "/metrics")[0] == 200
+
+
+def test_a_client_that_goes_away_is_not_reported(telemetry: Telemetry, capfd: pytest.CaptureFixture[str]) -> None:
+    """Neither what asks nor what breaks off is worth a line."""
+    with served(telemetry) as port:
+        with connected(port, b"GET /metrics HTTP/1.0\r\n") as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        assert ask(port, "/healthz")[0] == 200
+    assert capfd.readouterr() == ("", "")
+
+
+def test_its_threads_do_not_keep_the_process_alive(telemetry: Telemetry) -> None:
+    """Neither the one that listens nor one that answers a client that hangs."""
+    before = set(threading.enumerate())
+    with served(telemetry) as port, connected(port, b"GET "):
+        assert ask(port, "/healthz")[0] == 200
+        begun = set(threading.enumerate()) - before
+        assert begun
+        assert all(thread.daemon for thread in begun)
 
 
 @pytest.mark.parametrize(
@@ -204,10 +189,10 @@ def test_no_addresses(listen: str) -> None:
 
 def test_everywhere(telemetry: Telemetry) -> None:
     """Without a host it answers on every address, by IPv4 and, where there is IPv6, by that."""
-    with closing(serve(telemetry, ":0")) as server:
-        assert ask(server.port, "/healthz")[0] == 200
+    with served(telemetry, ":0") as port:
+        assert ask(port, "/healthz")[0] == 200
         if socket.has_dualstack_ipv6():
-            with closing(http.client.HTTPConnection("::1", server.port, timeout=PATIENT_SECONDS)) as connection:
+            with closing(http.client.HTTPConnection("::1", port, timeout=PATIENT_SECONDS)) as connection:
                 connection.request("GET", "/healthz")
                 assert connection.getresponse().status == 200
 
@@ -217,11 +202,3 @@ def test_a_port_that_is_taken(telemetry: Telemetry, port: int) -> None:
     with pytest.raises(HookError, match=rf"cannot listen on 127.0.0.1:{port}: ") as raised:
         serve(telemetry, f"127.0.0.1:{port}")
     assert not isinstance(raised.value, SettingsError)
-
-
-def test_closed(telemetry: Telemetry) -> None:
-    """Once closed nobody answers."""
-    server = serve(telemetry, "127.0.0.1:0")
-    server.close()
-    with pytest.raises(ConnectionError):
-        ask(server.port, "/healthz")

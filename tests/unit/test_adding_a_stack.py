@@ -14,6 +14,7 @@ from hook.core.reasons import Reason
 from hook.core.stack import ConsumerKind, DriverPods, NodeLabels, Operator, PolicyKind, Stack, UpgradeLabels
 from hook.core.verdicts import DeletePod, Verdict
 from hook.settings import Settings
+from tests.contract.needs import Role, permissions
 from tests.fixtures.cluster import LATER, Cluster
 from tests.fixtures.modes import owner, wants
 from tests.fixtures.objects import Object, R, conditions, merged, obj, running
@@ -147,7 +148,7 @@ def test_it_takes_part_in_a_run_of_several() -> None:
 
 def test_the_rule_of_rbac_that_it_needs_is_named() -> None:
     """The chart's contract test asks for it."""
-    needed = requests.permissions([STORAGE], "stale-pods")
+    needed = permissions([STORAGE], "stale-pods", Role.JOB)
     assert ("list", "watch") == needed[requests.policies_of(STORAGE.policy)]
 
 

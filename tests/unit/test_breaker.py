@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.core import breaker
 from hook.core.breaker import FEWEST
-from hook.core.following import Following
 from hook.core.memory import Breaker, Memory
 from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, NodeState, Verdict
-from hook.settings import Bound, Settings, Strategy, WaitFor, Wanted
+from hook.settings import Bound, Settings, Strategy, Wanted
 from tests.fixtures.cluster import LATER, cluster, labelled, reasons
 from tests.fixtures.following import FOLLOWING, Follower, moment
 from tests.fixtures.modes import with_exporter, with_toolkit
-from tests.fixtures.objects import Object, driver_pod, merged, obj, plugin_pod, running, stamp, waiting
+from tests.fixtures.objects import Object, driver_pod, merged, obj, plugin_pod, running, waiting
 
 if TYPE_CHECKING:
     from tests.fixtures.cluster import Cluster
@@ -27,9 +25,6 @@ NODES = tuple(f"n{number}" for number in range(8))
 CROWD = NODES[:FEWEST]
 """More than half of the nodes."""
 EXPORTER = (Wanted("gpu", "monitoring", "dcgm-exporter"),)
-READY_LATER: Object = {
-    "status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": stamp(3000)}]}
-}
 STARTING: Object = {
     "status": {"containerStatuses": [running("compute-domains", 3603), waiting("gpus", "ContainerCreating")]}
 }
@@ -227,61 +222,24 @@ def test_successors_that_are_stale_did_not_turn(scene: Scene) -> None:
     assert not opened(scene.look(10))
 
 
-# What is stale at first sight.
+# What is stale at the first look.
 
 
-def leftovers(*ready: float, seconds: float = 0) -> Decision:
-    """Look for the first time at a fleet whose drivers became ready at these moments, after their plugins."""
-    first = Scene(cluster(*(f"n{number}" for number in range(len(ready)))))
-    for number, when in enumerate(ready):
-        first.jump(f"n{number}", ready=when)
-    return first.look(seconds)
-
-
-def test_the_leftovers_of_a_serial_upgrade_are_served() -> None:
-    """Their drivers became ready minutes apart."""
-    decision = leftovers(*(NOW - 1200 + 120 * number for number in range(8)))
-    assert (8, False) == (len(decision.actions), opened(decision))
-
-
-def test_drivers_that_all_became_ready_within_a_minute_are_a_crowd() -> None:
-    """However long ago: whether that was a jump nobody saw. The sentence does not say more than is known."""
-    decision = leftovers(*(NOW - 1200 + 7 * number for number in range(8)))
-    assert opened(decision)
-    for words in ("became ready so, before the first look", "no reload of their drivers was seen"):
-        assert words in decision.message
-
-
-def test_one_that_became_ready_a_moment_before_is_held_for_the_rest_of_its_minute() -> None:
-    """Its clock began when its driver was ready; one from the future counts from now."""
-    others = [NOW - 3000 + 120 * number for number in range(7)]
-    assert 7 == len(leftovers(*others, NOW - 30).actions)
-    assert 8 == len(leftovers(*others, NOW - 30, seconds=31).actions)
-    assert 7 == len(leftovers(*others, NOW + 500).actions)
-
-
-def test_drivers_from_the_future_are_a_crowd() -> None:
-    """Clocks that are ahead, by whatever each."""
-    assert opened(leftovers(*(NOW + 500 * number for number in range(1, 9))))
-
-
-def test_the_leftovers_of_a_rollout_are_served() -> None:
-    """All at once: the driver's revision is younger than the plugins, by the API server's own clock."""
+def test_what_is_stale_at_the_first_look_did_not_turn() -> None:
+    """A new controller saw no node turn, however close together their drivers became ready: all are restarted."""
     first = Scene()
     first.jump(*NODES, ready=NOW - 30)
-    first.found.change("revision", {"metadata": {"creationTimestamp": stamp(NOW - 200)}})
     decision = first.look(0)
     assert (8, False) == (len(decision.actions), opened(decision))
+    assert {} == first.memory.breaker.turned
 
 
-def test_a_driver_that_is_seen_to_come_is_a_reload() -> None:
-    """Also where the follower came after its beginning: nothing was ready there before."""
+def test_a_controller_that_has_just_begun_sees_the_next_crowd() -> None:
+    """Nodes that are fresh at its first look, and turn stale at the second."""
     first = Scene()
-    first.found.put("driver-pod", *(driver_pod(node, started=NOW - 5, ready=None) for node in NODES))
     first.look(0)
-    first.jump(*NODES, ready=NOW + 5)
-    decision = first.look(10)
-    assert (8, False) == (len(decision.actions), opened(decision))
+    first.jump(*CROWD)
+    assert opened(first.look(1))
 
 
 def test_nodes_that_join_are_no_fault(scene: Scene) -> None:
@@ -320,30 +278,27 @@ def test_it_stays_open_though_the_nodes_are_well_again(tripped: Scene) -> None:
     assert Verdict.DONE is tripped.look(1800).verdict
 
 
-def test_a_person_closes_it(tripped: Scene) -> None:
-    """At once."""
-    tripped.memory = tripped.memory.with_breaker_closed(moment(10))
-    assert list(CROWD) == [one.node for one in tripped.look(10).actions]  # type: ignore[union-attr]
+def test_a_restart_of_the_controller_closes_it(tripped: Scene) -> None:
+    """A new process begins with a closed one, and what is stale by then does not open it."""
+    again = Scene(found=tripped.found, memory=Memory(started=moment(10)))
+    assert list(CROWD) == [one.node for one in again.look(10).actions]  # type: ignore[union-attr]
 
 
-def test_only_a_person_closes_it_where_no_time_is_given(tripped: Scene) -> None:
-    """And the sentence says so."""
+def test_only_a_restart_closes_it_where_no_time_is_given(tripped: Scene) -> None:
+    """The message names the way."""
     tripped.settings = replace(FOLLOWING, breaker_reset=timedelta())
     decision = tripped.look(10**6)
     assert opened(decision)
-    assert "only by a person" in decision.message
-    tripped.memory = tripped.memory.with_breaker_closed(moment(10**6))
-    assert not opened(tripped.look(10**6))
+    assert decision.message.endswith("until the breaker closes when the controller restarts")
 
 
 def test_it_opens_again_for_others(tripped: Scene) -> None:
     """After it was closed, nodes that turn stale count as ever."""
-    tripped.memory = tripped.memory.with_breaker_closed(moment(5))
-    tripped.act(5)
-    tripped.serve(*CROWD, seconds=20)
-    tripped.look(30)
-    tripped.jump(*CROWD, ready=NOW + 200)
-    assert opened(tripped.look(200))
+    tripped.act(1800)
+    tripped.serve(*CROWD, seconds=1820)
+    tripped.look(1830)
+    tripped.jump(*CROWD, ready=NOW + 2000)
+    assert opened(tripped.look(2000))
 
 
 def test_nothing_is_done_while_it_is_open(tripped: Scene) -> None:
@@ -355,78 +310,6 @@ def test_nothing_is_done_while_it_is_open(tripped: Scene) -> None:
     tripped.settings = replace(FOLLOWING, plugin_timeout=timedelta(), failed_grace=timedelta())
     tripped.found.drop("plugin-pod")
     assert opened(tripped.look(42))
-
-
-def test_another_follower_goes_on_with_it() -> None:
-    """As the record tells; what it finds stale at first sight opens nothing anew once a person closed it."""
-    first = Scene(memory=Memory(started=LATER, breaker=Breaker(moment(-600), "seen before")))
-    first.jump(*CROWD)
-    decision = first.look(0)
-    assert opened(decision)
-    assert decision.message.startswith("seen before (seen at 2026-01-01T10:50:00Z)")
-    assert opened(first.look(1199))
-    assert not opened(first.look(1200))
-    early = Scene(memory=Memory(started=LATER, breaker=Breaker(moment(-600), "seen before")))
-    early.memory = early.memory.with_breaker_closed(moment(0))
-    early.jump(*CROWD)
-    assert list(CROWD) == [one.node for one in early.look(0).actions]  # type: ignore[union-attr]
-
-
-def follow_on(before: Scene, seconds: float) -> Scene:
-    """Let another follower go on with the fleet as it is, and with what the record carries of the breaker."""
-    record = Following(closed={"gpu": before.memory.breaker.closed_at} if before.memory.breaker.closed_at else {})
-    inherited = Following.decode(record.encode()).breaker("gpu")
-    return Scene(found=before.found, memory=Memory(started=moment(seconds), breaker=inherited))
-
-
-@pytest.mark.parametrize("by", ["a person", "time"])
-def test_another_follower_opens_it_for_nobody_for_whom_it_was_closed(by: str) -> None:
-    """They are still stale, and their drivers became ready together before it was closed."""
-    first = Scene()
-    first.jump(*CROWD, ready=NOW - 30)
-    assert opened(first.look(0))
-    if by == "a person":
-        first.memory = first.memory.with_breaker_closed(moment(10))
-    closed = 10 if by == "a person" else 1800
-    assert not opened(first.look(closed))
-    again = follow_on(first, closed + 5)
-    assert list(CROWD) == [one.node for one in again.look(closed + 5).actions]  # type: ignore[union-attr]
-
-
-def test_another_follower_opens_it_for_others() -> None:
-    """Whose drivers became ready after it was closed, or whose clock is ahead still."""
-    for late in (NOW + 15, NOW + 5000):
-        first = Scene()
-        first.jump(*CROWD, ready=NOW - 30)
-        assert opened(first.look(0))
-        first.memory = first.memory.with_breaker_closed(moment(10))
-        first.look(10)
-        first.jump(*CROWD, ready=late)
-        assert opened(follow_on(first, 20).look(20))
-
-
-def test_that_it_was_closed_is_known_while_all_are_left_alone(tripped: Scene) -> None:
-    """Labels that are gone for a moment serve nobody."""
-    tripped.memory = tripped.memory.with_breaker_closed(moment(10))
-    for node in NODES:
-        tripped.found.change("node", labelled(node, skip="true"), node)
-    tripped.look(20)
-    assert moment(10) == tripped.memory.breaker.closed_at
-
-
-def test_that_it_was_closed_is_forgotten_once_all_are_served(tripped: Scene) -> None:
-    """Not before: whoever is stale after that is another crowd, however old the times are that it shows."""
-    tripped.memory = tripped.memory.with_breaker_closed(moment(10))
-    tripped.act(10)
-    tripped.serve(*CROWD[1:], seconds=20)
-    tripped.look(30)
-    assert moment(10) == tripped.memory.breaker.closed_at
-    tripped.serve(CROWD[0], seconds=30)
-    assert Verdict.DONE is tripped.look(60).verdict
-    assert tripped.memory.breaker.closed_at is None
-    tripped.jump(*CROWD, ready=NOW + 5)
-    tripped.found.put("plugin-pod", *(plugin_pod(node, waited=NOW - 90, started=NOW - 89, ready=NOW) for node in CROWD))
-    assert opened(follow_on(tripped, 70).look(70))
 
 
 @pytest.mark.parametrize(
@@ -447,21 +330,13 @@ def test_one_that_opened_by_a_clock_that_was_ahead_closes_in_time(ahead: datetim
 
 
 def test_a_clock_that_is_set_back_neither_holds_nor_blinds(scene: Scene) -> None:
-    """What turned stale by the wrong clock is held for a minute, and what is closed sees the next crowd."""
-    scene.memory = scene.memory.with_breaker_closed(moment(24 * 3600))
+    """What turned stale by the wrong clock is held for a minute, and the next crowd is seen."""
     scene.jump(NODES[7])
     scene.look(24 * 3600 + 1)
     assert () == scene.look(0).actions
     assert [NODES[7]] == [one.node for one in scene.look(61).actions]  # type: ignore[union-attr]
     scene.jump(*CROWD, ready=NOW + 100)
     assert opened(scene.look(110))
-
-
-def test_one_that_shall_never_open_closes() -> None:
-    """Whoever starts a follower with the breaker off wants it to act."""
-    off = replace(FOLLOWING, breaker_share=Bound(0))
-    first = Scene(settings=off, memory=Memory(started=LATER, breaker=Breaker(moment(-60), "seen before")))
-    assert not opened(first.look(0))
 
 
 def test_a_fleet_with_nothing_to_protect_says_that() -> None:
@@ -484,17 +359,6 @@ def test_a_run_with_a_deadline_has_no_breaker() -> None:
     scene.jump(*NODES)
     assert 8 == len(scene.look(0).actions)
     assert Breaker() == scene.memory.breaker
-
-
-def test_without_drivers_to_look_at_nobody_is_suspect() -> None:
-    """By the policy's word alone there are no loads to tell apart."""
-    scene = Scene(settings=replace(FOLLOWING, wait_for=WaitFor.POLICY_READY))
-    scene.found.change("policy", READY_LATER).drop("revision")
-    assert {"PluginStale"} == set(reasons(scene.look(0).judgements))
-    scene = Scene(settings=replace(FOLLOWING, wait_for=WaitFor.POLICY_READY))
-    scene.found.drop("driver-pod").drop("node")
-    scene.look(0)
-    assert {} == {node: sight for node, sight in scene.memory.breaker.sights.items() if sight.load}
 
 
 def test_a_replaced_provider_is_no_fault() -> None:
@@ -520,9 +384,3 @@ def test_nodes_that_are_gone_are_forgotten(scene: Scene) -> None:
     assert {"n0"} == scene.memory.breaker.sights.keys()
     scene.look(100)
     assert {} == scene.memory.breaker.turned
-
-
-def test_the_window_slides() -> None:
-    """The most that lie within a minute of each other, wherever the minute begins."""
-    moments = {f"n{number}": moment(seconds) for number, seconds in enumerate((0, 50, 61, 62, 110, 111, 400))}
-    assert ["n1", "n2", "n3", "n4"] == breaker._crowd(moments)

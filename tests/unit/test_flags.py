@@ -11,7 +11,7 @@ import pytest
 from hook.errors import SettingsError
 from hook.flags.kinds import Bounded
 from hook.flags.settings import settings_from
-from hook.settings import Bound, Regarded, Settings, Wait, WaitFor, Wanted, WhenAbsent, WhenManual
+from hook.settings import Bound, Regarded, Settings, Wait, Wanted, WhenAbsent, WhenManual
 
 BOTH = ("gpu", "network")
 
@@ -138,13 +138,10 @@ def test_simpler_behaviours_are_chosen_by_word() -> None:
     """The defaults are the strict ones."""
     plain = settings()
     chosen = settings(when_absent="wait", when_manual="fail", providers=("toolkit",))
-    assert (WaitFor.NODES, WhenAbsent.SKIP, WhenManual.REPORT, ()) == (
-        plain.wait_for, plain.when_absent, plain.when_manual, plain.providers,
-    )  # fmt: skip
+    assert (WhenAbsent.SKIP, WhenManual.REPORT, ()) == (plain.when_absent, plain.when_manual, plain.providers)
     assert (WhenAbsent.WAIT, WhenManual.FAIL, ("toolkit",)) == (
         chosen.when_absent, chosen.when_manual, chosen.providers,
     )  # fmt: skip
-    assert WaitFor.POLICY_READY is settings(wait_for="policy-ready").wait_for
 
 
 @pytest.mark.parametrize(
@@ -152,14 +149,8 @@ def test_simpler_behaviours_are_chosen_by_word() -> None:
     [
         pytest.param({"stacks": ("network",), "providers": ("toolkit",)}, "--provider toolkit does not belong to",
                      id="provider-of-another-stack"),
-        pytest.param({"wait_for": "policy-ready", "providers": ("toolkit",)}, "--provider cannot be waited for",
-                     id="provider-by-the-policy-alone"),
         pytest.param({"stacks": ("network",), "expect_chart_version": "v99"}, "--expect-chart-version",
                      id="chart-of-a-policy-that-says-none"),
-        pytest.param({"stacks": ("network",), "wait_for": "policy-ready"}, "NicClusterPolicy does not say since when",
-                     id="a-policy-that-does-not-say-since-when"),
-        pytest.param({"stacks": BOTH, "wait_for": "policy-ready"}, "NicClusterPolicy does not say since when",
-                     id="one-of-two-policies-does-not-say-since-when"),
     ],
 )  # fmt: skip
 def test_what_would_have_no_effect_is_refused(values: dict[str, Any], words: str) -> None:
@@ -174,7 +165,6 @@ def test_what_would_have_no_effect_is_refused(values: dict[str, Any], words: str
     [
         pytest.param({"stacks": ("network", "gpu"), "providers": ("toolkit",)}, id="provider-of-the-second-stack"),
         pytest.param({"stacks": ("network", "gpu"), "expect_chart_version": "v99"}, id="chart-of-the-second-stack"),
-        pytest.param({"wait_for": "policy-ready", "expect_chart_version": "v99"}, id="chart-by-the-policy-alone"),
     ],
 )
 def test_what_has_an_effect_on_some_stack_is_taken(values: dict[str, Any]) -> None:
@@ -218,7 +208,6 @@ def test_what_is_no_bound_is_refused(text: str) -> None:
         pytest.param({"on_deadline": "report"}, "--on-deadline", id="a-deadline"),
         pytest.param({"expect_chart_version": "v1"}, "--expect-chart-version", id="one-chart"),
         pytest.param({"expect_driver_version": "580"}, "--expect-driver-version", id="one-driver"),
-        pytest.param({"wait_for": "policy-ready"}, "--wait-for policy-ready", id="the-policys-word"),
     ],
 )
 def test_a_follower_refuses_what_belongs_to_a_run_with_an_end(values: dict[str, Any], words: str) -> None:

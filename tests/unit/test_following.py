@@ -14,7 +14,6 @@ from hook.core import following
 from hook.core.decide import index
 from hook.core.fields import MalformedObjectError
 from hook.core.following import Following, Opened
-from hook.core.memory import Breaker
 from hook.settings import Settings
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale
 from tests.fixtures.modes import Pool, network, pooled
@@ -28,7 +27,6 @@ WHOLE = Following(
     last_look=at(10),
     last_acted=at(5),
     breakers={"gpu": Opened(at(1), "5 of 8 nodes turned stale: a, b, c, d, e")},
-    closed={"network": at(2)},
     by="gpu-operator-post-follower-7d_0011aabb",
 )
 
@@ -65,13 +63,6 @@ def test_a_long_reason_is_cut_and_fits() -> None:
     assert 512 == len(Following.decode(text).breakers["gpu"].why)
 
 
-def test_who_takes_over_goes_on_with_the_breakers_as_they_are() -> None:
-    """Open, or closed for nodes that are still to be served, or neither."""
-    opened, closed = Breaker(at(1), "5 of 8 nodes turned stale: a, b, c, d, e"), Breaker(closed_at=at(2))
-    assert [opened, closed] == [WHOLE.breaker("gpu"), WHOLE.breaker("network")]
-    assert Breaker() == Following().breaker("gpu")
-
-
 def changed(**fields: Any) -> str:  # noqa: ANN401 - JSON is any of it
     """Give a whole record with some fields changed."""
     return json.dumps({**json.loads(WHOLE.encode()), **fields})
@@ -105,10 +96,6 @@ def changed(**fields: Any) -> str:  # noqa: ANN401 - JSON is any of it
         pytest.param(changed(breakers={"gpu": {"openedAt": stamp(1), "why": "a\x1b[2Jb"}}), id="a-reason-that-draws"),
         pytest.param(changed(breakers={"gpu": {"openedAt": stamp(1), "why": "\ud800"}}), id="half-a-character"),
         pytest.param(changed(breakers={"gpu": {"openedAt": stamp(1), "why": "w" * 2000}}), id="a-long-reason"),
-        pytest.param(changed(closed={"gpu": stamp(1)}), id="closed-and-open"),
-        pytest.param(changed(closed={"network": None}), id="closed-at-no-moment"),
-        pytest.param(changed(closed={"network": 5}), id="closed-at-a-number"),
-        pytest.param(changed(closed={"network": "2026-01-01T10:00:00"}), id="closed-at-a-moment-without-a-zone"),
         pytest.param(" " * 9000 + WHOLE.encode(), id="too-long"),
         pytest.param("[" * 4000, id="too-deep"),
         pytest.param('{"version":' + "1" * 5000 + "}", id="too-many-digits"),
@@ -121,9 +108,9 @@ def test_what_this_version_would_not_write_is_refused(text: str) -> None:
         Following.decode(text)
 
 
-@pytest.mark.parametrize("key", ["epochs", "breakers", "closed"])
+@pytest.mark.parametrize("key", ["epochs", "breakers"])
 def test_what_a_later_program_says_besides_is_ignored(key: str) -> None:
-    """After a roll-back a breaker must not be forgotten because something else is told, too: more fields, or stacks."""
+    """After a roll-back a record stays readable although it shows more: further fields, or stacks."""
     written = json.loads(WHOLE.encode())
     written["breakers"]["gpu"]["severity"] = 1
     assert WHOLE == Following.decode(json.dumps({**written, "more": [], key: {**written[key], "disk": {"x": 1}}}))

@@ -34,7 +34,6 @@ def test_a_policy_is_read() -> None:
         manual="",
         halted="",
         pooled=False,
-        ready_since=None,
         rdma=False,
         eviction_label="",
         changed=None,

@@ -10,9 +10,9 @@ import pytest
 from hook.core.memory import Breaker, Memory
 from hook.core.reasons import Reason
 from hook.core.verdicts import Verdict
-from hook.settings import Bound, Settings, Wanted
+from hook.settings import Settings, Wanted
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons
-from tests.fixtures.following import FOLLOWING, Follower, moment
+from tests.fixtures.following import FOLLOWING, Follower
 from tests.fixtures.modes import with_exporter
 from tests.fixtures.objects import Object, conditions, driver_pod, merged, parsed, plugin_pod, running, stamp, waiting
 
@@ -67,9 +67,7 @@ def test_a_client_that_wants_no_pod_on_a_node_hides_nothing() -> None:
         found.drop("plugin-pod", f"exporter-{node}")
     controller = Follower(found, replace(FOLLOWING, consumers=EXPORTER))
     assert {"Verified", "NothingToRefresh"} == set(reasons(controller.look(-1).judgements))
-    # Minutes apart, so that these would be no crowd at a first look.
-    for number, node in enumerate(CROWD[:5]):
-        jump(controller, node, ready=SEEN - 120 * number)
+    jump(controller, *CROWD[:5])
     assert Reason.BREAKER_OPEN is controller.look(0).reason
 
 
@@ -90,8 +88,7 @@ def test_a_plugin_that_is_not_verified_yet_can_turn_stale(part: str, patch: Obje
     """It started on the loaded driver, which no missing proof takes back."""
     controller = Follower(cluster(*CROWD).change(part, patch))
     assert {expected} == set(reasons(controller.look(-1).judgements))
-    for number, node in enumerate(CROWD[:5]):
-        jump(controller, node, ready=SEEN - 120 * number)
+    jump(controller, *CROWD[:5])
     assert Reason.BREAKER_OPEN is controller.look(0).reason
 
 
@@ -115,18 +112,6 @@ def test_a_plugin_that_starts_again_leaves_what_was_known_of_its_node() -> None:
     assert Reason.BREAKER_OPEN is controller.look(1).reason
 
 
-def test_a_driver_that_was_ready_at_the_first_look_was_not_seen_coming() -> None:
-    """A plugin that was starting then, and is stale now, counts from when its driver became ready."""
-    controller = Follower(cluster(*CROWD))
-    jump(controller, *CROWD)
-    for node in CROWD:
-        started = merged(STARTING, {"status": {"containerStatuses": [waiting("compute-domains", "Error")]}})
-        controller.found.change("plugin-pod", started, f"plugin-{node}")
-    assert {"PluginStarting"} == set(reasons(controller.look(0).judgements))
-    controller.found.put("plugin-pod", *(plugin_pod(node) for node in CROWD))
-    assert Reason.BREAKER_OPEN is controller.look(1).reason
-
-
 def test_a_driver_pod_on_its_way_out_is_not_the_loaded_driver() -> None:
     """That it is gone at the next look is no reload."""
     found = cluster(*CROWD)
@@ -137,67 +122,3 @@ def test_a_driver_pod_on_its_way_out_is_not_the_loaded_driver() -> None:
     controller.found.only("driver-pod", *pods)
     jump(controller, *CROWD)
     assert Reason.BREAKER_OPEN is controller.look(0).reason
-
-
-# What is stale at the first look.
-
-
-def first_look(
-    created: float, *, ready: float = -900, step: float = 0, patch: Object | None = None
-) -> Verdict | Reason:
-    """Return the reason of the first decision about plugins that started 900 s before it, like their drivers."""
-    found = cluster(*CROWD).change("revision", {"metadata": {"creationTimestamp": stamp(SEEN + created)}})
-    for number, node in enumerate(CROWD):
-        at = SEEN + ready + step * number
-        found.put("driver-pod", driver_pod(node, started=at - 70, ready=at))
-        started = plugin_pod(node, waited=None, started=SEEN - 2000)
-        found.put("plugin-pod", merged(started, patch or {}))
-    return Follower(found).look(0).reason
-
-
-def test_only_a_revision_that_is_younger_than_the_plugin_was_rolled_out_since() -> None:
-    """In the same second nothing shows which of the two came first."""
-    assert Reason.BREAKER_OPEN is first_look(-2000)
-    assert Reason.BREAKER_OPEN is not first_look(-1999)
-
-
-def test_one_container_older_than_the_revision_shows_a_rollout() -> None:
-    """Another one may have restarted since, or wait to."""
-    statuses = [running("compute-domains", SEEN - 2000), running("gpus", SEEN - 1000)]
-    both: Object = {"status": {"conditions": conditions(SEEN - 990), "containerStatuses": statuses}}
-    assert Reason.BREAKER_OPEN is not first_look(-1999, patch=both)
-    half = [waiting("compute-domains", "CrashLoopBackOff"), running("gpus", SEEN - 2000)]
-    waits: Object = {"status": {"conditions": conditions(None), "containerStatuses": half}}
-    assert Reason.BREAKER_OPEN is not first_look(-1999, patch=waits)
-
-
-@pytest.mark.parametrize("step", [16, -16])
-def test_a_minute_is_a_minute_in_whatever_order_the_nodes_are_named(step: float) -> None:
-    """Drivers that became ready a quarter of a minute apart are at most four in a minute, first or last name first."""
-    assert Reason.BREAKER_OPEN is not first_look(-3000, ready=-900, step=step)
-    assert Reason.BREAKER_OPEN is first_look(-3000, ready=-900, step=step / 2)
-
-
-# Until when.
-
-
-def test_excluded_nodes_do_not_keep_what_a_closed_breaker_let_through() -> None:
-    """Once all the others are verified, what turns stale next counts again."""
-    found = cluster(*CROWD).change("node", labelled("n0", skip="true"), "n0")
-    controller = Follower(found, memory=Memory(started=LATER).with_breaker_closed(moment(-2)))
-    controller.look(-1)
-    assert controller.memory.breaker.closed_at is None
-
-
-@pytest.mark.parametrize(
-    ("share", "expected"),
-    [
-        pytest.param(Bound(100, percent=True), False, id="all-of-them"),
-        pytest.param(Bound(0), False, id="none"),
-        pytest.param(Bound(100), True, id="a-number"),
-    ],
-)
-def test_an_open_breaker_closes_where_it_can_never_open(share: Bound, *, expected: bool) -> None:
-    """A bound that no fleet exceeds turns it off; a hundred nodes are not all nodes."""
-    controller = Follower(cluster(*CROWD), replace(FOLLOWING, breaker_share=share), OPEN)
-    assert expected is (Reason.BREAKER_OPEN is controller.look(0).reason)

@@ -7,7 +7,7 @@ import pytest
 from hook.core.decide import first_look
 from hook.core.reasons import Reason
 from hook.core.verdicts import Verdict
-from hook.settings import Settings, WaitFor, Wanted, WhenAbsent
+from hook.settings import Settings, Wanted, WhenAbsent
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale, stale_plugin, without_operator
 from tests.fixtures.modes import network, rdma_pod, with_exporter
 from tests.fixtures.objects import Object, obj
@@ -68,7 +68,6 @@ def gpu_cluster(*, beside: bool = False) -> Cluster:
 @pytest.mark.parametrize("settings", [
     pytest.param(Settings(), id="default"),
     pytest.param(Settings(when_absent=WhenAbsent.WAIT), id="waiting-where-absent"),
-    pytest.param(Settings(wait_for=WaitFor.POLICY_READY), id="by-the-policy-alone"),
 ])  # fmt: skip
 @pytest.mark.parametrize("found", [
     pytest.param(gpu_cluster(), id="alone"), pytest.param(gpu_cluster(beside=True), id="beside-a-chart-of-its-own"),

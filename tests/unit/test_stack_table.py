@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 import hook
-from hook.cluster import requests
 from hook.core import messages, names, stacks
 from hook.core.reasons import Reason
 from hook.core.stacks import STACKS
-from hook.settings import Settings, Strategy
+from hook.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,20 +77,6 @@ def test_every_label_of_a_row_survives_being_read(stack: Stack) -> None:
     assert all(label.startswith(names.NODE_LABEL_PREFIXES) for label in of_nodes if label)
     assert {stack.driver.label[0], *(one.label[0] for one in stack.providers.values())} <= names.DAEMONSET_LABELS
     assert stack.nodes.safe_load in ("", *names.NODE_ANNOTATIONS)
-
-
-@pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
-@pytest.mark.parametrize("strategy", Strategy)
-def test_permissions_follow_the_table(stack: Stack, strategy: Strategy) -> None:
-    """Each kind of policy of the chosen stacks may be listed and watched, and no other."""
-    mine = {requests.policies_of(kind) for kind in kinds(stack)}
-    every = {requests.policies_of(kind) for one in STACKS.values() for kind in kinds(one)}
-    found = requests.permissions([stack], strategy.value)
-    assert mine == every & found.keys()
-    assert all(found[resource] == requests.READ for resource in mine)
-    alone = requests.permissions([stack], strategy.value, sees_nodes=False)
-    assert {requests.policies_of(stack.policy)} == every & alone.keys()
-    assert {"deployments", "nodes", "resourceslices", "leases"}.isdisjoint(one.plural for one in alone)
 
 
 @pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)

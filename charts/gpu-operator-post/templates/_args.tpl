@@ -74,7 +74,6 @@ What both must agree on: what is watched over, what may be restarted and how.
 - --max-parallel-restarts={{ .maxParallelRestarts | int64 }}
 - --when-manual={{ .whenManual }}
 - --when-absent={{ .whenAbsent }}
-- --wait-for={{ .waitFor }}
 {{- range .providers }}
 - {{ printf "--provider=%s" . | quote }}
 {{- end }}

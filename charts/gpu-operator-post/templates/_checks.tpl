@@ -80,7 +80,6 @@ choices.
 
 {{- define "gpu-operator-post.checkChoices" -}}
 {{- include "gpu-operator-post.checkChoice" (dict "name" "strategy" "value" .Values.strategy "choices" (list "stale-pods" "rollout")) -}}
-{{- include "gpu-operator-post.checkChoice" (dict "name" "waitFor" "value" .Values.waitFor "choices" (list "nodes" "policy-ready")) -}}
 {{- include "gpu-operator-post.checkChoice" (dict "name" "rbac.scope" "value" .Values.rbac.scope "choices" (list "cluster" "namespace")) -}}
 {{- include "gpu-operator-post.checkChoice" (dict "name" "onDeadline" "value" .Values.onDeadline "choices" (list "fail" "report")) -}}
 {{- include "gpu-operator-post.checkChoice" (dict "name" "whenManual" "value" .Values.whenManual "choices" (list "report" "wait" "fail")) -}}
@@ -99,14 +98,10 @@ else was changed. Whoever sets a value relies on it, so none is silently left ou
 {{- define "gpu-operator-post.checkTogether" -}}
 {{- $providers := list -}}
 {{- $chart := false -}}
-{{- $silent := list -}}
 {{- range include "gpu-operator-post.stacks" . | fromJsonArray -}}
 {{- $providers = concat $providers .providers -}}
 {{- if has "chart" .tells -}}
 {{- $chart = true -}}
-{{- end -}}
-{{- if not (has "since" .tells) -}}
-{{- $silent = append $silent .name -}}
 {{- end -}}
 {{- end -}}
 {{- range .Values.providers -}}
@@ -116,14 +111,6 @@ else was changed. Whoever sets a value relies on it, so none is silently left ou
 {{- end -}}
 {{- if and .Values.expect.chartVersion (not $chart) -}}
 {{- fail "expect.chartVersion is set, but no policy of the stacks in stacks says which chart it comes from: the run could never see it. Leave it empty, or add the stack gpu." -}}
-{{- end -}}
-{{- if eq .Values.waitFor "policy-ready" -}}
-{{- if .Values.providers -}}
-{{- fail "waitFor is policy-ready, which looks at no node: what providers names could not be waited for. Use waitFor: nodes, or leave providers empty." -}}
-{{- end -}}
-{{- if $silent -}}
-{{- fail (printf "waitFor is policy-ready, but a policy of stack %s does not say since when it is ready: use waitFor: nodes, or take the stack away." (first $silent)) -}}
-{{- end -}}
 {{- end -}}
 {{- end -}}
 
@@ -163,9 +150,6 @@ The follower: bounds that the program would refuse too, when it starts, again an
 {{- if and .Values.follow.enabled .Values.dryRun -}}
 {{- fail "dryRun decides once, and a follower is never done: leave follow.enabled=false for a dry run." -}}
 {{- end -}}
-{{- if and .Values.follow.enabled (eq .Values.waitFor "policy-ready") -}}
-{{- fail "waitFor is policy-ready, by which every plugin would look stale each time that the policy is ready again: use waitFor: nodes with follow.enabled." -}}
-{{- end -}}
 {{- $accounts := list -}}
 {{- range include "gpu-operator-post.workloads" . | fromJsonArray -}}
 {{- if has .account $accounts -}}
@@ -181,7 +165,7 @@ flags that one of the two alone takes, where the other gets them: it would not e
 argument wins, so that other bounds would be obeyed than those that are checked.
 */}}
 {{- define "gpu-operator-post.checkExtras" -}}
-{{- $values := dict "strategy" "strategy" "stack" "stacks" "consumer-name" "consumer.names" "consumer" "consumers" "consumer-namespace" "consumer.namespace" "namespace" "rbac.namespaces" "regarding" "regarding" "wait-for" "waitFor" "provider" "providers" "dry-run" "dryRun" "follow" "follow.enabled" "wait" "hook.wait" "lease-name" "fullnameOverride" "workload-name" "fullnameOverride" "lease-namespace" "follow.enabled" "listen" "follow.enabled" -}}
+{{- $values := dict "strategy" "strategy" "stack" "stacks" "consumer-name" "consumer.names" "consumer" "consumers" "consumer-namespace" "consumer.namespace" "namespace" "rbac.namespaces" "regarding" "regarding" "provider" "providers" "dry-run" "dryRun" "follow" "follow.enabled" "wait" "hook.wait" "lease-name" "fullnameOverride" "workload-name" "fullnameOverride" "lease-namespace" "follow.enabled" "listen" "follow.enabled" -}}
 {{- $follower := dict "restart-backoff" "follow.restartBackoff" "restart-backoff-max" "follow.restartBackoffMax" "breaker-share" "follow.breaker.share" "breaker-reset" "follow.breaker.reset" -}}
 {{- $unavailable := dict "max-unavailable" "follow.maxUnavailable" -}}
 {{- $job := dict "expect-chart-version" "expect.chartVersion" "expect-driver-version" "expect.driverVersion" "on-deadline" "onDeadline" -}}

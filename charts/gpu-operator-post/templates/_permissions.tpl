@@ -26,26 +26,23 @@ The namespaces in which the program may read and restart; empty means all of the
 What has no namespace: one rule a stack for its policies, then the nodes and what their plugins publish.
 */}}
 {{- define "gpu-operator-post.clusterRules" -}}
-{{- $nodes := eq .Values.waitFor "nodes" -}}
 {{- range include "gpu-operator-post.stacks" . | fromJsonArray }}
 # Stack {{ .name }}: which driver should run.
 - apiGroups: [{{ .group }}]
-  resources: {{ $nodes | ternary (concat .policies .drivers) .policies | toJson }}
+  resources: {{ concat .policies .drivers | toJson }}
   verbs: [list, watch]
 {{- end }}
-{{- if $nodes }}
 - apiGroups: [""]
   resources: [nodes]
   verbs: [list, watch]
 - apiGroups: [resource.k8s.io]
   resources: [resourceslices]
   verbs: [list, watch]
-{{- end }}
 {{- end -}}
 
 {{/*
-What lives in namespaces. With waitFor: policy-ready only what is restarted is read. The writes are those of the chosen
-strategy alone, and only of who restarts anything; a dry run has none. Takes a dict of root and workload.
+What lives in namespaces. The writes are those of the chosen strategy alone, and only of the account that restarts
+anything; a dry run has none. Takes a dict of root and workload.
 */}}
 {{- define "gpu-operator-post.namespacedRules" -}}
 - apiGroups: [""]
@@ -54,14 +51,12 @@ strategy alone, and only of who restarts anything; a dry run has none. Takes a d
 - apiGroups: [apps]
   resources: [daemonsets]
   verbs: [list, watch]
-{{- if eq .root.Values.waitFor "nodes" }}
 - apiGroups: [apps]
   resources: [controllerrevisions, deployments, replicasets]
   verbs: [list, watch]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [list, watch]
-{{- end }}
 {{- if .workload.restarts }}
 {{- if eq .root.Values.strategy "rollout" }}
 # Without the guard: whoever may change a DaemonSet's template may run anything on its nodes.

@@ -5,13 +5,12 @@ the program's table, which a test compares.
 
   group      API group of the stack's policies
   policies   what says which driver should run and whether its operator is content
-  drivers    further objects that say which driver should run; not read with waitFor: policy-ready
+  drivers    further objects that say which driver should run
   consumers  names of the DaemonSets that hold the driver, as the vendor's charts give them
   sources    what consumers start after and nobody here may ever restart: labels, any of them, of the pods that load the
              driver or bring what a provider brings, and names of containers that load the driver
   providers  what the value `providers` may name: what consumers of this stack may be asked to start after
-  tells      what a policy of this stack says beside the driver: `chart`, which chart it comes from, and `since`, since
-             when it is ready
+  tells      what a policy of this stack says in addition to the driver: `chart`, which chart it comes from
 */}}
 {{- define "gpu-operator-post.stackTable" -}}
 gpu:
@@ -27,7 +26,7 @@ gpu:
       app: nvidia-container-toolkit-daemonset
     containers: [nvidia-driver-ctr]
   providers: [toolkit]
-  tells: [chart, since]
+  tells: [chart]
 network:
   group: mellanox.com
   policies: [nicclusterpolicies]

@@ -1,0 +1,63 @@
+"""Which permissions the program needs: what the chart's rules are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from hook.cluster import requests
+from hook.cluster.requests import Resource, policies_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hook.core.stack import Stack
+
+READ: Final = ("list", "watch")
+Permissions = Mapping[Resource, tuple[str, ...]]
+"""Verbs by resource."""
+ALWAYS: Final[Permissions] = {
+    requests.DAEMON_SETS: READ,
+    requests.PODS: READ,
+    requests.EVENTS: ("create", "patch"),
+    requests.NODES: READ,
+    requests.RESOURCE_SLICES: READ,
+    requests.CONTROLLER_REVISIONS: READ,
+    requests.DEPLOYMENTS: READ,
+    requests.REPLICA_SETS: READ,
+    requests.LEASES: READ,
+}
+BY_STRATEGY: Final[Mapping[str, Permissions]] = {
+    "stale-pods": {requests.PODS: ("delete",)},
+    "rollout": {requests.DAEMON_SETS: ("patch",)},
+}
+"""What a restart strategy needs on top. ``patch daemonsets`` amounts to root on every node."""
+
+
+class Role(StrEnum):
+    """Each use of the program that has an account of its own."""
+
+    JOB = "job"
+    HANDOVER = "handover"
+    """A Job that only reads, and leaves the restarts to the controller."""
+    FOLLOWER = "follower"
+
+
+OWN: Final[Mapping[Role, Permissions]] = {
+    Role.JOB: {requests.JOBS: ("get",)},
+    Role.HANDOVER: {requests.JOBS: ("get",), requests.LEASES: ("get",)},
+    Role.FOLLOWER: {requests.DEPLOYMENTS: ("get",), requests.LEASES: ("create", "get", "patch")},
+}
+"""What each needs of its own objects, in its own namespace and by name (but for creating, which has no name yet)."""
+
+
+def permissions(stacks: Iterable[Stack], strategy: str, role: Role) -> dict[Resource, tuple[str, ...]]:
+    """Return what a run with these settings needs."""
+    kinds = (kind for stack in stacks for kind in (stack.policy, stack.pool) if kind)
+    wanted: dict[Resource, tuple[str, ...]] = {policies_of(kind): READ for kind in kinds}
+    writes = {} if role is Role.HANDOVER else BY_STRATEGY[strategy]
+    for part in (ALWAYS, writes, OWN[role]):
+        for resource, verbs in part.items():
+            wanted[resource] = (*wanted.get(resource, ()), *verbs)
+    return wanted
