@@ -13,7 +13,7 @@ from hook.core.following import Following
 from hook.errors import ClusterError
 
 if TYPE_CHECKING:
-    from hook.cluster.lease import Lease
+    from hook.kube.election import LeaderElector
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ LONGEST_WISH: Final = 256
 class Record:
     """The record of one leader, beginning with what the last one left."""
 
-    def __init__(self, lease: Lease) -> None:
+    def __init__(self, lease: LeaderElector) -> None:
         self._lease = lease
         self._written: Following | None = None
         self._obeyed, self._owed = "", False

@@ -14,11 +14,8 @@ import pytest
 
 from hook.acting import Actor
 from hook.cluster import events, lasting, retry
-from hook.cluster import lease as leases
 from hook.cluster.events import Findable, Subject, Teller
 from hook.cluster.lasting import LastingObserver
-from hook.cluster.lease import Lease
-from hook.cluster.leaselock import Terms
 from hook.core import names, together
 from hook.core.breaker import Breaker
 from hook.core.following import Following, Opened
@@ -36,13 +33,12 @@ from hook.settings import Settings
 from tests.fixtures.cluster import LATER, cluster
 from tests.fixtures.modes import Pool, pooled
 from tests.fixtures.objects import obj
-from tests.shell.leases import NAME, NAMESPACE, keeping, until
+from tests.shell.leases import NAMESPACE, held, keeping, until
 from tests.shell.server import Said, serving
 
 if TYPE_CHECKING:
     from hook.core.together import Seen
     from tests.fixtures.objects import Object
-    from tests.shell.server import Server
 
 FOLLOW = Settings(follow=True)
 OWNER = Subject("apps/v1", "Deployment", NAMESPACE, "post", "uid")
@@ -50,21 +46,6 @@ STALE = StalePod("dra", "a", "uid-a", "7", "ds", because="it is stale", driver_r
 DELETE = DeletePod("gpu-0", STALE, "gpu")
 ROLLOUT = RolloutRestart("dra", "plugin", "ds", LATER, (("gpu-0", STALE),), "gpu")
 DENIED = Said(403, b'{"kind": "Status", "code": 403, "message": "no"}')
-
-
-@pytest.fixture(autouse=True)
-def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the Lease, however busy the machine is."""
-    monkeypatch.setattr(leases, "LEASE_SECONDS", 900)
-    monkeypatch.setattr(leases, "RENEW_SECONDS", 600)
-
-
-def held(server: Server) -> Lease:
-    """Hold the Lease."""
-    lease = Lease(server.api, Terms(NAMESPACE, NAME, "a"))
-    lease.start()
-    until(lambda: lease.leading, "it leads")
-    return lease
 
 
 def test_a_follower_waits_for_ever_for_what_may_pass() -> None:
@@ -197,7 +178,7 @@ def test_a_cluster_that_never_rests_is_looked_at_now_and_then(monkeypatch: pytes
     monkeypatch.setattr(follower, "look_first", looked)
     with keeping() as (_kept, server):
         lease = held(server)
-        one = Serving(server.api, FOLLOW, Identity(lease.terms), lease, Telemetry(server.api.counters))
+        one = Serving(server.api, FOLLOW, Identity(lease.config), lease, Telemetry(server.api.counters))
         one.observer.look_at_intent()
         until(lambda: one.observer.synced, "all is read")
         threading.Thread(target=one._await_something_to_protect, daemon=True).start()
@@ -272,10 +253,10 @@ def test_a_record_that_says_nothing_is_begun_anew(left: str) -> None:
 def test_an_open_breaker_outlives_its_leader_until_a_person_closes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next one goes on with it; each wish is obeyed once, whoever leads, and by who cannot write it down, too."""
     with keeping() as (kept, server):
-        lease = held(server)
+        lease = held(server, retry_period=0.5)
         before = Following(last_acted=LATER, breakers={"gpu": Opened(LATER, "9 of 10"), "network": Opened(LATER, "x")})
         lease.annotate({names.FOLLOWING_ANNOTATION: before.encode()})
-        identity = Identity(lease.terms)
+        identity = Identity(lease.config)
         serving_ = Serving(server.api, FOLLOW, identity, lease, Telemetry(server.api.counters))
         serving_._go_on_from(Record(lease).found())
         assert (serving_.rounds.last_acted, set(serving_.rounds.memories)) == (LATER, {"gpu"})
@@ -313,7 +294,7 @@ def test_an_open_breaker_closes_where_nothing_is_to_be_protected_yet(
         left = Following(breakers={"gpu": Opened(server.api.now() - timedelta(hours=5), "9 of 10")}, by="a")
         lease.annotate({names.FOLLOWING_ANNOTATION: left.encode(), names.CLOSE_BREAKER_ANNOTATION: wish})
         telemetry = Telemetry(server.api.counters)
-        one = Serving(server.api, settings, Identity(lease.terms), lease, telemetry)
+        one = Serving(server.api, settings, Identity(lease.config), lease, telemetry)
 
         def enough(_seconds: float) -> None:
             raise _EnoughError
@@ -344,7 +325,7 @@ def test_who_is_blind_or_stopped_promises_nothing(monkeypatch: pytest.MonkeyPatc
     """No intent is acknowledged that it cannot serve, and no time is told until somebody closes the breaker."""
     with keeping() as (kept, server):
         lease = held(server)
-        one = Serving(server.api, FOLLOW, Identity(lease.terms), lease, Telemetry(server.api.counters))
+        one = Serving(server.api, FOLLOW, Identity(lease.config), lease, Telemetry(server.api.counters))
         one.observer.look_at_intent()
         one.observer.look_at_fleet()
         until(lambda: one.observer.synced, "all is read")
