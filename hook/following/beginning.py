@@ -8,10 +8,10 @@ import secrets
 import socket
 from typing import TYPE_CHECKING
 
-from hook.cluster.leaselock import Terms
 from hook.following.follower import Follower, Identity
 from hook.following.server import serve
 from hook.following.telemetry import Telemetry
+from hook.kube.election import LeaderElectionConfig
 
 if TYPE_CHECKING:
     from hook.cluster.api import Api
@@ -27,7 +27,7 @@ def identity(namespace: str, lease: str, wanted: str, workload: str) -> Identity
     another process, which may still believe that it leads.
     """
     host = os.environ.get("HOSTNAME") or socket.gethostname()
-    return Identity(Terms(namespace, lease, wanted or f"{host}_{secrets.token_hex(4)}"), workload)
+    return Identity(LeaderElectionConfig(namespace, lease, wanted or f"{host}_{secrets.token_hex(4)}"), workload)
 
 
 def begin(api: Api, settings: Settings, who: Identity, listen: str) -> Follower:

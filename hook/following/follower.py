@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from hook.cluster import events, retry
-from hook.cluster.lease import LEASE_SECONDS, Lease
 from hook.cluster.observer import Observer
 from hook.cluster.workload import own_workload
 from hook.core.following import Following, Opened, epoch, to_go
@@ -25,6 +24,7 @@ from hook.errors import UnreachableError
 from hook.following.health import LOST_SECONDS
 from hook.following.record import Record
 from hook.following.telling import Chronicler
+from hook.kube.election import LeaderElector
 from hook.rounds import LONGEST_PAUSE_SECONDS, TICK_SECONDS, Rounds
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
     from hook.acting import Deed
     from hook.cluster.api import Api
-    from hook.cluster.leaselock import Terms
     from hook.core.fleet import Fleet
     from hook.core.together import Seen
     from hook.following.telemetry import Telemetry
+    from hook.kube.election import LeaderElectionConfig
     from hook.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ anew, which may have been replaced."""
 class Identity:
     """Who follows: which Lease it wants, and the Deployment whose events tell its story."""
 
-    terms: Terms
+    election: LeaderElectionConfig
     workload: str = ""
 
 
@@ -61,7 +61,7 @@ class Follower:
 
     def __init__(self, api: Api, settings: Settings, identity: Identity, telemetry: Telemetry) -> None:
         self._api, self._settings, self._identity, self._telemetry = api, settings, identity, telemetry
-        self.lease = Lease(api, identity.terms, telemetry.trying)
+        self.lease = LeaderElector(api, identity.election, telemetry.trying)
         self._serving: Serving | None = None
 
     @property
@@ -77,10 +77,10 @@ class Follower:
 
     def run(self) -> NoReturn:
         """Follow until something ends it. Raises HookError."""
-        self._api.before_write = self.lease.permit
+        self._api.before_write = self.lease.fence
         self.lease.start()
         self._stand_by()
-        log.info("leading: the Lease %s/%s is held", self._identity.terms.namespace, self._identity.terms.name)
+        log.info("leading: the Lease %s/%s is held", self.lease.config.namespace, self.lease.config.name)
         self._telemetry.leading(True)
         self._serving = Serving(self._api, self._settings, self._identity, self.lease, self._telemetry)
         self._serving.run()
@@ -106,7 +106,7 @@ class Follower:
             if now not in ("", told):
                 told = now
                 log.info("standing by: %s", now)
-            self.lease.wait(TICK_SECONDS)
+            time.sleep(TICK_SECONDS)
 
 
 class _Watched(Rounds):
@@ -127,11 +127,13 @@ class _Watched(Rounds):
 class Serving:
     """What a leader does."""
 
-    def __init__(self, api: Api, settings: Settings, identity: Identity, lease: Lease, telemetry: Telemetry) -> None:
+    def __init__(
+        self, api: Api, settings: Settings, identity: Identity, lease: LeaderElector, telemetry: Telemetry
+    ) -> None:
         self._api, self._settings, self._lease, self._telemetry = api, settings, lease, telemetry
         self.observer = Observer(api, chosen(settings), settings, retry.FOLLOWING)
-        owner = own_workload(api, identity.terms.namespace, identity.workload)
-        teller = events.Teller(api, identity.terms.identity, silent=False)
+        owner = own_workload(api, identity.election.namespace, identity.workload)
+        teller = events.Teller(api, identity.election.identity, silent=False)
         self._chronicler = Chronicler(teller, owner)
         self.rounds = _Watched(api, self.observer, settings, self._chronicler, api.now())
         self.rounds.telemetry = telemetry
@@ -175,7 +177,7 @@ class Serving:
         decision = self.rounds.decide(seen)
         self._lease.check()
         # Nobody else may take over before a write that is sent now has come to its end.
-        deeds = self.rounds.act(decision, LEASE_SECONDS - self._lease.age)
+        deeds = self.rounds.act(decision, self._lease.remaining)
         fleets = indexed(seen, self._settings)
         told = self._finish(decision, self._epochs(fleets), self._left(fleets, decision))
         busy = deeds or decision.actions or decision.verdict is Verdict.WAIT or not told
@@ -213,6 +215,6 @@ class Serving:
                     for stack, one in breakers.items()
                     if one.opened_at is not None
                 },
-                by=self._lease.terms.identity,
+                by=self._lease.config.identity,
             )
         )

@@ -11,8 +11,8 @@ from hook.core import names
 from hook.errors import ClusterError
 
 if TYPE_CHECKING:
-    from hook.cluster.lease import Lease
     from hook.core.following import Following
+    from hook.kube.election import LeaderElector
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ RETRY_SECONDS: Final = 1.0
 class Record:
     """The record of one leader. It replaces what the last leader wrote with its first round."""
 
-    def __init__(self, lease: Lease) -> None:
+    def __init__(self, lease: LeaderElector) -> None:
         self._lease = lease
         self._written: Following | None = None
         self._written_at = self._tried_at = float("-inf")

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from devcluster.patience import TooSlowError
+from hook.kube.election import LeaderElectionConfig, LeaderElector
 from tests.shell.server import Said, Server, serving
 
 if TYPE_CHECKING:
@@ -98,6 +99,16 @@ def keeping(linger: threading.Event | None = None) -> Iterator[tuple[Leases, Ser
     leases = Leases()
     with serving(leases.answer, linger, leases.wrote) as server:
         yield leases, server
+
+
+def held(server: Server, retry_period: float = 300) -> LeaderElector:
+    """Hold the Lease for as long as a test may take. It was renewed once, and is renewed again after the period."""
+    tries: list[str] = []
+    config = LeaderElectionConfig(NAMESPACE, NAME, "a", 900, 600, retry_period)
+    lease = LeaderElector(server.api, config, tries.append)
+    lease.start()
+    until(lambda: len(tries) > 1 and lease.leading, "it leads and has renewed once")
+    return lease
 
 
 def until(holds: Callable[[], object], what: str) -> None:

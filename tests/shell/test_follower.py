@@ -18,13 +18,13 @@ import yaml
 from devcluster.soak.following import lost_its_lease
 from hook.cluster import events
 from hook.cluster.events import Subject
-from hook.cluster.leaselock import Terms
 from hook.core import names
 from hook.core.following import Following
 from hook.errors import LeaseLostError, UnreachableError
 from hook.following import follower as following
 from hook.following.follower import Follower, Identity
 from hook.following.telemetry import Telemetry
+from hook.kube.election import LeaderElectionConfig
 from hook.settings import Settings
 from tests.shell.leases import NAME, NAMESPACE, PATH, PATIENCE, Leases, keeping, until
 from tests.shell.program import ended, start_logged
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from tests.shell.server import Server
 
+ELECTION: Final = LeaderElectionConfig(NAMESPACE, NAME, "a")
 PORT: Final = re.compile(r"http://127\.0\.0\.1:(\d+)")
 
 
@@ -233,7 +234,7 @@ def test_who_hears_nothing_about_the_lease_starts_anew(monkeypatch: pytest.Monke
     monkeypatch.setattr(following, "SILENT_SECONDS", 1.0)
     with keeping() as (kept, server):
         kept.instead = lambda _line: Said()
-        one = Follower(server.api, Settings(follow=True), Identity(Terms(NAMESPACE, NAME, "a")), _telemetry(server))
+        one = Follower(server.api, Settings(follow=True), Identity(ELECTION), _telemetry(server))
         with pytest.raises(UnreachableError):
             one.run()
         one.stop()
@@ -249,7 +250,7 @@ def test_what_was_told_is_written_before_the_lease_is_given_back(monkeypatch: py
             return None
 
         kept.instead = slow
-        one = Follower(server.api, Settings(follow=True), Identity(Terms(NAMESPACE, NAME, "a")), _telemetry(server))
+        one = Follower(server.api, Settings(follow=True), Identity(ELECTION), _telemetry(server))
         threading.Thread(target=_led, args=(one,), daemon=True).start()
         until(lambda: kept.said(names.FOLLOWING_ANNOTATION), "it has a record")
         assert one._serving is not None

@@ -12,11 +12,8 @@ import pytest
 
 from hook.acting import Actor
 from hook.cluster import events, retry
-from hook.cluster import lease as leases
 from hook.cluster import observer as observers
 from hook.cluster.events import Findable, Subject, Teller
-from hook.cluster.lease import Lease
-from hook.cluster.leaselock import Terms
 from hook.cluster.observer import Observer
 from hook.core import names, together
 from hook.core.following import Following, Opened
@@ -35,13 +32,12 @@ from hook.settings import Settings
 from tests.fixtures.cluster import LATER, cluster
 from tests.fixtures.modes import Pool, pooled
 from tests.fixtures.objects import obj
-from tests.shell.leases import NAME, NAMESPACE, keeping, until
+from tests.shell.leases import NAMESPACE, held, keeping, until
 from tests.shell.server import Said, serving
 
 if TYPE_CHECKING:
     from hook.core.together import Seen
     from tests.fixtures.objects import Object
-    from tests.shell.server import Server
 
 FOLLOW = Settings(follow=True)
 OWNER = Subject("apps/v1", "Deployment", NAMESPACE, "post", "uid")
@@ -49,21 +45,6 @@ STALE = StalePod("dra", "a", "uid-a", "7", "ds", because="it is stale", driver_r
 DELETE = DeletePod("gpu-0", STALE, "gpu")
 ROLLOUT = RolloutRestart("dra", "plugin", "ds", LATER, (("gpu-0", STALE),), "gpu")
 DENIED = Said(403, b'{"kind": "Status", "code": 403, "message": "no"}')
-
-
-@pytest.fixture(autouse=True)
-def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the Lease, however busy the machine is."""
-    monkeypatch.setattr(leases, "LEASE_SECONDS", 900)
-    monkeypatch.setattr(leases, "RENEW_SECONDS", 600)
-
-
-def held(server: Server) -> Lease:
-    """Hold the Lease."""
-    lease = Lease(server.api, Terms(NAMESPACE, NAME, "a"))
-    lease.start()
-    until(lambda: lease.leading, "it leads")
-    return lease
 
 
 def test_a_follower_waits_for_ever_for_what_may_pass() -> None:
@@ -230,7 +211,7 @@ def test_a_cluster_that_never_rests_is_looked_at_now_and_then(monkeypatch: pytes
     monkeypatch.setattr(follower, "look_first", looked)
     with keeping() as (_kept, server):
         lease = held(server)
-        one = Serving(server.api, FOLLOW, Identity(lease.terms), lease, Telemetry(server.api.counters))
+        one = Serving(server.api, FOLLOW, Identity(lease.config), lease, Telemetry(server.api.counters))
         one.observer.look_at_intent()
         until(lambda: one.observer.synced, "all is read")
         threading.Thread(target=one._await_something_to_protect, daemon=True).start()
@@ -308,7 +289,7 @@ def test_who_is_blind_or_stopped_promises_nothing(monkeypatch: pytest.MonkeyPatc
     """It acknowledges no intent that it cannot see to, and estimates no time while its breaker is open."""
     with keeping() as (kept, server):
         lease = held(server)
-        one = Serving(server.api, FOLLOW, Identity(lease.terms), lease, Telemetry(server.api.counters))
+        one = Serving(server.api, FOLLOW, Identity(lease.config), lease, Telemetry(server.api.counters))
         one.observer.look_at_intent()
         one.observer.look_at_fleet()
         until(lambda: one.observer.synced, "all is read")

@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from hook.acting import Deed
-from hook.cluster import lease as leases
-from hook.cluster.lease import LEASE_SECONDS, Lease
-from hook.cluster.leaselock import Lock, Terms
 from hook.cluster.requests import delete_pod
 from hook.core import names
 from hook.core.following import Following, Opened
@@ -21,50 +18,38 @@ from hook.core.verdicts import Decision, DeletePod, StalePod, Verdict
 from hook.errors import LeaseLostError
 from hook.following.follower import Follower, Identity, Serving
 from hook.following.telemetry import Telemetry
+from hook.kube.election import LeaderElectionConfig
 from hook.settings import Settings
 from tests.fixtures.cluster import stale
-from tests.shell.leases import NAME, NAMESPACE, PATH, keeping, until
+from tests.shell.leases import NAME, NAMESPACE, PATH, held, keeping, until
 from tests.shell.server import Said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from hook.kube.election import LeaderElector
     from tests.shell.server import Server
 
 FOLLOW: Final = Settings(follow=True)
+ELECTION: Final = LeaderElectionConfig(NAMESPACE, NAME, "a")
 DELETE: Final = delete_pod("dra", "a", "uid", "7")
 STALE: Final = StalePod("dra", "a", "uid-a", "7", "ds", because="it is stale", driver_run="run")
 ACTION: Final = DeletePod("gpu-0", STALE, "gpu")
 DONE: Final = Decision(Verdict.DONE, Reason.NOTHING_STALE, "all is well", stack="gpu")
 
 
-@pytest.fixture(autouse=True)
-def _still(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hold the Lease, and renew it once only: what its age is in these tests they say themselves."""
-    for name, seconds in (("LEASE_SECONDS", 900), ("RENEW_SECONDS", 600), ("RETRY_SECONDS", 300)):
-        monkeypatch.setattr(leases, name, seconds)
-
-
-def held(server: Server) -> Lease:
-    """Hold the Lease, renewed a moment ago."""
-    lease = Lease(server.api, Terms(NAMESPACE, NAME, "a"))
-    lease.start()
-    until(lambda: lease._lock._ours == "2", "it leads and has renewed once")
-    return lease
-
-
-def leader(server: Server, lease: Lease) -> Serving:
+def leader(server: Server, lease: LeaderElector) -> Serving:
     """Lead with it."""
-    return Serving(server.api, FOLLOW, Identity(lease.terms), lease, Telemetry(server.api.counters))
+    return Serving(server.api, FOLLOW, Identity(lease.config), lease, Telemetry(server.api.counters))
 
 
-def aged(lease: Lease, seconds: float) -> None:
+def aged(lease: LeaderElector, seconds: float) -> None:
     """Let so much time pass since its renewal."""
-    lease._lock._renewed = time.monotonic() - seconds
+    lease._renewed_at = time.monotonic() - seconds
 
 
 @pytest.fixture
-def led() -> Iterator[tuple[Server, Lease, Serving]]:
+def led() -> Iterator[tuple[Server, LeaderElector, Serving]]:
     """Lead on a cluster that shows nothing."""
     with keeping() as (_kept, server):
         lease = held(server)
@@ -73,7 +58,7 @@ def led() -> Iterator[tuple[Server, Lease, Serving]]:
 
 
 def test_restarts_have_what_is_left_of_the_lease(
-    led: tuple[Server, Lease, Serving], monkeypatch: pytest.MonkeyPatch
+    led: tuple[Server, LeaderElector, Serving], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Since its last renewal, and not since this round began: after it another one may act."""
     _server, lease, one = led
@@ -88,12 +73,12 @@ def test_restarts_have_what_is_left_of_the_lease(
     for age in (0.0, 9.0):
         aged(lease, age)
         one._round({"gpu": stale().seen()})
-    assert LEASE_SECONDS - 9 >= granted[1]
-    assert granted[0] <= LEASE_SECONDS
+    assert lease.config.lease_duration - 9 >= granted[1]
+    assert granted[0] <= lease.config.lease_duration
 
 
 def test_nothing_is_restarted_once_the_lease_is_lost(
-    led: tuple[Server, Lease, Serving], monkeypatch: pytest.MonkeyPatch
+    led: tuple[Server, LeaderElector, Serving], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A decision over a large fleet takes its time; what it decides comes too late then."""
     server, lease, one = led
@@ -101,7 +86,7 @@ def test_nothing_is_restarted_once_the_lease_is_lost(
 
     def slowly(seen: dict[str, object]) -> Decision:
         decision = decide(seen)  # type: ignore[arg-type]
-        aged(lease, leases.RENEW_SECONDS + 1)
+        aged(lease, lease.config.renew_deadline + 1)
         return decision
 
     monkeypatch.setattr(one.rounds, "decide", slowly)
@@ -113,11 +98,11 @@ def test_nothing_is_restarted_once_the_lease_is_lost(
 
 @pytest.mark.parametrize("protecting", [False, True])
 def test_every_round_begins_with_the_lease(
-    led: tuple[Server, Lease, Serving], monkeypatch: pytest.MonkeyPatch, *, protecting: bool
+    led: tuple[Server, LeaderElector, Serving], monkeypatch: pytest.MonkeyPatch, *, protecting: bool
 ) -> None:
     """Also while nothing is read yet, and while there is nothing to protect."""
     _server, lease, one = led
-    aged(lease, leases.RENEW_SECONDS + 1)
+    aged(lease, lease.config.renew_deadline + 1)
     if protecting:
         monkeypatch.setattr(one, "_await_something_to_protect", lambda: None)
         monkeypatch.setattr(one.rounds, "observe", lambda: pytest.fail("it looks"))
@@ -130,10 +115,10 @@ def test_every_round_begins_with_the_lease(
 
 
 def test_who_does_not_lead_writes_nothing() -> None:
-    """Not from the first moment on: while it waits for the Lease, whatever asks for a write is refused."""
+    """Not from the first moment on: while it waits for the LeaderElector, whatever asks for a write is refused."""
     with keeping() as (kept, server):
         kept.instead = lambda line: Said(500) if PATH in line else None
-        one = Follower(server.api, FOLLOW, Identity(Terms(NAMESPACE, NAME, "a")), Telemetry(server.api.counters))
+        one = Follower(server.api, FOLLOW, Identity(ELECTION), Telemetry(server.api.counters))
         ended: list[BaseException] = []
 
         def run() -> None:
@@ -196,58 +181,3 @@ def test_what_was_restarted_is_in_the_record() -> None:
         assert record.last_acted is not None
         assert record.last_acted >= before
         lease.release()
-
-
-def test_a_renewal_counts_from_when_it_was_asked_for() -> None:
-    """A standby then waits longer; counted from the answer, a slow server would let two lead."""
-    with keeping() as (kept, server):
-        lock = Lock(server.api, Terms(NAMESPACE, NAME, "a"), leases.REQUEST_SECONDS)
-        lease = held(server)
-        took = 1.0
-
-        def slowly(line: str) -> None:
-            time.sleep(took if "PATCH" in line else 0)  # this is the fault
-
-        kept.instead = slowly
-        assert lock.get(NAME, NAMESPACE)[0]
-        record = lock.get(NAME, NAMESPACE)[1]
-        assert lock.update(NAME, NAMESPACE, record)  # type: ignore[arg-type]
-        assert lock.age >= took
-        kept.instead = lambda _line: None
-        lease.release()
-
-
-def test_nothing_is_annotated_without_the_lease(led: tuple[Server, Lease, Serving]) -> None:
-    """Also where no other replica has taken it yet: the version would still be ours."""
-    server, lease, _one = led
-    patches = server.count("PATCH")
-    aged(lease, leases.RENEW_SECONDS + 1)
-    with pytest.raises(LeaseLostError):
-        lease.annotate({names.FOLLOWING_ANNOTATION: "{}"})
-    assert server.count("PATCH") == patches
-
-
-@pytest.mark.parametrize(
-    ("age", "holder", "over", "leading"),
-    [
-        pytest.param(1.0, "a", False, True, id="renewed"),
-        pytest.param(601.0, "a", False, False, id="not-renewed-in-time"),
-        pytest.param(1.0, "b", False, False, id="held-by-another-one"),
-        pytest.param(1.0, "", False, False, id="given-back"),
-        pytest.param(1.0, "a", True, False, id="over"),
-    ],
-)
-def test_who_leads(age: float, holder: str, *, over: bool, leading: bool) -> None:
-    """Each of three facts alone is none."""
-    with keeping() as (_kept, server):
-        lease = Lease(server.api, Terms(NAMESPACE, NAME, "a"))
-        aged(lease, age)
-        lease._lock.holder = holder
-        if over:
-            lease._over.set()
-        assert lease.leading is leading
-        if leading:
-            lease.permit(DELETE)
-        else:
-            with pytest.raises(LeaseLostError):
-                lease.permit(DELETE)

@@ -1,0 +1,266 @@
+"""Elect one replica of the controller by a Lease, and fence its writes.
+
+The algorithm is that of client-go's ``tools/leaderelection``, without its optimistic update: each write names the
+version that its own thread has just read. Durations are measured on the monotonic clock alone. The times in the Lease
+are for readers and are compared with no clock, so setting a clock loses no Lease.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from hook.cluster.requests import LEASES, Request
+from hook.core import names
+from hook.core.fields import MalformedObjectError, mapping, number, required, text
+from hook.errors import ClusterError, ConflictError, LeaseLostError, NotFoundError, RejectedError, UnreachableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from hook.cluster.api import Api
+
+log = logging.getLogger(__name__)
+
+JITTER_FACTOR: Final = 1.2
+"""A replica that waits for the Lease lengthens each pause by up to this share of it, as in client-go."""
+ANNOTATE_TRIES: Final = 8
+"""Each renewal between the read and the write of an annotation is a conflict; a busy machine may let several in."""
+RELEASE_SECONDS: Final = 1.0
+"""Releasing the Lease is a courtesy, and the kubelet waits for the end of this process."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderElectionConfig:
+    """Which Lease, which identity wants it, and client-go's durations in seconds.
+
+    The durations are those of Kubernetes' own controllers (K8S ``component-base/config/options``). In the five seconds
+    between the first two, a write that the fence let pass comes to its end.
+    """
+
+    namespace: str
+    name: str
+    identity: str
+    """Unique to this process: two processes with the same identity would both lead."""
+    lease_duration: int = 15
+    """A Lease that has not changed for this time may be taken by another replica."""
+    renew_deadline: float = 10
+    """A leader that has not renewed for this time stops leading."""
+    retry_period: float = 2
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderElectionRecord:
+    """What a Lease shows of its leader. As long as it stays equal, the leader has not renewed."""
+
+    holder: str
+    lease_duration: int
+    acquire_time: str
+    renew_time: str
+    transitions: int
+    version: str = field(compare=False)
+
+
+class LeaderElector:
+    """Acquires and renews the Lease in a thread of its own, and knows whether it is held."""
+
+    def __init__(
+        self,
+        api: Api,
+        config: LeaderElectionConfig,
+        on_try: Callable[[str], None] = lambda _trouble: None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] | None = None,
+    ) -> None:
+        self.config = config
+        self._api, self._on_try, self._clock = api, on_try, clock
+        self._over = threading.Event()
+        self._sleep = sleep or self._over.wait
+        self._thread = threading.Thread(target=self.run, name="election", daemon=True)
+        self.holder = ""
+        """The identity that holds the Lease, as last read; empty if none does."""
+        self.annotations: Mapping[str, str] = {}
+        self.trouble = ""
+        """Why the last try failed; empty if it succeeded, or if another replica just holds the Lease."""
+        self.answered = clock()
+        """When the API server last answered for the Lease, on the monotonic clock."""
+        self._observed: LeaderElectionRecord | None = None
+        self._observed_at = self._renewed_at = float("-inf")
+        """When the observed record was first read; when the last successful renewal was sent. A standby replica counts
+        from later, so it waits longer."""
+
+    @property
+    def leading(self) -> bool:
+        """Return whether the Lease is held for certain: no other replica can have taken it yet."""
+        renewed = self._clock() - self._renewed_at < self.config.renew_deadline
+        return renewed and self.holder == self.config.identity and not self.ended
+
+    @property
+    def ended(self) -> bool:
+        """Return whether the Lease was lost or released; this process does not try again."""
+        return self._over.is_set()
+
+    @property
+    def remaining(self) -> float:
+        """Return the seconds until another replica can take the Lease."""
+        return self._renewed_at + self.config.lease_duration - self._clock()
+
+    def check(self) -> None:
+        """Raise LeaseLostError unless the Lease is held for certain."""
+        if self.leading:
+            return
+        why = f"was not renewed in time{f': {self.trouble}' if self.trouble else ''}"
+        if self.holder not in ("", self.config.identity):
+            why = f"is held by {self.holder}"
+        raise LeaseLostError(f"the Lease {self.config.namespace}/{self.config.name} {why}")
+
+    def fence(self, request: Request) -> None:
+        """Let no write pass without the Lease, except those to the Lease itself, which name a version."""
+        if request.resource != LEASES:
+            self.check()
+
+    def annotate(self, annotations: Mapping[str, str]) -> None:
+        """Write annotations, and the label by which the Lease is found. Raises ClusterError and LeaseLostError.
+
+        After a conflict they are written to what is there then, with a last try when the renew deadline has passed.
+        """
+        end = self._clock() + self.config.renew_deadline
+        for tries in range(1, ANNOTATE_TRIES + 1):
+            self.check()
+            version = self._send("get").version
+            self.check()
+            metadata = {"resourceVersion": version, "annotations": dict(annotations), "labels": names.OWN_LABELS}
+            try:
+                self._send("patch", {"metadata": metadata})
+            except ConflictError:
+                if tries == ANNOTATE_TRIES or self._clock() >= end:
+                    raise
+            else:
+                return
+
+    def start(self) -> None:
+        """Begin to acquire and renew."""
+        self._thread.start()
+
+    def run(self) -> None:
+        """Acquire the Lease, then renew it until it is lost or released."""
+        try:
+            while not self.ended and not self._try():
+                self._sleep(self.config.retry_period * (1 + JITTER_FACTOR * random.random()))  # noqa: S311 - jitter
+            while self.leading:
+                self._try()
+                self._sleep(self.config.retry_period)
+        finally:
+            self._over.set()
+
+    def release(self) -> None:
+        """Clear the holder, so that the next replica need not wait until the Lease expires; in a second or not at all.
+
+        It ends the election: nothing is acquired or renewed any more.
+        """
+        if self.ended:
+            return  # A Lease that was lost must expire: a write may still be on its way.
+        self._over.set()
+        if self.holder in ("", self.config.identity):
+            releasing = threading.Thread(target=self._release, name="release", daemon=True)
+            releasing.start()
+            releasing.join(RELEASE_SECONDS)
+
+    def _release(self) -> None:
+        for _try in range(2):
+            try:
+                found = self._send("get")
+                if found.holder == self.config.identity:
+                    now = self._now()
+                    spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "acquireTime": now, "renewTime": now}
+                    self._send("patch", {"metadata": {"resourceVersion": found.version}, "spec": spec})
+            except ConflictError:
+                continue  # A renewal was on its way. It was the last one.
+            except ClusterError as error:
+                log.debug("the Lease was not released: %s", error)
+            return
+
+    def _try(self) -> bool:
+        trouble, succeeded = "", False
+        try:
+            succeeded = self._try_acquire_or_renew()
+        except ClusterError as error:
+            trouble = str(error)
+        self.trouble = trouble
+        self._on_try(trouble)
+        return succeeded
+
+    def _try_acquire_or_renew(self) -> bool:
+        """Return whether this replica has the Lease now, renewed. Raises ClusterError."""
+        try:
+            found = self._send("get")
+        except NotFoundError:
+            metadata = {"name": self.config.name, "namespace": self.config.namespace, "labels": names.OWN_LABELS}
+            return self._renew("create", metadata, transitions=0)
+        if found != self._observed:
+            self._observed, self._observed_at = found, self._clock()
+        metadata = {"resourceVersion": found.version}
+        if found.holder == self.config.identity:
+            return self._renew("patch", metadata)
+        if found.holder and self._clock() - self._observed_at < found.lease_duration:
+            return False
+        return self._renew("patch", metadata, transitions=found.transitions + 1)
+
+    def _renew(self, verb: str, metadata: Mapping[str, Any], transitions: int | None = None) -> bool:
+        """Write a renewal. With `transitions` it is also an acquisition."""
+        if self.ended:
+            return False
+        sent, now = self._clock(), self._now()
+        spec: dict[str, Any] = {"holderIdentity": self.config.identity, "renewTime": now}
+        spec["leaseDurationSeconds"] = self.config.lease_duration
+        if transitions is not None:
+            spec |= {"acquireTime": now, "leaseTransitions": transitions}
+        self._send(verb, {"metadata": metadata, "spec": spec})
+        self._renewed_at = sent
+        return True
+
+    def _now(self) -> str:
+        """Return the API server's time as ``metav1.MicroTime``: its clock is the one that all readers share."""
+        return self._api.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+    def _send(self, verb: str, body: Mapping[str, Any] | None = None) -> LeaderElectionRecord:
+        """Send a request, and note what the answer shows, whichever thread asked. Raises ClusterError."""
+        name, content_type = self.config.name, "application/json"
+        if verb == "create":
+            name, body = "", {"apiVersion": f"{LEASES.group}/{LEASES.version}", "kind": LEASES.kind, **(body or {})}
+        if verb == "patch":
+            # A merge patch leaves all fields and annotations as they are that it does not name.
+            content_type = "application/merge-patch+json"
+        request = Request(verb, LEASES, self.config.namespace, name, body=body, content_type=content_type)
+        try:
+            lease = self._api.send(request, self._timeout())
+        except ClusterError as error:
+            if not isinstance(error, UnreachableError):  # A refusal is an answer, too.
+                self.answered = self._clock()
+            raise
+        self.answered = self._clock()
+        try:
+            record = LeaderElectionRecord(
+                holder=text(lease, "spec", "holderIdentity"),
+                lease_duration=number(lease, "spec", "leaseDurationSeconds"),
+                acquire_time=text(lease, "spec", "acquireTime"),
+                renew_time=text(lease, "spec", "renewTime"),
+                transitions=number(lease, "spec", "leaseTransitions"),
+                version=required(lease, "metadata", "resourceVersion"),
+            )
+            annotations = mapping(lease, "metadata", "annotations")
+        except MalformedObjectError as error:
+            raise RejectedError(f"the Lease cannot be read: {error}") from error
+        self.annotations = {key: value for key, value in annotations.items() if key in names.LEASE_ANNOTATIONS}
+        self.holder = record.holder
+        return record
+
+    def _timeout(self) -> float:
+        """Return the seconds for one request. One that hangs leaves time for another, and none outlasts the Lease."""
+        half = self.config.renew_deadline / 2
+        left = self._renewed_at + self.config.renew_deadline - self._clock()
+        return min(half, left) if self.leading else half
