@@ -53,8 +53,6 @@ class Connection:
     pool: urllib3.PoolManager
     authorization: Callable[[], str]
     """Gives the header that says who we are, empty without one. Raises OSError or ValueError."""
-    configuration: Callable[[], Configuration]
-    """Gives the same for the client library."""
 
 
 def connect(kubeconfig: str, context: str, service_account_dir: str) -> Connection:
@@ -83,7 +81,7 @@ def by_library(configuration: Configuration) -> Connection:
             raise ValueError(str(error)) from error
 
     pool = bounded(RESTClientObject(configuration).pool_manager)
-    return Connection(str(configuration.host), pool, authorization, lambda: configuration)
+    return Connection(str(configuration.host), pool, authorization)
 
 
 def _in_cluster(folder: Path) -> Connection:
@@ -96,18 +94,18 @@ def _in_cluster(folder: Path) -> Connection:
     token = Token(folder / "token")
     token()
     if {"https", "all"} & getproxies().keys():
-        return by_library(_configuration(folder))
+        return _in_cluster_by_library(folder)
     pool = urllib3.PoolManager(
         maxsize=CONNECTIONS,
         cert_reqs="CERT_REQUIRED",
         ca_certs=str(authority),
         socket_options=KEEP_ALIVE,
     )
-    return Connection(f"https://{_bracketed(host)}:{port}", bounded(pool), token, lambda: _configuration(folder))
+    return Connection(f"https://{_bracketed(host)}:{port}", bounded(pool), token)
 
 
-def _configuration(folder: Path) -> Configuration:
-    """Give what the client library makes of the same files."""
+def _in_cluster_by_library(folder: Path) -> Connection:
+    """Connect as the client library would by the same files."""
     from kubernetes.client import Configuration  # noqa: PLC0415 - see above
     from kubernetes.config import ConfigException  # noqa: PLC0415
     from kubernetes.config.incluster_config import InClusterConfigLoader  # noqa: PLC0415
@@ -119,7 +117,7 @@ def _configuration(folder: Path) -> Configuration:
         )
     except ConfigException as error:
         raise ValueError(str(error)) from error
-    return configuration
+    return by_library(configuration)
 
 
 def _by_kubeconfig(kubeconfig: str, context: str) -> Connection:

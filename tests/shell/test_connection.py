@@ -40,7 +40,9 @@ def test_a_pod_finds_its_api_server(mount: Path, monkeypatch: pytest.MonkeyPatch
     """Where the kubelet says, checked by the mounted authority, as the mounted account; as the library has it."""
     monkeypatch.setenv(connection.HOST, host)
     ours = connection.connect("", "", str(mount))
-    library = connection.by_library(ours.configuration())
+    monkeypatch.setattr(connection, "getproxies", lambda: {"https": "for the library"})
+    library = connection.connect("", "", str(mount))
+    assert not isinstance(library.authorization, connection.Token)
     assert (ours.host, ours.authorization()) == (url, "bearer first")
     assert (library.host, library.authorization().strip()) == (url, "bearer first")
     for key in ("ca_certs", "maxsize"):
