@@ -99,8 +99,8 @@ class Actor:
         began = time.monotonic()
         until, end = began + ACT_SECONDS, began + max(left, SHORTEST_WRITE_SECONDS)
         self._rights.clear()
-        deletions = deque(one for one in actions if isinstance(one, DeletePod))
-        rollouts = deque(one for one in actions if not isinstance(one, DeletePod))
+        deletions = deque(action for action in actions if isinstance(action, DeletePod))
+        rollouts = deque(action for action in actions if not isinstance(action, DeletePod))
         while rollouts or deletions:
             now = time.monotonic()
             if now > until or now < self._not_before or not self._allowed_so_far:
@@ -123,7 +123,7 @@ class Actor:
         deeds = [self._deleted(self._unanswered.pop(uid)[0]) for uid in gone]
         if current:
             since = time.monotonic() - ASK_AGAIN.total_seconds()
-            self._unanswered = {uid: one for uid, one in self._unanswered.items() if one[1] > since}
+            self._unanswered = {uid: deletion for uid, deletion in self._unanswered.items() if deletion[1] > since}
         return deeds
 
     def _delete_together(self, actions: Sequence[DeletePod], end: float) -> Generator[Deed, None, bool]:
@@ -145,7 +145,7 @@ class Actor:
         except TerminatedError:
             yield from map(self._deleted, granted)
             raise
-        in_turn = sorted(zip(actions, answers, strict=True), key=lambda one: one[1] != _GRANTED)
+        in_turn = sorted(zip(actions, answers, strict=True), key=lambda pair: pair[1] != _GRANTED)
         yield from filter(None, (self._judged(action, answer, end, patient) for action, answer in in_turn))
         return len(granted) == len(actions)
 

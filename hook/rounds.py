@@ -70,7 +70,7 @@ class Rounds:
 
     def decide(self, seen: Seen) -> Decision:
         """Decide upon what is seen, once it is known what came of writes whose answer was lost."""
-        live = {pod.uid for one in seen.values() for pod in one.consumer_pods if pod.live}
+        live = {pod.uid for snapshot in seen.values() for pod in snapshot.consumer_pods if pod.live}
         self._account(self.actor.settle(live, current=self._observer.lost is None))
         started = time.monotonic()
         self.last, self.memories = decide_all(seen, self.memories, self._settings, self._api.now())
@@ -112,6 +112,6 @@ class Rounds:
 
 def _restarted_by(action: Action) -> Iterator[tuple[str, str, StalePod]]:
     """Give the pods that an action restarts, with their nodes, for each stack that asked for it."""
-    for one in (action, *action.also):
-        pods = ((one.node, one.pod),) if isinstance(one, DeletePod) else one.pods
-        yield from ((one.stack, node, pod) for node, pod in pods)
+    for each in (action, *action.also):
+        pods = ((each.node, each.pod),) if isinstance(each, DeletePod) else each.pods
+        yield from ((each.stack, node, pod) for node, pod in pods)

@@ -50,7 +50,7 @@ class Runner:
 
     def __init__(self, api: Api, observer: Observer, settings: Settings, teller: Teller, job: Job | None) -> None:
         self._api, self._observer, self._settings, self._teller, self._job = api, observer, settings, teller, job
-        regarding = [Regarding(api, one) for one in settings.regarding]
+        regarding = [Regarding(api, target) for target in settings.regarding]
         self._narrator = Narrator(teller, job.subject if job else None, regarding)
         self._rounds = Rounds(api, observer, settings, self._narrator, self._started)
         self._confirm_after = 0.0

@@ -189,7 +189,7 @@ class Selection:
 
 def resource_slices(served: Collection[str]) -> Resource | None:
     """Give the newest served version of ResourceSlices; None where none is served."""
-    version = next((one for one in SLICE_VERSIONS if one in served), None)
+    version = next((version for version in SLICE_VERSIONS if version in served), None)
     return replace(RESOURCE_SLICES, version=version) if version else None
 
 

@@ -128,13 +128,13 @@ def _all_served(judgements: Sequence[Judgement]) -> bool:
 
     A fleet that is left alone as a whole was not served: its labels may be gone for a moment.
     """
-    states = {one.state for one in judgements}
+    states = {status.state for status in judgements}
     return NodeState.VERIFIED in states and states <= SERVED
 
 
 def _opened(breaker: Breaker, judgements: Sequence[Judgement], fleet: Fleet, now: datetime) -> Breaker:
     """Open it if a crowd turned stale. Where none ever could, nobody is suspect."""
-    eligible = {one.node for one in judgements if one.state is not NodeState.EXCLUDED}
+    eligible = {status.node for status in judgements if status.state is not NodeState.EXCLUDED}
     share = fleet.settings.breaker_share
     if _never(share) or not _is_crowd(len(eligible), eligible, share):
         return replace(breaker, turned={})
@@ -157,9 +157,9 @@ def _never(share: Bound) -> bool:
 def _sights(judgements: Iterable[Judgement], fleet: Fleet) -> dict[str, Sight]:
     """Look at each node whose driver is settled: one stale consumer makes it stale, it takes all to be fresh."""
     seen: dict[str, list[Reason]] = {}
-    for one in judgements:
-        if one.consumer and one.reason is not Reason.NOTHING_TO_REFRESH and _drivers(one.node, fleet):
-            seen.setdefault(one.node, []).append(one.reason)
+    for status in judgements:
+        if status.consumer and status.reason is not Reason.NOTHING_TO_REFRESH and _drivers(status.node, fleet):
+            seen.setdefault(status.node, []).append(status.reason)
     sights: dict[str, Sight] = {}
     for node, reasons in seen.items():
         fresh = all(Trait.FRESH in reason.traits for reason in reasons)
@@ -170,7 +170,7 @@ def _sights(judgements: Iterable[Judgement], fleet: Fleet) -> dict[str, Sight]:
 
 def _unloaded(judgements: Iterable[Judgement], fleet: Fleet) -> Iterable[str]:
     """Give the nodes without a ready driver: what is loaded there next was seen coming."""
-    return (one.node for one in judgements if not any(pod.ready for pod in _drivers(one.node, fleet)))
+    return (status.node for status in judgements if not any(pod.ready for pod in _drivers(status.node, fleet)))
 
 
 def _load(node: str, fleet: Fleet) -> str:
@@ -200,7 +200,7 @@ def _rolled_out(node: str, fleet: Fleet) -> bool:
     """Whether a driver's revision was made after a consumer there had started."""
     revision = fleet.newest.get(_drivers(node, fleet)[0].owner_uid)
     pods = live_pods(fleet.consumer_pods[node])
-    starts = (one.started_at for pod in pods for one in pod.containers)
+    starts = (container.started_at for pod in pods for container in pod.containers)
     return revision is not None and any(start is not None and start < revision.created for start in starts)
 
 

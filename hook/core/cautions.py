@@ -38,12 +38,12 @@ def unnamed(fleet: Fleet) -> str:
 
 def evicted_by_driver_manager(daemonset: DaemonSet, fleet: Fleet) -> str:
     """Give the node label by which the driver manager takes this consumer away before a reload; or empty."""
-    told = {one.eviction_label for one in intent.sources(fleet.policy, fleet.seen.pools)}
+    told = {source.eviction_label for source in intent.sources(fleet.policy, fleet.seen.pools)}
     return next((key for key in daemonset.node_selector if key in told | {names.EVICTED_CLIENT_LABEL}), "")
 
 
 def _about_consumers(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[str]:
-    eligible = [one.node for one in judgements if one.state is not NodeState.EXCLUDED]
+    eligible = [status.node for status in judgements if status.state is not NodeState.EXCLUDED]
     for daemonset in fleet.consumers.named:
         if daemonset.desired == 0 and eligible:
             yield f"{daemonset} wants no pod at all (DESIRED=0): check its nodeSelector and the nodes' labels"
@@ -67,10 +67,12 @@ def about_names(fleet: Fleet) -> Iterator[str]:
 
 def _about_manual(judgements: Sequence[Judgement], fleet: Fleet) -> Iterator[str]:
     """Say what to do about nodes that are left alone until somebody upgrades them, also where all else is done."""
-    left = [one for one in judgements if one.reason is Reason.MANUAL_UPGRADE and one.state is NodeState.EXCLUDED]
+    left = [
+        status for status in judgements if status.reason is Reason.MANUAL_UPGRADE and status.state is NodeState.EXCLUDED
+    ]
     if left:
         what = messages.remedy(Reason.MANUAL_UPGRADE, left[0].node, left[0].subject, fleet.stack)
-        yield f"left alone, with an outdated driver: {some([one.node for one in left])}. {what}"
+        yield f"left alone, with an outdated driver: {some([status.node for status in left])}. {what}"
 
 
 def _unlabelled(daemonset: DaemonSet, fleet: Fleet, judgements: Sequence[Judgement]) -> list[str]:
@@ -82,7 +84,9 @@ def _unlabelled(daemonset: DaemonSet, fleet: Fleet, judgements: Sequence[Judgeme
 def _without_pod(daemonset: DaemonSet, judgements: Sequence[Judgement]) -> list[str]:
     """List settled nodes on which a consumer wants no pod."""
     return [
-        one.node for one in judgements if one.reason is Reason.NOTHING_TO_REFRESH and one.daemonset_uid == daemonset.uid
+        status.node
+        for status in judgements
+        if status.reason is Reason.NOTHING_TO_REFRESH and status.daemonset_uid == daemonset.uid
     ]
 
 
@@ -109,12 +113,12 @@ def _about_intent(fleet: Fleet) -> Iterator[str]:
     if policy is None:
         return
     sources = intent.sources(policy, fleet.seen.pools)
-    if expected and not any(intent.names_version(one) for one in sources):
+    if expected and not any(intent.names_version(source) for source in sources):
         yield (
             f"{policy} names no driver version; the expected {expected} was looked for in the plugins' "
             "ResourceSlices only"
         )
-    unnamed_images = [one for one in sources if not intent.comparable(one)]
+    unnamed_images = [source for source in sources if not intent.comparable(source)]
     if unnamed_images and fleet.drivers:
         yield (
             f"{unnamed_images[0]} names no driver image to compare with: its nodes were judged by the DaemonSet's "
@@ -130,7 +134,11 @@ def _unknown_quiet(fleet: Fleet) -> int:
 
 def _about_labels(judgements: Sequence[Judgement]) -> Iterator[str]:
     """Name nodes that are excluded because they have neither their labels nor a driver pod."""
-    bare = [one.node for one in judgements if one.state is NodeState.EXCLUDED and one.reason is Reason.LABELS_MISSING]
+    bare = [
+        status.node
+        for status in judgements
+        if status.state is NodeState.EXCLUDED and status.reason is Reason.LABELS_MISSING
+    ]
     if bare:
         yield f"excluded, with a plugin but without their labels and a driver pod: {some(bare)}"
 
@@ -139,11 +147,11 @@ def _about_turns(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[str]
     """Name cordoned nodes while others wait for their turn: they count as unavailable, and may stop everything."""
     if not fleet.stack.upgrade.counts_cordoned:
         return
-    waiting = [one.node for one in judgements if Trait.WAITS_FOR_TURN in one.reason.traits]
+    waiting = [status.node for status in judgements if Trait.WAITS_FOR_TURN in status.reason.traits]
     idle = [
-        one.node
-        for one in judgements
-        if one.state in (NodeState.VERIFIED, NodeState.EXCLUDED) and not one.label_pending
+        status.node
+        for status in judgements
+        if status.state in (NodeState.VERIFIED, NodeState.EXCLUDED) and not status.label_pending
     ]
     cordoned = [name for name in dict.fromkeys(idle) if (node := fleet.seen.nodes.get(name)) and node.cordoned]
     if waiting and cordoned:

@@ -50,7 +50,10 @@ class Consumers:
 
 def plugin_names(stack: Stack, settings: Settings) -> tuple[str, ...]:
     """Give the names of a stack's own consumers: those that were set, else those of its row."""
-    return tuple(one.name for one in settings.consumer_names if one.stack == stack.name) or stack.consumer.names
+    return (
+        tuple(consumer.name for consumer in settings.consumer_names if consumer.stack == stack.name)
+        or stack.consumer.names
+    )
 
 
 def named(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> tuple[DaemonSet, ...]:
@@ -67,8 +70,8 @@ def find(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> C
     others = [ds for ds in candidates if ds not in managed]
     inside = [ds for ds in others if settings.consumer_namespace in ("", ds.namespace)]
     plugins = [ds for ds in inside if ds.name in plugin_names(stack, settings)]
-    wanted = [one for one in settings.consumers if one.stack == stack.name]
-    further = [ds for ds in others if ds not in plugins and any(_matches(ds, one) for one in wanted)]
+    wanted = [consumer for consumer in settings.consumers if consumer.stack == stack.name]
+    further = [ds for ds in others if ds not in plugins and any(_matches(ds, consumer) for consumer in wanted)]
     kinds = {ds.uid: stack.consumer for ds in plugins}
     kinds |= {ds.uid: stack.consumer if _looks_like(ds, stack.consumer) else OTHER_CONSUMER for ds in further}
     return Consumers(
@@ -77,13 +80,13 @@ def find(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> C
         operator_managed=tuple(managed),
         kinds=kinds,
         missing=_missing(wanted, further, plugins, sources),
-        refused=tuple(ds for ds in sources if any(_matches(ds, one) for one in wanted)),
+        refused=tuple(ds for ds in sources if any(_matches(ds, consumer) for consumer in wanted)),
     )
 
 
 def _missing(wanted: Sequence[Wanted], *found: Sequence[DaemonSet]) -> tuple[Wanted, ...]:
     everything = [ds for part in found for ds in part]
-    return tuple(one for one in wanted if not any(_matches(ds, one) for ds in everything))
+    return tuple(consumer for consumer in wanted if not any(_matches(ds, consumer) for ds in everything))
 
 
 def _matches(daemonset: DaemonSet, wanted: Wanted) -> bool:

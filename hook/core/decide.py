@@ -47,7 +47,7 @@ def decide(  # noqa: PLR0913 - a pure function of everything that it depends on
     timers = Timers(memory, now)
     judged, noisy = _judged(fleet, memory, timers)
     memory = replace(memory, breaker=breaker.watched(memory.breaker, judged, fleet, now))
-    patient = [_out_of_patience(one, settings, timers) for one in judged]
+    patient = [_out_of_patience(status, settings, timers) for status in judged]
     if gone := gates.policy_gone(fleet, patient, timers):
         return _skip(gone, judged, memory, fleet, timers, sure=True)
     if skip := _pointless(fleet, judged, noisy):
@@ -61,7 +61,7 @@ def _of_nodes(
     """Choose what to do about the nodes now, and say how the run stands."""
     settings, stack, now = fleet.settings, fleet.stack.name, timers.now
     plan = restarts.plan(patient, fleet, memory, now)
-    shown = tuple(replace(_out_of_patience(one, settings, timers), stack=stack) for one in plan.judgements)
+    shown = tuple(replace(_out_of_patience(status, settings, timers), stack=stack) for status in plan.judgements)
     holds, warnings = gates.before_done(fleet, shown, noisy, timers)
     stopped = breaker.held_open(memory.breaker, settings)
     progress = advanced(memory, fleet, shown, now)
@@ -83,7 +83,7 @@ def _of_nodes(
 
 def _remembered(memory: Memory, shown: Sequence[Judgement], fleet: Fleet, timers: Timers) -> Memory:
     """Note what this decision has seen, for the next one."""
-    eligible = {one.node for one in shown if one.state is not NodeState.EXCLUDED}
+    eligible = {status.node for status in shown if status.state is not NodeState.EXCLUDED}
     after = replace(
         memory,
         first_seen=timers.first_seen,
@@ -91,8 +91,8 @@ def _remembered(memory: Memory, shown: Sequence[Judgement], fleet: Fleet, timers
         eligible=memory.eligible | eligible,
     )
     # A node whose outdated driver only an administrator replaces is reported as a whole, once all is fresh on it.
-    by_hand = [one for one in shown if one.reason is Reason.MANUAL_UPGRADE and one.fresh]
-    verified = [*by_hand, *(one for one in shown if one.reason is Reason.VERIFIED)]
+    by_hand = [status for status in shown if status.reason is Reason.MANUAL_UPGRADE and status.fresh]
+    verified = [*by_hand, *(status for status in shown if status.reason is Reason.VERIFIED)]
     after = after.with_verified(verified).with_fresh(shown, fleet)
     return after.without_gone(fleet) if fleet.settings.follow else after
 
@@ -121,7 +121,7 @@ def _judged(fleet: Fleet, memory: Memory, timers: Timers) -> tuple[list[Judgemen
         return by_policy.judge(fleet, timers.now), None
     # Asked about in every decision, so that the operator's quiet time runs beside all other holds.
     noisy = operator.unsettled(fleet, timers, timers.now)
-    judged = [one for name in fleet.node_names for one in judge_node(name, fleet, timers.now)]
+    judged = [status for name in fleet.node_names for status in judge_node(name, fleet, timers.now)]
     return _remembering(judged, fleet, memory), noisy
 
 
@@ -130,15 +130,15 @@ def _remembering(judged: Sequence[Judgement], fleet: Fleet, memory: Memory) -> l
 
     Where that befalls the whole fleet, the run is about to be skipped, and waits for that instead.
     """
-    if all(one.state is NodeState.EXCLUDED for one in judged):
+    if all(status.state is NodeState.EXCLUDED for status in judged):
         return list(judged)
     label = fleet.stack.nodes.present
     bare = {name for name, node in fleet.seen.nodes.items() if node.labels.get(label) != "true"}
     gone = {name for name in memory.eligible & bare if not fleet.driver_pods.get(name)}
-    gone -= {one.node for one in judged if one.state is not NodeState.EXCLUDED}
+    gone -= {status.node for status in judged if status.state is not NodeState.EXCLUDED}
     message = f"it was served in this run, and lost {label}=true and its driver pod (is NFD down?)"
     lost = [Judgement(name, NodeState.WAITING, Reason.LABELS_MISSING, message, patience=Patience.NODE) for name in gone]
-    return sorted([*(one for one in judged if one.node not in gone), *lost], key=lambda one: one.node)
+    return sorted([*(status for status in judged if status.node not in gone), *lost], key=lambda status: status.node)
 
 
 def _skip(  # noqa: PLR0913 - a decision's own parts
@@ -152,7 +152,7 @@ def _skip(  # noqa: PLR0913 - a decision's own parts
     sure = sure or not memory.saw_fleet
     lasting = timers.held(f"skip/{skip[0]}") >= settings.not_ready_grace
     remembering = replace(memory, first_seen=timers.first_seen)
-    shown = tuple(replace(one, stack=stack) for one in judged)
+    shown = tuple(replace(status, stack=stack) for status in judged)
     if sure or lasting:
         warnings = tuple(cautions.about_names(fleet))
         after = remembering.without_gone(fleet) if settings.follow else remembering
@@ -217,8 +217,8 @@ def _verdict(
 
 def _success(judgements: Sequence[Judgement], memory: Memory, fleet: Fleet) -> Hold:
     noun = fleet.stack.consumer.noun
-    served = sum(one.reason is Reason.VERIFIED for one in judgements)
-    excluded = sum(one.state is NodeState.EXCLUDED for one in judgements)
+    served = sum(status.reason is Reason.VERIFIED for status in judgements)
+    excluded = sum(status.state is NodeState.EXCLUDED for status in judgements)
     left_out = f"; {excluded} nodes were left alone" if excluded else ""
     if not fleet.consumers.named:
         sees_nodes = fleet.settings.wait_for is WaitFor.NODES
@@ -237,12 +237,12 @@ def _failure(holds: list[Hold], judgements: Sequence[Judgement], settings: Setti
     unnamed = next((hold for hold in holds if hold[0] is Reason.UNNAMED_CONSUMER), None)
     if unnamed is not None:
         return unnamed
-    failed = [one for one in judgements if _has_failed(one)]
+    failed = [status for status in judgements if _has_failed(status)]
     if not failed:
         return None
-    others = [one for one in judgements if not _has_failed(one) and one.state not in gates.TERMINAL]
-    moving = [one for one in others if Trait.BLOCKED not in one.reason.traits]
-    if moving and all(one.reason is Reason.NODE_BLIP for one in moving):
+    others = [status for status in judgements if not _has_failed(status) and status.state not in gates.TERMINAL]
+    moving = [status for status in others if Trait.BLOCKED not in status.reason.traits]
+    if moving and all(status.reason is Reason.NODE_BLIP for status in moving):
         # In a large fleet one of them is always away for a moment; that does not begin the grace anew.
         timers.keep("no-node-moves")
     if moving or (others and timers.held("no-node-moves") < settings.failed_grace):

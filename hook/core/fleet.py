@@ -110,7 +110,7 @@ def index(
         fresh=memory.fresh if memory else {},
         detects=_detects(seen, stack, {*(pod.node for pod in seen.driver_pods), *(pod.node for pod in of_consumers)}),
         # While the policy is away, a driver that it let follow another one still does.
-        prior=prior if policy is None or any(one.rdma for one in intent.sources(policy, seen.pools)) else None,
+        prior=prior if policy is None or any(source.rdma for source in intent.sources(policy, seen.pools)) else None,
     )
 
 
@@ -203,12 +203,12 @@ def _detects(seen: Snapshot, stack: Stack, hosting: Collection[str]) -> bool:
 def _slices_by_node(slices: Sequence[DeviceSlice]) -> dict[str, list[DeviceSlice]]:
     """Group slices by node, without those of an older generation of their pool, which the scheduler ignores."""
     newest: dict[str, int] = {}
-    for one in slices:
-        newest[one.pool] = max(one.generation, newest.get(one.pool, 0))
+    for device_slice in slices:
+        newest[device_slice.pool] = max(device_slice.generation, newest.get(device_slice.pool, 0))
     grouped: dict[str, list[DeviceSlice]] = defaultdict(list)
-    for one in slices:
-        if one.generation == newest[one.pool]:
-            grouped[one.node].append(one)
+    for device_slice in slices:
+        if device_slice.generation == newest[device_slice.pool]:
+            grouped[device_slice.node].append(device_slice)
     return dict(grouped)
 
 

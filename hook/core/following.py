@@ -85,7 +85,7 @@ class Following:
             "restarted": self.restarted,
             "lastLook": moment(self.last_look) if self.last_look is not None else None,
             "lastActed": moment(self.last_acted) if self.last_acted is not None else None,
-            "breakers": {stack: one.encoded() for stack, one in self.breakers.items()},
+            "breakers": {stack: breaker.encoded() for stack, breaker in self.breakers.items()},
             "closed": {stack: moment(at) for stack, at in self.closed.items()} or None,
         }
         told = {key: value for key, value in record.items() if value is not None}
@@ -126,15 +126,17 @@ def epoch(fleet: Fleet) -> str:
         return ""
     # A follower may have seen pools that a policy has left to nobody since; a Job that begins now reads none.
     pools = fleet.seen.pools if fleet.policy.pooled else ()
-    intents = (fleet.policy, *sorted(pools, key=lambda one: one.uid))
-    newest = sorted((uid, one.hash, one.revision) for uid, one in fleet.newest.items() if uid in fleet.drivers)
-    told = json.dumps([[(one.uid, one.generation) for one in intents], newest])
+    intents = (fleet.policy, *sorted(pools, key=lambda pool: pool.uid))
+    newest = sorted(
+        (uid, revision.hash, revision.revision) for uid, revision in fleet.newest.items() if uid in fleet.drivers
+    )
+    told = json.dumps([[(intent.uid, intent.generation) for intent in intents], newest])
     return sha256(told.encode()).hexdigest()[:EPOCH_DIGITS]
 
 
 def to_go(decision: Decision) -> int:
     """Count the nodes that are neither served nor left alone, those that need a person included."""
-    return len({one.node for one in decision.judgements if one.state not in gates.TERMINAL})
+    return len({status.node for status in decision.judgements if status.state not in gates.TERMINAL})
 
 
 def _read(text: str) -> Json:
@@ -171,8 +173,8 @@ def _about(record: Json) -> int | None:
 
 
 def _opened(record: Json, stack: str) -> Opened:
-    one = fields.mapping(record, "breakers", stack)
-    at, why = fields.when(one, "openedAt"), fields.required(one, "why")
+    entry = fields.mapping(record, "breakers", stack)
+    at, why = fields.when(entry, "openedAt"), fields.required(entry, "why")
     if at is None or not why.isprintable():
         raise MalformedObjectError("openedAt: missing" if at is None else "why: not printable")
     return Opened(at, why)

@@ -63,7 +63,7 @@ class Evidence:
 
 def judge(consumer: Pod, kind: ConsumerKind, driver: Pod, stack: Stack, providers: Sequence[Pod] = ()) -> Evidence:
     """Compare a consumer with the ready driver pod, and provider pods, of its node."""
-    starts = [one.started_at for one in consumer.containers if one.started_at is not None]
+    starts = [container.started_at for container in consumer.containers if container.started_at is not None]
     ready = driver.containers_ready_since
     if old := _older_than_provider(consumer, providers):
         return Evidence(Freshness.STALE, old, provider=True)
@@ -96,7 +96,7 @@ def keeps_crashing(driver: Pod, stack: Stack) -> bool:
     container = _named(driver.containers, stack.driver.container)
     if container is None or container.restarts < CRASH_LOOP_RESTARTS or container.last_finished_at is None:
         return False
-    ends = (one.finished_at for one in driver.init_containers if one.succeeded)
+    ends = (container.finished_at for container in driver.init_containers if container.succeeded)
     set_up = max((end for end in ends if end is not None), default=None)
     return set_up is not None and set_up <= container.last_finished_at
 
@@ -104,7 +104,7 @@ def keeps_crashing(driver: Pod, stack: Stack) -> bool:
 def provided_since(provider: Pod) -> datetime | None:
     """Return since when a provider provides: R, or a later start that did not move R; None while it is not ready."""
     since = provider.containers_ready_since
-    starts = [one.started_at for one in provider.containers if one.started_at is not None]
+    starts = [container.started_at for container in provider.containers if container.started_at is not None]
     return max([since, *starts]) if since is not None else None
 
 
@@ -116,8 +116,8 @@ def ready_since(pod: Pod, container: str) -> datetime | None:
     each one counts.
     """
     since = pod.containers_ready_since
-    named = [one for one in pod.containers if one.name == container] or pod.containers
-    if since is None or any(one.started_at is not None and one.started_at > since for one in named):
+    named = [main for main in pod.containers if main.name == container] or pod.containers
+    if since is None or any(main.started_at is not None and main.started_at > since for main in named):
         return None
     return since
 
@@ -140,7 +140,9 @@ def load(driver: Pod, providers: Sequence[Pod], stack: Stack) -> str:
     """Name what was loaded, and provided, on a node by what no clock can change: pods, and how often they restarted."""
     container = _named(driver.containers, stack.driver.container)
     told = [f"{driver.uid}/{container.restarts if container is not None else 0}"]
-    return ",".join(told + [f"{one.uid}/{sum(each.restarts for each in one.containers)}" for one in providers])
+    return ",".join(
+        told + [f"{provider.uid}/{sum(each.restarts for each in provider.containers)}" for provider in providers]
+    )
 
 
 def _older_than_provider(consumer: Pod, providers: Sequence[Pod]) -> str:
@@ -192,10 +194,10 @@ def _not_running(consumer: Pod) -> str:
     """Say what a consumer's start still waits for; empty if all main containers run."""
     if not consumer.containers:
         return "it has no containers yet"
-    pending = next((one for one in consumer.containers if one.started_at is None), None)
+    pending = next((container for container in consumer.containers if container.started_at is None), None)
     if pending is None:
         return ""
-    initialising = next((one for one in consumer.init_containers if not one.succeeded), None)
+    initialising = next((container for container in consumer.init_containers if not container.succeeded), None)
     if initialising is None:
         return f"its container {pending.name} is not running ({pending.waiting or 'terminated'})"
     if initialising.started_at is not None:
@@ -213,4 +215,4 @@ def _why_stale(started: datetime, ready: datetime | None) -> str:
 
 
 def _named(containers: tuple[Container, ...], name: str) -> Container | None:
-    return next((one for one in containers if one.name == name), None)
+    return next((container for container in containers if container.name == name), None)

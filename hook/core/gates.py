@@ -93,7 +93,7 @@ def policy_gone(fleet: Fleet, judgements: Sequence[Judgement], timers: Timers) -
         return None
     lasting = timers.held("policy-gone") >= fleet.settings.policy_grace
     sees_nodes = fleet.settings.wait_for is WaitFor.NODES
-    if not lasting or (sees_nodes and any(one.state not in TERMINAL for one in judgements)):
+    if not lasting or (sees_nodes and any(status.state not in TERMINAL for status in judgements)):
         return None
     kind = fleet.stack.policy.kind
     return Reason.NO_POLICY, f"there is no {kind} any more, so no operator reloads the drivers that run here"
@@ -114,7 +114,7 @@ def no_eligible_node(fleet: Fleet, judgements: Sequence[Judgement], noisy: Hold 
     On a fresh install plugins wait on nodes that the operator has not labelled yet: where pods of ours
     are around, it must have reconciled once and be quiet before the labels can be believed.
     """
-    reloadable = any(Trait.DRIVER_NOT_MANAGED not in one.reason.traits for one in judgements)
+    reloadable = any(Trait.DRIVER_NOT_MANAGED not in status.reason.traits for status in judgements)
     if reloadable or _blind(fleet, judgements) is not None:
         return None
     unmet = fleet.policy is None or intent.unmet_expectation(
@@ -122,7 +122,7 @@ def no_eligible_node(fleet: Fleet, judgements: Sequence[Judgement], noisy: Hold 
     )
     if unmet or "" in fleet.driver_pods or fleet.consumers.unnamed:
         return None
-    hosting = any(one.subject for one in judgements) or fleet.settings.when_absent is WhenAbsent.WAIT
+    hosting = any(status.subject for status in judgements) or fleet.settings.when_absent is WhenAbsent.WAIT
     if hosting and (noisy is not None or fleet.policy is None or not fleet.policy.state):
         return None
     if not judgements:
@@ -139,11 +139,11 @@ def before_done(
     """List what holds done back, the most telling first, and warnings that go with done."""
     holds = [*_holds(fleet, judgements), *([noisy] if noisy else [])]
     warnings = list(cautions.of(fleet, judgements))
-    reluctant = [one for one in _gatekeepers(fleet) if one.state != "ready"]
+    reluctant = [gatekeeper for gatekeeper in _gatekeepers(fleet) if gatekeeper.state != "ready"]
     # Its time begins when nothing else holds, and nothing that holds later interrupts it: in a large fleet some node is
     # always away for a moment. Another generation of the policy, or revision of a driver, begins it anew.
-    generations = ",".join(str(one.generation) for one in _gatekeepers(fleet))
-    veto = f"policy-not-ready/{generations}/{','.join(sorted(one.hash for one in fleet.newest.values()))}"
+    generations = ",".join(str(gatekeeper.generation) for gatekeeper in _gatekeepers(fleet))
+    veto = f"policy-not-ready/{generations}/{','.join(sorted(revision.hash for revision in fleet.newest.values()))}"
     if holds:
         timers.keep(veto)
     if holds or not reluctant:
@@ -163,7 +163,7 @@ def _gatekeepers(fleet: Fleet) -> list[Policy]:
     A pool without nodes is ready, or not, whatever happens.
     """
     owning = {ds.owner_uid for ds in fleet.drivers.values() if ds.desired > 0}
-    return [*([fleet.policy] if fleet.policy else []), *(one for one in fleet.seen.pools if one.uid in owning)]
+    return [*([fleet.policy] if fleet.policy else []), *(pool for pool in fleet.seen.pools if pool.uid in owning)]
 
 
 def _holds(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[Hold]:
@@ -173,11 +173,11 @@ def _holds(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[Hold]:
         yield to_come
     if fleet.consumers.unnamed and not fleet.consumers.serves_plugins:
         yield Reason.UNNAMED_CONSUMER, cautions.unnamed(fleet)
-    pending = [one for one in judgements if one.state not in TERMINAL]
+    pending = [status for status in judgements if status.state not in TERMINAL]
     if pending:
         yield Reason.NODES_PENDING, _pending_sentence(pending, judgements)
     # What is not verified is pending already, and the first hold is the one that counts.
-    trailing = [one.node for one in judgements if one.state is NodeState.VERIFIED and one.label_pending]
+    trailing = [status.node for status in judgements if status.state is NodeState.VERIFIED and status.label_pending]
     if trailing:
         yield Reason.UPGRADE_LABELS_PENDING, f"served, but the upgrade label is not quiet yet on {some(trailing)}"
 
@@ -206,16 +206,21 @@ def _any_managed(fleet: Fleet) -> bool:
 
 def _blind(fleet: Fleet, judgements: Sequence[Judgement]) -> Hold | None:
     """Give the first object that cannot be read: it might be the one that matters, but for pods of a left node."""
-    left = {one.node for one in judgements if one.state is NodeState.EXCLUDED}
-    one = next((one for one in fleet.unreadable if one.kind != "Pod" or one.node not in left), None)
-    if one is None:
+    left = {status.node for status in judgements if status.state is NodeState.EXCLUDED}
+    unreadable = next(
+        (unreadable for unreadable in fleet.unreadable if unreadable.kind != "Pod" or unreadable.node not in left), None
+    )
+    if unreadable is None:
         return None
-    return Reason.UNREADABLE, f"{one.kind} {'/'.join(filter(None, (one.namespace, one.name)))}: {one.problem}"
+    return (
+        Reason.UNREADABLE,
+        f"{unreadable.kind} {'/'.join(filter(None, (unreadable.namespace, unreadable.name)))}: {unreadable.problem}",
+    )
 
 
 def blind_to_intent(fleet: Fleet) -> bool:
     """Whether something unreadable could make an unsettled node look settled: then nothing is touched."""
-    return any(one.kind in INTENT_KINDS for one in fleet.unreadable)
+    return any(unreadable.kind in INTENT_KINDS for unreadable in fleet.unreadable)
 
 
 def _expecting(fleet: Fleet) -> bool:
@@ -224,9 +229,9 @@ def _expecting(fleet: Fleet) -> bool:
 
 
 def _pending_sentence(pending: Sequence[Judgement], judgements: Sequence[Judgement]) -> str:
-    eligible = len({one.node for one in judgements if one.state is not NodeState.EXCLUDED})
+    eligible = len({status.node for status in judgements if status.state is not NodeState.EXCLUDED})
     by_reason: dict[str, list[str]] = {}
-    for one in pending:
-        by_reason.setdefault(one.reason, []).append(one.node)
+    for status in pending:
+        by_reason.setdefault(status.reason, []).append(status.node)
     waiting = "; ".join(f"{reason}: {some(nodes)}" for reason, nodes in by_reason.items())
-    return f"{eligible - len({one.node for one in pending})} of {eligible} nodes served; {waiting}"
+    return f"{eligible - len({status.node for status in pending})} of {eligible} nodes served; {waiting}"

@@ -28,7 +28,7 @@ _BRANCH: Final = re.compile(r"[0-9]+")
 
 def active_policy(policies: Iterable[Policy], stack: Stack) -> Policy | None:
     """Give the policy that the operator follows: the oldest, then by name (GO ``getSingletonClusterPolicy``)."""
-    counting = (one for one in policies if stack.policy.only_name in ("", one.name))
+    counting = (policy for policy in policies if stack.policy.only_name in ("", policy.name))
     return min(counting, key=lambda policy: (policy.created, policy.name), default=None)
 
 
@@ -64,9 +64,9 @@ def unmet_expectation(policy: Policy, pools: Sequence[Policy], stack: Stack, set
     Pools may ask for different drivers: the expected one must be among them.
     """
     wanted = settings.expect_driver_version if settings.stacks[0] == stack.name else ""
-    asking = [one for one in sources(policy, pools) if names_version(one)]
-    if wanted and asking and all(one.version != wanted for one in asking):
-        asked = ", ".join(sorted({one.version for one in asking}))
+    asking = [source for source in sources(policy, pools) if names_version(source)]
+    if wanted and asking and all(source.version != wanted for source in asking):
+        asked = ", ".join(sorted({source.version for source in asking}))
         return f"{_several(asking)} asks for driver {asked}, expected {wanted}"
     wanted = settings.expect_chart_version
     if wanted and stack.policy.carries_chart and chart_version(policy.chart, stack) != chart_version(wanted, stack):

@@ -65,7 +65,7 @@ class Memory:
     @property
     def restarted(self) -> int:
         """How many plugins this run restarted last."""
-        return sum(not one.refused for one in self.restarts.values())
+        return sum(not restart.refused for restart in self.restarts.values())
 
     def asked(self, node: str, pod: StalePod, at: datetime, refused: str = "") -> Memory:
         """Note that a restart was asked for, or refused for good."""
@@ -96,7 +96,7 @@ class Memory:
 
     def with_verified(self, verified: Iterable[Judgement]) -> Memory:
         """Note on which nodes a plugin came back after its restart. Without a consumer each of the node's is meant."""
-        keys = {restart_key(one.daemonset_uid, one.node) for one in verified}
+        keys = {restart_key(status.daemonset_uid, status.node) for status in verified}
         back = {
             key: replace(asked, came_back=True)
             for key, asked in self.restarts.items()
@@ -106,7 +106,7 @@ class Memory:
 
     def with_fresh(self, judgements: Iterable[Judgement], fleet: Fleet) -> Memory:
         """Note which pods were proven to be fresh, and forget pods that are gone."""
-        known = {**self.fresh, **dict(pair for one in judgements for pair in one.fresh)}
+        known = {**self.fresh, **dict(pair for status in judgements for pair in status.fresh)}
         found = (*fleet.consumer_pods.values(), *fleet.unnamed_pods.values())
         there = {pod.uid for pods in found for pod in pods}
         return replace(self, fresh={uid: run for uid, run in known.items() if uid in there})

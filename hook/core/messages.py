@@ -64,6 +64,6 @@ def in_need(decision: Decision) -> list[Judgement]:
     """Return the nodes that a failing run must name, the failed ones first."""
     if not decision.unhappy:
         return []
-    failed = [one for one in decision.judgements if one.state is NodeState.FAILED]
+    failed = [status for status in decision.judgements if status.state is NodeState.FAILED]
     calm = (NodeState.FAILED, NodeState.VERIFIED, NodeState.EXCLUDED)
-    return failed + [one for one in decision.judgements if one.state not in calm]
+    return failed + [status for status in decision.judgements if status.state not in calm]

@@ -68,11 +68,13 @@ def judge_node(name: str, fleet: Fleet, now: datetime) -> tuple[Judgement, ...]:
         judged = [replace(judged[0], fresh=judged[0].fresh + fresh), *judged[1:], *unnamed]
     if (by_hand := manual(driver, fleet)) is not None:
         # The outdated driver is loaded, so plugins are evaluated against it; only its version is reported.
-        if any(one.state is not NodeState.VERIFIED for one in judged):
+        if any(status.state is not NodeState.VERIFIED for status in judged):
             return tuple(judged)
-        return (replace(_closed(name, by_hand, fleet), fresh=tuple(pair for one in judged for pair in one.fresh)),)
+        return (
+            replace(_closed(name, by_hand, fleet), fresh=tuple(pair for status in judged for pair in status.fresh)),
+        )
     pending = label is not Label.QUIET
-    return tuple(_upgrade_failed(one.with_label_pending(pending=pending), label, fleet) for one in judged)
+    return tuple(_upgrade_failed(status.with_label_pending(pending=pending), label, fleet) for status in judged)
 
 
 def label_meaning(node: Node | None, fleet: Fleet) -> Label:
@@ -130,11 +132,11 @@ def _unreadable(name: str, fleet: Fleet, alone: Gate | None) -> Gate | None:
     Not where the node's own word is enough to leave it alone.
     """
     node_alone = alone is not None and Trait.NODE_ALONE in alone.reason.traits
-    for one in fleet.unreadable:
-        if one.kind == "Pod" and one.node == name and node_alone:
+    for unreadable in fleet.unreadable:
+        if unreadable.kind == "Pod" and unreadable.node == name and node_alone:
             continue
-        if name in (one.node, one.name) or (one.kind == "Pod" and not one.node):
-            message = f"{one.kind} {one.namespace}/{one.name} cannot be read: {one.problem}"
+        if name in (unreadable.node, unreadable.name) or (unreadable.kind == "Pod" and not unreadable.node):
+            message = f"{unreadable.kind} {unreadable.namespace}/{unreadable.name} cannot be read: {unreadable.problem}"
             return Gate(NodeState.WAITING, Reason.UNREADABLE, message)
     return None
 
@@ -184,8 +186,8 @@ def _is_missing(name: str, node: Node | None, prior: Fleet) -> bool:
 def _asks_for_both(name: str, fleet: Fleet) -> bool:
     """Whether this node's driver is one that follows another stack's; in doubt it is."""
     intents = [fleet.intents.get(pod.owner_uid) for pod in live_pods(fleet.driver_pods.get(name, ()))]
-    known = [one for one in intents if one is not None]
-    return any(one.rdma for one in known) or not known
+    known = [intent for intent in intents if intent is not None]
+    return any(intent.rdma for intent in known) or not known
 
 
 def _unprovided(name: str, node: Node | None, fleet: Fleet) -> Gate | None:
@@ -241,7 +243,7 @@ def _not_ready_gate(pod: Pod, node: Node | None, fleet: Fleet) -> Gate:
             message = f"driver pod {pod.name}: container {container.name} is in {container.waiting}{detail}"
             return Gate(NodeState.WAITING, Reason.DRIVER_FAILING, message, Patience.DRIVER)
     if freshness.keeps_crashing(pod, fleet.stack):
-        restarts = max(one.restarts for one in pod.containers)
+        restarts = max(container.restarts for container in pod.containers)
         message = f"driver pod {pod.name} is not Ready, and its container crashed ({restarts} restarts)"
         return Gate(NodeState.WAITING, Reason.DRIVER_FAILING, message, Patience.DRIVER)
     safe_load = fleet.stack.nodes.safe_load

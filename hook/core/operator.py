@@ -38,7 +38,7 @@ def unsettled(fleet: Fleet, timers: Timers, now: datetime) -> Hold | None:
             f"({deployment.updated} of {deployment.wanted} updated, {deployment.available} available)"
         )
         return Reason.OPERATOR_ROLLING_OUT, message
-    lease = next((one for one in fleet.seen.leases if one.namespace == deployment.namespace), None)
+    lease = next((lease for lease in fleet.seen.leases if lease.namespace == deployment.namespace), None)
     current = _current(deployment, fleet.seen.replicasets)
     if lease is None or current is None:
         return _noisy(fleet, deployment, None, fleet.settings.unknown_operator_quiet, timers, now)
@@ -62,7 +62,7 @@ def _quiet_time(fleet: Fleet, *, named: bool) -> timedelta:
     A leader that is not `named` by its ReplicaSet's whole name may be an old pod or a new one. An image that cannot be
     compared, or that an admission webhook rewrote, may be one that the operator has not rendered yet.
     """
-    comparable = all(intent.comparable(one) for one in intent.sources(fleet.policy, fleet.seen.pools))
+    comparable = all(intent.comparable(source) for source in intent.sources(fleet.policy, fleet.seen.pools))
     rewritten = any(intent.rewritings(fleet.drivers.values(), fleet.intents, fleet.stack))
     exact = comparable and not rewritten and named
     return fleet.settings.operator_quiet if exact else fleet.settings.unknown_operator_quiet
@@ -74,13 +74,19 @@ def _deployment(fleet: Fleet) -> Deployment | None:
     One that is scaled to zero may be what a release under another name left behind.
     """
     namespace = fleet.policy.namespace if fleet.policy else ""
-    found = [one for one in fleet.seen.deployments if namespace in ("", one.namespace)]
-    return min(found, key=lambda one: (one.wanted == 0, one.namespace, one.name), default=None)
+    found = [deployment for deployment in fleet.seen.deployments if namespace in ("", deployment.namespace)]
+    return min(
+        found, key=lambda deployment: (deployment.wanted == 0, deployment.namespace, deployment.name), default=None
+    )
 
 
 def _current(deployment: Deployment, replicasets: tuple[ReplicaSet, ...]) -> ReplicaSet | None:
     return next(
-        (one for one in replicasets if one.owner_uid == deployment.uid and one.revision == deployment.revision),
+        (
+            replicaset
+            for replicaset in replicasets
+            if replicaset.owner_uid == deployment.uid and replicaset.revision == deployment.revision
+        ),
         None,
     )
 
@@ -95,20 +101,21 @@ def _noisy(  # noqa: PLR0913, PLR0917 - everything that may still change
     new operator without a Lease, or under the name of its host, is seen to lead in no other way.
     """
     newest = [fleet.newest[uid] for uid in sorted(fleet.drivers) if uid in fleet.newest]
-    moments = [one.created for one in newest]
+    moments = [revision.created for revision in newest]
     if lease is not None and lease.acquired is not None:
         moments.append(lease.acquired)
     rollout = deployment.changed if deployment is not None else None
     if rollout is not None:
         moments.append(rollout)
     # What changed may show in no version, image or label: the operator needs a moment to render it.
-    intents = [one for one in (fleet.policy, *fleet.seen.pools) if one is not None]
-    moments.extend(one.changed for one in intents if one.changed is not None)
+    intents = [policy for policy in (fleet.policy, *fleet.seen.pools) if policy is not None]
+    moments.extend(policy.changed for policy in intents if policy.changed is not None)
     last = max(moments, default=None)
     led = lease.acquired if lease is not None else None
     # By generation: a tool that writes metadata alone, every few seconds, asks for no other driver.
-    asked = ",".join(f"{one.uid}:{one.generation}" for one in intents)
-    state = f"{led}/{rollout}/{asked}/{','.join(f'{one.hash}:{one.revision}:{one.created}' for one in newest)}"
+    asked = ",".join(f"{policy.uid}:{policy.generation}" for policy in intents)
+    revisions = ",".join(f"{revision.hash}:{revision.revision}:{revision.created}" for revision in newest)
+    state = f"{led}/{rollout}/{asked}/{revisions}"
     unchanged = timers.held(f"quiet/{state}")
     if last is None or unchanged >= quiet or (now - last >= quiet and not _rolled_back(fleet)):
         return None
@@ -122,5 +129,5 @@ def _noisy(  # noqa: PLR0913, PLR0917 - everything that may still change
 
 def _rolled_back(fleet: Fleet) -> bool:
     """Whether a driver's newest revision is an old one taken up again, whose creation says nothing."""
-    owned = [one for one in fleet.seen.revisions if one.owner_uid in fleet.drivers]
-    return any(one.created > fleet.newest[one.owner_uid].created for one in owned)
+    owned = [revision for revision in fleet.seen.revisions if revision.owner_uid in fleet.drivers]
+    return any(revision.created > fleet.newest[revision.owner_uid].created for revision in owned)

@@ -51,18 +51,22 @@ class Places:
         limit, bound = fleet.settings.max_parallel_restarts, fleet.settings.max_unavailable
         if not limit and bound is None:
             return cls(None, None)
-        awaited = [_awaited(one, restarts, fleet, now) for one in judgements]
-        in_flight = [_in_flight(one, restarts, fleet) for one in judgements]
+        awaited = [_awaited(status, restarts, fleet, now) for status in judgements]
+        in_flight = [_in_flight(status, restarts, fleet) for status in judgements]
         # One plugin that used its time without coming back gives its place to the others. A second one does not: then
         # restarts do harm, and the run ends with the reason.
-        failed = sum(one.state is NodeState.FAILED for one, away in zip(judgements, in_flight, strict=True) if away)
+        failed = sum(
+            status.state is NodeState.FAILED for status, away in zip(judgements, in_flight, strict=True) if away
+        )
         ours = limit - sum(map(or_, awaited, in_flight)) + min(failed, 1) if limit else None
         if bound is None:
             return cls(ours, None, f"max {limit} plugins down at once")
-        down = [one.node for one, away in zip(judgements, awaited, strict=True) if away or _down(one, fleet)]
+        down = [status.node for status, away in zip(judgements, awaited, strict=True) if away or _down(status, fleet)]
         apart = (Reason.UNNAMED_CONSUMER,)
-        plugins = [one for one in judgements if one.state is not NodeState.EXCLUDED and one.reason not in apart]
-        total = sum(one.reason is not Reason.NOTHING_TO_REFRESH for one in plugins)
+        plugins = [
+            status for status in judgements if status.state is not NodeState.EXCLUDED and status.reason not in apart
+        ]
+        total = sum(status.reason is not Reason.NOTHING_TO_REFRESH for status in plugins)
         told = f"max {limit} because of us, " if limit else ""
         named = f": {some(down)}" if down else ""
         why = f"{told}max {bound} of {total} plugins down at once, {len(down)} are{named}"
@@ -105,7 +109,7 @@ def _in_flight(judged: Judgement, restarts: Mapping[str, AskedRestart], fleet: F
     if Trait.PLUGIN_DOWN not in judged.reason.traits:
         return False
     asked = (restarts.get(restart_key(ds.uid, judged.node)) for ds in fleet.consumers.named)
-    return any(one is not None and not one.refused for one in asked)
+    return any(restart is not None and not restart.refused for restart in asked)
 
 
 def _awaited(judged: Judgement, restarts: Mapping[str, AskedRestart], fleet: Fleet, now: datetime) -> bool:
@@ -114,7 +118,7 @@ def _awaited(judged: Judgement, restarts: Mapping[str, AskedRestart], fleet: Fle
         return False
     consumers = (ds for ds in fleet.consumers.named if judged.consumer in ("", str(ds)))
     asked = {ds.uid: restarts.get(restart_key(ds.uid, judged.node)) for ds in consumers}
-    return any(one is not None and _away(judged.node, uid, one, fleet, now) for uid, one in asked.items())
+    return any(restart is not None and _away(judged.node, uid, restart, fleet, now) for uid, restart in asked.items())
 
 
 def _away(node: str, daemonset_uid: str, asked: AskedRestart, fleet: Fleet, now: datetime) -> bool:

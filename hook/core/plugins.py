@@ -108,7 +108,7 @@ def _judge_live(consumer: DaemonSet, live: list[Pod], driver: Pod, fleet: Fleet,
             return _verifying(node, consumer, pod, Reason.PLUGIN_STARTING, f"{_called(pod, fleet)}: {evidence.because}")
     fresh = tuple((pod.uid, run) for pod in live)
     proven = [_verify(driver, consumer, pod, fleet, now, fresh) for pod in live]
-    return next((one for one in proven if one.state is not NodeState.VERIFIED), proven[0])
+    return next((status for status in proven if status.state is not NodeState.VERIFIED), proven[0])
 
 
 def _evidence(pod: Pod, kind: ConsumerKind, driver: Pod, fleet: Fleet, run: str) -> Evidence:
@@ -134,7 +134,7 @@ def _came_after(pod: Pod, driver: Pod, evidence: Evidence, fleet: Fleet) -> bool
 
 
 def _started_after(pod: Pod, moment: datetime | None) -> bool:
-    starts = [one.started_at for one in pod.containers]
+    starts = [container.started_at for container in pod.containers]
     return moment is not None and bool(starts) and all(start is not None and start > moment for start in starts)
 
 
@@ -142,7 +142,7 @@ def untolerated(name: str, consumer: DaemonSet, fleet: Fleet) -> str:
     """Say so if a deleted pod would not come back: its node got a taint that the plugin does not tolerate."""
     node = fleet.seen.nodes.get(name)
     for taint in node.taints if node else ():
-        if not any(one.tolerates(taint) for one in consumer.tolerations):
+        if not any(toleration.tolerates(taint) for toleration in consumer.tolerations):
             return f"deleted it would not come back, since it does not tolerate the taint {taint.key}:{taint.effect}"
     return ""
 
@@ -172,7 +172,7 @@ def _called(pod: Pod, fleet: Fleet) -> str:
 
 def crashing(pod: Pod) -> str:
     """Name a container that keeps crashing, also in a moment in which it happens to run."""
-    worst = max(pod.containers, key=lambda one: one.restarts)
+    worst = max(pod.containers, key=lambda container: container.restarts)
     if worst.restarts < CRASH_LOOP_RESTARTS:
         return ""
     return f": container {worst.name} is in CrashLoopBackOff ({worst.restarts} restarts)"
@@ -194,16 +194,16 @@ def just_crashed(pod: Pod, now: datetime) -> str:
 def _unproven(pod: Pod, driver: Pod, fleet: Fleet) -> tuple[Reason, str] | None:
     """Say what the node's ResourceSlices do not show yet, for a consumer that publishes devices."""
     kind = fleet.consumers.of_kind(pod.owner_uid)
-    publishes = any(one.name == kind.publisher for one in pod.containers)
+    publishes = any(container.name == kind.publisher for container in pod.containers)
     if not publishes or fleet.seen.slices is None:
         return None
-    slices = [one for one in fleet.slices.get(driver.node, ()) if one.devices > 0]
+    slices = [device_slice for device_slice in fleet.slices.get(driver.node, ()) if device_slice.devices > 0]
     if not slices:
         return Reason.SLICE_MISSING, "it is fresh, but its node has no ResourceSlice with devices"
     if outdated(driver, fleet):  # loaded, and left to an administrator: the policy names another version
         return None
     wanted = intent.wanted_version(fleet.intents.get(driver.owner_uid), fleet.settings)
-    for version in sorted(frozenset[str]().union(*(one.driver_versions for one in slices))):
+    for version in sorted(frozenset[str]().union(*(device_slice.driver_versions for device_slice in slices))):
         if not intent.same_driver(version, wanted):
             message = f"its node's ResourceSlice says driver {version}, expected {wanted}"
             return Reason.SLICE_OUTDATED, message
@@ -230,7 +230,7 @@ def _stale(pod: Pod, live: list[Pod], driver: Pod, fleet: Fleet, evidence: Evide
         driver_run=driver_run(driver, fleet),
         cause=evidence.cause,
         driver_ready=driver.containers_ready_since,
-        others=frozenset(one.uid for one in live if one is not pod),
+        others=frozenset(other.uid for other in live if other is not pod),
         orphan=pod.uid in fleet.orphans,
     )
 
@@ -238,5 +238,5 @@ def _stale(pod: Pod, live: list[Pod], driver: Pod, fleet: Fleet, evidence: Evide
 def driver_run(driver: Pod, fleet: Fleet) -> str:
     """Name what a consumer on this node must have started after: this run of the driver, and these providers."""
     providers = live_pods(fleet.provider_pods.get(driver.node, ()))
-    told = (f"/{one.uid}/{sum(each.restarts for each in one.containers)}" for one in providers)
+    told = (f"/{provider.uid}/{sum(each.restarts for each in provider.containers)}" for provider in providers)
     return f"{driver.uid}/{freshness.driver_run(driver, fleet.stack)}{''.join(told)}"

@@ -33,11 +33,11 @@ ROLLING_RANK: Final = 1
 def advanced(memory: Memory, fleet: Fleet, judgements: Sequence[Judgement], now: datetime) -> Memory:
     """Note whether any node is further than it ever was under the intent of now."""
     generation = fleet.policy.generation if fleet.policy else 0
-    epoch = f"{generation}/{','.join(sorted(one.hash for one in fleet.newest.values()))}"
+    epoch = f"{generation}/{','.join(sorted(revision.hash for revision in fleet.newest.values()))}"
     before = memory.ranks if epoch == memory.epoch else {}
     reached: dict[str, int] = {}
-    for one in judgements:
-        reached[one.node] = min(_rank(one), reached.get(one.node, _rank(one)))
+    for status in judgements:
+        reached[status.node] = min(_rank(status), reached.get(status.node, _rank(status)))
     ranks = {node: max(rank, before.get(node, -1)) for node, rank in reached.items()}
     if memory.advanced_at is not None and all(rank <= before.get(node, -1) for node, rank in ranks.items()):
         return replace(memory, ranks=ranks)

@@ -37,8 +37,8 @@ class Plan:
 
 def plan(judgements: Sequence[Judgement], fleet: Fleet, memory: Memory, now: datetime) -> Plan:
     """Compare judgements with memory, then let the strategy choose."""
-    compared = (beside_memory(one, fleet.settings, memory, now) for one in judgements)
-    held = tuple(_held_as_suspect(one, memory, now) for one in compared)
+    compared = (beside_memory(status, fleet.settings, memory, now) for status in judgements)
+    held = tuple(_held_as_suspect(status, memory, now) for status in compared)
     return _STRATEGIES[fleet.settings.strategy](held, fleet, memory, now)
 
 
@@ -53,16 +53,16 @@ def _delete_stale_pods(judgements: tuple[Judgement, ...], fleet: Fleet, memory: 
     """Delete each stale pod, as many at once as is allowed. Works with OnDelete too, mutates no template."""
     places = Places.left(judgements, memory.restarts, fleet, now)
     actions: dict[str, Action] = {}
-    for one in sorted(judgements, key=lambda one: (_last_trouble(one, memory), _ready_since(one))):
-        serves = serving(one, fleet)
-        if _due(one) and one.stale_pod is not None and places.has(serving=serves):
-            actions[one.stale_pod.uid] = DeletePod(one.node, one.stale_pod)
+    for status in sorted(judgements, key=lambda status: (_last_trouble(status, memory), _ready_since(status))):
+        serves = serving(status, fleet)
+        if _due(status) and status.stale_pod is not None and places.has(serving=serves):
+            actions[status.stale_pod.uid] = DeletePod(status.node, status.stale_pod)
             places = places.taken(serving=serves)
     shown = tuple(
-        _queued(one, places.why_full)
-        if _due(one) and one.stale_pod is not None and one.stale_pod.uid not in actions
-        else one
-        for one in judgements
+        _queued(status, places.why_full)
+        if _due(status) and status.stale_pod is not None and status.stale_pod.uid not in actions
+        else status
+        for status in judgements
     )
     return Plan(shown, tuple(actions.values()))
 
@@ -95,21 +95,23 @@ def _restart_rollout(judgements: tuple[Judgement, ...], fleet: Fleet, memory: Me
     How many are down during a rollout is the DaemonSet's own affair; it begins only while there is a place.
     """
     unwelcome, waiting = _unwelcome(fleet), _waiting(judgements)
-    shown = tuple(_held_back(_refuse_on_delete(one, fleet), unwelcome) for one in judgements)
-    shown = tuple(_waiting_together(one, waiting) for one in shown)
-    if any(one.state is NodeState.WAITING and one.reason is not Reason.PLUGIN_UNWELCOME for one in shown):
+    shown = tuple(_held_back(_refuse_on_delete(status, fleet), unwelcome) for status in judgements)
+    shown = tuple(_waiting_together(status, waiting) for status in shown)
+    if any(status.state is NodeState.WAITING and status.reason is not Reason.PLUGIN_UNWELCOME for status in shown):
         return Plan(shown, ())
     rolling = {str(ds): ds for ds in fleet.consumers.named if _is_rolling(ds, judgements, fleet)}
-    shown = tuple(_rolling(one, rolling[one.consumer]) if one.consumer in rolling else one for one in shown)
+    shown = tuple(
+        _rolling(status, rolling[status.consumer]) if status.consumer in rolling else status for status in shown
+    )
     places = Places.left(judgements, memory.restarts, fleet, now)
     if places.anyones is not None and places.anyones <= 0:
-        return Plan(tuple(_queued(one, places.why_full) if _due(one) else one for one in shown), ())
+        return Plan(tuple(_queued(status, places.why_full) if _due(status) else status for status in shown), ())
     actions: list[Action] = []
     for daemonset in fleet.consumers.named:
         pods = tuple(
-            (one.node, one.stale_pod)
-            for one in shown
-            if _due(one) and one.stale_pod and one.stale_pod.daemonset_uid == daemonset.uid
+            (status.node, status.stale_pod)
+            for status in shown
+            if _due(status) and status.stale_pod and status.stale_pod.daemonset_uid == daemonset.uid
         )
         if pods:
             actions.append(RolloutRestart(daemonset.namespace, daemonset.name, daemonset.uid, now, pods))
@@ -118,7 +120,7 @@ def _restart_rollout(judgements: tuple[Judgement, ...], fleet: Fleet, memory: Me
 
 def _waiting(judgements: Sequence[Judgement]) -> dict[str, Judgement]:
     """Give, by consumer, a pod whose restart must wait: a rollout would restart it as well."""
-    return {one.consumer: one for one in judgements if Trait.RESTART_HELD in one.reason.traits}
+    return {status.consumer: status for status in judgements if Trait.RESTART_HELD in status.reason.traits}
 
 
 def _waiting_together(judged: Judgement, waiting: Mapping[str, Judgement]) -> Judgement:
@@ -131,7 +133,7 @@ def _waiting_together(judged: Judgement, waiting: Mapping[str, Judgement]) -> Ju
 
 def _is_rolling(daemonset: DaemonSet, judgements: Sequence[Judgement], fleet: Fleet) -> bool:
     """Return whether a rollout is in progress, apart from pods that terminate on lost nodes until these are back."""
-    lost = {one.node for one in judgements if one.reason is Reason.NODE_NOT_READY}
+    lost = {status.node for status in judgements if status.reason is Reason.NODE_NOT_READY}
     pods = (pod for node in lost for pod in fleet.consumer_pods.get(node, ()))
     stuck = {pod.node for pod in pods if pod.owner_uid == daemonset.uid and not pod.live}
     return not daemonset.observed or daemonset.updated + len(stuck) < daemonset.desired

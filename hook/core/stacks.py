@@ -160,7 +160,7 @@ NETWORK_OPERATOR: Final = Stack(
     failed_upgrade_command="kubectl -n {namespace} delete pod {name}",
 )
 
-STACKS: Final[Mapping[str, Stack]] = {one.name: one for one in (GPU_OPERATOR, NETWORK_OPERATOR)}
+STACKS: Final[Mapping[str, Stack]] = {stack.name: stack for stack in (GPU_OPERATOR, NETWORK_OPERATOR)}
 
 
 def is_driver(daemonset: DaemonSet, stack: Stack) -> bool:
@@ -172,7 +172,7 @@ def is_driver(daemonset: DaemonSet, stack: Stack) -> bool:
 
 def is_provider(daemonset: DaemonSet, stack: Stack) -> bool:
     """Whether a DaemonSet is what consumers may have to start after, beside the driver."""
-    return any(daemonset.labels.get(one.label[0]) == one.label[1] for one in stack.providers.values())
+    return any(daemonset.labels.get(provider.label[0]) == provider.label[1] for provider in stack.providers.values())
 
 
 def selector(label: tuple[str, str]) -> str:

@@ -41,7 +41,7 @@ def chosen(settings: Settings) -> list[Stack]:
 
 def indexed(seen: Mapping[str, Snapshot], settings: Settings) -> dict[str, Fleet]:
     """Index what is seen of every stack, without what was asked for before."""
-    return {one.name: index(seen[one.name], settings, one, seen.get(one.after)) for one in chosen(settings)}
+    return {stack.name: index(seen[stack.name], settings, stack, seen.get(stack.after)) for stack in chosen(settings)}
 
 
 def decide_all(
@@ -73,15 +73,15 @@ def combined(decisions: Mapping[str, Decision]) -> Decision:
     """Make one decision of several; a single one stays as it is."""
     if len(decisions) == 1:
         return next(iter(decisions.values()))
-    name, speaker = min(decisions.items(), key=lambda one: _telling(one[1]))
-    others = [f"{other}: {one.message}" for other, one in decisions.items() if other != name]
+    name, speaker = min(decisions.items(), key=lambda item: _telling(item[1]))
+    others = [f"{other}: {decision.message}" for other, decision in decisions.items() if other != name]
     return Decision(
         speaker.verdict,
         speaker.reason,
         "; ".join([f"{name}: {speaker.message}", *others]),
-        judgements=tuple(judged for one in decisions.values() for judged in one.judgements),
-        actions=_once(action for one in decisions.values() for action in one.actions),
-        warnings=tuple(f"{other}: {text}" for other, one in decisions.items() for text in one.warnings),
+        judgements=tuple(judged for decision in decisions.values() for judged in decision.judgements),
+        actions=_once(action for decision in decisions.values() for action in decision.actions),
+        warnings=tuple(f"{other}: {text}" for other, decision in decisions.items() for text in decision.warnings),
         cause=speaker.cause,
         stack=name,
     )

@@ -180,4 +180,4 @@ class Decision:
 
     def count(self, *states: NodeState) -> int:
         """Count judgements in any of these states."""
-        return sum(one.state in states for one in self.judgements)
+        return sum(status.state in states for status in self.judgements)

@@ -54,11 +54,11 @@ class Standing:
 def by_node(judgements: Iterable[Judgement]) -> dict[tuple[str, str, str], int]:
     """Count nodes by stack, state and reason, each node of a stack once, by what keeps it from being done."""
     speaks: dict[tuple[str, str], Judgement] = {}
-    for one in judgements:
-        key = one.stack, one.node
-        if key not in speaks or LEAST_ADVANCED.index(one.state) < LEAST_ADVANCED.index(speaks[key].state):
-            speaks[key] = one
-    return Tally((one.stack, str(one.state), str(one.reason)) for one in speaks.values())
+    for status in judgements:
+        key = status.stack, status.node
+        if key not in speaks or LEAST_ADVANCED.index(status.state) < LEAST_ADVANCED.index(speaks[key].state):
+            speaks[key] = status
+    return Tally((status.stack, str(status.state), str(status.reason)) for status in speaks.values())
 
 
 class Metrics:

@@ -157,7 +157,9 @@ class Serving:
         """Take over what another leader left: its breakers stay as they are, and what was done was done."""
         self.rounds.last_acted = before.last_acted
         memories = self.rounds.memories
-        self.rounds.memories = {stack: replace(one, breaker=before.breaker(stack)) for stack, one in memories.items()}
+        self.rounds.memories = {
+            stack: replace(memory, breaker=before.breaker(stack)) for stack, memory in memories.items()
+        }
 
     def _await_something_to_protect(self) -> None:
         """Look at policies and DaemonSets alone, for as long as they show that there is nothing else to look at."""
@@ -196,7 +198,7 @@ class Serving:
         if wish := self._record.wish:
             now = self._api.now()
             memories = self.rounds.memories
-            self.rounds.memories = {stack: one.with_breaker_closed(now) for stack, one in memories.items()}
+            self.rounds.memories = {stack: memory.with_breaker_closed(now) for stack, memory in memories.items()}
             log.warning("a person wishes the circuit breaker to be closed: %s", wish)
             self._record.obey(wish)
 
@@ -208,14 +210,14 @@ class Serving:
 
     def _left(self, fleets: dict[str, Fleet], decision: Decision) -> int | None:
         """Tell how long the rest takes; nobody knows when a breaker closes."""
-        stopped = any(one.breaker.opened_at is not None for one in self.rounds.memories.values())
+        stopped = any(memory.breaker.opened_at is not None for memory in self.rounds.memories.values())
         return None if stopped else about(fleets, decision, self._settings, self._api.now())
 
     def _finish(self, decision: Decision, epochs: dict[str, str], left: int | None) -> bool:
         """Show, tell and write down what a round came to. Gives whether all of it is written."""
         now = self._api.now()
         memories, consumers = self.rounds.memories, list(self.rounds.subjects.values())
-        breakers = {stack: one.breaker for stack, one in memories.items()}
+        breakers = {stack: memory.breaker for stack, memory in memories.items()}
         self._telemetry.round(decision, memories, self.observer.lost, now)
         self._chronicler.tell_breakers(breakers, consumers)
         self._chronicler.tell_moment(decision, self.rounds.actor.restarted, consumers)
@@ -228,14 +230,14 @@ class Serving:
                 last_look=now,
                 last_acted=self.rounds.last_acted,
                 breakers={
-                    stack: Opened(one.opened_at, one.why)
-                    for stack, one in breakers.items()
-                    if one.opened_at is not None
+                    stack: Opened(breaker.opened_at, breaker.why)
+                    for stack, breaker in breakers.items()
+                    if breaker.opened_at is not None
                 },
                 closed={
-                    stack: one.closed_at
-                    for stack, one in breakers.items()
-                    if one.opened_at is None and one.closed_at is not None
+                    stack: breaker.closed_at
+                    for stack, breaker in breakers.items()
+                    if breaker.opened_at is None and breaker.closed_at is not None
                 },
                 by=self._lease.terms.identity,
             )

@@ -44,18 +44,18 @@ class Staleness:
 
     def update(self, judgements: Iterable[Judgement], now: datetime) -> list[Recovery]:
         """Take a round's judgements; gives what came back since the last one."""
-        judged = {(one.stack, one.node, one.consumer): one for one in judgements}
+        judged = {(status.stack, status.node, status.consumer): status for status in judgements}
         back: list[Recovery] = []
         after: dict[Key, datetime] = {}
         for key, since in self._since.items():
-            one = judged.get(key)
-            if one is not None and one.state is NodeState.VERIFIED:
-                back.append(Recovery(one.stack, now - since))
-            elif _goes_on(one, key, judged):
+            status = judged.get(key)
+            if status is not None and status.state is NodeState.VERIFIED:
+                back.append(Recovery(status.stack, now - since))
+            elif _goes_on(status, key, judged):
                 after[key] = since
-        for key, one in judged.items():
-            if is_stale(one) and one.state is not NodeState.EXCLUDED:
-                after[key] = min(after.get(key, now), _ready(one) or now)
+        for key, status in judged.items():
+            if is_stale(status) and status.state is not NodeState.EXCLUDED:
+                after[key] = min(after.get(key, now), _ready(status) or now)
         self._since = after
         return back
 

@@ -124,7 +124,7 @@ class Telemetry:
 
 def _by_stack(judgements: Iterable[Judgement], stacks: Iterable[str]) -> dict[str, int]:
     """Count, for every stack: none is also a number."""
-    found = Counter(one.stack for one in judgements)
+    found = Counter(status.stack for status in judgements)
     return {stack: found[stack] for stack in stacks}
 
 

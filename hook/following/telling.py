@@ -54,7 +54,7 @@ class Chronicler(Narrator):
 
     def tell_breakers(self, breakers: Mapping[str, Breaker], consumers: Iterable[Subject]) -> None:
         """Tell of breakers that opened or closed since the last round."""
-        now_open = {stack: one for stack, one in breakers.items() if one.opened_at is not None}
+        now_open = {stack: breaker for stack, breaker in breakers.items() if breaker.opened_at is not None}
         for stack in now_open.keys() - self._open:
             why = f"stack {stack}: {now_open[stack].why}"
             log.error("the circuit breaker opened, nothing is restarted: %s", why)
