@@ -1,7 +1,7 @@
-"""Find the DaemonSets whose pods hold the driver: by exact names, or by labels that somebody gave.
+"""Find the DaemonSets whose pods hold the driver, by exact names or by the labels in the settings.
 
-The same names confine what the program may delete, so a plugin under another name is never
-half-handled: it is reported, with the value to set.
+The same names limit which pods the program may delete. A plugin under another name is only reported, with the value
+to set.
 """
 
 from __future__ import annotations
@@ -22,34 +22,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Consumers:
-    """What was found, and what looks like a consumer but was not named."""
+    """DaemonSets of driver clients, sorted by how the program treats them."""
 
     named: tuple[DaemonSet, ...]
+    """Their stale pods are restarted."""
     unnamed: tuple[DaemonSet, ...]
+    """They look like a plugin but are not in consumer.names. They are only reported."""
     operator_managed: tuple[DaemonSet, ...]
+    """The operator restarts them."""
     kinds: Mapping[str, ConsumerKind]
-    """Of the named ones, by UID."""
+    """Kind of each named DaemonSet, by UID."""
     missing: tuple[Wanted, ...]
-    """What somebody named beside the plugins, and nothing matches."""
+    """Driver clients in the settings that match no DaemonSet."""
     refused: tuple[DaemonSet, ...] = ()
-    """What somebody named although consumers start after it: it is never restarted."""
+    """DaemonSets in the settings that load a driver, or that plugins must start after. They are never restarted."""
 
     def is_plugin(self, uid: str) -> bool:
-        """Whether this is one of the stack's own consumers, not one that was only named."""
+        """Return whether this is a plugin of the stack, not another driver client from the settings."""
         return uid in self.kinds and self.kinds[uid] is not OTHER_CONSUMER
 
     @property
     def serves_plugins(self) -> bool:
-        """Some of the stack's own consumers are served."""
+        """Return whether any plugin of the stack is refreshed."""
         return any(self.is_plugin(uid) for uid in self.kinds)
 
     def of_kind(self, uid: str) -> ConsumerKind:
-        """Give the kind of one of the named."""
+        """Return the kind of a named DaemonSet."""
         return self.kinds.get(uid, OTHER_CONSUMER)
 
 
 def plugin_names(stack: Stack, settings: Settings) -> tuple[str, ...]:
-    """Give the names of a stack's own consumers: those that were set, else those of its row."""
+    """Return the plugin names of a stack: those in the settings, else the defaults of the stack."""
     return (
         tuple(consumer.name for consumer in settings.consumer_names if consumer.stack == stack.name)
         or stack.consumer.names
@@ -57,12 +60,12 @@ def plugin_names(stack: Stack, settings: Settings) -> tuple[str, ...]:
 
 
 def named(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> tuple[DaemonSet, ...]:
-    """Give the DaemonSets to serve: no ComputeDomain daemon, and none that the operator manages."""
+    """Return the DaemonSets whose stale pods are restarted."""
     return find(daemonsets, stack, settings).named
 
 
 def find(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> Consumers:
-    """Sort DaemonSets into ours, lookalikes, and those that the operator restarts itself."""
+    """Sort DaemonSets by how the program treats them. ComputeDomain daemons are ignored."""
     known = [ds for ds in daemonsets if not _is_compute_domain_daemon(ds)]
     sources = [ds for ds in known if _is_source(ds)]
     candidates = [ds for ds in known if ds not in sources]
@@ -96,14 +99,14 @@ def _matches(daemonset: DaemonSet, wanted: Wanted) -> bool:
 
 
 def _is_source(daemonset: DaemonSet) -> bool:
-    """Whether consumers start after it, in any stack: it is older than itself, so it would always look stale."""
+    """Return whether a DaemonSet loads a driver or is a provider, in any stack. It would always look stale."""
     return any(is_driver(daemonset, stack) or is_provider(daemonset, stack) for stack in STACKS.values())
 
 
 def _is_operator_managed(daemonset: DaemonSet, stack: Stack) -> bool:
-    """Whether the operator restarts this one itself: never ours to touch, whoever names it.
+    """Return whether the operator restarts this DaemonSet. Then it is never restarted, even if the settings name it.
 
-    A name alone proves nothing: a chart's nameOverride can give the same.
+    The name alone is no proof: the nameOverride of a chart can produce the same name.
     """
     kind = stack.consumer
     if not kind.operator_managed or daemonset.name != kind.operator_managed:
@@ -113,7 +116,7 @@ def _is_operator_managed(daemonset: DaemonSet, stack: Stack) -> bool:
 
 
 def _looks_like(daemonset: DaemonSet, kind: ConsumerKind) -> bool:
-    """Its selector says kubelet-plugin, or it runs a plugin's containers and no others."""
+    """Return whether the selector is that of a kubelet plugin, or all containers are those of a plugin."""
     containers = frozenset(daemonset.images)
     if not containers & kind.containers:
         return False

@@ -1,6 +1,6 @@
-"""Turn stale plugins into actions.
+"""Turn stale plugins into restarts.
 
-A strategy is one function from the judgements to actions; another one is one function and a row.
+Each strategy is one function from node statuses to actions. To add one, write the function and add it to the table.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Judgements as they look beside what was asked for before, and what to ask for now."""
+    """Node statuses in the light of earlier restarts, and the restarts for now."""
 
     judgements: tuple[Judgement, ...]
     actions: tuple[Action, ...]
 
 
 def plan(judgements: Sequence[Judgement], fleet: Fleet, memory: Memory, now: datetime) -> Plan:
-    """Compare judgements with memory, then let the strategy choose."""
+    """Match statuses against earlier restarts, then let the strategy choose."""
     compared = (beside_memory(status, fleet.settings, memory, now) for status in judgements)
     held = tuple(_held_as_suspect(status, memory, now) for status in compared)
     return _STRATEGIES[fleet.settings.strategy](held, fleet, memory, now)
@@ -45,12 +45,15 @@ def plan(judgements: Sequence[Judgement], fleet: Fleet, memory: Memory, now: dat
 def _held_as_suspect(judged: Judgement, memory: Memory, now: datetime) -> Judgement:
     if not _due(judged) or not breaker.suspect(judged, memory.breaker, now):
         return judged
-    message = f"{judged.message}; but its driver was not reloaded, so it is held for a minute"
+    message = f"{judged.message}; but its driver was not reloaded, so its restart waits for a minute"
     return replace(judged, reason=Reason.PLUGIN_SUSPECT, message=message)
 
 
 def _delete_stale_pods(judgements: tuple[Judgement, ...], fleet: Fleet, memory: Memory, now: datetime) -> Plan:
-    """Delete each stale pod, as many at once as is allowed. Works with OnDelete too, mutates no template."""
+    """Delete stale pods within the disruption budget.
+
+    Deletion works with update strategy OnDelete, too, and changes no pod template.
+    """
     places = Places.left(judgements, memory.restarts, fleet, now)
     actions: dict[str, Action] = {}
     for status in sorted(judgements, key=lambda status: (_last_trouble(status, memory), _ready_since(status))):
@@ -68,19 +71,22 @@ def _delete_stale_pods(judgements: tuple[Judgement, ...], fleet: Fleet, memory: 
 
 
 def _due(judged: Judgement) -> bool:
-    """Whether a stale pod is to be restarted now, as far as it alone is concerned."""
+    """Return whether a stale pod may be restarted now, if the disruption budget allows."""
     return judged.state is NodeState.STALE and judged.reason is Reason.PLUGIN_STALE
 
 
 def _last_trouble(judged: Judgement, memory: Memory) -> int:
-    """Rank what failed before behind what did not, the last failure last: it takes time, which others may need."""
+    """Rank a pod whose last restart failed after all others, the most recent failure last.
+
+    A failing write takes time that other nodes may need.
+    """
     if judged.stale_pod is None or judged.stale_pod.uid not in memory.troubles:
         return -1
     return list(memory.troubles).index(judged.stale_pod.uid)
 
 
 def _ready_since(judged: Judgement) -> float:
-    """Serve who waits longest first, whatever its name: where writes are slow, the last name would starve."""
+    """Rank a pod by the time since which it waits. By name, the last ones would starve where writes are slow."""
     moment = judged.stale_pod.driver_ready if judged.stale_pod else None
     return moment.timestamp() if moment else 0.0
 
@@ -90,9 +96,10 @@ def _queued(judged: Judgement, why: str) -> Judgement:
 
 
 def _restart_rollout(judgements: tuple[Judgement, ...], fleet: Fleet, memory: Memory, now: datetime) -> Plan:
-    """Stamp the template once all nodes are settled: it restarts every pod, fresh or not.
+    """Restart whole DaemonSets once all nodes are settled, because a rollout restarts every pod, fresh or not.
 
-    How many are down during a rollout is the DaemonSet's own affair; it begins only while there is a place.
+    The update strategy of the DaemonSet limits how many pods are down during the rollout. The disruption budget only
+    decides whether the rollout may begin.
     """
     unwelcome, waiting = _unwelcome(fleet), _waiting(judgements)
     shown = tuple(_held_back(_refuse_on_delete(status, fleet), unwelcome) for status in judgements)
@@ -119,7 +126,7 @@ def _restart_rollout(judgements: tuple[Judgement, ...], fleet: Fleet, memory: Me
 
 
 def _waiting(judgements: Sequence[Judgement]) -> dict[str, Judgement]:
-    """Give, by consumer, a pod whose restart must wait: a rollout would restart it as well."""
+    """Return by DaemonSet the status of a pod whose restart must wait. A rollout would restart it as well."""
     return {status.consumer: status for status in judgements if Trait.RESTART_HELD in status.reason.traits}
 
 
@@ -132,7 +139,7 @@ def _waiting_together(judged: Judgement, waiting: Mapping[str, Judgement]) -> Ju
 
 
 def _is_rolling(daemonset: DaemonSet, judgements: Sequence[Judgement], fleet: Fleet) -> bool:
-    """Return whether a rollout is in progress, apart from pods that terminate on lost nodes until these are back."""
+    """Return whether a rollout is in progress. Pods that terminate on lost nodes do not count."""
     lost = {status.node for status in judgements if status.reason is Reason.NODE_NOT_READY}
     pods = (pod for node in lost for pod in fleet.consumer_pods.get(node, ()))
     stuck = {pod.node for pod in pods if pod.owner_uid == daemonset.uid and not pod.live}
@@ -140,7 +147,7 @@ def _is_rolling(daemonset: DaemonSet, judgements: Sequence[Judgement], fleet: Fl
 
 
 def _unwelcome(fleet: Fleet) -> dict[str, str]:
-    """Say of which consumers a rollout would take a plugin down that could not come back, stale or fresh."""
+    """Return by DaemonSet why a rollout would delete a pod, stale or fresh, that could not come back."""
     found: dict[str, str] = {}
     for daemonset in fleet.consumers.named:
         for node, pods in fleet.consumer_pods.items():
@@ -163,13 +170,13 @@ def _held_back(judged: Judgement, unwelcome: Mapping[str, str]) -> Judgement:
 
 
 def _rolling(judged: Judgement, consumer: DaemonSet) -> Judgement:
-    """Leave a stale pod to the rollout that is going on: stamping again would start it anew.
+    """Leave a stale pod to the rollout in progress. To stamp the template again would restart the rollout.
 
-    Patience is had with the rollout: it starts again with each pod that it updates.
+    The grace period starts again with each pod that the rollout updates.
     """
     if judged.state is not NodeState.STALE:
         return judged
-    message = f"{judged.message}; a rollout of {judged.consumer} is going on"
+    message = f"{judged.message}; a rollout of {judged.consumer} is in progress"
     return replace(
         judged,
         state=NodeState.RESTARTING,
@@ -185,7 +192,7 @@ def _refuse_on_delete(judged: Judgement, fleet: Fleet) -> Judgement:
     on_delete = {ds.uid for ds in fleet.consumers.named if not ds.rolling}
     if judged.state is not NodeState.STALE or stale is None or stale.daemonset_uid not in on_delete:
         return judged
-    message = f"{judged.message}, but {judged.consumer} is updated OnDelete: a rollout restarts nothing"
+    message = f"{judged.message}, but {judged.consumer} has updateStrategy OnDelete: a rollout restarts nothing"
     return judged.failed(Reason.ROLLOUT_IMPOSSIBLE, message)
 
 

@@ -24,7 +24,7 @@ JOB = Subject("batch/v1", "Job", "ns", "job", "uid")
 
 
 def _waiting(*judgements: Judgement) -> Decision:
-    return Decision(Verdict.WAIT, Reason.NODES_PENDING, "0 of 1 nodes served", judgements=judgements, stack="gpu")
+    return Decision(Verdict.WAIT, Reason.NODES_PENDING, "0 of 1 nodes verified", judgements=judgements, stack="gpu")
 
 
 def _judged(stack: str, reason: Reason, consumer: str = "", node: str = "x") -> Judgement:

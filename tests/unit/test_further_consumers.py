@@ -187,7 +187,7 @@ def test_two_consumers_on_a_node_are_both_needed_for_done() -> None:
     """The node counts as served when the last one is."""
     found: Cluster = with_exporter(cluster("a", "b"), -9)
     decision, _memory = found.decide(serving(BY_NAME))
-    assert decision.message.startswith("0 of 2 nodes served")
+    assert decision.message.startswith("0 of 2 nodes verified")
     assert {"a", "b"} == {one.node for one in decision.actions if isinstance(one, DeletePod)}
 
 
