@@ -1,15 +1,15 @@
-"""Stop acting when nodes turn stale in a way that no driver causes: then a clock or the API is wrong.
+"""Circuit breaker: stop restarts when many nodes become stale without a driver reload.
 
-A follower acts while nobody watches. Drivers that reload turn plugins stale, and many may reload at once; but a
-reload leaves a trace that no clock can fake: another driver pod, or one more restart of its container. A node that
-turns stale without such a trace does so by times alone: it is suspect, and is held for a minute. One that stays alone
-is restarted then, because it may be doubt. More than a share of the fleet within that minute are a fault of clocks,
-kubelets or the API, and restarting them would take down what works: so the breaker opens before any of them was, and
-nothing at all is done until a person or a time closes it.
+A driver reload makes plugins stale and leaves a trace that does not depend on clocks: a new driver pod, or one more
+restart of its container. A node that becomes stale without such a trace does so by timestamps alone: its staleness is
+unexplained. The controller holds such a node for a minute. If few others follow, it restarts the plugin then. If more
+than a share of the fleet becomes stale within that minute, a clock, a kubelet or the API is wrong, and restarts would
+take down working plugins. So the breaker opens before any of them is restarted. While it is open, the controller
+restarts nothing. The breaker closes after a time or by an administrator's request.
 
-What is stale at first sight was not seen turning. It counts by the time when its driver became ready, so that what
-a serial upgrade left behind does not come together within a minute; and not at all where the driver's revision is
-younger than the plugin: that was a rollout, unless the node's clock is behind the API server's.
+A node that is stale when the controller first reads it counts by the time at which its driver became ready, so nodes
+of an earlier serial upgrade do not form a burst. It does not count if the driver's revision is younger than the
+plugin: then a rollout explains it, unless the node's clock is behind the API server's.
 """
 
 from __future__ import annotations
@@ -36,45 +36,46 @@ if TYPE_CHECKING:
     from hook.settings import Bound, Settings
 
 WITHIN: Final = timedelta(minutes=1)
-"""How long a suspect is held. Nodes that turn stale further apart have nothing to do with each other: kubelets that
-are restarted by a tool, and clocks that are set, follow within seconds; a serial upgrade takes two minutes a node."""
+"""Time for which a node with unexplained staleness is held, and the length of a burst. If a tool restarts kubelets or
+sets clocks, the nodes follow each other within seconds. A serial upgrade takes two minutes per node."""
 FEWEST: Final = 5
-"""Fewer nodes are no crowd: so many turn stale together by chance, and four restarts are all there is to save."""
+"""Nodes in the smallest burst. Fewer may become stale together by chance, and cost at most four restarts."""
 WHOLE: Final = 100
 SERVED: Final = frozenset({NodeState.VERIFIED, NodeState.EXCLUDED})
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """How a node was when its plugins were last known to be stale, or fresh."""
+    """Observation of a node whose plugins were all known to be stale or fresh."""
 
     load: str
-    """Which loading of its driver that was, told without any clock."""
+    """Identifier of the loaded driver that depends on no clock (``freshness.load``)."""
     stale: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """What one stack's breaker has seen, and whether it is open."""
+    """State of one stack's circuit breaker."""
 
     opened_at: datetime | None = None
-    """None while it is closed."""
+    """When it opened. None while it is closed."""
     why: str = ""
-    """What was seen when it opened."""
+    """The observation that opened it."""
     closed_at: datetime | None = None
-    """What turned stale no later than this does not count any more: it shall be served. None once all is served."""
+    """Nodes that became stale no later than this do not count: the breaker was closed for them. None once all nodes are
+    verified."""
     sights: Mapping[str, Sight] = field(default_factory=dict)
-    """By node."""
+    """Last observation, by node."""
     turned: Mapping[str, datetime] = field(default_factory=dict)
-    """By node that turned stale without a reload within the last minute: when it did."""
+    """When a node became stale without a reload, within the last minute, by node."""
 
     def closed(self, now: datetime) -> Breaker:
-        """Close it; what is stale by now is served."""
+        """Return the closed breaker. Nodes that are stale now no longer count."""
         return replace(self, opened_at=None, why="", closed_at=now, turned={})
 
 
 def watched(breaker: Breaker, judgements: Sequence[Judgement], fleet: Fleet, now: datetime) -> Breaker:
-    """Note which nodes turned stale, and open or close. Only a run that follows has a breaker."""
+    """Return the breaker after an evaluation of the nodes. Only the controller has one."""
     if not fleet.settings.follow:
         return breaker
     breaker = _closed_in_time(_no_later(breaker, now), fleet.settings, now)
@@ -90,23 +91,24 @@ def watched(breaker: Breaker, judgements: Sequence[Judgement], fleet: Fleet, now
 
 
 def suspect(judged: Judgement, breaker: Breaker, now: datetime) -> bool:
-    """Whether a node turned stale without a reload so shortly ago that others may follow it."""
+    """Return whether a node became stale without a reload less than a minute ago."""
     turned = breaker.turned.get(judged.node)
     return turned is not None and now - turned <= WITHIN
 
 
 def held_open(breaker: Breaker, settings: Settings) -> Hold | None:
-    """Say why nothing is done while the breaker is open, and when that ends."""
+    """Return why restarts stop while the breaker is open, and when it closes; None while it is closed."""
     if breaker.opened_at is None:
         return None
     until = f" by itself at {moment(breaker.opened_at + settings.breaker_reset)}" if settings.breaker_reset else ""
-    word = " or" if until else " only"
-    told = f"{breaker.why} (seen at {moment(breaker.opened_at)})"
-    return Reason.BREAKER_OPEN, f"{told}; nothing is restarted until the breaker closes,{until}{word} by a person"
+    how = f"{until} or" if until else " only"
+    why = f"{breaker.why} (seen at {moment(breaker.opened_at)})"
+    message = f"{why}; nothing is restarted until the breaker closes,{how} by request of an administrator"
+    return Reason.BREAKER_OPEN, message
 
 
 def _no_later(breaker: Breaker, now: datetime) -> Breaker:
-    """Move what is still to come to now: the API server's clock was ahead, and was set right since."""
+    """Replace times in the future by now: the API server's clock was ahead, and was corrected since."""
     return replace(
         breaker,
         opened_at=breaker.opened_at and min(breaker.opened_at, now),
@@ -116,7 +118,7 @@ def _no_later(breaker: Breaker, now: datetime) -> Breaker:
 
 
 def _closed_in_time(breaker: Breaker, settings: Settings, now: datetime) -> Breaker:
-    """Close a breaker whose time is over, or that shall never be open (any more)."""
+    """Return the breaker closed if its reset time is over, or if the settings disable it."""
     if breaker.opened_at is None:
         return breaker
     over = settings.breaker_reset and now - breaker.opened_at >= settings.breaker_reset
@@ -124,16 +126,16 @@ def _closed_in_time(breaker: Breaker, settings: Settings, now: datetime) -> Brea
 
 
 def _all_served(judgements: Sequence[Judgement]) -> bool:
-    """Whether nobody is left of those for whom a breaker was closed: whoever is stale next is another crowd.
+    """Return whether all nodes are verified or excluded, and some are verified.
 
-    A fleet that is left alone as a whole was not served: its labels may be gone for a moment.
+    A fleet that is excluded as a whole proves nothing: its labels may be missing for a moment.
     """
     states = {status.state for status in judgements}
     return NodeState.VERIFIED in states and states <= SERVED
 
 
 def _opened(breaker: Breaker, judgements: Sequence[Judgement], fleet: Fleet, now: datetime) -> Breaker:
-    """Open it if a crowd turned stale. Where none ever could, nobody is suspect."""
+    """Return the breaker, open if there is a burst. Where no burst is possible, hold no node."""
     eligible = {status.node for status in judgements if status.state is not NodeState.EXCLUDED}
     share = fleet.settings.breaker_share
     if _never(share) or not _is_crowd(len(eligible), eligible, share):
@@ -141,7 +143,7 @@ def _opened(breaker: Breaker, judgements: Sequence[Judgement], fleet: Fleet, now
     crowd = _crowd({node: when for node, when in breaker.turned.items() if node in eligible})
     if breaker.opened_at is not None or not _is_crowd(len(crowd), eligible, share):
         return breaker
-    what = "turned stale within a minute (or their drivers became ready so, before the first look)"
+    what = "became stale within a minute (or, before the first read, their drivers became ready within one)"
     why = f"{len(crowd)} of {len(eligible)} nodes {what}, and no reload of their drivers was seen"
     return replace(breaker, opened_at=now, why=f"{why}: {some(crowd)}")
 
@@ -155,7 +157,7 @@ def _never(share: Bound) -> bool:
 
 
 def _sights(judgements: Iterable[Judgement], fleet: Fleet) -> dict[str, Sight]:
-    """Look at each node whose driver is settled: one stale consumer makes it stale, it takes all to be fresh."""
+    """Return an observation of each node with a settled driver. One stale plugin makes the node stale."""
     seen: dict[str, list[Reason]] = {}
     for status in judgements:
         if status.consumer and status.reason is not Reason.NOTHING_TO_REFRESH and _drivers(status.node, fleet):
@@ -169,7 +171,7 @@ def _sights(judgements: Iterable[Judgement], fleet: Fleet) -> dict[str, Sight]:
 
 
 def _unloaded(judgements: Iterable[Judgement], fleet: Fleet) -> Iterable[str]:
-    """Give the nodes without a ready driver: what is loaded there next was seen coming."""
+    """Return the nodes without a ready driver. The controller sees the next driver load there."""
     return (status.node for status in judgements if not any(pod.ready for pod in _drivers(status.node, fleet)))
 
 
@@ -182,7 +184,7 @@ def _drivers(node: str, fleet: Fleet) -> list[Pod]:
 
 
 def _turned(node: str, sight: Sight, breaker: Breaker, fleet: Fleet, now: datetime) -> datetime | None:
-    """Give the moment since which a node is stale, if it became so without a reload; None for any other node."""
+    """Return since when a node is stale, if it became stale without a reload; else None."""
     before = breaker.sights.get(node)
     if not sight.stale:
         return None
@@ -192,12 +194,12 @@ def _turned(node: str, sight: Sight, breaker: Breaker, fleet: Fleet, now: dateti
 
 
 def _ready(node: str, fleet: Fleet, now: datetime) -> datetime:
-    """Give when a node's driver became ready: by its own clock, which may be ahead."""
+    """Return when a node's driver became ready, but no later than now: the node's clock may be ahead."""
     return min(_drivers(node, fleet)[0].containers_ready_since or now, now)
 
 
 def _rolled_out(node: str, fleet: Fleet) -> bool:
-    """Whether a driver's revision was made after a consumer there had started."""
+    """Return whether the driver's revision was created after a plugin on the node started."""
     revision = fleet.newest.get(_drivers(node, fleet)[0].owner_uid)
     pods = live_pods(fleet.consumer_pods[node])
     starts = (container.started_at for pod in pods for container in pod.containers)
@@ -205,7 +207,7 @@ def _rolled_out(node: str, fleet: Fleet) -> bool:
 
 
 def _crowd(turned: Mapping[str, datetime]) -> list[str]:
-    """Give the most nodes that turned stale within a minute of each other."""
+    """Return the largest burst: the most nodes that became stale within one minute."""
     in_turn = sorted(turned, key=lambda node: (turned[node], node))
     best: list[str] = []
     first = 0

@@ -1,4 +1,4 @@
-"""What a run remembers between decisions. Small, and losing it costs time, never correctness."""
+"""State of a run between decisions. A run that loses it takes longer, but stays correct."""
 
 from __future__ import annotations
 
@@ -18,57 +18,58 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AskedRestart:
-    """A restart that was asked for."""
+    """Record of a restart that was issued."""
 
     pod_uid: str
     driver_run: str
     at: datetime
     others: frozenset[str] = frozenset()
-    """UIDs of pods that ran next to it: none of them is what came of this restart."""
+    """UIDs of pods that ran next to it. None of them replaced it."""
     driver_ready: datetime | None = None
-    """When the driver was ready by then: its kubelet may say a later moment since."""
+    """When the driver was ready at that time. The kubelet may report a later time since."""
     orphan: bool = False
-    """No DaemonSet controlled the pod: an admission policy may refuse to delete such a pod, until one adopts it."""
+    """No DaemonSet controlled the pod. An admission policy may refuse its deletion until a DaemonSet adopts it."""
     refused: str = ""
-    """The server's words, where it refused for good."""
+    """The API server's message, if it refused the restart for good."""
     came_back: bool = False
-    """A plugin was verified there since."""
+    """A plugin was verified on the node since."""
     tries: int = 1
-    """The how-manieth restart that did not help, if this one does not either."""
+    """Consecutive restarts without a verified plugin, including this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """When conditions were first seen, which restarts were asked for, and when the fleet last advanced."""
+    """Since when conditions hold, which restarts were issued, and when the fleet last made progress."""
 
     started: datetime
-    """Start of the Job: retries share one deadline."""
+    """Start of the Job. All its retries share one deadline."""
     first_seen: Mapping[str, datetime] = field(default_factory=dict)
-    """Condition to the moment since which it holds without a break."""
+    """Since when a condition holds without interruption, by condition."""
     restarts: Mapping[str, AskedRestart] = field(default_factory=dict)
-    """By ``restart_key``: the last restart asked for."""
+    """Last restart that was issued, by ``restart_key``."""
     fresh: Mapping[str, str] = field(default_factory=dict)
-    """By UID of a plugin's pod: the driver run under which it was proven to be fresh."""
+    """Driver run under which a plugin pod was proven fresh, by its UID."""
     troubles: Mapping[str, str] = field(default_factory=dict)
-    """By UID of a pod: why its restart could not be asked for, though another try may mend it. The last one is last."""
+    """Why a restart could not be issued and is tried again, by UID of the pod. The most recent one is last."""
     epoch: str = ""
-    """Which intent the ranks below were reached under."""
+    """Observed revision of policy and drivers under which the nodes reached their ranks."""
     ranks: Mapping[str, int] = field(default_factory=dict)
-    """By node: how far it ever was under this intent."""
+    """Highest progress rank under this revision, by node."""
     advanced_at: datetime | None = None
+    """When a node last made progress."""
     eligible: frozenset[str] = frozenset()
-    """Nodes that were served, or waited for, at some moment of this run."""
+    """Nodes that were eligible at some time of this run."""
     saw_fleet: bool = False
-    """Some node was eligible: what is gone after that may come back."""
+    """Some node was eligible. If the fleet is gone after that, it may come back."""
     breaker: Breaker = field(default_factory=Breaker)
 
     @property
     def restarted(self) -> int:
-        """How many plugins this run restarted last."""
+        """Return how many recorded restarts the API server accepted."""
         return sum(not restart.refused for restart in self.restarts.values())
 
     def asked(self, node: str, pod: StalePod, at: datetime, refused: str = "") -> Memory:
-        """Note that a restart was asked for, or refused for good."""
+        """Record a restart that was issued, or refused for good."""
         key = restart_key(pod.daemonset_uid, node)
         tries = backoff.tries(self.restarts.get(key), pod)
         entry = AskedRestart(
@@ -84,18 +85,21 @@ class Memory:
         return replace(self, restarts={**self.restarts, key: entry})
 
     def _others(self, key: str, pod: StalePod) -> frozenset[str]:
-        """Return which pods ran next to this one, and to the one that was restarted before it under the same run."""
+        """Return the pods that ran next to this one, and next to its predecessor if the driver run is the same."""
         before = self.restarts.get(key)
         again = before is not None and before.driver_run == pod.driver_run and pod.uid in before.others
         return pod.others & before.others if before is not None and again else pod.others
 
     def troubled(self, pod: StalePod, why: str) -> Memory:
-        """Note why a restart could not be asked for; it is tried again."""
+        """Record why a restart could not be issued. It is tried again."""
         others = {uid: trouble for uid, trouble in self.troubles.items() if uid != pod.uid}
         return replace(self, troubles={**others, pod.uid: why})
 
     def with_verified(self, verified: Iterable[Judgement]) -> Memory:
-        """Note on which nodes a plugin came back after its restart. Without a consumer each of the node's is meant."""
+        """Record that plugins were verified after their restart.
+
+        A status without a DaemonSet stands for all plugins of its node.
+        """
         keys = {restart_key(status.daemonset_uid, status.node) for status in verified}
         back = {
             key: replace(asked, came_back=True)
@@ -105,18 +109,18 @@ class Memory:
         return replace(self, restarts={**self.restarts, **back}) if back else self
 
     def with_fresh(self, judgements: Iterable[Judgement], fleet: Fleet) -> Memory:
-        """Note which pods were proven to be fresh, and forget pods that are gone."""
+        """Record which pods were proven fresh, and drop pods that are gone."""
         known = {**self.fresh, **dict(pair for status in judgements for pair in status.fresh)}
         found = (*fleet.consumer_pods.values(), *fleet.unnamed_pods.values())
         there = {pod.uid for pods in found for pod in pods}
         return replace(self, fresh={uid: run for uid, run in known.items() if uid in there})
 
     def with_breaker_closed(self, now: datetime) -> Memory:
-        """Let a person say that restarts may go on."""
+        """Close the breaker on request of an administrator."""
         return replace(self, breaker=self.breaker.closed(now))
 
     def without_gone(self, fleet: Fleet) -> Memory:
-        """Forget what is about nodes, consumers and pods that are gone: a run that never ends must not grow."""
+        """Drop records of nodes, plugins and pods that are gone, so that the memory of the controller does not grow."""
         nodes = fleet.seen.nodes.keys() | fleet.consumer_pods.keys()
         pods = {pod.uid for found in fleet.consumer_pods.values() for pod in found if pod.live}
         keys = {restart_key(ds.uid, node) for ds in fleet.consumers.named for node in nodes}
@@ -129,12 +133,12 @@ class Memory:
 
 
 def restart_key(daemonset_uid: str, node: str) -> str:
-    """One consumer on one node."""
+    """Return the key of one plugin on one node."""
     return f"{daemonset_uid}/{node}"
 
 
 class Timers:
-    """Collects, during one decision, how long each condition has held; those not asked about end."""
+    """Time for which each condition has held. A condition that one decision does not ask for starts again."""
 
     def __init__(self, memory: Memory, now: datetime) -> None:
         self._before = memory.first_seen
@@ -142,11 +146,11 @@ class Timers:
         self.first_seen: dict[str, datetime] = {}
 
     def keep(self, condition: str) -> None:
-        """Let a condition that has begun to hold go on, without beginning it."""
+        """Continue a condition that holds already, but do not start it."""
         if condition in self._before:
             self.first_seen[condition] = self._before[condition]
 
     def held(self, condition: str) -> timedelta:
-        """Say how long a condition has held by now; zero if it is new."""
+        """Return for how long a condition has held; zero if it is new."""
         since = self.first_seen.setdefault(condition, self._before.get(condition, self.now))
         return self.now - since

@@ -90,8 +90,8 @@ def test_what_matches_nothing_is_told() -> None:
     """A typing error must not look like success in silence."""
     decision, _memory = cluster().decide(serving(BY_NAME, BY_LABELS))
     assert (
-        "no DaemonSet matches the consumer monitoring/dcgm-exporter",
-        "no DaemonSet matches the consumer app.kubernetes.io/name=dcgm-exporter,team=telemetry",
+        "no DaemonSet matches the driver client monitoring/dcgm-exporter",
+        "no DaemonSet matches the driver client app.kubernetes.io/name=dcgm-exporter,team=telemetry",
     ) == decision.warnings
     assert decision.verdict is Verdict.DONE
 
