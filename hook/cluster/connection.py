@@ -107,7 +107,7 @@ def _in_cluster(folder: Path) -> Connection:
 
 
 def _configuration(folder: Path) -> Configuration:
-    """Give what the client library makes of the same files."""
+    """Return what the client library makes of the same files."""
     from kubernetes.client import Configuration  # noqa: PLC0415 - see above
     from kubernetes.config import ConfigException  # noqa: PLC0415
     from kubernetes.config.incluster_config import InClusterConfigLoader  # noqa: PLC0415
@@ -145,7 +145,7 @@ class Token:
         self._until = 0.0
 
     def __call__(self) -> str:
-        """Give the header. Raises OSError where it cannot be read any more, ValueError where it is empty."""
+        """Return the header. Raises OSError where it cannot be read any more, ValueError where it is empty."""
         if time.monotonic() >= self._until:
             token = self._file.read_text(encoding="ascii").strip()
             if not token:

@@ -36,7 +36,7 @@ class Resource:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "") -> str:
-        """Give the path of a collection or of one object."""
+        """Return the path of a collection or of one object."""
         base = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         parts = [base]
         if self.namespaced and namespace:
@@ -109,14 +109,14 @@ OWN_PERMISSIONS: Final[Mapping[Role, Permissions]] = {
 
 
 def policies_of(kind: PolicyKind) -> Resource:
-    """Give the resource of a kind in which somebody says what a driver shall be."""
+    """Return the resource of a kind in which somebody says what a driver shall be."""
     return Resource(kind.group, kind.version, kind.plural, kind.kind, namespaced=False, whole=True)
 
 
 def permissions(
     stacks: Iterable[Stack], strategy: str, *, sees_nodes: bool = True, role: Role = Role.JOB
 ) -> dict[Resource, tuple[str, ...]]:
-    """Give what a run with these settings needs."""
+    """Return what a run with these settings needs."""
     kinds = (kind for stack in stacks for kind in (stack.policy, stack.pool if sees_nodes else None) if kind)
     wanted: dict[Resource, tuple[str, ...]] = {policies_of(kind): READ for kind in kinds}
     writes = {} if role is Role.HANDOVER else STRATEGY_PERMISSIONS[strategy]
@@ -143,12 +143,12 @@ class Request:
 
     @property
     def method(self) -> str:
-        """Give the HTTP method."""
+        """Return the HTTP method."""
         return {"create": "POST", "patch": "PATCH", "delete": "DELETE"}.get(self.verb, "GET")
 
     @property
     def target(self) -> str:
-        """Give path and query."""
+        """Return path and query."""
         path = self.path or self.resource.path(self.namespace, self.name)
         return f"{path}?{urlencode(self.query)}" if self.query else path
 
@@ -188,7 +188,7 @@ class Selection:
 
 
 def resource_slices(served: Collection[str]) -> Resource | None:
-    """Give the newest served version of ResourceSlices; None where none is served."""
+    """Return the newest served version of ResourceSlices; None where none is served."""
     version = next((version for version in SLICE_VERSIONS if version in served), None)
     return replace(RESOURCE_SLICES, version=version) if version else None
 

@@ -330,7 +330,9 @@ class Reason(Row):
         "driver.",
     )
     HANDED_OVER = row(
-        "HandedOver", "The controller has observed this spec and refreshes each node as its driver settles.", look=_STATUS
+        "HandedOver",
+        "The controller has observed this spec and refreshes each node as its driver settles.",
+        look=_STATUS,
     )
     FOLLOWER_MISSING = row(
         "FollowerMissing",

@@ -1,4 +1,4 @@
-"""Whether a follower lives and whether it serves: by what it did, never a fixed answer."""
+"""Liveness and readiness of the controller, from its progress."""
 
 from __future__ import annotations
 
@@ -13,63 +13,63 @@ if TYPE_CHECKING:
     from hook.cluster.contact import Lost
 
 ALIVE_SECONDS: Final = 120.0
-"""Without any progress for so long something hangs. The longest step without progress takes about 45 s: 5 s to ask
-which ResourceSlices the server has, 15 s of restarts (their questions and retries end with the Lease), 20 s to write
-the record against conflicts, and 5 s of rest."""
+"""Time without progress after which the process hangs. The longest step without progress takes about 45 s: 5 s for the
+discovery of ResourceSlices, 15 s for restarts (their retries end with the Lease), 20 s to write the status against
+conflicts, and 5 s of waiting."""
 LOST_SECONDS: Final = 60.0
-"""A control plane that restarts is back within a minute."""
+"""Time without contact after which the controller is not ready. A control plane restarts within a minute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What was known at one moment. Each of its answers is empty where all is well, else it says what is not."""
+    """State of the controller at one moment. ``dead`` and ``unready`` are empty, or return what is wrong."""
 
     idle: float
     """Seconds since the last progress."""
     leading: bool
     synced: bool
-    """A round was finished since it leads."""
+    """This leader has finished a reconcile."""
     open_breakers: Collection[str]
     lost: Lost | None
     unheard: float
-    """Seconds since a try for the Lease got an answer that is no refusal; endless before the first one."""
+    """Seconds since the last successful Lease request; inf before the first one."""
     trouble: str
-    """Why the last try got none."""
+    """Why the last Lease request failed."""
 
     @property
     def dead(self) -> str:
-        """Say why it should be started again."""
+        """Return why the process should be restarted, or ""."""
         if self.idle <= ALIVE_SECONDS:
             return ""
-        what = "round was finished" if self.leading else "try for the Lease was made"
+        what = "reconcile was finished" if self.leading else "Lease request was sent"
         return f"no {what} for {self.idle:.0f} s"
 
     @property
     def unready(self) -> str:
-        """Say why it does not serve, and is not just standing by."""
+        """Return why a leader does not act, or a standby could not take over; or ""."""
         if self.dead or not self.leading:
             return self.dead or self._out_of_reach
         if self.open_breakers:
             return f"the circuit breaker is open: {', '.join(sorted(self.open_breakers))}"
         if self.lost is not None and self.lost.seconds > LOST_SECONDS:
             return str(self.lost)
-        return "" if self.synced else "the cluster was not read yet"
+        return "" if self.synced else "the cluster has not been read yet"
 
     @property
     def _out_of_reach(self) -> str:
-        """Say why one that stands by could not take over: it may not, or cannot, read its Lease."""
+        """Return why a standby could not take over, or "": it has no access to its Lease."""
         if self.unheard <= LOST_SECONDS:
             return ""
-        return f"the Lease cannot be had: {self.trouble}" if self.trouble else "the Lease was not tried for yet"
+        return f"the Lease is not available: {self.trouble}" if self.trouble else "no Lease request was sent yet"
 
     @property
     def role(self) -> str:
-        """Say what it does while all is well."""
-        return "leading" if self.leading else "standing by"
+        """Return the role of the replica: leader or standby."""
+        return "leader" if self.leading else "standby"
 
 
 class Pulse:
-    """Notes a follower's progress. Safe to use from several threads."""
+    """Records the controller's progress. Safe to use from several threads."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._lock = clock, threading.Lock()
@@ -80,13 +80,13 @@ class Pulse:
         self._lost: Lost | None = None
 
     def lead(self, *, leading: bool) -> None:
-        """Begin anew as leader, or as one that stands by."""
+        """Start again as leader or as standby."""
         with self._lock:
             self._moved, self._leading, self._synced = self._clock(), leading, False
             self._open, self._lost = (), None
 
     def try_for_the_lease(self, trouble: str = "") -> None:
-        """Count a try as progress of one that stands by; a leader's renewals prove nothing of its loop."""
+        """Record a Lease request. It is progress of a standby, but proves nothing about a leader's reconcile loop."""
         with self._lock:
             self._trouble = trouble
             if not trouble:
@@ -95,18 +95,18 @@ class Pulse:
                 self._moved = self._clock()
 
     def wait(self, lost: Lost | None) -> None:
-        """Count a moment of waiting for what must be read first."""
+        """Record progress while the cache is not synced."""
         with self._lock:
             self._moved, self._lost = self._clock(), lost
 
     def finish_round(self, lost: Lost | None, open_breakers: Collection[str]) -> None:
-        """Count a finished round."""
+        """Record a finished reconcile."""
         with self._lock:
             self._moved, self._synced, self._lost, self._open = self._clock(), True, lost, tuple(open_breakers)
 
     @property
     def health(self) -> Health:
-        """Give what is known now."""
+        """Return the current state."""
         with self._lock:
             now = self._clock()
             return Health(

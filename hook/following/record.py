@@ -1,4 +1,4 @@
-"""What a follower writes down in its Lease, when, and what it finds there."""
+"""Status annotation of the controller's Lease: when it is written, and what a new leader reads from it."""
 
 from __future__ import annotations
 
@@ -18,59 +18,59 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 WRITE_SECONDS: Final = 5.0
-"""Between two records: while a fleet reloads something changes all the time, and people look now and then."""
+"""Time between two writes. While a fleet reloads, the status changes all the time."""
 LOOK_SECONDS: Final = 30.0
-"""Between two records that tell nothing but that it looked again, or that the time that is left changed."""
+"""Time between two writes if only the time of the last reconcile, or the estimated time, changed."""
 RETRY_SECONDS: Final = 1.0
-"""Between two tries, whatever came of the first."""
+"""Time between two attempts to write."""
 LONGEST_WISH: Final = 256
-"""Characters of a person's wish to close the breaker that are looked at; any text is one."""
+"""Characters of a close request that are compared. Any text is a request."""
 
 
 class Record:
-    """The record of one leader, beginning with what the last one left."""
+    """Status annotation of one leader."""
 
     def __init__(self, lease: Lease) -> None:
         self._lease = lease
         self._written: Following | None = None
         self._obeyed, self._owed = "", False
-        """The last wish that was obeyed, and whether that is still to be written down."""
+        """Last close request that was acknowledged, and whether that is still to be written."""
         self._written_at = self._tried_at = float("-inf")
 
     def found(self) -> Following:
-        """Read what the last leader left; an empty record where there is none, or none that can be read."""
+        """Return the status of the previous leader, or an empty one if it is missing or invalid."""
         text = self._lease.annotations.get(names.FOLLOWING_ANNOTATION, "")
         if not text:
             return Following()
         try:
             return Following.decode(text)
         except MalformedObjectError as error:
-            log.warning("what the Lease says of the last leader cannot be read, beginning anew: %s", error)
+            log.warning("cannot decode the status of the previous leader, starting without it: %s", error)
             return Following()
 
     @property
     def wish(self) -> str:
-        """Give a person's wish to close the breaker that was not obeyed yet; empty if there is none."""
-        said = self._lease.annotations
-        wish, obeyed = (said.get(key, "")[:LONGEST_WISH] for key in WISHES)
+        """Return a request to close the breaker that was not acknowledged yet, or ""."""
+        found = self._lease.annotations
+        wish, obeyed = (found.get(key, "")[:LONGEST_WISH] for key in WISHES)
         return wish if wish not in (obeyed, self._obeyed) else ""
 
     def obey(self, wish: str) -> None:
-        """Note that a wish was obeyed, so that it is obeyed once, whoever leads next.
+        """Acknowledge a close request, so that the next leader does not execute it again.
 
-        It is written with the breakers that are open after it: one without the other would be a wish that is lost.
+        The acknowledgement is written together with the breakers. A crash between two writes would lose the request.
         """
         self._obeyed, self._owed = wish, True
 
     def keep(self, now: Following) -> bool:
-        """Write the record if somebody may wait for it. Gives whether what is there tells the same by then."""
+        """Write the status if that is due. Return whether the Lease has an equivalent status."""
         obeyed = {names.CLOSED_BREAKER_ANNOTATION: self._obeyed} if self._owed else {}
         if time.monotonic() >= self._due(now) and self._write({names.FOLLOWING_ANNOTATION: now.encode(), **obeyed}):
             self._written, self._written_at, self._owed = now, time.monotonic(), False
         return self._tells(now)
 
     def _due(self, now: Following) -> float:
-        """Give the moment at which this is to be written."""
+        """Return when a status is due to be written, by the monotonic clock."""
         again = self._tried_at + RETRY_SECONDS
         before = self._written
         if self._owed or before is None or (before.epochs, before.breakers) != (now.epochs, now.breakers):
@@ -86,7 +86,7 @@ class Record:
         )
 
     def _write(self, annotations: dict[str, str]) -> bool:
-        """Write annotations; what fails is written with the next round."""
+        """Write annotations. After an error, the next reconcile writes them again."""
         self._tried_at = time.monotonic()
         try:
             self._lease.annotate(annotations)

@@ -1,8 +1,8 @@
-"""Answer /metrics, /healthz and /readyz: small, and not to be held up by whoever asks.
+"""HTTP server for /metrics, /healthz and /readyz.
 
-Each connection is one request of at most 8 KiB that must be complete, and answered, within seconds. A new one is
-always taken, in place of the oldest one if there are many: whoever keeps connections open cannot lock out the
-kubelet, whose probes decide whether we live.
+Each connection is one request of at most 8 KiB. The request and the response must each be complete within seconds. The
+server always accepts a new connection, and closes the oldest one if there are too many, so that a client with many
+open connections cannot lock out the kubelet's probes.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from hook.following.telemetry import Telemetry
 
 REQUEST_BYTES: Final = 8192
-"""Line and headers together; those of Prometheus and a kubelet are a few hundred."""
+"""Longest request line with headers, in bytes. Those of Prometheus and the kubelet have a few hundred."""
 REQUEST_SECONDS: Final = 5.0
-"""From connection to the end of the headers, and again for the answer."""
+"""Timeout from connection to the end of the headers, and again for the response."""
 CONNECTIONS: Final = 16
-"""At once. Two Prometheus replicas and two probes are four."""
+"""Most concurrent connections. Two Prometheus replicas and two probes need four."""
 LARGEST_PORT: Final = 65535
 TEXT: Final = "text/plain; charset=utf-8"
 
@@ -41,7 +41,7 @@ Answer = tuple[HTTPStatus, str, bytes]
 
 
 def address(listen: str) -> tuple[str, int]:
-    """Read ``host:port``; without a host all addresses are meant, and an IPv6 address stands in brackets."""
+    """Return host and port from ``host:port``. An empty host means all addresses. IPv6 addresses are in brackets."""
     host, colon, port = listen.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > LARGEST_PORT or (":" in host) != bracketed:
@@ -52,7 +52,7 @@ def address(listen: str) -> tuple[str, int]:
 
 
 class Server:
-    """Listens from its making until it is closed; its threads never keep the process alive."""
+    """Server that listens from construction until it is closed. Its threads do not keep the process alive."""
 
     def __init__(self, telemetry: Telemetry, listen: str) -> None:
         host, port = address(listen)
@@ -65,18 +65,18 @@ class Server:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop listening at once; what is being answered is cut off when the process ends."""
+        """Stop listening. Open responses end with the process."""
         self._http.shutdown()
         self._http.server_close()
 
 
 class _Http(ThreadingHTTPServer):
-    """Bounds how many connections there are at once."""
+    """HTTP server with a limit on concurrent connections."""
 
     daemon_threads = True
     block_on_close = False
     request_queue_size = 8 * CONNECTIONS
-    """Waiting to be taken, so that a crowd does not keep a probe from arriving."""
+    """Backlog, so that many connections do not block a probe."""
 
     def __init__(self, host: str, port: int, telemetry: Telemetry) -> None:
         self.telemetry = telemetry
@@ -87,14 +87,14 @@ class _Http(ThreadingHTTPServer):
         super().__init__((host, port), _Handler)
 
     def server_bind(self) -> None:
-        """Serve IPv4 beside IPv6 where no host is named; whatever the kernel's default."""
+        """Listen on IPv4 and IPv6 if no host is set, independent of the kernel's default."""
         if self._everywhere and self.address_family is socket.AF_INET6:
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        # Not HTTPServer's: it asks the resolver for our own name, which may take long and is shown nowhere.
+        # HTTPServer.server_bind resolves the host's name, which may take long and is not needed.
         TCPServer.server_bind(self)
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as the library has it
-        """Take a connection; if there are many, the oldest one ends for it."""
+        """Accept a connection, and close the oldest one if there are too many."""
         with self._lock:
             oldest = next(iter(self._open)) if len(self._open) >= CONNECTIONS else None
             self._open[request] = None
@@ -103,17 +103,17 @@ class _Http(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:  # noqa: ANN401 - as the library has it
-        """Forget a connection."""
+        """Close a connection and drop its record."""
         with self._lock:
             self._open.pop(request, None)
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as the library has it
-        """Say nothing: who went away or was cut off is no trouble of ours."""
+        """Ignore clients that closed the connection or were disconnected."""
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers one request."""
+    """Handler of one request."""
 
     server: _Http
     server_version = f"gpu-operator-post/{__version__}"
@@ -121,24 +121,24 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = REQUEST_SECONDS
 
     def setup(self) -> None:
-        """Read through a gate that counts bytes and time."""
+        """Limit the bytes and the time of a request."""
         super().setup()
         self.rfile = io.BufferedReader(_Gate(self.connection), 1024)
 
     def do_GET(self) -> None:
-        """Answer with a body."""
+        """Respond with a body."""
         self._answer(body=True)
 
     def do_HEAD(self) -> None:
-        """Answer without."""
+        """Respond without a body."""
         self._answer(body=False)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
-        """Refuse what is no GET in a few words; the library's page repeats the request."""
+        """Refuse other methods with a short text. The library's error page would repeat the request."""
         self._send(HTTPStatus(code), TEXT, b"only GET is answered\n", body=True)
 
     def log_message(self, *_arguments: object) -> None:
-        """Say nothing: a probe every ten seconds is no news."""
+        """Do not log requests: the kubelet sends a probe every ten seconds."""
 
     def _answer(self, *, body: bool) -> None:
         route = _ROUTES.get(urlsplit(self.path).path)
@@ -156,7 +156,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _Gate(io.RawIOBase):
-    """Reads from a connection, at most so many bytes and for at most so long in all."""
+    """Reader with a limit on bytes and on total time."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -164,11 +164,11 @@ class _Gate(io.RawIOBase):
         self._until = time.monotonic() + REQUEST_SECONDS
 
     def readable(self) -> bool:
-        """Say yes."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - any buffer
-        """Read what is there, until a measure is full."""
+        """Read available bytes within the limits."""
         seconds = self._until - time.monotonic()
         if seconds <= 0 or not self._left:
             raise TimeoutError
@@ -185,7 +185,7 @@ def _family(host: str) -> socket.AddressFamily:
 
 
 def _cut(connection: socket.socket) -> None:
-    """End a connection under the thread that serves it."""
+    """Close a connection that another thread handles."""
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
 
@@ -219,5 +219,5 @@ _ROUTES: Final[dict[str, Callable[[Telemetry, str], Answer]]] = {
 
 
 def serve(telemetry: Telemetry, listen: str) -> Server:
-    """Begin to answer."""
+    """Start the server."""
     return Server(telemetry, listen)

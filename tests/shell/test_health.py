@@ -48,20 +48,20 @@ def test_standing_by(pulse: Pulse, clock: Clock) -> None:
     for _try in range(5):
         clock.now += ALIVE_SECONDS - 1
         pulse.try_for_the_lease()
-    assert (pulse.health.dead, pulse.health.unready, pulse.health.role) == ("", "", "standing by")
+    assert (pulse.health.dead, pulse.health.unready, pulse.health.role) == ("", "", "standby")
     clock.now += ALIVE_SECONDS + 1
-    assert pulse.health.dead == "no try for the Lease was made for 121 s"
+    assert pulse.health.dead == "no Lease request was sent for 121 s"
     assert pulse.health.unready == pulse.health.dead
 
 
 def test_standing_by_without_a_lease_that_can_be_had(pulse: Pulse, clock: Clock) -> None:
     """Who may not read it could never take over: it lives, but whoever waits for it must not call that a success."""
-    assert pulse.health.unready == "the Lease was not tried for yet"
+    assert pulse.health.unready == "no Lease request was sent yet"
     for _try in range(3):
         pulse.try_for_the_lease("permission missing: get leases")
         clock.now += LOST_SECONDS
     assert (pulse.health.dead, pulse.health.unready) == (
-        "", "the Lease cannot be had: permission missing: get leases"
+        "", "the Lease is not available: permission missing: get leases"
     )  # fmt: skip
     pulse.try_for_the_lease()
     assert pulse.health.unready == ""
@@ -69,17 +69,17 @@ def test_standing_by_without_a_lease_that_can_be_had(pulse: Pulse, clock: Clock)
     pulse.try_for_the_lease("connection refused")
     assert pulse.health.unready == ""  # a control plane that restarts
     clock.now += 1
-    assert pulse.health.unready == "the Lease cannot be had: connection refused"
+    assert pulse.health.unready == "the Lease is not available: connection refused"
 
 
 def test_leading(pulse: Pulse, clock: Clock) -> None:
     """Who leads must finish rounds; the first one makes it ready."""
     pulse.lead(leading=True)
-    assert (pulse.health.dead, pulse.health.unready) == ("", "the cluster was not read yet")
+    assert (pulse.health.dead, pulse.health.unready) == ("", "the cluster has not been read yet")
     pulse.finish_round(None, [])
-    assert (pulse.health.dead, pulse.health.unready, pulse.health.role) == ("", "", "leading")
+    assert (pulse.health.dead, pulse.health.unready, pulse.health.role) == ("", "", "leader")
     clock.now += ALIVE_SECONDS + 1
-    assert pulse.health.dead == "no round was finished for 121 s"
+    assert pulse.health.dead == "no reconcile was finished for 121 s"
 
 
 def test_a_renewed_lease_is_no_progress_of_the_loop(pulse: Pulse, clock: Clock) -> None:
@@ -96,7 +96,7 @@ def test_a_slow_first_list_is_progress(pulse: Pulse, clock: Clock) -> None:
     for _tick in range(300):
         clock.now += 1.0
         pulse.wait(None)
-    assert (pulse.health.dead, pulse.health.unready) == ("", "the cluster was not read yet")
+    assert (pulse.health.dead, pulse.health.unready) == ("", "the cluster has not been read yet")
 
 
 def test_a_round_that_takes_its_time(pulse: Pulse, clock: Clock) -> None:
@@ -136,4 +136,4 @@ def test_a_change_of_leaders(pulse: Pulse) -> None:
     pulse.try_for_the_lease()
     assert _unready(pulse) == ""
     pulse.lead(leading=True)
-    assert _unready(pulse) == "the cluster was not read yet"
+    assert _unready(pulse) == "the cluster has not been read yet"
