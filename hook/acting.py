@@ -1,4 +1,4 @@
-"""Do what was decided: each write as it was judged, none sooner than the server asks, none forgotten."""
+"""Execute restarts: preconditions, Retry-After, and writes whose response was lost."""
 
 from __future__ import annotations
 
@@ -34,50 +34,51 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ACT_SECONDS: Final = 2.0
-"""Then look again: what was decided on an old snapshot may be wrong by now."""
+"""Longest time for the restarts of one decision. After that the decision may be outdated."""
 WRITE_SECONDS: Final = 10.0
+"""Timeout of one write."""
 DENIED_SECONDS: Final = 30.0
-"""Until a permission that is missing is tried again: a person, or a GitOps tool, has to bring it back."""
+"""Time until a missing permission is tried again. An administrator or a GitOps tool has to restore it."""
 SIDE_BY_SIDE: Final = 8
-"""Deletions at once, after one that was granted: a busy API server takes 0.1 s and more for each, and a wave of
-50 nodes must not wait for one another. Far below what API servers grant a client (priority and fairness)."""
+"""Concurrent deletions, once one has succeeded. A busy API server takes 0.1 s and more for each, and 50 nodes may
+become stale at once. API servers allow a client far more (priority and fairness)."""
 RIGHTS_SECONDS: Final = 5.0
-"""For the question whether RBAC allows what was refused: an API server answers it from memory."""
+"""Timeout of a SelfSubjectAccessReview. API servers answer it from memory."""
 SHORTEST_WRITE_SECONDS: Final = 1.0
-"""When the time is nearly up a write must not outlast it, but it must have a chance."""
+"""Shortest timeout of a write. Near the deadline a write must be short, but needs a chance to succeed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """What was asked of the API server, and what came of it."""
+    """A restart and its result."""
 
     action: Action
     note: str = ""
-    """What to tell of it; empty where nothing was restarted."""
+    """Text for the log and the Event. Empty if nothing was restarted."""
     daemonset_uid: str = ""
     about: str = ""
     refused: str = ""
-    """The server's words, where it refused for good."""
+    """The API server's message, if it refused the restart for good."""
     trouble: str = ""
-    """Why it could not be done, where another try may mend it."""
+    """Why the restart failed, if a retry may succeed."""
 
 
 class _Sent(Enum):
-    """What is known of a write."""
+    """Result of a write, as far as it is known."""
 
     DONE = auto()
     NOT_DONE = auto()
     UNKNOWN = auto()
-    """The answer was lost on its way."""
+    """The response was lost."""
 
 
 _Answer = tuple[_Sent, str] | Exception
-"""What is known of a write, and why it failed if another try may mend that; or the refusal."""
+"""Result of a write with the error that a retry may fix, or the refusal."""
 _GRANTED: Final = (_Sent.DONE, "")
 
 
 class Actor:
-    """The only one that restarts anything. One that lasts outlives a missing permission, too."""
+    """Executes all restarts. In the controller (`lasting`), a missing permission does not end the process."""
 
     def __init__(self, api: Api, *, lasting: bool = False) -> None:
         self._api, self._lasting = api, lasting
@@ -85,51 +86,53 @@ class Actor:
         self._not_before = 0.0
         self._width = 1
         self._rights: dict[tuple[str, Resource, str], bool | str] = {}
-        """By verb, resource and namespace: whether RBAC allows it, as asked since `act` began; or why not known."""
+        """Whether RBAC allows a verb on a resource in a namespace, or why that is unknown. `act` clears it."""
         self._unanswered: dict[str, tuple[DeletePod, float]] = {}
-        """By UID of the pod, with when it was asked for."""
+        """Deletions whose response was lost, with their time, by UID of the pod."""
         self.restarted = 0
 
     def act(self, actions: Sequence[Action], left: float) -> Iterator[Deed]:
-        """Do what was decided, for a moment: what is left is decided anew from what is there then.
+        """Execute restarts for at most ``ACT_SECONDS``. The next decision covers the remaining ones.
 
-        The first ever alone; once a deletion is granted several go side by side, and after any other answer again one.
-        However often one is tried, the last try has ended when the time that is left has: others may act then.
+        Slow start: the first deletion is sent alone. Once one succeeds, several are sent at a time. After any other
+        response, one is sent alone again. All retries end before the `left` seconds are over, because another process
+        may act then.
         """
         began = time.monotonic()
         until, end = began + ACT_SECONDS, began + max(left, SHORTEST_WRITE_SECONDS)
         self._rights.clear()
-        deletions = deque(one for one in actions if isinstance(one, DeletePod))
-        rollouts = deque(one for one in actions if not isinstance(one, DeletePod))
+        deletions = deque(action for action in actions if isinstance(action, DeletePod))
+        rollouts = deque(action for action in actions if not isinstance(action, DeletePod))
         while rollouts or deletions:
             now = time.monotonic()
             if now > until or now < self._not_before or not self._allowed_so_far:
-                log.debug("%d actions are left for the next decision", len(rollouts) + len(deletions))
+                log.debug("%d restarts are left for the next decision", len(rollouts) + len(deletions))
                 return
             if rollouts:
                 yield from filter(None, [self._rollout(rollouts.popleft(), end)])
                 continue
-            several = [deletions.popleft() for _each in range(min(self._width, len(deletions)))]
+            batch = [deletions.popleft() for _each in range(min(self._width, len(deletions)))]
             self._width = 1
-            if (yield from self._delete_together(several, end)):
+            if (yield from self._delete_together(batch, end)):
                 self._width = SIDE_BY_SIDE
 
     def settle(self, live: Collection[str], *, current: bool = True) -> list[Deed]:
-        """Count a deletion whose answer was lost as ours once its pod, of this UID, is no longer live.
+        """Return the results of deletions whose response was lost, once their pods are no longer live.
 
-        One that is still live long after, by what is `current`, was not deleted: when it goes, it was somebody else.
+        If a pod is still live after 30 s in a `current` cache, the deletion did not happen. A later deletion of that
+        pod does not count as ours.
         """
         gone = [uid for uid in self._unanswered if uid not in live]
-        deeds = [self._deleted(self._unanswered.pop(uid)[0]) for uid in gone]
+        results = [self._deleted(self._unanswered.pop(uid)[0]) for uid in gone]
         if current:
             since = time.monotonic() - ASK_AGAIN.total_seconds()
-            self._unanswered = {uid: one for uid, one in self._unanswered.items() if one[1] > since}
-        return deeds
+            self._unanswered = {uid: deletion for uid, deletion in self._unanswered.items() if deletion[1] > since}
+        return results
 
     def _delete_together(self, actions: Sequence[DeletePod], end: float) -> Generator[Deed, None, bool]:
-        """Ask for restarts side by side; returns whether all were granted.
+        """Delete pods concurrently. Return whether all deletions succeeded.
 
-        What was granted comes first: what came of the others, or a signal meanwhile, may end the program.
+        Successful deletions are reported first, because the result of another one, or a signal, may end the program.
         """
         granted: list[DeletePod] = []
         patient = self._patience is retry.WRITING
@@ -145,12 +148,12 @@ class Actor:
         except TerminatedError:
             yield from map(self._deleted, granted)
             raise
-        in_turn = sorted(zip(actions, answers, strict=True), key=lambda one: one[1] != _GRANTED)
+        in_turn = sorted(zip(actions, answers, strict=True), key=lambda pair: pair[1] != _GRANTED)
         yield from filter(None, (self._judged(action, answer, end, patient) for action, answer in in_turn))
         return len(granted) == len(actions)
 
     def _judged(self, action: DeletePod, answer: _Answer, end: float, patient: bool) -> Deed | None:
-        """Return what came of one deletion; `patient` says whether a missing permission had its time to come back."""
+        """Return the result of one deletion. `patient`: a missing permission was retried for its full time."""
         pod = action.pod
         if isinstance(answer, PermissionDeniedError | RejectedError):
             if isinstance(answer, PermissionDeniedError):
@@ -170,15 +173,16 @@ class Actor:
         return Deed(action, trouble=trouble) if trouble else None
 
     def _not_refused(self, request: requests.Request, error: PermissionDeniedError, end: float, patient: bool) -> str:
-        """Tell admission's refusal from a missing permission, which is raised once it had its time to come back.
+        """Distinguish a missing permission from a refusal by admission.
 
-        Gives why it cannot be told yet, or nothing: then admission refused it.
+        Return "" if admission refused the request, else why that is unknown or which permission is missing. Raise the
+        error if the permission was retried for its full time.
         """
         allowed = self._allowed(request, end)
         if isinstance(allowed, str):
             return f"{error}; asking whether RBAC allows it failed: {allowed}"
         if allowed:
-            # It had its time to think better of it; the others do not wait as long.
+            # Admission refused it for the full time. The other deletions do not wait for that again.
             self._patience = replace(retry.WRITING, denied=0.0)
             return ""
         if self._lasting:
@@ -190,7 +194,7 @@ class Actor:
         return str(error)
 
     def _allowed(self, request: requests.Request, end: float) -> bool | str:
-        """Return whether RBAC allows such requests, or why that is not known; asked once, and answered by `end`."""
+        """Return whether RBAC allows such requests, or why that is unknown. Ask the API server once, until `end`."""
         right = request.verb, request.resource, request.namespace
         if right not in self._rights:
             try:
@@ -202,7 +206,7 @@ class Actor:
 
     @property
     def _allowed_so_far(self) -> bool:
-        """Whether RBAC allows all that was refused; anything else is worth another look first."""
+        """Return whether RBAC allows all requests that were refused. Otherwise a new decision comes first."""
         return all(allowed is True for allowed in self._rights.values())
 
     def _deleted(self, action: DeletePod) -> Deed:
@@ -213,7 +217,7 @@ class Actor:
         return Deed(action, note, pod.daemonset_uid, pod.uid)
 
     def _rollout(self, action: RolloutRestart, end: float) -> Deed | None:
-        """Restart a whole DaemonSet. Where the answer is lost, the next look shows whether a rollout goes on."""
+        """Restart all pods of a DaemonSet. If the response is lost, the next snapshot shows whether it is rolling."""
         stamp = action.at.isoformat(timespec="seconds")
         request = requests.restart_daemonset(
             action.namespace, action.name, action.uid, names.RESTARTED_AT_ANNOTATION, stamp
@@ -235,7 +239,7 @@ class Actor:
         return Deed(action, note, action.uid, stamp)
 
     def _send(self, request: requests.Request, what: str, end: float) -> tuple[_Sent, str]:
-        """Send a write; gives also why it failed, if another try may mend that. A conflict means: look again."""
+        """Send a write. Return its result, and the error if a retry may succeed. A conflict needs a new decision."""
         not_done = _Sent.NOT_DONE
 
         def attempt() -> None:
@@ -251,7 +255,7 @@ class Actor:
         except NotFoundError:
             log.info("cannot %s: it is gone already", what)
         except ConflictError:
-            log.info("cannot %s as it was read: it changed meanwhile, looking again", what)
+            log.info("cannot %s: the object has changed since it was read, evaluating it again", what)
         except (PermissionDeniedError, RejectedError):
             raise
         except ClusterError as error:
@@ -264,5 +268,5 @@ class Actor:
 
 
 def _deletion(pod: StalePod) -> requests.Request:
-    """Ask for the deletion of this very pod, as it was read."""
+    """Return the request to delete a pod, if it is still the same object and version."""
     return requests.delete_pod(pod.namespace, pod.name, pod.uid, pod.resource_version)

@@ -1,8 +1,8 @@
-"""A run that leaves the restarts to a follower: it ends as soon as that one has seen what is to be done.
+"""Run of the Job in delegate mode: it leaves the restarts to the controller, and ends once that has observed the spec.
 
-Nothing is restarted here, and no deployer is held for the hours that a large fleet takes. What the run vouches for
-is that the intent of now is rendered, that no second render can follow, and that somebody alive has seen exactly
-this, and may act upon it.
+The Job restarts nothing, and the deployment tool does not wait for the hours that a large fleet takes. The Job succeeds
+when three things are true: the operator has rendered the current policy, it will not render a second time, and an
+active controller has observed exactly this state.
 """
 
 from __future__ import annotations
@@ -38,52 +38,53 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 2.0
-"""As often as a leader renews."""
+"""Time between two reads of the Lease: the renewal interval of a leader."""
 ANSWER_SECONDS: Final = 5.0
+"""Timeout of one read of the Lease."""
 ALIVE_SECONDS: Final = 20.0
-"""A leader whose Lease did not change for so long is gone: it would have lost it after 15 s."""
-NO_LOOK: Final = "has not looked at the fleet yet, or cannot"
+"""Time without a renewal after which the leader is gone: it loses the Lease after 15 s."""
+NO_LOOK: Final = "has not read the fleet yet, or cannot"
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is known of the follower."""
+    """State of the controller, as its Lease shows it."""
 
     why: str
-    """Why nothing can be handed over to it; empty if it can."""
+    """Why the Job cannot delegate to it. Empty if it can."""
     led: Led | None = None
 
 
 class Lookout:
-    """Looks at the follower's Lease. It is alive if the Lease is renewed while we look: no clocks are compared."""
+    """Observes the controller's Lease. The controller is alive if it renews the Lease. No clocks are compared."""
 
     def __init__(self, api: Api, namespace: str, name: str) -> None:
         self._api, self._where = api, (namespace, name)
         self._next = float("-inf")
         self._began: float | None = None
-        """When a holder was seen first."""
+        """When the Lease was first seen with a holder."""
         self._renewed_at = float("-inf")
         self._led: Led | None = None
         self._trouble = ""
 
     def standing(self, epochs: Mapping[str, str]) -> Standing:
-        """Say whether a living follower serves these intents. Raises PermissionDeniedError."""
+        """Return whether an active controller has observed these spec hashes. Raises PermissionDeniedError."""
         if time.monotonic() >= self._next:
             self._look()
             self._next = time.monotonic() + LOOK_SECONDS
         led, lease = self._led, "/".join(self._where)
         if self._trouble or led is None:
-            return Standing(self._trouble or f"there is no Lease {lease}: no follower was ever there")
+            return Standing(self._trouble or f"there is no Lease {lease}: no controller has run yet")
         now = time.monotonic()
         if not led.holder or now - self._renewed_at > ALIVE_SECONDS:
             if led.holder and self._began is not None and now - self._began <= ALIVE_SECONDS:
-                return Standing(f"looking whether follower {led.holder} still renews the Lease {lease}")
-            last = f" (the last one was {led.holder})" if led.holder else ""
-            return Standing(f"no follower is alive: the Lease {lease} is not renewed{last}")
+                return Standing(f"checking whether controller {led.holder} still renews the Lease {lease}")
+            last = f" (the last leader was {led.holder})" if led.holder else ""
+            return Standing(f"no controller is active: the Lease {lease} is not renewed{last}")
         if led.record is None:
-            return Standing(f"follower {led.holder} leads, but {led.problem}")
+            return Standing(f"controller {led.holder} leads, but {led.problem}")
         behind = NO_LOOK if led.inherited else _behind(led.record, epochs)
-        return Standing(f"follower {led.holder} {behind}" if behind else "", led)
+        return Standing(f"controller {led.holder} {behind}" if behind else "", led)
 
     def _look(self) -> None:
         retrier = retry.retrying(retry.WRITING, time.sleep)
@@ -103,30 +104,30 @@ class Lookout:
 
 
 def _behind(record: Following, epochs: Mapping[str, str]) -> str:
-    """Say what keeps a follower from serving these intents."""
+    """Return why a controller has not observed these spec hashes, or does not act, or ""."""
     unknown = sorted(epochs.keys() - record.epochs.keys())
     if unknown:
-        return f"does not serve stack {unknown[0]}" if record.epochs else NO_LOOK
+        return f"does not refresh stack {unknown[0]}" if record.epochs else NO_LOOK
     other = [stack for stack, wanted in epochs.items() if record.epochs[stack] != wanted]
     if other:
-        return f"has not seen this intent of stack {other[0]} yet"
+        return f"has not observed this spec of stack {other[0]} yet"
     stopped = sorted(epochs.keys() & record.breakers.keys())
     return f"restarts nothing, its circuit breaker is open: {record.breakers[stopped[0]].why}" if stopped else ""
 
 
 class Handover(Runner):
-    """Waits for the intent to be rendered, and for a living follower that has seen it."""
+    """Waits until the policy is rendered and an active controller has observed it."""
 
     lookout: Lookout
-    """Whom to hand over to."""
+    """Observes the controller to delegate to."""
     _missing = ""
 
     def _act(self, _decision: Decision) -> None:
-        """Leave it to the follower."""
+        """Do nothing: the controller executes restarts."""
 
     def _final(self, decision: Decision, seen: Seen) -> Decision | None:
         if decision.verdict is Verdict.DEADLINE and self._missing:
-            message = f"the time is up, and nobody took over: {self._missing}"
+            message = f"the time is up, and no controller took over: {self._missing}"
             return replace(decision, message=message, cause=Reason.FOLLOWER_MISSING)
         return super()._final(decision, seen) or self._handed_over(decision, seen)
 
@@ -138,16 +139,16 @@ class Handover(Runner):
         found = self.lookout.standing(epochs)
         if found.why != self._missing:
             self._missing = found.why
-            log.info("waiting for the follower: %s", found.why)
+            log.info("waiting for the controller: %s", found.why)
         if found.led is None or found.led.record is None or found.why or not self._again(epochs):
             return None
         record = found.led.record
         about = f", about {as_text(timedelta(seconds=record.about))}" if record.about is not None else ""
-        message = f"handed over to {found.led.holder}, {record.to_go} nodes to go{about}"
+        message = f"delegated to controller {found.led.holder}, {record.to_go} nodes remaining{about}"
         return replace(decision, verdict=Verdict.DONE, reason=Reason.HANDED_OVER, message=message, actions=())
 
     def _epochs(self, seen: Seen) -> dict[str, str] | None:
-        """Name the intents that are to be served; None while one is not rendered, or may be rendered again."""
+        """Return the spec hash of each stack; None while one is not rendered, or may be rendered again."""
         epochs: dict[str, str] = {}
         for stack in chosen(self._settings):
             if first_look(seen[stack.name], self._settings, stack) is not None:
@@ -161,11 +162,11 @@ class Handover(Runner):
         return epochs
 
     def _again(self, epochs: dict[str, str]) -> bool:
-        """Whether a second, consistent read shows the same: a watch may be behind."""
+        """Return whether a second, consistent read gives the same spec hashes. A watch may be behind."""
         try:
             return self._epochs(self._observer.read_again(self._left)) == epochs
         except PermissionDeniedError:
             raise
         except ClusterError as error:
-            log.warning("cannot confirm the intent yet: %s", error)
+            log.warning("cannot confirm the spec yet: %s", error)
             return False

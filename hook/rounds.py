@@ -1,4 +1,4 @@
-"""One round: observe, decide, act, account. The same for a run that comes to an end and for one that never does."""
+"""Reconcile loop of Job and controller: observe, decide, execute restarts, record their results."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from hook.settings import Settings
 
 TICK_SECONDS: Final = 1.0
-"""Graces and quiet times end without an event; a second is precise enough for them."""
+"""Longest wait for a change. Grace periods and quiet times end without one."""
 LONGEST_PAUSE_SECONDS: Final = 0.5
-"""Between two decisions while events pour in; keeps the reaction under a second."""
+"""Longest pause between two decisions during many changes. It keeps the reaction time below a second."""
 PAUSE_FACTOR: Final = 1
-"""Rest as long as a decision took, within the bound above: half of a processor while events pour in, and a reaction
-that is not longer by more than a decision."""
+"""Pause after a decision, as a multiple of its duration: half of a CPU during many changes."""
 TICK_FACTOR: Final = 10
-"""Where nothing changes, rest so much longer than a decision took (0.4 s for 5,000 nodes): a tenth of a processor."""
+"""Wait without changes, as a multiple of the duration of a decision (0.4 s for 5,000 nodes): a tenth of a CPU."""
 LONGEST_TICK_SECONDS: Final = 5.0
-"""By which a grace, or the deadline, may come late on such a fleet; a run keeps more than that back for its end."""
+"""Longest wait without changes on a large fleet. Grace periods and the deadline may be late by this; the margin at the
+end of a run is longer."""
 
 
 class Rounds:
-    """What each round needs of those before it: memory, and writes whose answer was lost."""
+    """State of the reconcile loop: memory, and writes whose response was lost."""
 
     def __init__(self, api: Api, observer: Observer, settings: Settings, narrator: Narrator, started: datetime) -> None:
         self._api, self._observer, self._settings, self._narrator = api, observer, settings, narrator
@@ -47,30 +47,30 @@ class Rounds:
         self.actor = Actor(api, lasting=settings.follow)
         self.memories = {stack.name: Memory(started=started) for stack in chosen(settings)}
         self.subjects: dict[str, events.Subject] = {}
-        """The consumers that are seen, by UID."""
-        self.last = Decision(Verdict.WAIT, Reason.NODES_PENDING, "nothing was read yet")
+        """The plugins' DaemonSets as targets of Events, by UID."""
+        self.last = Decision(Verdict.WAIT, Reason.NODES_PENDING, "the cluster has not been read yet")
 
     def observe(self) -> Seen | None:
-        """Give snapshots in which the pods of every consumer are seen; None while something is not read yet."""
+        """Return snapshots with the pods of all plugins, or None while the cache is not synced."""
         if not self._observer.synced:
             return None
         consumers = self._observer.look_closer()
         self.subjects = {ds.uid: events.daemonset(ds) for found in consumers.values() for ds in found}
-        # They may have come into sight just now.
+        # A new DaemonSet may need a watch of its pods that is not synced yet.
         return self._observer.snapshot() if self._observer.synced else None
 
     def begin(self, started: datetime) -> None:
-        """Note when the time of the run began, which the API server's clock may tell only after the first answer."""
+        """Set the start time of the run. The API server's clock is known only after its first response."""
         self.memories = {name: replace(memory, started=started) for name, memory in self.memories.items()}
 
     def await_sight(self) -> None:
-        """Wait a moment for what is not read yet."""
+        """Wait a moment for the cache to sync."""
         self._narrator.tell_contact(self._observer.lost)
         self._observer.wait(TICK_SECONDS)
 
     def decide(self, seen: Seen) -> Decision:
-        """Decide upon what is seen, once it is known what came of writes whose answer was lost."""
-        live = {pod.uid for one in seen.values() for pod in one.consumer_pods if pod.live}
+        """Record the results of writes whose response was lost, then decide."""
+        live = {pod.uid for snapshot in seen.values() for pod in snapshot.consumer_pods if pod.live}
         self._account(self.actor.settle(live, current=self._observer.lost is None))
         started = time.monotonic()
         self.last, self.memories = decide_all(seen, self.memories, self._settings, self._api.now())
@@ -79,30 +79,30 @@ class Rounds:
         return self.last
 
     def act(self, decision: Decision, left: float) -> list[Deed]:
-        """Do what was decided, unless what it was decided upon may be long past. Gives what was done."""
+        """Execute the restarts, unless the cache is out of sync. Return their results."""
         return self._account(self.actor.act(decision.actions, left)) if self._observer.lost is None else []
 
     def rest(self, seconds: float = TICK_SECONDS) -> None:
-        """Wait for the next change, and leave the processor to others for a while."""
+        """Wait for the next change, with a pause that limits the CPU usage."""
         time.sleep(min(LONGEST_PAUSE_SECONDS, PAUSE_FACTOR * self._took))
         self._observer.wait(max(seconds, min(LONGEST_TICK_SECONDS, TICK_FACTOR * self._took)))
 
-    def _account(self, deeds: Iterable[Deed]) -> list[Deed]:
-        """Remember and tell each deed at once: what comes next may end the program. Telling holds up no restart."""
+    def _account(self, results: Iterable[Deed]) -> list[Deed]:
+        """Record and report each result at once, because the next restart may end the program."""
         done: list[Deed] = []
-        for deed in deeds:
-            self.remember(deed)
-            done.append(deed)
-            if deed.note:
-                self._narrator.tell_deed(deed, self.subjects.get(deed.daemonset_uid))
+        for result in results:
+            self.remember(result)
+            done.append(result)
+            if result.note:
+                self._narrator.tell_deed(result, self.subjects.get(result.daemonset_uid))
         return done
 
     def stop_telling(self) -> None:
-        """Write what was told a moment ago; briefly, because somebody waits for the end."""
+        """Flush the Events for a short time, because the kubelet waits for the process to exit."""
         self._narrator.teller.stop()
 
     def remember(self, deed: Deed) -> None:
-        """Note what was asked for, with every stack that asked: otherwise it would ask again."""
+        """Record the result of a restart in the memory of each stack that needed it."""
         for stack, node, pod in _restarted_by(deed.action):
             memory = self.memories[stack]
             trouble = deed.trouble
@@ -111,7 +111,7 @@ class Rounds:
 
 
 def _restarted_by(action: Action) -> Iterator[tuple[str, str, StalePod]]:
-    """Give the pods that an action restarts, with their nodes, for each stack that asked for it."""
-    for one in (action, *action.also):
-        pods = ((one.node, one.pod),) if isinstance(one, DeletePod) else one.pods
-        yield from ((one.stack, node, pod) for node, pod in pods)
+    """Yield the stack, node and pod of each restart in an action."""
+    for each in (action, *action.also):
+        pods = ((each.node, each.pod),) if isinstance(each, DeletePod) else each.pods
+        yield from ((each.stack, node, pod) for node, pod in pods)

@@ -1,4 +1,4 @@
-"""A run that comes to an end: what ends it, what confirms that, and how it is told."""
+"""Run of the Job: reconcile until done, confirm the end, and report it."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CONFIRM_AGAIN_SECONDS: Final = 5.0
-"""Between two confirming reads, each of which lists the metadata of the whole fleet."""
+"""Time between two confirming reads."""
 EXIT_FAILED: Final = 3
 EXIT_DEADLINE: Final = 124
-"""As ``timeout(1)`` and cert-manager's startupapicheck have it."""
+"""Exit code at the deadline, as of ``timeout(1)`` and cert-manager's startupapicheck."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended."""
+    """Result of a run."""
 
     decision: Decision
     exit_code: int
 
 
 class Runner:
-    """One run. Keeps the last decision, so that whatever ends it can report."""
+    """One run of the Job. It keeps the last decision for the report."""
 
     def __init__(self, api: Api, observer: Observer, settings: Settings, teller: Teller, job: Job | None) -> None:
         self._api, self._observer, self._settings, self._teller, self._job = api, observer, settings, teller, job
-        regarding = [Regarding(api, one) for one in settings.regarding]
+        regarding = [Regarding(api, target) for target in settings.regarding]
         self._narrator = Narrator(teller, job.subject if job else None, regarding)
         self._rounds = Rounds(api, observer, settings, self._narrator, self._started)
         self._confirm_after = 0.0
@@ -58,11 +58,11 @@ class Runner:
 
     @property
     def restarted(self) -> int:
-        """How many plugins this run restarted."""
+        """Return how many plugins this run restarted."""
         return self._rounds.actor.restarted
 
     def run(self) -> Outcome:
-        """Run to the end. Raises ClusterError if the cluster cannot be read or written for good."""
+        """Run until done. Raises ClusterError if the cluster cannot be read or written."""
         self._observer.end = time.monotonic() + self._left
         self._observer.look_at_intent()
         decision = self._first_look()
@@ -73,7 +73,7 @@ class Runner:
         return Outcome(decision, self._exit_code(decision))
 
     def _first_look(self) -> Decision | None:
-        """Wait for the first lists; they may show that there is nothing to protect."""
+        """Wait for the first lists. Return a decision if they prove that the run is pointless."""
         while not self._observer.synced:
             if late := self._late():
                 return late
@@ -81,7 +81,7 @@ class Runner:
         return look_first(self._observer.snapshot(), self._settings)
 
     def _late(self) -> Decision | None:
-        """Give the end of a run whose time is up before the cluster could be read."""
+        """Return the decision on a run whose time is up before the cluster could be read, else None."""
         if self._api.now() < self._deadline:
             return None
         return Decision(Verdict.DEADLINE, Reason.TIME_UP, "the time is up before the cluster could be read")
@@ -92,7 +92,7 @@ class Runner:
             if seen is None:
                 if late := self._late():
                     return late
-                # What could not be asked before is asked again.
+                # Retry discovery that failed before.
                 self._observer.look_at_fleet()
                 self._rounds.await_sight()
                 continue
@@ -108,14 +108,14 @@ class Runner:
             self._rounds.rest()
 
     def _final(self, decision: Decision, _seen: Seen) -> Decision | None:
-        """Give the end of the run, once it is there."""
+        """Return the final decision, once the run may end; else None."""
         return self._confirmed(decision) if decision.final else None
 
     def _act(self, decision: Decision) -> None:
         self._rounds.act(decision, self._left)
 
     def _with_what_was_not_seen(self, decision: Decision) -> Decision:
-        """Name the cause where the time ran out while the API server could not be read."""
+        """Return the decision, with the cause if the time ran out while the cache was out of sync."""
         lost = self._observer.lost
         if decision.verdict is not Verdict.DEADLINE or lost is None or lost.seconds < LOST_SECONDS:
             return decision
@@ -131,11 +131,11 @@ class Runner:
                 log.info("dry run: would restart the rollout of %s/%s", action.namespace, action.name)
 
     def _confirmed(self, decision: Decision) -> Decision | None:
-        """Believe an end only if a second, consistent read agrees: a watch may be behind, or cut off."""
+        """Return the final decision if a second, consistent read agrees, else None. A watch may be behind or broken."""
         if decision.verdict is Verdict.DEADLINE:
             return decision
         if self._api.now() >= self._deadline:
-            message = f"the time is up, and a second read could not confirm: {messages.headline(decision)}"
+            message = f"the time is up before a second read confirmed: {messages.headline(decision)}"
             return replace(decision, verdict=Verdict.DEADLINE, reason=Reason.TIME_UP, message=message)
         if time.monotonic() < self._confirm_after:
             return None
@@ -149,18 +149,18 @@ class Runner:
             log.warning("cannot confirm %s yet: %s", decision.verdict, error)
             return None
         if second.verdict is not decision.verdict:
-            log.info("a second read does not agree: %s", messages.headline(second))
+            log.info("a second read of the cluster does not confirm the end: %s", messages.headline(second))
             return None
         return second
 
     @property
     def _left(self) -> float:
-        """Seconds until the deadline."""
+        """Return the seconds until the deadline."""
         return (self._deadline - self._api.now()).total_seconds()
 
     @property
     def _started(self) -> datetime:
-        """When the time began: with the Job, for all its retries, or with this process."""
+        """Return the start of the Job, which all its retries share, or of this process."""
         return self._job.started if self._job else self._api.began
 
     @property
@@ -175,18 +175,18 @@ class Runner:
         return EXIT_DEADLINE if decision.verdict is Verdict.DEADLINE else EXIT_FAILED
 
     def stop_telling(self) -> None:
-        """End without a word about it, but for what was done a moment ago."""
+        """Stop without an Event about the end. Flush the Events of the last restarts."""
         self._rounds.stop_telling()
 
     def tell_end(self, decision: Decision) -> None:
-        """Put the end of the run where deployers look."""
+        """Write Events about the end of the run."""
         self._teller.last_words()
         note = messages.headline(decision)
         if decision.unhappy:
             note = f"{note} {report.next_step(decision)}"
-        told_on: list[Findable] = [self._job.subject] if self._job else []
+        subjects: list[Findable] = [self._job.subject] if self._job else []
         if self.restarted or decision.unhappy:
-            told_on += [*self._rounds.subjects.values(), *self._narrator.regarding]
-        for subject in told_on:
+            subjects += [*self._rounds.subjects.values(), *self._narrator.regarding]
+        for subject in subjects:
             self._teller.tell(subject, decision.reason, note, warning=decision.unhappy)
         self._teller.await_found(self._left + self._settings.margin.total_seconds())

@@ -1,1 +1,1 @@
-"""The one door to the API server. Nothing above it knows the client library."""
+"""The only package that talks to the API server, or imports its client library."""

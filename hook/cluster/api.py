@@ -91,7 +91,7 @@ class Api:
         self._clock_offset = timedelta()
 
     def now(self) -> datetime:
-        """Give the time by the API server's clock, to a second: what its timestamps compare with.
+        """Return the time by the API server's clock, to a second: what its timestamps compare with.
 
         It goes on evenly when this machine's own clock is set: graces, deadlines and the breaker go by it.
         """
@@ -103,7 +103,7 @@ class Api:
         return self._began + self._clock_offset
 
     def _local(self) -> datetime:
-        """Give the time as this machine told it at first, and what has passed since."""
+        """Return the time as this machine told it at first, and what has passed since."""
         return self._origin + _steady()
 
     def send(self, request: Request, read_seconds: float = READ_SECONDS) -> dict[str, Any]:
@@ -141,7 +141,7 @@ class Api:
             return self._open(request, seconds + WATCH_SLACK_SECONDS, seconds + READ_SECONDS)
 
     def events(self, response: urllib3.BaseHTTPResponse, resource: Resource) -> Iterator[tuple[str, Json]]:
-        """Give the events of an open watch, kind and object, until the server, or the connection, ends it."""
+        """Return the events of an open watch, kind and object, until the server, or the connection, ends it."""
         with self.counters.counting("watch", resource.grant):
             try:
                 for line in response:
@@ -156,7 +156,7 @@ class Api:
                 response.close()
 
     def served_versions(self, resource: Resource, read_seconds: float = READ_SECONDS) -> frozenset[str]:
-        """Give the versions of a resource's group that the server serves."""
+        """Return the versions of a resource's group that the server serves."""
         try:
             found = self.send(versions_of(resource), read_seconds)
             return frozenset(text(version, "version") for version in items(found, "versions"))
@@ -244,7 +244,7 @@ class Api:
 
 
 def _steady() -> timedelta:
-    """Give what a clock shows that nobody sets."""
+    """Return what a clock shows that nobody sets."""
     return timedelta(seconds=time.monotonic() if BOOTTIME is None else time.clock_gettime(BOOTTIME))
 
 
@@ -289,5 +289,5 @@ def _seconds(retry_after: str) -> float | None:
 
 
 def _short(error: Exception) -> str:
-    """Give the last clause of an error: the client library puts its own objects before it."""
+    """Return the last clause of an error: the client library puts its own objects before it."""
     return str(error).rsplit(": ", 1)[-1][:200]

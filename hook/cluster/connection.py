@@ -143,7 +143,7 @@ class Token:
         self._until = 0.0
 
     def __call__(self) -> str:
-        """Give the header. Raises OSError where it cannot be read any more, ValueError where it is empty."""
+        """Return the header. Raises OSError where it cannot be read any more, ValueError where it is empty."""
         if time.monotonic() >= self._until:
             token = self._file.read_text(encoding="ascii").strip()
             if not token:

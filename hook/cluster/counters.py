@@ -55,12 +55,12 @@ class Counters:
 
     @property
     def errors(self) -> Mapping[Failure, int]:
-        """Give the errors counted so far."""
+        """Return the errors counted so far."""
         with self._lock:
             return dict(self._errors)
 
     @property
     def watches(self) -> Mapping[Restart, int]:
-        """Give the watches that ended so far."""
+        """Return the watches that ended so far."""
         with self._lock:
             return dict(self._watches)

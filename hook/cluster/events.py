@@ -82,13 +82,13 @@ class _Lane:
         self.counts: dict[str, int] = {}
 
     def flush(self, seconds: float) -> None:
-        """Give what waits a moment; what is left then is given up."""
+        """Return what waits a moment; what is left then is given up."""
         if left := self.waiting.flush(seconds):
             log.warning("%d Kubernetes events could not be written in time; the log has what they tell", left)
 
 
 def daemonset(seen: DaemonSet) -> Subject:
-    """Give a DaemonSet as the subject of an event."""
+    """Return a DaemonSet as the subject of an event."""
     return Subject("apps/v1", "DaemonSet", seen.namespace, seen.name, seen.uid)
 
 
@@ -133,7 +133,7 @@ class Teller:
         self._quiet_until, self._over = self._asked_until, True
 
     def await_found(self, left: float) -> None:
-        """Give a moment to what was told last on what has to be found, but not all of the seconds that are left."""
+        """Return a moment to what was told last on what has to be found, but not all of the seconds that are left."""
         self._to_find.flush(max(0.0, min(FOUND_SECONDS, left - SPARE_SECONDS)))
 
     def stop(self) -> None:
@@ -169,7 +169,7 @@ class Teller:
         return subject
 
     def _written(self, request: Request, about: Findable) -> bool:
-        """Whether it is there now."""
+        """Return whether it is there now."""
         try:
             self._api.send(request, EVENT_SECONDS)
         except ConflictError:
@@ -198,7 +198,7 @@ class Teller:
 
 
 def _fitting(note: str) -> str:
-    """Give what the API server takes, and what a terminal that shows it does not obey."""
+    """Return what the API server takes, and what a terminal that shows it does not obey."""
     return shown(note, NOTE_LIMIT).encode()[:NOTE_LIMIT].decode(errors="ignore")
 
 

@@ -36,7 +36,7 @@ class Regarding:
         self._complained = False
 
     def __call__(self) -> Subject | None:
-        """Give what events are about; nothing where it cannot be read: then they are left out."""
+        """Return what events are about; nothing where it cannot be read: then they are left out."""
         if self._found is None:
             try:
                 self._found = self._look()

@@ -42,7 +42,7 @@ class Resource:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "") -> str:
-        """Give the path of a collection or of one object."""
+        """Return the path of a collection or of one object."""
         base = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         parts = [base]
         if self.namespaced and namespace:
@@ -74,7 +74,7 @@ SLICE_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 
 
 def policies_of(kind: PolicyKind) -> Resource:
-    """Give the resource of a kind in which somebody says what a driver shall be."""
+    """Return the resource of a kind in which somebody says what a driver shall be."""
     return Resource(kind.group, kind.version, kind.plural, kind.kind, namespaced=False, whole=True)
 
 
@@ -97,12 +97,12 @@ class Request:
 
     @property
     def method(self) -> str:
-        """Give the HTTP method."""
+        """Return the HTTP method."""
         return {"create": "POST", "patch": "PATCH", "delete": "DELETE"}.get(self.verb, "GET")
 
     @property
     def target(self) -> str:
-        """Give path and query."""
+        """Return path and query."""
         path = self.path or self.resource.path(self.namespace, self.name)
         return f"{path}?{urlencode(self.query)}" if self.query else path
 
@@ -142,8 +142,8 @@ class Selection:
 
 
 def resource_slices(served: Collection[str]) -> Resource | None:
-    """Give the newest served version of ResourceSlices; None where none is served."""
-    version = next((one for one in SLICE_VERSIONS if one in served), None)
+    """Return the newest served version of ResourceSlices; None where none is served."""
+    version = next((version for version in SLICE_VERSIONS if version in served), None)
     return replace(RESOURCE_SLICES, version=version) if version else None
 
 

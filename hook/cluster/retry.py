@@ -37,7 +37,7 @@ class Patience:
     """RBAC objects take a moment to reach every API server."""
 
     def of(self, error: BaseException | None) -> float:
-        """Say for how long an error is worth another try; zero: not at all."""
+        """Return for how long an error is worth another try; zero: not at all."""
         if isinstance(error, UnauthorizedError):
             return self.unauthorized
         if isinstance(error, PermissionDeniedError):
@@ -56,7 +56,7 @@ FOLLOWING: Final = Patience(unreachable=FOREVER, unauthorized=FOREVER, denied=FO
 
 
 def watching(patience: Patience) -> Patience:
-    """Give what a patience becomes once the cluster was seen."""
+    """Return what a patience becomes once the cluster was seen."""
     return FOLLOWING if patience is FOLLOWING else WATCHING
 
 
@@ -66,7 +66,7 @@ def starting(seconds: float) -> Patience:
 
 
 def looking(seconds: float) -> Patience:
-    """Give up on anything at all after what a person at a terminal waits for."""
+    """Return up on anything at all after what a person at a terminal waits for."""
     return Patience(unreachable=seconds, unauthorized=seconds, denied=seconds / 4)
 
 
@@ -100,12 +100,12 @@ def _wait(state: tenacity.RetryCallState) -> float:
 
 
 def asked(error: BaseException | None) -> float:
-    """Give the seconds that the server asks to wait; zero where it does not ask."""
+    """Return the seconds that the server asks to wait; zero where it does not ask."""
     return getattr(error, "retry_after", None) or 0.0
 
 
 def pause(failures: int) -> float:
-    """Give how long to wait after so many failures in a row, for loops that retry by themselves."""
+    """Return how long to wait after so many failures in a row, for loops that retry by themselves."""
     longest_power = 10  # beyond the longest wait, and no overflow after a night of failures
     wait = FIRST_WAIT_SECONDS * 2.0 ** min(failures, longest_power)
     return min(wait, LONGEST_WAIT_SECONDS) + random.uniform(0, JITTER_SECONDS)  # noqa: S311 - jitter, not a secret

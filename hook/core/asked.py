@@ -1,7 +1,7 @@
-"""Compare stale plugins with what was asked for before, so that nothing is asked for twice.
+"""Match stale pods against restarts that were issued before, so that none is issued twice.
 
-A restart that did not help, or that was refused, needs a person. A run with a deadline leaves it at that; one that
-follows tries again, later each time.
+A restart that did not help, or that the API server refused, needs manual action. A Job fails the node. The controller
+tries again, later each time.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ if TYPE_CHECKING:
     from hook.settings import Settings
 
 ASK_AGAIN: Final = timedelta(seconds=30)
-"""A deletion that is not seen for so long did not happen: watches deliver within a second or so."""
+"""Time after which a deletion that no watch has shown did not happen. Watches deliver within about a second."""
 
 
 def beside_memory(judged: Judgement, settings: Settings, memory: Memory, now: datetime) -> Judgement:
-    """Show a stale pod that we asked to restart as restarting; its successor, stale again, needs a person."""
+    """Return the status of a stale pod in the light of its restart history.
+
+    A pod that this program deleted is restarting. If the pod that replaces it is stale again, it needs manual action.
+    """
     if judged.reason is Reason.NOTHING_TO_REFRESH:
         return _must_come_back(judged, memory)
     if judged.stale_pod is None:
@@ -44,9 +47,10 @@ def beside_memory(judged: Judgement, settings: Settings, memory: Memory, now: da
 
 
 def _is_another(asked: AskedRestart, stale: StalePod) -> bool:
-    """Return whether what was asked for says nothing about a pod.
+    """Return whether the recorded restart does not apply to a pod.
 
-    It ran next to the pod that was restarted, or was refused as an orphan that a DaemonSet has adopted since.
+    The pod ran next to the one that was restarted, or the deletion was refused while it was an orphan and a DaemonSet
+    has adopted it since.
     """
     return stale.uid in asked.others or (bool(asked.refused) and asked.orphan and not stale.orphan)
 
@@ -54,9 +58,9 @@ def _is_another(asked: AskedRestart, stale: StalePod) -> bool:
 def _asked_before(
     judged: Judgement, stale: StalePod, asked: AskedRestart, _settings: Settings, now: datetime
 ) -> Judgement:
-    """Judge a stale plugin by what came of the restart that was asked for under this driver run.
+    """Evaluate a stale pod by the result of the restart under this driver run.
 
-    A deletion that is not seen yet is under way, also where another run of the driver is seen already.
+    A deletion that no watch has shown yet is in progress, even if another driver run is seen already.
     """
     same_pod = asked.pod_uid == stale.uid
     if same_pod and not asked.refused:
@@ -71,10 +75,10 @@ def _asked_before(
 def _asked_while_following(
     judged: Judgement, stale: StalePod, asked: AskedRestart, settings: Settings, now: datetime
 ) -> Judgement:
-    """Judge it the same, but fail nothing for good: it is tried again, each time after a longer pause."""
+    """Evaluate a stale pod in the controller, which retries each failed restart after a longer pause."""
     same_run, successor = asked.driver_run == stale.driver_run, asked.pod_uid != stale.uid
     if same_run and successor and settings.strategy is Strategy.ROLLOUT:
-        # Another try would restart all the others, too, which are well.
+        # Another rollout would also restart all verified plugins.
         return judged.failed(Reason.RESTART_DID_NOT_HELP, _did_not_help(judged))
     until = backoff.held_until(asked, stale, settings)
     if until is None:
@@ -86,12 +90,12 @@ def _asked_while_following(
         return judged.failed(Reason.RESTART_REFUSED, f"{_was_refused(judged, asked)}; {later}")
     if same_run:
         return judged.failed(Reason.RESTART_BACKED_OFF, f"{_did_not_help(judged)}; {later}")
-    message = f"{judged.message}, and the one before it did not become well; {later}"
+    message = f"{judged.message}, and its predecessor was never verified; {later}"
     return replace(judged, reason=Reason.RESTART_BACKED_OFF, message=message)
 
 
 def _did_not_help(judged: Judgement) -> str:
-    return f"{judged.message}, although it was restarted under this very driver run"
+    return f"{judged.message}, although it was restarted under this driver run"
 
 
 def _was_refused(judged: Judgement, asked: AskedRestart) -> str:
@@ -99,19 +103,19 @@ def _was_refused(judged: Judgement, asked: AskedRestart) -> str:
 
 
 def _under_way(judged: Judgement, stale: StalePod, asked: AskedRestart, now: datetime) -> Judgement:
-    """Show what was asked for as happening, until it must be asked for again."""
+    """Show a stale pod as restarting, until the deletion must be repeated."""
     if now - asked.at >= ASK_AGAIN:
         return judged
-    message = f"plugin pod {stale.name} was asked to restart"
+    message = f"plugin pod {stale.name} was deleted to restart it"
     return replace(judged, state=NodeState.RESTARTING, reason=Reason.PLUGIN_RESTARTING, message=message)
 
 
 def _must_come_back(judged: Judgement, memory: Memory) -> Judgement:
-    """Where this run took a plugin away, a node without one is not done, whatever the DaemonSet says."""
+    """Let a node without a plugin wait if this run deleted its plugin, whatever the DaemonSet's status is."""
     asked = memory.restarts.get(restart_key(judged.daemonset_uid, judged.node))
     if asked is None or asked.refused or asked.came_back:
         return judged
-    message = f"the plugin that was restarted here did not come back: {judged.message}"
+    message = f"the plugin that was restarted here has not come back: {judged.message}"
     return replace(
         judged,
         state=NodeState.WAITING,

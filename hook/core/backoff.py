@@ -1,13 +1,12 @@
-"""Restart a plugin that does not become well ever more seldom.
+"""Restart backoff: the controller waits longer before each further restart of a plugin that is not verified.
 
-A run with a deadline fails a node whose plugin a restart did not help, and a person looks. A follower has no end
-at which to say so: it says it at once, and tries again, because what was wrong (a clock, an admission policy) may
-have been mended. The first restart comes at once; each one after it waits twice as long as the one before, up to a
-bound, until a plugin was verified there and its driver was reloaded since: a plugin that works is restarted for a
-new run of its driver, never twice in a row for the same one.
+A Job fails a node whose plugin is stale again after a restart. The controller reports the node at once and tries
+again, because the cause (a clock, an admission policy) may be fixed by then. The first restart is immediate. Each
+further one waits twice as long as the previous one, up to a limit. The count starts again once a plugin was verified
+on the node and its driver has been reloaded since.
 
-All of this is memory, so whoever takes over from a follower begins anew: one more restart at most for each process that
-ends. One that ends again and again is bounded by the kubelet's back-off alone (docs/reliability.md, "Not survived").
+The history is in memory only, so a new leader starts with an empty one: at most one extra restart per process that
+ends. Only the kubelet's backoff limits a process that ends again and again (docs/reliability.md, "Not survived").
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ if TYPE_CHECKING:
     from hook.settings import Settings
 
 MOST_DOUBLINGS: Final = 22
-"""A second doubled so often is longer than the longest duration that a flag takes; more would only overflow."""
+"""Limit on doublings, to prevent an overflow. 2^22 s is longer than any duration that a flag accepts."""
 
 
 def held_until(before: AskedRestart, pod: StalePod, settings: Settings) -> datetime | None:
-    """Give when a pod may be restarted after what was asked for before; None where that does not matter."""
+    """Return when a pod may be restarted after an earlier restart, or None if the earlier one does not delay it."""
     if before.served(pod) or before.pending(pod):
         return None
     return before.at + _pause(before.tries, settings)

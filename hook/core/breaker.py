@@ -1,13 +1,14 @@
-"""Stop all restarts when many nodes turn stale at once and no driver reload explains it: a clock or the API is wrong.
+"""Circuit breaker: stop restarts when many nodes become stale without a driver reload.
 
-Drivers that reload turn plugins stale, and many may reload at once. A reload leaves a trace that no clock can fake:
-another driver pod, or one more restart of its container. A node that turns stale without such a trace is suspect, and
-is held for a minute. If it stays alone, it is restarted then. If more than a share of the fleet turns stale within that
-minute, clocks, kubelets or the API are at fault, and a restart would take down plugins that work: the breaker opens
-before any of them is restarted, and nothing is restarted until its time is over.
+A driver reload makes plugins stale and leaves a trace that does not depend on clocks: a new driver pod, or one more
+restart of its container. A node that becomes stale without such a trace does so by timestamps alone: its staleness is
+unexplained. The controller holds such a node for a minute. If few others follow, it restarts the plugin then. If more
+than a share of the fleet becomes stale within that minute, a clock, a kubelet or the API is wrong, and restarts would
+take down working plugins. So the breaker opens before any of them is restarted. While it is open, the controller
+restarts nothing. The breaker closes after a time, or when the controller restarts.
 
-The breaker lives in the memory of one process. A new process starts with a closed one, and does not count what was
-stale at its first look, because it did not see those nodes turn. So a restart of the controller's pod closes it.
+The breaker lives in the memory of one process. A new process starts with a closed breaker. It does not count nodes that
+are stale when it first reads them, because it did not see them become stale.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ if TYPE_CHECKING:
     from hook.settings import Bound, Settings
 
 WITHIN: Final = timedelta(minutes=1)
-"""How long a suspect is held. Nodes that turn stale further apart have no common cause: a tool that restarts kubelets,
-or sets clocks, reaches the next node within seconds."""
+"""Time for which a node with unexplained staleness is held, and the length of a burst. If a tool restarts kubelets or
+sets clocks, the nodes follow each other within seconds. A serial upgrade takes two minutes per node."""
 FEWEST: Final = 5
-"""Fewer nodes are no crowd: so many turn stale together by chance, and four restarts are all there is to save."""
+"""Nodes in the smallest burst. Fewer may become stale together by chance, and cost at most four restarts."""
 WHOLE: Final = 100
 
 
 def watched(breaker: Breaker, judgements: Sequence[Judgement], fleet: Fleet, now: datetime) -> Breaker:
-    """Note which nodes turned stale, and open or close. Only a controller has a breaker."""
+    """Return the breaker after an evaluation of the nodes. Only the controller has one."""
     if not fleet.settings.follow:
         return breaker
     breaker = _closed_in_time(_no_later(breaker, now), fleet.settings, now)
@@ -55,13 +56,13 @@ def watched(breaker: Breaker, judgements: Sequence[Judgement], fleet: Fleet, now
 
 
 def suspect(judged: Judgement, breaker: Breaker, now: datetime) -> bool:
-    """Whether a node turned stale without a reload so shortly ago that others may follow it."""
+    """Return whether a node became stale without a reload less than a minute ago."""
     turned = breaker.turned.get(judged.node)
     return turned is not None and now - turned <= WITHIN
 
 
 def held_open(breaker: Breaker, settings: Settings) -> Hold | None:
-    """Return why nothing is done while the breaker is open, and when that ends."""
+    """Return why restarts stop while the breaker is open, and when it closes; None while it is closed."""
     if breaker.opened_at is None:
         return None
     seen = f"{breaker.why} (seen at {moment(breaker.opened_at)})"
@@ -71,7 +72,7 @@ def held_open(breaker: Breaker, settings: Settings) -> Hold | None:
 
 
 def _no_later(breaker: Breaker, now: datetime) -> Breaker:
-    """Move what is still to come to now: the API server's clock was ahead, and was set right since."""
+    """Replace times in the future by now: the API server's clock was ahead, and was corrected since."""
     return replace(
         breaker,
         opened_at=breaker.opened_at and min(breaker.opened_at, now),
@@ -80,7 +81,7 @@ def _no_later(breaker: Breaker, now: datetime) -> Breaker:
 
 
 def _closed_in_time(breaker: Breaker, settings: Settings, now: datetime) -> Breaker:
-    """Close a breaker whose time is over."""
+    """Return the breaker closed if its reset time is over."""
     if breaker.opened_at is None or not settings.breaker_reset:
         return breaker
     return breaker.closed() if now - breaker.opened_at >= settings.breaker_reset else breaker
@@ -108,11 +109,11 @@ def _never(share: Bound) -> bool:
 
 
 def _sights(judgements: Iterable[Judgement], fleet: Fleet) -> dict[str, Sight]:
-    """Return each node whose driver is settled: stale if one consumer is stale, fresh if all are fresh."""
+    """Return an observation of each node with a settled driver. One stale plugin makes the node stale."""
     seen: dict[str, list[Reason]] = {}
-    for one in judgements:
-        if one.consumer and one.reason is not Reason.NOTHING_TO_REFRESH and _drivers(one.node, fleet):
-            seen.setdefault(one.node, []).append(one.reason)
+    for status in judgements:
+        if status.consumer and status.reason is not Reason.NOTHING_TO_REFRESH and _drivers(status.node, fleet):
+            seen.setdefault(status.node, []).append(status.reason)
     sights: dict[str, Sight] = {}
     for node, reasons in seen.items():
         fresh = all(Trait.FRESH in reason.traits for reason in reasons)

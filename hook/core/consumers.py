@@ -1,7 +1,7 @@
-"""Find the DaemonSets whose pods hold the driver: by exact names, or by labels that somebody gave.
+"""Find the DaemonSets whose pods hold the driver, by exact names or by the labels in the settings.
 
-The same names confine what the program may delete, so a plugin under another name is never
-half-handled: it is reported, with the value to set.
+The same names limit which pods the program may delete. A plugin under another name is only reported, with the value
+to set.
 """
 
 from __future__ import annotations
@@ -22,44 +22,50 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Consumers:
-    """What was found, and what looks like a consumer but was not named."""
+    """DaemonSets of driver clients, sorted by how the program treats them."""
 
     named: tuple[DaemonSet, ...]
+    """Their stale pods are restarted."""
     unnamed: tuple[DaemonSet, ...]
+    """They look like a plugin but are not in consumer.names. They are only reported."""
     operator_managed: tuple[DaemonSet, ...]
+    """The operator restarts them."""
     kinds: Mapping[str, ConsumerKind]
-    """Of the named ones, by UID."""
+    """Kind of each named DaemonSet, by UID."""
     missing: tuple[Wanted, ...]
-    """What somebody named beside the plugins, and nothing matches."""
+    """Driver clients in the settings that match no DaemonSet."""
     refused: tuple[DaemonSet, ...] = ()
-    """What somebody named although consumers start after it: it is never restarted."""
+    """DaemonSets in the settings that load a driver, or that plugins must start after. They are never restarted."""
 
     def is_plugin(self, uid: str) -> bool:
-        """Whether this is one of the stack's own consumers, not one that was only named."""
+        """Return whether this is a plugin of the stack, not another driver client from the settings."""
         return uid in self.kinds and self.kinds[uid] is not OTHER_CONSUMER
 
     @property
     def serves_plugins(self) -> bool:
-        """Some of the stack's own consumers are served."""
+        """Return whether any plugin of the stack is refreshed."""
         return any(self.is_plugin(uid) for uid in self.kinds)
 
     def of_kind(self, uid: str) -> ConsumerKind:
-        """Give the kind of one of the named."""
+        """Return the kind of a named DaemonSet."""
         return self.kinds.get(uid, OTHER_CONSUMER)
 
 
 def plugin_names(stack: Stack, settings: Settings) -> tuple[str, ...]:
-    """Give the names of a stack's own consumers: those that were set, else those of its row."""
-    return tuple(one.name for one in settings.consumer_names if one.stack == stack.name) or stack.consumer.names
+    """Return the plugin names of a stack: those in the settings, else the defaults of the stack."""
+    return (
+        tuple(consumer.name for consumer in settings.consumer_names if consumer.stack == stack.name)
+        or stack.consumer.names
+    )
 
 
 def named(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> tuple[DaemonSet, ...]:
-    """Give the DaemonSets to serve: no ComputeDomain daemon, and none that the operator manages."""
+    """Return the DaemonSets whose stale pods are restarted."""
     return find(daemonsets, stack, settings).named
 
 
 def find(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> Consumers:
-    """Sort DaemonSets into ours, lookalikes, and those that the operator restarts itself."""
+    """Sort DaemonSets by how the program treats them. ComputeDomain daemons are ignored."""
     known = [ds for ds in daemonsets if not _is_compute_domain_daemon(ds)]
     sources = [ds for ds in known if _is_source(ds)]
     candidates = [ds for ds in known if ds not in sources]
@@ -67,8 +73,8 @@ def find(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> C
     others = [ds for ds in candidates if ds not in managed]
     inside = [ds for ds in others if settings.consumer_namespace in ("", ds.namespace)]
     plugins = [ds for ds in inside if ds.name in plugin_names(stack, settings)]
-    wanted = [one for one in settings.consumers if one.stack == stack.name]
-    further = [ds for ds in others if ds not in plugins and any(_matches(ds, one) for one in wanted)]
+    wanted = [consumer for consumer in settings.consumers if consumer.stack == stack.name]
+    further = [ds for ds in others if ds not in plugins and any(_matches(ds, consumer) for consumer in wanted)]
     kinds = {ds.uid: stack.consumer for ds in plugins}
     kinds |= {ds.uid: stack.consumer if _looks_like(ds, stack.consumer) else OTHER_CONSUMER for ds in further}
     return Consumers(
@@ -77,13 +83,13 @@ def find(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> C
         operator_managed=tuple(managed),
         kinds=kinds,
         missing=_missing(wanted, further, plugins, sources),
-        refused=tuple(ds for ds in sources if any(_matches(ds, one) for one in wanted)),
+        refused=tuple(ds for ds in sources if any(_matches(ds, consumer) for consumer in wanted)),
     )
 
 
 def _missing(wanted: Sequence[Wanted], *found: Sequence[DaemonSet]) -> tuple[Wanted, ...]:
     everything = [ds for part in found for ds in part]
-    return tuple(one for one in wanted if not any(_matches(ds, one) for ds in everything))
+    return tuple(consumer for consumer in wanted if not any(_matches(ds, consumer) for ds in everything))
 
 
 def _matches(daemonset: DaemonSet, wanted: Wanted) -> bool:
@@ -93,14 +99,14 @@ def _matches(daemonset: DaemonSet, wanted: Wanted) -> bool:
 
 
 def _is_source(daemonset: DaemonSet) -> bool:
-    """Whether consumers start after it, in any stack: it is older than itself, so it would always look stale."""
+    """Return whether a DaemonSet loads a driver or is a provider, in any stack. It would always look stale."""
     return any(is_driver(daemonset, stack) or is_provider(daemonset, stack) for stack in STACKS.values())
 
 
 def _is_operator_managed(daemonset: DaemonSet, stack: Stack) -> bool:
-    """Whether the operator restarts this one itself: never ours to touch, whoever names it.
+    """Return whether the operator restarts this DaemonSet. Then it is never restarted, even if the settings name it.
 
-    A name alone proves nothing: a chart's nameOverride can give the same.
+    The name alone is no proof: the nameOverride of a chart can produce the same name.
     """
     kind = stack.consumer
     if not kind.operator_managed or daemonset.name != kind.operator_managed:
@@ -110,7 +116,7 @@ def _is_operator_managed(daemonset: DaemonSet, stack: Stack) -> bool:
 
 
 def _looks_like(daemonset: DaemonSet, kind: ConsumerKind) -> bool:
-    """Its selector says kubelet-plugin, or it runs a plugin's containers and no others."""
+    """Return whether the selector is that of a kubelet plugin, or all containers are those of a plugin."""
     containers = frozenset(daemonset.images)
     if not containers & kind.containers:
         return False

@@ -1,6 +1,7 @@
-"""Decide about one driver stack: a snapshot in, a decision and the next memory out.
+"""Decide for one driver stack: a snapshot in, a decision and the next memory out.
 
-Pure; killing a run loses nothing. Several stacks are put together in ``together.py``.
+The functions here are pure, so a run that is killed loses nothing. ``together.py`` merges the decisions of several
+stacks.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ def decide(  # noqa: PLR0913 - a pure function of everything that it depends on
     stack: Stack = GPU_OPERATOR,
     prior: Snapshot | None = None,
 ) -> tuple[Decision, Memory]:
-    """Judge every node, choose what to do now, and say how the run stands.
+    """Evaluate every node, choose the restarts for now, and return the decision with the next memory.
 
-    `prior` is what is seen of the stack whose driver must settle first, if it is looked at.
+    `prior` is the snapshot of the stack whose driver must settle first, where that stack is read.
     """
     fleet = index(seen, settings, stack, prior, memory)
     timers = Timers(memory, now)
     judged, noisy = _judged(fleet, memory, timers)
     memory = replace(memory, breaker=breaker.watched(memory.breaker, judged, fleet, now))
-    patient = [_out_of_patience(one, settings, timers) for one in judged]
+    patient = [_out_of_patience(status, settings, timers) for status in judged]
     if gone := gates.policy_gone(fleet, patient, timers):
         return _skip(gone, judged, memory, fleet, timers, sure=True)
     if skip := _pointless(fleet, judged, noisy):
@@ -58,10 +59,10 @@ def decide(  # noqa: PLR0913 - a pure function of everything that it depends on
 def _of_nodes(
     patient: Sequence[Judgement], noisy: Hold | None, memory: Memory, fleet: Fleet, timers: Timers
 ) -> tuple[Decision, Memory]:
-    """Choose what to do about the nodes now, and say how the run stands."""
+    """Choose the restarts for now and return the verdict on the run."""
     settings, stack, now = fleet.settings, fleet.stack.name, timers.now
     plan = restarts.plan(patient, fleet, memory, now)
-    shown = tuple(replace(_out_of_patience(one, settings, timers), stack=stack) for one in plan.judgements)
+    shown = tuple(replace(_out_of_patience(status, settings, timers), stack=stack) for status in plan.judgements)
     holds, warnings = gates.before_done(fleet, shown, noisy, timers)
     stopped = breaker.held_open(memory.breaker, settings)
     progress = advanced(memory, fleet, shown, now)
@@ -82,17 +83,17 @@ def _of_nodes(
 
 
 def _remembered(memory: Memory, shown: Sequence[Judgement], fleet: Fleet, timers: Timers) -> Memory:
-    """Note what this decision has seen, for the next one."""
-    eligible = {one.node for one in shown if one.state is not NodeState.EXCLUDED}
+    """Return the memory for the next decision."""
+    eligible = {status.node for status in shown if status.state is not NodeState.EXCLUDED}
     after = replace(
         memory,
         first_seen=timers.first_seen,
         saw_fleet=memory.saw_fleet or bool(eligible),
         eligible=memory.eligible | eligible,
     )
-    # A node whose outdated driver only an administrator replaces is reported as a whole, once all is fresh on it.
-    by_hand = [one for one in shown if one.reason is Reason.MANUAL_UPGRADE and one.fresh]
-    verified = [*by_hand, *(one for one in shown if one.reason is Reason.VERIFIED)]
+    # A node that waits for an administrator to replace its driver has one status, and no plugin in it.
+    by_hand = [status for status in shown if status.reason is Reason.MANUAL_UPGRADE and status.fresh]
+    verified = [*by_hand, *(status for status in shown if status.reason is Reason.VERIFIED)]
     after = with_fresh(after.with_verified(verified), shown, fleet)
     return without_gone(after, fleet) if fleet.settings.follow else after
 
@@ -105,54 +106,54 @@ def _pointless(fleet: Fleet, judged: Sequence[Judgement], noisy: Hold | None) ->
 def index(
     seen: Snapshot, settings: Settings, stack: Stack, prior: Snapshot | None = None, memory: Memory | None = None
 ) -> Fleet:
-    """Index a snapshot, and that of the stack that comes first."""
-    # Whether a node is Ready is asked of both stacks; unless the first one is chosen, its own nodes are not read.
+    """Index a snapshot, and the snapshot of the stack whose driver must settle first."""
+    # The prior stack reads no nodes of its own unless it is chosen, but needs to know whether a node is Ready.
     both = replace(prior, nodes={**seen.nodes, **prior.nodes}) if prior is not None else None
     before = fleets.index(both, STACKS[stack.after], settings) if both is not None else None
     return fleets.index(seen, stack, settings, before, memory)
 
 
 def _judged(fleet: Fleet, memory: Memory, timers: Timers) -> tuple[list[Judgement], Hold | None]:
-    """Judge the nodes, and say whether the operator may still render again."""
-    # Asked about in every decision, so that the operator's quiet time runs beside all other holds.
+    """Return the status of each node, and why the operator may still render a second time."""
+    # Evaluated in every decision, so that the quiet time of the operator runs while other conditions hold.
     noisy = operator.unsettled(fleet, timers, timers.now)
-    judged = [one for name in fleet.node_names for one in judge_node(name, fleet, timers.now)]
+    judged = [status for name in fleet.node_names for status in judge_node(name, fleet, timers.now)]
     return _remembering(judged, fleet, memory), noisy
 
 
 def _remembering(judged: Sequence[Judgement], fleet: Fleet, memory: Memory) -> list[Judgement]:
-    """Wait a while for nodes that were served in this run and lost their labels, and with them their pods.
+    """Let nodes wait that were eligible earlier in this run and have since lost their labels and driver pods.
 
-    Where that befalls the whole fleet, the run is about to be skipped, and waits for that instead.
+    If the whole fleet lost them, the skip of the run waits instead (see ``_skip``).
     """
-    if all(one.state is NodeState.EXCLUDED for one in judged):
+    if all(status.state is NodeState.EXCLUDED for status in judged):
         return list(judged)
     label = fleet.stack.nodes.present
     bare = {name for name, node in fleet.seen.nodes.items() if node.labels.get(label) != "true"}
     gone = {name for name in memory.eligible & bare if not fleet.driver_pods.get(name)}
-    gone -= {one.node for one in judged if one.state is not NodeState.EXCLUDED}
-    message = f"it was served in this run, and lost {label}=true and its driver pod (is NFD down?)"
+    gone -= {status.node for status in judged if status.state is not NodeState.EXCLUDED}
+    message = f"it was eligible earlier in this run, and lost {label}=true and its driver pod (is NFD down?)"
     lost = [Judgement(name, NodeState.WAITING, Reason.LABELS_MISSING, message, patience=Patience.NODE) for name in gone]
-    return sorted([*(one for one in judged if one.node not in gone), *lost], key=lambda one: one.node)
+    return sorted([*(status for status in judged if status.node not in gone), *lost], key=lambda status: status.node)
 
 
-def _skip(  # noqa: PLR0913 - a decision's own parts
+def _skip(  # noqa: PLR0913 - the parts of a decision
     skip: Hold, judged: Sequence[Judgement], memory: Memory, fleet: Fleet, timers: Timers, *, sure: bool
 ) -> tuple[Decision, Memory]:
-    """Skip at once if that is sure, or if this run has seen no fleet.
+    """Skip at once if the reason is `sure`, or if this run never saw an eligible node.
 
-    What vanished since may only be replaced, or have lost its labels for a moment.
+    Otherwise wait for a grace period: the missing object may be replaced, or the labels may come back.
     """
     settings, stack = fleet.settings, fleet.stack.name
     sure = sure or not memory.saw_fleet
     lasting = timers.held(f"skip/{skip[0]}") >= settings.not_ready_grace
     remembering = replace(memory, first_seen=timers.first_seen)
-    shown = tuple(replace(one, stack=stack) for one in judged)
+    shown = tuple(replace(status, stack=stack) for status in judged)
     if sure or lasting:
         warnings = tuple(cautions.about_names(fleet))
         after = without_gone(remembering, fleet) if settings.follow else remembering
         return Decision(Verdict.SKIP, *skip, judgements=shown, warnings=warnings, stack=stack), after
-    message = f"{skip[1]} (but there was, a moment ago: it may come back)"
+    message = f"{skip[1]} (this run saw it before, and it may come back)"
     if timers.now >= settings.deadline(memory.started):
         late = (Reason.TIME_UP, f"the time is up with work left: {message}")
         return Decision(Verdict.DEADLINE, *late, judgements=shown, cause=skip[0], stack=stack), remembering
@@ -160,7 +161,7 @@ def _skip(  # noqa: PLR0913 - a decision's own parts
 
 
 def first_look(seen: Snapshot, settings: Settings, stack: Stack = GPU_OPERATOR) -> Decision | None:
-    """Decide from policies and DaemonSets alone whether the rest of the cluster need not be read."""
+    """Return a skip if policies and DaemonSets alone prove that the run is pointless, else None."""
     fleet = index(seen, settings, stack)
     skip = gates.nothing_to_protect(fleet)
     if skip is None:
@@ -169,14 +170,14 @@ def first_look(seen: Snapshot, settings: Settings, stack: Stack = GPU_OPERATOR) 
 
 
 def succeeded(decision: Decision, settings: Settings) -> bool:
-    """Whether the deployer hears success."""
+    """Return whether the run exits with 0."""
     if decision.verdict is Verdict.DEADLINE:
         return settings.on_deadline is OnDeadline.REPORT
     return decision.verdict in (Verdict.DONE, Verdict.SKIP)
 
 
 def _out_of_patience(judged: Judgement, settings: Settings, timers: Timers) -> Judgement:
-    """Turn a state that lasts beyond its grace into one that needs a person."""
+    """Return a status that has outlasted its grace period as failed, or as excluded if its node is away."""
     if judged.patience is None:
         return judged
     held = timers.held(f"{judged.patience}/{judged.patience_with or f'{judged.node}/{judged.consumer}'}")
@@ -212,38 +213,38 @@ def _verdict(
 
 def _success(judgements: Sequence[Judgement], memory: Memory, fleet: Fleet) -> Hold:
     noun = fleet.stack.consumer.noun
-    served = sum(one.reason is Reason.VERIFIED for one in judgements)
-    excluded = sum(one.state is NodeState.EXCLUDED for one in judgements)
-    left_out = f"; {excluded} nodes were left alone" if excluded else ""
+    served = sum(status.reason is Reason.VERIFIED for status in judgements)
+    excluded = sum(status.state is NodeState.EXCLUDED for status in judgements)
+    left_out = f"; {excluded} nodes are excluded" if excluded else ""
     if not fleet.consumers.named:
         return Reason.DRIVER_SETTLED, f"no {noun} is installed yet; the driver is settled on every node{left_out}"
     if memory.restarted:
         message = f"{memory.restarted} {noun}s were restarted, {served} run on the loaded driver{left_out}"
         return Reason.REFRESHED, message
     evicted = next((key for ds in fleet.consumers.named if (key := cautions.evicted_by_driver_manager(ds, fleet))), "")
-    by_itself = f" (the driver manager takes them away before a reload, by {evicted})" if evicted else ""
+    by_itself = f" (the driver manager evicts them before it reloads a driver: {evicted})" if evicted else ""
     return Reason.NOTHING_STALE, f"no {noun} needed a restart, {served} run on the loaded driver{by_itself}{left_out}"
 
 
 def _failure(holds: list[Hold], judgements: Sequence[Judgement], settings: Settings, timers: Timers) -> Hold | None:
-    """Say what needs a person, once no other node can still progress: they are served first."""
+    """Return the failure to report, once no other node can make progress."""
     unnamed = next((hold for hold in holds if hold[0] is Reason.UNNAMED_CONSUMER), None)
     if unnamed is not None:
         return unnamed
-    failed = [one for one in judgements if _has_failed(one)]
+    failed = [status for status in judgements if _has_failed(status)]
     if not failed:
         return None
-    others = [one for one in judgements if not _has_failed(one) and one.state not in gates.TERMINAL]
-    moving = [one for one in others if Trait.BLOCKED not in one.reason.traits]
-    if moving and all(one.reason is Reason.NODE_BLIP for one in moving):
-        # In a large fleet one of them is always away for a moment; that does not begin the grace anew.
+    others = [status for status in judgements if not _has_failed(status) and status.state not in gates.TERMINAL]
+    moving = [status for status in others if Trait.BLOCKED not in status.reason.traits]
+    if moving and all(status.reason is Reason.NODE_BLIP for status in moving):
+        # In a large fleet some node is always NotReady for a moment. That does not restart the grace period.
         timers.keep("no-node-moves")
     if moving or (others and timers.held("no-node-moves") < settings.failed_grace):
         return None
     more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-    return failed[0].reason, f"node {failed[0].node} needs a person{more}: {failed[0].message}"
+    return failed[0].reason, f"node {failed[0].node} needs manual action{more}: {failed[0].message}"
 
 
 def _has_failed(judged: Judgement) -> bool:
-    """Return whether only an administrator can help: also a stale plugin that may not be restarted."""
+    """Return whether only an administrator can help, as with a stale plugin that is not in consumer.names."""
     return judged.state is NodeState.FAILED or judged.reason is Reason.UNNAMED_CONSUMER

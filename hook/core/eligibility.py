@@ -1,4 +1,4 @@
-"""Decide whether a node is ours to serve now: excluded with a reason, waited for, or eligible."""
+"""Evaluate whether a node is eligible, excluded, or has to wait."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 KNOWN_DEPLOY_VALUES: Final = ("true", "false")
-"""Of the label that deploys the driver, beside ``names.PRE_INSTALLED``."""
+"""Values of the label that deploys the driver, in addition to ``names.PRE_INSTALLED``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Why a node's plugins must not be touched now."""
+    """State, reason and message of a node whose plugins must not be restarted now."""
 
     state: NodeState
     reason: Reason
@@ -33,7 +33,7 @@ class Gate:
 
 
 def left_alone(name: str, node: Node | None, fleet: Fleet, now: datetime) -> Gate | None:
-    """Say why a node is not ours to serve, or not now."""
+    """Return why a node is excluded or has to wait, judged by the Node object and its labels."""
     if node is None or node.labels.get(fleet.stack.nodes.present) != "true":
         return _unlabelled(name, fleet)
     if node.labels.get(fleet.stack.upgrade.skip) == "true":
@@ -42,27 +42,27 @@ def left_alone(name: str, node: Node | None, fleet: Fleet, now: datetime) -> Gat
 
 
 def _unlabelled(name: str, fleet: Fleet) -> Gate:
-    """Tell a node that lost its labels from one that never had a GPU: there no driver ever came, nor a plugin up.
+    """Distinguish a node that lost its labels from one without a GPU, where no driver or plugin ever started.
 
-    The plugin's DaemonSet also selects by CPU vendor (DRA), so it sits in its init container on Grace
-    nodes without a GPU.
+    The plugin's DaemonSet also selects nodes by CPU vendor (DRA), so on Grace nodes without a GPU its pod stays in
+    the init container.
     """
     label = f"{fleet.stack.nodes.present}=true"
-    # Further consumers may run anywhere; only the stack's own plugin shows that there is a device.
+    # Other driver clients may run on any node. Only the stack's own plugin shows that there is a device.
     plugins = (pod for pod in fleet.consumer_pods.get(name, ()) if fleet.consumers.is_plugin(pod.owner_uid))
     running = any(container.started_at for pod in plugins for container in pod.containers)
     if not running and not fleet.driver_pods.get(name):
         message = f"it does not carry {label}, and neither a driver nor a plugin runs there"
         return Gate(NodeState.EXCLUDED, Reason.DRIVER_NOT_DEPLOYED, message)
     message = f"a driver or plugin runs there, but it does not carry {label} (is NFD down, or the node gone?)"
-    # Without a driver pod nothing reloads there: NFD may be back in a moment, or the GPU was taken out for good. Where
-    # none of several nodes carries the label, it is NFD.
+    # Without a driver pod nothing reloads there. NFD may be back in a moment, or the GPU was taken out for good. If
+    # none of several nodes carries the label, NFD is down.
     patience = Patience.NODE if fleet.detects and not fleet.driver_pods.get(name) else None
     return Gate(NodeState.WAITING, Reason.LABELS_MISSING, message, patience)
 
 
 def _without_driver(name: str, node: Node, fleet: Fleet) -> Gate | None:
-    """Nodes on which this stack deploys no driver: nothing of it reloads there."""
+    """Exclude a node to which this stack deploys no driver."""
     labels = fleet.stack.nodes
     if managed(node, fleet):
         return None
@@ -71,7 +71,7 @@ def _without_driver(name: str, node: Node, fleet: Fleet) -> Gate | None:
         return Gate(NodeState.EXCLUDED, Reason.HOST_DRIVER, "its host brings its own driver, which nothing reloads")
     workload = node.labels.get(labels.workload, "")
     if workload in names.VIRTUAL_MACHINE_WORKLOADS:
-        message = f"its GPUs are for virtual machines ({labels.workload}={workload}), no driver is for pods"
+        message = f"its GPUs are for virtual machines ({labels.workload}={workload}), so it gets no driver for pods"
         return Gate(NodeState.EXCLUDED, Reason.VIRTUAL_MACHINE_NODE, message)
     if labels.deploy and deploy not in KNOWN_DEPLOY_VALUES and fleet.driver_pods.get(name):
         lost = f"has the unknown value {deploy[:40]!r} as" if deploy else "lost"
@@ -96,17 +96,17 @@ def _unreachable(node: Node, fleet: Fleet, now: datetime) -> Gate | None:
         return None
     if node.ready_since is not None and now - node.ready_since >= fleet.settings.not_ready_grace:
         minutes = int((now - node.ready_since).total_seconds() // 60)
-        again = "" if fleet.settings.follow else " and this runs again"
-        message = f"it has been NotReady for {minutes} min; its plugin is judged when it is back{again}"
+        again = "" if fleet.settings.follow else " and you run the release again"
+        message = f"it has been NotReady for {minutes} min; its plugin is evaluated when it is back{again}"
         return Gate(NodeState.EXCLUDED, Reason.NODE_NOT_READY, message)
-    return Gate(NodeState.WAITING, Reason.NODE_BLIP, "it is NotReady, maybe for a moment", Patience.NODE)
+    return Gate(NodeState.WAITING, Reason.NODE_BLIP, "it is NotReady, perhaps for a moment", Patience.NODE)
 
 
 def manual(driver: Pod, fleet: Fleet) -> Gate | None:
-    """Return what becomes of a node whose outdated driver pod only an administrator replaces; None for any other.
+    """Return the gate of a node whose outdated driver pod only an administrator replaces; None for other nodes.
 
-    Where the DaemonSet's update strategy is RollingUpdate, the DaemonSet controller replaces the pod, also with
-    autoUpgrade off.
+    If the DaemonSet's update strategy is RollingUpdate, the DaemonSet controller replaces the pod even if autoUpgrade
+    is off.
     """
     owner = fleet.drivers.get(driver.owner_uid)
     if not outdated(driver, fleet) or (owner is not None and owner.rolling):
@@ -114,7 +114,7 @@ def manual(driver: Pod, fleet: Fleet) -> Gate | None:
     intent = fleet.intents.get(driver.owner_uid) or fleet.policy
     if intent is None or not intent.manual:
         return None
-    message = f"driver pod {driver.name} is outdated, and nothing rotates it ({intent.manual})"
+    message = f"driver pod {driver.name} is outdated, and no controller replaces it ({intent.manual})"
     state, patience = {
         WhenManual.REPORT: (NodeState.EXCLUDED, None),
         WhenManual.WAIT: (NodeState.WAITING, None),
@@ -124,10 +124,10 @@ def manual(driver: Pod, fleet: Fleet) -> Gate | None:
 
 
 def managed(node: Node, fleet: Fleet) -> bool:
-    """Whether the stack's driver pods belong on this node.
+    """Return whether the stack deploys a driver to this node.
 
-    Where no label says so, the DaemonSets do: a node without a driver pod has none to come once they all
-    have as many as they want.
+    Without a deploy label the DaemonSets decide: once they all have as many pods as desired, a node without a driver
+    pod gets none.
     """
     labels = fleet.stack.nodes
     if node.labels.get(labels.present) != "true":
@@ -142,11 +142,11 @@ def _all_drivers_placed(fleet: Fleet) -> bool:
 
 
 def outdated(pod: Pod, fleet: Fleet) -> bool:
-    """Whether a driver pod is not of its owner's newest revision, or that revision is not known."""
+    """Return whether a driver pod is not of its DaemonSet's newest revision, or that revision is unknown."""
     newest = fleet.newest.get(pod.owner_uid)
     return newest is None or pod.hash != newest.hash
 
 
 def live_pods(pods: Iterable[Pod]) -> list[Pod]:
-    """Leave out the pods that are being deleted or over."""
+    """Return the pods that are neither terminating nor finished."""
     return [pod for pod in pods if pod.live]

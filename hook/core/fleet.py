@@ -1,4 +1,4 @@
-"""One snapshot, indexed by what judging a node needs. Built once a decision."""
+"""Index one snapshot by node, once per decision."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The driver side and the consumer side of a snapshot, by node."""
+    """Drivers and plugins of a snapshot, by node, with the settings that apply to them."""
 
     stack: Stack
     settings: Settings
@@ -30,43 +30,43 @@ class Fleet:
     policy: Policy | None
     """The active one."""
     intents: Mapping[str, Policy]
-    """By UID of a driver DaemonSet: the policy, or the object of its pool, that it is rendered from."""
+    """By UID of a driver DaemonSet: the policy or pool that the operator renders it from."""
     consumers: Consumers
     providers: Mapping[Provider, Mapping[str, DaemonSet]]
-    """What a consumer must have started after beside the driver, with its DaemonSets by UID; if asked for."""
+    """What a plugin must start after in addition to the driver, if the settings name it; with its DaemonSets by UID."""
     drivers: Mapping[str, DaemonSet]
     """Driver DaemonSets by UID."""
     newest: Mapping[str, Revision]
-    """Newest ControllerRevision by owner UID. Per owner: revisions of a replaced DaemonSet stay behind."""
+    """Newest ControllerRevision by owner UID. Revisions of a replaced DaemonSet may still exist."""
     unrendered: Mapping[str, str]
-    """By UID of a driver DaemonSet that counts: in what it does not show the policy's intent."""
+    """By UID of a driver DaemonSet: how it differs from its policy or pool."""
     driver_pods: Mapping[str, Sequence[Pod]]
     provider_pods: Mapping[str, Sequence[Pod]]
     consumer_pods: Mapping[str, Sequence[Pod]]
     orphans: frozenset[str]
-    """UIDs of plugin pods that no DaemonSet controls (yet)."""
+    """UIDs of plugin pods that no DaemonSet controls."""
     unnamed_pods: Mapping[str, Sequence[Pod]]
-    """Pods of what looks like a plugin and was not named: never restarted."""
+    """Pods of DaemonSets that look like a plugin but are not in consumer.names. They are never restarted."""
     slices: Mapping[str, Sequence[DeviceSlice]]
     complete: frozenset[str]
-    """UIDs of driver and consumer DaemonSets that have as many live pods as they want, by an up-to-date status."""
+    """UIDs of driver and plugin DaemonSets whose status is current and that have as many live pods as desired."""
     restarts: Mapping[str, AskedRestart] = field(default_factory=dict)
-    """What this run has asked for, by ``restart_key``."""
+    """Restarts that this run has issued, by ``restart_key``."""
     fresh: Mapping[str, str] = field(default_factory=dict)
-    """By UID of a pod: the driver run under which it was proven to be fresh before."""
+    """By UID of a pod: the driver run under which it was proven fresh in an earlier decision."""
     detects: bool = True
-    """Some node carries the label of a device, or there is one node alone. Otherwise NFD, the labeller, is down."""
+    """False if no node of several carries the device label: then NFD, which sets it, is down."""
     prior: Fleet | None = None
-    """The fleet of the stack whose driver must settle first, where the policy asks for both together."""
+    """The fleet of the stack whose driver must settle first, if the policy requires that order."""
 
     @property
     def unreadable(self) -> Sequence[Unreadable]:
-        """What cannot be read of this stack, or of the one before it."""
+        """Return the malformed objects of this stack and of the prior stack."""
         return (*self.seen.unreadable, *(self.prior.seen.unreadable if self.prior else ()))
 
     @property
     def node_names(self) -> list[str]:
-        """Every node with a GPU, or with a pod of ours, in a stable order."""
+        """Return the names of nodes with a device, or with a driver or plugin pod, sorted."""
         label = self.stack.nodes.present
         present = {name for name, node in self.seen.nodes.items() if node.labels.get(label) == "true"}
         return sorted({*present, *self.driver_pods, *self.consumer_pods} - {""})
@@ -79,7 +79,7 @@ def index(
     prior: Fleet | None = None,
     memory: Memory | None = None,
 ) -> Fleet:
-    """Index a snapshot."""
+    """Return the indexed snapshot."""
     policy = intent.active_policy(seen.policies or (), stack)
     found = consumers.find(seen.daemonsets, stack, settings)
     drivers = {ds.uid: ds for ds in seen.daemonsets if is_driver(ds, stack)}
@@ -107,8 +107,8 @@ def index(
         restarts=memory.restarts if memory else {},
         fresh=memory.fresh if memory else {},
         detects=_detects(seen, stack, {*(pod.node for pod in seen.driver_pods), *(pod.node for pod in of_consumers)}),
-        # While the policy is away, a driver that it let follow another one still does.
-        prior=prior if policy is None or any(one.rdma for one in intent.sources(policy, seen.pools)) else None,
+        # While the policy is deleted, the order of the drivers that it required still applies.
+        prior=prior if policy is None or any(source.rdma for source in intent.sources(policy, seen.pools)) else None,
     )
 
 
@@ -123,12 +123,12 @@ def _providers(
 
 
 def _intents(drivers: Iterable[DaemonSet], policy: Policy | None, seen: Snapshot, stack: Stack) -> dict[str, Policy]:
-    """Find what each driver DaemonSet is rendered from. One whose pool is gone has none: it is a leftover."""
+    """Return the policy or pool of each driver DaemonSet. A leftover whose pool is gone has none."""
     if policy is None:
         return {}
     if not policy.pooled:
-        # What another kind of object owns (NicNodePolicy) cannot be compared with this policy.
-        # A pool's leftover can: it differs until the operator has replaced it.
+        # A DaemonSet of another kind of object (NicNodePolicy) cannot be compared with this policy.
+        # A leftover of a pool can: it differs until the operator has replaced it.
         return {ds.uid: policy for ds in drivers if ds.owner_kind not in stack.other_owners}
     decides = intent.pools_decide(seen.nodes.values(), seen.pools, stack)
     by_uid = {pool.uid: replace(pool, manual=intent.not_rotated(pool, policy, decides=decides)) for pool in seen.pools}
@@ -150,9 +150,9 @@ def _unrendered(
     intents: Mapping[str, Policy],
     stack: Stack,
 ) -> dict[str, str]:
-    """Judge every driver DaemonSet that wants or owns pods; a leftover without any does not count.
+    """Return how driver DaemonSets differ from their policy or pool. Ignore leftovers without pods.
 
-    Also without a policy: a DaemonSet that its controller has not seen yet may have a newer revision.
+    Also check DaemonSets without a policy: one that its controller has not observed may have a newer revision.
     """
     owners = {pod.owner_uid for pod in seen.driver_pods}
     counting = (ds for ds in drivers if ds.desired > 0 or ds.uid in owners or not ds.observed)
@@ -165,17 +165,17 @@ def _ownerless(drivers: Iterable[DaemonSet], policy: Policy | None, intents: Map
     if policy is None or not policy.pooled:
         return {}
     return {
-        ds.uid: f"{ds} belongs to no pool that is known: the operator is about to replace it"
+        ds.uid: f"the pool of {ds} is gone: the operator is about to replace the DaemonSet"
         for ds in drivers
         if ds.uid not in intents and ds.desired > 0
     }
 
 
 def _adopted(pods: Iterable[Pod], named: Sequence[DaemonSet]) -> Iterator[Pod]:
-    """Yield pods, each without a controller as one of the DaemonSet whose selector matches it.
+    """Yield pods, and assign each orphan to the DaemonSet whose selector matches it.
 
-    ``kubectl delete daemonset --cascade=orphan`` leaves pods behind that run on and hold the driver like any other. The
-    DaemonSet controller adopts them by the same rule (K8S ``pkg/controller/controller_ref_manager.go``).
+    ``kubectl delete daemonset --cascade=orphan`` leaves pods behind that still run and hold the driver. The DaemonSet
+    controller adopts them by the same rule (K8S ``pkg/controller/controller_ref_manager.go``).
     """
     for pod in pods:
         heirs = () if pod.owner_uid else (ds for ds in named if ds.namespace == pod.namespace)
@@ -191,27 +191,27 @@ def _by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
 
 
 def _detects(seen: Snapshot, stack: Stack, hosting: Collection[str]) -> bool:
-    """Return whether node-feature-discovery can be believed, by the nodes and by those that host pods of ours."""
+    """Return whether node-feature-discovery works: some node has the device label, or only one node hosts pods."""
     labelled = any(node.labels.get(stack.nodes.present) == "true" for node in seen.nodes.values())
     return labelled or len({*hosting} - {""}) == 1
 
 
 def _slices_by_node(slices: Sequence[DeviceSlice]) -> dict[str, list[DeviceSlice]]:
-    """Group slices by node, without those of an older generation of their pool, which the scheduler ignores."""
+    """Group slices by node. Drop older generations of a pool, as the scheduler does."""
     newest: dict[str, int] = {}
-    for one in slices:
-        newest[one.pool] = max(one.generation, newest.get(one.pool, 0))
+    for device_slice in slices:
+        newest[device_slice.pool] = max(device_slice.generation, newest.get(device_slice.pool, 0))
     grouped: dict[str, list[DeviceSlice]] = defaultdict(list)
-    for one in slices:
-        if one.generation == newest[one.pool]:
-            grouped[one.node].append(one)
+    for device_slice in slices:
+        if device_slice.generation == newest[device_slice.pool]:
+            grouped[device_slice.node].append(device_slice)
     return dict(grouped)
 
 
 def _complete(named: Iterable[DaemonSet], pods: Iterable[Pod], nodes: Mapping[str, Node]) -> frozenset[str]:
-    """Return which DaemonSets have a live pod on as many nodes as they want; two pods on one node count once.
+    """Return the DaemonSets that have a live pod on as many nodes as desired. Two pods on one node count once.
 
-    A pod that terminates on a node that is not Ready stays until its node is back, so it holds the place of a live one.
+    On a node that is not Ready a terminating pod counts as live, because it stays until the node is back.
     """
     away = {name for name, node in nodes.items() if not node.ready}
     there = {(pod.owner_uid, pod.node) for pod in pods if pod.node and (pod.live or pod.node in away)}

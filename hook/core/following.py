@@ -1,9 +1,8 @@
-"""What a follower writes down for others: which intent it serves, and how far it is.
+"""Status of the controller, which it writes into one annotation of its Lease.
 
-The record stands in one annotation of the follower's Lease. A Job that hands over compares epochs; ``status`` shows
-the rest; a controller that takes over reads nothing of it. Other accounts may be able to write the Lease, so what is
-known is read strictly, and within bounds. What is not known is ignored: after a roll-back an older program reads what a
-later one left.
+A Job in delegate mode compares the spec hashes. ``status`` shows the rest. A new leader reads nothing of it. Any
+account that may write the Lease may write any text there, so known fields are read strictly and within limits. Unknown
+fields are ignored: after a rollback, an older program reads the status of a newer one.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ if TYPE_CHECKING:
     from hook.core.verdicts import Decision
 
 VERSION: Final = 1
-"""Of the record: one of another version may mean something else by the same words. One that only says more keeps it."""
+"""Version of the format. New fields keep the version. A changed meaning of a field needs a new one."""
 LONGEST: Final = 8192
-"""Characters of a record; what is written here takes a few hundred."""
+"""Longest status that is read, in characters. This program writes a few hundred."""
 LONGEST_ABOUT: Final = 365 * 24 * 3600
-"""Seconds: nobody plans for more than a year, and it is still a time that can be told."""
+"""Longest remaining time, in seconds: one year."""
 LONGEST_WHY: Final = 512
-"""Characters of a breaker's reason: five nodes with long names."""
+"""Longest message of a breaker, in characters: enough for five nodes with long names."""
 EPOCH_DIGITS: Final = 16
-"""Enough to tell apart all that a cluster ever asks for; what they stand for, nobody has to read."""
+"""Hexadecimal digits of a spec hash: enough to distinguish all specs that a cluster ever has."""
 _EPOCH: Final = re.compile(f"([0-9a-f]{{{EPOCH_DIGITS}}})?")
 
 
@@ -48,31 +47,31 @@ class Opened:
     why: str
 
     def encoded(self) -> dict[str, str]:
-        """Give it as JSON has it."""
+        """Return the JSON object."""
         return {"openedAt": moment(self.at), "why": self.why[:LONGEST_WHY]}
 
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """What a follower has seen and done. Times are in whole seconds."""
+    """Status of the controller. Times are in whole seconds."""
 
     epochs: Mapping[str, str] = field(default_factory=dict)
-    """By stack: the intent that it serves; empty while that is not rendered."""
+    """Spec hash that the controller has observed, by stack. Empty while the spec is not rendered."""
     to_go: int = 0
-    """Nodes that are not served yet."""
+    """Nodes that are neither verified nor excluded."""
     about: int | None = None
-    """Seconds that they will take, as far as that can be told."""
+    """Estimated time for the remaining nodes, in seconds. None if unknown."""
     restarted: int = 0
-    """Plugins that this follower restarted since it began."""
+    """Plugins that this leader has restarted."""
     last_look: datetime | None = None
     last_acted: datetime | None = None
     breakers: Mapping[str, Opened] = field(default_factory=dict)
-    """By stack: those that are open."""
+    """Open breakers, by stack."""
     by: str = ""
-    """Who wrote this: a record outlives its writer, and whoever leads next has seen nothing of it yet."""
+    """Identity of the writer. A new leader inherits the status, but has not observed the fleet itself."""
 
     def encode(self) -> str:
-        """Write the record as one line of JSON, the same for the same."""
+        """Return the status as one line of JSON. Equal statuses have equal text."""
         record: dict[str, Any] = {
             "version": VERSION,
             "by": self.by or None,
@@ -82,14 +81,14 @@ class Following:
             "restarted": self.restarted,
             "lastLook": moment(self.last_look) if self.last_look is not None else None,
             "lastActed": moment(self.last_acted) if self.last_acted is not None else None,
-            "breakers": {stack: one.encoded() for stack, one in self.breakers.items()},
+            "breakers": {stack: breaker.encoded() for stack, breaker in self.breakers.items()},
         }
-        told = {key: value for key, value in record.items() if value is not None}
-        return json.dumps(told, separators=(",", ":"), sort_keys=True)
+        known = {key: value for key, value in record.items() if value is not None}
+        return json.dumps(known, separators=(",", ":"), sort_keys=True)
 
     @classmethod
     def decode(cls, text: str) -> Following:
-        """Read a record. Raises MalformedObjectError where it means something else than this version writes."""
+        """Return the status from its JSON text. Raises MalformedObjectError if a known field is invalid."""
         record = _read(text)
         if fields.number(record, "version") != VERSION:
             raise MalformedObjectError(f"version: expected {VERSION}")
@@ -106,46 +105,48 @@ class Following:
 
 
 def epoch(fleet: Fleet) -> str:
-    """Name the intent that a stack's drivers are rendered from; empty while they are not, or cannot be read.
+    """Return the spec hash of a stack's drivers, or "" while they are not rendered or a relevant object is malformed.
 
-    Whoever reads the same policy and the same driver revisions comes to the same name.
+    Two processes that read the same policy and driver revisions get the same hash.
     """
     if fleet.policy is None or gates.blind_to_intent(fleet) or gates.not_rendered(fleet) is not None:
         return ""
-    # A follower may have seen pools that a policy has left to nobody since; a Job that begins now reads none.
+    # The controller may still have pools in its cache that the policy no longer uses. A new Job does not read them.
     pools = fleet.seen.pools if fleet.policy.pooled else ()
-    intents = (fleet.policy, *sorted(pools, key=lambda one: one.uid))
-    newest = sorted((uid, one.hash, one.revision) for uid, one in fleet.newest.items() if uid in fleet.drivers)
-    told = json.dumps([[(one.uid, one.generation) for one in intents], newest])
-    return sha256(told.encode()).hexdigest()[:EPOCH_DIGITS]
+    intents = (fleet.policy, *sorted(pools, key=lambda pool: pool.uid))
+    newest = sorted(
+        (uid, revision.hash, revision.revision) for uid, revision in fleet.newest.items() if uid in fleet.drivers
+    )
+    spec = json.dumps([[(intent.uid, intent.generation) for intent in intents], newest])
+    return sha256(spec.encode()).hexdigest()[:EPOCH_DIGITS]
 
 
 def to_go(decision: Decision) -> int:
-    """Count the nodes that are neither served nor left alone, those that need a person included."""
-    return len({one.node for one in decision.judgements if one.state not in gates.TERMINAL})
+    """Return the number of nodes that are neither verified nor excluded. Failed nodes count."""
+    return len({status.node for status in decision.judgements if status.state not in gates.TERMINAL})
 
 
 def _read(text: str) -> Json:
     if len(text) > LONGEST:
-        raise MalformedObjectError(f"record: {len(text)} characters, no more than {LONGEST} make sense")
+        raise MalformedObjectError(f"record: {len(text)} characters, expected at most {LONGEST}")
     try:
         record = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise MalformedObjectError("record: no JSON") from error
+        raise MalformedObjectError("record: not JSON") from error
     if not isinstance(record, dict):
         raise MalformedObjectError("record: expected an object")
     return record
 
 
 def _stacks(record: Json, key: str) -> Iterable[str]:
-    """Give the stacks under a key that this program knows."""
+    """Return the known stacks in the object under a key."""
     return [stack for stack in STACKS if stack in fields.mapping(record, key)]
 
 
 def _epoch(record: Json, stack: str) -> str:
     found = fields.text(record, "epochs", stack)
     if not _EPOCH.fullmatch(found):
-        raise MalformedObjectError(f"epochs.{stack}: {found[:40]!r} is none")
+        raise MalformedObjectError(f"epochs.{stack}: {found[:40]!r} is not a spec hash")
     return found
 
 
@@ -159,8 +160,8 @@ def _about(record: Json) -> int | None:
 
 
 def _opened(record: Json, stack: str) -> Opened:
-    one = fields.mapping(record, "breakers", stack)
-    at, why = fields.when(one, "openedAt"), fields.required(one, "why")
+    entry = fields.mapping(record, "breakers", stack)
+    at, why = fields.when(entry, "openedAt"), fields.required(entry, "why")
     if at is None or not why.isprintable():
         raise MalformedObjectError("openedAt: missing" if at is None else "why: not printable")
     return Opened(at, why)

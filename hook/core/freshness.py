@@ -1,17 +1,18 @@
-"""Judge whether a consumer pod runs on the driver that is loaded now.
+"""Evaluate whether a plugin pod runs on the driver that is loaded now.
 
-The API never says when a driver was loaded. It lies between the start of the driver container (D)
-and the ``ContainersReady`` transition of its pod (R; not ``Ready``, which the node controller moves
-when a node is lost). Either of two proofs makes a consumer fresh; doubt is stale:
+The API does not show when a driver was loaded. It shows when the driver container started (D) and when its pod's
+containers became ready (R). The driver was loaded in between. R is the ``ContainersReady`` transition, not ``Ready``,
+which the node controller also changes when a node is lost. Either of two proofs makes a plugin fresh. Without a proof
+it is stale:
 
-* by start-up: its init container, which waits for a working driver, finished after D, and nothing
-  old was still mounted at D;
+* by start-up: its init container, which waits for a working driver, finished after D, and the old driver was unmounted
+  before D;
 * by time: every main container started after R.
 
-Whoever asks for it lets a provider beside the driver (the container toolkit) count as well: then every
-main container must also have started after the provider's own ``ContainersReady`` transition.
+If the settings name a provider (the container toolkit), every main container must also have started after the
+``ContainersReady`` transition of the provider.
 
-All times of one node come from one kubelet, in whole seconds: equality proves nothing.
+All times of one node come from one kubelet, in whole seconds. Equal times prove nothing.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
 
 
 CRASH_LOOP_RESTARTS: Final = 2
-"""From the second restart on the kubelet backs off (K8S ``pkg/kubelet/kubelet.go``)."""
+"""Restarts from which on a container crash-loops: the kubelet backs off (K8S ``pkg/kubelet/kubelet.go``)."""
 
 
 class Freshness(StrEnum):
-    """What can be said about one consumer pod."""
+    """Freshness of one plugin pod."""
 
     FRESH = "Fresh"
     STALE = "Stale"
@@ -44,31 +45,31 @@ class Freshness(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A freshness with the observation behind it."""
+    """A freshness with the observation that shows it."""
 
     freshness: Freshness
     because: str
     same_second: bool = False
-    """Stale, but it started in the second in which the driver became ready: nobody can tell by times."""
+    """Stale, but the pod started in the same second in which the driver became ready, so the times prove nothing."""
     provider: bool = False
-    """Stale, because of what it must have started after beside the driver."""
+    """Stale, because the pod did not start after a provider."""
 
     @property
     def cause(self) -> Cause:
-        """Say in a word what a stale pod did not start after."""
+        """Return what a stale pod did not start after."""
         if self.provider:
             return Cause.PROVIDER
         return Cause.DOUBT if self.same_second else Cause.DRIVER
 
 
 def judge(consumer: Pod, kind: ConsumerKind, driver: Pod, stack: Stack, providers: Sequence[Pod] = ()) -> Evidence:
-    """Compare a consumer with the ready driver pod, and provider pods, of its node."""
-    starts = [one.started_at for one in consumer.containers if one.started_at is not None]
+    """Return the freshness of a plugin on its node's ready driver and providers."""
+    starts = [container.started_at for container in consumer.containers if container.started_at is not None]
     ready = driver.containers_ready_since
     if old := _older_than_provider(consumer, providers):
         return Evidence(Freshness.STALE, old, provider=True)
     if old := _older_than_driver(consumer, kind, driver, stack):
-        # A driver that was loaded quickly is ready in the very second in which its container started.
+        # A driver that loads quickly is ready in the same second in which its container started.
         return Evidence(Freshness.STALE, old, same_second=min(starts) == ready)
     if pending := _not_running(consumer):
         return Evidence(Freshness.STARTING, pending)
@@ -81,10 +82,10 @@ def judge(consumer: Pod, kind: ConsumerKind, driver: Pod, stack: Stack, provider
 
 
 def running(consumer: Pod) -> Evidence:
-    """Return what is left to ask of a consumer that was proven fresh under this very run of the driver.
+    """Return the freshness of a plugin that was proven fresh under this driver run: it only needs to run.
 
-    Times of the driver's pod may move since: a side container that crashes moves R. The proof holds until the driver
-    container runs anew.
+    The times of the driver pod may change later: a side container that crashes moves R. The proof holds until the
+    driver container restarts.
     """
     if pending := _not_running(consumer):
         return Evidence(Freshness.STARTING, pending)
@@ -98,44 +99,52 @@ def started_after(consumer: Pod, moment: datetime | None) -> bool:
 
 
 def keeps_crashing(driver: Pod, stack: Stack) -> bool:
-    """Whether the driver container keeps crashing in its pod: a reboot runs the init containers anew."""
+    """Return whether the driver container crash-loops. After a reboot, its restarts do not count.
+
+    A reboot runs the init containers again, a crash does not.
+    """
     container = _named(driver.containers, stack.driver.container)
     if container is None or container.restarts < CRASH_LOOP_RESTARTS or container.last_finished_at is None:
         return False
-    ends = (one.finished_at for one in driver.init_containers if one.succeeded)
+    ends = (container.finished_at for container in driver.init_containers if container.succeeded)
     set_up = max((end for end in ends if end is not None), default=None)
     return set_up is not None and set_up <= container.last_finished_at
 
 
 def provided_since(provider: Pod) -> datetime | None:
-    """Return since when a provider provides: R, or a later start that did not move R; None while it is not ready."""
+    """Return when a provider became ready, or None if it is not.
+
+    This is R, or the start of a container that restarted later without moving R.
+    """
     since = provider.containers_ready_since
-    starts = [one.started_at for one in provider.containers if one.started_at is not None]
+    starts = [container.started_at for container in provider.containers if container.started_at is not None]
     return max([since, *starts]) if since is not None else None
 
 
 def ready_since(pod: Pod, container: str) -> datetime | None:
-    """Return R: when a driver became ready, or None where the API shows only that of an earlier run.
+    """Return R, when a driver became ready, or None if R belongs to an earlier driver run.
 
-    R is of the current run unless `container`, the driver container, started after it: a side container that restarts
-    between two looks of the kubelet does not move R, and the driver stays loaded. Where no container has that name,
-    each one counts.
+    R belongs to an earlier run if `container`, the driver container, started after it. A side container that restarts
+    quickly may not move R, and the driver stays loaded. If no container has that name, all of them count.
     """
     since = pod.containers_ready_since
-    named = [one for one in pod.containers if one.name == container] or pod.containers
-    if since is None or any(one.started_at is not None and one.started_at > since for one in named):
+    named = [main for main in pod.containers if main.name == container] or pod.containers
+    if since is None or any(main.started_at is not None and main.started_at > since for main in named):
         return None
     return since
 
 
 def driver_started(driver: Pod, stack: Stack) -> datetime | None:
-    """Give D: the start of the driver container's current run."""
+    """Return D, the start of the driver container's current run."""
     container = _named(driver.containers, stack.driver.container)
     return container.started_at if container is not None else None
 
 
 def driver_run(driver: Pod, stack: Stack) -> str:
-    """Name the driver container's current run. Runs that started within one second differ in their count."""
+    """Return an identifier of the driver container's current run: its start and its number of restarts.
+
+    Two runs may start within the same second.
+    """
     container = _named(driver.containers, stack.driver.container)
     if container is None or container.started_at is None:
         return str(driver.containers_ready_since)
@@ -143,14 +152,16 @@ def driver_run(driver: Pod, stack: Stack) -> str:
 
 
 def load(driver: Pod, providers: Sequence[Pod], stack: Stack) -> str:
-    """Name what was loaded, and provided, on a node by what no clock can change: pods, and how often they restarted."""
+    """Return an identifier of the loaded driver and the providers that depends on no clock: pod UIDs and restarts."""
     container = _named(driver.containers, stack.driver.container)
-    told = [f"{driver.uid}/{container.restarts if container is not None else 0}"]
-    return ",".join(told + [f"{one.uid}/{sum(each.restarts for each in one.containers)}" for one in providers])
+    identifier = [f"{driver.uid}/{container.restarts if container is not None else 0}"]
+    return ",".join(
+        identifier + [f"{provider.uid}/{sum(each.restarts for each in provider.containers)}" for provider in providers]
+    )
 
 
 def _older_than_provider(consumer: Pod, providers: Sequence[Pod]) -> str:
-    """Name a provider that became ready only after a container of the consumer had started."""
+    """Return which provider became ready after a container of the plugin had started, or ""."""
     for provider in providers:
         ready = provided_since(provider)
         for container in consumer.containers:
@@ -160,7 +171,7 @@ def _older_than_provider(consumer: Pod, providers: Sequence[Pod]) -> str:
 
 
 def _older_than_driver(consumer: Pod, kind: ConsumerKind, driver: Pod, stack: Stack) -> str:
-    """Name a container that has run since before the driver: stale, whatever the others wait for."""
+    """Return which container of the plugin started before the driver container, or ""."""
     started = driver_started(driver, stack)
     if started is None or _saw_this_driver(consumer, kind, driver, stack):
         return ""
@@ -181,9 +192,9 @@ def _saw_this_driver(consumer: Pod, kind: ConsumerKind, driver: Pod, stack: Stac
 
 
 def _unloaded_before_start(driver: Pod, stack: Stack) -> bool:
-    """Whether nothing old was mounted at D: the unloader ran since the container last ended.
+    """Return whether the old driver was unmounted at D: the unloader finished after the container's previous run.
 
-    After a crash in place the init containers do not run again, and the old root may still be there.
+    After a crash the init containers do not run again, and the old driver root may still be mounted.
     """
     unloader = _named(driver.init_containers, stack.driver.unloader)
     container = _named(driver.containers, stack.driver.container)
@@ -195,13 +206,13 @@ def _unloaded_before_start(driver: Pod, stack: Stack) -> bool:
 
 
 def _not_running(consumer: Pod) -> str:
-    """Say what a consumer's start still waits for; empty if all main containers run."""
+    """Return what the start of a plugin still waits for, or "" if all main containers run."""
     if not consumer.containers:
         return "it has no containers yet"
-    pending = next((one for one in consumer.containers if one.started_at is None), None)
+    pending = next((container for container in consumer.containers if container.started_at is None), None)
     if pending is None:
         return ""
-    initialising = next((one for one in consumer.init_containers if not one.succeeded), None)
+    initialising = next((container for container in consumer.init_containers if not container.succeeded), None)
     if initialising is None:
         return f"its container {pending.name} is not running ({pending.waiting or 'terminated'})"
     if initialising.started_at is not None:
@@ -219,4 +230,4 @@ def _why_stale(started: datetime, ready: datetime | None) -> str:
 
 
 def _named(containers: tuple[Container, ...], name: str) -> Container | None:
-    return next((one for one in containers if one.name == name), None)
+    return next((container for container in containers if container.name == name), None)

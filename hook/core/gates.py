@@ -1,4 +1,4 @@
-"""The gates of a whole cluster: what makes a run pointless, and what holds *done* back."""
+"""Skip and completion conditions of the whole cluster: why a run is pointless, and why it is not done yet."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ INTENT_KINDS: Final = frozenset(
     {"DaemonSet", "ControllerRevision"}
     | {kind.kind for stack in STACKS.values() for kind in (stack.policy, stack.pool) if kind is not None}
 )
+"""Kinds of object without which it is unknown whether a driver is settled."""
 TERMINAL: Final = frozenset({NodeState.VERIFIED, NodeState.EXCLUDED})
 
 
 def nothing_to_protect(fleet: Fleet) -> Hold | None:
-    """Say why a run is pointless, by what the policy and the DaemonSets tell. Never while in doubt."""
+    """Return why a run is pointless, if the policy and the DaemonSets prove it."""
     if _blind(fleet, ()) is not None:
         return None
     if absent := _no_consumer(fleet):
@@ -38,12 +39,12 @@ def nothing_to_protect(fleet: Fleet) -> Hold | None:
     if intent.unmet_expectation(fleet.policy, fleet.seen.pools, fleet.stack, fleet.settings):
         return None
     if not fleet.policy.driver_enabled and not _drivers_of_others(fleet):
-        return Reason.DRIVER_DISABLED, f"{fleet.policy} asks for no driver: hosts bring theirs"
+        return Reason.DRIVER_DISABLED, f"{fleet.policy} deploys no driver: the hosts bring their own"
     return None
 
 
 def _drivers_of_others(fleet: Fleet) -> bool:
-    """Whether drivers are deployed by another kind of object than the policy (NicNodePolicy)."""
+    """Return whether a kind of object other than the policy deploys drivers (NicNodePolicy)."""
     return any(ds.desired > 0 and ds.owner_kind in fleet.stack.other_owners for ds in fleet.drivers.values())
 
 
@@ -56,7 +57,7 @@ def _no_consumer(fleet: Fleet) -> Hold | None:
     if settings.when_absent is WhenAbsent.WAIT:
         return None
     read = settings.consumer_namespace or ", ".join(settings.namespaces)
-    where = f" in {read} (no other namespace was looked at)" if read else " in any namespace"
+    where = f" in {read} (no other namespace was read)" if read else " in any namespace"
     wanted = (*consumers.plugin_names(fleet.stack, settings), *map(str, found.missing))
     return Reason.NO_CONSUMER, f"there is no DaemonSet {' or '.join(wanted)}{where}"
 
@@ -65,33 +66,33 @@ def _no_policy(fleet: Fleet) -> Hold | None:
     if fleet.consumers.operator_managed:
         return _operator_managed(fleet)
     kind = fleet.stack.policy.kind
-    message = f"there is no {kind}" if fleet.seen.policies is not None else f"the API knows no {kind}"
+    message = f"there is no {kind}" if fleet.seen.policies is not None else f"the API server has no kind {kind}"
     if _is_awaited(fleet) or _is_deployed(fleet):
         return None
     return Reason.NO_POLICY, f"{message}, so no operator reloads drivers"
 
 
 def _is_awaited(fleet: Fleet) -> bool:
-    """Return whether the settings expect a policy that is still to come."""
+    """Return whether the settings expect a policy that does not exist yet."""
     to_come = fleet.settings.when_absent is WhenAbsent.WAIT and fleet.seen.policies is not None
     return _expecting(fleet) or to_come
 
 
 def _is_deployed(fleet: Fleet) -> bool:
-    """Return whether the operator's drivers are there: then a policy was, and may be replaced at this moment."""
+    """Return whether drivers of the operator exist. Then a policy existed, and may be being replaced."""
     return bool(fleet.drivers or fleet.driver_pods)
 
 
 def policy_gone(fleet: Fleet, judgements: Sequence[Judgement], timers: Timers) -> Hold | None:
-    """Return why a run need not wait for a policy that vanished while its drivers run on.
+    """Return why a run need not wait for a policy that was deleted while its drivers still run.
 
-    A GitOps tool deletes and creates it again, or replaces its CRD, within moments. Until the grace is over the run
-    waits for it. After that the run still waits for each node on which a plugin is stale or a driver is on its way.
+    A GitOps tool may delete and recreate a policy, or replace its CRD, within moments. The run waits for it during the
+    grace period. After that it still waits for each node with a stale plugin or an unsettled driver.
     """
     if fleet.policy is not None or not _is_deployed(fleet) or _is_awaited(fleet):
         return None
     lasting = timers.held("policy-gone") >= fleet.settings.policy_grace
-    if not lasting or any(one.state not in TERMINAL for one in judgements):
+    if not lasting or any(status.state not in TERMINAL for status in judgements):
         return None
     kind = fleet.stack.policy.kind
     return Reason.NO_POLICY, f"there is no {kind} any more, so no operator reloads the drivers that run here"
@@ -99,20 +100,20 @@ def policy_gone(fleet: Fleet, judgements: Sequence[Judgement], timers: Timers) -
 
 def _operator_managed(fleet: Fleet) -> Hold:
     managed = fleet.consumers.operator_managed[0]
-    message = f"{managed} is managed by the {fleet.stack.operator.title}, which restarts it itself"
+    message = f"{managed} is managed by the {fleet.stack.operator.title}, which restarts it"
     if fleet.consumers.named:
         others = ", ".join(str(ds) for ds in fleet.consumers.named)
-        message = f"{message}; without a {fleet.stack.policy.kind} nothing can be said about {others}"
+        message = f"{message}; without a {fleet.stack.policy.kind} the state of {others} is unknown"
     return Reason.OPERATOR_MANAGED, message
 
 
 def no_eligible_node(fleet: Fleet, judgements: Sequence[Judgement], noisy: Hold | None) -> Hold | None:
-    """Say that no node has a driver to reload.
+    """Return that no node has a driver to reload, if the labels of the nodes can be trusted.
 
-    On a fresh install plugins wait on nodes that the operator has not labelled yet: where pods of ours
-    are around, it must have reconciled once and be quiet before the labels can be believed.
+    On a fresh install, plugins wait on nodes that the operator has not labelled yet. If a driver or plugin pod exists,
+    the operator must have reconciled once and be quiet before the labels count.
     """
-    reloadable = any(Trait.DRIVER_NOT_MANAGED not in one.reason.traits for one in judgements)
+    reloadable = any(Trait.DRIVER_NOT_MANAGED not in status.reason.traits for status in judgements)
     if reloadable or _blind(fleet, judgements) is not None:
         return None
     unmet = fleet.policy is None or intent.unmet_expectation(
@@ -120,7 +121,7 @@ def no_eligible_node(fleet: Fleet, judgements: Sequence[Judgement], noisy: Hold 
     )
     if unmet or "" in fleet.driver_pods or fleet.consumers.unnamed:
         return None
-    hosting = any(one.subject for one in judgements) or fleet.settings.when_absent is WhenAbsent.WAIT
+    hosting = any(status.subject for status in judgements) or fleet.settings.when_absent is WhenAbsent.WAIT
     if hosting and (noisy is not None or fleet.policy is None or not fleet.policy.state):
         return None
     if not judgements:
@@ -134,31 +135,31 @@ def no_eligible_node(fleet: Fleet, judgements: Sequence[Judgement], noisy: Hold 
 def before_done(
     fleet: Fleet, judgements: Sequence[Judgement], noisy: Hold | None, timers: Timers
 ) -> tuple[list[Hold], list[str]]:
-    """List what holds done back, the most telling first, and warnings that go with done."""
+    """Return why the run is not done, most important reason first, and the warnings for the result."""
     holds = [*_holds(fleet, judgements), *([noisy] if noisy else [])]
     warnings = list(cautions.of(fleet, judgements))
-    reluctant = [one for one in _gatekeepers(fleet) if one.state != "ready"]
-    # Its time begins when nothing else holds, and nothing that holds later interrupts it: in a large fleet some node is
-    # always away for a moment. Another generation of the policy, or revision of a driver, begins it anew.
-    generations = ",".join(str(one.generation) for one in _gatekeepers(fleet))
-    veto = f"policy-not-ready/{generations}/{','.join(sorted(one.hash for one in fleet.newest.values()))}"
+    reluctant = [gatekeeper for gatekeeper in _gatekeepers(fleet) if gatekeeper.state != "ready"]
+    # The grace period begins when nothing else blocks, and no later blocker interrupts it: in a large fleet some node
+    # is always NotReady for a moment. A new generation of the policy, or a new driver revision, starts it again.
+    generations = ",".join(str(gatekeeper.generation) for gatekeeper in _gatekeepers(fleet))
+    veto = f"policy-not-ready/{generations}/{','.join(sorted(revision.hash for revision in fleet.newest.values()))}"
     if holds:
         timers.keep(veto)
     if holds or not reluctant:
         return holds, warnings
-    message = f"{reluctant[0]} says {reluctant[0].state or 'nothing'}, not ready"
+    message = f"the state of {reluctant[0]} is {reluctant[0].state or 'empty'}, not ready"
     if timers.held(veto) < fleet.settings.policy_grace:
         return [(Reason.POLICY_NOT_READY, message)], warnings
-    return [], [*warnings, f"{message}; every eligible node is served, so this run does not wait for it any longer"]
+    return [], [*warnings, f"{message}; every eligible node is verified, so this run waits no longer"]
 
 
 def _gatekeepers(fleet: Fleet) -> list[Policy]:
-    """Give the objects whose own state has a say: the policy, and each pool that owns nodes.
+    """Return the objects whose state can delay the end: the policy, and each pool that owns nodes.
 
-    A pool without nodes is ready, or not, whatever happens.
+    The state of a pool without nodes depends on nothing that this run waits for.
     """
     owning = {ds.owner_uid for ds in fleet.drivers.values() if ds.desired > 0}
-    return [*([fleet.policy] if fleet.policy else []), *(one for one in fleet.seen.pools if one.uid in owning)]
+    return [*([fleet.policy] if fleet.policy else []), *(pool for pool in fleet.seen.pools if pool.uid in owning)]
 
 
 def _holds(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[Hold]:
@@ -168,30 +169,30 @@ def _holds(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[Hold]:
         yield to_come
     if fleet.consumers.unnamed and not fleet.consumers.serves_plugins:
         yield Reason.UNNAMED_CONSUMER, cautions.unnamed(fleet)
-    pending = [one for one in judgements if one.state not in TERMINAL]
+    pending = [status for status in judgements if status.state not in TERMINAL]
     if pending:
         yield Reason.NODES_PENDING, _pending_sentence(pending, judgements)
-    # What is not verified is pending already, and the first hold is the one that counts.
-    trailing = [one.node for one in judgements if one.state is NodeState.VERIFIED and one.label_pending]
+    # A node that is not verified is reported as pending above.
+    trailing = [status.node for status in judgements if status.state is NodeState.VERIFIED and status.label_pending]
     if trailing:
-        yield Reason.UPGRADE_LABELS_PENDING, f"served, but the upgrade label is not quiet yet on {some(trailing)}"
+        yield Reason.UPGRADE_LABELS_PENDING, f"verified, but the upgrade label is not quiet yet on {some(trailing)}"
 
 
 def not_rendered(fleet: Fleet) -> Hold | None:
-    """Say why the drivers that are asked for are not those that the DaemonSets show."""
+    """Return why the driver DaemonSets do not match the policy yet."""
     if fleet.policy is None and (_is_awaited(fleet) or not _is_deployed(fleet)):
-        return Reason.POLICY_EXPECTED, f"there is no {fleet.stack.policy.kind} yet, and one is expected"
+        return Reason.POLICY_EXPECTED, f"there is no {fleet.stack.policy.kind} yet, but the settings expect one"
     if fleet.policy is None:
         return (
             Reason.NO_POLICY,
-            f"there is no {fleet.stack.policy.kind}, but its drivers run: it may be back in a moment",
+            f"there is no {fleet.stack.policy.kind}, but its drivers run: it may be recreated in a moment",
         )
     if unmet := intent.unmet_expectation(fleet.policy, fleet.seen.pools, fleet.stack, fleet.settings):
         return Reason.EXPECTATION_UNMET, unmet
     if unrendered := next(iter(fleet.unrendered.values()), ""):
         return Reason.NOT_RENDERED, unrendered
     if not any(ds.desired > 0 for ds in fleet.drivers.values()) and _any_managed(fleet):
-        return Reason.NOT_RENDERED, "there is no driver DaemonSet for the nodes that want a driver"
+        return Reason.NOT_RENDERED, "there is no driver DaemonSet for the nodes that need a driver"
     return None
 
 
@@ -200,17 +201,22 @@ def _any_managed(fleet: Fleet) -> bool:
 
 
 def _blind(fleet: Fleet, judgements: Sequence[Judgement]) -> Hold | None:
-    """Give the first object that cannot be read: it might be the one that matters, but for pods of a left node."""
-    left = {one.node for one in judgements if one.state is NodeState.EXCLUDED}
-    one = next((one for one in fleet.unreadable if one.kind != "Pod" or one.node not in left), None)
-    if one is None:
+    """Return the first malformed object. Pods of excluded nodes do not count."""
+    left = {status.node for status in judgements if status.state is NodeState.EXCLUDED}
+    unreadable = next(
+        (unreadable for unreadable in fleet.unreadable if unreadable.kind != "Pod" or unreadable.node not in left), None
+    )
+    if unreadable is None:
         return None
-    return Reason.UNREADABLE, f"{one.kind} {'/'.join(filter(None, (one.namespace, one.name)))}: {one.problem}"
+    return (
+        Reason.UNREADABLE,
+        f"{unreadable.kind} {'/'.join(filter(None, (unreadable.namespace, unreadable.name)))}: {unreadable.problem}",
+    )
 
 
 def blind_to_intent(fleet: Fleet) -> bool:
-    """Whether something unreadable could make an unsettled node look settled: then nothing is touched."""
-    return any(one.kind in INTENT_KINDS for one in fleet.unreadable)
+    """Return whether a malformed object could make an unsettled node look settled. Then nothing is restarted."""
+    return any(unreadable.kind in INTENT_KINDS for unreadable in fleet.unreadable)
 
 
 def _expecting(fleet: Fleet) -> bool:
@@ -219,9 +225,9 @@ def _expecting(fleet: Fleet) -> bool:
 
 
 def _pending_sentence(pending: Sequence[Judgement], judgements: Sequence[Judgement]) -> str:
-    eligible = len({one.node for one in judgements if one.state is not NodeState.EXCLUDED})
+    eligible = len({status.node for status in judgements if status.state is not NodeState.EXCLUDED})
     by_reason: dict[str, list[str]] = {}
-    for one in pending:
-        by_reason.setdefault(one.reason, []).append(one.node)
+    for status in pending:
+        by_reason.setdefault(status.reason, []).append(status.node)
     waiting = "; ".join(f"{reason}: {some(nodes)}" for reason, nodes in by_reason.items())
-    return f"{eligible - len({one.node for one in pending})} of {eligible} nodes served; {waiting}"
+    return f"{eligible - len({status.node for status in pending})} of {eligible} nodes verified; {waiting}"

@@ -1,8 +1,8 @@
-"""What the policy asks for, and whether a driver DaemonSet shows it.
+"""Compare the driver DaemonSets with the policy.
 
-The policy's own status lies (it says ready while nothing was rendered), so each DaemonSet is
-compared with the policy itself: the whole image reference, never a substring of it, because ``580``
-is in ``580.65.06-ubuntu22.04``.
+The status of the policy is no proof: it may be ``ready`` before anything is rendered. So each DaemonSet is compared
+with the spec of the policy. The whole image reference must match, not a part of it: ``580`` is a part of
+``580.65.06-ubuntu22.04``.
 """
 
 from __future__ import annotations
@@ -21,52 +21,52 @@ if TYPE_CHECKING:
     from hook.settings import Settings
 
 _KERNEL: Final = r"[0-9][0-9A-Za-z._+-]*"
-"""A kernel release starts with a digit, an operating system's tag with a letter: neither is taken for the other."""
+"""Regular expression for a kernel release. It starts with a digit, an operating system's tag with a letter."""
 _FULL_VERSION: Final = re.compile(r"[0-9]+(\.[0-9]+)+")
 _BRANCH: Final = re.compile(r"[0-9]+")
 
 
 def active_policy(policies: Iterable[Policy], stack: Stack) -> Policy | None:
-    """Give the policy that the operator follows: the oldest, then by name (GO ``getSingletonClusterPolicy``)."""
-    counting = (one for one in policies if stack.policy.only_name in ("", one.name))
+    """Return the policy that the operator uses: the oldest, then by name (GO ``getSingletonClusterPolicy``)."""
+    counting = (policy for policy in policies if stack.policy.only_name in ("", policy.name))
     return min(counting, key=lambda policy: (policy.created, policy.name), default=None)
 
 
 def sources(policy: Policy | None, pools: Sequence[Policy]) -> Sequence[Policy]:
-    """Give the objects that say what drivers shall be: the policy itself, or the pools that it leaves it to."""
+    """Return the objects that specify the drivers: the policy, or the pools if it leaves the drivers to them."""
     if policy is None:
         return ()
     return pools if policy.pooled else (policy,)
 
 
 def pools_decide(nodes: Iterable[Node], pools: Iterable[Policy], stack: Stack) -> bool:
-    """Whether each pool has an upgrade policy of its own, if only the default (GO >= v26.7.0); before, the policy has.
+    """Return whether the upgrade policy of each pool counts (GO >= v26.7.0), and not that of the ClusterPolicy.
 
-    Only such an operator writes on nodes which pool they belong to.
+    Only such an operator labels nodes with their pool.
     """
     named = any(stack.nodes.pool in node.labels for node in nodes)
     return named or any(pool.upgrade.stated for pool in pools)
 
 
 def not_rotated(pool: Policy, policy: Policy, *, decides: bool) -> str:
-    """Say why nobody rotates the driver pods of a pool; empty where the upgrade controller does.
+    """Return why no controller replaces the driver pods of a pool; "" if the upgrade controller does.
 
-    A pool that decides and says nothing is upgraded (GO ``GetUpgradePolicyWithDefaults``).
+    If the pools decide, a pool without an upgrade policy is upgraded (GO ``GetUpgradePolicyWithDefaults``).
     """
     own = "" if decides and pool.manual is None else pool.manual
     return policy.halted or (own if own is not None else policy.manual or "")
 
 
 def unmet_expectation(policy: Policy, pools: Sequence[Policy], stack: Stack, settings: Settings) -> str:
-    """Say in what the policy is still the old one, by what the deployer told us to expect; or empty.
+    """Return how the policy differs from the versions that the settings expect (``expect.*``), or "".
 
-    A driver version is expected of the first stack, a chart version of the one whose policy says its chart.
-    Pools may ask for different drivers: the expected one must be among them.
+    The expected driver version applies to the first stack, the expected chart version to the stack whose policy names
+    its chart. If pools ask for different drivers, the expected one must be among them.
     """
     wanted = settings.expect_driver_version if settings.stacks[0] == stack.name else ""
-    asking = [one for one in sources(policy, pools) if names_version(one)]
-    if wanted and asking and all(one.version != wanted for one in asking):
-        asked = ", ".join(sorted({one.version for one in asking}))
+    asking = [source for source in sources(policy, pools) if names_version(source)]
+    if wanted and asking and all(source.version != wanted for source in asking):
+        asked = ", ".join(sorted({source.version for source in asking}))
         return f"{_several(asking)} asks for driver {asked}, expected {wanted}"
     wanted = settings.expect_chart_version
     if wanted and stack.policy.carries_chart and chart_version(policy.chart, stack) != chart_version(wanted, stack):
@@ -79,25 +79,25 @@ def _several(asking: Sequence[Policy]) -> str:
 
 
 def names_version(source: Policy) -> bool:
-    """Whether the object that states the intent names a driver version, rather than a digest or nothing."""
+    """Return whether a policy or pool names a driver version, rather than a digest or nothing."""
     return bool(source.version) and not source.version.startswith("sha256:")
 
 
 def comparable(policy: Policy | None) -> bool:
-    """Whether the policy names an image that a DaemonSet can be compared with. Under OLM it names none."""
+    """Return whether the policy names an image to compare DaemonSets with. Under OLM it names none."""
     return policy is not None and bool(policy.version and policy.image)
 
 
 def chart_version(label: str, stack: Stack) -> str:
-    """Reduce a chart label or version to what compares: ``gpu-operator-v26.3.3`` is ``26.3.3``.
+    """Reduce a chart label or version to its comparable part: ``gpu-operator-v26.3.3`` becomes ``26.3.3``.
 
-    A label cannot carry ``+``; Helm charts write ``_`` instead.
+    A label cannot contain ``+``. Helm charts write ``_`` instead.
     """
     return label.removeprefix(stack.operator.chart + "-").removeprefix("v").replace("+", "_")
 
 
 def unrendered(daemonset: DaemonSet, policy: Policy | None, stack: Stack) -> str:
-    """Say in what a driver DaemonSet does not show the intent for it yet; or empty."""
+    """Return how a driver DaemonSet differs from the policy, or "" if it matches."""
     if not daemonset.observed:
         return (
             f"the DaemonSet controller has not seen generation {daemonset.generation} of {daemonset} yet "
@@ -115,10 +115,10 @@ def unrendered(daemonset: DaemonSet, policy: Policy | None, stack: Stack) -> str
 
 
 def rewritten(daemonset: DaemonSet, policy: Policy | None, stack: Stack) -> str:
-    """Return how a driver DaemonSet's image differs from the policy's in its registry or by a digest alone; or "".
+    """Return how an image differs from the policy's, if only by its registry or by an added digest; else "".
 
-    Admission webhooks write the registry of a mirror in the place of another one, or before it, and add digests. The
-    same repository path and the same tag (or the same digest, where the policy names one) are the image asked for.
+    Admission webhooks replace or prefix the registry with a mirror, and add digests. An image with the same repository
+    path and the same tag (or the same digest, if the policy names one) matches the policy.
     """
     image = daemonset.images.get(stack.driver.container, "")
     if policy is None or _shows(image, policy, stack):
@@ -136,12 +136,12 @@ def rewritten(daemonset: DaemonSet, policy: Policy | None, stack: Stack) -> str:
 
 
 def rewritings(drivers: Iterable[DaemonSet], intents: Mapping[str, Policy], stack: Stack) -> Iterator[str]:
-    """Yield for each driver DaemonSet how its image was rewritten."""
+    """Yield how the images of driver DaemonSets were rewritten."""
     return filter(None, (rewritten(ds, intents.get(ds.uid), stack) for ds in drivers))
 
 
 def _shows(image: str, policy: Policy, stack: Stack) -> bool:
-    """Whether an image is what the policy asks for. A policy that names none cannot be compared (OLM)."""
+    """Return whether an image matches the policy. Every image matches a policy that names none (OLM)."""
     if not comparable(policy):
         return True
     if policy.version.startswith("sha256:"):
@@ -160,17 +160,17 @@ def _tag(policy: Policy, stack: Stack) -> str:
 
 
 def wanted_version(policy: Policy | None, settings: Settings) -> str:
-    """Give the driver version to verify: the intent's, else the one that the deployer expects, else none."""
+    """Return the driver version to verify: that of the policy, else the expected one of the settings, else ""."""
     if policy is None or policy.pooled:
         return ""
     return policy.version if names_version(policy) else settings.expect_driver_version
 
 
 def same_driver(published: str, wanted: str) -> bool:
-    """Whether a published driver version is the one asked for; True where that cannot be told.
+    """Return whether a published driver version matches the wanted one; True if they cannot be compared.
 
-    Published versions lose leading zeros (``580.105.08`` becomes ``580.105.8``), so segments are
-    compared as numbers. A precompiled tag gives only a branch.
+    Published versions lose leading zeros (``580.105.08`` becomes ``580.105.8``), so segments are compared as numbers.
+    A precompiled tag contains only the driver branch.
     """
     if _FULL_VERSION.fullmatch(wanted) and _FULL_VERSION.fullmatch(published):
         return _segments(wanted) == _segments(published)

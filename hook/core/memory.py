@@ -1,4 +1,4 @@
-"""What a run remembers between decisions. Small, and losing it costs time, never correctness."""
+"""State of a run between decisions. A run that loses it takes longer, but stays correct."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AskedRestart:
-    """A restart that was asked for."""
+    """Record of a restart that was issued."""
 
     pod_uid: str
     driver_run: str
     at: datetime
     others: frozenset[str] = frozenset()
-    """UIDs of pods that ran next to it: none of them is what came of this restart."""
+    """UIDs of pods that ran next to it. None of them replaced it."""
     driver_ready: datetime | None = None
-    """When the driver was ready by then: its kubelet may say a later moment since."""
+    """When the driver was ready at that time. The kubelet may report a later time since."""
     orphan: bool = False
-    """No DaemonSet controlled the pod: an admission policy may refuse to delete such a pod, until one adopts it."""
+    """No DaemonSet controlled the pod. An admission policy may refuse its deletion until a DaemonSet adopts it."""
     refused: str = ""
-    """The server's words, where it refused for good."""
+    """The API server's message, if it refused the restart for good."""
     came_back: bool = False
-    """A plugin was verified there since."""
+    """A plugin was verified on the node since."""
     tries: int = 1
     """Consecutive restarts without a verified plugin, including this one."""
 
@@ -37,11 +37,11 @@ class AskedRestart:
         return self.came_back and self.driver_run != pod.driver_run
 
     def pending(self, pod: StalePod) -> bool:
-        """Return whether this very pod was asked to go and is still there: nothing was restarted yet."""
+        """Return whether this is the pod that was deleted and is still there: nothing was restarted yet."""
         return self.pod_uid == pod.uid and not self.refused
 
     def tries_with(self, pod: StalePod) -> int:
-        """Count the restart of a pod among those that did not help."""
+        """Return the number of consecutive restarts without a verified plugin, including this one."""
         if self.served(pod):
             return 1
         return self.tries if self.pending(pod) or pod.uid in self.others else self.tries + 1
@@ -49,63 +49,64 @@ class AskedRestart:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """How a node was when its plugins were last known to be stale, or fresh."""
+    """Observation of a node whose plugins were all known to be stale or fresh."""
 
     load: str
-    """Which loading of its driver that was, told without any clock."""
+    """Identifier of the loaded driver that depends on no clock (``freshness.load``)."""
     stale: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """What one stack's breaker has seen, and whether it is open."""
+    """State of one stack's circuit breaker."""
 
     opened_at: datetime | None = None
-    """None while it is closed."""
+    """When it opened. None while it is closed."""
     why: str = ""
-    """What was seen when it opened."""
+    """The observation that opened it."""
     sights: Mapping[str, Sight] = field(default_factory=dict)
-    """By node."""
+    """Last observation, by node."""
     turned: Mapping[str, datetime] = field(default_factory=dict)
-    """By node that turned stale without a reload within the last minute: when it did."""
+    """When a node became stale without a reload, within the last minute, by node."""
 
     def closed(self) -> Breaker:
-        """Return it closed: what is stale by now is restarted, and counts no more."""
+        """Return the closed breaker. Nodes that are stale now no longer count."""
         return Breaker(sights=self.sights)
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """When conditions were first seen, which restarts were asked for, and when the fleet last advanced."""
+    """Since when conditions hold, which restarts were issued, and when the fleet last made progress."""
 
     started: datetime
-    """Start of the Job: retries share one deadline."""
+    """Start of the Job. All its retries share one deadline."""
     first_seen: Mapping[str, datetime] = field(default_factory=dict)
-    """Condition to the moment since which it holds without a break."""
+    """Since when a condition holds without interruption, by condition."""
     restarts: Mapping[str, AskedRestart] = field(default_factory=dict)
-    """By ``restart_key``: the last restart asked for."""
+    """Last restart that was issued, by ``restart_key``."""
     fresh: Mapping[str, str] = field(default_factory=dict)
-    """By UID of a plugin's pod: the driver run under which it was proven to be fresh."""
+    """Driver run under which a plugin pod was proven fresh, by its UID."""
     troubles: Mapping[str, str] = field(default_factory=dict)
-    """By UID of a pod: why its restart could not be asked for, though another try may mend it. The last one is last."""
+    """Why a restart could not be issued and is tried again, by UID of the pod. The most recent one is last."""
     epoch: str = ""
-    """Which intent the ranks below were reached under."""
+    """Observed revision of policy and drivers under which the nodes reached their ranks."""
     ranks: Mapping[str, int] = field(default_factory=dict)
-    """By node: how far it ever was under this intent."""
+    """Highest progress rank under this revision, by node."""
     advanced_at: datetime | None = None
+    """When a node last made progress."""
     eligible: frozenset[str] = frozenset()
-    """Nodes that were served, or waited for, at some moment of this run."""
+    """Nodes that were eligible at some time of this run."""
     saw_fleet: bool = False
-    """Some node was eligible: what is gone after that may come back."""
+    """Some node was eligible. If the fleet is gone after that, it may come back."""
     breaker: Breaker = field(default_factory=Breaker)
 
     @property
     def restarted(self) -> int:
-        """How many plugins this run restarted last."""
-        return sum(not one.refused for one in self.restarts.values())
+        """Return how many recorded restarts the API server accepted."""
+        return sum(not restart.refused for restart in self.restarts.values())
 
     def asked(self, node: str, pod: StalePod, at: datetime, refused: str = "") -> Memory:
-        """Note that a restart was asked for, or refused for good."""
+        """Record a restart that was issued, or refused for good."""
         key = restart_key(pod.daemonset_uid, node)
         before = self.restarts.get(key)
         entry = AskedRestart(
@@ -121,19 +122,22 @@ class Memory:
         return replace(self, restarts={**self.restarts, key: entry})
 
     def _others(self, key: str, pod: StalePod) -> frozenset[str]:
-        """Return which pods ran next to this one, and to the one that was restarted before it under the same run."""
+        """Return the pods that ran next to this one, and next to its predecessor if the driver run is the same."""
         before = self.restarts.get(key)
         again = before is not None and before.driver_run == pod.driver_run and pod.uid in before.others
         return pod.others & before.others if before is not None and again else pod.others
 
     def troubled(self, pod: StalePod, why: str) -> Memory:
-        """Note why a restart could not be asked for; it is tried again."""
+        """Record why a restart could not be issued. It is tried again."""
         others = {uid: trouble for uid, trouble in self.troubles.items() if uid != pod.uid}
         return replace(self, troubles={**others, pod.uid: why})
 
     def with_verified(self, verified: Iterable[Judgement]) -> Memory:
-        """Note on which nodes a plugin came back after its restart. Without a consumer each of the node's is meant."""
-        keys = {restart_key(one.daemonset_uid, one.node) for one in verified}
+        """Record that plugins were verified after their restart.
+
+        A status without a DaemonSet stands for all plugins of its node.
+        """
+        keys = {restart_key(status.daemonset_uid, status.node) for status in verified}
         back = {
             key: replace(asked, came_back=True)
             for key, asked in self.restarts.items()
@@ -143,12 +147,12 @@ class Memory:
 
 
 def restart_key(daemonset_uid: str, node: str) -> str:
-    """One consumer on one node."""
+    """Return the key of one plugin on one node."""
     return f"{daemonset_uid}/{node}"
 
 
 class Timers:
-    """Collects, during one decision, how long each condition has held; those not asked about end."""
+    """Time for which each condition has held. A condition that one decision does not ask for starts again."""
 
     def __init__(self, memory: Memory, now: datetime) -> None:
         self._before = memory.first_seen
@@ -156,11 +160,11 @@ class Timers:
         self.first_seen: dict[str, datetime] = {}
 
     def keep(self, condition: str) -> None:
-        """Let a condition that has begun to hold go on, without beginning it."""
+        """Continue a condition that holds already, but do not start it."""
         if condition in self._before:
             self.first_seen[condition] = self._before[condition]
 
     def held(self, condition: str) -> timedelta:
-        """Say how long a condition has held by now; zero if it is new."""
+        """Return for how long a condition has held; zero if it is new."""
         since = self.first_seen.setdefault(condition, self._before.get(condition, self.now))
         return self.now - since

@@ -1,4 +1,4 @@
-"""What a reason means, where to look, and what may fix it."""
+"""Explain a reason: its meaning, where to look, and what may fix it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 def remedy(reason: Reason, node: str = "", subject: str = "", stack: Stack = GPU_OPERATOR) -> str:
-    """Return in one text what a reason means, where to look, and what may fix it."""
+    """Return the explanation of a reason as one text."""
     return str(explained(reason, node, subject, stack))
 
 
 def explained(reason: Reason, node: str = "", subject: str = "", stack: Stack = GPU_OPERATOR) -> Explanation:
-    """Return the explanation of a reason with the names of what it is about; unknown names are in capitals."""
+    """Return the explanation of a reason with the names of its node and pod. Unknown names are in capitals."""
     namespace, _, name = subject.partition("/")
     about = {"node": node or "NODE", "namespace": namespace or "NAMESPACE", "name": name or "NAME"}
-    # The stack's own command is filled in first, and then names what it is about.
+    # The command of the stack is filled in first, because it contains the same names.
     known = {**words(stack, about), **about}
     plain = reason.explanation
     texts = (plain.meaning, plain.look, plain.fix, plain.precondition)
@@ -34,7 +34,7 @@ def explained(reason: Reason, node: str = "", subject: str = "", stack: Stack = 
 
 
 def words(stack: Stack, about: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
-    """Return what sentences and commands call the parts of a driver stack."""
+    """Return the words for the parts of a driver stack in explanations."""
     prior = STACKS.get(stack.after, stack)
     providers = (provider.label for provider in stack.providers.values())
     return {
@@ -56,14 +56,14 @@ def words(stack: Stack, about: Mapping[str, str] = MappingProxyType({})) -> dict
 
 
 def headline(decision: Decision) -> str:
-    """Return the one line that sums up how a run stands."""
+    """Return the line that sums up a decision."""
     return f"{decision.verdict} ({decision.reason}): {decision.message}"
 
 
 def in_need(decision: Decision) -> list[Judgement]:
-    """Return the nodes that a failing run must name, the failed ones first."""
+    """Return the statuses that a failing run must report, failed nodes first."""
     if not decision.unhappy:
         return []
-    failed = [one for one in decision.judgements if one.state is NodeState.FAILED]
+    failed = [status for status in decision.judgements if status.state is NodeState.FAILED]
     calm = (NodeState.FAILED, NodeState.VERIFIED, NodeState.EXCLUDED)
-    return failed + [one for one in decision.judgements if one.state not in calm]
+    return failed + [status for status in decision.judgements if status.state not in calm]

@@ -1,8 +1,8 @@
-"""The field's terms, each once: labels, annotations, kinds and object names, with their sources.
+"""Labels, annotations, kinds and object names of other projects, each with its source.
 
 ``GO`` is NVIDIA/gpu-operator, ``NO`` is Mellanox/network-operator, ``DM`` is NVIDIA/k8s-driver-manager,
 ``LIB`` is NVIDIA/k8s-operator-libs, ``DRA`` is kubernetes-sigs/dra-driver-nvidia-gpu, ``K8S`` is
-kubernetes/kubernetes. Which of them belong to which driver stack says ``stacks.py``.
+kubernetes/kubernetes. ``stacks.py`` assigns the names to driver stacks.
 """
 
 from typing import Final
@@ -11,7 +11,7 @@ from typing import Final
 GPU_PRESENT_LABEL: Final = "nvidia.com/gpu.present"
 """GO ``controllers/state_manager.go``, ``commonGPULabelKey``. Becomes ``false`` when NFD's labels vanish."""
 DEPLOY_LABEL_PREFIX: Final = "nvidia.com/gpu.deploy."
-"""GO ``controllers/state_manager.go``: one label an operand, on every GPU node."""
+"""GO ``controllers/state_manager.go``: one label per operand, on every GPU node."""
 DEPLOY_DRIVER_LABEL: Final = DEPLOY_LABEL_PREFIX + "driver"
 """The driver DaemonSet's nodeSelector; never paused by DM."""
 DEPLOY_OPERANDS_LABEL: Final = DEPLOY_LABEL_PREFIX + "operands"
@@ -19,38 +19,38 @@ DEPLOY_OPERANDS_LABEL: Final = DEPLOY_LABEL_PREFIX + "operands"
 PRE_INSTALLED: Final = "pre-installed"
 """Value of the driver label where the host brings its own driver (GO)."""
 PAUSED_LABEL_PREFIX: Final = "nvidia.com/"
-"""DM pauses deploy labels, and the one that it is told by ``NODE_LABEL_FOR_GPU_POD_EVICTION``."""
+"""DM pauses deploy labels, and the label that ``NODE_LABEL_FOR_GPU_POD_EVICTION`` names."""
 PAUSED_FOR_UPGRADE: Final = "paused-for-driver-upgrade"
-"""DM ``cmd/driver-manager/main.go``: in deploy label values while the old driver is unloaded."""
+"""Part of deploy label values while the old driver is unloaded (DM ``cmd/driver-manager/main.go``)."""
 WORKLOAD_CONFIG_LABEL: Final = "nvidia.com/gpu.workload.config"
-"""GO ``controllers/state_manager.go``, ``gpuWorkloadConfigLabelKey``: what a node's GPUs are for."""
+"""GO ``controllers/state_manager.go``, ``gpuWorkloadConfigLabelKey``: purpose of a node's GPUs."""
 VIRTUAL_MACHINE_WORKLOADS: Final = ("vm-passthrough", "vm-vgpu")
-"""Same source: values under which a node gets no driver that containers could use."""
+"""Same source: values with which a node gets no driver for containers."""
 EVICTED_CLIENT_LABEL: Final = DEPLOY_LABEL_PREFIX + "client"
 """DM >= v0.12.0: DaemonSets that select it are evicted before the driver is unloaded."""
 EVICTION_LABEL_VARIABLE: Final = "NODE_LABEL_FOR_GPU_POD_EVICTION"
-"""DM: environment variable that names one more label to pause (GO ``spec.driver.manager.env``)."""
+"""DM: environment variable that names a further label to pause (GO ``spec.driver.manager.env``)."""
 GPU_COUNT_LABEL: Final = "nvidia.com/gpu.count"
-"""GPU feature discovery: how many GPUs a node has, whatever MIG or time slicing make of them."""
+"""GPU feature discovery: number of physical GPUs of a node, regardless of MIG and time slicing."""
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 """Extended resource of the device plugin."""
 GPU_RESOURCE_PREFIXES: Final = (GPU_RESOURCE, "nvidia.com/mig-")
-"""GO ``cmd/gpu-operator/main.go``, ``gpuPodSpecFilter``: pods that ask for such a resource are evicted."""
+"""GO ``cmd/gpu-operator/main.go``, ``gpuPodSpecFilter``: pods that request such a resource are evicted."""
 DRIVER_OWNER_LABEL: Final = "nvidia.com/gpu-operator.driver.owner"
-"""GO >= v26.7.0, ``internal/consts``: the NVIDIADriver that a node belongs to, whose own upgrade policy counts."""
+"""GO >= v26.7.0, ``internal/consts``: the NVIDIADriver of a node, whose upgrade policy applies."""
 UPGRADE_STATE_LABEL: Final = "nvidia.com/gpu-driver-upgrade-state"
 """LIB ``pkg/upgrade/consts.go``, driver name ``gpu``."""
 UPGRADE_SKIP_LABEL: Final = "nvidia.com/gpu-driver-upgrade.skip"
 """Same source: ``true`` takes a node out of driver upgrades."""
 NIC_PRESENT_LABEL: Final = "feature.node.kubernetes.io/pci-15b3.present"
-"""NFD: a PCI device of vendor 15b3 (Mellanox) is there; the OFED DaemonSet's nodeSelector (NO)."""
+"""NFD: the node has a PCI device of vendor 15b3 (Mellanox). The OFED DaemonSet's nodeSelector (NO)."""
 OFED_WAIT_LABEL: Final = "network.nvidia.com/operator.mofed.wait"
 """NO ``pkg/nodeinfo/attributes.go``: ``true`` until the node's OFED driver is ready."""
 OFED_STATE_LABEL: Final = "nvidia.com/ofed-driver-upgrade-state"
 """LIB ``pkg/upgrade/consts.go``, driver name ``ofed``."""
 OFED_SKIP_LABEL: Final = "nvidia.com/ofed-driver-upgrade.skip"
 OFED_SAFE_LOAD_ANNOTATION: Final = "nvidia.com/ofed-driver-upgrade.driver-wait-for-safe-load"
-"""LIB: while a node carries it, its new driver waits for the node to be cordoned and drained."""
+"""LIB: while a node has it, its new driver waits until the node is cordoned and drained."""
 
 NODE_LABEL_PREFIXES: Final = (
     "nvidia.com/gpu.",
@@ -61,19 +61,19 @@ NODE_LABEL_PREFIXES: Final = (
     "network.nvidia.com/",
     NIC_PRESENT_LABEL,
 )
-"""The only node labels that this program reads; all others are dropped when a node is read."""
+"""Prefixes of the only node labels that this program keeps when it reads a node."""
 NODE_ANNOTATIONS: Final = (OFED_SAFE_LOAD_ANNOTATION,)
-"""The only node annotations that are read."""
+"""The only node annotations that this program keeps."""
 
 REPELLING_EFFECTS: Final = ("NoSchedule", "NoExecute")
 TAINT_EFFECTS: Final = (*REPELLING_EFFECTS, "PreferNoSchedule")
 NODE_CONDITION_TAINTS: Final = "node.kubernetes.io/"
-"""Taints of conditions of a node: DaemonSet pods tolerate most of them (K8S ``AddOrUpdateDaemonPodTolerations``),
-and the others only stand on nodes that are NotReady, which are judged by that."""
+"""Prefix of taints of node conditions. DaemonSet pods tolerate most of them (K8S
+``AddOrUpdateDaemonPodTolerations``). The others only occur on nodes that are NotReady, which are evaluated by that."""
 
 # Driver upgrade states, k8s-operator-libs pkg/upgrade/consts.go.
 STATE_REQUIRED: Final = "upgrade-required"
-"""It must be upgraded, and has not begun."""
+"""The node must be upgraded, and its upgrade has not started."""
 STATES_BEFORE_RESTART: Final = frozenset(
     {
         STATE_REQUIRED,
@@ -93,12 +93,12 @@ STATE_FAILED: Final = "upgrade-failed"
 # Driver DaemonSets and pods.
 COMPONENT_LABEL: Final = "app.kubernetes.io/component"
 DRIVER_COMPONENT: Final = "nvidia-driver"
-"""GO: on the driver DaemonSet, its pods and its ControllerRevisions in every mode since v23.9.0."""
+"""GO >= v23.9.0: on the driver DaemonSet, its pods and ControllerRevisions, in every mode."""
 DRIVER_CONTAINER: Final = "nvidia-driver-ctr"
 DRIVER_MANAGER_CONTAINER: Final = "k8s-driver-manager"
 """The init container that unloads the old driver and unmounts its root filesystem (DM)."""
 DRIVER_OWNERS: Final = frozenset({"ClusterPolicy", "NVIDIADriver"})
-"""Kinds that own GPU driver DaemonSets (GO); tells them apart where their labels were overridden."""
+"""Kinds that own GPU driver DaemonSets (GO). They identify one whose labels were overridden."""
 TOOLKIT_LABEL: Final = "app"
 TOOLKIT_APP: Final = "nvidia-container-toolkit-daemonset"
 """GO ``assets/state-container-toolkit/0500_daemonset.yaml``: DaemonSet name, label and selector."""
@@ -107,16 +107,16 @@ OFED_DRIVER_LABEL: Final = "nvidia.com/ofed-driver"
 """NO ``manifests/state-ofed-driver``: with an empty value, on the DaemonSet and its pods."""
 OFED_DRIVER_OWNERS: Final = frozenset({"NicClusterPolicy", "NicNodePolicy"})
 OFED_CONTAINER: Final = "mofed-container"
-"""NO: it unloads and loads the driver itself; its init container unloads nothing."""
+"""NO: the container that unloads the old driver and loads the new one. The init container unloads nothing."""
 _OS_TAG: Final = r"[a-z][a-z_-]*[0-9][0-9.]*"
 GPU_DRIVER_TAG: Final = "{version}-{kernel}" + _OS_TAG
-"""GO ``controllers/object_controls.go``: ``<version>-<os-release ID><VERSION_ID>``, e.g. ubuntu22.04, sl-micro6.0;
-precompiled with the kernel's release in between."""
+"""GO ``controllers/object_controls.go``: ``<version>-<os-release ID><VERSION_ID>``, e.g. ubuntu22.04, sl-micro6.0.
+Precompiled images have the kernel's release in between."""
 OFED_DRIVER_TAG: Final = r"{version}-([0-9]+\.[0-9]+\.[0-9]+[0-9A-Za-z._+-]*-)?" + _OS_TAG + "-[a-z][a-z0-9]*"
-"""NO ``pkg/state/state_ofed.go``: ``<version>-[<kernel>-]<os><version>-<arch>``; the operator takes a precompiled
-image, with the kernel's release in its tag, wherever the registry has one."""
+"""NO ``pkg/state/state_ofed.go``: ``<version>-[<kernel>-]<os><version>-<arch>``; the operator uses a precompiled
+image, with the kernel's release in its tag, if the registry has one."""
 LAST_APPLIED_ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
-"""K8S ``core/v1``: what ``kubectl apply`` was given, also the fields that the API server then dropped."""
+"""K8S ``core/v1``: the manifest of the last ``kubectl apply``, with fields that the API server dropped."""
 CHART_LABEL: Final = "helm.sh/chart"
 REVISION_HASH_LABEL: Final = "controller-revision-hash"
 """K8S ``apps/v1`` ``ControllerRevisionHashLabelKey``."""
@@ -129,11 +129,11 @@ OPERATOR_LEASE: Final = "53822513.nvidia.com"
 """GO ``cmd/gpu-operator/main.go``, ``LeaderElectionID``."""
 NETWORK_OPERATOR_CHART: Final = "network-operator"
 NETWORK_OPERATOR_SELECTOR: Final = "app.kubernetes.io/name=network-operator"
-"""NO ``templates/operator.yaml``: labels of its Deployment and pods; it has no component label."""
+"""NO ``templates/operator.yaml``: label of its Deployment and pods, which have no component label."""
 NETWORK_OPERATOR_LEASE: Final = "12620820.mellanox.com"
 """NO ``main.go``, ``LeaderElectionID``."""
 NETWORK_POLICY_NAME: Final = "nic-cluster-policy"
-"""NO ``controllers/nicclusterpolicy_controller.go``: any other name is ignored."""
+"""NO ``controllers/nicclusterpolicy_controller.go``: the operator ignores any other name."""
 DEPLOYMENT_REVISION_ANNOTATION: Final = "deployment.kubernetes.io/revision"
 """K8S ``pkg/controller/deployment/util``, ``RevisionAnnotation``."""
 
@@ -142,32 +142,32 @@ PLUGIN_DAEMONSETS: Final = (
     "nvidia-dra-driver-gpu-kubelet-plugin",
     "dra-driver-nvidia-gpu-kubelet-plugin",
 )
-"""DRA: ``<nameOverride or chart name>-kubelet-plugin``; the chart was renamed in v0.4.0."""
+"""DRA: ``<nameOverride or chart name>-kubelet-plugin``. The chart was renamed in v0.4.0."""
 NETWORK_PLUGIN_DAEMONSETS: Final = ("rdma-shared-dp-ds", "network-operator-sriov-device-plugin")
 """NO ``manifests/state-rdma-shared-device-plugin``, ``manifests/state-sriov-device-plugin``."""
 OPERATOR_MANAGED_PLUGIN: Final = "nvidia-dra-driver-kubelet-plugin"
-"""GO >= v26.7.0 with a GPUCluster; the driver manager drains and restarts this one itself."""
+"""GO >= v26.7.0 with a GPUCluster: the driver manager drains and restarts this plugin itself."""
 PLUGIN_SELECTOR_VALUE: Final = "kubelet-plugin"
-"""DRA: value of the one selector label, whose key is ``<name>-component``."""
+"""DRA: value of the only selector label, whose key is ``<name>-component``."""
 PLUGIN_CONTAINERS: Final = frozenset({"gpus", "compute-domains"})
 PLUGIN_WAITER: Final = "init-container"
-"""DRA ``hack/kubelet-plugin-prestart.sh``: finishes only once ``nvidia-smi`` works."""
+"""DRA ``hack/kubelet-plugin-prestart.sh``: it finishes once ``nvidia-smi`` works."""
 PLUGIN_PUBLISHER: Final = "gpus"
 """The container that publishes devices with a driver version."""
 COMPUTE_DOMAIN_LABEL: Final = "resource.nvidia.com/computeDomain"
-"""On the per-ComputeDomain IMEX DaemonSets, which are no plugins (DRA)."""
+"""DRA: label of the IMEX DaemonSets, one per ComputeDomain. They are no plugins."""
 DAEMONSET_LABELS: Final = frozenset({COMPONENT_LABEL, COMPUTE_DOMAIN_LABEL, TOOLKIT_LABEL, OFED_DRIVER_LABEL})
-"""The only labels of DaemonSets that are read."""
+"""The only labels of DaemonSets that this program keeps."""
 GPU_SLICE_DRIVER: Final = "gpu.nvidia.com"
 DRIVER_VERSION_ATTRIBUTE: Final = "driverVersion"
 
 RESTARTED_AT_ANNOTATION: Final = "kubectl.kubernetes.io/restartedAt"
-"""What ``kubectl rollout restart`` stamps on a pod template (K8S ``polymorphichelpers``)."""
+"""Annotation that ``kubectl rollout restart`` sets in a pod template (K8S ``polymorphichelpers``)."""
 
-# The follower's own Lease.
+# The controller's Lease.
 FOLLOWING_ANNOTATION: Final = "gpu-operator-post/following"
-"""What it has seen and done, as ``following.Following`` writes it."""
+"""Status of the controller (``following.Following``)."""
 LEASE_ANNOTATIONS: Final = (FOLLOWING_ANNOTATION,)
 OWN_NAME: Final = "gpu-operator-post"
 OWN_LABELS: Final = {"app.kubernetes.io/name": OWN_NAME}
-"""On the chart's objects, and on the Lease, which the program makes itself."""
+"""Labels of the chart's objects, and of the Lease, which the program creates."""

@@ -1,7 +1,7 @@
-"""Judge one node: whether it may be touched, its driver is settled, its consumers are fresh and verified.
+"""Evaluate one node: its eligibility, its driver, then the freshness of its plugins.
 
-Guard clauses, each with a reason. The signals of a whole cluster lie (see docs/architecture.md), so a
-node is judged by itself, and is served as soon as it is settled, not when the last node is.
+The guard clauses each return a reason. Signals about the whole cluster are wrong at times (see docs/architecture.md),
+so each node is evaluated by itself. A node is refreshed as soon as it is settled, not when the last node is.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ FAILING_TO_START: Final = frozenset(
         "RunContainerError",
     }
 )
-"""Waiting reasons of a container that do not go away by waiting (K8S ``pkg/kubelet``, ``images/types.go``)."""
+"""Waiting reasons of a container that do not pass by themselves (K8S ``pkg/kubelet``, ``images/types.go``)."""
 
 
 class Label(StrEnum):
-    """What an upgrade state label says. It trails the truth by up to two minutes: a veto, never a proof."""
+    """Meaning of an upgrade state label. The label trails by up to two minutes: it can veto, but proves nothing."""
 
     QUIET = "quiet"
     BEFORE_RESTART = "before"
@@ -51,7 +51,7 @@ class Label(StrEnum):
 
 
 def judge_node(name: str, fleet: Fleet, now: datetime) -> tuple[Judgement, ...]:
-    """Judge a node: one judgement for each consumer on it, or one for why it is not its turn."""
+    """Return one status for each plugin on the node, or a single one if the node is excluded or not settled."""
     node = fleet.seen.nodes.get(name)
     alone = left_alone(name, node, fleet, now)
     gate = _unreadable(name, fleet, alone) or alone or _closed_by_drivers(name, node, fleet)
@@ -69,7 +69,7 @@ def judge_node(name: str, fleet: Fleet, now: datetime) -> tuple[Judgement, ...]:
     if (by_hand := manual(driver, fleet)) is not None:
         return _with_outdated_driver(judged, _closed(name, by_hand, fleet))
     pending = label is not Label.QUIET
-    return tuple(_upgrade_failed(one.with_label_pending(pending=pending), label, fleet) for one in judged)
+    return tuple(_upgrade_failed(status.with_label_pending(pending=pending), label, fleet) for status in judged)
 
 
 def _with_outdated_driver(judged: Sequence[Judgement], by_hand: Judgement) -> tuple[Judgement, ...]:
@@ -83,7 +83,7 @@ def _with_outdated_driver(judged: Sequence[Judgement], by_hand: Judgement) -> tu
 
 
 def label_meaning(node: Node | None, fleet: Fleet) -> Label:
-    """Classify the upgrade state label; a value nobody documented counts as an upgrade in progress."""
+    """Classify the upgrade state label. An undocumented value counts as an upgrade in progress."""
     value = _label(node, fleet.stack.upgrade.state)
     if value in names.STATES_QUIET:
         return Label.QUIET
@@ -111,14 +111,14 @@ def _live_first(pods: Iterable[Pod]) -> list[Pod]:
 
 
 def _upgrade_failed(judged: Judgement, label: Label, fleet: Fleet) -> Judgement:
-    """Hold a node that nothing else holds back, or whose driver is not settled, for its failed upgrade.
+    """Let a node wait for its failed upgrade if it is verified, or waits already.
 
-    It is not terminal: the controller leaves the state by itself once the new driver pod is ready.
+    The state is not terminal: the upgrade controller leaves it once the new driver pod is Ready.
     """
     if label is not Label.FAILED or judged.state not in (NodeState.WAITING, NodeState.VERIFIED):
         return judged
     message = f"its upgrade state is {names.STATE_FAILED} ({judged.message})"
-    # The remedy is about the driver's pod, also where the plugin's was judged.
+    # The remedy is for the driver pod, also if the status was that of the plugin.
     drivers = _live_first(fleet.driver_pods.get(judged.node, ()))
     driver = str(drivers[0]) if drivers else ""
     return replace(
@@ -132,29 +132,29 @@ def _upgrade_failed(judged: Judgement, label: Label, fleet: Fleet) -> Judgement:
 
 
 def _unreadable(name: str, fleet: Fleet, alone: Gate | None) -> Gate | None:
-    """Refuse to touch a node while one of its objects, or a pod of an unknown node, cannot be read.
+    """Let a node wait while one of its objects, or a pod without a node, is malformed.
 
-    Not where the node's own word is enough to leave it alone.
+    Ignore malformed pods if the Node object alone excludes the node.
     """
     node_alone = alone is not None and Trait.NODE_ALONE in alone.reason.traits
-    for one in fleet.unreadable:
-        if one.kind == "Pod" and one.node == name and node_alone:
+    for unreadable in fleet.unreadable:
+        if unreadable.kind == "Pod" and unreadable.node == name and node_alone:
             continue
-        if name in (one.node, one.name) or (one.kind == "Pod" and not one.node):
-            message = f"{one.kind} {one.namespace}/{one.name} cannot be read: {one.problem}"
+        if name in (unreadable.node, unreadable.name) or (unreadable.kind == "Pod" and not unreadable.node):
+            message = f"{unreadable.kind} {unreadable.namespace}/{unreadable.name} cannot be read: {unreadable.problem}"
             return Gate(NodeState.WAITING, Reason.UNREADABLE, message)
     return None
 
 
 def _closed_by_drivers(name: str, node: Node | None, fleet: Fleet) -> Gate | None:
-    """Ask for every driver and provider that a consumer here must have started after."""
+    """Return the first driver or provider on this node that is not settled and that plugins must start after."""
     return _unsettled_before(name, node, fleet) or _unsettled(name, node, fleet) or _unprovided(name, node, fleet)
 
 
 def _unsettled_before(name: str, node: Node | None, fleet: Fleet) -> Gate | None:
-    """Wait for the stack whose driver comes first, on nodes that have one of its drivers.
+    """Let a node wait for the driver of the prior stack, if that stack has a driver there.
 
-    An old driver of that stack which is loaded and left alone is no reason to wait: it may stay for months.
+    Do not wait for an outdated driver that is loaded and that no controller replaces: it may stay for months.
     """
     prior = fleet.prior
     if prior is None or not _asks_for_both(name, fleet):
@@ -173,15 +173,15 @@ def _unsettled_before(name: str, node: Node | None, fleet: Fleet) -> Gate | None
 
 
 def _is_rotated(pod: Pod, prior: Fleet) -> bool:
-    """Return whether a controller replaces an outdated driver pod; the policy is known only where it is read, too."""
+    """Return whether a controller replaces outdated driver pods. Without the policy, only the DaemonSet shows it."""
     owner = prior.drivers.get(pod.owner_uid)
     return (owner is not None and owner.rolling) or (prior.policy is not None and not prior.policy.manual)
 
 
 def _is_missing(name: str, node: Node | None, prior: Fleet) -> bool:
-    """Return whether a node without a live driver pod of the stack that comes first is about to get one.
+    """Return whether a node without a live driver pod of the prior stack is about to get one.
 
-    A pod that terminates is replaced. Where there is none, a DaemonSet with fewer pods than it wants may want it here.
+    A pod that terminates is replaced. Without a pod, a DaemonSet with fewer pods than desired may create one here.
     """
     if prior.driver_pods.get(name):
         return True
@@ -189,19 +189,19 @@ def _is_missing(name: str, node: Node | None, prior: Fleet) -> bool:
 
 
 def _asks_for_both(name: str, fleet: Fleet) -> bool:
-    """Whether this node's driver is one that follows another stack's; in doubt it is."""
+    """Return whether the node's driver must load after the driver of the prior stack. If unknown, it must."""
     intents = [fleet.intents.get(pod.owner_uid) for pod in live_pods(fleet.driver_pods.get(name, ()))]
-    known = [one for one in intents if one is not None]
-    return any(one.rdma for one in known) or not known
+    known = [intent for intent in intents if intent is not None]
+    return any(intent.rdma for intent in known) or not known
 
 
 def _unprovided(name: str, node: Node | None, fleet: Fleet) -> Gate | None:
-    """Wait for each provider that somebody asked to count, where the node shall have it."""
+    """Let a node wait for each provider that the settings name and that is deployed to it."""
     for provider, owners in fleet.providers.items():
         if _label(node, provider.deploy_label) != "true":
             continue
         if not owners:
-            message = f"there is no {provider.title} DaemonSet, although plugins shall start after it (providers)"
+            message = f"there is no {provider.title} DaemonSet, but the settings (providers) name it"
             return Gate(NodeState.WAITING, Reason.PROVIDER_NOT_READY, message, Patience.DRIVER)
         live = [pod for pod in live_pods(fleet.provider_pods.get(name, ())) if pod.owner_uid in owners]
         replaced = any(outdated(pod, fleet) and owners[pod.owner_uid].rolling for pod in live)
@@ -212,7 +212,10 @@ def _unprovided(name: str, node: Node | None, fleet: Fleet) -> Gate | None:
 
 
 def _unsettled(name: str, node: Node | None, fleet: Fleet) -> Gate | None:
-    """Settled: exactly one live driver pod, of its owner's newest revision, Ready; no label objects."""
+    """Return why the node's driver is not settled.
+
+    Settled means: exactly one live driver pod, of the newest revision of its DaemonSet, Ready, and no label vetoes.
+    """
     pods = fleet.driver_pods.get(name, ())
     live = live_pods(pods)
     if not live:
@@ -226,7 +229,7 @@ def _unsettled(name: str, node: Node | None, fleet: Fleet) -> Gate | None:
 
 def _driver_gate(pod: Pod, node: Node | None, fleet: Fleet) -> Gate | None:
     if pod.owner_uid not in fleet.drivers:
-        message = f"driver pod {pod.name} belongs to no driver DaemonSet any more"
+        message = f"the DaemonSet of driver pod {pod.name} is gone"
         return Gate(NodeState.WAITING, Reason.DRIVER_ORPHANED, message)
     if unrendered := fleet.unrendered.get(pod.owner_uid):
         return Gate(NodeState.WAITING, Reason.NOT_RENDERED, unrendered)
@@ -248,7 +251,7 @@ def _not_ready_gate(pod: Pod, node: Node | None, fleet: Fleet) -> Gate:
             message = f"driver pod {pod.name}: container {container.name} is in {container.waiting}{detail}"
             return Gate(NodeState.WAITING, Reason.DRIVER_FAILING, message, Patience.DRIVER)
     if freshness.keeps_crashing(pod, fleet.stack):
-        restarts = max(one.restarts for one in pod.containers)
+        restarts = max(container.restarts for container in pod.containers)
         message = f"driver pod {pod.name} is not Ready, and its container crashed ({restarts} restarts)"
         return Gate(NodeState.WAITING, Reason.DRIVER_FAILING, message, Patience.DRIVER)
     safe_load = fleet.stack.nodes.safe_load
@@ -257,7 +260,10 @@ def _not_ready_gate(pod: Pod, node: Node | None, fleet: Fleet) -> Gate:
 
 
 def _label_gate(node: Node | None, fleet: Fleet, *, by_hand: bool = False) -> Gate | None:
-    """Return what the upgrade controller's labels hold back. One that is turned off may leave its state behind."""
+    """Return why upgrade labels veto the node.
+
+    Ignore the state label where drivers are upgraded `by_hand`: a disabled upgrade controller leaves it behind.
+    """
     meaning = Label.QUIET if by_hand else label_meaning(node, fleet)
     value = _label(node, fleet.stack.upgrade.state)
     if meaning is Label.BEFORE_RESTART:
@@ -272,7 +278,7 @@ def _label_gate(node: Node | None, fleet: Fleet, *, by_hand: bool = False) -> Ga
 
 
 def _paused(node: Node | None, stack: Stack) -> str:
-    """Give a label that keeps operands off a node while its driver reloads."""
+    """Return the label that keeps operands off a node while its driver reloads, or ""."""
     labels: Mapping[str, str] = node.labels if node else {}
     if labels.get(stack.nodes.wait) == "true":
         return f"{stack.nodes.wait}=true"

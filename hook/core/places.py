@@ -1,15 +1,16 @@
-"""How many plugins may go down now: because of us alone, and whoever took the others down.
+"""Disruption budget: how many more plugins may be restarted now.
 
-A plugin is down while it does not serve on a node whose driver is settled: missing, going, starting, not ready, or
-without its devices. A stale one is not down: it is Ready, and restarting it is what takes it away for a moment.
-Where a stale one is not Ready either, restarting it costs nothing, so it needs no place (nor does a DaemonSet's own
-update ask for one). Nodes whose driver is being reloaded are not counted: the upgrade controller has its own bound
-for those, and a plugin that was served late because of them would be stale for that much longer. Nor are nodes that
-are left alone, or one that is lost would take a place for as long as it is.
+There are two limits: on plugins that are down because of this program (``max_parallel_restarts``), and on plugins
+that are down for any reason (``max_unavailable``).
 
-A plugin that we restarted takes its place until it is back, whatever befalls its node meanwhile: the node may be
-silent, its label may announce the next upgrade, its driver may reload. A plugin that does not come back in its time
-(``plugin_timeout``) gives that place away, so that one such node does not hold up all others.
+A plugin is down on a node with a settled driver if its pod is missing, terminating, starting or not Ready, or if it
+publishes no devices. A stale plugin that is Ready is not down. A stale plugin that is not Ready is down already, so
+its restart needs no budget. The second limit does not count nodes whose driver reloads, because the upgrade controller
+limits those itself. It does not count excluded nodes either: a lost node would use up budget until it is back.
+
+A plugin that this program restarted uses budget until it is back, even if its node becomes silent or its driver
+reloads meanwhile. One plugin that does not come back within ``plugin_timeout`` returns its budget, so that it does not
+block all other nodes.
 """
 
 from __future__ import annotations
@@ -36,43 +37,49 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What is left of both bounds; None where there is no such bound."""
+    """Disruption budget that is left. None means no limit."""
 
     ours: int | None
+    """Left for plugins that are down because of this program."""
     anyones: int | None
+    """Left for plugins that are down for any reason."""
     why_full: str = ""
-    """What to tell one for which there is no place left."""
+    """Message for a node that has to wait because no budget is left."""
 
     @classmethod
     def left(
         cls, judgements: Sequence[Judgement], restarts: Mapping[str, AskedRestart], fleet: Fleet, now: datetime
     ) -> Places:
-        """Count what is down, by whoever's doing."""
+        """Return the budget that is left by the plugins that are down now."""
         limit, bound = fleet.settings.max_parallel_restarts, fleet.settings.max_unavailable
         if not limit and bound is None:
             return cls(None, None)
-        awaited = [_awaited(one, restarts, fleet, now) for one in judgements]
-        in_flight = [_in_flight(one, restarts, fleet) for one in judgements]
-        failed = sum(one.state is NodeState.FAILED for one, away in zip(judgements, in_flight, strict=True) if away)
+        awaited = [_awaited(status, restarts, fleet, now) for status in judgements]
+        in_flight = [_in_flight(status, restarts, fleet) for status in judgements]
+        failed = sum(
+            status.state is NodeState.FAILED for status, away in zip(judgements, in_flight, strict=True) if away
+        )
         ours = limit - sum(map(or_, awaited, in_flight)) + _given_back(failed) if limit else None
         if bound is None:
             return cls(ours, None, f"max {limit} plugins down at once")
-        down = [one.node for one, away in zip(judgements, awaited, strict=True) if away or _down(one, fleet)]
+        down = [status.node for status, away in zip(judgements, awaited, strict=True) if away or _down(status, fleet)]
         apart = (Reason.UNNAMED_CONSUMER,)
-        plugins = [one for one in judgements if one.state is not NodeState.EXCLUDED and one.reason not in apart]
-        total = sum(one.reason is not Reason.NOTHING_TO_REFRESH for one in plugins)
-        told = f"max {limit} because of us, " if limit else ""
+        plugins = [
+            status for status in judgements if status.state is not NodeState.EXCLUDED and status.reason not in apart
+        ]
+        total = sum(status.reason is not Reason.NOTHING_TO_REFRESH for status in plugins)
+        own = f"max {limit} because of this program, " if limit else ""
         named = f": {some(down)}" if down else ""
-        why = f"{told}max {bound} of {total} plugins down at once, {len(down)} are{named}"
+        why = f"{own}max {bound} of {total} plugins down at once, {len(down)} are{named}"
         return cls(ours, bound.of(total) - len(down), why)
 
     def has(self, *, serving: bool) -> bool:
-        """Whether one more plugin may be restarted: one that serves, or one that is down already."""
+        """Return whether one more plugin may be restarted. `serving` is False for a plugin that is down already."""
         ours = self.ours is None or self.ours > 0
         return ours and (not serving or self.anyones is None or self.anyones > 0)
 
     def taken(self, *, serving: bool) -> Places:
-        """Give what is left after that."""
+        """Return the budget after one more restart."""
         ours = None if self.ours is None else self.ours - 1
         anyones = None if self.anyones is None else self.anyones - serving
         return Places(ours, anyones, self.why_full)
@@ -87,14 +94,17 @@ def _given_back(failed: int) -> int:
 
 
 def serving(judged: Judgement, fleet: Fleet) -> bool:
-    """Whether the stale pod of a node is ready all the same."""
+    """Return whether the stale pod of a node is Ready."""
     stale = judged.stale_pod
     pods = fleet.consumer_pods.get(judged.node, ())
     return stale is not None and any(pod.uid == stale.uid and _is_up(pod) for pod in pods)
 
 
 def _is_up(pod: Pod) -> bool:
-    """Whether a pod is ready by its kubelet's word: the node controller takes Ready alone from a silent node's pods."""
+    """Return whether the kubelet reports a pod as ready.
+
+    On a silent node the node controller sets Ready to False, but leaves ContainersReady as it was.
+    """
     return pod.ready or pod.containers_ready_since is not None
 
 
@@ -105,26 +115,26 @@ def _down(judged: Judgement, fleet: Fleet) -> bool:
 
 
 def _in_flight(judged: Judgement, restarts: Mapping[str, AskedRestart], fleet: Fleet) -> bool:
-    """Whether a plugin is down because of us: restarting, or asked to and not verified (any more)."""
+    """Return whether a plugin is down because this program restarted it."""
     if judged.state is NodeState.RESTARTING:
         return True
     if Trait.PLUGIN_DOWN not in judged.reason.traits:
         return False
     asked = (restarts.get(restart_key(ds.uid, judged.node)) for ds in fleet.consumers.named)
-    return any(one is not None and not one.refused for one in asked)
+    return any(restart is not None and not restart.refused for restart in asked)
 
 
 def _awaited(judged: Judgement, restarts: Mapping[str, AskedRestart], fleet: Fleet, now: datetime) -> bool:
-    """Whether a plugin that we restarted is not back, although the judgement is about its node or its driver."""
+    """Return whether a restarted plugin is not back, where the status is about the node or its driver."""
     if judged.stale_pod is not None or judged.state in (NodeState.EXCLUDED, NodeState.VERIFIED):
         return False
     consumers = (ds for ds in fleet.consumers.named if judged.consumer in ("", str(ds)))
     asked = {ds.uid: restarts.get(restart_key(ds.uid, judged.node)) for ds in consumers}
-    return any(one is not None and _away(judged.node, uid, one, fleet, now) for uid, one in asked.items())
+    return any(restart is not None and _away(judged.node, uid, restart, fleet, now) for uid, restart in asked.items())
 
 
 def _away(node: str, daemonset_uid: str, asked: AskedRestart, fleet: Fleet, now: datetime) -> bool:
-    """Whether no plugin is up on a node but the one that was asked to go, which may be seen for a while yet."""
+    """Return whether no plugin is ready on a node, apart from the deleted pod, which the cache may still show."""
     if asked.refused or asked.came_back or now - asked.at >= fleet.settings.plugin_timeout:
         return False
     pods = (pod for pod in fleet.consumer_pods.get(node, ()) if pod.owner_uid == daemonset_uid and pod.live)

@@ -1,4 +1,4 @@
-"""Judge one consumer on one settled node: whether it is fresh, and proven to be."""
+"""Evaluate one plugin on one settled node."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ if TYPE_CHECKING:
     from hook.core.views import DaemonSet, Pod
 
 STEADY: Final = timedelta(seconds=10)
-"""The kubelet's first crash back-off (K8S ``pkg/kubelet/kubelet.go``, initial 10 s)."""
+"""Time that a container must run after its first restart: the kubelet's first crash back-off.
+
+K8S ``pkg/kubelet/kubelet.go``: initially 10 s.
+"""
 STEADY_AFTER_CRASHES: Final = timedelta(seconds=60)
-"""For a container that crashed more than once: longer than most crash loops take to crash again."""
+"""Time that a container must run after a further restart: longer than most crash loops run."""
 
 
 def judge_plugin(node: str, consumer: DaemonSet, driver: Pod, fleet: Fleet, now: datetime) -> Judgement:
-    """Judge the consumer's pod on a node whose driver is settled."""
+    """Evaluate the plugin's pod on a node whose driver is settled."""
     pods = [pod for pod in fleet.consumer_pods.get(node, ()) if pod.owner_uid == consumer.uid]
     live = [pod for pod in pods if pod.live]
     if live:
@@ -42,9 +45,9 @@ def judge_plugin(node: str, consumer: DaemonSet, driver: Pod, fleet: Fleet, now:
 
 
 def judge_unnamed(node: str, driver: Pod, fleet: Fleet) -> tuple[list[Judgement], tuple[tuple[str, str], ...]]:
-    """Return one judgement for each stale pod of what looks like a plugin, but may not be restarted.
+    """Return a status for each stale pod that looks like a plugin but is not in consumer.names.
 
-    Also return what is fresh, to be remembered as that of any other plugin.
+    Also return the fresh pods, each with its driver run, for the memory.
     """
     kind = fleet.stack.consumer
     owners = {ds.uid: str(ds) for ds in fleet.consumers.unnamed}
@@ -57,9 +60,7 @@ def judge_unnamed(node: str, driver: Pod, fleet: Fleet) -> tuple[list[Judgement]
             fresh.append((pod.uid, run))
         if evidence.freshness is Freshness.STALE:
             owner = owners[pod.owner_uid]
-            message = (
-                f"{kind.noun} pod {pod.name} is stale: {evidence.because}; {owner} is not among the names to restart"
-            )
+            message = f"{kind.noun} pod {pod.name} is stale: {evidence.because}; {owner} is not in consumer.names"
             found.append(
                 Judgement(node, NodeState.STALE, Reason.UNNAMED_CONSUMER, message, subject=str(pod), consumer=owner)
             )
@@ -67,7 +68,7 @@ def judge_unnamed(node: str, driver: Pod, fleet: Fleet) -> tuple[list[Judgement]
 
 
 def _judge_absent(node: str, consumer: DaemonSet, fleet: Fleet) -> Judgement:
-    """Without a pod there is nothing to refresh, but only if the consumer has all the pods that it wants."""
+    """Evaluate a node without a plugin pod. It is done only if the DaemonSet has all the pods that it desires."""
     if consumer.uid in fleet.complete:
         return Judgement(
             node,
@@ -79,13 +80,13 @@ def _judge_absent(node: str, consumer: DaemonSet, fleet: Fleet) -> Judgement:
         )
     return Judgement(
         node, NodeState.WAITING, Reason.PLUGIN_MISSING,
-        f"no pod of {consumer} is here, and it has fewer pods than the {consumer.desired} that it wants",
+        f"no pod of {consumer} is here, and it has fewer pods than the desired {consumer.desired}",
         subject=str(consumer), consumer=str(consumer), patience=Patience.PLUGIN,
     )  # fmt: skip
 
 
 def _judge_live(consumer: DaemonSet, live: list[Pod], driver: Pod, fleet: Fleet, now: datetime) -> Judgement:
-    """Judge every live pod; there may be two for a moment. The least proven one speaks for the node."""
+    """Evaluate every live pod; there may be two for a moment. Return the status of the least proven one."""
     node = driver.node
     unwelcome = untolerated(node, consumer, fleet)
     kind, run = fleet.consumers.of_kind(consumer.uid), driver_run(driver, fleet)
@@ -108,21 +109,21 @@ def _judge_live(consumer: DaemonSet, live: list[Pod], driver: Pod, fleet: Fleet,
             return _verifying(node, consumer, pod, Reason.PLUGIN_STARTING, f"{_called(pod, fleet)}: {evidence.because}")
     fresh = tuple((pod.uid, run) for pod in live)
     proven = [_verify(driver, consumer, pod, fleet, now, fresh) for pod in live]
-    return next((one for one in proven if one.state is not NodeState.VERIFIED), proven[0])
+    return next((status for status in proven if status.state is not NodeState.VERIFIED), proven[0])
 
 
 def _evidence(pod: Pod, kind: ConsumerKind, driver: Pod, fleet: Fleet, run: str) -> Evidence:
-    """Return what shows whether a pod is fresh. What was proven under this run of the driver stays proven."""
+    """Return whether a pod is fresh, with the observation. A pod that was proven under this driver run stays fresh."""
     if fleet.fresh.get(pod.uid) == run:
         return freshness.running(pod)
     return freshness.judge(pod, kind, driver, fleet.stack, live_pods(fleet.provider_pods.get(driver.node, ())))
 
 
 def _came_after(pod: Pod, driver: Pod, evidence: Evidence, fleet: Fleet) -> bool:
-    """Whether a pod is what came of our own restart, which was asked for when this driver was ready.
+    """Return whether a pod replaced one that this program restarted under this driver run.
 
-    Then it started later, though the kubelet's times, in whole seconds, say only that it was not earlier. Nor does it
-    matter that the driver's ready time moved since, without another run of the driver.
+    The restart was issued when the driver was ready, so the new pod started later. The kubelet's times have whole
+    seconds and may show the same second. The ready time may also have moved since without another driver run.
     """
     asked = fleet.restarts.get(restart_key(pod.owner_uid, driver.node))
     if asked is None or asked.refused:
@@ -134,18 +135,18 @@ def _came_after(pod: Pod, driver: Pod, evidence: Evidence, fleet: Fleet) -> bool
 
 
 def untolerated(name: str, consumer: DaemonSet, fleet: Fleet) -> str:
-    """Say so if a deleted pod would not come back: its node got a taint that the plugin does not tolerate."""
+    """Return why a deleted pod would not come back, or "": its node has a taint that the plugin does not tolerate."""
     node = fleet.seen.nodes.get(name)
     for taint in node.taints if node else ():
-        if not any(one.tolerates(taint) for one in consumer.tolerations):
-            return f"deleted it would not come back, since it does not tolerate the taint {taint.key}:{taint.effect}"
+        if not any(toleration.tolerates(taint) for toleration in consumer.tolerations):
+            return f"once deleted it would not come back: it does not tolerate the taint {taint.key}:{taint.effect}"
     return ""
 
 
-def _verify(  # noqa: PLR0913, PLR0917 - what a judgement is made of
+def _verify(  # noqa: PLR0913, PLR0917 - the parts of a status
     driver: Pod, consumer: DaemonSet, pod: Pod, fleet: Fleet, now: datetime, fresh: tuple[tuple[str, str], ...]
 ) -> Judgement:
-    """Prove a fresh pod: Ready, and its devices are published from the expected driver."""
+    """Evaluate a fresh pod. It is verified once it is Ready and publishes devices of the expected driver."""
     node, called = driver.node, _called(pod, fleet)
     if not pod.ready:
         message = f"{called} is fresh but not Ready{crashing(pod)}"
@@ -166,17 +167,17 @@ def _called(pod: Pod, fleet: Fleet) -> str:
 
 
 def crashing(pod: Pod) -> str:
-    """Name a container that keeps crashing, also in a moment in which it happens to run."""
-    worst = max(pod.containers, key=lambda one: one.restarts)
+    """Return the name of a container that crash-loops, also while it runs between two crashes; or ""."""
+    worst = max(pod.containers, key=lambda container: container.restarts)
     if worst.restarts < CRASH_LOOP_RESTARTS:
         return ""
     return f": container {worst.name} is in CrashLoopBackOff ({worst.restarts} restarts)"
 
 
 def just_crashed(pod: Pod, now: datetime) -> str:
-    """Say so if a container came back a moment ago: one that crash-loops looks ready between two crashes.
+    """Return which container restarted a moment ago, or "": a crash-looping one is Ready between two crashes.
 
-    A start in the future means that clocks differ, and proves nothing either way.
+    Ignore a start in the future: the clocks differ, and the time proves nothing.
     """
     for container in pod.containers:
         steady = STEADY if container.restarts < CRASH_LOOP_RESTARTS else STEADY_AFTER_CRASHES
@@ -187,25 +188,25 @@ def just_crashed(pod: Pod, now: datetime) -> str:
 
 
 def _unproven(pod: Pod, driver: Pod, fleet: Fleet) -> tuple[Reason, str] | None:
-    """Say what the node's ResourceSlices do not show yet, for a consumer that publishes devices."""
+    """Return what the ResourceSlices of the node do not show yet, for a plugin that publishes devices."""
     kind = fleet.consumers.of_kind(pod.owner_uid)
-    publishes = any(one.name == kind.publisher for one in pod.containers)
+    publishes = any(container.name == kind.publisher for container in pod.containers)
     if not publishes or fleet.seen.slices is None:
         return None
-    slices = [one for one in fleet.slices.get(driver.node, ()) if one.devices > 0]
+    slices = [device_slice for device_slice in fleet.slices.get(driver.node, ()) if device_slice.devices > 0]
     if not slices:
         return Reason.SLICE_MISSING, "it is fresh, but its node has no ResourceSlice with devices"
-    if outdated(driver, fleet):  # loaded, and left to an administrator: the policy names another version
+    if outdated(driver, fleet):  # loaded until an administrator replaces it: the policy names another version
         return None
     wanted = intent.wanted_version(fleet.intents.get(driver.owner_uid), fleet.settings)
-    for version in sorted(frozenset[str]().union(*(one.driver_versions for one in slices))):
+    for version in sorted(frozenset[str]().union(*(device_slice.driver_versions for device_slice in slices))):
         if not intent.same_driver(version, wanted):
-            message = f"its node's ResourceSlice says driver {version}, expected {wanted}"
+            message = f"its node's ResourceSlice shows driver {version}, expected {wanted}"
             return Reason.SLICE_OUTDATED, message
     return None
 
 
-def _verifying(  # noqa: PLR0913, PLR0917 - a judgement's own fields
+def _verifying(  # noqa: PLR0913, PLR0917 - the fields of a status
     node: str, consumer: DaemonSet, pod: Pod, reason: Reason, message: str, fresh: tuple[tuple[str, str], ...] = ()
 ) -> Judgement:
     return Judgement(
@@ -225,13 +226,13 @@ def _stale(pod: Pod, live: list[Pod], driver: Pod, fleet: Fleet, evidence: Evide
         driver_run=driver_run(driver, fleet),
         cause=evidence.cause,
         driver_ready=driver.containers_ready_since,
-        others=frozenset(one.uid for one in live if one is not pod),
+        others=frozenset(other.uid for other in live if other is not pod),
         orphan=pod.uid in fleet.orphans,
     )
 
 
 def driver_run(driver: Pod, fleet: Fleet) -> str:
-    """Name what a consumer on this node must have started after: this run of the driver, and these providers."""
+    """Return an identifier of the driver run, and the providers' runs, that plugins on this node must start after."""
     providers = live_pods(fleet.provider_pods.get(driver.node, ()))
-    told = (f"/{one.uid}/{sum(each.restarts for each in one.containers)}" for one in providers)
+    told = (f"/{provider.uid}/{sum(each.restarts for each in provider.containers)}" for provider in providers)
     return f"{driver.uid}/{freshness.driver_run(driver, fleet.stack)}{''.join(told)}"

@@ -26,19 +26,19 @@ RANK: Final = {
     NodeState.VERIFIED: 5,
     NodeState.EXCLUDED: 5,
 }
-"""How far a state is on the way; a fleet of which no node comes further for long has stalled."""
+"""Progress rank of a state. A run has stalled if no node reaches a higher rank for a long time."""
 ROLLING_RANK: Final = 1
-"""Of a node whose new driver pod is on its way."""
+"""Progress rank of a node whose new driver is being loaded."""
 
 
 def advanced(memory: Memory, fleet: Fleet, judgements: Sequence[Judgement], now: datetime) -> Memory:
-    """Note whether any node is further than it ever was under the intent of now."""
+    """Record whether any node reached a higher rank than before, under the current policy and driver revisions."""
     generation = fleet.policy.generation if fleet.policy else 0
-    epoch = f"{generation}/{','.join(sorted(one.hash for one in fleet.newest.values()))}"
+    epoch = f"{generation}/{','.join(sorted(revision.hash for revision in fleet.newest.values()))}"
     before = memory.ranks if epoch == memory.epoch else {}
     reached: dict[str, int] = {}
-    for one in judgements:
-        reached[one.node] = min(_rank(one), reached.get(one.node, _rank(one)))
+    for status in judgements:
+        reached[status.node] = min(_rank(status), reached.get(status.node, _rank(status)))
     ranks = {node: max(rank, before.get(node, -1)) for node, rank in reached.items()}
     if memory.advanced_at is not None and all(rank <= before.get(node, -1) for node, rank in ranks.items()):
         return replace(memory, ranks=ranks)

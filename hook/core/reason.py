@@ -1,4 +1,4 @@
-"""What a reason consists of: the columns of the table in ``reasons.py``."""
+"""Columns of the table of reasons in ``reasons.py``."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 class Trait(Enum):
-    """What the program acts on, for each reason that has it."""
+    """Property of a reason that the program acts on."""
 
     BLOCKED = auto()
     """The node waits for its turn or for an administrator. With any other reason it may still progress by itself."""
     WAITS_FOR_TURN = auto()
     """The upgrade controller has not restarted the driver of this node yet."""
     DRIVER_RELOADING = auto()
-    """The node's new driver is on its way."""
+    """The node's new driver is being loaded."""
     DRIVER_NOT_MANAGED = auto()
     """The node has no driver that the operator could reload."""
     NODE_ALONE = auto()
@@ -30,22 +30,22 @@ class Trait(Enum):
     STALE = auto()
     """The plugin started on a driver that is gone."""
     FRESH = auto()
-    """The plugin started on the loaded driver, but need not be ready. A reason that is neither stale nor fresh
-    proves nothing."""
+    """The plugin started on the loaded driver, but may not be Ready. A reason with neither trait proves nothing about
+    the plugin."""
     PLUGIN_DOWN = auto()
-    """The plugin does not publish or prepare devices: it is on its way, or has failed."""
+    """The plugin does not publish or prepare devices: it is starting, or has failed."""
     RESTART_HELD = auto()
-    """The restart of the plugin waits for some time, and a rollout of its DaemonSet waits with it."""
+    """The restart of the plugin waits for some time. A rollout of its DaemonSet waits as well."""
     PASSING = auto()
-    """It lasts seconds where nothing failed, so the log reports it at debug level only."""
+    """The state normally lasts seconds, so it is logged at debug level only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """The meaning of a reason, where to look, and what may fix it.
 
-    Each text may hold the words of a driver stack, as ``messages.words`` returns them. The commands and the
-    precondition may also hold ``{node}``, and ``{namespace}`` and ``{name}`` of the pod that the reason is about.
+    Each text may contain the words of a driver stack, as ``messages.words`` returns them. The commands and the
+    precondition may also contain ``{node}``, and ``{namespace}`` and ``{name}`` of the pod that the reason is about.
     """
 
     meaning: str
@@ -57,7 +57,7 @@ class Explanation:
     """What must be true, or done, before the fix."""
 
     def __post_init__(self) -> None:
-        """Refuse a fix that could be pasted without a thought."""
+        """Reject a fix without a precondition."""
         if self.fix and not self.precondition:
             raise ValueError(f"{self.fix}: a fix needs a precondition")
 
@@ -73,13 +73,13 @@ class Explanation:
 
 
 class Row(StrEnum):
-    """A code, as Kubernetes conditions have it, with its explanation and traits."""
+    """Code of a reason, as in Kubernetes conditions, with its explanation and traits."""
 
     explanation: Explanation
     traits: frozenset[Trait]
 
     def __new__(cls, code: str, explanation: Explanation, traits: frozenset[Trait]) -> Self:
-        """Make the member that is equal to its code."""
+        """Create a member that is equal to its code."""
         member = str.__new__(cls, code)
         member._value_ = code
         member.explanation, member.traits = explanation, traits
@@ -89,5 +89,5 @@ class Row(StrEnum):
 def row(
     code: str, meaning: str, *traits: Trait, look: str = "", fix: str = "", precondition: str = ""
 ) -> tuple[str, Explanation, frozenset[Trait]]:
-    """Return what a ``Row`` is made of."""
+    """Return the arguments of a ``Row``."""
     return code, Explanation(meaning, look, fix, precondition), frozenset(traits)

@@ -1,4 +1,4 @@
-"""The table of all reasons: one row per reason with everything that is known about it.
+"""Table of all reasons: one row per reason, with everything that the program knows about it.
 
 Users search for the codes and alert on them, so a code does not change between minor versions.
 """
@@ -32,7 +32,7 @@ _DRAINED: Final = (
 class Reason(Row):
     """The reasons that a node or a run can have."""
 
-    # A node is done with.
+    # A node is done.
     VERIFIED = row("Verified", "The {noun} started on the driver that is loaded, {verified}.", Trait.FRESH)
     NOTHING_TO_REFRESH = row("NothingToRefresh", "The plugin's DaemonSet wants no pod on this node.")
 
@@ -53,7 +53,7 @@ class Reason(Row):
         look=_DESCRIBE_NODE,
     )
     HOST_DRIVER = row(
-        "HostDriver", "The host's own driver is in use. The {operator} does not reload it.", Trait.DRIVER_NOT_MANAGED
+        "HostDriver", "The host brings its own driver. The {operator} does not reload it.", Trait.DRIVER_NOT_MANAGED
     )
     DRIVER_NOT_DEPLOYED = row(
         "DriverNotDeployed", "The {operator} deploys no driver to this node.", Trait.DRIVER_NOT_MANAGED
@@ -149,7 +149,7 @@ class Reason(Row):
     )
     UPGRADE_FAILED = row(
         "UpgradeFailed",
-        "The upgrade controller gave up on the node. It resumes by itself if the new driver becomes Ready. "
+        "The upgrade controller stopped the upgrade of this node. It resumes once the new driver is Ready. "
         "{failed_upgrade}",
         Trait.BLOCKED,
         Trait.FAILING,
@@ -182,18 +182,18 @@ class Reason(Row):
     )
     PLUGIN_SUSPECT = row(
         "PluginSuspect",
-        "The plugin looks stale by its times alone. It is restarted after a minute, unless so many nodes look the "
-        "same that a wrong clock or API is more likely.",
+        "The plugin is stale by timestamps alone: its driver was not reloaded. The controller restarts it after a "
+        "minute, unless so many nodes look the same that a wrong clock or API is more likely.",
         Trait.RESTART_HELD,
         look=_DESCRIBE,
     )
     PLUGIN_QUEUED = row(
-        "PluginQueued", "It is restarted as soon as another plugin is back.", Trait.BLOCKED, look=_DESCRIBE
+        "PluginQueued", "The plugin is restarted as soon as another one is back.", Trait.BLOCKED, look=_DESCRIBE
     )
     PLUGIN_RESTARTING = row("PluginRestarting", "The old pod is terminating.", Trait.PLUGIN_DOWN, look=_DESCRIBE)
     PLUGIN_MISSING = row(
         "PluginMissing",
-        "The DaemonSet controller did not create the pod: a quota, an admission webhook or a full node.",
+        "The DaemonSet controller did not create the pod. A quota, an admission webhook or a full node may prevent it.",
         Trait.PLUGIN_DOWN,
         Trait.PASSING,
         look="kubectl -n {namespace} describe daemonset {name}",
@@ -216,8 +216,8 @@ class Reason(Row):
     )
     PLUGIN_UNWELCOME = row(
         "PluginUnwelcome",
-        "The plugin must restart, but would not be scheduled again. Add the toleration to {tolerations}, or remove "
-        "the taint if it is no longer needed, then run the release again.",
+        "The plugin is stale, but would not be scheduled again after a restart. Add the toleration to {tolerations}, "
+        "or remove the taint if it is no longer needed, then run the release again.",
         Trait.BLOCKED,
         Trait.FAILING,
         Trait.STALE,
@@ -230,21 +230,21 @@ class Reason(Row):
     )
     RESTART_DID_NOT_HELP = row(
         "RestartDidNotHelp",
-        "By the kubelet's own times the new pod started before the driver was ready: the node's clock was set "
-        "back, or the kubelet restarted and moved the driver's ready time.",
+        "By the kubelet's timestamps, the new pod started before the driver was ready. Either the node's clock was set "
+        "back, or the kubelet restarted and changed the driver's ready time.",
         look=_POD,
     )
     RESTART_BACKED_OFF = row(
         "RestartBackedOff",
-        "A restart did not lead to a verified plugin, so each further restart comes later; the message names the "
-        "time. If the driver did not restart since, the node's clock was set back, or the kubelet moved the driver's "
-        "ready time.",
+        "A restart did not lead to a verified plugin, so the controller waits longer before each further one. The "
+        "message names the time. If the driver did not restart since, the node's clock was set back, or the kubelet "
+        "changed the driver's ready time.",
         Trait.RESTART_HELD,
         look=_POD,
     )
     ROLLOUT_IMPOSSIBLE = row(
         "RolloutImpossible",
-        "A rollout restarts nothing in a DaemonSet with updateStrategy OnDelete. Use strategy stale-pods, or set the "
+        "A rollout restarts no pod of a DaemonSet with updateStrategy OnDelete. Use strategy stale-pods, or set the "
         "DaemonSet to RollingUpdate.",
         look="kubectl -n {namespace} get daemonsets "
         "-o custom-columns=NAME:.metadata.name,STRATEGY:.spec.updateStrategy.type",
@@ -252,21 +252,26 @@ class Reason(Row):
 
     # The whole cluster.
     NO_CONSUMER = row(
-        "NoConsumer", "No DaemonSet that was read holds the driver. Before {before} this is normal.", look=_DAEMON_SETS
+        "NoConsumer",
+        "No DaemonSet was found whose pods hold the driver. Before {before} this is normal.",
+        look=_DAEMON_SETS,
     )
     NO_POLICY = row(
         "NoPolicy",
-        "The {operator} is not installed, or not configured by a {policy}. Where its drivers run, the run waits two "
-        "minutes for a {policy} that was only replaced.",
+        "The {operator} is not installed, or not configured by a {policy}. If its drivers run, this program waits "
+        "two minutes, because a tool may be replacing the {policy}.",
         look="kubectl get {policies}",
     )
     POLICY_EXPECTED = row(
         "PolicyExpected",
-        "expect.* is set, so the release of the {operator} is still to come.",
+        "The settings (expect.* or whenAbsent) expect a {policy}, but there is none yet: the release of the {operator} "
+        "is not applied.",
         Trait.RELEASE_PENDING,
         look="kubectl get {policies}",
     )
-    DRIVER_DISABLED = row("DriverDisabled", "The hosts bring their drivers. No upgrade of the {operator} reloads them.")
+    DRIVER_DISABLED = row(
+        "DriverDisabled", "The hosts bring their own drivers. No upgrade of the {operator} reloads them."
+    )
     OPERATOR_MANAGED = row("OperatorManagedPlugin", "The {operator} restarts its own plugin.", look=_DAEMON_SETS)
     NO_ELIGIBLE_NODE = row(
         "NoEligibleNode",
@@ -276,7 +281,7 @@ class Reason(Row):
     UNNAMED_CONSUMER = row(
         "UnnamedConsumer",
         "A DaemonSet looks like a DRA kubelet plugin but is not in consumer.names, so this program does not restart "
-        "its pods. A stale one fails the run. Set consumer.names to the names of all plugins: the value replaces the "
+        "its pods. A stale pod fails the run. Set consumer.names to the names of all plugins: the value replaces the "
         "default names.",
         look=_DAEMON_SETS,
     )
@@ -287,12 +292,12 @@ class Reason(Row):
     )
     OPERATOR_NOT_LEADING = row(
         "OperatorNotLeading",
-        "The old operator still leads; the new one may render the driver a second time.",
+        "The old operator still holds the Lease. The new one may render the driver a second time.",
         look="kubectl get leases -A --field-selector metadata.name={lease}",
     )
     OPERATOR_SETTLING = row(
         "OperatorSettling",
-        "If the operator renders the driver a second time, it does so within this time.",
+        "If the operator renders the driver a second time, it does so within this quiet period.",
         look=_DRIVER_SETS,
     )
     UPGRADE_LABELS_PENDING = row(
@@ -304,7 +309,7 @@ class Reason(Row):
     )
     BREAKER_OPEN = row(
         "BreakerOpen",
-        "So many nodes turned stale at once, without a reload of their drivers, that a wrong clock or API is more "
+        "So many nodes became stale at once, without a reload of their drivers, that a wrong clock or API is more "
         "likely. Compare the nodes' clocks, and what the API shows of their driver pods. The message says whether and "
         "when the breaker closes by itself; a restart of the controller closes it, too.",
         look="kubectl -n kube-node-lease get leases -o custom-columns=NODE:.metadata.name,RENEWED:.spec.renewTime",
@@ -312,7 +317,7 @@ class Reason(Row):
         "-l app.kubernetes.io/name=gpu-operator-post,app.kubernetes.io/component=follower",
         precondition="if the clocks agree and the plugins are really stale (the controller then restarts all of them)",
     )
-    REFRESHED = row("Refreshed", "Every stale plugin came back on the loaded driver.")
+    REFRESHED = row("Refreshed", "Every stale plugin was restarted and runs on the loaded driver.")
     NOTHING_STALE = row("NothingStale", "Every plugin already ran on the loaded driver.")
     DRIVER_SETTLED = row(
         "DriverSettled",
@@ -320,21 +325,23 @@ class Reason(Row):
         "driver.",
     )
     HANDED_OVER = row(
-        "HandedOver", "The controller has seen this intent and refreshes each node as its driver settles.", look=_STATUS
+        "HandedOver",
+        "The controller has observed this spec and refreshes each node as its driver settles.",
+        look=_STATUS,
     )
     FOLLOWER_MISSING = row(
         "FollowerMissing",
-        "hook.wait is handover, but no active controller has seen this intent. Check its Deployment, or set "
+        "hook.wait is handover, but no active controller has observed this spec. Check its Deployment, or set "
         "hook.wait to complete.",
         look="kubectl get leases,deployments -A -l app.kubernetes.io/name=gpu-operator-post",
     )
     TIME_UP = row(
         "TimeUp",
-        "The upgrade takes longer than this release may. Raise timeout (and the deployment tool's), then run the "
+        "The upgrade takes longer than the timeout. Raise timeout (and that of the deployment tool), then run the "
         "release again: it continues where it stopped.",
         look=_STATES,
     )
-    STALLED = row("Stalled", "No node advances; the nodes below name what each waits for.", look=_STATES)
+    STALLED = row("Stalled", "No node makes progress. The list of nodes shows what each one waits for.", look=_STATES)
     PERMISSION_MISSING = row(
         "PermissionMissing",
         "Grant it (rbac.create, rbac.scope), then run the release again. If an admission policy refused it, the "
@@ -343,7 +350,7 @@ class Reason(Row):
     )
     API_UNREACHABLE = row(
         "ApiUnreachable",
-        "The API server did not answer, or refused for a reason that may pass; the Job tries again.",
+        "The API server did not answer, or refused for a reason that may pass. The Job tries again.",
         look="kubectl get --raw /readyz",
     )
     UNAUTHORIZED = row(
@@ -354,8 +361,9 @@ class Reason(Row):
     TERMINATED = row("Terminated", "The run was stopped. The next run continues where it stopped.", look=_STATUS)
     LEASE_LOST = row(
         "LeaseLost",
-        "This controller could not renew its Lease for ten seconds, or another one holds it. It stops before both "
-        "could act, and its container is started again. Once, while the API server restarts, is normal.",
+        "This controller could not renew its Lease for ten seconds, or another one holds it. It exits so "
+        "that two never act at once, and the kubelet restarts its container. Once, while the API server restarts, this "
+        "is normal.",
         look="kubectl get leases -A -l app.kubernetes.io/name=gpu-operator-post -o yaml",
     )
 
@@ -366,17 +374,19 @@ class EventReason(Row):
 
     STALE_PLUGIN_RESTARTED = row(
         "StalePluginRestarted",
-        "A stale plugin on a settled node was restarted. On its DaemonSet, and on the Job or the controller's "
-        "Deployment.",
+        "A stale plugin on a settled node was restarted. The Event is on its DaemonSet, and on the Job or the "
+        "controller's Deployment.",
     )
     NODE_FAILED = row(
         "NodeFailed",
-        "A node needs manual action; the other nodes continue. On the Job or the controller's Deployment.",
+        "A node needs manual action; the other nodes continue. The Event is on the Job or the controller's Deployment.",
     )
     WAITING_FOR_DRIVER = row(
         "WaitingForDriver",
-        "The state of the fleet, now and then, while the program waits. On the Job or the controller's Deployment.",
+        "The state of the fleet, at intervals, while the program waits. The Event is on the Job or the controller's "
+        "Deployment.",
     )
     BREAKER_CLOSED = row(
-        "BreakerClosed", "A controller's circuit breaker closed. On its Deployment and the DaemonSets."
+        "BreakerClosed",
+        "A circuit breaker of the controller closed. The Event is on the controller's Deployment and the DaemonSets.",
     )

@@ -1,6 +1,6 @@
-"""Turn stale plugins into actions.
+"""Turn stale plugins into restarts.
 
-A strategy is one function from the judgements to actions; another one is one function and a row.
+Each strategy is one function from node statuses to actions. To add one, write the function and add it to the table.
 """
 
 from __future__ import annotations
@@ -29,58 +29,64 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Judgements as they look beside what was asked for before, and what to ask for now."""
+    """Node statuses in the light of earlier restarts, and the restarts for now."""
 
     judgements: tuple[Judgement, ...]
     actions: tuple[Action, ...]
 
 
 def plan(judgements: Sequence[Judgement], fleet: Fleet, memory: Memory, now: datetime) -> Plan:
-    """Compare judgements with memory, then let the strategy choose."""
-    compared = (beside_memory(one, fleet.settings, memory, now) for one in judgements)
-    held = tuple(_held_as_suspect(one, memory, now) for one in compared)
+    """Match statuses against earlier restarts, then let the strategy choose."""
+    compared = (beside_memory(status, fleet.settings, memory, now) for status in judgements)
+    held = tuple(_held_as_suspect(status, memory, now) for status in compared)
     return _STRATEGIES[fleet.settings.strategy](held, fleet, memory, now)
 
 
 def _held_as_suspect(judged: Judgement, memory: Memory, now: datetime) -> Judgement:
     if not _due(judged) or not breaker.suspect(judged, memory.breaker, now):
         return judged
-    message = f"{judged.message}; but its driver was not reloaded, so it is held for a minute"
+    message = f"{judged.message}; but its driver was not reloaded, so its restart waits for a minute"
     return replace(judged, reason=Reason.PLUGIN_SUSPECT, message=message)
 
 
 def _delete_stale_pods(judgements: tuple[Judgement, ...], fleet: Fleet, memory: Memory, now: datetime) -> Plan:
-    """Delete each stale pod, as many at once as is allowed. Works with OnDelete too, mutates no template."""
+    """Delete stale pods within the disruption budget.
+
+    Deletion works with update strategy OnDelete, too, and changes no pod template.
+    """
     places = Places.left(judgements, memory.restarts, fleet, now)
     actions: dict[str, Action] = {}
-    for one in sorted(judgements, key=lambda one: (_last_trouble(one, memory), _ready_since(one))):
-        serves = serving(one, fleet)
-        if _due(one) and one.stale_pod is not None and places.has(serving=serves):
-            actions[one.stale_pod.uid] = DeletePod(one.node, one.stale_pod)
+    for status in sorted(judgements, key=lambda status: (_last_trouble(status, memory), _ready_since(status))):
+        serves = serving(status, fleet)
+        if _due(status) and status.stale_pod is not None and places.has(serving=serves):
+            actions[status.stale_pod.uid] = DeletePod(status.node, status.stale_pod)
             places = places.taken(serving=serves)
     shown = tuple(
-        _queued(one, places.why_full)
-        if _due(one) and one.stale_pod is not None and one.stale_pod.uid not in actions
-        else one
-        for one in judgements
+        _queued(status, places.why_full)
+        if _due(status) and status.stale_pod is not None and status.stale_pod.uid not in actions
+        else status
+        for status in judgements
     )
     return Plan(shown, tuple(actions.values()))
 
 
 def _due(judged: Judgement) -> bool:
-    """Whether a stale pod is to be restarted now, as far as it alone is concerned."""
+    """Return whether a stale pod may be restarted now, if the disruption budget allows."""
     return judged.state is NodeState.STALE and judged.reason is Reason.PLUGIN_STALE
 
 
 def _last_trouble(judged: Judgement, memory: Memory) -> int:
-    """Rank what failed before behind what did not, the last failure last: it takes time, which others may need."""
+    """Rank a pod whose last restart failed after all others, the most recent failure last.
+
+    A failing write takes time that other nodes may need.
+    """
     if judged.stale_pod is None or judged.stale_pod.uid not in memory.troubles:
         return -1
     return list(memory.troubles).index(judged.stale_pod.uid)
 
 
 def _ready_since(judged: Judgement) -> float:
-    """Serve who waits longest first, whatever its name: where writes are slow, the last name would starve."""
+    """Rank a pod by the time since which it waits. By name, the last ones would starve where writes are slow."""
     moment = judged.stale_pod.driver_ready if judged.stale_pod else None
     return moment.timestamp() if moment else 0.0
 
@@ -90,26 +96,29 @@ def _queued(judged: Judgement, why: str) -> Judgement:
 
 
 def _restart_rollout(judgements: tuple[Judgement, ...], fleet: Fleet, memory: Memory, now: datetime) -> Plan:
-    """Stamp the template once all nodes are settled: it restarts every pod, fresh or not.
+    """Restart whole DaemonSets once all nodes are settled, because a rollout restarts every pod, fresh or not.
 
-    How many are down during a rollout is the DaemonSet's own affair; it begins only while there is a place.
+    The update strategy of the DaemonSet limits how many pods are down during the rollout. The disruption budget only
+    decides whether the rollout may begin.
     """
     unwelcome, waiting = _unwelcome(fleet), _waiting(judgements)
-    shown = tuple(_held_back(_refuse_on_delete(one, fleet), unwelcome) for one in judgements)
-    shown = tuple(_waiting_together(one, waiting) for one in shown)
-    if any(one.state is NodeState.WAITING and one.reason is not Reason.PLUGIN_UNWELCOME for one in shown):
+    shown = tuple(_held_back(_refuse_on_delete(status, fleet), unwelcome) for status in judgements)
+    shown = tuple(_waiting_together(status, waiting) for status in shown)
+    if any(status.state is NodeState.WAITING and status.reason is not Reason.PLUGIN_UNWELCOME for status in shown):
         return Plan(shown, ())
     rolling = {str(ds): ds for ds in fleet.consumers.named if _is_rolling(ds, judgements, fleet)}
-    shown = tuple(_rolling(one, rolling[one.consumer]) if one.consumer in rolling else one for one in shown)
+    shown = tuple(
+        _rolling(status, rolling[status.consumer]) if status.consumer in rolling else status for status in shown
+    )
     places = Places.left(judgements, memory.restarts, fleet, now)
     if places.anyones is not None and places.anyones <= 0:
-        return Plan(tuple(_queued(one, places.why_full) if _due(one) else one for one in shown), ())
+        return Plan(tuple(_queued(status, places.why_full) if _due(status) else status for status in shown), ())
     actions: list[Action] = []
     for daemonset in fleet.consumers.named:
         pods = tuple(
-            (one.node, one.stale_pod)
-            for one in shown
-            if _due(one) and one.stale_pod and one.stale_pod.daemonset_uid == daemonset.uid
+            (status.node, status.stale_pod)
+            for status in shown
+            if _due(status) and status.stale_pod and status.stale_pod.daemonset_uid == daemonset.uid
         )
         if pods:
             actions.append(RolloutRestart(daemonset.namespace, daemonset.name, daemonset.uid, now, pods))
@@ -117,8 +126,8 @@ def _restart_rollout(judgements: tuple[Judgement, ...], fleet: Fleet, memory: Me
 
 
 def _waiting(judgements: Sequence[Judgement]) -> dict[str, Judgement]:
-    """Give, by consumer, a pod whose restart must wait: a rollout would restart it as well."""
-    return {one.consumer: one for one in judgements if Trait.RESTART_HELD in one.reason.traits}
+    """Return by DaemonSet the status of a pod whose restart must wait. A rollout would restart it as well."""
+    return {status.consumer: status for status in judgements if Trait.RESTART_HELD in status.reason.traits}
 
 
 def _waiting_together(judged: Judgement, waiting: Mapping[str, Judgement]) -> Judgement:
@@ -130,15 +139,15 @@ def _waiting_together(judged: Judgement, waiting: Mapping[str, Judgement]) -> Ju
 
 
 def _is_rolling(daemonset: DaemonSet, judgements: Sequence[Judgement], fleet: Fleet) -> bool:
-    """Return whether a rollout is in progress, apart from pods that terminate on lost nodes until these are back."""
-    lost = {one.node for one in judgements if one.reason is Reason.NODE_NOT_READY}
+    """Return whether a rollout is in progress. Pods that terminate on lost nodes do not count."""
+    lost = {status.node for status in judgements if status.reason is Reason.NODE_NOT_READY}
     pods = (pod for node in lost for pod in fleet.consumer_pods.get(node, ()))
     stuck = {pod.node for pod in pods if pod.owner_uid == daemonset.uid and not pod.live}
     return not daemonset.observed or daemonset.updated + len(stuck) < daemonset.desired
 
 
 def _unwelcome(fleet: Fleet) -> dict[str, str]:
-    """Say of which consumers a rollout would take a plugin down that could not come back, stale or fresh."""
+    """Return by DaemonSet why a rollout would delete a pod, stale or fresh, that could not come back."""
     found: dict[str, str] = {}
     for daemonset in fleet.consumers.named:
         for node, pods in fleet.consumer_pods.items():
@@ -161,13 +170,13 @@ def _held_back(judged: Judgement, unwelcome: Mapping[str, str]) -> Judgement:
 
 
 def _rolling(judged: Judgement, consumer: DaemonSet) -> Judgement:
-    """Leave a stale pod to the rollout that is going on: stamping again would start it anew.
+    """Leave a stale pod to the rollout in progress. To stamp the template again would restart the rollout.
 
-    Patience is had with the rollout: it starts again with each pod that it updates.
+    The grace period starts again with each pod that the rollout updates.
     """
     if judged.state is not NodeState.STALE:
         return judged
-    message = f"{judged.message}; a rollout of {judged.consumer} is going on"
+    message = f"{judged.message}; a rollout of {judged.consumer} is in progress"
     return replace(
         judged,
         state=NodeState.RESTARTING,
@@ -183,7 +192,7 @@ def _refuse_on_delete(judged: Judgement, fleet: Fleet) -> Judgement:
     on_delete = {ds.uid for ds in fleet.consumers.named if not ds.rolling}
     if judged.state is not NodeState.STALE or stale is None or stale.daemonset_uid not in on_delete:
         return judged
-    message = f"{judged.message}, but {judged.consumer} is updated OnDelete: a rollout restarts nothing"
+    message = f"{judged.message}, but {judged.consumer} has updateStrategy OnDelete: a rollout restarts nothing"
     return judged.failed(Reason.ROLLOUT_IMPOSSIBLE, message)
 
 

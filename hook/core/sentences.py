@@ -1,4 +1,4 @@
-"""Parts of the sentences that people read, written alike everywhere."""
+"""Format parts of messages: lists of nodes, and timestamps."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 NAMED_IN_A_SENTENCE: Final = 5
-"""Nodes named in one line; the table has all of them."""
+"""Most nodes that one message names. The table has all of them."""
 
 
 def some(nodes: Sequence[str]) -> str:
-    """Name a few nodes of many."""
+    """Return the first few names, and the number of the others."""
     shown = ", ".join(nodes[:NAMED_IN_A_SENTENCE])
     return shown if len(nodes) <= NAMED_IN_A_SENTENCE else f"{shown} and {len(nodes) - NAMED_IN_A_SENTENCE} more"
 
 
 def moment(when: datetime) -> str:
-    """Write a moment as the API server does."""
+    """Return a timestamp in the format of the API server."""
     return when.strftime("%Y-%m-%dT%H:%M:%SZ")

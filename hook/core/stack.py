@@ -1,4 +1,4 @@
-"""What a driver stack consists of: the columns of the table in ``stacks.py``."""
+"""Columns of the table of driver stacks in ``stacks.py``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PolicyKind:
-    """A cluster-scoped kind in which somebody says what the driver shall be."""
+    """Cluster-scoped kind of object that specifies drivers: a policy, or a pool of nodes."""
 
     group: str
     version: str
@@ -22,119 +22,119 @@ class PolicyKind:
     kind: str
     read: Callable[[Json], Policy]
     only_name: str = ""
-    """The one name that counts; empty where the oldest object does."""
+    """The only name that the operator accepts. Empty if it uses the oldest object."""
     carries_chart: bool = False
-    """It says which chart it comes from."""
+    """Its labels name the chart that it comes from."""
     upgrade: str = ""
-    """Where in its spec the limits of the upgrade controller are."""
+    """Path of the upgrade policy in its spec."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerKind:
-    """A kind of DaemonSet whose pods hold the driver."""
+    """Kind of DaemonSet whose pods hold the driver."""
 
     noun: str
-    """What people call its pods."""
+    """Word for its pods in messages."""
     names: tuple[str, ...] = ()
-    """DaemonSet names that are served where nobody names others."""
+    """Default names of its DaemonSets."""
     waiter: str = ""
-    """Init container that finishes only once a driver works; proof of freshness by start-up."""
+    """Init container that finishes once a driver works. It proves freshness by start-up."""
     publisher: str = ""
-    """Container that publishes devices; a consumer without it has no slice to verify."""
+    """Container that publishes devices. A pod without it has no ResourceSlice to verify."""
     slice_driver: str = ""
     """``spec.driver`` of the ResourceSlices that it publishes."""
     containers: frozenset[str] = frozenset()
-    """A DaemonSet with only such containers is one of this kind, whatever its name."""
+    """A DaemonSet with only these containers is of this kind, under any name."""
     operator_managed: str = ""
-    """DaemonSet name, and component label, of the same consumer where the stack's operator restarts it itself."""
+    """DaemonSet name, and component label, of the plugin that the stack's operator deploys and restarts itself."""
     operator_kind: str = ""
-    """The kind of object that owns it there."""
+    """Kind of object that owns that DaemonSet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Something beside the driver that a consumer must have started after, if people ask for it."""
+    """Component in addition to the driver that plugins must start after, if the settings name it."""
 
     title: str
     label: tuple[str, str]
-    """On its DaemonSet, its pods and their revisions."""
+    """Label of its DaemonSet, pods and revisions."""
     deploy_label: str
-    """Nodes with this label ``true`` have one."""
+    """It is deployed to nodes on which this label is ``true``."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpgradeLabels:
-    """Where a stack's upgrade controller keeps a node's state."""
+    """Node labels of a stack's upgrade controller."""
 
     state: str
+    """State of the node's upgrade."""
     skip: str
     """``true`` takes a node out of driver upgrades."""
     counts_cordoned: bool
-    """Nodes that are cordoned already count against the limit of unavailable ones."""
+    """Nodes that are cordoned for another reason count as unavailable."""
     evicts: tuple[str, ...] = ()
-    """Beginnings of resources: pods that ask for one are evicted from a node before its driver reloads."""
+    """Prefixes of extended resources. Pods that request one are evicted before the driver reloads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """How the operator of a stack is found."""
+    """Names and labels of a stack's operator."""
 
     title: str
     selector: str
-    """Labels of its Deployment and ReplicaSets."""
+    """Label selector of its Deployment and ReplicaSets."""
     lease: str
-    """Name of its leader lease."""
+    """Name of its leader election Lease."""
     chart: str
-    """Chart name, as it stands before the version in ``helm.sh/chart``."""
+    """Chart name, the part before the version in ``helm.sh/chart``."""
 
 
 @dataclass(frozen=True, slots=True)
 class DriverPods:
-    """How driver DaemonSets, their pods and revisions are found, and what is in them."""
+    """Names and labels of driver DaemonSets, their pods and revisions."""
 
     label: tuple[str, str]
-    """On DaemonSets, pods and revisions; an empty value is a value."""
+    """Label of DaemonSets, pods and revisions. An empty value means a label with an empty value."""
     container: str
     """The container that loads the driver."""
     unloader: str
-    """Init container that unloads the old driver and unmounts its root; empty where there is none, and then
-    no start-up proves a consumer fresh."""
+    """Init container that unloads the old driver and unmounts its root. If empty, no start-up proves freshness."""
     owners: frozenset[str]
-    """Kinds that own driver DaemonSets: a DaemonSet of theirs with the container counts without the label."""
+    """Kinds that own driver DaemonSets. With the container, a DaemonSet of such an owner needs no label."""
     tag: str
-    """Image tag of a version, as a regular expression with ``{version}`` and ``{kernel}``."""
+    """Regular expression for the image tags of a version, with ``{version}`` and ``{kernel}``."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLabels:
-    """Which nodes a stack has a driver on, by their labels."""
+    """Node labels that show where a stack has drivers."""
 
     present: str
-    """``true`` where there is a device."""
+    """``true`` on nodes with a device."""
     deploy: str = ""
-    """``true`` where the driver is deployed; empty where the DaemonSets alone decide."""
+    """``true`` on nodes to which the driver is deployed. Empty if the DaemonSets alone decide."""
     operands: str = ""
     """``false`` keeps every operand off a node."""
     workload: str = ""
-    """What its devices are for: virtual machines get no driver that pods could use."""
+    """Purpose of the devices. Nodes for virtual machines get no driver for pods."""
     paused_prefix: str = ""
-    """Labels under this prefix say that the old driver is being unloaded."""
+    """Prefix of labels that show that the old driver is being unloaded."""
     wait: str = ""
     """``true`` while the driver is not ready."""
     safe_load: str = ""
-    """Annotation under which a driver waits until its node is drained."""
+    """Annotation of a node whose driver waits until the node is drained."""
     pool: str = ""
-    """Names the pool object of a node, from the operator's version on in which each has its own upgrade policy."""
+    """Name of the node's pool. Only operators under which pools have upgrade policies set it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """A driver stack: the names under which its parts are found."""
+    """Driver stack: the names and labels of its parts."""
 
     name: str
-    """As ``--stack`` has it."""
+    """Value of ``--stack``."""
     device: str
-    """What a node has, with its article."""
+    """Word for the device in messages, with its article."""
     policy: PolicyKind
     operator: Operator
     driver: DriverPods
@@ -142,17 +142,17 @@ class Stack:
     upgrade: UpgradeLabels
     consumer: ConsumerKind
     pool: PolicyKind | None = None
-    """The kind of intent for one pool of nodes, where the policy may leave it to such objects."""
+    """Kind that specifies the drivers of one pool of nodes, if the policy may leave that to such objects."""
     after: str = ""
-    """Name of the stack whose driver must settle first, where the policy asks for both together."""
+    """Name of the stack whose driver must settle first, if the policy requires that order."""
     providers: Mapping[str, Provider] = field(default_factory=dict)
-    """By the name that ``--provider`` has."""
+    """Providers, by the value of ``--provider``."""
     words: Mapping[str, str] = field(default_factory=dict)
-    """What ``messages.py`` says differently about this stack; every row has the same keys."""
+    """Words of this stack for the explanations of reasons. All stacks have the same keys."""
     failed_upgrade_command: str = ""
-    """What repairs a failed upgrade, by the operator's documentation; ``messages.py`` puts it after a drain."""
+    """Command that repairs a failed upgrade, from the operator's documentation. Its precondition is a drain."""
 
     @property
     def other_owners(self) -> frozenset[str]:
-        """Kinds of object that deploy drivers beside the policy and its pools, and are not read."""
+        """Return the kinds that deploy drivers in addition to the policy and its pools. Their objects are not read."""
         return self.driver.owners - {kind.kind for kind in (self.policy, self.pool) if kind is not None}

@@ -1,8 +1,7 @@
-"""The table of driver stacks: what reloads a kernel driver, and who holds it.
+"""Table of driver stacks: the operators that reload kernel drivers, and the plugins that hold them.
 
-The only place that knows a stack. A new one is a row here, a reader of its policy in ``policies.py``,
-a set of fixtures and a rule of RBAC: docs/adding-a-stack.md walks through it. No other module
-compares a stack's name.
+No other module depends on the name of a stack. To add a stack, see docs/adding-a-stack.md: it needs a row here, a
+reader of its policy in ``policies.py``, fixtures and an RBAC rule.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ DRA_PLUGIN: Final = ConsumerKind(
     operator_kind="GPUCluster",
 )
 OTHER_CONSUMER: Final = ConsumerKind(noun="consumer")
-"""A DaemonSet that people named: nothing is known of it but that it holds the driver."""
+"""Driver client from the settings: it holds the driver, and nothing else is known about it."""
 
 GPU_OPERATOR: Final = Stack(
     name="gpu",
@@ -141,7 +140,7 @@ NETWORK_OPERATOR: Final = Stack(
         safe_load=names.OFED_SAFE_LOAD_ANNOTATION,
     ),
     upgrade=UpgradeLabels(state=names.OFED_STATE_LABEL, skip=names.OFED_SKIP_LABEL, counts_cordoned=False),
-    # Their init container is content with any mlx5_core, also the host's own: no waiter that proves anything (NO).
+    # The init container accepts any mlx5_core, also that of the host, so it is no proof of freshness (NO).
     consumer=ConsumerKind(noun="device plugin", names=names.NETWORK_PLUGIN_DAEMONSETS),
     words={
         "verified": "and is Ready",
@@ -159,22 +158,22 @@ NETWORK_OPERATOR: Final = Stack(
     failed_upgrade_command="kubectl -n {namespace} delete pod {name}",
 )
 
-STACKS: Final[Mapping[str, Stack]] = {one.name: one for one in (GPU_OPERATOR, NETWORK_OPERATOR)}
+STACKS: Final[Mapping[str, Stack]] = {stack.name: stack for stack in (GPU_OPERATOR, NETWORK_OPERATOR)}
 
 
 def is_driver(daemonset: DaemonSet, stack: Stack) -> bool:
-    """Whether a DaemonSet loads the stack's driver: by its label, else (it can be overridden) by its owner."""
+    """Return whether a DaemonSet loads the stack's driver, by its label, or by its owner if the label is overridden."""
     if daemonset.labels.get(stack.driver.label[0]) == stack.driver.label[1]:
         return True
     return daemonset.owner_kind in stack.driver.owners and stack.driver.container in daemonset.images
 
 
 def is_provider(daemonset: DaemonSet, stack: Stack) -> bool:
-    """Whether a DaemonSet is what consumers may have to start after, beside the driver."""
-    return any(daemonset.labels.get(one.label[0]) == one.label[1] for one in stack.providers.values())
+    """Return whether a DaemonSet is a provider of the stack."""
+    return any(daemonset.labels.get(provider.label[0]) == provider.label[1] for provider in stack.providers.values())
 
 
 def selector(label: tuple[str, str]) -> str:
-    """Write a label as a selector; one with an empty value stands for its key alone."""
+    """Return a label as a selector: the key alone if the value is empty."""
     key, value = label
     return f"{key}={value}" if value else key

@@ -1,7 +1,7 @@
-"""Decide about all chosen driver stacks, and make one decision of theirs.
+"""Decide for each driver stack, then merge the decisions.
 
-Each stack is decided by itself; none waits for another one's nodes, but where the policy asks for it.
-A run goes on while any stack may still progress: what the others need a person for is told then.
+A stack waits for the nodes of another one only if the policy requires that order. A run continues while any stack may
+still make progress. Failures of the other stacks are reported at the end.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
     from hook.settings import Settings
 
 Seen = dict[str, "Snapshot"]
-"""What is seen of each stack that is looked at, by its name."""
+"""Snapshot of each stack that is read, by its name."""
 Memories = dict[str, Memory]
 
 TELLING: Final = (Verdict.WAIT, Verdict.FAIL, Verdict.DEADLINE, Verdict.DONE, Verdict.SKIP)
-"""The verdict that speaks for all, the most telling first."""
+"""Verdicts by precedence: the first one that a stack has becomes the verdict on the run."""
 
 
 def chosen(settings: Settings) -> list[Stack]:
-    """Give the stacks to serve, in the order in which they were named."""
+    """Return the chosen stacks, in the order of the settings."""
     return [STACKS[name] for name in dict.fromkeys(settings.stacks)]
 
 
 def indexed(seen: Mapping[str, Snapshot], settings: Settings) -> dict[str, Fleet]:
-    """Index what is seen of every stack, without what was asked for before."""
-    return {one.name: index(seen[one.name], settings, one, seen.get(one.after)) for one in chosen(settings)}
+    """Return the indexed snapshot of each stack, without its restart history."""
+    return {stack.name: index(seen[stack.name], settings, stack, seen.get(stack.after)) for stack in chosen(settings)}
 
 
 def decide_all(
     seen: Mapping[str, Snapshot], memories: Mapping[str, Memory], settings: Settings, now: datetime
 ) -> tuple[Decision, Memories]:
-    """Decide about every stack. A stack without a memory has the one of a run that starts now."""
+    """Decide for every stack. A stack without a memory gets that of a run that starts now."""
     decisions: dict[str, Decision] = {}
     after: Memories = {}
     for stack in chosen(settings):
@@ -58,42 +58,42 @@ def decide_all(
 
 
 def look_first(seen: Mapping[str, Snapshot], settings: Settings) -> Decision | None:
-    """Decide from policies and DaemonSets alone whether the rest of the cluster need not be read."""
+    """Return a skip if policies and DaemonSets alone prove that the run is pointless, else None."""
     decisions: dict[str, Decision] = {}
     for stack in chosen(settings):
         skip = first_look(seen[stack.name], settings, stack)
         if skip is None or (skip.reason is Reason.NO_POLICY and named(seen[stack.name].daemonsets, stack, settings)):
-            # Where a plugin runs, the policy may be away for a moment: only without driver pods there is no operator.
+            # With a plugin, the policy may be missing for a moment. Only a fleet without driver pods has no operator.
             return None
         decisions[stack.name] = skip
     return combined(decisions)
 
 
 def combined(decisions: Mapping[str, Decision]) -> Decision:
-    """Make one decision of several; a single one stays as it is."""
+    """Merge decisions. Return a single one as it is."""
     if len(decisions) == 1:
         return next(iter(decisions.values()))
-    name, speaker = min(decisions.items(), key=lambda one: _telling(one[1]))
-    others = [f"{other}: {one.message}" for other, one in decisions.items() if other != name]
+    name, first = min(decisions.items(), key=lambda item: _telling(item[1]))
+    others = [f"{other}: {decision.message}" for other, decision in decisions.items() if other != name]
     return Decision(
-        speaker.verdict,
-        speaker.reason,
-        "; ".join([f"{name}: {speaker.message}", *others]),
-        judgements=tuple(judged for one in decisions.values() for judged in one.judgements),
-        actions=_once(action for one in decisions.values() for action in one.actions),
-        warnings=tuple(f"{other}: {text}" for other, one in decisions.items() for text in one.warnings),
-        cause=speaker.cause,
+        first.verdict,
+        first.reason,
+        "; ".join([f"{name}: {first.message}", *others]),
+        judgements=tuple(judged for decision in decisions.values() for judged in decision.judgements),
+        actions=_once(action for decision in decisions.values() for action in decision.actions),
+        warnings=tuple(f"{other}: {text}" for other, decision in decisions.items() for text in decision.warnings),
+        cause=first.cause,
         stack=name,
     )
 
 
 def _telling(decision: Decision) -> tuple[int, bool]:
-    """Rank a decision: of equal verdicts, the one that did something speaks."""
+    """Return the precedence of a decision. Of equal verdicts, one with restarts comes first."""
     return TELLING.index(decision.verdict), decision.reason is not Reason.REFRESHED
 
 
 def _once(actions: Iterable[Action]) -> tuple[Action, ...]:
-    """Let a pod that two stacks call stale be restarted once, for both: each remembers its own driver's run."""
+    """Merge actions of several stacks on the same pod. Each stack records the restart under its own driver run."""
     by_target: dict[str, list[Action]] = {}
     for action in actions:
         by_target.setdefault(action.pod.uid if isinstance(action, DeletePod) else action.uid, []).append(action)

@@ -1,4 +1,4 @@
-"""What the core says: judgements of nodes, actions, and one decision for the run. Data with reasons."""
+"""Results of an evaluation: the status of each node, the restarts, and the decision on the run."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ Hold = tuple[Reason, str]
 
 
 class NodeState(StrEnum):
-    """How far a node is."""
+    """State of a node in the refresh of its plugins."""
 
     EXCLUDED = "Excluded"
-    """Reported and left alone."""
+    """The node is reported, but its plugin is not restarted."""
     WAITING = "Waiting"
-    """Its driver is not settled, or its plugin is not there."""
+    """Its driver is not settled, or its plugin is missing."""
     STALE = "Stale"
     RESTARTING = "Restarting"
     VERIFYING = "Verifying"
-    """Fresh, but not proven yet."""
+    """The plugin is fresh, but not verified yet."""
     VERIFIED = "Verified"
     FAILED = "Failed"
-    """Needs a person."""
+    """Manual action is required."""
 
 
 class Patience(StrEnum):
-    """Which grace a state gets before it counts as failed."""
+    """Grace period that a state has before it counts as failed."""
 
     DRIVER = "driver"
     PLUGIN = "plugin"
     NODE = "node"
-    """A node that is not back after it is left alone, not failed."""
+    """A node that is not back in time is excluded, not failed."""
 
 
 class Verdict(StrEnum):
-    """What a run comes to."""
+    """State of a run, or its result."""
 
     DONE = "Done"
     SKIP = "Skip"
@@ -52,36 +52,36 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """One node's state (for one consumer, if it got that far) and the sentence that explains it."""
+    """State of one node, or of one plugin on it, with a reason and a message."""
 
     node: str
     state: NodeState
     reason: Reason
     message: str
     subject: str = ""
-    """The pod it is about, ``namespace/name``; for remedies."""
+    """The pod that the reason is about, ``namespace/name``. Remedies name it."""
     consumer: str = ""
-    """The consumer DaemonSet, ``namespace/name``."""
+    """The plugin's DaemonSet, ``namespace/name``."""
     daemonset_uid: str = ""
-    """Its UID."""
+    """UID of the plugin's DaemonSet."""
     patience: Patience | None = None
     patience_with: str = ""
-    """What patience is had with, where that is not this node alone."""
+    """Key of the grace period, if it is shared with other nodes."""
     label_pending: bool = False
-    """Its upgrade state label is not quiet yet: it is served, but not done."""
+    """The upgrade state label is not quiet yet, so the run waits for it."""
     stale_pod: StalePod | None = None
-    """The pod to restart, where the state is STALE."""
+    """The stale pod of the node, if there is one."""
     fresh: tuple[tuple[str, str], ...] = ()
-    """UIDs of the pods that are proven to be fresh, each with the driver run that it is fresh under."""
+    """UIDs of pods that are proven fresh, each with its driver run."""
     stack: str = ""
-    """Name of the driver stack that it is about."""
+    """Name of the driver stack."""
 
     def with_label_pending(self, *, pending: bool) -> Judgement:
-        """Note that the node's label trails behind."""
+        """Return the status with a note that the upgrade label is not quiet yet."""
         return replace(self, label_pending=True) if pending else self
 
     def failed(self, reason: Reason | None = None, message: str = "") -> Judgement:
-        """Turn into one that needs a person."""
+        """Return the status as failed: manual action is required."""
         return replace(
             self,
             state=NodeState.FAILED,
@@ -92,18 +92,18 @@ class Judgement:
 
 
 class Cause(StrEnum):
-    """What a stale pod did not start after: a closed list, for counting."""
+    """What a stale pod did not start after. A label of metrics."""
 
     DRIVER = "Driver"
     PROVIDER = "Provider"
-    """Something beside the driver that somebody asked to count."""
+    """A provider that the settings name in addition to the driver."""
     DOUBT = "Doubt"
-    """Nobody can tell by the times that there are."""
+    """The pod started in the same second in which the driver became ready."""
 
 
 @dataclass(frozen=True, slots=True)
 class StalePod:
-    """A pod that must restart, and the driver run that it is stale under."""
+    """A pod that must restart, and the driver run under which it is stale."""
 
     namespace: str
     name: str
@@ -111,42 +111,42 @@ class StalePod:
     resource_version: str
     daemonset_uid: str
     because: str
-    """What shows that it is stale."""
+    """The observation that shows that the pod is stale."""
     driver_run: str
-    """Identifies the driver container's current run: pod UID, start time and count of restarts."""
+    """Identifier of the driver container's current run: pod UID, start time and number of restarts."""
     cause: Cause = Cause.DRIVER
     driver_ready: datetime | None = None
-    """When that driver became ready, by its kubelet; None where it does not tell."""
+    """When that driver became ready, by its kubelet. None if unknown."""
     others: frozenset[str] = frozenset()
-    """UIDs of other live pods of the same DaemonSet on its node: none of them replaces it."""
+    """UIDs of other live pods of the same DaemonSet on the node. None of them replaces it."""
     orphan: bool = False
-    """No DaemonSet controls it (yet)."""
+    """No DaemonSet controls the pod."""
     again: bool = False
-    """It was restarted before, and did not become verified."""
+    """An earlier restart did not lead to a verified plugin."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeletePod:
-    """Restart one plugin: delete this very pod, as it was read."""
+    """Restart one plugin: delete its pod, if it is still the same object and version."""
 
     node: str
     pod: StalePod
     stack: str = ""
-    """Name of the driver stack that it is restarted for."""
+    """Name of the driver stack for which the pod is restarted."""
     also: tuple[Action, ...] = ()
-    """What other stacks asked of the same pod: this one deletion is theirs, too."""
+    """The same restart for other stacks. One deletion serves all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutRestart:
-    """Restart a whole consumer by stamping its pod template."""
+    """Restart all pods of a DaemonSet by an annotation in its pod template."""
 
     namespace: str
     name: str
     uid: str
     at: datetime
     pods: tuple[tuple[str, StalePod], ...]
-    """The stale pods that it is for, by node."""
+    """The stale pods, each with its node."""
     stack: str = ""
     also: tuple[Action, ...] = ()
 
@@ -156,7 +156,7 @@ Action = DeletePod | RolloutRestart
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A verdict with its reason, what to do now, and one line per node."""
+    """Verdict on a run with its reason, the restarts for now, and the statuses of all nodes."""
 
     verdict: Verdict
     reason: Reason
@@ -165,20 +165,20 @@ class Decision:
     actions: tuple[Action, ...] = ()
     warnings: tuple[str, ...] = ()
     cause: Reason | None = None
-    """What held it up, where the reason says only that the time is over."""
+    """Why the run was not done, if the reason is only that the time is up."""
     stack: str = ""
-    """Name of the driver stack that the reason is about."""
+    """Name of the driver stack that the reason applies to."""
 
     @property
     def final(self) -> bool:
-        """There is nothing left to wait for."""
+        """Return whether the run ends with this decision."""
         return self.verdict is not Verdict.WAIT
 
     @property
     def unhappy(self) -> bool:
-        """It ended with work left, so people are told what to do, whatever the exit code says."""
+        """Return whether the run ends with work left. Then the report names what to do, whatever the exit code is."""
         return self.verdict in (Verdict.FAIL, Verdict.DEADLINE)
 
     def count(self, *states: NodeState) -> int:
-        """Count judgements in any of these states."""
-        return sum(one.state in states for one in self.judgements)
+        """Return the number of statuses in any of these states."""
+        return sum(status.state in states for status in self.judgements)

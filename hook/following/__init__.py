@@ -1,1 +1,1 @@
-"""The program that is never done: what only a follower needs."""
+"""The controller."""

@@ -1,4 +1,4 @@
-"""What a follower has before it follows: a name of its own, and a port that answers from the first moment."""
+"""Start the controller: its leader election identity, and the server for metrics and health."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ log = logging.getLogger(__name__)
 
 
 def identity(namespace: str, lease: str, wanted: str, workload: str) -> Identity:
-    """Name this process, unless somebody did.
+    """Return the leader election identity: `wanted`, or <hostname>_<random>.
 
-    Where pods share a host's name, and where a container is started again in its pod, the name alone would be that of
-    another process, which may still believe that it leads.
+    The host name alone is not unique: pods may share it, and a restarted container has the same. The other process may
+    still act as leader.
     """
     host = os.environ.get("HOSTNAME") or socket.gethostname()
     return Identity(LeaderElectionConfig(namespace, lease, wanted or f"{host}_{secrets.token_hex(4)}"), workload)
 
 
 def begin(api: Api, settings: Settings, who: Identity, listen: str) -> Follower:
-    """Serve health and metrics for one that is about to follow. Raises HookError."""
+    """Start the server for metrics and health, and return the controller. Raises HookError."""
     telemetry = Telemetry(api.counters)
     server = serve(telemetry, listen)
     host = listen.rpartition(":")[0] or "0.0.0.0"  # noqa: S104 - for a log line

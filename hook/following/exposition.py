@@ -1,6 +1,6 @@
-"""What a follower shows to Prometheus: names, help and labels of its metrics, in one place.
+"""Prometheus metrics of the controller: names, help texts and labels.
 
-Counters and histograms are the library's own; what is a fact of the moment is put together when somebody asks.
+Counters and histograms are those of the library. Gauges of the fleet are built at each scrape.
 """
 
 from __future__ import annotations
@@ -27,63 +27,66 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "gpu_operator_post"
 REACTION_BUCKETS: Final = (0.5, 1, 2, 3, 5, 10, 20, 30, 60, 120, 300, 900, 3600)
-"""A restart follows within a second or two, and waits longer only for its turn: fine below, coarse above."""
+"""Seconds. A restart normally follows within two seconds, and waits longer only for the disruption budget."""
 STALE_BUCKETS: Final = (5, 10, 20, 30, 45, 60, 120, 300, 600, 1800, 3600, 4 * 3600, 24 * 3600)
-"""A healthy plugin is back on its driver 10 to 40 s after a restart; without anybody it is stale for hours."""
+"""Seconds. A healthy plugin is verified 10 to 40 s after a restart. Without a restart it is stale for hours."""
 LEAST_ADVANCED: Final = tuple(NodeState(name) for name in (
     "Failed", "Stale", "Waiting", "Restarting", "Verifying", "Verified", "Excluded",
 ))  # fmt: skip
-"""Which of a node's judgements speaks for it."""
+"""Severity order: the worst status of a node is the one that counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How the fleet stands after a round; empty while nobody looks."""
+    """State of the fleet after a reconcile. Empty on a standby."""
 
     nodes: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
-    """By stack, state and reason."""
+    """Number of nodes by stack, state and reason."""
     plugins: Mapping[str, int] = field(default_factory=dict)
-    """Plugins by stack, but for those that are left alone, or whose node waits for its driver."""
+    """Number of plugins on eligible nodes with a settled driver, by stack."""
     stale: Mapping[str, int] = field(default_factory=dict)
-    """Those of them that are stale."""
+    """Number of stale plugins, by stack."""
     oldest: Mapping[str, datetime] = field(default_factory=dict)
+    """Since when the plugin that has waited longest is stale, by stack."""
     breakers: Mapping[str, bool] = field(default_factory=dict)
-    """By stack: whether it is open."""
+    """Whether the circuit breaker is open, by stack."""
 
 
 def by_node(judgements: Iterable[Judgement]) -> dict[tuple[str, str, str], int]:
-    """Count nodes by stack, state and reason, each node of a stack once, by what keeps it from being done."""
-    speaks: dict[tuple[str, str], Judgement] = {}
-    for one in judgements:
-        key = one.stack, one.node
-        if key not in speaks or LEAST_ADVANCED.index(one.state) < LEAST_ADVANCED.index(speaks[key].state):
-            speaks[key] = one
-    return Tally((one.stack, str(one.state), str(one.reason)) for one in speaks.values())
+    """Return the number of nodes by stack, state and reason. Each node counts once per stack, by its worst status."""
+    worst: dict[tuple[str, str], Judgement] = {}
+    for status in judgements:
+        key = status.stack, status.node
+        if key not in worst or LEAST_ADVANCED.index(status.state) < LEAST_ADVANCED.index(worst[key].state):
+            worst[key] = status
+    return Tally((status.stack, str(status.state), str(status.reason)) for status in worst.values())
 
 
 class Metrics:
-    """Everything that is counted, in a registry of its own."""
+    """All metrics, in a separate registry."""
 
     def __init__(self, counters: Counters, standing: Callable[[], Standing], lost_seconds: Callable[[], float]) -> None:
         registry = self.registry = CollectorRegistry()
         self.leader = _gauge("leader", "1 while this replica holds the Lease and acts, else 0", registry)
-        self.last_round = _gauge("last_round_timestamp_seconds", "When the last round was finished", registry)
-        contact = _gauge("contact_lost_seconds", "For how long the cluster cannot be read; 0 while it can", registry)
+        self.last_round = _gauge("last_round_timestamp_seconds", "Time of the last finished reconcile", registry)
+        contact = _gauge(
+            "contact_lost_seconds", "Seconds for which the cluster could not be read; 0 while it can be read", registry
+        )
         contact.set_function(lost_seconds)
         build = Gauge(
             "build_info", "Always 1; the version is a label", ["version"], namespace=PREFIX, registry=registry
         )
         build.labels(__version__).set(1)
         self.restarts = Counter(
-            "restarts", "Restarts of stale plugins by why they were stale and what came of it",
+            "restarts", "Restarts of stale plugins by cause of staleness and by result",
             ["stack", "reason", "result"], namespace=PREFIX, registry=registry,
         )  # fmt: skip
         self.reaction = Histogram(
-            "reaction_seconds", "From a driver that is ready, or from when this replica could see it, to the restart",
+            "reaction_seconds", "Seconds from the ready driver, or this leader's first reconcile, to the restart",
             ["stack"], namespace=PREFIX, registry=registry, buckets=REACTION_BUCKETS,
         )  # fmt: skip
         self.stale = Histogram(
-            "stale_seconds", "From a driver that is ready to a plugin that is verified on it, where it was stale",
+            "stale_seconds", "Seconds from the ready driver to the verified plugin, for plugins that were stale",
             ["stack"], namespace=PREFIX, registry=registry, buckets=STALE_BUCKETS,
         )  # fmt: skip
         registry.register(_Fleet(standing))
@@ -92,21 +95,21 @@ class Metrics:
 
 
 class _Fleet(Collector):
-    """How the fleet stands now. What is not there any more is not shown any more."""
+    """State of the fleet, without label values that no longer exist."""
 
     def __init__(self, standing: Callable[[], Standing]) -> None:
         self._standing = standing
 
     def collect(self) -> Iterator[Metric]:
         seen = self._standing()
-        nodes = _family("nodes", "Nodes by how they stand and why", ["stack", "state", "reason"])
+        nodes = _family("nodes", "Nodes by state and reason", ["stack", "state", "reason"])
         for labels, count in seen.nodes.items():
             nodes.add_metric(labels, count)
         plugins = _family("plugins", "Plugins on nodes whose driver is settled", ["stack"])
-        stale = _family("stale_plugins", "Plugins that run on a driver that is gone", ["stack"])
+        stale = _family("stale_plugins", "Plugins that run on a driver that was unloaded", ["stack"])
         oldest = _family(
             "oldest_stale_timestamp_seconds",
-            "Since when the plugin that has waited longest is stale, until it is verified; absent where none is",
+            "Time since which the plugin that has waited longest is stale; absent if none is",
             ["stack"],
         )
         breakers = _family("breaker_open", "1 while the circuit breaker is open and nothing is restarted", ["stack"])
@@ -122,7 +125,7 @@ class _Fleet(Collector):
 
 
 class _Contact(Collector):
-    """What went wrong on the way to the API server."""
+    """Errors of requests to the API server."""
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
@@ -134,7 +137,7 @@ class _Contact(Collector):
         for failure, count in self._counters.errors.items():
             errors.add_metric(failure, count)
         watches = CounterMetricFamily(
-            f"{PREFIX}_watch_restarts", "Watches that were opened again", labels=["resource", "reason"]
+            f"{PREFIX}_watch_restarts", "Watches that were restarted", labels=["resource", "reason"]
         )
         for restart, count in self._counters.watches.items():
             watches.add_metric(restart, count)

@@ -1,8 +1,8 @@
-"""Rounds without an end: stand by for the Lease, serve every reload whatever caused it, until told to stop.
+"""Controller: wait for the Lease as standby, then reconcile every driver reload, whatever caused it, until stopped.
 
-Outages, refusals and permissions that are gone are outlived: while they last nothing is restarted, and health and
-metrics say so. What ends a follower is what only a new process mends: a Lease that is lost, an answer that nobody
-understands, and an API server that does not answer for the Lease for minutes (credentials and trust are read anew).
+The controller survives outages, refusals and missing permissions. While they last it restarts nothing, and health and
+metrics report them. It exits where only a new process helps: if it loses the Lease, if a response cannot be decoded, or
+if the API server does not answer Lease requests for minutes. A new process reads credentials and certificates again.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 QUIET_SECONDS: Final = 5.0
-"""Between two rounds while nothing changes and nothing is to be done: what changes is told by the watches, and only
-graces end by themselves."""
+"""Longest wait between two reconciles while nothing changes and nothing is left to do. Watches report changes; only
+grace periods end without one."""
 SILENT_SECONDS: Final = 600.0
-"""Who stands by ends after so long without any answer about the Lease: a new process reads the cluster's certificate
-anew, which may have been replaced."""
+"""Time without an answer about the Lease after which a standby exits. A new process reads the cluster's certificate
+again, which may have been replaced."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who follows: which Lease it wants, and the Deployment whose events tell its story."""
+    """Identity of the controller: its Lease, and the Deployment that gets its Events."""
 
     election: LeaderElectionConfig
     workload: str = ""
 
 
 class Follower:
-    """One process. Keeps the last decision, so that whatever ends it can report."""
+    """The controller process. It keeps the last decision for the report."""
 
     def __init__(self, api: Api, settings: Settings, identity: Identity, telemetry: Telemetry) -> None:
         self._api, self._settings, self._identity, self._telemetry = api, settings, identity, telemetry
@@ -66,17 +66,17 @@ class Follower:
 
     @property
     def last(self) -> Decision:
-        """The last decision."""
-        waiting = Decision(Verdict.WAIT, Reason.NODES_PENDING, "nothing was read yet")
+        """Return the last decision."""
+        waiting = Decision(Verdict.WAIT, Reason.NODES_PENDING, "the cluster has not been read yet")
         return self._serving.rounds.last if self._serving else waiting
 
     @property
     def restarted(self) -> int:
-        """How many plugins it restarted."""
+        """Return how many plugins this process restarted."""
         return self._serving.rounds.actor.restarted if self._serving else 0
 
     def run(self) -> NoReturn:
-        """Follow until something ends it. Raises HookError."""
+        """Run as standby, then as leader, until an error ends the process. Raises HookError."""
         self._api.before_write = self.lease.fence
         self.lease.start()
         self._stand_by()
@@ -86,37 +86,37 @@ class Follower:
         self._serving.run()
 
     def stop(self) -> None:
-        """Write what waits, for a moment, then nothing any more, and give the Lease back."""
+        """Flush the Events for a short time, then release the Lease."""
         self._telemetry.leading(False)
         if self._serving:
-            # Without the Lease nothing more is written, and who has it next does not tell what we did.
+            # Nothing is written without the Lease, and the next leader does not report these restarts.
             self._serving.rounds.stop_telling()
         self.lease.release()
         if self._serving:
             self._serving.observer.stop()
 
     def _stand_by(self) -> None:
-        told = ""
+        logged = ""
         while not self.lease.leading:
             if self.lease.ended:
                 self.lease.check()
             if time.monotonic() - self.lease.answered > SILENT_SECONDS:
                 raise UnreachableError(f"no answer about the Lease for {SILENT_SECONDS:.0f} s: {self.lease.trouble}")
             now = self.lease.trouble or (f"{self.lease.holder} leads" if self.lease.holder else "")
-            if now not in ("", told):
-                told = now
-                log.info("standing by: %s", now)
+            if now not in ("", logged):
+                logged = now
+                log.info("standby: %s", now)
             time.sleep(TICK_SECONDS)
 
 
 class _Watched(Rounds):
-    """Rounds that note each deed where others can see it."""
+    """Reconcile loop that counts each restart in the metrics."""
 
     telemetry: Telemetry
     last_acted: datetime | None = None
 
     def remember(self, deed: Deed) -> None:
-        """Note what was asked for."""
+        """Record the result of a restart in memory and metrics."""
         super().remember(deed)
         now = self._api.now()
         self.telemetry.deed(deed, now)
@@ -125,7 +125,7 @@ class _Watched(Rounds):
 
 
 class Serving:
-    """What a leader does."""
+    """Reconcile loop of the leader."""
 
     def __init__(
         self, api: Api, settings: Settings, identity: Identity, lease: LeaderElector, telemetry: Telemetry
@@ -140,7 +140,7 @@ class Serving:
         self._record = Record(lease)
 
     def run(self) -> NoReturn:
-        """Serve. Raises HookError."""
+        """Reconcile until an error ends the process. Raises HookError."""
         self.observer.look_at_intent()
         self._await_something_to_protect()
         self.observer.look_at_fleet()
@@ -148,14 +148,14 @@ class Serving:
             self._lease.check()
             seen = self.rounds.observe()
             if seen is None:
-                # What could not be asked when it began is asked again.
+                # Retry discovery that failed at the start.
                 self.observer.look_at_fleet()
                 self._wait()
             else:
                 self._round(seen)
 
     def _await_something_to_protect(self) -> None:
-        """Look at policies and DaemonSets alone, for as long as they show that there is nothing else to look at."""
+        """Watch only policies and DaemonSets while these show that there is nothing to refresh."""
         while True:
             self._lease.check()
             if not self.observer.synced:
@@ -165,7 +165,7 @@ class Serving:
             if look_first(seen, self._settings) is None:
                 return
             self._finish(self.rounds.decide(seen), {}, None)
-            # What turns here costs next to nothing, so its own time is no measure of how long others are left alone.
+            # A decision here takes too little time to measure a pause by it, so pause for a fixed time.
             time.sleep(LONGEST_PAUSE_SECONDS)
             self.rounds.rest(QUIET_SECONDS)
 
@@ -176,29 +176,29 @@ class Serving:
     def _round(self, seen: Seen) -> None:
         decision = self.rounds.decide(seen)
         self._lease.check()
-        # Nobody else may take over before a write that is sent now has come to its end.
-        deeds = self.rounds.act(decision, self._lease.remaining)
+        # All writes must end before another replica can take the Lease over.
+        results = self.rounds.act(decision, self._lease.remaining)
         fleets = indexed(seen, self._settings)
-        told = self._finish(decision, self._epochs(fleets), self._left(fleets, decision))
-        busy = deeds or decision.actions or decision.verdict is Verdict.WAIT or not told
+        written = self._finish(decision, self._epochs(fleets), self._left(fleets, decision))
+        busy = results or decision.actions or decision.verdict is Verdict.WAIT or not written
         self.rounds.rest(TICK_SECONDS if busy else QUIET_SECONDS)
 
     def _epochs(self, fleets: dict[str, Fleet]) -> dict[str, str]:
-        """Name the intent of each stack; of none while it is blind: it does not serve what it cannot see."""
+        """Return the spec hash of each stack; none while the cache is out of sync."""
         if self.observer.lost is not None and self.observer.lost.seconds > LOST_SECONDS:
             return {}
         return {stack: epoch(fleet) for stack, fleet in fleets.items()}
 
     def _left(self, fleets: dict[str, Fleet], decision: Decision) -> int | None:
-        """Return how long the rest takes; None while a breaker is open, since someone may close it at any time."""
-        stopped = any(one.breaker.opened_at is not None for one in self.rounds.memories.values())
+        """Return the estimated seconds for the remaining nodes; None while a breaker is open."""
+        stopped = any(memory.breaker.opened_at is not None for memory in self.rounds.memories.values())
         return None if stopped else about(fleets, decision, self._settings, self._api.now())
 
     def _finish(self, decision: Decision, epochs: dict[str, str], left: int | None) -> bool:
-        """Show, tell and write down what a round came to. Gives whether all of it is written."""
+        """Publish the result of a reconcile: metrics, log, Events, Lease. Return whether the Lease has all of it."""
         now = self._api.now()
         memories, consumers = self.rounds.memories, list(self.rounds.subjects.values())
-        breakers = {stack: one.breaker for stack, one in memories.items()}
+        breakers = {stack: memory.breaker for stack, memory in memories.items()}
         self._telemetry.round(decision, memories, self.observer.lost, now)
         self._chronicler.tell_breakers(breakers, consumers)
         self._chronicler.tell_moment(decision, self.rounds.actor.restarted, consumers)
@@ -211,9 +211,9 @@ class Serving:
                 last_look=now,
                 last_acted=self.rounds.last_acted,
                 breakers={
-                    stack: Opened(one.opened_at, one.why)
-                    for stack, one in breakers.items()
-                    if one.opened_at is not None
+                    stack: Opened(breaker.opened_at, breaker.why)
+                    for stack, breaker in breakers.items()
+                    if breaker.opened_at is not None
                 },
                 by=self._lease.config.identity,
             )

@@ -1,4 +1,4 @@
-"""Whether a controller is alive and whether it is ready: by its progress, never a fixed answer."""
+"""Liveness and readiness of the controller, from its progress."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from hook.cluster.contact import Lost
 
 ALIVE_SECONDS: Final = 120.0
-"""Without any progress for so long something hangs. The longest step without progress takes about 45 s: 5 s to ask
-which ResourceSlices the server has, 15 s of restarts (their questions and retries end with the Lease), 20 s to write
-the record against conflicts, and 5 s of rest."""
+"""Time without progress after which the process hangs. The longest step without progress takes about 45 s: 5 s for the
+discovery of ResourceSlices, 15 s for restarts (their retries end with the Lease), 20 s to write the status against
+conflicts, and 5 s of waiting."""
 LOST_SECONDS: Final = 60.0
-"""A control plane that restarts is back within a minute."""
+"""Time without contact after which the controller is not ready. A control plane restarts within a minute."""
 
 
 class Health:
-    """The progress of a controller, and what it says of its health; each answer is empty where all is well.
+    """Progress of the controller. ``dead`` and ``unready`` are empty, or return what is wrong.
 
-    The loop and the thread that renews the Lease note progress, and threads of the server ask. Each attribute is
+    The reconcile loop and the thread that renews the Lease write, and threads of the server read. Each attribute is
     replaced as a whole, so no lock is needed: between two of them an answer may be one step behind.
     """
 
@@ -36,12 +36,12 @@ class Health:
         """What cannot be read now."""
 
     def lead(self, *, leading: bool) -> None:
-        """Begin anew, as leader or as standby."""
+        """Start again as leader or as standby."""
         self._synced, self._open, self.lost = False, (), None
         self._moved, self._leading = self._clock(), leading
 
     def try_for_the_lease(self, trouble: str = "") -> None:
-        """Count a try as progress of a standby; a leader's renewals prove nothing of its loop."""
+        """Record a Lease request. It is progress of a standby, but proves nothing about a leader's reconcile loop."""
         self._trouble = trouble
         if not trouble:
             self._heard = self._clock()
@@ -49,24 +49,24 @@ class Health:
             self._moved = self._clock()
 
     def wait(self, lost: Lost | None) -> None:
-        """Count a moment of waiting for what must be read first."""
+        """Record progress while the cache is not synced."""
         self._moved, self.lost = self._clock(), lost
 
     def finish_round(self, lost: Lost | None, open_breakers: Collection[str]) -> None:
-        """Count a finished round."""
+        """Record a finished reconcile."""
         self.lost, self._open = lost, tuple(open_breakers)
         self._moved, self._synced = self._clock(), True
 
     @property
     def dead(self) -> str:
-        """Why it should be started again."""
+        """Why the process should be restarted, or ""."""
         idle = self._clock() - self._moved
-        what = "round was finished" if self._leading else "try for the Lease was made"
+        what = "reconcile was finished" if self._leading else "Lease request was sent"
         return f"no {what} for {idle:.0f} s" if idle > ALIVE_SECONDS else ""
 
     @property
     def unready(self) -> str:
-        """Why it does not lead, and is no standby that could."""
+        """Why a leader does not act, or a standby could not take over; or ""."""
         lost, breakers = self.lost, self._open
         if self.dead or not self._leading:
             return self.dead or self._out_of_reach
@@ -74,16 +74,16 @@ class Health:
             return f"the circuit breaker is open: {', '.join(sorted(breakers))}"
         if lost is not None and lost.seconds > LOST_SECONDS:
             return str(lost)
-        return "" if self._synced else "the cluster was not read yet"
+        return "" if self._synced else "the cluster has not been read yet"
 
     @property
     def _out_of_reach(self) -> str:
-        """Why a standby could not take over: it may not, or cannot, read its Lease."""
+        """Why a standby could not take over, or "": it has no access to its Lease."""
         if self._clock() - self._heard <= LOST_SECONDS:
             return ""
-        return f"the Lease cannot be had: {self._trouble}" if self._trouble else "the Lease was not tried for yet"
+        return f"the Lease is not available: {self._trouble}" if self._trouble else "no Lease request was sent yet"
 
     @property
     def role(self) -> str:
-        """What it does while all is well."""
-        return "leading" if self._leading else "standing by"
+        """The role of the replica: leader or standby."""
+        return "leader" if self._leading else "standby"

@@ -1,4 +1,4 @@
-"""What a controller writes to its Lease, and when."""
+"""Status annotation of the controller's Lease, and when it is written."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 WRITE_SECONDS: Final = 5.0
-"""Between two records: while a fleet reloads something changes all the time, and people look now and then."""
+"""Time between two writes. While a fleet reloads, the status changes all the time."""
 LOOK_SECONDS: Final = 30.0
-"""Between two records that tell nothing but that it looked again, or that the time that is left changed."""
+"""Time between two writes if only the time of the last reconcile, or the estimated time, changed."""
 RETRY_SECONDS: Final = 1.0
-"""Between two tries, whatever came of the first."""
+"""Time between two attempts to write."""
 
 
 class Record:
-    """The record of one leader. It replaces what the last leader wrote with its first round."""
+    """Status annotation of one leader. Its first one replaces that of the previous leader."""
 
     def __init__(self, lease: LeaderElector) -> None:
         self._lease = lease
@@ -33,13 +33,13 @@ class Record:
         self._written_at = self._tried_at = float("-inf")
 
     def keep(self, now: Following) -> bool:
-        """Write the record if it is due. Return whether the Lease shows the same by then."""
+        """Write the status if that is due. Return whether the Lease has an equivalent status."""
         if time.monotonic() >= self._due(now) and self._write(now):
             self._written, self._written_at = now, time.monotonic()
         return self._tells(now)
 
     def _due(self, now: Following) -> float:
-        """Give the moment at which this is to be written."""
+        """Return when a status is due to be written, by the monotonic clock."""
         again = self._tried_at + RETRY_SECONDS
         before = self._written
         if before is None or (before.epochs, before.breakers) != (now.epochs, now.breakers):
@@ -51,7 +51,7 @@ class Record:
         return before is not None and replace(now, last_look=before.last_look, about=before.about) == before
 
     def _write(self, now: Following) -> bool:
-        """Write the record; one that fails is written with the next round."""
+        """Write the annotation. After an error, the next reconcile writes it again."""
         self._tried_at = time.monotonic()
         try:
             self._lease.annotate({names.FOLLOWING_ANNOTATION: now.encode()})

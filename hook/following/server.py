@@ -1,4 +1,4 @@
-"""Answer /metrics, /healthz and /readyz: one scrape of Prometheus and two probes of the kubelet."""
+"""HTTP server for /metrics, /healthz and /readyz: one scrape of Prometheus and two probes of the kubelet."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from hook.following.telemetry import Telemetry
 
 WAIT_SECONDS: Final = 5.0
-"""For the next bytes of a request, and for a client that does not read its answer."""
+"""Timeout for the next bytes of a request, and for a client that does not read its response."""
 LARGEST_PORT: Final = 65535
 TEXT: Final = "text/plain; charset=utf-8"
 
 
 def address(listen: str) -> tuple[str, int]:
-    """Read ``host:port``; without a host all addresses are meant, and an IPv6 address stands in brackets."""
+    """Return host and port from ``host:port``. An empty host means all addresses. IPv6 addresses are in brackets."""
     host, colon, port = listen.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > LARGEST_PORT or (":" in host) != bracketed:
@@ -35,7 +35,7 @@ def address(listen: str) -> tuple[str, int]:
 
 
 def serve(telemetry: Telemetry, listen: str) -> Server:
-    """Begin to answer, in threads that do not keep the process alive. Raises HookError."""
+    """Start the server. Its threads do not keep the process alive. Raises HookError."""
     host, port = address(listen)
     try:
         server = Server(telemetry, host, port)
@@ -46,7 +46,7 @@ def serve(telemetry: Telemetry, listen: str) -> Server:
 
 
 class Server(ThreadingHTTPServer):
-    """Listens on one address, or on all of both IP families."""
+    """Server that listens on one address, or on all addresses of both IP families."""
 
     def __init__(self, telemetry: Telemetry, host: str, port: int) -> None:
         self.telemetry = telemetry
@@ -61,10 +61,10 @@ class Server(ThreadingHTTPServer):
         return int(self.server_address[1])
 
     def server_bind(self) -> None:
-        """Bind IPv4 in addition to IPv6 where no host is named, whatever the kernel's default is."""
+        """Listen on IPv4 and IPv6 if no host is set, independent of the kernel's default."""
         if self._everywhere:
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        # Not HTTPServer's: it asks the resolver for the name of this host, which may take long.
+        # HTTPServer.server_bind resolves the host's name, which may take long and is not needed.
         TCPServer.server_bind(self)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as the library has it
@@ -72,7 +72,7 @@ class Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers one request."""
+    """Handler of one request."""
 
     server: Server
     server_version = f"gpu-operator-post/{__version__}"
@@ -80,7 +80,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = WAIT_SECONDS
 
     def do_GET(self) -> None:
-        """Answer with a body, unless HEAD asks."""
+        """Respond, to HEAD without a body."""
         status, kind, content = self._answer()
         self.send_response(status)
         self.send_header("content-type", kind)
@@ -94,7 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def log_message(self, *_arguments: object) -> None:
-        """Log nothing: probes come every ten seconds."""
+        """Do not log requests: the kubelet sends a probe every ten seconds."""
 
     def _answer(self) -> tuple[HTTPStatus, str, bytes]:
         path, telemetry = self.path.partition("?")[0], self.server.telemetry

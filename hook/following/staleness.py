@@ -1,4 +1,4 @@
-"""Since when each plugin that went stale has been without its driver: from the driver's ready time until verified."""
+"""Measure how long each plugin is stale: from the ready time of its driver until the plugin is verified."""
 
 from __future__ import annotations
 
@@ -20,52 +20,52 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """A plugin that was stale and is verified."""
+    """A plugin that was stale and is verified now."""
 
     stack: str
     after: timedelta
 
 
 def is_stale(judged: Judgement) -> bool:
-    """Whether there is a pod that runs on a driver that is gone, whatever is being done about it."""
+    """Return whether a plugin pod is stale, restarted or not."""
     return judged.stale_pod is not None or judged.reason is Reason.PLUGIN_UNWELCOME
 
 
 def is_served(judged: Judgement) -> bool:
-    """Whether it is about a plugin that is looked after, on a node whose driver is settled."""
+    """Return whether the status is that of a plugin on an eligible node with a settled driver."""
     return bool(judged.consumer) and judged.state is not NodeState.EXCLUDED
 
 
 class Staleness:
-    """Remembers what is stale between rounds; grows with the fleet and shrinks with it."""
+    """Stale plugins, and since when they are stale."""
 
     def __init__(self) -> None:
         self._since: dict[Key, datetime] = {}
 
     def update(self, judgements: Iterable[Judgement], now: datetime) -> list[Recovery]:
-        """Take a round's judgements; gives what came back since the last one."""
-        judged = {(one.stack, one.node, one.consumer): one for one in judgements}
+        """Record the statuses of a reconcile. Return the plugins that were verified since the last one."""
+        judged = {(status.stack, status.node, status.consumer): status for status in judgements}
         back: list[Recovery] = []
         after: dict[Key, datetime] = {}
         for key, since in self._since.items():
-            one = judged.get(key)
-            if one is not None and one.state is NodeState.VERIFIED:
-                back.append(Recovery(one.stack, now - since))
-            elif _goes_on(one, key, judged):
+            status = judged.get(key)
+            if status is not None and status.state is NodeState.VERIFIED:
+                back.append(Recovery(status.stack, now - since))
+            elif _goes_on(status, key, judged):
                 after[key] = since
-        for key, one in judged.items():
-            if is_stale(one) and one.state is not NodeState.EXCLUDED:
-                after[key] = min(after.get(key, now), _ready(one) or now)
+        for key, status in judged.items():
+            if is_stale(status) and status.state is not NodeState.EXCLUDED:
+                after[key] = min(after.get(key, now), _ready(status) or now)
         self._since = after
         return back
 
     def oldest(self, stack: str) -> datetime | None:
-        """Give the moment since which the one that has waited longest is stale."""
+        """Return since when the plugin that has waited longest is stale, or None."""
         return min((since for (of, _node, _consumer), since in self._since.items() if of == stack), default=None)
 
 
 def _goes_on(judged: Judgement | None, key: Key, others: Mapping[Key, Judgement]) -> bool:
-    """Whether what was stale still waits: as itself, or with its node for a driver that reloads once more."""
+    """Return whether a plugin that was stale is not verified yet: its own status, or that of its node, shows it."""
     if judged is None:
         stack, node, _consumer = key
         judged = others.get((stack, node, ""))

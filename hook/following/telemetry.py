@@ -1,6 +1,6 @@
-"""What a follower notes of itself while it works: health for the kubelet, metrics for Prometheus.
+"""Health for the kubelet, and metrics for Prometheus, of the controller.
 
-Called from the loop and from the thread that renews the Lease; never raises, never waits for anybody.
+The reconcile loop and the thread that renews the Lease call these methods. They neither raise nor block.
 """
 
 from __future__ import annotations
@@ -36,41 +36,41 @@ FAILED: Final = "failed"
 
 
 class Telemetry:
-    """Takes what the follower does, as it does it. Safe to use from several threads."""
+    """Records what the controller does. Safe to use from several threads."""
 
     def __init__(self, counters: Counters, clock: Callable[[], float] = time.monotonic) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call] # a series more for each counter, which nobody reads
+        disable_created_metrics()  # type: ignore[no-untyped-call] # one more time series per counter, without use
         self._lock = threading.Lock()
         self.health = Health(clock)
         """What /healthz and /readyz show."""
         self._staleness = Staleness()
         self._standing = Standing()
         self._since: datetime | None = None
-        """When this replica finished its first round as leader."""
+        """When this replica finished its first reconcile as leader."""
         self._metrics = Metrics(counters, lambda: self._standing, self._lost_seconds)
 
     @property
     def registry(self) -> CollectorRegistry:
-        """What /metrics shows."""
+        """Return the registry for /metrics."""
         return self._metrics.registry
 
     def trying(self, trouble: str = "") -> None:
-        """Note a try for the Lease, whatever came of it, and why it got no answer, or a refusal."""
+        """Record a Lease request, with its error if it failed."""
         self.health.try_for_the_lease(trouble)
 
     def leading(self, leading: bool) -> None:
-        """Note that the Lease was gained or is gone. Who stands by shows no fleet: somebody else looks after it."""
+        """Record that the Lease was acquired or lost. A standby has no metrics of the fleet."""
         self.health.lead(leading=leading)
         with self._lock:
             self._metrics.leader.set(leading)
             self._staleness, self._standing, self._since = Staleness(), Standing(), None
 
     def waiting(self, lost: Lost | None) -> None:
-        """Note a moment in which no round can be finished, because what must be read first is not there yet."""
+        """Record that the cache is not synced, so no reconcile can finish."""
         self.health.wait(lost)
 
     def round(self, decision: Decision, memories: Memories, lost: Lost | None, now: datetime) -> None:
-        """Note a finished round; `now` by the API server's clock."""
+        """Record a finished reconcile; `now` is by the API server's clock."""
         with self._lock:
             self._since = self._since or now
             for recovery in self._staleness.update(decision.judgements, now):
@@ -88,7 +88,7 @@ class Telemetry:
         self.health.finish_round(lost, [stack for stack, is_open in breakers.items() if is_open])
 
     def deed(self, deed: Deed, now: datetime) -> None:
-        """Note a restart that was asked for, and what came of it; `now` by the API server's clock."""
+        """Record a restart and its result; `now` is by the API server's clock."""
         result = REFUSED if deed.refused else FAILED if deed.trouble else RESTARTED
         with self._lock:
             for pod in _pods(deed.action):
@@ -97,7 +97,7 @@ class Telemetry:
                     self._react(deed.action.stack, pod, now)
 
     def _show_zeros(self, stacks: Iterable[str]) -> None:
-        """Show counters from the beginning: the first step of one that appears with it is seen by nobody."""
+        """Create all counters with 0. Prometheus does not see the first increment of a counter that starts with it."""
         for stack in stacks:
             self._metrics.reaction.labels(stack)
             self._metrics.stale.labels(stack)
@@ -106,7 +106,7 @@ class Telemetry:
                     self._metrics.restarts.labels(stack, cause, result)
 
     def _react(self, stack: str, pod: StalePod, now: datetime) -> None:
-        """Measure from when the restart was possible: nobody reacts before looking, and a second try is no reaction."""
+        """Record the reaction time, from when a restart was possible. A retry does not count."""
         if pod.driver_ready is None or pod.again or self._since is None:
             return
         since = max(pod.driver_ready, self._since)
@@ -118,13 +118,13 @@ class Telemetry:
 
 
 def _by_stack(judgements: Iterable[Judgement], stacks: Iterable[str]) -> dict[str, int]:
-    """Count, for every stack: none is also a number."""
-    found = Counter(one.stack for one in judgements)
+    """Return the number of statuses per stack, also 0."""
+    found = Counter(status.stack for status in judgements)
     return {stack: found[stack] for stack in stacks}
 
 
 def _pods(action: Action) -> Iterator[StalePod]:
-    """Give the pods that are really restarted: what other stacks asked of them is no restart more."""
+    """Return the pods that an action restarts. The same restart for other stacks does not count again."""
     if isinstance(action, DeletePod):
         yield action.pod
     else:

@@ -1,4 +1,4 @@
-"""Tell of a run that never ends: what changed, once; and where it stands, now and then."""
+"""Report of the controller: log changes as they happen, and a summary every five minutes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SUMMARY_SECONDS: Final = 300.0
-"""Between two lines about a fleet that waits: nobody watches, and a log is kept for days."""
+"""Time between two summaries of a fleet that waits. The log of a controller is kept for days."""
 CALM: Final = frozenset({Verdict.DONE, Verdict.SKIP})
 
 
 class Chronicler(Narrator):
-    """A narrator whose story has no end."""
+    """Progress reporter of the controller."""
 
     def __init__(self, teller: Teller, owner: Subject | None) -> None:
         super().__init__(teller, owner)
@@ -36,7 +36,7 @@ class Chronicler(Narrator):
         self._restarted = 0
 
     def tell_moment(self, decision: Decision, restarted: int, consumers: Iterable[Subject]) -> None:
-        """Tell what changed since the last round; `restarted` counts since the beginning."""
+        """Report what changed since the last reconcile. `restarted` is the total of this leader."""
         self.tell_changes(decision)
         self.forget_all_but(decision)
         standing = (decision.verdict, decision.reason)
@@ -53,15 +53,15 @@ class Chronicler(Narrator):
             self.summarise(decision)
 
     def tell_breakers(self, breakers: Mapping[str, Breaker], consumers: Iterable[Subject]) -> None:
-        """Tell of breakers that opened or closed since the last round."""
-        now_open = {stack: one for stack, one in breakers.items() if one.opened_at is not None}
+        """Report breakers that opened or closed since the last reconcile."""
+        now_open = {stack: breaker for stack, breaker in breakers.items() if breaker.opened_at is not None}
         for stack in now_open.keys() - self._open:
             why = f"stack {stack}: {now_open[stack].why}"
-            log.error("the circuit breaker opened, nothing is restarted: %s", why)
+            log.error("circuit breaker: open, nothing is restarted: %s", why)
             self._tell_all(consumers, Reason.BREAKER_OPEN, why, warning=True)
         for stack in self._open - now_open.keys():
-            log.warning("the circuit breaker is closed, stack %s is served again", stack)
-            self._tell_all(consumers, EventReason.BREAKER_CLOSED, f"stack {stack} is served again")
+            log.warning("circuit breaker: closed, plugins of stack %s are restarted again", stack)
+            self._tell_all(consumers, EventReason.BREAKER_CLOSED, f"plugins of stack {stack} are restarted again")
         self._open = frozenset(now_open)
 
     def _tell_all(self, consumers: Iterable[Subject], reason: str, note: str, *, warning: bool = False) -> None:

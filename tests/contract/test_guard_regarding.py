@@ -38,7 +38,7 @@ ACCOUNTS: Final[dict[str, Values]] = {
 }
 """One whose Role beside the object is all that lets it write Events there, and one that may anywhere: its release is
 installed although it also names an object in a namespace that is not there."""
-NOTE: Final = "node gpu-1 needs a person"
+NOTE: Final = "node gpu-1 needs manual action"
 
 
 @pytest.fixture(scope="module")

@@ -115,7 +115,7 @@ def test_one_that_stands_by(tmp_path: Path) -> None:
     with serving(held_by_another) as server, following(tmp_path, server.api.host) as (process, log):
         port = listens(log)
         until(lambda: server.count("/leases/") >= 2, log)
-        assert ask(port, "/healthz") == ask(port, "/readyz") == "standing by\n"
+        assert ask(port, "/healthz") == ask(port, "/readyz") == "standby\n"
         assert families(ask(port, "/metrics")) == families(exposition())
         assert samples(port)["gpu_operator_post_leader", frozenset()] == 0
         process.send_signal(signal.SIGTERM)
@@ -130,7 +130,7 @@ def test_without_an_api_server(tmp_path: Path) -> None:
     with following(tmp_path, f"http://127.0.0.1:{nowhere}") as (process, log):
         port = listens(log)
         until(lambda: samples(port).get(failed, 0) >= 2, log)
-        assert ask(port, "/healthz") == "standing by\n"
+        assert ask(port, "/healthz") == "standby\n"
         assert process.poll() is None
 
 

@@ -59,16 +59,16 @@ def test_a_follower_that_renews_while_we_look_and_saw_the_same_takes_over() -> N
     """Whatever the clocks say: a Lease that a dead one left looks the same on the first look."""
     with keeping() as (kept, server):
         lookout = Lookout(server.api, NAMESPACE, NAME)
-        assert "no follower was ever there" in lookout.standing({"gpu": EPOCH}).why
+        assert "no controller has run yet" in lookout.standing({"gpu": EPOCH}).why
         kept._keep(lease())
-        assert "looking whether follower pod-a still renews" in lookout.standing({"gpu": EPOCH}).why
+        assert "checking whether controller pod-a still renews" in lookout.standing({"gpu": EPOCH}).why
         renewed(kept, 1)
         found = lookout.standing({"gpu": EPOCH})
         assert found.why == ""
         assert found.led is not None
         assert found.led.record == RECORD
         assert "gpu" in lookout.standing({"gpu": OTHER}).why
-        assert "does not serve stack network" in lookout.standing({"gpu": EPOCH, "network": EPOCH}).why
+        assert "does not refresh stack network" in lookout.standing({"gpu": EPOCH, "network": EPOCH}).why
 
 
 def test_a_dead_follower_is_called_so_once_it_was_looked_at_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,9 +76,9 @@ def test_a_dead_follower_is_called_so_once_it_was_looked_at_for_long(monkeypatch
     with keeping() as (kept, server):
         lookout = Lookout(server.api, NAMESPACE, NAME)
         kept._keep(lease())
-        assert "looking whether" in lookout.standing({"gpu": EPOCH}).why
+        assert "checking whether" in lookout.standing({"gpu": EPOCH}).why
         monkeypatch.setattr(handover, "ALIVE_SECONDS", 0.0)
-        assert "the last one was pod-a" in lookout.standing({"gpu": EPOCH}).why
+        assert "the last leader was pod-a" in lookout.standing({"gpu": EPOCH}).why
         monkeypatch.undo()
         kept.change({"spec": {"holderIdentity": ""}})
         assert "is not renewed" in Lookout(server.api, NAMESPACE, NAME).standing({"gpu": EPOCH}).why
@@ -95,12 +95,12 @@ def test_a_follower_that_gave_back_or_fell_silent_is_none(monkeypatch: pytest.Mo
         kept.change({"spec": {"holderIdentity": "", "renewTime": "2026-03-01T12:00:02.000001Z"}})
         assert lookout.standing({"gpu": EPOCH}).why
         kept.change({"spec": {"holderIdentity": "pod-b", "renewTime": "2026-03-01T12:00:03.000001Z"}})
-        assert "has not looked at the fleet yet" in lookout.standing({"gpu": EPOCH}).why
+        assert "has not read the fleet yet" in lookout.standing({"gpu": EPOCH}).why
         own = {names.FOLLOWING_ANNOTATION: replace(RECORD, by="pod-b").encode()}
         kept.change({"metadata": {"annotations": own}})
         assert lookout.standing({"gpu": EPOCH}).why == ""
         monkeypatch.setattr(handover, "ALIVE_SECONDS", 0.0)
-        assert "the last one was pod-b" in lookout.standing({"gpu": EPOCH}).why
+        assert "the last leader was pod-b" in lookout.standing({"gpu": EPOCH}).why
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ def test_a_follower_that_gave_back_or_fell_silent_is_none(monkeypatch: pytest.Mo
     [
         pytest.param(None, "does not say yet", id="none"),
         pytest.param("{}", "cannot be read", id="of-another-version"),
-        pytest.param(Following(by="pod-a"), "has not looked at the fleet yet", id="just-began"),
-        pytest.param(replace(RECORD, by=""), "has not looked at the fleet yet", id="of-nobody"),
-        pytest.param(Following(epochs={"gpu": ""}, by="pod-a"), "has not seen this intent", id="not-rendered-for-it"),
+        pytest.param(Following(by="pod-a"), "has not read the fleet yet", id="just-began"),
+        pytest.param(replace(RECORD, by=""), "has not read the fleet yet", id="of-nobody"),
+        pytest.param(Following(epochs={"gpu": ""}, by="pod-a"), "has not observed this spec", id="not-rendered-for-it"),
     ],
 )
 def test_a_follower_that_does_not_say_the_same_is_waited_for(record: Following | str | None, why: str) -> None:

@@ -48,20 +48,20 @@ def test_standing_by(health: Health, clock: Clock) -> None:
     for _try in range(5):
         clock.now += ALIVE_SECONDS - 1
         health.try_for_the_lease()
-    assert (health.dead, health.unready, health.role) == ("", "", "standing by")
+    assert (health.dead, health.unready, health.role) == ("", "", "standby")
     clock.now += ALIVE_SECONDS + 1
-    assert health.dead == "no try for the Lease was made for 121 s"
+    assert health.dead == "no Lease request was sent for 121 s"
     assert health.unready == health.dead
 
 
 def test_standing_by_without_a_lease_that_can_be_had(health: Health, clock: Clock) -> None:
     """Who may not read it could never take over: it lives, but whoever waits for it must not call that a success."""
-    assert health.unready == "the Lease was not tried for yet"
+    assert health.unready == "no Lease request was sent yet"
     for _try in range(3):
         health.try_for_the_lease("permission missing: get leases")
         clock.now += LOST_SECONDS
     assert (health.dead, health.unready) == (
-        "", "the Lease cannot be had: permission missing: get leases"
+        "", "the Lease is not available: permission missing: get leases"
     )  # fmt: skip
     health.try_for_the_lease()
     assert health.unready == ""
@@ -69,17 +69,17 @@ def test_standing_by_without_a_lease_that_can_be_had(health: Health, clock: Cloc
     health.try_for_the_lease("connection refused")
     assert health.unready == ""  # a control plane that restarts
     clock.now += 1
-    assert health.unready == "the Lease cannot be had: connection refused"
+    assert health.unready == "the Lease is not available: connection refused"
 
 
 def test_leading(health: Health, clock: Clock) -> None:
     """Who leads must finish rounds; the first one makes it ready."""
     health.lead(leading=True)
-    assert (health.dead, health.unready) == ("", "the cluster was not read yet")
+    assert (health.dead, health.unready) == ("", "the cluster has not been read yet")
     health.finish_round(None, [])
-    assert (health.dead, health.unready, health.role) == ("", "", "leading")
+    assert (health.dead, health.unready, health.role) == ("", "", "leader")
     clock.now += ALIVE_SECONDS + 1
-    assert health.dead == "no round was finished for 121 s"
+    assert health.dead == "no reconcile was finished for 121 s"
 
 
 def test_a_renewed_lease_is_no_progress_of_the_loop(health: Health, clock: Clock) -> None:
@@ -96,7 +96,7 @@ def test_a_slow_first_list_is_progress(health: Health, clock: Clock) -> None:
     for _tick in range(300):
         clock.now += 1.0
         health.wait(None)
-    assert (health.dead, health.unready) == ("", "the cluster was not read yet")
+    assert (health.dead, health.unready) == ("", "the cluster has not been read yet")
 
 
 def test_a_round_that_takes_its_time(health: Health, clock: Clock) -> None:
@@ -136,4 +136,4 @@ def test_a_change_of_leaders(health: Health) -> None:
     health.try_for_the_lease()
     assert _unready(health) == ""
     health.lead(leading=True)
-    assert _unready(health) == "the cluster was not read yet"
+    assert _unready(health) == "the cluster has not been read yet"

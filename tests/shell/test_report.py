@@ -24,7 +24,7 @@ JOB = Subject("batch/v1", "Job", "ns", "job", "uid")
 
 
 def _waiting(*judgements: Judgement) -> Decision:
-    return Decision(Verdict.WAIT, Reason.NODES_PENDING, "0 of 1 nodes served", judgements=judgements, stack="gpu")
+    return Decision(Verdict.WAIT, Reason.NODES_PENDING, "0 of 1 nodes verified", judgements=judgements, stack="gpu")
 
 
 def _judged(stack: str, reason: Reason, consumer: str = "", node: str = "x") -> Judgement:
@@ -110,7 +110,7 @@ def test_the_termination_message_says_it_too() -> None:
 
 def test_the_command_for_a_node_that_people_upgrade_is_printed_although_all_is_done() -> None:
     """The release succeeds; that node still has to be drained."""
-    words = "left alone, with an outdated driver: b. To fix, after x: kubectl -n gpu-operator delete pod driver-b"
+    words = "excluded, with an outdated driver: b. To fix, after x: kubectl -n gpu-operator delete pod driver-b"
     done = Decision(Verdict.DONE, Reason.NOTHING_STALE, "done", warnings=(words,), stack="gpu")
     assert f"WARNING {words}" in report.ending(done)
     assert [words] == json.loads(report.termination_message(done, 0, 0))["warnings"]

@@ -81,14 +81,14 @@ def rest(connection: socket.socket) -> bytes:
 
 def test_health(telemetry: Telemetry, port: int) -> None:
     """The two probes answer by what the follower did, with a sentence for people."""
-    assert ask(port, "/readyz")[::2] == (503, "the Lease was not tried for yet\n")
+    assert ask(port, "/readyz")[::2] == (503, "no Lease request was sent yet\n")
     telemetry.trying()
-    assert ask(port, "/healthz")[::2] == ask(port, "/readyz")[::2] == (200, "standing by\n")
+    assert ask(port, "/healthz")[::2] == ask(port, "/readyz")[::2] == (200, "standby\n")
     telemetry.leading(leading=True)
-    assert ask(port, "/healthz")[::2] == (200, "leading\n")
-    assert ask(port, "/readyz")[::2] == (503, "the cluster was not read yet\n")
+    assert ask(port, "/healthz")[::2] == (200, "leader\n")
+    assert ask(port, "/readyz")[::2] == (503, "the cluster has not been read yet\n")
     telemetry.round(decision([verified()]), memories(), None, NOW)
-    assert ask(port, "/readyz?verbose")[::2] == (200, "leading\n")
+    assert ask(port, "/readyz?verbose")[::2] == (200, "leader\n")
 
 
 def test_a_loop_that_hangs() -> None:
@@ -124,7 +124,7 @@ def test_nothing_else(port: int) -> None:
     for path in ("/", "/metrics/", "/debug", "/healthz/../metrics"):
         assert ask(port, path)[0] == 404, path
     status, headers, body = ask(port, "/healthz", "HEAD")
-    assert (status, headers["content-length"], body) == (200, "12", "")
+    assert (status, headers["content-length"], body) == (200, "8", "")
     assert "python" not in headers["server"].lower()
     for method in ("POST", "PUT", "DELETE", "CONNECT"):
         assert ask(port, "/metrics", method)[0] == 501, method

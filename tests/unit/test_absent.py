@@ -65,9 +65,7 @@ def test_it_is_not_held_by_default() -> None:
 def test_success_says_that_no_plugin_was_seen() -> None:
     """And what was left alone."""
     decision, _memory = bare("a", "b").change("node", labelled("b", skip="true"), "b").decide(HOLDING)
-    assert (
-        "no plugin is installed yet; the driver is settled on every node; 1 nodes were left alone" == decision.message
-    )
+    assert "no plugin is installed yet; the driver is settled on every node; 1 nodes are excluded" == decision.message
 
 
 def test_a_plugin_that_appears_meanwhile_is_served() -> None:

@@ -47,21 +47,21 @@ WARNED: dict[str, tuple[Cluster, Settings, str]] = {
                                                                   PLUGIN), Settings(), "DESIRED=0"),
     "another-plugin-beside-the-named-one": (
         cluster().put("daemonset", obj("plugin-daemonset", "metadata: {name: mine, uid: mine}")), Settings(),
-        "nvidia-dra-driver-gpu/mine looks like a DRA kubelet plugin but is not among the names to serve"),
+        "nvidia-dra-driver-gpu/mine looks like a DRA kubelet plugin but is not in consumer.names"),
     "consumer-that-matches-nothing": (cluster(), Settings(consumers=(Wanted("gpu", "a", "b"),)),
-                                      "no DaemonSet matches the consumer a/b"),
+                                      "no DaemonSet matches the driver client a/b"),
     "plugin-selects-a-label-that-is-not-read-and-that-decides": (
         unlabelled(ELSEWHERE).change("policy", {"spec": {"driver": {"manager": {"env": [
             {"name": "NODE_LABEL_FOR_GPU_POD_EVICTION", "value": "example.com/dra"}]}}}}), Settings(),
-        f"{PLUGIN} runs no pod on some nodes; whether they carry example.com/dra is not read"),
+        f"{PLUGIN} runs no pod on some nodes; this program does not read whether they carry example.com/dra"),
     "node-that-people-upgrade": (
         waiting().change("policy", BY_HAND), Settings(),
-        "left alone, with an outdated driver: a. No controller replaces driver pods here"),
+        "excluded, with an outdated driver: a. No controller replaces driver pods here"),
     "node-that-people-upgrade-with-the-command": (
         waiting().change("policy", BY_HAND), Settings(), "kubectl -n gpu-operator delete pod driver-a"),
     "no-image-to-compare": (openshift(), Settings(), "names no driver image to compare with"),
     "expected-version-cannot-be-looked-up": (openshift(), Settings(expect_driver_version="580.126.20"),
-                                             "looked for in the plugins' ResourceSlices only"),
+                                             "only compared with the plugins' ResourceSlices"),
 }  # fmt: skip
 
 

@@ -100,7 +100,7 @@ def test_done_counts_what_was_left_alone() -> None:
     """A node that was not looked at is not called fresh."""
     found = stale(*NODES).change("node", not_ready_since(0)).change("node", labelled("a", skip="true"), "a")
     decision, _memory = found.decide()
-    expected = "no plugin needed a restart, 0 run on the loaded driver; 3 nodes were left alone"
+    expected = "no plugin needed a restart, 0 run on the loaded driver; 3 nodes are excluded"
     assert (Verdict.DONE, expected) == (decision.verdict, decision.message)
 
 

@@ -81,12 +81,12 @@ def test_a_lost_node_is_judged_again_when_it_is_back() -> None:
     """Nobody has to run anything for that, and nobody is told to."""
     follower = Follower(stale("a", "b").change("node", not_ready_since(0), "a"))
     lost = follower.act(0).judgements[0]
-    assert (NodeState.EXCLUDED, False) == (lost.state, "runs again" in lost.message)
+    assert (NodeState.EXCLUDED, False) == (lost.state, "run the release again" in lost.message)
     follower.found.put("node", obj("node", {"metadata": {"name": "a"}}))
     follower.found.put("plugin-pod", plugin_pod("b"))
     assert ["a"] == [one.node for one in follower.act(YEAR).actions if isinstance(one, DeletePod)]
     job = stale("a", "b").change("node", not_ready_since(0), "a").decide(Settings())[0].judgements[0]
-    assert "runs again" in job.message
+    assert "run the release again" in job.message
 
 
 def test_a_plugin_that_took_too_long_is_well_again_when_it_is() -> None:

@@ -90,8 +90,8 @@ def test_what_matches_nothing_is_told() -> None:
     """A typing error must not look like success in silence."""
     decision, _memory = cluster().decide(serving(BY_NAME, BY_LABELS))
     assert (
-        "no DaemonSet matches the consumer monitoring/dcgm-exporter",
-        "no DaemonSet matches the consumer app.kubernetes.io/name=dcgm-exporter,team=telemetry",
+        "no DaemonSet matches the driver client monitoring/dcgm-exporter",
+        "no DaemonSet matches the driver client app.kubernetes.io/name=dcgm-exporter,team=telemetry",
     ) == decision.warnings
     assert decision.verdict is Verdict.DONE
 
@@ -187,7 +187,7 @@ def test_two_consumers_on_a_node_are_both_needed_for_done() -> None:
     """The node counts as served when the last one is."""
     found: Cluster = with_exporter(cluster("a", "b"), -9)
     decision, _memory = found.decide(serving(BY_NAME))
-    assert decision.message.startswith("0 of 2 nodes served")
+    assert decision.message.startswith("0 of 2 nodes verified")
     assert {"a", "b"} == {one.node for one in decision.actions if isinstance(one, DeletePod)}
 
 

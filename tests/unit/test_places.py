@@ -128,7 +128,7 @@ def test_both_bounds_hold() -> None:
     found.put("plugin-pod", *(merged(stale_plugin(node), NOT_READY) for node in EIGHT))
     assert ["a", "b", "c"] == deleted(found, Settings(max_unavailable=Bound(1), max_parallel_restarts=3))
     told = found.decide(Settings(max_unavailable=Bound(1), max_parallel_restarts=3))[0].judgements[7].message
-    assert "max 3 because of us, max 1 of 8 plugins down at once, 8 are: a, b, c, d, e and 3 more" in told
+    assert "max 3 because of this program, max 1 of 8 plugins down at once, 8 are: a, b, c, d, e and 3 more" in told
 
 
 def test_what_was_asked_for_takes_its_place_until_it_is_back() -> None:
@@ -167,7 +167,7 @@ def test_what_was_asked_for_takes_its_place_until_it_is_back() -> None:
 def test_what_was_asked_for_takes_its_place_whatever_befalls_its_node(
     settings: Settings, part: str, patch: Object, pod: Object | None, expected: list[str]
 ) -> None:
-    """It is down because of us, also where nothing can be said of its plugin."""
+    """It is down because of this program, also where nothing can be said of its plugin."""
     found = stale("a", "b")
     memory = asked_for_the_first(found, settings)
     found.drop("plugin-pod", "plugin-a").put("plugin-pod", *([pod] if pod else []))

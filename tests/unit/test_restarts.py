@@ -140,7 +140,7 @@ def unready(node: str) -> dict[str, object]:
     ],
 )
 def test_a_restarted_plugin_takes_its_place_until_it_is_verified(change: object, expected: list[str]) -> None:
-    """The bound counts plugins that are down because of us, not requests."""
+    """The bound counts plugins that are down because of this program, not requests."""
     assert callable(change)
     found = change(stale("a", "b"))
     assert expected == deleted(found, ONE_AT_A_TIME, asked_of(stale("a", "b"), "a"), 5)

@@ -195,7 +195,7 @@ def test_the_warnings_of_a_run_outlast_the_policys_veto() -> None:
     memory = found.decide(settings)[1]
     decision, _memory = found.decide(settings, memory, LATER + timedelta(minutes=2))
     assert Verdict.DONE is decision.verdict
-    for words in ("says notReady", "no DaemonSet matches"):
+    for words in (" is notReady", "no DaemonSet matches"):
         assert any(words in warning for warning in decision.warnings)
 
 

@@ -282,7 +282,7 @@ def test_a_node_that_turned_stale_and_came_back_by_itself_is_no_suspect() -> Non
     controller = Follower(cluster(*nodes))
     controller.look(-1)
     controller.found.put("driver-pod", driver_pod("n0", started=3530, ready=3600))
-    assert "held for a minute" in controller.look(0).judgements[0].message
+    assert "waits for a minute" in controller.look(0).judgements[0].message
     controller.found.put("plugin-pod", plugin_pod("n0", waited=3601, started=3602, ready=3610))
     assert {"Verified"} == set(reasons(controller.look(10).judgements))
 

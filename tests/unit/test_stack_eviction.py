@@ -41,7 +41,7 @@ def test_a_plugin_that_was_restarted_already_is_left_alone_and_it_says_so(found:
     """It is found fresh: nothing is done, and the deployer reads why."""
     decision, _memory = found.decide()
     assert (Verdict.DONE, Reason.NOTHING_STALE, ()) == (decision.verdict, decision.reason, decision.actions)
-    assert f"the driver manager takes them away before a reload, by {label}" in decision.message
+    assert f"the driver manager evicts them before it reloads a driver: {label}" in decision.message
 
 
 def test_a_selector_that_nobody_was_told_of_explains_nothing() -> None:

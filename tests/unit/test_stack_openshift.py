@@ -80,7 +80,7 @@ def test_an_expected_version_is_looked_for_in_the_slices(published: str, expecte
     found = openshift().change("slice", {"spec": published_devices})
     decision, _memory = found.decide(Settings(expect_driver_version=expected))
     assert reason is decision.reason
-    assert any("ResourceSlices only" in one for one in decision.warnings)
+    assert any("only compared with" in one for one in decision.warnings)
 
 
 def test_without_a_deployment_to_look_at_it_is_quiet_for_longer() -> None:

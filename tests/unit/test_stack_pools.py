@@ -104,7 +104,7 @@ def test_an_unready_pool_vetoes_for_a_while_only() -> None:
         decision, memory = found.decide(memory=memory, now=LATER + timedelta(seconds=seconds))
         verdicts.append(decision.verdict)
     assert [Verdict.WAIT, Verdict.WAIT, Verdict.DONE] == verdicts
-    assert "NVIDIADriver a says notReady" in decision.warnings[0]
+    assert "the state of NVIDIADriver a is notReady" in decision.warnings[0]
 
 
 @pytest.mark.parametrize(

@@ -251,7 +251,7 @@ def test_a_node_whose_labels_stay_away_is_left_alone_after_a_while() -> None:
     assert Verdict.WAIT is story.tell(105 + grace - 1).verdict
     late = story.tell(105 + grace)
     assert (Verdict.DONE, ["Verified", "LabelsMissing"]) == (late.verdict, reasons(late.judgements))
-    assert "1 nodes were left alone" in late.message
+    assert "1 nodes are excluded" in late.message
 
 
 def test_a_node_that_is_removed_in_the_middle_is_not_missed() -> None:
