@@ -1,7 +1,7 @@
-"""Send requests to the API server and turn its refusals into our own errors.
+"""Send requests to the API server, and translate its refusals into errors of this program.
 
-Objects are plain JSON. The client library's typed models are not used: they cost hundreds of MiB on a large fleet, and
-reject objects that they do not know.
+Objects are plain JSON. The client library's typed models would cost hundreds of MiB on a large fleet, and reject
+unknown objects.
 """
 
 from __future__ import annotations
@@ -42,25 +42,27 @@ if TYPE_CHECKING:
     from hook.core.fields import Json
 
 CONNECT_SECONDS: Final = 5.0
+"""Timeout of a connection attempt."""
 READ_SECONDS: Final = 60.0
-"""For a whole answer. A page of 50 objects takes well under a second; a server that takes a minute for it is gone."""
+"""Timeout of a whole response. A page of 50 objects takes well below a second."""
 WATCH_SLACK_SECONDS: Final = 15.0
-"""The server ends a watch by itself; one that stays silent for longer than agreed is a black hole."""
+"""Time by which a watch may outlast its timeout. The server ends a watch itself, so a longer silence is an error."""
 CLOCK_TOLERANCE: Final = timedelta(seconds=2)
-"""``Date`` has whole seconds, and answers take a while: less is no difference between clocks."""
+"""Smallest difference between clocks that counts. ``Date`` has whole seconds, and responses take some time."""
 OFFSETS_KEPT: Final = 9
+"""Clock offsets of which the median counts."""
 BOOTTIME: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)
-"""A clock that nobody sets, and that counts while a machine sleeps, too: Linux has it (clock_gettime(2))."""
+"""Monotonic clock that also runs while the machine is suspended, on Linux (clock_gettime(2))."""
 JSON: Final = "application/json"
 SERVICE_ACCOUNT_DIR: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
-"""Where every kubelet mounts a pod's token (K8S ``plugin/pkg/admission/serviceaccount``)."""
+"""Directory of a pod's token (K8S ``plugin/pkg/admission/serviceaccount``)."""
 
 LONGEST_RETRY_AFTER: Final = 60.0
-"""An API server asks for a second or a few; who asks for an hour is a proxy that must not stop a run."""
+"""Longest Retry-After that is obeyed, in seconds. API servers send a few seconds. A proxy may send an hour."""
 UNKNOWN_PATH: Final = b"404 page not found"
-"""What an API server says, in plain text, to a path that it does not know (Go's ``http.NotFound``)."""
+"""Plain text response of an API server to an unknown path (Go's ``http.NotFound``)."""
 PLAIN: Final = frozenset({401, 429})
-"""What filters before the API itself may answer in plain text; anything else it refuses with a Status."""
+"""Status codes that an API server may send as plain text. All other refusals have a Status object."""
 
 _BY_STATUS: Final[Mapping[int, type[ClusterError]]] = {
     401: UnauthorizedError,
@@ -72,101 +74,101 @@ _BY_STATUS: Final[Mapping[int, type[ClusterError]]] = {
 
 
 def connect(kubeconfig: str, context: str, service_account_dir: str) -> Api:
-    """Connect as the pod's ServiceAccount where there is one and no kubeconfig is named, else by kubeconfig."""
+    """Connect by kubeconfig if one is set or there is no ServiceAccount token, else as the ServiceAccount."""
     return Api(connection.connect(kubeconfig, context, service_account_dir))
 
 
 class Api:
-    """A connection to one API server. Safe to use from several threads."""
+    """Client of one API server. Safe to use from several threads."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.host = connection.host
         self.counters = Counters()
         self.before_write: Callable[[Request], None] = lambda _request: None
-        """Raises what forbids a write. Asked before each one, however often it is tried."""
+        """Called before each attempt of a write. It raises an error to forbid the write."""
         self._began = datetime.now(UTC)
         self._origin = self._began - _steady()
         self._offsets: deque[timedelta] = deque(maxlen=OFFSETS_KEPT)
         self._clock_offset = timedelta()
 
     def now(self) -> datetime:
-        """Return the time by the API server's clock, to a second: what its timestamps compare with.
+        """Return the time by the API server's clock, to a second, for comparison with its timestamps.
 
-        It goes on evenly when this machine's own clock is set: graces, deadlines and the breaker go by it.
+        It does not jump if this machine's clock is set. Grace periods, deadlines and the breaker use it.
         """
         return self._local() + self._clock_offset
 
     @property
     def began(self) -> datetime:
-        """When this connection was made, by the same clock as `now`: as early as a process can tell."""
+        """Return when this client was created, by the same clock as `now`."""
         return self._began + self._clock_offset
 
     def _local(self) -> datetime:
-        """Return the time as this machine told it at first, and what has passed since."""
+        """Return this machine's time at the start plus the time since, by the monotonic clock."""
         return self._origin + _steady()
 
     def send(self, request: Request, read_seconds: float = READ_SECONDS) -> dict[str, Any]:
-        """Send a request and return the decoded answer, which is complete within `read_seconds` or is none."""
+        """Send a request and return the decoded response, which must be complete within `read_seconds`."""
         if request.method != "GET":
             self.before_write(request)
         with self._counting(request):
             answer = decoding.decode(self._body(request, read_seconds))
             if not answer.get("kind"):
-                raise UnreachableError("the answer is no object of an API server: it has no kind")
+                raise UnreachableError("the response is not an object of an API server: it has no kind")
             return answer
 
     def list_page(self, request: Request, read_seconds: float = READ_SECONDS) -> tuple[Json, Iterator[Json]]:
-        """Send a list request: gives the page's metadata, and its objects, each decoded when it is taken.
+        """Send a list request. Return the page's metadata, and an iterator that decodes its objects.
 
-        The page is complete within `read_seconds` or is none.
+        The page must be complete within `read_seconds`.
         """
         with self._counting(request):
             meta, objects = decoding.page(self._body(request, read_seconds), whole=request.resource.whole)
             if not meta.get("resourceVersion"):
-                raise UnreachableError("the API server's list has no version to go on from")
+                raise UnreachableError("the API server's list has no resourceVersion")
             return meta, objects
 
     def list_versions(self, request: Request, read_seconds: float = READ_SECONDS) -> tuple[versions.Listed, str]:
-        """Send a list request of which only names and versions are read: gives a page, and where the next begins."""
+        """Send a list request for names and versions. Return the page, and where the next one begins."""
         with self._counting(request):
             return versions.page(self._body(request, read_seconds))
 
     def open_watch(self, request: Request, seconds: int) -> urllib3.BaseHTTPResponse:
-        """Send a watch request. Its events are read by ``events``, with some slack for a silent server.
+        """Send a watch request. ``events`` reads the response.
 
-        The server ends the watch after `seconds`. One that still sends a minute later does not keep to that.
+        The server ends the watch after `seconds`. A watch that continues for another minute is an error.
         """
         with self._counting(request):
             return self._open(request, seconds + WATCH_SLACK_SECONDS, seconds + READ_SECONDS)
 
     def events(self, response: urllib3.BaseHTTPResponse, resource: Resource) -> Iterator[tuple[str, Json]]:
-        """Return the events of an open watch, kind and object, until the server, or the connection, ends it."""
+        """Yield type and object of each event of a watch, until the server or an error ends it."""
         with self.counters.counting("watch", resource.grant):
             try:
                 for line in response:
                     if line.strip():
                         yield decoding.event(line, whole=resource.whole)
             except urllib3.exceptions.TimeoutError as error:
-                # It outlived the time that the server agreed to: what happened meanwhile is not known.
-                raise GoneError("the watch fell silent") from error
+                # The server exceeded its own timeout, so events may be missing.
+                raise GoneError("the watch sent nothing in its time") from error
             except urllib3.exceptions.HTTPError as error:
-                raise UnreachableError(f"the watch broke off: {_short(error)}") from error
+                raise UnreachableError(f"the watch was interrupted: {_short(error)}") from error
             finally:
                 response.close()
 
     def served_versions(self, resource: Resource, read_seconds: float = READ_SECONDS) -> frozenset[str]:
-        """Return the versions of a resource's group that the server serves."""
+        """Return the versions of a resource's group that the server supports."""
         try:
             found = self.send(versions_of(resource), read_seconds)
             return frozenset(text(version, "version") for version in items(found, "versions"))
         except NotFoundError:
             return frozenset()
         except MalformedObjectError as error:
-            raise UnreachableError(f"the API server's list of versions cannot be read: {error}") from error
+            raise UnreachableError(f"the API server's list of versions is malformed: {error}") from error
 
     def allows(self, request: Request, read_seconds: float = READ_SECONDS) -> bool:
-        """Return whether RBAC allows a request; if so, admission has refused it. Raises ClusterError, too."""
+        """Return whether RBAC allows a request. If it does, a refusal came from admission. Raises ClusterError."""
         try:
             return self.send(may_i(request), read_seconds)["status"]["allowed"] is True
         except (PermissionDeniedError, KeyError, TypeError):
@@ -187,14 +189,14 @@ class Api:
         try:
             return response.read()
         except urllib3.exceptions.HTTPError as error:
-            raise UnreachableError(f"the answer of {self.host} broke off: {_short(error)}") from error
+            raise UnreachableError(f"the response of {self.host} was interrupted: {_short(error)}") from error
         finally:
             response.release_conn()
 
     def _open(self, request: Request, silence: float, whole: float) -> urllib3.BaseHTTPResponse:
-        """Send a request. Both are seconds: for the longest pause within the answer, and for all of it."""
+        """Send a request. Limit, in seconds, the longest `silence` within the response and the `whole` response."""
         if whole <= 0:
-            raise UnreachableError(f"no time is left to ask the API server at {self.host}")
+            raise UnreachableError(f"no time is left for a request to the API server at {self.host}")
         try:
             with bounded.by(time.monotonic() + whole):
                 response: urllib3.BaseHTTPResponse = self.connection.pool.request(
@@ -210,13 +212,13 @@ class Api:
             raise UnreachableError(f"cannot reach the API server at {self.host}: {_short(error)}") from error
         except (OSError, ValueError) as error:
             raise UnauthorizedError(f"cannot read the ServiceAccount token: {error}") from error
-        if response.status >= 400:  # noqa: PLR2004 - HTTP: where errors begin
+        if response.status >= 400:  # noqa: PLR2004 - HTTP: errors
             raise _refusal(request, response)
         kind = response.headers.get("content-type", JSON)
         if not kind.startswith(JSON):
             response.close()
-            raise UnreachableError(f"what answered at {self.host} with {kind[:40]} is no API server")
-        # Only now: error pages come from whatever stands between us, with a clock of its own.
+            raise UnreachableError(f"the response of {self.host} is {kind[:40]}, which is not from an API server")
+        # Error responses may come from a proxy, with another clock, so only successful ones set the offset.
         self._set_clock(response)
         return response
 
@@ -229,38 +231,38 @@ class Api:
         return headers
 
     def _set_clock(self, response: urllib3.BaseHTTPResponse) -> None:
-        """Follow the server's ``Date``: the median of the last few, so that one late answer moves nothing."""
+        """Set the clock offset to the median of the last ``Date`` headers, so that one late response has no effect."""
         try:
             theirs = parsedate_to_datetime(response.headers.get("date", ""))
         except (ValueError, OverflowError):
             return
-        if theirs.tzinfo is None:  # "-0000": UTC, of an unknown place (RFC 5322, 3.3)
+        if theirs.tzinfo is None:  # "-0000": UTC without a known zone (RFC 5322, 3.3)
             theirs = theirs.replace(tzinfo=UTC)
         self._offsets.append(theirs - self._local())
-        # One look at what is known: another thread may add to it at any moment.
+        # Copy first: another thread may append at any time.
         known = sorted(self._offsets)
         offset = known[len(known) // 2]
         self._clock_offset = offset if abs(offset) > CLOCK_TOLERANCE else timedelta()
 
 
 def _steady() -> timedelta:
-    """Return what a clock shows that nobody sets."""
+    """Return the time of a monotonic clock."""
     return timedelta(seconds=time.monotonic() if BOOTTIME is None else time.clock_gettime(BOOTTIME))
 
 
 def _timeout(request: Request, seconds: float) -> urllib3.Timeout:
-    """Bound the silence of a server. A write has no more to connect and be sent: others may act after it."""
+    """Return the timeouts of a request. Those of a write include the connection: others may act after its deadline."""
     total = None if request.method == "GET" else seconds
     return urllib3.Timeout(total, connect=min(CONNECT_SECONDS, seconds), read=seconds)
 
 
 def refusal(request: Request, status: int, body: Mapping[str, Any], retry_after: float | None = None) -> ClusterError:
-    """Translate a refusal by its status code; its text is for people only."""
+    """Return the error for a status code. The text of the response is only shown to users."""
     message = str(body.get("message") or f"HTTP {status}")
     if status == 403:  # noqa: PLR2004 - HTTP: forbidden
         what = request.path or request.resource.grant
         return PermissionDeniedError(request.verb, what, request.namespace, message)
-    if status >= 500:  # noqa: PLR2004 - HTTP: the server's fault
+    if status >= 500:  # noqa: PLR2004 - HTTP: server errors
         return UnreachableError(f"the API server answered {status}: {message}", retry_after)
     return _BY_STATUS.get(status, RejectedError)(message, retry_after)
 
@@ -278,16 +280,16 @@ def _refusal(request: Request, response: urllib3.BaseHTTPResponse) -> ClusterErr
     unknown_path = response.status == 404 and raw.startswith(UNKNOWN_PATH)  # noqa: PLR2004 - HTTP: not found
     plain = response.status in PLAIN or response.status >= 500 or unknown_path  # noqa: PLR2004 - HTTP: server errors
     if body.get("kind") != "Status" and not plain:
-        # A load balancer without a control plane behind it: its 404 must never read as "there is no such thing".
-        return UnreachableError(f"what answered {response.status} is no API server", seconds)
+        # It may be a load balancer without a control plane. Its 404 must not count as "the object does not exist".
+        return UnreachableError(f"the response {response.status} is not from an API server", seconds)
     return refusal(request, response.status, body, seconds)
 
 
 def _seconds(retry_after: str) -> float | None:
-    """Read how long the server asks to wait. It may also be a date, which no API server sends."""
+    """Return the seconds of a Retry-After header, or None for a date, which API servers do not send."""
     return min(float(retry_after), LONGEST_RETRY_AFTER) if re.fullmatch("[0-9]+", retry_after) else None
 
 
 def _short(error: Exception) -> str:
-    """Return the last clause of an error: the client library puts its own objects before it."""
+    """Return the last clause of an error. The client library puts its own objects before it."""
     return str(error).rsplit(": ", 1)[-1][:200]

@@ -1,6 +1,6 @@
-"""Bound a whole answer, from connecting to its last byte.
+"""Limit the time of a whole response, from connecting to its last byte.
 
-The libraries bound each wait for the socket. A server that sends one byte now and then never exceeds such a bound.
+The libraries only limit each wait for the socket. A server that sends single bytes never exceeds that limit.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _END: Final[ContextVar[float]] = ContextVar("end", default=math.inf)
-"""When the request that this thread sends must have its whole answer, by the monotonic clock."""
+"""Deadline of the response to the request that this thread sends, by the monotonic clock."""
 
 
 @contextmanager
 def by(end: float) -> Iterator[None]:
-    """End the answer to a request that is sent inside at this moment of the monotonic clock, also if it is read later.
+    """Set the deadline for responses to requests that are sent inside the context, by the monotonic clock.
 
-    The moment holds for connections of a pool that is `bounded`.
+    It also applies if the response is read later. It needs a `bounded` pool.
     """
     token = _END.set(end)
     try:
@@ -38,13 +38,13 @@ def by(end: float) -> Iterator[None]:
 
 
 def bounded(pool: urllib3.PoolManager) -> urllib3.PoolManager:
-    """Let a pool that has no connections yet bound the answers to its requests."""
+    """Return a pool, which must have no connections yet, that enforces deadlines of responses."""
     pool.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
     return pool
 
 
 class _Reader(io.RawIOBase):
-    """The bytes of one answer. Each wait for more of them ends with the answer's own time."""
+    """Bytes of one response. No wait for more of them exceeds the response's deadline."""
 
     def __init__(self, raw: io.RawIOBase, sock: socket.socket, end: float) -> None:
         self._raw, self._sock, self._end = raw, sock, end
@@ -58,7 +58,7 @@ class _Reader(io.RawIOBase):
     def readinto(self, buffer: Any, /) -> int | None:  # noqa: ANN401 - a writable buffer, which 3.11 cannot name
         left = self._end - time.monotonic()
         if left <= 0:
-            raise TimeoutError("the answer was not complete in time")
+            raise TimeoutError("the response was not complete in time")
         wait = self._sock.gettimeout()
         if wait is None or left < wait:
             self._sock.settimeout(left if left < math.inf else None)
@@ -70,7 +70,7 @@ class _Reader(io.RawIOBase):
 
 
 class _Answer(http.client.HTTPResponse):
-    """An answer whose status, header and body are read through a `_Reader`."""
+    """Response whose status, headers and body are read through a `_Reader`."""
 
     def __init__(self, sock: socket.socket, *arguments: Any, **named: Any) -> None:  # noqa: ANN401 - http.client's own
         super().__init__(sock, *arguments, **named)
@@ -94,7 +94,7 @@ class _SecureConnection(HTTPSConnection):
 
 
 def _refuse_if_late(connection: HTTPConnection) -> None:
-    """Send nothing over a connection that came too late: a name with several addresses has the time for each."""
+    """Raise TimeoutError if connecting took too long: with several addresses, each one has the full timeout."""
     if time.monotonic() >= _END.get():
         connection.close()
         raise TimeoutError("connecting took too long")

@@ -1,8 +1,8 @@
-"""Reach one API server, and say who asks.
+"""Connect to one API server, with credentials.
 
-In a pod that takes three files and two variables. The client library, which knows all the other ways (contexts,
-client certificates, plugins, proxies), costs 18 MiB and half of the time to the first request as soon as any part of
-it is imported; so it is, where a kubeconfig or a proxy asks for it, and not before.
+In a pod, this needs a few files and two environment variables. For all other ways (contexts, client certificates,
+plugins, proxies) there is the client library. Its import costs 18 MiB and half of the time to the first request, so
+this module imports it only if a kubeconfig or a proxy needs it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from kubernetes.client import Configuration
 
 CONNECTIONS: Final = 64
-"""Kept open: one for each watch, one more for each while an end is confirmed, and a few for lists and writes."""
+"""Connections that the pool keeps open: two per watch while a run confirms its end, some for lists and writes."""
 HOST, PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
-"""What every kubelet sets."""
+"""Environment variables that the kubelet sets in every pod."""
 TOKEN_SECONDS: Final = 60.0
-"""How long a token is used before its file is read again; kubelets replace one at four fifths of its life."""
+"""Time for which a token is used before its file is read again. The kubelet replaces it at 80 % of its life."""
 KEEP_ALIVE: Final = (
     *urllib3.connection.HTTPConnection.default_socket_options,
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -41,22 +41,22 @@ KEEP_ALIVE: Final = (
         if hasattr(socket, name)
     ),
 )
-"""As client-go asks the kernel for, and the client library with ``keep_alive``."""
+"""Socket options as of client-go, and of the client library with ``keep_alive``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """One API server, and credentials for it."""
+    """Connection to one API server, with credentials."""
 
     host: str
-    """With its scheme."""
+    """Address with scheme."""
     pool: urllib3.PoolManager
     authorization: Callable[[], str]
-    """Gives the header that says who we are, empty without one. Raises OSError or ValueError."""
+    """Returns the Authorization header, or "". Raises OSError or ValueError."""
 
 
 def connect(kubeconfig: str, context: str, service_account_dir: str) -> Connection:
-    """Connect as the pod's ServiceAccount where there is one and no kubeconfig is named, else by kubeconfig."""
+    """Connect by kubeconfig if one is set or there is no ServiceAccount token, else as the ServiceAccount."""
     folder = Path(service_account_dir)
     if kubeconfig or context or not (folder / "token").is_file():
         return _by_kubeconfig(kubeconfig, context)
@@ -67,7 +67,7 @@ def connect(kubeconfig: str, context: str, service_account_dir: str) -> Connecti
 
 
 def by_library(configuration: Configuration) -> Connection:
-    """Connect as the client library would."""
+    """Connect with the transport of the client library."""
     from kubernetes.client.rest import RESTClientObject  # noqa: PLC0415 - see above
     from kubernetes.config import ConfigException  # noqa: PLC0415
 
@@ -135,7 +135,7 @@ def _by_kubeconfig(kubeconfig: str, context: str) -> Connection:
 
 
 class Token:
-    """A token in a file that is replaced now and then."""
+    """Token in a file that the kubelet replaces from time to time."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -143,7 +143,7 @@ class Token:
         self._until = 0.0
 
     def __call__(self) -> str:
-        """Return the header. Raises OSError where it cannot be read any more, ValueError where it is empty."""
+        """Return the header. Raises OSError if the file cannot be read, ValueError if it is empty."""
         if time.monotonic() >= self._until:
             token = self._file.read_text(encoding="ascii").strip()
             if not token:

@@ -1,4 +1,4 @@
-"""Count what goes wrong on the way to the API server, for whoever wants to show it; costs a lock and an addition."""
+"""Count failed requests to the API server, and restarts of watches."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 ENDED: Final = "Ended"
-"""Why a watch is opened again: its time was over, as agreed with the server."""
+"""Reason for the restart of a watch: its timeout ended."""
 
 Failure = tuple[str, str, str]
 """Kind, verb, resource."""
 Restart = tuple[str, str]
-"""Resource, and why its watch was opened again: ``ENDED`` or a kind of error."""
+"""Resource, and why its watch was restarted: ``ENDED`` or a kind of error."""
 
 
 def kind_of(error: ClusterError) -> str:
-    """Name an error by its class, as reasons are written: there are as many kinds as classes."""
+    """Return the class name of an error in the style of reasons."""
     return type(error).__name__.removesuffix("Error")
 
 
 class Counters:
-    """Counts of one connection since its start. Safe to use from several threads."""
+    """Counters of one client since its start. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -36,7 +36,7 @@ class Counters:
 
     @contextmanager
     def counting(self, verb: str, resource: str) -> Iterator[None]:
-        """Count an error that ends what is done inside."""
+        """Count a ClusterError that is raised inside the context."""
         try:
             yield
         except ClusterError as error:
@@ -49,18 +49,18 @@ class Counters:
             self._errors[kind_of(error), verb, resource] += 1
 
     def watch_ended(self, resource: str, why: str) -> None:
-        """Count a watch that will be opened again."""
+        """Count a watch that will be restarted."""
         with self._lock:
             self._watches[resource, why] += 1
 
     @property
     def errors(self) -> Mapping[Failure, int]:
-        """Return the errors counted so far."""
+        """Return the number of errors by kind, verb and resource."""
         with self._lock:
             return dict(self._errors)
 
     @property
     def watches(self) -> Mapping[Restart, int]:
-        """Return the watches that ended so far."""
+        """Return the number of ended watches by resource and reason."""
         with self._lock:
             return dict(self._watches)

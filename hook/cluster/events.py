@@ -1,7 +1,7 @@
-"""Tell the story where deployers look: Kubernetes Events, one object a fact, counted when it repeats.
+"""Write Kubernetes Events: one object per fact, with a count if it repeats.
 
-Flux throws hook logs away, and Argo CD shows the Job: events on the Job and on the DaemonSet, and the
-pod's termination message, are what is left to read.
+Flux drops the logs of hooks, and Argo CD shows the Job. So users read the Events on the Job and on the DaemonSets, and
+the pod's termination message.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ log = logging.getLogger(__name__)
 
 COMPONENT: Final = "gpu-operator-post"
 EVENT_SECONDS: Final = 3.0
-"""Events are for people; they must not hold up the work."""
+"""Timeout of one write. Events must not delay restarts."""
 QUIET_SECONDS: Final = 30.0
-"""After a failure, so that a server that cannot take events is not asked for each node."""
+"""Pause after a failure, so that the program does not retry for each node."""
 KEPT: Final = 4096
-"""Facts whose count is remembered, the latest ones: who never ends must not remember each restart of a year."""
+"""Latest facts whose count is kept, so that the memory of the controller does not grow."""
 MOST_WAITING: Final = 2048
-"""Facts that wait to be written, a kilobyte each: a thousand nodes that are served at the same moment."""
+"""Longest queue, at a kilobyte per fact: enough for a thousand nodes that are refreshed at the same time."""
 LAST_SECONDS: Final = 5.0
-"""For what still waits when the run is over: a server that writes an event in 10 ms takes five hundred."""
+"""Time to flush the queue at the end of a run: enough for 500 Events at 10 ms each."""
 FOUND_SECONDS: Final = 5.0
-"""For the end on what has to be found first, on all of it together and after everything else: as long again."""
+"""Time to write the last Events on targets that must be read first, after all other Events."""
 SPARE_SECONDS: Final = 1.0
-"""Kept of the time that is left, for the process to end before whoever runs it ends it."""
+"""Time that is reserved for the process to exit before its deadline."""
 STOPPED_SECONDS: Final = 0.5
-"""The same for one that was told to stop, whose end somebody waits for: fifty events."""
+"""Time to flush the queue after a signal, when the kubelet waits: enough for 50 Events."""
 NOTE_LIMIT: Final = 1024
-"""Bytes. K8S ``pkg/apis/core/validation/events.go``: a longer message is refused."""
+"""Longest message, in bytes (K8S ``pkg/apis/core/validation/events.go``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What an event is about."""
+    """Target of an Event."""
 
     api_version: str
     kind: str
@@ -59,22 +59,22 @@ class Subject:
 
 
 Findable = Subject | Callable[[], Subject | None]
-"""What an event is about, or what finds that out, where it can be."""
+"""Target of an Event, or a function that reads it and returns None if it cannot."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """A fact that is to be written."""
+    """Fact in the queue."""
 
     subject: Findable
     about: str
     fact: dict[str, Any]
     last: bool
-    """Whether it tells the end, for which everything is tried once more."""
+    """The fact is about the end of the run, so targets that failed before are tried again."""
 
 
 class _Lane:
-    """Events that are written one after the other, and wait for none of another lane."""
+    """Queue of Events with its own thread, so that it does not wait for another queue."""
 
     def __init__(self, write: Callable[[_Told], None]) -> None:
         self.waiting = Outbox(write, MOST_WAITING)
@@ -82,21 +82,21 @@ class _Lane:
         self.counts: dict[str, int] = {}
 
     def flush(self, seconds: float) -> None:
-        """Return what waits a moment; what is left then is given up."""
+        """Return when the queue is empty, or after a time drop the rest."""
         if left := self.waiting.flush(seconds):
-            log.warning("%d Kubernetes events could not be written in time; the log has what they tell", left)
+            log.warning("%d Kubernetes Events could not be written in time; the log has the same facts", left)
 
 
 def daemonset(seen: DaemonSet) -> Subject:
-    """Return a DaemonSet as the subject of an event."""
+    """Return a DaemonSet as the target of an Event."""
     return Subject("apps/v1", "DaemonSet", seen.namespace, seen.name, seen.uid)
 
 
 class Teller:
-    """Writes events. It never stops the work: what cannot be written soon is logged once and left.
+    """Event recorder. Errors are logged once and never stop the program.
 
-    Nobody waits for an event while plugins wait for their restart: a thread of its own writes them, in their order.
-    What has to be found first, which may hang, has another one.
+    A thread writes the Events in order, so that restarts do not wait for them. Events on targets that must be read
+    first, which may hang, have another thread.
     """
 
     def __init__(self, api: Api, run_id: str, *, silent: bool) -> None:
@@ -104,63 +104,65 @@ class Teller:
         self._quiet_until = self._asked_until = 0.0
         self._complained = False
         self._left_alone: set[Findable] = set()
-        """What could not be found, or whose events are refused: that says nothing of all others."""
+        """Targets that could not be read, or whose Events were refused. They do not affect other targets."""
         self._known, self._to_find = _Lane(self._write), _Lane(self._write)
         self._over = False
 
     def tell(self, subject: Findable, reason: str, note: str, *, about: str = "", warning: bool = False) -> None:
-        """Tell a fact. The same reason about the same thing (a node, say) again updates it and its count.
+        """Record a fact. The same reason for the same `about` (such as a node) updates the Event and its count.
 
-        What it is about may have to be found: by the thread that writes, however late it is.
+        If the target must be read first, the thread that writes does that.
         """
         if self._silent:
             return
         when = self._api.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         kind = "Warning" if warning else "Normal"
         fact = {"message": _fitting(note), "lastTimestamp": when, "type": kind, "reason": reason}
-        told = _Told(subject, about, fact, self._over)
+        queued = _Told(subject, about, fact, self._over)
         if self._over and isinstance(subject, Subject):
-            self._write(told)
-        elif not self._lane(subject).waiting.put(told):
-            log.debug("too many events wait to be written; going on without %s %s", reason, about)
+            self._write(queued)
+        elif not self._lane(subject).waiting.put(queued):
+            log.debug("too many Events wait to be written; dropping %s %s", reason, about)
 
     def last_words(self) -> None:
-        """Write at once from now on, whatever failed a moment ago: how a run ended is what people look for.
+        """Flush the queue for a short time, then write directly, because users look for the end of a run.
 
-        What still waits has a moment. Only a server that asked for time still has it.
+        End the pause after a failure, but obey Retry-After.
         """
         self._known.flush(LAST_SECONDS)
         self._quiet_until, self._over = self._asked_until, True
 
     def await_found(self, left: float) -> None:
-        """Return a moment to what was told last on what has to be found, but not all of the seconds that are left."""
+        """Return once Events on targets that must be read are written, or the time is over."""
         self._to_find.flush(max(0.0, min(FOUND_SECONDS, left - SPARE_SECONDS)))
 
     def stop(self) -> None:
-        """Let what still waits be written in a moment, or not at all: whoever told us to stop waits for our end."""
+        """Flush the queue briefly after a signal, because the kubelet waits for the process to exit."""
         self._known.flush(STOPPED_SECONDS)
 
     def _lane(self, subject: Findable) -> _Lane:
         return self._known if isinstance(subject, Subject) else self._to_find
 
-    def _write(self, told: _Told) -> None:
-        subject = told.subject if isinstance(told.subject, Subject) else self._found(told.subject, last=told.last)
+    def _write(self, queued: _Told) -> None:
+        subject = (
+            queued.subject if isinstance(queued.subject, Subject) else self._found(queued.subject, last=queued.last)
+        )
         if subject is None:
             return
-        lane = self._lane(told.subject)
+        lane = self._lane(queued.subject)
         with lane.writing:
             if time.monotonic() < self._quiet_until:
                 return
-            name = self._name(subject, told.fact["reason"], told.about)
+            name = self._name(subject, queued.fact["reason"], queued.about)
             count = lane.counts.pop(name, 0) + 1
-            fact = {**told.fact, "count": count}
+            fact = {**queued.fact, "count": count}
             request = _first(subject, name, fact) if count == 1 else _again(subject, name, fact)
-            lane.counts[name] = count if self._written(request, told.subject) else 0
+            lane.counts[name] = count if self._written(request, queued.subject) else 0
             if len(lane.counts) > KEPT:
                 del lane.counts[next(iter(lane.counts))]
 
     def _found(self, find: Callable[[], Subject | None], *, last: bool) -> Subject | None:
-        """Find out what an event is about, unless that was in vain or of no use before and may be once more."""
+        """Resolve the target, unless resolving it failed before. At the end of the run, try again."""
         if (find in self._left_alone and not last) or time.monotonic() < self._quiet_until:
             return None
         subject = find()
@@ -169,13 +171,13 @@ class Teller:
         return subject
 
     def _written(self, request: Request, about: Findable) -> bool:
-        """Return whether it is there now."""
+        """Write an Event. Return whether it exists now."""
         try:
             self._api.send(request, EVENT_SECONDS)
         except ConflictError:
-            log.debug("event %s is there already", request.name)
+            log.debug("Event %s exists already", request.name)
         except NotFoundError:
-            log.debug("event %s has expired; the next one is new", request.name)
+            log.debug("Event %s has expired; the next one is new", request.name)
             return False
         except ClusterError as error:
             level = logging.DEBUG if self._complained else logging.WARNING
@@ -185,20 +187,20 @@ class Teller:
             self._quiet_until = max(time.monotonic() + QUIET_SECONDS if ours else 0.0, self._asked_until)
             if not ours:
                 self._left_alone.add(about)
-            log.log(level, "cannot write Kubernetes events, going on without: %s", error)
+            log.log(level, "cannot write Kubernetes Events, continuing without them: %s", error)
             return False
         except LeaseLostError:
-            return False  # our end is near, and who holds it now tells what goes on
+            return False  # this process is about to exit, and the new leader reports
         return True
 
     def _name(self, subject: Subject, reason: str, about: str) -> str:
-        """Name an event by what it is about, so that the same fact of one run is one object."""
-        told = f"{self._run_id}\0{subject.uid}\0{reason}\0{about}"
-        return f"{subject.name[:200].rstrip('-.')}.{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+        """Return the name of an Event. It depends on the fact, so that the same fact of one run is one object."""
+        fact = f"{self._run_id}\0{subject.uid}\0{reason}\0{about}"
+        return f"{subject.name[:200].rstrip('-.')}.{hashlib.sha256(fact.encode()).hexdigest()[:16]}"
 
 
 def _fitting(note: str) -> str:
-    """Return what the API server takes, and what a terminal that shows it does not obey."""
+    """Return a note without control characters, cut to the length that the API server accepts."""
     return shown(note, NOTE_LIMIT).encode()[:NOTE_LIMIT].decode(errors="ignore")
 
 

@@ -1,4 +1,4 @@
-"""Our own Job: its start is when the time began for all its retries, and its events tell the story."""
+"""Read the own Job. Its start is the start of the timeout for all its retries, and it gets Events."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ONE_TRY_SECONDS: Final = 5.0
-"""At least, also for those who have no patience with a server that is out of reach."""
+"""Shortest timeout of one attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Our own Job."""
+    """The own Job."""
 
     subject: Subject
     started: datetime
@@ -36,7 +36,7 @@ class Job:
 def own_job(
     api: Api, namespace: str, name: str, patience: retry.Patience, seconds: float = retry.FOREVER
 ) -> Job | None:
-    """Read our own Job within so many seconds. None where there is none to read: the time then counts from our start.
+    """Return the own Job, read within `seconds`, or None. Without it, the timeout counts from the start of the process.
 
     Raises UnreachableError.
     """
@@ -49,11 +49,16 @@ def own_job(
         found = retry.retrying(patience, time.sleep, end)(
             lambda: api.send(request, min(one_try, end - time.monotonic()))
         )
-        # One that is to come would put off the end of the run, for ever if it is far enough.
+        # A start time in the future would delay the deadline.
         started = min(when(found, "status", "startTime") or api.now(), api.now())
         return Job(Subject("batch/v1", "Job", namespace, name, text(found, "metadata", "uid")), started)
     except UnreachableError:
         raise
     except (ClusterError, MalformedObjectError) as error:
-        log.warning("cannot read our own Job %s/%s, the time counts from our own start: %s", namespace, name, error)
+        log.warning(
+            "cannot read the own Job %s/%s, the timeout counts from the start of this process: %s",
+            namespace,
+            name,
+            error,
+        )
         return None

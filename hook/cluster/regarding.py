@@ -1,7 +1,7 @@
-"""Objects of the deployer's: what a run ends with is told on them too, beside the condition that their users read.
+"""Event targets: also record the result of a run as Events on the HelmRelease or Application.
 
-Nobody writes text of ours into a HelmRelease or an Application. But an Event about one is an object of its own, and
-tools that show one show its Events, by its UID.
+No deployment tool copies this program's messages into the status of its own objects. But user interfaces show the
+Events of such an object, which they find by its UID.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 2.0
-"""For each request; a server that takes longer to show one object will not take an event of it either."""
+"""Timeout of each request."""
 MOST_VERSIONS: Final = 4
-"""Of a group, in which its kind is looked for."""
+"""Most versions of a group in which the kind is searched."""
 
 
 class Regarding:
-    """One such object. It is looked up when there is something to tell, by the thread that writes events."""
+    """One event target. The thread that writes Events reads it when there is one to write."""
 
     def __init__(self, api: Api, named: Regarded) -> None:
         self._api, self._named = api, named
@@ -36,22 +36,22 @@ class Regarding:
         self._complained = False
 
     def __call__(self) -> Subject | None:
-        """Return what events are about; nothing where it cannot be read: then they are left out."""
+        """Return the target, or None if it cannot be read. Then its Events are dropped."""
         if self._found is None:
             try:
                 self._found = self._look()
             except (ClusterError, MalformedObjectError) as error:
                 level = logging.DEBUG if self._complained else logging.WARNING
                 self._complained = True
-                log.log(level, "cannot read %s, going on without events on it: %s", self._named, error)
+                log.log(level, "cannot read %s, continuing without Events on it: %s", self._named, error)
         return self._found
 
     def _look(self) -> Subject:
-        """Read it in the version that the API server prefers, or in another: several kinds may share a group."""
+        """Read the object in the version that the API server prefers, or in another one that has the kind."""
         group = self._api.send(versions_of(self._resource("")), LOOK_SECONDS)
         preferred = required(group, "preferredVersion", "version")
         others = [required(each, "version") for each in items(group, "versions")]
-        missing = NotFoundError(f"the API server names no version of {self._named.group}")
+        missing = NotFoundError(f"the API server has no version of {self._named.group}")
         for version in list(dict.fromkeys([preferred, *others]))[:MOST_VERSIONS]:
             request = Request("get", self._resource(version), self._named.namespace, self._named.name)
             try:

@@ -1,4 +1,4 @@
-"""Requests as values: built here, sent elsewhere, so that what is asked can be tested without asking."""
+"""Requests to the API server, as values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hook.core.stack import PolicyKind
 
 PAGE_SIZE: Final = 50
-"""A page stands in memory as text: more objects cost memory, fewer cost requests (docs/performance-profile.md)."""
+"""Objects per page. More cost memory, fewer cost requests (docs/performance-profile.md)."""
 
 OBJECTS: Final[Mapping[str, str]] = {"accept": "application/json"}
 METADATA_ONLY: Final[Mapping[str, str]] = {
@@ -25,7 +25,7 @@ most of it is ``managedFields``."""
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A kind, as the API addresses it."""
+    """Resource of the API (client-go's GroupVersionResource), with its kind."""
 
     group: str
     """Empty for the core group."""
@@ -34,11 +34,11 @@ class Resource:
     kind: str
     namespaced: bool = True
     whole: bool = False
-    """Somebody reads its objects to the last field, such as who wrote what (``managedFields``)."""
+    """All fields of its objects are needed, such as ``managedFields``."""
 
     @property
     def grant(self) -> str:
-        """As RBAC messages name it."""
+        """Return the name in RBAC messages: resource and group."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "") -> str:
@@ -62,28 +62,28 @@ DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
 REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet")
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 DISRUPTION_BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
-"""Only a plan reads them, by the rights of whoever asks for it."""
+"""Only ``plan`` reads them, with the user's permissions."""
 JOBS: Final = Resource("batch", "v1", "jobs", "Job")
 RESOURCE_SLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False)
 OWN_RIGHTS: Final = Resource(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
 )
-"""Whoever is known to the API server may ask for these (ClusterRole ``system:basic-user``)."""
+"""Every authenticated user may create these (ClusterRole ``system:basic-user``)."""
 SLICE_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
-"""Served ResourceSlice versions, newest first (Kubernetes 1.34, 1.33, 1.32)."""
+"""Supported ResourceSlice versions, newest first (Kubernetes 1.34, 1.33, 1.32)."""
 
 
 def policies_of(kind: PolicyKind) -> Resource:
-    """Return the resource of a kind in which somebody says what a driver shall be."""
+    """Return the resource of a policy or pool kind."""
     return Resource(kind.group, kind.version, kind.plural, kind.kind, namespaced=False, whole=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request, complete but for the server and the credentials."""
+    """Request without server and credentials."""
 
     verb: str
-    """As RBAC counts: get, list, watch, create, patch, delete."""
+    """RBAC verb: get, list, watch, create, patch or delete."""
     resource: Resource
     namespace: str = ""
     name: str = ""
@@ -91,9 +91,9 @@ class Request:
     body: Mapping[str, Any] | None = None
     content_type: str = "application/json"
     path: str = ""
-    """In place of the resource's own path; for discovery."""
+    """Path for discovery, instead of the resource's."""
     headers: Mapping[str, str] = field(default_factory=lambda: OBJECTS)
-    """In which representation the answer is wanted."""
+    """Headers that select the representation of the response."""
 
     @property
     def method(self) -> str:
@@ -109,7 +109,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which objects of a kind to read: the same for a list and for the watch that follows it."""
+    """Objects of a resource to list and watch (client-go's ListOptions)."""
 
     resource: Resource
     namespace: str = ""
@@ -117,16 +117,16 @@ class Selection:
     fields: str = ""
 
     def page(self, continue_from: str = "") -> Request:
-        """Ask for one page of the current state (a consistent read)."""
+        """Return the request for one page of the current state (a consistent read)."""
         extra = {"continue": continue_from} if continue_from else {}
         return self._request("list", limit=str(PAGE_SIZE), **extra)
 
     def metadata_page(self, continue_from: str = "") -> Request:
-        """Ask for one page of the current state (a consistent read), and of each object for its metadata alone."""
+        """Return the request for one page of the current metadata (a consistent read)."""
         return replace(self.page(continue_from), headers=METADATA_ONLY)
 
     def watch(self, resource_version: str, seconds: int) -> Request:
-        """Ask for changes since a version, for at most so many seconds."""
+        """Return the request for changes since a resourceVersion, for at most `seconds`."""
         return self._request(
             "watch",
             watch="true",
@@ -142,18 +142,18 @@ class Selection:
 
 
 def resource_slices(served: Collection[str]) -> Resource | None:
-    """Return the newest served version of ResourceSlices; None where none is served."""
+    """Return the ResourceSlice resource in its newest supported version, or None."""
     version = next((version for version in SLICE_VERSIONS if version in served), None)
     return replace(RESOURCE_SLICES, version=version) if version else None
 
 
 def versions_of(resource: Resource) -> Request:
-    """Ask which versions of a resource's group are served."""
+    """Return the discovery request for the versions of a resource's group."""
     return Request("get", resource, path=f"/apis/{resource.group}")
 
 
 def delete_pod(namespace: str, name: str, uid: str, resource_version: str) -> Request:
-    """Delete this very pod, as it was read: any change in between answers 409."""
+    """Return the request to delete a pod with preconditions. If it has changed, the API server answers 409."""
     preconditions = {"uid": uid, "resourceVersion": resource_version}
     return Request(
         "delete",
@@ -165,7 +165,7 @@ def delete_pod(namespace: str, name: str, uid: str, resource_version: str) -> Re
 
 
 def may_i(request: Request) -> Request:
-    """Ask whether RBAC allows a request: one that is forbidden all the same is refused by admission."""
+    """Return the SelfSubjectAccessReview for a request. If RBAC allows it, a refusal came from admission."""
     wanted = {
         "verb": request.verb,
         "group": request.resource.group,
@@ -182,7 +182,7 @@ def may_i(request: Request) -> Request:
 
 
 def restart_daemonset(namespace: str, name: str, uid: str, annotation: str, stamp: str) -> Request:
-    """Stamp the pod template of this very DaemonSet, as ``kubectl rollout restart`` does."""
+    """Return the request to annotate the pod template of a DaemonSet, as ``kubectl rollout restart`` does."""
     return Request(
         "patch",
         DAEMON_SETS,

@@ -1,4 +1,4 @@
-"""Every retry and backoff policy, as values. Nothing else retries, so budgets never multiply."""
+"""Retry and backoff policies, as values."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FIRST_WAIT_SECONDS: Final = 0.2
+"""Backoff after the first failure."""
 LONGEST_WAIT_SECONDS: Final = 10.0
-"""A control plane that restarts is back within a minute; after it is, we must be quick again."""
+"""Longest backoff. A control plane restarts within a minute, and the program must notice that soon."""
 JITTER_SECONDS: Final = 0.5
-"""Several watches break at the same moment; they must not come back at the same moment."""
+"""Random part of a wait. Watches that break at the same time must not all reconnect at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """For how long each kind of trouble is worth another try, in seconds."""
+    """Time for which each kind of error is retried, in seconds."""
 
     unreachable: float
     unauthorized: float = 120.0
-    """The client re-reads a rotated token within a minute of its change."""
+    """The client reads a rotated token again within a minute."""
     denied: float = 15.0
-    """RBAC objects take a moment to reach every API server."""
+    """New RBAC objects take a moment to reach every API server."""
 
     def of(self, error: BaseException | None) -> float:
-        """Return for how long an error is worth another try; zero: not at all."""
+        """Return for how long an error is retried; zero means not at all."""
         if isinstance(error, UnauthorizedError):
             return self.unauthorized
         if isinstance(error, PermissionDeniedError):
@@ -46,38 +47,38 @@ class Patience:
 
 
 Retrier = tenacity.Retrying
-"""Calls a function again while its patience lasts: ``retrier(function, *arguments)``."""
+"""Calls a function and retries it: ``retrier(function, *arguments)``."""
 
 FOREVER: Final = float("inf")
 WATCHING: Final = Patience(unreachable=FOREVER)
-"""Once a run has seen the cluster it outlives any outage; its own deadline ends it."""
+"""Job with a synced cache: retry until the deadline of the run."""
 FOLLOWING: Final = Patience(unreachable=FOREVER, unauthorized=FOREVER, denied=FOREVER)
-"""Who never ends outlives whatever may pass; while it lasts nothing is restarted, and the follower says so."""
+"""Controller: retry transient errors without end. It restarts nothing and reports that meanwhile."""
 
 
 def watching(patience: Patience) -> Patience:
-    """Return what a patience becomes once the cluster was seen."""
+    """Return the policy that replaces another one once the cache is synced."""
     return FOLLOWING if patience is FOLLOWING else WATCHING
 
 
 def starting(seconds: float) -> Patience:
-    """Before anything was seen, an unreachable server is reported soon; the Job tries again."""
+    """Return the policy of a run before its cache is synced. If the server is unreachable, the Job retries the run."""
     return Patience(unreachable=seconds)
 
 
 def looking(seconds: float) -> Patience:
-    """Return up on anything at all after what a person at a terminal waits for."""
+    """Return the policy of ``status`` and ``plan``: the user waits at a terminal."""
     return Patience(unreachable=seconds, unauthorized=seconds, denied=seconds / 4)
 
 
 WRITING: Final = Patience(unreachable=5.0, unauthorized=30.0, denied=15.0)
-"""A write that fails for longer is decided upon anew, from what is there then."""
+"""Policy of a write. If it fails for longer, a new decision follows."""
 
 
 def retrying(patience: Patience, sleep: Callable[[float], None], end: float = FOREVER) -> tenacity.Retrying:
-    """Build a retrier that raises the last error itself once its patience is at an end.
+    """Return a retrier that raises the last error when its policy ends.
 
-    But for the first one, no try begins after `end`, by the monotonic clock.
+    No retry begins after `end`, by the monotonic clock.
     """
     return tenacity.Retrying(
         retry=tenacity.retry_if_exception(lambda error: patience.of(error) > 0),
@@ -94,32 +95,32 @@ _BACKOFF: Final = tenacity.wait_exponential_jitter(
 
 
 def _wait(state: tenacity.RetryCallState) -> float:
-    """Wait as long as the server asks, else exponentially with jitter."""
+    """Return the wait before the next attempt: Retry-After, else exponential backoff with jitter."""
     error = state.outcome.exception() if state.outcome else None
     return max(_BACKOFF(state), asked(error))
 
 
 def asked(error: BaseException | None) -> float:
-    """Return the seconds that the server asks to wait; zero where it does not ask."""
+    """Return the seconds of Retry-After, or zero."""
     return getattr(error, "retry_after", None) or 0.0
 
 
 def pause(failures: int) -> float:
-    """Return how long to wait after so many failures in a row, for loops that retry by themselves."""
+    """Return the backoff after consecutive failures, for loops that retry themselves."""
     longest_power = 10  # beyond the longest wait, and no overflow after a night of failures
     wait = FIRST_WAIT_SECONDS * 2.0 ** min(failures, longest_power)
     return min(wait, LONGEST_WAIT_SECONDS) + random.uniform(0, JITTER_SECONDS)  # noqa: S311 - jitter, not a secret
 
 
 class Failures:
-    """Failures in a row of what a loop tries again by itself."""
+    """Consecutive failures of a loop that retries itself."""
 
     def __init__(self) -> None:
         self._kind: type[BaseException] | None = None
         self._since = 0.0
 
     def exceed(self, patience: Patience, error: BaseException) -> bool:
-        """Note a failure; return whether the patience for its kind is at an end."""
+        """Record a failure. Return whether the time for retries of its kind is over."""
         now = time.monotonic()
         if type(error) is not self._kind:
             self._kind, self._since = type(error), now
@@ -127,9 +128,9 @@ class Failures:
 
 
 class _StopWhenImpatient:
-    """Stop before a wait that ends beyond the patience for this kind of error (as stop_before_delay does).
+    """Stop condition: the next wait would exceed the time for this kind of error (as stop_before_delay does).
 
-    Each kind's time counts from its first occurrence in a row: a refusal after an outage is new trouble.
+    The time starts again when the kind of error changes, for example from an outage to a refusal.
     """
 
     def __init__(self, patience: Patience, end: float) -> None:

@@ -1,4 +1,4 @@
-"""Work beside the loop: several things at once, and things that nobody waits for. No thread outlives the program."""
+"""Run work in threads: several calls concurrently, or a queue in the background. No thread outlives the program."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Result = TypeVar("Result")
 log = logging.getLogger(__name__)
 
 STOPPED_SECONDS: Final = 0.2
-"""For what is under way when the program is told to stop: twice what a busy API server takes for an answer. With the
-moment that events have, and the second for a Lease, it is less than the two seconds within which a program ends."""
+"""Time for pending calls after a signal: twice the response time of a busy API server. With the time for Events and one
+second for the Lease, the program exits within two seconds."""
 
 
 def at_once(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result | Exception]:
-    """Do the same with several things, a thread each; give what came of each, or what it raised, in order.
+    """Call a function for several items, each in a thread. Return the results or exceptions in order.
 
-    The threads are daemons, unlike those of `concurrent.futures`: who is told to stop meanwhile waits a moment, and not
-    for an answer that does not come.
+    The threads are daemons, unlike those of `concurrent.futures`, so a process that gets a signal does not wait for a
+    response that never comes.
     """
     found: dict[int, Result | Exception] = {}
     complete = threading.Event()
@@ -34,7 +34,7 @@ def at_once(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Resul
     def do(number: int) -> None:
         try:
             found[number] = work(items[number])
-        except Exception as error:  # noqa: BLE001 - given to the caller, who raises it
+        except Exception as error:  # noqa: BLE001 - returned to the caller, which raises it
             found[number] = error
         if len(found) == len(items):
             complete.set()
@@ -55,7 +55,7 @@ def at_once(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Resul
 
 
 class Outbox(Generic[Item]):
-    """Things that are done one after the other by a thread of their own, so that who puts them here goes on."""
+    """Queue of work that a background thread does in order."""
 
     def __init__(self, work: Callable[[Item], None], limit: int) -> None:
         self._work, self._limit = work, limit
@@ -65,7 +65,7 @@ class Outbox(Generic[Item]):
         self._thread: threading.Thread | None = None
 
     def put(self, item: Item) -> bool:
-        """Leave something to be done soon; False where too much waits already."""
+        """Add an item. Return False if the queue is full."""
         with self._changed:
             if len(self._waiting) >= self._limit:
                 return False
@@ -77,7 +77,7 @@ class Outbox(Generic[Item]):
         return True
 
     def flush(self, seconds: float) -> int:
-        """Wait until all is done, at most so long, and drop the rest; gives how much that is."""
+        """Wait until the queue is empty, at most `seconds`. Drop the rest and return its length."""
         with self._changed:
             self._changed.wait_for(lambda: not self._waiting and not self._busy, timeout=seconds)
             left = len(self._waiting)
@@ -93,7 +93,7 @@ class Outbox(Generic[Item]):
             try:
                 self._work(item)
             except Exception:
-                log.exception("what was left to be done beside the loop failed")
+                log.exception("a background task failed")
             finally:
                 with self._changed:
                     self._busy = False

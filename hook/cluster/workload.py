@@ -1,4 +1,4 @@
-"""Our own Deployment: where people look for a follower's events."""
+"""Read the own Deployment, which gets the controller's Events."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SECONDS: Final = 5.0
-"""For all tries together: events are for people, and no restart waits for them."""
+"""Timeout of all attempts together."""
 
 
 def own_workload(api: Api, namespace: str, name: str) -> Subject | None:
-    """Read our own Deployment. None where there is none to read: its events then are left out."""
+    """Return the own Deployment, or None if it cannot be read. Then its Events are dropped."""
     if not name:
         return None
     patience, end = retry.Patience(SECONDS, SECONDS, SECONDS), time.monotonic() + SECONDS
@@ -31,5 +31,5 @@ def own_workload(api: Api, namespace: str, name: str) -> Subject | None:
         found = retry.retrying(patience, time.sleep, end)(lambda: api.send(request, end - time.monotonic()))
         return Subject("apps/v1", "Deployment", namespace, name, text(found, "metadata", "uid"))
     except (ClusterError, MalformedObjectError) as error:
-        log.warning("cannot read our own Deployment %s/%s, going on without events on it: %s", namespace, name, error)
+        log.warning("cannot read the own Deployment %s/%s, continuing without Events on it: %s", namespace, name, error)
         return None

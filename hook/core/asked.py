@@ -111,7 +111,7 @@ def _under_way(judged: Judgement, stale: StalePod, asked: AskedRestart, now: dat
 
 
 def _must_come_back(judged: Judgement, memory: Memory) -> Judgement:
-    """Let a node without a plugin wait if this run deleted its plugin, whatever the DaemonSet's status is."""
+    """Let a node without a plugin wait if this run deleted its plugin, even if the DaemonSet desires none."""
     asked = memory.restarts.get(restart_key(judged.daemonset_uid, judged.node))
     if asked is None or asked.refused or asked.came_back:
         return judged

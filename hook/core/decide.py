@@ -213,17 +213,17 @@ def _verdict(
 
 def _success(judgements: Sequence[Judgement], memory: Memory, fleet: Fleet) -> Hold:
     noun = fleet.stack.consumer.noun
-    served = sum(status.reason is Reason.VERIFIED for status in judgements)
+    verified = sum(status.reason is Reason.VERIFIED for status in judgements)
     excluded = sum(status.state is NodeState.EXCLUDED for status in judgements)
     left_out = f"; {excluded} nodes are excluded" if excluded else ""
     if not fleet.consumers.named:
         return Reason.DRIVER_SETTLED, f"no {noun} is installed yet; the driver is settled on every node{left_out}"
     if memory.restarted:
-        message = f"{memory.restarted} {noun}s were restarted, {served} run on the loaded driver{left_out}"
+        message = f"{memory.restarted} {noun}s were restarted, {verified} run on the loaded driver{left_out}"
         return Reason.REFRESHED, message
     evicted = next((key for ds in fleet.consumers.named if (key := cautions.evicted_by_driver_manager(ds, fleet))), "")
     by_itself = f" (the driver manager evicts them before it reloads a driver: {evicted})" if evicted else ""
-    return Reason.NOTHING_STALE, f"no {noun} needed a restart, {served} run on the loaded driver{by_itself}{left_out}"
+    return Reason.NOTHING_STALE, f"no {noun} needed a restart, {verified} run on the loaded driver{by_itself}{left_out}"
 
 
 def _failure(holds: list[Hold], judgements: Sequence[Judgement], settings: Settings, timers: Timers) -> Hold | None:

@@ -234,5 +234,5 @@ def _stale(pod: Pod, live: list[Pod], driver: Pod, fleet: Fleet, evidence: Evide
 def driver_run(driver: Pod, fleet: Fleet) -> str:
     """Return an identifier of the driver run, and the providers' runs, that plugins on this node must start after."""
     providers = live_pods(fleet.provider_pods.get(driver.node, ()))
-    told = (f"/{provider.uid}/{sum(each.restarts for each in provider.containers)}" for provider in providers)
-    return f"{driver.uid}/{freshness.driver_run(driver, fleet.stack)}{''.join(told)}"
+    runs = (f"/{provider.uid}/{sum(each.restarts for each in provider.containers)}" for provider in providers)
+    return f"{driver.uid}/{freshness.driver_run(driver, fleet.stack)}{''.join(runs)}"

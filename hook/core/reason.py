@@ -22,7 +22,7 @@ class Trait(Enum):
     DRIVER_NOT_MANAGED = auto()
     """The node has no driver that the operator could reload."""
     NODE_ALONE = auto()
-    """The Node object alone excludes the node, whatever its pods show."""
+    """The Node object alone excludes the node. Its pods do not matter."""
     RELEASE_PENDING = auto()
     """The policy does not show the expected release: a plugin that restarts now would be stale after the reload."""
     FAILING = auto()

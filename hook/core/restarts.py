@@ -76,7 +76,7 @@ def _due(judged: Judgement) -> bool:
 
 
 def _last_trouble(judged: Judgement, memory: Memory) -> int:
-    """Rank a pod whose last restart failed after all others, the most recent failure last.
+    """Return the rank of a pod by its last failed restart: those without one first, the most recent failure last.
 
     A failing write takes time that other nodes may need.
     """
@@ -86,7 +86,7 @@ def _last_trouble(judged: Judgement, memory: Memory) -> int:
 
 
 def _ready_since(judged: Judgement) -> float:
-    """Rank a pod by the time since which it waits. By name, the last ones would starve where writes are slow."""
+    """Return since when a pod waits. In order of names, the last ones would starve where writes are slow."""
     moment = judged.stale_pod.driver_ready if judged.stale_pod else None
     return moment.timestamp() if moment else 0.0
 

@@ -176,7 +176,7 @@ class Decision:
 
     @property
     def unhappy(self) -> bool:
-        """Return whether the run ends with work left. Then the report names what to do, whatever the exit code is."""
+        """Return whether the run ends with work left. Then the report names what to do, also with exit code 0."""
         return self.verdict in (Verdict.FAIL, Verdict.DEADLINE)
 
     def count(self, *states: NodeState) -> int:

@@ -1,4 +1,4 @@
-"""Controller: wait for the Lease as standby, then reconcile every driver reload, whatever caused it, until stopped.
+"""Controller: wait for the Lease as standby, then refresh plugins after every driver reload, until stopped.
 
 The controller survives outages, refusals and missing permissions. While they last it restarts nothing, and health and
 metrics report them. It exits where only a new process helps: if it loses the Lease, if a response cannot be decoded, or
