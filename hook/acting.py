@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ACT_SECONDS: Final = 2.0
-"""Longest time for the restarts of one decision. After that the decision may be outdated."""
+"""Time after which no further restart of a decision begins, because the decision may be outdated."""
 WRITE_SECONDS: Final = 10.0
 """Timeout of one write."""
 DENIED_SECONDS: Final = 30.0
@@ -92,7 +92,7 @@ class Actor:
         self.restarted = 0
 
     def act(self, actions: Sequence[Action], left: float) -> Iterator[Deed]:
-        """Execute restarts for at most ``ACT_SECONDS``. The next decision covers the remaining ones.
+        """Execute restarts. None begins after ``ACT_SECONDS``: the next decision covers the remaining ones.
 
         Slow start: the first deletion is sent alone. Once one succeeds, several are sent at a time. After any other
         response, one is sent alone again. All retries end before the `left` seconds are over, because another process
