@@ -1,5 +1,9 @@
-"""Make a recipe into the rollout trigger and into the files of each deployment tool.
+"""Write the rollout trigger and the files of each deployment tool from a resolved recipe.
 
-The bundler runs where charts are published, never in a cluster, and the image does not contain it. Of the program in
-``hook`` it takes the version alone.
+The path of a bundle: ``recipe`` and ``request`` read the input; ``releases`` orders the releases, with their ``charts``
+and with values from ``trigger`` and ``derived``; ``targets`` makes the files of one deployment tool from the templates
+in ``data``; ``output`` writes them.
+
+The bundler runs where charts are published, never in a cluster, and the image does not contain it. It imports the
+version from ``hook``, and nothing else.
 """

@@ -1,160 +1,138 @@
-"""The command line of the bundler: ``trigger`` and ``bundle``."""
+"""The command line of the bundler: ``bundle``, ``trigger derive`` and ``trigger check``."""
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from bundler import bundle as bundles
-from bundler import documents, output, plan, recipe, trigger
+from bundler import charts, derived, documents, output, recipe, releases, targets
 from bundler.documents import to_yaml
-from bundler.recipe import DRA, OPERATOR, POST
+from bundler.recipe import COMPONENTS
+from bundler.request import Request
 from bundler.values import merged
 from hook import __version__
 
 if TYPE_CHECKING:
-    from bundler.documents import Mapping
+    from collections.abc import Callable
 
-EXIT_DIVERGED: Final = 1
-CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
-"""Without environment variables: what is written depends on the arguments alone, and the same names mean the run."""
-COMPONENTS: Final = (OPERATOR, POST, DRA)
+    from bundler.documents import Mapping
 
 _FILE: Final = click.Path(path_type=Path)
 _RECIPE: Final = click.option("--recipe", "recipe_file", type=_FILE, required=True, help="A resolved AICR recipe.")
-_QUALIFIED: Final = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
-
-
-def _version(_ctx: click.Context, _param: click.Parameter, version: str) -> str:
-    """Refuse what a recipe could not have as a version either."""
-    if version and not recipe.is_version(version):
-        raise click.BadParameter(f"{version!r} is no version")
-    return version
-
-
-def _qualified(_ctx: click.Context, _param: click.Parameter, key: str) -> str:
-    """Refuse what Kubernetes does not take for the key of an annotation."""
-    if _QUALIFIED.fullmatch(key) is None:
-        raise click.BadParameter(f"{key!r} is no annotation key")
-    return key
-
-
+_VALUES: Final[dict[str, Any]] = {"type": _FILE, "multiple": True, "help": "Values of the DRA driver; repeatable."}
 _KEY: Final = click.option(
     "--key",
-    callback=_qualified,
-    default=trigger.KEY,
+    default=derived.KEY,
     show_default=True,
-    help=f"The annotation. Older AICR bundles carry {trigger.OLDER_KEY}.",
+    help=f"The annotation. Older AICR bundles use {derived.OLDER_KEY}.",
 )
 
 
-class Assignment(click.ParamType[tuple[str, str]]):
-    """``COMPONENT=SOMETHING``."""
+class Assignment(click.ParamType[tuple[str, Any]]):
+    """A pair ``COMPONENT=SOMETHING``, of which the second part is read."""
 
     name = "component=…"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:  # noqa: ANN401
-        """Split it, and refuse a component that no bundle has."""
+    def __init__(self, read: Callable[[str], object]) -> None:
+        self._read = read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:  # noqa: ANN401
+        """Split the pair, and refuse an unknown component."""
         component, equals, rest = str(value).partition("=")
         if component not in COMPONENTS or not equals or not rest:
             self.fail(f"{value!r} is not COMPONENT=… with one of {', '.join(COMPONENTS)}", param, ctx)
-        return component, rest
+        return component, self._read(rest)
 
 
-@click.group(context_settings=CONTEXT)
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__)
 def main() -> None:
-    """Make a resolved AICR recipe into files for a deployment tool.
+    """Write files for a deployment tool from a resolved AICR recipe.
 
-    Exit codes: 0 done, 1 values that diverge from the recipe, or a disk or Helm that failed, 2 wrong input or usage.
+    Exit codes: 0 success; 1 values diverge from the recipe, or the disk or Helm failed; 2 wrong input or usage.
     """
 
 
-@main.group("trigger", context_settings=CONTEXT)
+@main.group("trigger")
 def trigger_group() -> None:
-    """Derive the annotation that re-rolls the DRA driver's pods with each chart version of the GPU operator."""
+    """Derive the annotation that restarts the DRA driver's pods with each chart version of the GPU operator."""
 
 
-@trigger_group.command(context_settings=CONTEXT)
+@trigger_group.command()
 @_RECIPE
-@click.option("--values", "values_files", type=_FILE, multiple=True, help="Values of the DRA driver; repeatable.")
+@click.option("--values", "values_files", **_VALUES)
 @_KEY
 def derive(recipe_file: Path, values_files: tuple[Path, ...], key: str) -> None:
-    """Print the values to lay over the DRA driver's, as the last --values of all.
+    """Print the values to lay over the DRA driver's. Pass them to Helm as the last --values.
 
-    Prints nothing where the recipe switches one of the two components off. With --values the pods' other
-    annotations of those files are printed as well, for tools that replace mappings instead of merging them.
+    Prints nothing if the recipe switches one of the two components off. With --values it also prints the pods' other
+    annotations of those files, for tools that replace mappings instead of merging them.
     """
-    overlay = trigger.annotated(recipe.read(recipe_file), key, _layered(values_files), _names(values_files))
+    overlay = derived.trigger_over(recipe.read(recipe_file), key, *_layered(values_files))
     if overlay:
         click.echo(to_yaml(overlay), nl=False)
 
 
-@trigger_group.command(context_settings=CONTEXT)
+@trigger_group.command()
 @_RECIPE
-@click.option(
-    "--values", "values_files", type=_FILE, multiple=True, required=True, help="Values of the DRA driver; repeatable."
-)
+@click.option("--values", "values_files", required=True, **_VALUES)
 @_KEY
 def check(recipe_file: Path, values_files: tuple[Path, ...], key: str) -> None:
-    """Exit 1 where the values' annotations are not what the recipe says, and name both."""
-    given = _layered(values_files)
-    found = trigger.divergences(recipe.read(recipe_file), key, given, _names(values_files))
+    """Exit 1 if the annotations in the values differ from the recipe, and print both."""
+    given, name = _layered(values_files)
+    found = derived.divergences(recipe.read(recipe_file), key, given, name)
     for divergence in found:
-        click.echo(f"{_names(values_files)}: {divergence}", err=True)
+        click.echo(f"{name}: {divergence}", err=True)
     if found:
         click.echo("Lay the output of `gpu-operator-post-bundler trigger derive` over these values.", err=True)
-        sys.exit(EXIT_DIVERGED)
+        sys.exit(1)
 
 
-@main.command(context_settings=CONTEXT)
+@main.command()
 @_RECIPE
-@click.option("--deployer", type=click.Choice(bundles.NAMES), required=True, help="Who will deploy it.")
+@click.option("--deployer", type=click.Choice(targets.NAMES), required=True, help="The deployment tool.")
 @click.option("--output", "target", type=_FILE, required=True, help="Directory to write.")
-@click.option("--force", is_flag=True, help="Replace an earlier bundle, all of it.")
-@click.option("--timeout", default="", help="Time of the run, such as 25m; default: its values', else the chart's.")
-@click.option("--hook/--no-hook", default=True, show_default=True, help="A hook, or a plain Job with its own name.")
+@click.option("--force", is_flag=True, help="Replace all files of an earlier bundle.")
+@click.option("--timeout", default="", help="Time for the run, such as 25m; default: its values', else the chart's.")
+@click.option("--hook/--no-hook", default=True, show_default=True, help="A hook, or an ordinary Job with its own name.")
 @click.option(
-    "--values", "values", type=Assignment(), multiple=True, help="COMPONENT=FILE: values over the recipe's; repeatable."
+    "--values",
+    "values",
+    type=Assignment(lambda file: documents.read(Path(file))),
+    multiple=True,
+    help="COMPONENT=FILE: values over the recipe's; repeatable.",
 )
-@click.option("--data", type=_FILE, help="Directory that the recipe's valuesFile paths begin in.")
+@click.option("--data", type=_FILE, help="Directory of the recipe's valuesFile paths.")
 @click.option(
     "--chart",
     "charts",
-    type=Assignment(),
+    type=Assignment(charts.find),
     multiple=True,
-    help="COMPONENT=SOURCE: a chart's repository (oci://, https://), gpu-operator-post's above all, which recipes do "
-    "not name; or a chart's directory to copy; repeatable.",
+    help="COMPONENT=SOURCE: the repository of a chart (oci://, https://), or a chart's directory to copy; repeatable. "
+    "Recipes do not name the one of gpu-operator-post.",
 )
-@click.option(
-    "--post-version",
-    callback=_version,
-    default="",
-    help="Chart version of gpu-operator-post; default: this program's.",
-)
-@click.option("--git-url", default="", help="Repository that the bundle will be committed to.")
-@click.option("--git-revision", default="main", show_default=True, help="Its branch.")
-@click.option("--git-path", default="", help="The bundle's folder in it; default: its root.")
+@click.option("--post-version", default="", help="Chart version of gpu-operator-post; default: this program's.")
+@click.option("--git-url", default="", help="Repository that you will commit the bundle to.")
+@click.option("--git-revision", default="main", show_default=True, help="Branch in that repository.")
+@click.option("--git-path", default="", help="Folder of the bundle in that repository; default: its root.")
 @click.option("--helm", "helm_name", default="helm", show_default=True, help="Helm that renders plain manifests.")
 @_KEY
-def bundle(recipe_file: Path, deployer: str, target: Path, force: bool, helm_name: str, **values: Any) -> None:  # noqa: ANN401 - click passes parsed flags
-    """Write a complete, ordered set for a deployer: GPU operator, gpu-operator-post, DRA driver."""
+def bundle(recipe_file: Path, deployer: str, target: Path, force: bool, helm_name: str, **flags: Any) -> None:  # noqa: ANN401 - click passes parsed flags
+    """Write all files for a deployment tool: GPU operator, gpu-operator-post, DRA driver, in this order."""
     found = recipe.read(recipe_file)
-    made = plan.make(found, bundles.request(found, deployer, values))
-    files = bundles.files(made, deployer, helm_name)
+    # Plain manifests are for bundlers that strip hook annotations.
+    flags["hook"] &= deployer != targets.MANIFESTS
+    made = releases.make(found, Request(**flags))
+    files = targets.files(made, deployer, helm_name)
     output.write(files, target, force=force)
     for note in made.notes:
         click.echo(f"note: {note}")
-    click.echo(f"{len(files.contents)} files in {target}")
+    click.echo(f"{len(files)} files in {target}")
 
 
-def _layered(files: tuple[Path, ...]) -> Mapping:
-    return merged(*(documents.read(file) for file in files))
-
-
-def _names(files: tuple[Path, ...]) -> str:
-    return " + ".join(documents.name_of(file) for file in files)
+def _layered(files: tuple[Path, ...]) -> tuple[Mapping, str]:
+    """Return the values of all files, and a name for them."""
+    return merged(*(documents.read(file) for file in files)), " + ".join(file.name for file in files)

@@ -1,57 +1,48 @@
-"""Read YAML and JSON as Helm does, and write YAML with the same bytes every time. Messages name file and place.
+"""Read YAML as Helm does, and write YAML with the same bytes every time.
 
-PyYAML parses. Plain scalars mean what they mean for Helm's reader: ``1e3`` is a number, ``0644`` is 420, ``on`` is
-true, ``1:30`` and a date are texts. The reader refuses numbers that programs read differently, duplicate keys, keys
-that are no text, and documents without end.
+PyYAML's safe loader reads. Keys must be texts and unique. Numbers and dates are what they are for Helm: ``1e3`` is a
+number, ``1:30`` and ``2026-11-21`` are texts.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
 import textwrap
-from typing import TYPE_CHECKING, Any, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+import msgspec
 import yaml
 from yaml.constructor import ConstructorError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
 """What JSON can hold, and so every value of a Helm chart."""
 Mapping = dict[str, Value]
+T = TypeVar("T")
 
-DEEPEST: Final = 64
-"""Recipes and values nest a dozen levels; a document that contains itself nests without end."""
-MOST_VALUES: Final = 50_000
-"""A hundred times the largest recipe; nine lines of aliases can stand for billions."""
-_LONGEST_INT: Final = 18
-"""Digits that fit 64 bits."""
+MAX_DEPTH: Final = 64
+"""Recipes and values nest a dozen levels. A document that contains itself has no end."""
+MAX_VALUES: Final = 50_000
+"""A hundred times the largest recipe. Nine lines of aliases can stand for billions of values."""
 _TAG: Final = "tag:yaml.org,2002:"
-_WORDS: Final = ("true", "false", "yes", "no", "on", "off")
-_PLAIN: Final = {
-    f"{_TAG}merge": "<<",
-    f"{_TAG}null": "~|null|Null|NULL|",
-    f"{_TAG}bool": "|".join(f"{word}|{word.title()}|{word.upper()}" for word in _WORDS),
-    f"{_TAG}int": rf"[-+]?(?:0|[1-9][0-9]{{0,{_LONGEST_INT - 1}}})|0[0-7]+",
-    # Numbers in other bases, with leading zeros or separators, and those that JSON cannot hold.
-    "!ambiguous": r"[-+]?0[0-9_]+|[-+]?0[xX][0-9a-fA-F_]+|[-+]?0[oO][0-7_]+|[-+]?0[bB][01_]+"
-    r"|[-+]?[0-9]+_[0-9_]*(?:\.[0-9_]*)?|[-+]?\.(?i:inf)|\.(?i:nan)",
-    f"{_TAG}float": r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE])|[1-9][0-9]*)(?:[eE][-+]?[0-9]+)?",
-}
-"""What a scalar without quotes is; in any other case it is a text."""
-_KNOWN: Final = {None, *(f"{_TAG}{kind}" for kind in ("null", "bool", "int", "float", "str", "seq", "map"))}
-_SURELY_TEXT: Final = re.compile(r"(?:\./)?[A-Za-z/](?:[A-Za-z0-9./_@$()=-]|:(?=/))+")
+_SAME_AS_HELM: Final = (f"{_TAG}null", f"{_TAG}bool", f"{_TAG}merge")
+_INT: Final = re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0[oO]?[0-7_]+|0|[1-9][0-9_]*)\Z")
+_FLOAT: Final = re.compile(
+    r"(?:[-+]?(?:\.[0-9]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?i:inf)|\.(?i:nan))\Z"
+)
+_PLAIN_TEXT: Final = re.compile(r"(?:\./)?[A-Za-z/](?:[A-Za-z0-9./_@$()=-]|:(?=/))+")
 """Neither a number nor a date for any reader. PyYAML quotes words with another meaning, but not ``y``, which some
-readers take for a boolean: hence two characters at least."""
+readers take for a boolean: hence at least two characters."""
 _LINES: Final = re.compile(r"[!-~][ -~\xa0-\u2027\u202a-\ud7ff\n]*\n[ -~\xa0-\u2027\u202a-\ud7ff\n]*")
 """Plain lines, which stay readable. All other texts with a line break are quoted, with everything unusual escaped."""
-_ENDLESS: Final = 2**31
-"""The writer folds no line, because readers can disagree about folded ones."""
-_COMMENT_WIDTH: Final = 110
+_WIDTH: Final = 2**31
+"""The dumper folds no line, because readers can disagree about folded lines."""
 
 
 class InputError(click.ClickException):
@@ -61,7 +52,7 @@ class InputError(click.ClickException):
 
 
 def at(path: str, key: str | int) -> str:
-    """Name a place inside a document, as ``componentRefs[1].version``."""
+    """Name a place inside a document, such as ``componentRefs[1].version``."""
     if isinstance(key, int):
         return f"{path}[{key}]"
     if not re.fullmatch(r"[A-Za-z0-9_-]+", key):
@@ -69,140 +60,101 @@ def at(path: str, key: str | int) -> str:
     return f"{path}.{key}" if path else key
 
 
-def kind(value: object) -> str:
-    """Name the kind of a value."""
-    names = {bool: "true or false", str: "a text", list: "a list", dict: "a mapping"}
-    return "nothing" if value is None else names.get(type(value), "a number")
+def convert(value: object, into: type[T], name: str, path: str = "") -> T:
+    """Convert a value to a type. An error names the document and the place in it."""
+    try:
+        return msgspec.convert(value, into)
+    except msgspec.ValidationError as error:
+        problem, _, below = str(error).partition(" - at `$")
+        where = (path + below.rstrip("`")).lstrip(".") or "the document"
+        hint = ": quote it" if re.match(r"Expected `str`, got `(int|float|bool)`", problem) else ""
+        raise InputError(f"{name}: {where}: {problem}{hint}") from error
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader with Helm's scalars. Keys are texts, and each is there once."""
+    """PyYAML's safe loader with Helm's numbers and dates, and with unique keys that are texts."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - the library's attribute
+        first: [resolver for resolver in resolvers if resolver[0] in _SAME_AS_HELM]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:  # noqa: ANN401 - incomplete stubs
-        """Refuse keys here, where merged mappings are not yet mixed with a mapping's own."""
+        """Check keys before merged mappings add theirs."""
         node = super().compose_mapping_node(anchor)
         seen = set()
         for key, _ in node.value:
             if key.tag not in (f"{_TAG}str", f"{_TAG}merge"):
-                raise ConstructorError(None, None, "a key is no text: quote it", key.start_mark)
+                raise ConstructorError(None, None, "a key is not a text: quote it", key.start_mark)
             if key.value in seen:
-                raise ConstructorError(None, None, f"the key {key.value[:40]!r} is there twice", key.start_mark)
+                raise ConstructorError(None, None, f"duplicate key {key.value[:40]!r}", key.start_mark)
             seen.add(key.value)
         return node
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Merge with each key once, so that a few lines of merges do not become billions of keys."""
+        """Merge each key once, so that a few lines of merges do not become billions of keys."""
         super().flatten_mapping(node)
         node.value = list({key.value: (key, value) for key, value in node.value}.values())
 
-    def refuse(self, node: yaml.ScalarNode) -> None:
-        """Refuse a number that programs read differently."""
-        problem = f"{node.value[:40]} is read differently by different programs: quote it, or write it out"
-        raise ConstructorError(None, None, problem, node.start_mark)
 
-
-_Loader.yaml_implicit_resolvers = {}
-_Loader.yaml_constructors = {tag: each for tag, each in yaml.SafeLoader.yaml_constructors.items() if tag in _KNOWN}
-for _tag, _pattern in _PLAIN.items():
-    _Loader.add_implicit_resolver(_tag, re.compile(rf"(?:{_pattern})\Z"), None)
-_Loader.add_constructor("!ambiguous", _Loader.refuse)
-_Loader.add_constructor(f"{_TAG}merge", lambda _, node: node.value)
+_Loader.add_implicit_resolver(f"{_TAG}int", _INT, list("-+0123456789"))
+_Loader.add_implicit_resolver(f"{_TAG}float", _FLOAT, list("-+.0123456789"))
 
 
 def read(file: Path) -> Mapping:
     """Read a file that holds one mapping."""
     try:
-        return parse(file.read_text(encoding="utf-8-sig"), name_of(file))
+        return parse(file.read_text(encoding="utf-8-sig"), file.name)
     except UnicodeDecodeError as error:
-        raise InputError(f"{name_of(file)}: it is no UTF-8 text ({error.reason})") from error
+        raise InputError(f"{file.name}: the file is not UTF-8 text ({error.reason})") from error
     except OSError as error:
-        raise InputError(f"{name_of(file)}: it cannot be read: {error.strerror}") from error
-
-
-def name_of(file: Path) -> str:
-    """Name a file as it can be written into another one."""
-    return file.name.encode(errors="replace").decode()
+        raise InputError(f"{file.name}: cannot read the file: {error.strerror}") from error
 
 
 def parse(text: str, name: str) -> Mapping:
     """Read a text that holds one mapping. An empty text is an empty mapping, as for Helm."""
     try:
-        # Not all JSON is YAML 1.1: tabs, and characters beyond the first 65,536 that are written as pairs.
-        value = json.loads(text, object_pairs_hook=_unique, parse_int=_int, parse_constant=int)
-    except (ValueError, RecursionError):
-        value = _yaml(text, name)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise InputError(f"{name}: it holds {kind(value)}, not a mapping")
-    _Check(name).value(value, "", 0)
-    return value
-
-
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    if len(mapping := dict(pairs)) != len(pairs):
-        raise ValueError("a key is there twice")
-    return mapping
-
-
-def _int(digits: str) -> float:
-    return int(digits) if len(digits.lstrip("-")) <= _LONGEST_INT else float(digits)
-
-
-def _yaml(text: str, name: str) -> object:
-    try:
-        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
+        value = yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
+        _check(value, name)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
+        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it is not YAML"
         where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
-        raise InputError(f"{name}: it cannot be read: {problem}{where}") from error
-    except (ValueError, LookupError) as error:
-        raise InputError(f"{name}: a tag does not fit its value: {error}") from error
+        raise InputError(f"{name}: cannot read the document: {problem}{where}") from error
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise InputError(f"{name}: the document holds a value that JSON cannot hold: {error}") from error
     except RecursionError as error:
-        raise InputError(f"{name}: it nests too deeply") from error
+        raise InputError(f"{name}: the document nests too deeply") from error
+    return {} if value is None else convert(value, dict, name)
 
 
-class _Check:
-    """Refuses what JSON cannot hold, and documents without end."""
+def _check(value: object, name: str) -> None:
+    """Refuse a document that is too large, and values that JSON cannot hold."""
+    if sum(1 for _ in islice(_values(value, 0), MAX_VALUES)) == MAX_VALUES:
+        raise InputError(f"{name}: the document is too large; check its aliases")
+    json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._left = MOST_VALUES
 
-    def value(self, value: object, path: str, depth: int) -> None:
-        """Check a value and all below it."""
-        self._left -= 1
-        if self._left < 0 or depth > DEEPEST:
-            raise InputError(f"{self._name}: {path[:80]}: it has no end: does an alias stand for a part of itself?")
-        if isinstance(value, float) and not math.isfinite(value):
-            raise InputError(f"{self._name}: {path}: it is too large a number: quote it if it is a text")
-        if isinstance(value, str) and not value.isascii() and value.encode(errors="ignore").decode() != value:
-            raise InputError(f"{self._name}: {path}: half a character (a lone surrogate) is no text")
-        if isinstance(value, dict):
-            for key, item in value.items():
-                self.value(key, path, depth)
-                self.value(item, at(path, key), depth + 1)
-        elif isinstance(value, list):
-            for index, item in enumerate(value):
-                self.value(item, at(path, index), depth + 1)
+def _values(value: object, depth: int) -> Iterator[object]:
+    """Yield a value and all below it."""
+    if depth > MAX_DEPTH:
+        raise RecursionError
+    yield value
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _values(item, depth + 1)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes block style, lists indented, no anchors, doubtful text in quotes."""
+    """Writes block style and no anchors, and quotes every doubtful text."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the library's signature
-        """Write everything out: an anchor would be one more thing to understand."""
+        """Write repeated values in full, without anchors."""
         return True
-
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002 - as above
-        """Indent lists below their key."""
-        super().increase_indent(flow, indentless=False)
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    """Quote all but plain words: ``1e3`` without quotes would be text here and a number for Helm."""
-    style = None if _SURELY_TEXT.fullmatch(text) else "|" if _LINES.fullmatch(text) else '"'
+    """Quote all but plain words. Helm reads ``1e3`` without quotes as a number."""
+    style = None if _PLAIN_TEXT.fullmatch(text) else "|" if _LINES.fullmatch(text) else '"'
     return dumper.represent_scalar(f"{_TAG}str", text, style=style)
 
 
@@ -210,7 +162,7 @@ _Dumper.add_representer(str, _text)
 
 
 def to_yaml(value: Mapping, comment: str = "") -> str:
-    """Write one document, keys in their given order, below a comment."""
-    body = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_ENDLESS)
-    lines = (wrapped for line in comment.splitlines() for wrapped in textwrap.wrap(line, _COMMENT_WIDTH))
+    """Write one document below a comment, with keys in the given order."""
+    body = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH)
+    lines = (wrapped for line in comment.splitlines() for wrapped in textwrap.wrap(line, 110))
     return "".join(f"# {line}\n" for line in lines) + body

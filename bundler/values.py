@@ -1,72 +1,60 @@
-"""Values of charts: laid over one another as Helm does it, and looked into."""
+"""Values of charts: merge them as Helm does, look them up, and convert durations."""
 
 from __future__ import annotations
 
-from functools import reduce
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
-from bundler.documents import InputError, at, kind
+from bundler.documents import InputError, T, at, convert
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bundler.documents import Mapping, Value
 
+_DURATION: Final = re.compile(r"(?=[0-9])(?:([0-9]{1,7})h)?(?:([0-9]{1,7})m)?(?:([0-9]{1,7})s)?")
+
 
 def merged(*layers: Mapping) -> Mapping:
-    """Lay mappings over one another, the last on top. Mappings merge, all else is replaced; null stays null."""
+    """Lay mappings over one another, the last on top. Mappings are merged, all else is replaced; null stays null."""
     result: Mapping = {}
     for layer in layers:
         for key, value in layer.items():
             below = result.get(key)
-            if isinstance(value, dict):
-                result[key] = merged(below, value) if isinstance(below, dict) else merged(value)
+            if isinstance(below, dict) and isinstance(value, dict):
+                result[key] = merged(below, value)
             else:
                 result[key] = value
     return result
 
 
 def has_null(value: Value) -> bool:
-    """Whether a null is anywhere in it: the way in which values clear a chart's default."""
+    """Return whether a value contains a null, with which values clear a default of the chart."""
     if isinstance(value, dict):
         return any(map(has_null, value.values()))
     return any(map(has_null, value)) if isinstance(value, list) else value is None
 
 
-def nested(path: Sequence[str], value: Value) -> Mapping:
-    """Put a value at a place: ``nested(["a", "b"], 1)`` is ``{"a": {"b": 1}}``."""
-    for key in reversed(path):
-        value = {key: value}
-    assert isinstance(value, dict)  # noqa: S101 - a path has at least one key
-    return value
-
-
-def found(values: Mapping, path: Sequence[str], name: str) -> Value:
-    """Look up a place; nothing where it, or what is around it, is not there. Something else around it is an error."""
-    here: Value = values
-    where = ""
+def look_up(values: Mapping, path: Sequence[str], into: type[T], name: str) -> T | None:
+    """Return the value at a place; None if it is missing. Refuse a value of another type."""
+    here: object = values
+    place = ""
     for key in path:
-        if here is None:
-            return None
-        if not isinstance(here, dict):
-            raise InputError(f"{name}: {where}: a mapping is expected, not {kind(here)}")
-        here = here.get(key)
-        where = at(where, key)
-    return here
+        here = None if here is None else convert(here, dict, name, place).get(key)
+        place = at(place, key)
+    return None if here is None else convert(here, into, name, place)
 
 
-def text_at(values: Mapping, path: Sequence[str], name: str) -> str | None:
-    """Look up a text. Anything else in its place is an error."""
-    value = found(values, path, name)
-    if value is not None and not isinstance(value, str):
-        place = reduce(at, path, "")
-        raise InputError(f"{name}: {place}: a text is expected, not {kind(value)}: quote it")
-    return value
+def seconds(text: str) -> int:
+    """Convert a duration such as 25m, 90s or 1h30m, which the chart accepts, too."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise InputError(f"timeout: {text[:40]!r} is not a duration: write it with units, such as 25m, 90s or 1h30m")
+    hours, minutes, rest = (int(part or 0) for part in match.groups())
+    return hours * 3600 + minutes * 60 + rest
 
 
-def mapping_at(values: Mapping, path: Sequence[str], name: str) -> Mapping:
-    """Look up a mapping, empty where there is none. Anything else in its place is an error."""
-    value = found(values, path, name)
-    if value is not None and not isinstance(value, dict):
-        raise InputError(f"{name}: {reduce(at, path, '')}: a mapping is expected, not {kind(value)}")
-    return value or {}
+def duration(total: int) -> str:
+    """Write seconds as Helm and Flux read them, in the largest unit without a rest."""
+    size, unit = next((size, unit) for size, unit in ((3600, "h"), (60, "m"), (1, "s")) if total % size == 0)
+    return f"{total // size}{unit}"

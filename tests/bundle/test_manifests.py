@@ -102,7 +102,7 @@ def test_refuses_templates(tmp_path: Path, helms: dict[str, Helm]) -> None:
         done = run(*arguments, f"--helm={helms['helm4'].binary}", f"--values={POST}={post}")
         assert (2, "") == (done.code, done.out)
         assert f"values of {POST}: Job {POST}" in done.err
-        assert "spec.template.metadata.annotations.x: it holds {{" in done.err
+        assert "contains {{" in done.err
         assert {"post.yaml"} == {each.name for each in tmp_path.iterdir()}
 
 
@@ -111,4 +111,4 @@ def test_nothing_to_render(tmp_path: Path) -> None:
     off = changed(tmp_path / "off.yaml", DRA, overrides={"enabled": False})
     done = run("bundle", "--recipe", off, "--deployer=manifests", "--output", tmp_path / "bundle", CHART)
     assert 2 == done.code
-    assert "nothing to keep fresh" in done.err
+    assert "no plugins to keep fresh" in done.err

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bundler import output
+from bundler.output import OutputError
 from tests.bundle.program import (
     DEPLOYERS,
     LOCAL_CHARTS,
@@ -48,14 +49,17 @@ def _process(target: Path, seed: str, *more: str, **environment: str) -> Ended:
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
-@pytest.mark.parametrize("deployer", DEPLOYERS)
-def test_same_bytes(tmp_path: Path, deployer: str) -> None:
+def test_same_bytes(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """Neither the moment, the process, the directory nor the order of hashes shows in a bundle."""
-    (tmp_path / "elsewhere").mkdir()
-    for_it = f"--deployer={deployer}"
-    assert 0 == _process(tmp_path / "one", "1", for_it).code
-    assert 0 == _process(tmp_path / "elsewhere" / "other-name", "2", for_it).code
-    assert contents(tmp_path / "one") == contents(tmp_path / "elsewhere" / "other-name")
+    for deployer in DEPLOYERS:
+        place = tmp_path / deployer
+        place.mkdir()
+        with subtests.test(deployer=deployer):
+            (place / "elsewhere").mkdir()
+            for_it = f"--deployer={deployer}"
+            assert 0 == _process(place / "one", "1", for_it).code
+            assert 0 == _process(place / "elsewhere" / "other-name", "2", for_it).code
+            assert contents(place / "one") == contents(place / "elsewhere" / "other-name")
 
 
 def test_environment_changes_nothing(tmp_path: Path) -> None:
@@ -68,19 +72,22 @@ def test_environment_changes_nothing(tmp_path: Path) -> None:
     assert 2 == _process(tmp_path / "with", "1", **given).code
 
 
-@pytest.mark.parametrize("deployer", DEPLOYERS)
-def test_force_leaves_nothing_behind(tmp_path: Path, deployer: str) -> None:
+def test_force_leaves_nothing_behind(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """A bundle that is there is refused, untouched; by force all of it is replaced."""
-    target = bundle("flux" if deployer == "helm" else "helm", tmp_path / "bundle")
-    before = contents(target)
-    done = run("bundle", "--recipe", RECIPE, "--deployer", deployer, "--output", target)
-    assert (2, "") == (done.code, done.out)
-    assert "not empty" in done.err
-    assert "--force" in done.err
-    assert before == contents(target)
-    bundle(deployer, target, "--force")
-    assert contents(bundle(deployer, tmp_path / "fresh")) == contents(target)
-    assert {"bundle", "fresh"} == {each.name for each in tmp_path.iterdir()}
+    for deployer in DEPLOYERS:
+        place = tmp_path / deployer
+        place.mkdir()
+        with subtests.test(deployer=deployer):
+            target = bundle("flux" if deployer == "helm" else "helm", place / "bundle")
+            before = contents(target)
+            done = run("bundle", "--recipe", RECIPE, "--deployer", deployer, "--output", target)
+            assert (2, "") == (done.code, done.out)
+            assert "not empty" in done.err
+            assert "--force" in done.err
+            assert before == contents(target)
+            bundle(deployer, target, "--force")
+            assert contents(bundle(deployer, place / "fresh")) == contents(target)
+            assert {"bundle", "fresh"} == {each.name for each in place.iterdir()}
 
 
 def test_directories_that_are_free(tmp_path: Path) -> None:
@@ -109,118 +116,84 @@ def test_directory_stays_itself(tmp_path: Path) -> None:
     assert contents(bundle("flux", tmp_path / "fresh")) == contents(target)
 
 
-def test_old_bundle_comes_back(tmp_path: Path) -> None:
-    """Where one entry cannot be put in its place, all old ones are put back."""
-    target, made, workspace = (tmp_path / name for name in ("target", "made", "target/workspace"))
-    for folder, name in ((target, "old"), (made, "first"), (made, "second")):
-        folder.mkdir(exist_ok=True)
-        (folder / name).write_text(name)
-    workspace.mkdir()
+def test_force_is_for_bundles(tmp_path: Path) -> None:
+    """Force replaces an earlier bundle and nothing else: no other directory, and no bundle with a repository in it."""
+    for name, nested, said in (
+        ("other", "", "an earlier bundle only"),
+        ("root", ".git", "a Git repository"),
+        ("below", "project/.git", "a Git repository"),
+    ):
+        target = tmp_path / name
+        if nested:
+            (bundle("helm", target) / nested).mkdir(parents=True)
+        else:
+            target.mkdir()
+            (target / "README.md").write_text("# My thesis\n")
+        before = contents(target)
+        done = run(*ARGUMENTS, target, "--force")
+        assert (2, "") == (done.code, done.out), name
+        assert said in done.err, name
+        assert before == contents(target), name
+        assert not nested or (target / nested).is_dir(), name
+
+
+def test_disk_that_fails_halfway(tmp_path: Path) -> None:
+    """Where a file cannot be written the old bundle stays, and nothing of the new one is left."""
+    target = bundle("helm", tmp_path / "bundle")
     before = contents(target)
-    # The workspace is a folder in the target already: no file can be renamed over it.
-    (made / "workspace").write_text("x")
-    with pytest.raises(OSError, match="workspace"):
-        output.replace_entries(target, made, workspace)
+    # A path cannot be a file and a directory.
+    with pytest.raises(OutputError, match="--output"):
+        output.write({"first": "x", "second": "x", "second/third": "x"}, target, force=True)
     assert before == contents(target)
-    assert {"first", "second", "workspace"} == {each.name for each in made.iterdir()}
-
-
-@pytest.mark.parametrize("nested", ["", "project/.git"])
-def test_force_is_for_bundles(tmp_path: Path, nested: str) -> None:
-    """Force replaces nothing but an earlier bundle, and not even that where a repository is below it."""
-    target = tmp_path / "home"
-    if nested:
-        bundle("helm", target)
-        (target / nested).mkdir(parents=True)
-    else:
-        target.mkdir()
-        (target / "README.md").write_text("# My thesis\n")
-    before = contents(target)
-    done = run(*ARGUMENTS, target, "--force")
-    assert (2, "") == (done.code, done.out)
-    assert ("repository" if nested else "an earlier bundle only") in done.err
-    assert before == contents(target)
-
-
-def test_not_over_somebodys_work(tmp_path: Path) -> None:
-    """Force replaces neither a file, nor a repository, nor the directory in which the program runs."""
-    page = (bundle("helm", tmp_path / "page") / "README.md").read_text()
-    file = tmp_path / "file"
-    file.write_text("x")
-    assert 2 == run(*ARGUMENTS, file, "--force").code
-    repository = tmp_path / "repository"
-    (repository / ".git").mkdir(parents=True)
-    (repository / "README.md").write_text(page)
-    assert 2 == run(*ARGUMENTS, repository, "--force").code
-    assert (repository / ".git").is_dir()
-    here = tmp_path / "here"
-    (here / "below").mkdir(parents=True)
-    for target in (here, tmp_path):
-        (target / "README.md").write_text(page)
-        done = subprocess.run(
-            [sys.executable, "-m", "bundler", *map(str, ARGUMENTS), target, "--force"],
-            cwd=here / "below",
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-        assert 2 == done.returncode, done.stderr
-        assert "working directory" in done.stderr
-    assert (here / "below").is_dir()
-    assert "x" == file.read_text()
 
 
 def test_disk_that_does_not_take_it(tmp_path: Path) -> None:
     """Trouble with the disk is not the input's fault, and leaves nothing behind."""
-    (tmp_path / "file").write_text("x")
-    done = run(*ARGUMENTS, tmp_path / "file" / "bundle")
-    assert 1 == done.code
-    assert done.err.startswith("Error: --output")
-    assert {"file"} == {each.name for each in tmp_path.iterdir()}
+    file = tmp_path / "file"
+    file.write_text("x")
+    for target in (file, file / "bundle"):
+        done = run(*ARGUMENTS, target, "--force")
+        assert 1 == done.code
+        assert done.err.startswith("Error: --output")
+        assert "x" == file.read_text()
+    assert {"file"} == {entry.name for entry in tmp_path.iterdir()}
 
 
-@pytest.mark.parametrize("deployer", DEPLOYERS)
-def test_nothing_is_written_on_error(tmp_path: Path, deployer: str) -> None:
+def test_nothing_is_written_on_error(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """What is there stays as it was when the recipe, the values or the charts are wrong, also by force."""
-    target = bundle(deployer, tmp_path / "bundle")
-    before = contents(target)
-    broken = changed(tmp_path / "broken.yaml", OPERATOR, version=26.7)
-    values = write(tmp_path / "values.yaml", {"timeout": 25})
-    trigger = write(tmp_path / "trigger.yaml", {"trigger": 7})
-    for more in (
-        ("--recipe", broken),
-        ("--values", f"{POST}={values}"),
-        ("--values", f"{POST}={trigger}"),
-        ("--values", f"{POST}={tmp_path / 'none'}"),
-        ("--chart", f"{POST}={tmp_path}"),
-        ("--timeout", "25"),
-        ("--git-url=https://a.example/b.git", "--git-path=../outside"),
-    ):
-        done = run("bundle", "--recipe", RECIPE, "--deployer", deployer, "--output", target, "--force", *more)
-        assert (2, "") == (done.code, done.out), more
-        assert before == contents(target)
-    assert {"bundle", "broken.yaml", "trigger.yaml", "values.yaml"} == {each.name for each in tmp_path.iterdir()}
+    for deployer in DEPLOYERS:
+        place = tmp_path / deployer
+        place.mkdir()
+        with subtests.test(deployer=deployer):
+            target = bundle(deployer, place / "bundle")
+            before = contents(target)
+            broken = changed(place / "broken.yaml", OPERATOR, version=26.7)
+            values = write(place / "values.yaml", {"timeout": 25})
+            trigger = write(place / "trigger.yaml", {"trigger": 7})
+            for more in (
+                ("--recipe", broken),
+                ("--values", f"{POST}={values}"),
+                ("--values", f"{POST}={trigger}"),
+                ("--values", f"{POST}={place / 'none'}"),
+                ("--chart", f"{POST}={place}"),
+                ("--timeout", "25"),
+                ("--git-url=https://a.example/b.git", "--git-path=../outside"),
+            ):
+                done = run("bundle", "--recipe", RECIPE, "--deployer", deployer, "--output", target, "--force", *more)
+                assert (2, "") == (done.code, done.out), more
+                assert before == contents(target)
+            assert {"bundle", "broken.yaml", "trigger.yaml", "values.yaml"} == {each.name for each in place.iterdir()}
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         pytest.param(["--deployer=fleet"], "--deployer", id="deployer"),
-        pytest.param(["--timeout=0s"], "timeout: 0s is not between", id="no-time"),
-        pytest.param(["--timeout=29s"], "timeout: 29s is not between 30s", id="too-short-for-the-chart"),
-        pytest.param(["--timeout=9999h"], "timeout: 9999h is not between", id="too-long"),
-        pytest.param(["--timeout=1d"], "timeout: '1d' is no duration", id="unit"),
+        pytest.param(["--timeout=1d"], "timeout: '1d' is not a duration", id="unit"),
         pytest.param(["--values=driver=x.yaml"], "is not COMPONENT=", id="component"),
         pytest.param(["--values=gpu-operator"], "is not COMPONENT=", id="assignment"),
         pytest.param(["--chart=gpu-operator=ftp://x"], "neither a repository", id="chart"),
         pytest.param(["--git-url=https://a.b/c", "--git-path=/abs"], "--git-path /abs", id="git-path"),
-        pytest.param(["--git-url=https://a.b/c", "--git-path={{ . }}"], "--git-path '{{ . }}'", id="git-path-shape"),
-        pytest.param(["--git-url=https://a.b/c d"], "--git-url 'https://a.b/c d'", id="git-url"),
-        pytest.param(["--git-url=https://a.b/c", "--git-revision="], "--git-revision ''", id="git-revision"),
-        pytest.param(["--post-version={{ fail 1 }}"], "'{{ fail 1 }}' is no version", id="post-version"),
-        pytest.param(["--post-version=latest"], "'latest' is no version", id="post-version-tag"),
     ],
 )
 def test_usage(tmp_path: Path, arguments: list[str], said: str) -> None:
@@ -245,7 +218,7 @@ def test_copied_chart(tmp_path: Path) -> None:
     (source / "link").symlink_to("/etc/hostname")
     done = run(*ARGUMENTS, tmp_path / "other", f"--chart={POST}={source}")
     assert 2 == done.code
-    assert "it is a link" in done.err
+    assert "the file is a link" in done.err
 
 
 def test_values_files_of_the_recipe(tmp_path: Path) -> None:
@@ -288,4 +261,4 @@ def test_given_for_nobody(tmp_path: Path) -> None:
         "bundle", "--recipe", off, "--deployer=helm", "--output", tmp_path / "bundle",
         f"--chart={POST}={LOCAL_CHARTS[POST]}",
     )  # fmt: skip
-    assert "note: nothing was done with what was given for gpu-operator-post" in done.out
+    assert "note: the flags for gpu-operator-post have no effect" in done.out

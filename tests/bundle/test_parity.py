@@ -105,44 +105,55 @@ def _regarding(found: Found) -> list[str]:
     return ["/".join(each[key] for key in ("resource", "namespace", "name")) for each in found.values["regarding"]]
 
 
-@pytest.mark.parametrize("deployer", DEPLOYERS)
 @pytest.mark.parametrize("flag", ["--hook", "--no-hook"])
 def test_failures_are_told_on_the_object_that_is_deployed(
-    tmp_path: Path, helms: dict[str, Helm], deployer: str, flag: str
+    tmp_path: Path, helms: dict[str, Helm], subtests: pytest.Subtests, flag: str
 ) -> None:
     """Where there is one: what it shows by itself is the Job's name. Helm and helmfile print the log."""
-    helm = helms["helm4"]
-    found = _made(deployer, tmp_path / "bundle", helm, flag)[POST]
-    if not found.shown_on:
-        assert deployer in {"helm", "helmfile"}
-        assert "regarding" not in found.values
-        return
-    assert [found.shown_on] == _regarding(found)
-    manifests = render(found, tmp_path / "bundle", helm)
-    assert f"--regarding={found.shown_on}" in manifests.args
-    # Nothing there that a project might forbid, or that needs a namespace which may be missing.
-    assert {found.namespace} == {each["metadata"].get("namespace", found.namespace) for each in manifests.objects}
+    for deployer in DEPLOYERS:
+        place = tmp_path / deployer
+        place.mkdir()
+        with subtests.test(deployer=deployer):
+            helm = helms["helm4"]
+            found = _made(deployer, place / "bundle", helm, flag)[POST]
+            if not found.shown_on:
+                assert deployer in {"helm", "helmfile"}
+                assert "regarding" not in found.values
+                continue
+            assert [found.shown_on] == _regarding(found)
+            manifests = render(found, place / "bundle", helm)
+            assert f"--regarding={found.shown_on}" in manifests.args
+            # Nothing there that a project might forbid, or that needs a namespace which may be missing.
+            assert {found.namespace} == {
+                each["metadata"].get("namespace", found.namespace) for each in manifests.objects
+            }
 
 
-@pytest.mark.parametrize("deployer", DEPLOYERS)
 def test_permissions_that_are_kept_to_namespaces_stay_there(
-    tmp_path: Path, helms: dict[str, Helm], deployer: str
+    tmp_path: Path, helms: dict[str, Helm], subtests: pytest.Subtests
 ) -> None:
     """The deployer's namespace would be one more, which may be missing or forbidden."""
-    post = write(tmp_path / "post.yaml", {"rbac": {"scope": "namespace", "namespaces": ["a"]}})
-    found = _made(deployer, tmp_path / "bundle", helms["helm4"], f"--values={POST}={post}")[POST]
-    assert "regarding" not in found.values
+    for deployer in DEPLOYERS:
+        place = tmp_path / deployer
+        place.mkdir()
+        with subtests.test(deployer=deployer):
+            post = write(place / "post.yaml", {"rbac": {"scope": "namespace", "namespaces": ["a"]}})
+            found = _made(deployer, place / "bundle", helms["helm4"], f"--values={POST}={post}")[POST]
+            assert "regarding" not in found.values
 
 
-@pytest.mark.parametrize("deployer", DEPLOYERS)
 @pytest.mark.parametrize("wanted", [[], [{"resource": "a.b", "namespace": "c", "name": "d"}]], ids=["none", "another"])
 def test_values_say_where_failures_are_told(
-    tmp_path: Path, helms: dict[str, Helm], deployer: str, wanted: list[dict[str, str]]
+    tmp_path: Path, helms: dict[str, Helm], subtests: pytest.Subtests, wanted: list[dict[str, str]]
 ) -> None:
     """A project may forbid a Role in the deployer's namespace; and objects may have been renamed."""
-    post = write(tmp_path / "post.yaml", {"regarding": wanted})
-    found = _made(deployer, tmp_path / "bundle", helms["helm4"], f"--values={POST}={post}")[POST]
-    assert wanted == found.values["regarding"]
+    for deployer in DEPLOYERS:
+        place = tmp_path / deployer
+        place.mkdir()
+        with subtests.test(deployer=deployer):
+            post = write(place / "post.yaml", {"regarding": wanted})
+            found = _made(deployer, place / "bundle", helms["helm4"], f"--values={POST}={post}")[POST]
+            assert wanted == found.values["regarding"]
 
 
 def test_same_follower(tmp_path: Path, helms: dict[str, Helm]) -> None:
@@ -159,67 +170,82 @@ def test_same_follower(tmp_path: Path, helms: dict[str, Helm]) -> None:
     assert 1 == len(set(specifications))
 
 
-@pytest.mark.parametrize("deployer", DEPLOYERS)
-def test_bump_rerolls_the_dra_driver(tmp_path: Path, helms: dict[str, Helm], deployer: str) -> None:
+def test_bump_rerolls_the_dra_driver(tmp_path: Path, helms: dict[str, Helm], subtests: pytest.Subtests) -> None:
     """Another chart version of the operator changes the plugin's pod template, the expectation and the trigger."""
-    for version in ("v26.3.3", "v26.7.0"):
-        target = tmp_path / version
-        recipe = changed(tmp_path / f"{version}.yaml", OPERATOR, version=version)
-        found = _made(deployer, target, helms["helm4"], recipe=recipe)
-        pods = render(found[DRA], target, helms["helm4"]).one("DaemonSet")["spec"]["template"]
-        assert version == pods["metadata"]["annotations"][KEY]
-        assert version == found[POST].values["expect"]["chartVersion"]
-        assert found[POST].values["trigger"].startswith(f"{version}-")
+    for deployer in DEPLOYERS:
+        place = tmp_path / deployer
+        place.mkdir()
+        with subtests.test(deployer=deployer):
+            for version in ("v26.3.3", "v26.7.0"):
+                target = place / version
+                recipe = changed(place / f"{version}.yaml", OPERATOR, version=version)
+                found = _made(deployer, target, helms["helm4"], recipe=recipe)
+                pods = render(found[DRA], target, helms["helm4"]).one("DaemonSet")["spec"]["template"]
+                assert version == pods["metadata"]["annotations"][KEY]
+                assert version == found[POST].values["expect"]["chartVersion"]
+                assert found[POST].values["trigger"].startswith(f"{version}-")
 
 
-@pytest.mark.parametrize("deployer", DEPLOYERS)
-def test_both_workloads_are_annotated(tmp_path: Path, helms: dict[str, Helm], deployer: str) -> None:
+def test_both_workloads_are_annotated(tmp_path: Path, helms: dict[str, Helm], subtests: pytest.Subtests) -> None:
     """The controller's pods re-roll as well: they hold a driver library too."""
-    values = _made(deployer, tmp_path / "bundle", helms["helm4"])[DRA].values
-    for pod in ("controller", "kubeletPlugin"):
-        assert {KEY: "v26.3.3"} == values[pod]["podAnnotations"]
+    for deployer in DEPLOYERS:
+        place = tmp_path / deployer
+        place.mkdir()
+        with subtests.test(deployer=deployer):
+            values = _made(deployer, place / "bundle", helms["helm4"])[DRA].values
+            for pod in ("controller", "kubeletPlugin"):
+                assert {KEY: "v26.3.3"} == values[pod]["podAnnotations"]
 
 
-@pytest.mark.parametrize("deployer", DEPLOYERS)
-def test_cannot_be_defeated(tmp_path: Path, helms: dict[str, Helm], deployer: str) -> None:
+def test_cannot_be_defeated(tmp_path: Path, helms: dict[str, Helm], subtests: pytest.Subtests) -> None:
     """Hand-written values cannot replace what is derived, but everything beside it stays."""
-    stale = {"podAnnotations": {KEY: "v1.0.0", "mine": "kept"}, "priorityClassName": ""}
-    dra = write(tmp_path / "dra.yaml", {"controller": stale, "kubeletPlugin": stale})
-    post = write(
-        tmp_path / "post.yaml",
-        {"expect": {"chartVersion": "v1", "driverVersion": "1"}, "hook": {"enabled": True}, "backoffLimit": 7},
-    )
-    more = ("--values", f"{DRA}={dra}", "--values", f"{POST}={post}", "--no-hook")
-    found = _made(deployer, tmp_path / "bundle", helms["helm4"], *more)
-    for pod in ("controller", "kubeletPlugin"):
-        expected = {"podAnnotations": {KEY: "v26.3.3", "mine": "kept"}, "priorityClassName": ""}
-        assert expected == found[DRA].values[pod]
-    assert {"chartVersion": "v26.3.3", "driverVersion": "580.105.08"} == found[POST].values["expect"]
-    assert {"enabled": False} == found[POST].values["hook"]
-    assert 7 == found[POST].values["backoffLimit"]
+    for deployer in DEPLOYERS:
+        place = tmp_path / deployer
+        place.mkdir()
+        with subtests.test(deployer=deployer):
+            stale = {"podAnnotations": {KEY: "v1.0.0", "mine": "kept"}, "priorityClassName": ""}
+            dra = write(place / "dra.yaml", {"controller": stale, "kubeletPlugin": stale})
+            post = write(
+                place / "post.yaml",
+                {"expect": {"chartVersion": "v1", "driverVersion": "1"}, "hook": {"enabled": True}, "backoffLimit": 7},
+            )
+            more = ("--values", f"{DRA}={dra}", "--values", f"{POST}={post}", "--no-hook")
+            found = _made(deployer, place / "bundle", helms["helm4"], *more)
+            for pod in ("controller", "kubeletPlugin"):
+                expected = {"podAnnotations": {KEY: "v26.3.3", "mine": "kept"}, "priorityClassName": ""}
+                assert expected == found[DRA].values[pod]
+            assert {"chartVersion": "v26.3.3", "driverVersion": "580.105.08"} == found[POST].values["expect"]
+            assert {"enabled": False} == found[POST].values["hook"]
+            assert 7 == found[POST].values["backoffLimit"]
 
 
-@pytest.mark.parametrize("deployer", DEPLOYERS)
 @pytest.mark.parametrize("gate", ["enabled", "install"])
-def test_without_dra(tmp_path: Path, helms: dict[str, Helm], deployer: str, gate: str) -> None:
+def test_without_dra(tmp_path: Path, helms: dict[str, Helm], subtests: pytest.Subtests, gate: str) -> None:
     """With the DRA driver switched off nothing is injected and nothing is said."""
-    off = changed(tmp_path / "off.yaml", DRA, overrides={gate: False})
-    target = tmp_path / "bundle"
-    done = run("bundle", "--recipe", off, "--deployer", deployer, "--output", target, ours="")
-    assert Ended(0, f"{len(contents(target))} files in {target}\n", "") == done
-    assert [OPERATOR] == list(read(deployer, target, helms["helm4"]))
-    for name, content in contents(target).items():
-        assert KEY.encode() not in content
-        assert name == "README.md" or POST.encode() not in content
+    for deployer in DEPLOYERS:
+        place = tmp_path / deployer
+        place.mkdir()
+        with subtests.test(deployer=deployer):
+            off = changed(place / "off.yaml", DRA, overrides={gate: False})
+            target = place / "bundle"
+            done = run("bundle", "--recipe", off, "--deployer", deployer, "--output", target, ours="")
+            assert Ended(0, f"{len(contents(target))} files in {target}\n", "") == done
+            assert [OPERATOR] == list(read(deployer, target, helms["helm4"]))
+            for name, content in contents(target).items():
+                assert KEY.encode() not in content
+                assert name == "README.md" or POST.encode() not in content
 
 
-@pytest.mark.parametrize("deployer", DEPLOYERS)
-def test_operator_without_its_driver_release(tmp_path: Path, helms: dict[str, Helm], deployer: str) -> None:
+def test_operator_without_its_driver_release(tmp_path: Path, helms: dict[str, Helm], subtests: pytest.Subtests) -> None:
     """With the operator switched off there is nothing that reloads a driver: the DRA driver comes alone."""
-    off = changed(tmp_path / "off.yaml", OPERATOR, overrides={"enabled": False})
-    found = read(deployer, bundle(deployer, tmp_path / "bundle", recipe=off), helms["helm4"])
-    assert [DRA] == list(found)
-    assert {"nameOverride": DRA} == found[DRA].values
+    for deployer in DEPLOYERS:
+        place = tmp_path / deployer
+        place.mkdir()
+        with subtests.test(deployer=deployer):
+            off = changed(place / "off.yaml", OPERATOR, overrides={"enabled": False})
+            found = read(deployer, bundle(deployer, place / "bundle", recipe=off), helms["helm4"])
+            assert [DRA] == list(found)
+            assert {"nameOverride": DRA} == found[DRA].values
 
 
 @pytest.mark.parametrize(("deployer", "helm_name"), [*((one, "helm4") for one in DEPLOYERS), ("argocd-helm", "helm3")])
@@ -282,17 +308,22 @@ def test_plain_job_is_waited_for(tmp_path: Path, helms: dict[str, Helm]) -> None
         assert _made(deployer, tmp_path / deployer, helms["helm4"], "--no-hook")[POST].waits
 
 
-@pytest.mark.parametrize("deployer", DEPLOYERS)
-def test_trigger_follows_the_operators_values(tmp_path: Path, helms: dict[str, Helm], deployer: str) -> None:
+def test_trigger_follows_the_operators_values(
+    tmp_path: Path, helms: dict[str, Helm], subtests: pytest.Subtests
+) -> None:
     """A new driver alone changes the trigger, so that a GitOps tool syncs; nothing new leaves it as it is."""
-    values = write(tmp_path / "driver.yaml", {"driver": {"version": "580.126.20"}})
-    before, same, after = (
-        _made(deployer, tmp_path / name, helms["helm4"], *more)[POST].values
-        for name, more in (("before", ()), ("same", ()), ("after", (f"--values={OPERATOR}={values}",)))
-    )
-    assert before == same
-    assert before["trigger"] != after["trigger"]
-    assert "580.126.20" == after["expect"]["driverVersion"]
+    for deployer in DEPLOYERS:
+        place = tmp_path / deployer
+        place.mkdir()
+        with subtests.test(deployer=deployer):
+            values = write(place / "driver.yaml", {"driver": {"version": "580.126.20"}})
+            before, same, after = (
+                _made(deployer, place / name, helms["helm4"], *more)[POST].values
+                for name, more in (("before", ()), ("same", ()), ("after", (f"--values={OPERATOR}={values}",)))
+            )
+            assert before == same
+            assert before["trigger"] != after["trigger"]
+            assert "580.126.20" == after["expect"]["driverVersion"]
 
 
 def test_values_at_install_time(tmp_path: Path, helm: Helm) -> None:
@@ -319,25 +350,28 @@ def test_values_at_install_time(tmp_path: Path, helm: Helm) -> None:
     assert {KEY: "v26.3.3"} == after[DRA].values["kubeletPlugin"]["podAnnotations"]
 
 
-@pytest.mark.parametrize("deployer", DEPLOYERS)
-def test_charts_of_the_recipe(tmp_path: Path, helms: dict[str, Helm], deployer: str) -> None:
+def test_charts_of_the_recipe(tmp_path: Path, helms: dict[str, Helm], subtests: pytest.Subtests) -> None:
     """Charts come from where the recipe says, with the recipe's version, in the form that the deployer reads."""
-    found = read(deployer, bundle(deployer, tmp_path / "bundle", recipe=OLD_RECIPE), helms["helm4"])
-    assert "https://helm.ngc.nvidia.com/nvidia gpu-operator" == found[OPERATOR].chart
-    assert f"{SOURCE}/{POST}" == found[POST].chart
-    assert "https://helm.ngc.nvidia.com/nvidia nvidia-dra-driver-gpu" == found[DRA].chart
-    assert ["v25.10.1", "0.1.0", "25.12.0"] == [release.version for release in found.values()]
-    other = read(
-        deployer,
-        bundle(
-            deployer, tmp_path / "other", f"--chart={POST}=http://charts.example/ours/", "--post-version=9.9.9",
-            f"--chart={OPERATOR}=oci://registry.example/charts",
-        ),
-        helms["helm4"],
-    )  # fmt: skip
-    assert ("http://charts.example/ours gpu-operator-post", "9.9.9") == (other[POST].chart, other[POST].version)
-    assert "oci://registry.example/charts/gpu-operator" == other[OPERATOR].chart
-    assert "oci://registry.k8s.io/dra-driver-nvidia/charts/dra-driver-nvidia-gpu" == other[DRA].chart
+    for deployer in DEPLOYERS:
+        place = tmp_path / deployer
+        place.mkdir()
+        with subtests.test(deployer=deployer):
+            found = read(deployer, bundle(deployer, place / "bundle", recipe=OLD_RECIPE), helms["helm4"])
+            assert "https://helm.ngc.nvidia.com/nvidia gpu-operator" == found[OPERATOR].chart
+            assert f"{SOURCE}/{POST}" == found[POST].chart
+            assert "https://helm.ngc.nvidia.com/nvidia nvidia-dra-driver-gpu" == found[DRA].chart
+            assert ["v25.10.1", "0.1.0", "25.12.0"] == [release.version for release in found.values()]
+            other = read(
+                deployer,
+                bundle(
+                    deployer, place / "other", f"--chart={POST}=http://charts.example/ours/", "--post-version=9.9.9",
+                    f"--chart={OPERATOR}=oci://registry.example/charts",
+                ),
+                helms["helm4"],
+            )  # fmt: skip
+            assert ("http://charts.example/ours gpu-operator-post", "9.9.9") == (other[POST].chart, other[POST].version)
+            assert "oci://registry.example/charts/gpu-operator" == other[OPERATOR].chart
+            assert "oci://registry.k8s.io/dra-driver-nvidia/charts/dra-driver-nvidia-gpu" == other[DRA].chart
 
 
 def test_recipe_that_names_our_chart(tmp_path: Path, helms: dict[str, Helm]) -> None:
@@ -445,11 +479,9 @@ def test_parent_charts_version_stands_for_its_bytes(tmp_path: Path) -> None:
     """Whatever differs in the parent chart gives it another version, or a registry would serve the old one."""
     git = (f"--chart={POST}={LOCAL_CHARTS[POST]}", "--git-url=https://git.example/stack.git")
     elsewhere = changed(tmp_path / "elsewhere.yaml", DRA, namespace="elsewhere")
-    noted = changed(tmp_path / "noted.yaml", DRA, patches=["x"])
     folders = [
         bundle("argocd-helm", tmp_path / "a"),
         bundle("argocd-helm", tmp_path / "b", recipe=elsewhere),
-        bundle("argocd-helm", tmp_path / "c", recipe=noted),
         bundle("argocd-helm", tmp_path / "d", *git),
         bundle("argocd-helm", tmp_path / "e", *git, "--git-revision=prod"),
     ]

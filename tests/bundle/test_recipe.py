@@ -35,7 +35,7 @@ def _refused(tmp_path: Path, document: object, *more: str) -> str:
         pytest.param({"kind": None}, "r.yaml: the document: Object missing required field `kind`", id="no-kind"),
         pytest.param({"kind": "Deployment"}, "r.yaml: kind: Invalid enum value 'Deployment'", id="other-kind"),
         pytest.param({"kind": 7}, "r.yaml: kind: Expected `str`, got `int`: quote it", id="kind-of-another-type"),
-        pytest.param({"kind": "RecipeMetadata"}, "is not resolved yet", id="not-resolved"),
+        pytest.param({"kind": "RecipeMetadata"}, "a RecipeMetadata is not resolved", id="not-resolved"),
         pytest.param({"apiVersion": None}, "missing required field `apiVersion`", id="no-version"),
         pytest.param({"apiVersion": "apps/v1"}, "r.yaml: apiVersion", id="other-group"),
         pytest.param({"apiVersion": "aicr.run"}, "r.yaml: apiVersion", id="group-alone"),
@@ -95,7 +95,7 @@ def test_twice(tmp_path: Path) -> None:
     """Two components of one name: nobody can know which one counts."""
     document = recipe()
     document["componentRefs"].append(component(document, DRA))
-    assert "componentRefs[2].name: nvidia-dra-driver-gpu is there twice" in _refused(tmp_path, document)
+    assert "componentRefs[2].name: duplicate component nvidia-dra-driver-gpu" in _refused(tmp_path, document)
 
 
 @pytest.mark.parametrize("field", ["namespace", "source"])
@@ -120,9 +120,13 @@ def test_nothing_to_bundle(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        pytest.param({"driver": {"version": 580.1}}, "driver.version: a text is expected, not a number", id="version"),
-        pytest.param({"driver": "x"}, "driver: a mapping is expected, not a text", id="driver"),
-        pytest.param({"driver": {"version": "1", "nvidiaDriverCRD": 1}}, "driver.nvidiaDriverCRD: a mapping", id="crd"),
+        pytest.param(
+            {"driver": {"version": 580.1}}, "driver.version: Expected `str`, got `float`: quote it", id="version"
+        ),
+        pytest.param({"driver": "x"}, "driver: Expected `object`, got `str`", id="driver"),
+        pytest.param(
+            {"driver": {"version": "1", "nvidiaDriverCRD": 1}}, "driver: nvidiaDriverCRD: Expected `object`", id="crd"
+        ),
     ],
 )
 def test_values_that_are_looked_into(tmp_path: Path, overrides: dict[str, Any], said: str) -> None:
@@ -172,5 +176,5 @@ def test_file_that_is_not_there(tmp_path: Path) -> None:
     for missing in (tmp_path / "none.yaml", tmp_path):
         done = run("trigger", "derive", "--recipe", missing)
         assert (2, "") == (done.code, done.out)
-        assert "cannot be read" in done.err
+        assert "cannot read the file" in done.err
     assert RECIPE.exists()

@@ -41,7 +41,6 @@ def test_derive_with_another_key() -> None:
     """The key is the user's to choose, such as the one of older AICR bundles."""
     done = run("trigger", "derive", "--recipe", RECIPE, "--key", OLDER_KEY)
     assert _annotated("v26.3.3", OLDER_KEY) == yaml.safe_load(done.out)
-    assert 2 == run("trigger", "derive", "--recipe", RECIPE, "--key", "no key").code
 
 
 def test_environment_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,15 +127,15 @@ def test_check_one_of_two(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        pytest.param({"controller": "x"}, "v.yaml: controller: a mapping is expected, not a text", id="pods"),
+        pytest.param({"controller": "x"}, "v.yaml: controller: Expected `object`, got `str`", id="pods"),
         pytest.param(
             {"controller": {"podAnnotations": ["x"]}},
-            "v.yaml: controller.podAnnotations: a mapping is expected, not a list",
+            "v.yaml: controller.podAnnotations: Expected `object`, got `array`",
             id="annotations",
         ),
         pytest.param(
             {"controller": {"podAnnotations": {KEY: 26.7}}},
-            f"v.yaml: controller.podAnnotations['{KEY}']: a text is expected, not a number",
+            f"v.yaml: controller.podAnnotations['{KEY}']: Expected `str`, got `float`: quote it",
             id="number",
         ),
     ],

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bundler.plan import LEAST
-
 if TYPE_CHECKING:
     from tests.chart.rendering import Helm, Values
 
 OBJECT = {"resource": "applications.argoproj.io", "namespace": "argocd", "name": "post"}
 SHORT = f"sha256:{'a' * 63}"
+LEAST = 30
+"""Seconds: in less no plugin restarts and is verified."""
 UPPER = f"sha256:{'A' * 64}"
 
 

@@ -1,5 +1,5 @@
 {{/*
-Lays one mapping over another, in place: mappings merge, all else is replaced, empty values too.
+Lay one mapping over another, in place. Mappings are merged; everything else is replaced, also by an empty value.
 Takes a dict of below and above.
 */}}
 {{- define "gpu-stack.lay" -}}
@@ -14,8 +14,8 @@ Takes a dict of below and above.
 {{- end -}}
 
 {{/*
-The values of a release as JSON: those of the bundle, over them those of this installation, over them the derived.
-The bundle's are in a file of their own, because Helm 4 drops nulls from a chart's values.yaml.
+Return the values of a release as JSON: the bundle's, over them this installation's, over them the derived ones.
+The bundle's values are in files of their own, because Helm 4 drops nulls from a chart's values.yaml.
 Takes a dict of root and name.
 */}}
 {{- define "gpu-stack.values" -}}

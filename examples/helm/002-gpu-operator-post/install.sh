@@ -1,5 +1,5 @@
 #!/bin/sh
-# Helm's own limit of 5 minutes would end before the run does.
+# Helm's default timeout of 5 minutes would end before the run does.
 set -eu
 cd "$(dirname "$0")"
 "${HELM:-helm}" upgrade --install gpu-operator-post oci://registry.example/charts/gpu-operator-post --version 0.1.0 \

@@ -1,0 +1,3 @@
+{{- /* @@{note} */ -}}
+{{- $values := include "gpu-stack.values" (dict "root" . "name" "@@{name}") | fromJson -}}
+@@{derived}@@{application}

@@ -1,0 +1,4 @@
+#!/bin/sh
+@@{comment}set -eu
+cd "$(dirname "$0")"
+"${HELM:-helm}" upgrade --install @@{arguments}
