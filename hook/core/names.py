@@ -167,7 +167,6 @@ RESTARTED_AT_ANNOTATION: Final = "kubectl.kubernetes.io/restartedAt"
 # The controller's Lease.
 FOLLOWING_ANNOTATION: Final = "gpu-operator-post/following"
 """Status of the controller (``following.Following``)."""
-LEASE_ANNOTATIONS: Final = (FOLLOWING_ANNOTATION,)
 OWN_NAME: Final = "gpu-operator-post"
 OWN_LABELS: Final = {"app.kubernetes.io/name": OWN_NAME}
 """Labels of the chart's objects, and of the Lease, which the program creates."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hook.cluster.requests import LEASES, Request
 from hook.core import names
-from hook.core.fields import MalformedObjectError, mapping, number, required, text
+from hook.core.fields import MalformedObjectError, number, required, text
 from hook.errors import ClusterError, ConflictError, LeaseLostError, NotFoundError, RejectedError, UnreachableError
 
 if TYPE_CHECKING:
@@ -83,7 +83,6 @@ class LeaderElector:
         self._thread = threading.Thread(target=self.run, name="election", daemon=True)
         self.holder = ""
         """The identity that holds the Lease, as last read; empty if none does."""
-        self.annotations: Mapping[str, str] = {}
         self.trouble = ""
         """Why the last try failed; empty if it succeeded, or if another replica just holds the Lease."""
         self.answered = clock()
@@ -252,10 +251,8 @@ class LeaderElector:
                 transitions=number(lease, "spec", "leaseTransitions"),
                 version=required(lease, "metadata", "resourceVersion"),
             )
-            annotations = mapping(lease, "metadata", "annotations")
         except MalformedObjectError as error:
             raise RejectedError(f"the Lease cannot be read: {error}") from error
-        self.annotations = {key: value for key, value in annotations.items() if key in names.LEASE_ANNOTATIONS}
         self.holder = record.holder
         return record
 

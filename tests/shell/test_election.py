@@ -386,11 +386,10 @@ def test_the_fence(scene: Scene, age: float, holder: str, *, over: bool, leading
 def test_annotations_meet_others(scene: Scene) -> None:
     """They leave there what others have written, and the Lease is kept."""
     elector = scene.leader()
-    there = {names.CLOSE_BREAKER_ANNOTATION: "now", "of": "others"}
-    scene.kept.change({"metadata": {"annotations": there, "labels": None}})
+    scene.kept.change({"metadata": {"annotations": {"of": "others"}, "labels": None}})
     elector.annotate({names.FOLLOWING_ANNOTATION: "{}"})
-    assert elector.annotations == {names.FOLLOWING_ANNOTATION: "{}", names.CLOSE_BREAKER_ANNOTATION: "now"}
     assert scene.kept.lease is not None
+    assert scene.kept.lease["metadata"]["annotations"] == {names.FOLLOWING_ANNOTATION: "{}", "of": "others"}
     assert scene.kept.lease["metadata"]["labels"] == names.OWN_LABELS
     assert elector._try()
 
