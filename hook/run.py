@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CONFIRM_AGAIN_SECONDS: Final = 5.0
-"""Between two confirming reads, each of which lists the whole fleet."""
+"""Between two confirming reads, each of which lists the metadata of the whole fleet."""
 EXIT_FAILED: Final = 3
 EXIT_DEADLINE: Final = 124
 """As ``timeout(1)`` and cert-manager's startupapicheck have it."""

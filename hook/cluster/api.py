@@ -7,7 +7,6 @@ reject objects that they do not know.
 from __future__ import annotations
 
 import json
-import math
 import re
 import time
 from collections import deque
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import urllib3
 
 from hook import __version__
-from hook.cluster import bounded, connection, decoding
+from hook.cluster import bounded, connection, decoding, versions
 from hook.cluster.counters import Counters
 from hook.cluster.requests import may_i, versions_of
 from hook.core.fields import MalformedObjectError, items, text
@@ -128,17 +127,18 @@ class Api:
                 raise UnreachableError("the API server's list has no version to go on from")
             return meta, objects
 
-    def open_watch(
-        self, request: Request, seconds: int, slack: float | None = None, end: float = math.inf
-    ) -> urllib3.BaseHTTPResponse:
+    def list_versions(self, request: Request, read_seconds: float = READ_SECONDS) -> tuple[versions.Listed, str]:
+        """Send a list request of which only names and versions are read: gives a page, and where the next begins."""
+        with self._counting(request):
+            return versions.page(self._body(request, read_seconds))
+
+    def open_watch(self, request: Request, seconds: int) -> urllib3.BaseHTTPResponse:
         """Send a watch request. Its events are read by ``events``, with some slack for a silent server.
 
-        The server ends the watch after `seconds`. One that still sends a minute later does not keep to that. Nothing
-        is read after `end`, by the monotonic clock.
+        The server ends the watch after `seconds`. One that still sends a minute later does not keep to that.
         """
-        silence = seconds + (WATCH_SLACK_SECONDS if slack is None else slack)
         with self._counting(request):
-            return self._open(request, silence, min(seconds + READ_SECONDS, end - time.monotonic()))
+            return self._open(request, seconds + WATCH_SLACK_SECONDS, seconds + READ_SECONDS)
 
     def events(self, response: urllib3.BaseHTTPResponse, resource: Resource) -> Iterator[tuple[str, Json]]:
         """Give the events of an open watch, kind and object, until the server, or the connection, ends it."""
@@ -221,7 +221,7 @@ class Api:
         return response
 
     def _headers(self, request: Request) -> dict[str, str]:
-        headers = {"accept": "application/json", "user-agent": f"gpu-operator-post/{__version__}"}
+        headers = {**request.headers, "user-agent": f"gpu-operator-post/{__version__}"}
         if request.body is not None:
             headers["content-type"] = request.content_type
         if authorization := self.connection.authorization():

@@ -8,9 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from hook.cluster import requests, retry
-from hook.cluster.api import READ_SECONDS
-from hook.cluster.catchup import catch_up
-from hook.cluster.listing import list_views
+from hook.cluster.confirming import read_again
 from hook.cluster.reflector import Reflector
 from hook.cluster.requests import Selection
 from hook.cluster.sources import (
@@ -33,16 +31,15 @@ from hook.cluster.sources import (
 from hook.core import intent, parse
 from hook.core.consumers import find
 from hook.core.stacks import STACKS, is_driver, selector
-from hook.errors import ClusterError, NotFoundError, UnreachableError
+from hook.errors import ClusterError
 from hook.settings import WaitFor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from hook.cluster.api import Api
     from hook.cluster.contact import Lost
     from hook.cluster.sources import Found
-    from hook.core.fields import Json
     from hook.core.stack import Stack
     from hook.core.views import DaemonSet, Snapshot
     from hook.settings import Settings
@@ -170,39 +167,12 @@ class Observer:
         return {name: assembled(parts, views) for name, parts in self._parts.items()}
 
     def read_again(self, seconds: float) -> dict[str, Snapshot]:
-        """Give what is there now, at least as new as this call, consistently: no watch may be behind in it.
+        """Return what is there now, at least as new as this call, consistently: no watch may be behind in it.
 
-        What a watch that is opened anew can prove is not listed again. All of it, tries and pages included, takes at
-        most `seconds`; raises the ClusterError that kept it from being complete by then.
+        It takes at most `seconds`; raises the ClusterError that kept it from being complete by then.
         """
-        end = time.monotonic() + seconds
-        chases = {source: reflector.chase() for source, reflector in self._reflectors.items()}
-        catch_up(self._api, list(chases.values()), end)
-        views: Found = {
-            source: (tuple(chase.views.values()), False) for source, chase in chases.items() if chase.proven
-        }
-        self._list_again(views, end, seconds)
+        views = read_again(self._api, self._reflectors, seconds)
         return {name: assembled(parts, views) for name, parts in self._parts.items()}
-
-    def _list_again(self, views: Found, end: float, seconds: float) -> None:
-        """List whatever is not among the views yet."""
-        retrier = retry.retrying(retry.WRITING, time.sleep, end)
-
-        def fetch(request: requests.Request) -> tuple[Json, Iterator[Json]]:
-            left = end - time.monotonic()
-            if left <= 0:
-                raise UnreachableError(f"a second read takes longer than {seconds:.0f} s")
-            return self._api.list_page(request, min(READ_SECONDS, left))
-
-        for source, reflector in self._reflectors.items():
-            if source in views:
-                continue
-            log.debug("listing %s again", source.selection.resource.plural)
-            try:
-                found, _version = list_views(fetch, source.selection, source.read, retrier, reflector.view)
-                views[source] = tuple(found.values()), False
-            except NotFoundError:
-                views[source] = (), True
 
     def _views(self, intent_of: Stack | None = None) -> Found:
         """Give what the reflectors hold; of one stack's intent alone, if that is asked for."""
@@ -250,7 +220,7 @@ class Observer:
         return Source(Selection(requests.PODS, daemonset.namespace, labels=labels), parse.pod)
 
     def _slices_of(self, stack: Stack) -> list[Source]:
-        """Find out which version of ResourceSlices is served; none on a cluster without DRA.
+        """Find out which version of ResourceSlices the server has; none on a cluster without DRA.
 
         Ask again where the server has none, or no longer has the one that is known.
         """

@@ -13,10 +13,10 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from hook.cluster import retry
-from hook.cluster.catchup import Chase
 from hook.cluster.contact import Contact
 from hook.cluster.counters import ENDED, kind_of
 from hook.cluster.listing import key_of, list_views, version_of
+from hook.cluster.versions import Contents
 from hook.core import parse
 from hook.errors import (
     ClusterError,
@@ -82,7 +82,10 @@ class Reflector:
         self._changed = changed
         self._starting, self._watching = patience, retry.watching(patience)
         self._views: dict[Key, Any] = {}
-        self._version = ""
+        self._changes: dict[Key, str] = {}
+        """Versions that the watch has brought since the last list."""
+        self._listed = self._version = ""
+        """Versions of that list, and of where the watch is; empty where nothing can be watched."""
         self._fruitless = 0
         self._synced = False
         self._lock = threading.Lock()
@@ -107,14 +110,10 @@ class Reflector:
         with self._lock:
             return tuple(self._views.values())
 
-    def chase(self) -> Chase:
-        """Give what is known now, and where to go on from it, to those who have to know what is there now.
-
-        Nowhere while our own watch cannot be opened: a server that asked us to wait with it shall not see another one.
-        """
+    def contents(self) -> Contents:
+        """Return a copy of what is known now, and of which versions it is."""
         with self._lock:
-            version = self._version if self.contact.lost is None else ""
-            return Chase(self.selection, self.read, dict(self._views), version)
+            return Contents(dict(self._views), dict(self._changes), self._listed, self._version)
 
     def view(self, key: Key) -> Any | None:  # noqa: ANN401 - whatever `read` gives
         """Give what is known now of one object."""
@@ -214,19 +213,22 @@ class Reflector:
     def _take(self, kind: str, obj: Json) -> bool:
         """Keep what an event brings. Whether it tells anything new: most of a busy fleet's events do not."""
         view = None if kind == "DELETED" else parse.readable(self.read, self.selection.resource.kind, obj)
-        key = key_of(obj)
+        key, version = key_of(obj), version_of(obj)
         with self._lock:
             before = self._views.get(key)
             if view is None:
                 self._views.pop(key, None)
-            elif view != before:
-                self._views[key] = view
-            self._version = version_of(obj) or self._version
+                self._changes.pop(key, None)
+            else:
+                self._views[key] = before if view == before else view
+                self._changes[key] = version
+            self._version = version or self._version
         return view != before
 
     def _replace(self, views: dict[Key, Any], version: str, *, absent: bool) -> None:
         with self._lock:
-            self._views, self._version, self.absent, self._synced = views, version, absent, True
+            self._views, self._changes, self._listed, self._version = views, {}, version, version
+            self.absent, self._synced = absent, True
         self.contact.restore()
         self._changed()
 

@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 PAGE_SIZE: Final = 50
 """A page stands in memory as text: more objects cost memory, fewer cost requests (docs/performance-profile.md)."""
 
+OBJECTS: Final[Mapping[str, str]] = {"accept": "application/json"}
+METADATA_ONLY: Final[Mapping[str, str]] = {
+    "accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json",
+    "accept-encoding": "gzip",
+}
+"""A server that cannot answer so answers with whole objects, in which the metadata stands, too. Compressed, because
+most of it is ``managedFields``."""
+
 
 @dataclass(frozen=True, slots=True)
 class Resource:
@@ -140,6 +148,8 @@ class Request:
     content_type: str = "application/json"
     path: str = ""
     """In place of the resource's own path; for discovery."""
+    headers: Mapping[str, str] = field(default_factory=lambda: OBJECTS)
+    """In which representation the answer is wanted."""
 
     @property
     def method(self) -> str:
@@ -167,9 +177,9 @@ class Selection:
         extra = {"continue": continue_from} if continue_from else {}
         return self._request("list", limit=str(PAGE_SIZE), **extra)
 
-    def newest(self) -> Request:
-        """Ask at which version these are now (a consistent read), with one object at most."""
-        return self._request("list", limit="1")
+    def metadata_page(self, continue_from: str = "") -> Request:
+        """Ask for one page of the current state (a consistent read), and of each object for its metadata alone."""
+        return replace(self.page(continue_from), headers=METADATA_ONLY)
 
     def watch(self, resource_version: str, seconds: int) -> Request:
         """Ask for changes since a version, for at most so many seconds."""

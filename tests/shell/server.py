@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 JSON = {"content-type": "application/json"}
 HTML = {"content-type": "text/html"}
+METADATA = " metadata"
+"""Ends the line of a request for metadata alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class Said:
 
 @dataclass(slots=True)
 class Server:
-    """What answers, and what it was asked: method and path."""
+    """What answers, and what it was asked: method and path, and whether for metadata alone."""
 
     api: Api
     asked: list[str] = field(default_factory=list)
@@ -58,7 +60,8 @@ def serving(
 
         def _answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", "0")))
-            line = f"{self.command} {self.path}"
+            partial = METADATA if "as=PartialObjectMetadataList" in self.headers["accept"] else ""
+            line = f"{self.command} {self.path}{partial}"
             asked.append(line)
             said = wrote(line, body) if wrote is not None and body else answer(line)
             self.close_connection = True

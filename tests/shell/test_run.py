@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import pytest
 
-from hook.cluster import catchup, retry
+from hook.cluster import confirming, retry
 from hook.cluster import observer as observers
 from hook.cluster.contact import Lost
 from hook.cluster.events import Subject, Teller
@@ -371,7 +371,7 @@ def test_a_job_hands_over_to_a_controller_that_saw_the_same(
     standing: Standing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once a second read shows the same intent: a watch may be behind what was applied a moment ago."""
-    monkeypatch.setattr(catchup, "SPANS", (1,))
+    monkeypatch.setattr(confirming, "DELIVERY_SECONDS", 0.0)
     with serving(shown := Shown(stale())) as server:
         one = runner(server, kind=Handover)
         assert isinstance(one, Handover)
@@ -392,7 +392,7 @@ def test_a_job_hands_over_to_a_controller_that_saw_the_same(
             assert ("pod-a" in found.message, "3 nodes" in found.message, "6m" in found.message) == (True, True, True)
         # Now the policy changes, and no watch shows it.
         shown.instead = lambda line: Said(200) if "watch=true" in line else None
-        shown.found, shown.version = stale().change("policy", "metadata: {generation: 99}"), 2
+        shown.found, shown.version = stale().change("policy", "metadata: {generation: 99, resourceVersion: '2'}"), 2
         assert one._final(decision, seen_first) is None
         one._observer.stop()
         assert writes(server) == []

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from kubernetes import client
 
-from hook.cluster import catchup, requests, retry
+from hook.cluster import requests, retry
 from hook.cluster.api import Api
 from hook.cluster.connection import by_library
 from hook.cluster.observer import Observer
@@ -21,8 +21,9 @@ from hook.cluster.requests import NODES, Request, Selection
 from hook.core.stacks import GPU_OPERATOR
 from hook.errors import ClusterError, GoneError, UnauthorizedError, UnreachableError
 from hook.settings import Settings
+from tests.fixtures.objects import obj
 from tests.shell.leases import until
-from tests.shell.server import JSON, Said, serving
+from tests.shell.server import JSON, METADATA, Said, serving
 from tests.shell.test_losing_contact import EMPTY
 
 if TYPE_CHECKING:
@@ -98,12 +99,13 @@ def sending(answer: Callable[[str], tuple[bytes, bytes]]) -> Iterator[Api]:
 
 
 def _asked(peer: socket.socket) -> str:
-    """Read a request with its body; return its first line."""
+    """Read a request with its body; return its first line, and whether it asks for metadata alone."""
     stream = peer.makefile("rb")
     line, length = stream.readline().decode(), 0
     while field := stream.readline().strip():
         name, _colon, value = field.partition(b":")
         length = int(value) if name.lower() == b"content-length" else length
+        line += METADATA if b"as=PartialObjectMetadataList" in value else ""
     stream.read(length)
     return line
 
@@ -150,18 +152,20 @@ def test_an_answer_that_is_complete_in_time_is_taken() -> None:
         assert api.send(ONE, FAR_SECONDS) == {"kind": "Node"}
 
 
-def test_a_watch_lasts_as_long_as_it_brings_something() -> None:
+def test_a_watch_lasts_as_long_as_it_brings_something(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is no answer that is complete at some moment: only silence that was not agreed on ends it."""
+    monkeypatch.setattr("hook.cluster.api.WATCH_SLACK_SECONDS", 1)
     with sending(lambda _line: (head(), EVENT)) as api:
-        response = api.open_watch(Selection(NODES).watch("1", 1), 1, slack=1)
+        response = api.open_watch(Selection(NODES).watch("1", 1), 1)
         assert ["ADDED"] == [kind for kind, _obj in api.events(response, NODES)]
 
 
 def test_a_watch_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server ends each one by itself; one that sends blanks without end would blind us."""
     monkeypatch.setattr("hook.cluster.api.READ_SECONDS", 0.5)
+    monkeypatch.setattr("hook.cluster.api.WATCH_SLACK_SECONDS", FAR_SECONDS)
     with sending(lambda _line: (head(), b"\n" * 1500)) as api:
-        response = api.open_watch(Selection(NODES).watch("1", 1), 1, FAR_SECONDS)
+        response = api.open_watch(Selection(NODES).watch("1", 1), 1)
         began = time.monotonic()
         with pytest.raises(GoneError):
             list(api.events(response, NODES))
@@ -171,27 +175,28 @@ def test_a_watch_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_refusal_of_a_watch_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its body says nothing that is worth waiting for."""
     monkeypatch.setattr("hook.cluster.api.READ_SECONDS", 0.5)
+    monkeypatch.setattr("hook.cluster.api.WATCH_SLACK_SECONDS", FAR_SECONDS)
     with sending(lambda _line: ANSWERS["refusal"]) as api:
         began = time.monotonic()
         with pytest.raises(UnreachableError):
-            api.open_watch(Selection(NODES).watch("1", 1), 1, FAR_SECONDS)
+            api.open_watch(Selection(NODES).watch("1", 1), 1)
         assert time.monotonic() - began < FAR_SECONDS
 
 
-@pytest.mark.parametrize("trickles", ["limit=1", "limit=50", "watch=true"])
-def test_a_second_read_has_its_time_as_a_whole(monkeypatch: pytest.MonkeyPatch, trickles: str) -> None:
-    """Several kinds, pages, watches and tries: all of them together have the seconds that are left."""
-    monkeypatch.setattr(catchup, "SPANS", (1, 30))
+@pytest.mark.parametrize("metadata", [True, False], ids=["metadata", "objects"])
+def test_a_second_read_has_its_time_as_a_whole(*, metadata: bool) -> None:
+    """Several kinds, pages and tries, and the wait for watches: all of them together have the seconds that are left."""
     slow = threading.Event()
+    policy = obj("policy", {"metadata": {"resourceVersion": "120"}})
 
     def answer(line: str) -> tuple[bytes, bytes]:
-        if slow.is_set() and f"{trickles}&" in line.replace(" ", "&"):
-            # A watch sends bookmarks that prove nothing.
-            return head(), b'{"type": "BOOKMARK", "object": {"metadata": {}}}\n' * 60
         if "watch=true" in line:
             return head(), b"\n" * 1500
-        version = "120" if slow.is_set() else "100"
-        page = {"kind": "List", "items": [], "metadata": {"resourceVersion": version}}
+        if slow.is_set() and (METADATA in line) is metadata:
+            return head(), b" " * 60
+        # The watches show nothing of what the list of metadata shows.
+        items = [policy] if slow.is_set() else []
+        page = {"kind": "List", "items": items, "metadata": {"resourceVersion": "120" if slow.is_set() else "100"}}
         return head() + json.dumps(page).encode(), b""
 
     with sending(answer) as api:
@@ -224,7 +229,7 @@ def test_a_second_read_tries_nothing_again_when_the_time_is_up() -> None:
         before = len(server.asked)
         with pytest.raises(UnauthorizedError):
             observer.read_again(0.5)
-        # One question for each kind's version, and then as many tries as begin within half a second.
+        # As many tries as begin within half a second.
         assert len(server.asked) - before <= 6
 
 

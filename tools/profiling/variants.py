@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from hook.cluster import decoding, observer, requests
+from hook.cluster import confirming, decoding, requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,7 +52,7 @@ DECODERS: Final[dict[str, Callable[..., Page]]] = {
 }
 """How a list's page may be decoded, beside the program's own way."""
 TWICE: Final = "every kind listed twice"
-"""Where nothing proves that the first list is still true (docs/decisions/0013)."""
+"""Where no list of metadata shows that the first list is still true (docs/decisions/0013)."""
 LIBRARY: Final = "the client library loaded besides"
 NAMES: Final = (AS_IT_IS, *(f"pages of {size}" for size in PAGES), *DECODERS, TWICE, LIBRARY)
 
@@ -62,7 +62,7 @@ def change(name: str) -> None:
     if name in DECODERS:
         vars(decoding)["page"] = DECODERS[name]
     elif name == TWICE:
-        vars(observer)["catch_up"] = lambda *_given: None
+        vars(confirming)["_metadata"] = lambda *_given: None
     elif name == LIBRARY:
         import_module("kubernetes.client")
     elif name != AS_IT_IS:

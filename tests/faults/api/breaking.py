@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from aiohttp import web
 
-from tests.faults.api.proxy import abort
+from tests.faults.api.proxy import HEADERS, abort
 
 if TYPE_CHECKING:
     import threading
@@ -90,13 +90,13 @@ class Before:
 
 
 @dataclass(frozen=True)
-class NoBookmarks:
-    """The server is one that sends none: nobody may count on them."""
+class WholeObjects:
+    """Something in between takes away what a request says about the answer that it wants."""
 
     async def __call__(self, proxy: Proxy, request: web.BaseRequest, body: bytes) -> web.StreamResponse:
-        """Ask for a watch without them."""
-        answer = await proxy.forward(request, body, request.path_qs.replace("allowWatchBookmarks=true", ""))
-        return await proxy.relay(request, answer)
+        """Forward it without."""
+        wanted = tuple(name for name in HEADERS if name != "accept")
+        return await proxy.relay(request, await proxy.forward(request, body, wanted))
 
 
 @dataclass(frozen=True)

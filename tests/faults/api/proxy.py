@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 PASSED_ON: Final = ("content-type", "retry-after", "location")
 """Headers of an answer that matter to a client; the others belong to one connection."""
+HEADERS: Final = ("authorization", "accept", "content-type", "user-agent")
+"""Headers of a request that matter to the server."""
 METHODS: Final = {"POST": "create", "PATCH": "patch", "DELETE": "delete"}
 START_SECONDS: Final = 60.0
 CLOSE_SECONDS: Final = 0.3
@@ -51,6 +53,8 @@ class Asked:
     """Path and selectors: the same for a list and for the watches that go on from it."""
     page: int = 1
     """1, or 2 for any further page of a list."""
+    metadata: bool = False
+    """Whether only the metadata of objects is asked for."""
 
     @classmethod
     def of(cls, request: web.BaseRequest) -> Asked:
@@ -65,7 +69,13 @@ class Asked:
         selectors = [request.query.get(name, "") for name in ("labelSelector", "fieldSelector")]
         selection = " ".join(filter(None, (request.path, *selectors)))
         resource = rest[0] if rest else parts[-1]
-        return cls(verb, resource, request.path_qs, selection, 2 if "continue" in request.query else 1)
+        page = 2 if "continue" in request.query else 1
+        return cls(verb, resource, request.path_qs, selection, page, asks_for_metadata(request))
+
+
+def asks_for_metadata(request: web.BaseRequest) -> bool:
+    """Return whether a request asks for the metadata of objects alone."""
+    return "as=PartialObjectMetadataList" in request.headers.get("accept", "")
 
 
 @dataclass(slots=True)
@@ -194,13 +204,14 @@ class Proxy:
             if isinstance(transport, asyncio.WriteTransport):
                 transport.abort()
 
-    async def forward(self, request: web.BaseRequest, body: bytes, target: str = "") -> aiohttp.ClientResponse:
-        """Send a request on to the API server, for another target if one is named."""
-        wanted = ("authorization", "accept", "content-type", "user-agent")
+    async def forward(
+        self, request: web.BaseRequest, body: bytes, wanted: tuple[str, ...] = HEADERS
+    ) -> aiohttp.ClientResponse:
+        """Send a request on to the API server, with these of its headers."""
         headers = {name: value for name, value in request.headers.items() if name.lower() in wanted}
         return await self._session.request(
             request.method,
-            self.upstream + (target or request.path_qs),
+            self.upstream + request.path_qs,
             data=body or None,
             headers=headers,
             allow_redirects=False,
