@@ -64,8 +64,7 @@ def read_again(api: Api, reflectors: Mapping[Source, Reflector], seconds: float)
     doubts: dict[Source, _Doubt] = {}
     for source, reflector in reflectors.items():
         before = reflector.contents()
-        listed = _metadata(api, source.selection, bounded) if before.version else None
-        if listed is not None:
+        if (listed := _metadata(api, source.selection, bounded)) is not None:
             doubts[source] = _Doubt(reflector, before, listed)
             _settle(doubts, found)
     _await_watches(doubts, found, end)
@@ -111,7 +110,7 @@ def _settle(doubts: dict[Source, _Doubt], found: Found) -> None:
     for source, doubt in list(doubts.items()):
         contents = doubt.resolved()
         if contents is not None:
-            found[source] = tuple(held.view for held in contents.objects.values()), False
+            found[source] = tuple(contents.views.values()), False
             del doubts[source]
 
 

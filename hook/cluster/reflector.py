@@ -16,7 +16,7 @@ from hook.cluster import retry
 from hook.cluster.contact import Contact
 from hook.cluster.counters import ENDED, kind_of
 from hook.cluster.listing import key_of, list_views, version_of
-from hook.cluster.versions import Contents, Held
+from hook.cluster.versions import Contents
 from hook.core import parse
 from hook.errors import (
     ClusterError,
@@ -81,8 +81,11 @@ class Reflector:
         self._api = api
         self._changed = changed
         self._starting, self._watching = patience, retry.watching(patience)
-        self._held: dict[Key, Held] = {}
-        self._version = ""
+        self._views: dict[Key, Any] = {}
+        self._changes: dict[Key, str] = {}
+        """Versions that the watch has brought since the last list."""
+        self._listed = self._version = ""
+        """Versions of that list, and of where the watch is; empty where nothing can be watched."""
         self._fruitless = 0
         self._synced = False
         self._lock = threading.Lock()
@@ -108,9 +111,9 @@ class Reflector:
             return tuple(held.view for held in self._held.values())
 
     def contents(self) -> Contents:
-        """Return a copy of what is known now, with the versions."""
+        """Return a copy of what is known now, and of which versions it is."""
         with self._lock:
-            return Contents(dict(self._held), self._version)
+            return Contents(dict(self._views), dict(self._changes), self._listed, self._version)
 
     def view(self, key: Key) -> Any | None:  # noqa: ANN401 - whatever `read` gives
         """Return what is known now of one object."""
@@ -214,14 +217,18 @@ class Reflector:
 
     def _take(self, kind: str, obj: Json) -> bool:
         """Keep what an event brings. Whether it tells anything new: most of a busy fleet's events do not."""
-        held = None if kind == "DELETED" else self._hold(obj)
-        key = key_of(obj)
+        view = None if kind == "DELETED" else parse.readable(self.read, self.selection.resource.kind, obj)
+        key, version = key_of(obj), version_of(obj)
         with self._lock:
-            before = self._held.pop(key, None) if held is None else self._held.get(key)
-            if held is not None:
-                self._held[key] = held
-            self._version = version_of(obj) or self._version
-        return (held and held.view) != (before and before.view)
+            before = self._views.get(key)
+            if view is None:
+                self._views.pop(key, None)
+                self._changes.pop(key, None)
+            else:
+                self._views[key] = before if view == before else view
+                self._changes[key] = version
+            self._version = version or self._version
+        return view != before
 
     def _hold(self, obj: Json) -> Held:
         """Cut an object down to what is kept of it."""
@@ -229,7 +236,8 @@ class Reflector:
 
     def _replace(self, held: dict[Key, Held], version: str, *, absent: bool) -> None:
         with self._lock:
-            self._held, self._version, self.absent, self._synced = held, version, absent, True
+            self._views, self._changes, self._listed, self._version = views, {}, version, version
+            self.absent, self._synced = absent, True
         self.contact.restore()
         self._changed()
 

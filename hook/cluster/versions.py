@@ -2,15 +2,14 @@
 
 Versions of one resource compare as numbers of any length, those of custom resources included (Kubernetes API concepts,
 "Resource versions"; conformance-tested since 1.35, KEP-5504). A later version of a name is therefore later knowledge,
-also where the object was deleted and created again under another UID. Of versions that are no numbers only equal ones
-prove anything.
+also where the object was deleted and created again under another UID. Versions that are no numbers prove nothing.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
@@ -25,20 +24,21 @@ ORDERED: Final = re.compile("[1-9][0-9]*")
 """Versions that compare as numbers."""
 
 
-class Held(NamedTuple):
-    """One object in a cache."""
-
-    version: str
-    view: Any
-
-
 @dataclass(frozen=True, slots=True)
 class Contents:
     """Everything that a cache holds of one selection at one moment."""
 
-    objects: Mapping[Key, Held]
+    views: Mapping[Key, Any]
+    changes: Mapping[Key, str]
+    """Versions of objects that a watch has brought."""
+    listed: str
+    """Of the list before that watch: as of this version, the other objects are what they are here."""
     version: str
     """Up to which the watch has delivered; empty where no watch follows."""
+
+    def of(self, key: Key) -> str:
+        """Return a version as of which an object is what it is here; empty for an object that is not here."""
+        return self.changes.get(key, self.listed) if key in self.views else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +108,10 @@ def as_new(before: Contents, now: Contents, listed: Listed) -> bool:
     if not before.version or _later(before.version, listed.version):
         # The cluster was set back, as by a restored backup: what the cache holds may be of a future that is gone.
         return False
-    held = {**before.objects, **now.objects}
-    if any(key not in held or not _covers(held[key].version, version) for key, version in listed.objects.items()):
-        return False
-    return all(key in listed.objects or _later(one.version, listed.version) for key, one in now.objects.items())
-
-
-def _covers(version: str, wanted: str) -> bool:
-    return version == wanted or at_least(version, wanted)
+    for key, version in listed.objects.items():
+        if not at_least(now.of(key), version) and not at_least(before.of(key), version):
+            return False
+    return all(key in listed.objects or _later(now.of(key), listed.version) for key in now.views)
 
 
 def _later(version: str, than: str) -> bool:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from tests.shell.server import Server
 
+GONE: Final = Said(410, b'{"kind": "Status", "code": 410}')
 NOT_FOUND: Final = Said(404, b'{"kind": "Status", "code": 404}')
 
 
@@ -75,6 +76,19 @@ def test_each_event_does_what_it_says() -> None:
     assert known["b"].labels[STATE] == "drain-required"
     assert watched.versions[:2] == ["10", "13"]
     assert server.count("limit") == 1
+
+
+def test_versions_are_those_that_the_watch_has_brought_since_the_last_list() -> None:
+    """An object that was only listed is held as of the list's version; so are all of them after a further list."""
+    changes = events(("MODIFIED", node("a", "12")), ("MODIFIED", node("b", "13")), ("DELETED", node("a", "14")))
+    for later, expected in ((Said(200), ({("", "b"): "13"}, "10", "14")), (GONE, ({}, "10", "10"))):
+        watched = Watched(changes, later)
+        with serving(watched) as server:
+            reflector = following(server)
+            until(lambda: len(watched.versions) > 2)  # noqa: B023 - it ends within this turn
+            reflector.stop()
+            found = reflector.contents()
+        assert (found.changes, found.listed, found.version) == expected
 
 
 def test_a_bookmark_is_no_object() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.cluster.versions import Contents, Held, Listed, as_new, at_least, page
+from hook.cluster.versions import Contents, Listed, as_new, at_least, page
 from hook.errors import RejectedError, UnreachableError
 
 if TYPE_CHECKING:
@@ -24,13 +24,15 @@ def test_versions_compare_as_numbers() -> None:
         assert not at_least(version, wanted), (version, wanted)
 
 
-def contents(objects: Mapping[str, str], version: str) -> Contents:
-    """Return what a cache holds, by name."""
-    return Contents({("", name): Held(held, object()) for name, held in objects.items()}, version)
+def contents(objects: Mapping[str, str], version: str, listed: str = "4") -> Contents:
+    """Return what a cache holds, by name; without a version it is as it was listed."""
+    views = dict.fromkeys((("", name) for name in objects), object())
+    return Contents(views, {("", name): changed for name, changed in objects.items() if changed}, listed, version)
 
 
 Objects = dict[str, str]
 A5: Objects = {"a": "5"}
+AS_LISTED: Objects = {"a": ""}
 
 
 @pytest.mark.parametrize(
@@ -49,13 +51,17 @@ A5: Objects = {"a": "5"}
         pytest.param(A5, {"a": "9"}, {"a": "9"}, True, id="created-again-under-its-name"),
         pytest.param(A5, {"a": "5", "b": "11"}, A5, True, id="created-after-the-list"),
         pytest.param(A5, {"a": "5", "b": "10"}, A5, False, id="as-old-as-the-list-and-not-in-it"),
-        pytest.param({"a": "x"}, {"a": "x"}, {"a": "x"}, True, id="no-number-but-the-same"),
-        pytest.param({"a": "x"}, {"a": "y"}, {"a": "x"}, False, id="no-number-and-another-one"),
+        pytest.param(AS_LISTED, AS_LISTED, {"a": "4"}, True, id="as-it-was-listed-at-first"),
+        pytest.param(AS_LISTED, AS_LISTED, A5, False, id="changed-since-it-was-listed-at-first"),
+        pytest.param(AS_LISTED, {}, {"a": "3"}, True, id="listed-at-first-and-deleted-after-the-list"),
+        pytest.param(AS_LISTED, AS_LISTED, {}, False, id="listed-at-first-and-vanished"),
+        pytest.param({}, {}, {"a": "3"}, False, id="older-than-the-first-list-and-not-held"),
+        pytest.param({"a": "x"}, {"a": "x"}, {"a": "x"}, False, id="no-number"),
         pytest.param({}, {"a": "x"}, {}, False, id="no-number-and-not-in-the-list"),
     ],
 )
 def test_what_a_cache_must_hold(before: Objects, now: Objects, listed: Objects, *, expected: bool) -> None:
-    """The list is of version 10, and the watch had delivered up to 8 when it was asked for."""
+    """The list is of version 10; when it was asked for, the cache began at 4 and had been brought up to 8."""
     there = Listed({("", name): version for name, version in listed.items()}, "10")
     assert as_new(contents(before, "8"), contents(now, "12"), there) is expected
 
@@ -65,6 +71,17 @@ def test_a_cache_of_another_time_proves_nothing() -> None:
     there = Listed({("", "a"): "5"}, "10")
     for version, expected in (("10", True), ("9", True), ("11", False), ("", False)):
         assert as_new(contents(A5, version), contents(A5, "12"), there) is expected, version
+
+
+def test_a_cache_that_was_listed_again_meanwhile_is_as_new_as_that_list() -> None:
+    """It may hold what was created since, and lack what was deleted since; not if its own list is the older one."""
+    there = Listed({("", "a"): "5"}, "10")
+    for objects, listed, expected in (
+        ({"a": "", "b": ""}, "11", True),
+        ({}, "11", True),
+        ({"a": "", "b": ""}, "9", False),
+    ):
+        assert as_new(contents(A5, "8"), contents(objects, listed, listed), there) is expected, (objects, listed)
 
 
 def test_objects_are_names_and_versions_in_whatever_else_an_answer_holds() -> None:
