@@ -10,7 +10,7 @@ import logging
 import random
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from hook.cluster import retry
 from hook.cluster.contact import Contact
@@ -106,9 +106,9 @@ class Reflector:
         return self._synced
 
     def views(self) -> tuple[Any, ...]:
-        """Return what is known now."""
+        """Give what is known now."""
         with self._lock:
-            return tuple(held.view for held in self._held.values())
+            return tuple(self._views.values())
 
     def contents(self) -> Contents:
         """Return a copy of what is known now, and of which versions it is."""
@@ -116,13 +116,9 @@ class Reflector:
             return Contents(dict(self._views), dict(self._changes), self._listed, self._version)
 
     def view(self, key: Key) -> Any | None:  # noqa: ANN401 - whatever `read` gives
-        """Return what is known now of one object."""
-        held = self._find(key)
-        return held.view if held else None
-
-    def _find(self, key: Key) -> Held | None:
+        """Give what is known now of one object."""
         with self._lock:
-            return self._held.get(key)
+            return self._views.get(key)
 
     def _run(self) -> None:
         """List and watch until told to stop, or until only a person can help."""
@@ -148,7 +144,7 @@ class Reflector:
         started = time.monotonic()
         fetch = self.contact.watched(self._api.list_page)
         try:
-            found, version = list_views(fetch, self.selection, self._hold, self._retrier(patience), self._find)
+            views, version = list_views(fetch, self.selection, self.read, self._retrier(patience), self.view)
         except NotFoundError:
             self._replace({}, "", absent=True)
             self._stopping.wait(ABSENT_SECONDS)
@@ -161,9 +157,8 @@ class Reflector:
             log.warning("listing %s again: %s", self.selection.resource.plural, error)
             self._stopping.wait(GAP_SECONDS)
             return
-        # `_hold` marks what is malformed by itself.
-        self._replace(cast("dict[Key, Held]", found), version, absent=False)
-        log.debug("listed %d %s in %.2f s", len(found), self.selection.resource.plural, time.monotonic() - started)
+        self._replace(views, version, absent=False)
+        log.debug("listed %d %s in %.2f s", len(views), self.selection.resource.plural, time.monotonic() - started)
 
     def _watch(self) -> None:
         """Follow changes once; afterwards the version says where to go on, or is empty to list again."""
@@ -230,11 +225,7 @@ class Reflector:
             self._version = version or self._version
         return view != before
 
-    def _hold(self, obj: Json) -> Held:
-        """Cut an object down to what is kept of it."""
-        return Held(version_of(obj), parse.readable(self.read, self.selection.resource.kind, obj))
-
-    def _replace(self, held: dict[Key, Held], version: str, *, absent: bool) -> None:
+    def _replace(self, views: dict[Key, Any], version: str, *, absent: bool) -> None:
         with self._lock:
             self._views, self._changes, self._listed, self._version = views, {}, version, version
             self.absent, self._synced = absent, True

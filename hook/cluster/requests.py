@@ -19,16 +19,8 @@ METADATA_ONLY: Final[Mapping[str, str]] = {
     "accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json",
     "accept-encoding": "gzip",
 }
-"""A server that cannot answer so answers with whole objects, in which the metadata stands, too. Compressed, because
-most of it is ``managedFields``."""
-
-OBJECTS: Final[Mapping[str, str]] = {"accept": "application/json"}
-METADATA_ONLY: Final[Mapping[str, str]] = {
-    "accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json",
-    "accept-encoding": "gzip",
-}
-"""A server that cannot answer so answers with whole objects, in which the metadata stands, too. Compressed, because
-most of it is ``managedFields``."""
+"""A server without this representation sends whole objects, with the same metadata. Compressed, because most of it is
+``managedFields``."""
 
 
 @dataclass(frozen=True, slots=True)
