@@ -165,7 +165,7 @@ def _chart(component: Component, recipe: Recipe, request: Request) -> Chart:
         # The project has no registry of its own, and anyone could claim a name that is free.
         raise InputError(
             f"the source of the chart {POST} is missing: name the repository that you trust with "
-            f"--chart {POST}=oci://…, or the directory of the chart, or give the recipe's component {POST} a source"
+            f"--chart {POST}=oci://…, or the directory of the chart, or set the source of the component {POST} in the recipe"
         )
     return Remote(source, component.chart, request.post_version or component.version or __version__)
 

@@ -458,7 +458,7 @@ def test_nothing_is_annotated_without_the_lease(scene: Scene) -> None:
 def test_a_malformed_lease_is_not_annotated(scene: Scene) -> None:
     """The caller handles it as every other error of the cluster."""
     elector = scene.leader()
-    scene.kept.change({"metadata": {"annotations": 7}})
+    scene.kept.change({"spec": {"leaseTransitions": "7"}})
     with pytest.raises(RejectedError, match="cannot be read"):
         elector.annotate({names.FOLLOWING_ANNOTATION: "{}"})
 
