@@ -164,8 +164,8 @@ def _chart(component: Component, recipe: Recipe, request: Request) -> Chart:
     if not (source := source or component.source):
         # The project has no registry of its own, and anyone could claim a name that is free.
         raise InputError(
-            f"the source of the chart {POST} is missing: name the repository that you trust with "
-            f"--chart {POST}=oci://…, or the directory of the chart, or set the source of the component {POST} in the recipe"
+            f"the source of the chart {POST} is missing: name the repository that you trust, or the directory of the "
+            f"chart, with --chart {POST}=oci://…, or set the source of the component {POST} in the recipe"
         )
     return Remote(source, component.chart, request.post_version or component.version or __version__)
 
@@ -191,5 +191,5 @@ def _notes(component: Component, request: Request, charts: dict[str, Chart]) -> 
         if version.removeprefix("v") != component.version.removeprefix("v"):
             yield (
                 f"Chart.yaml of --chart {name} has version {version}, the recipe {component.version}: the run waits "
-                "for the recipe's version, in vain if the chart labels its policy with its own"
+                "for the recipe's version, until its timeout if the chart labels its policy with its own"
             )
