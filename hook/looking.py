@@ -12,8 +12,8 @@ from hook.cluster.observer import Observer
 from hook.cluster.requests import Selection
 from hook.core.plan.workloads import protected, protection, reader
 from hook.core.together import chosen
-from hook.core.views import Unreadable
 from hook.errors import PermissionDeniedError, SettingsError
+from hook.objects.views import Unreadable
 from hook.settings import WaitFor
 
 if TYPE_CHECKING:

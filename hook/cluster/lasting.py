@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hook.cluster.api import Api
     from hook.cluster.sources import Source
     from hook.core.stack import Stack
-    from hook.core.views import DaemonSet, Snapshot
+    from hook.objects.views import DaemonSet, Snapshot
     from hook.settings import Settings
 
 ASK_SECONDS: Final = 60.0

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hook.cluster import retry
     from hook.cluster.requests import Request, Selection
     from hook.core.fields import Json
-    from hook.core.views import Unreadable
+    from hook.objects.views import Unreadable
 
     Fetch = Callable[[Request], tuple[Json, Iterator[Json]]]
     """Reads one page: its metadata and its objects."""

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from hook.cluster.sources import Found
     from hook.core.fields import Json
     from hook.core.stack import Stack
-    from hook.core.views import DaemonSet, Snapshot
+    from hook.objects.views import DaemonSet, Snapshot
     from hook.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hook.core.views import Snapshot, Unreadable
+from hook.objects.views import Snapshot, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

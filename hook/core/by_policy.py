@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.core.fleet import Fleet
-    from hook.core.views import DaemonSet, Pod
+    from hook.objects.views import DaemonSet, Pod
 
 ANY_NODE: Final = "(any)"
 """In place of a node's name, where nodes are not read."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from hook.core.views import Container, Pod
+    from hook.objects.views import Container, Pod
 
 
 def contradiction(pod: Pod, ready_since: datetime | None) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from sys import intern
 from typing import Final
 
-from hook.core import views
 from hook.core.fields import Json, MalformedObjectError, items, mapping, number, prose, required, text, when
+from hook.objects import views
 
 LONGEST_MESSAGE: Final = 1024
 """Of what a kubelet or a program says about a container, which can be many kilobytes: what an Event takes whole."""

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from hook.core.fleet import Fleet
     from hook.core.memory import Timers
     from hook.core.operator import Hold
-    from hook.core.policy import Policy
     from hook.core.verdicts import Judgement
+    from hook.objects.policy import Policy
 
 INTENT_KINDS: Final = frozenset(
     {"DaemonSet", "ControllerRevision"}

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from hook.core import names
-from hook.core.policy import UpgradePolicy
+from hook.objects.policy import UpgradePolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from hook.core.fleet import Fleet
     from hook.core.memory import Timers
-    from hook.core.views import Deployment, Lease, ReplicaSet
+    from hook.objects.views import Deployment, Lease, ReplicaSet
 
 LONGEST_PREFIX: Final = 58
 """Characters of a ReplicaSet's name, and a hyphen, that begin its pods' names; the API server adds five random ones

@@ -10,7 +10,7 @@ from sys import intern
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
-from hook.core import names, views
+from hook.core import names
 from hook.core.coherence import contradiction
 from hook.core.containers import containers
 from hook.core.fields import (
@@ -28,6 +28,7 @@ from hook.core.fields import (
     when,
 )
 from hook.core.objects import condition, owner_of, owner_uid, texts
+from hook.objects import views
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

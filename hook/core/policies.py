@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hook.core import limits, names
 from hook.core.fields import Json, MalformedObjectError, flag, items, mapping, number, required, text, when
 from hook.core.objects import condition
-from hook.core.policy import Policy
+from hook.objects.policy import Policy
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from hook.core.fields import Json
-    from hook.core.policy import Policy
+    from hook.objects.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)

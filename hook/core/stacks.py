@@ -24,7 +24,7 @@ from hook.core.stack import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hook.core.views import DaemonSet
+    from hook.objects.views import DaemonSet
 
 DRA_PLUGIN: Final = ConsumerKind(
     noun="plugin",

@@ -16,13 +16,14 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from hook import planreport, report
-from hook.core import messages, parse, policies, views
+from hook.core import messages, parse, policies
 from hook.core.decide import succeeded
 from hook.core.memory import Memory
 from hook.core.plan.making import Asked, plan
 from hook.core.reasons import Reason
 from hook.core.together import chosen, decide_all
 from hook.core.verdicts import Verdict
+from hook.objects import views
 from tests.fixtures.cluster import LATER, READERS, Cluster
 from tests.fixtures.objects import obj
 from tests.hostile.mutations import BY_TYPE, OTHERS, TEXTS, TIMES, mutated, put, spots
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from hook.core.verdicts import Decision
-    from hook.core.views import Snapshot
+    from hook.objects.views import Snapshot
     from tests.fixtures.objects import Object
 
 EXAMPLES: Final = 80

@@ -29,8 +29,8 @@ from hook.core import (
     parse,
     places,
     plugins,
-    views,
 )
+from hook.objects import views
 from tests.model.promises import BrokenPromiseError, DoneTooEarlyError, WrongEndError, WrongRestartError
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from hook.core import parse, policies, views
+from hook.core import parse, policies
+from hook.objects import views
 from tests.model import served
 from tests.model.pods import SECOND
 from tests.model.rollout import Stage

@@ -12,7 +12,7 @@ from hook.cluster.reflector import Reflector
 from hook.cluster.requests import NODES, Selection
 from hook.cluster.retry import starting
 from hook.core import parse
-from hook.core.views import Unreadable
+from hook.objects.views import Unreadable
 from tests.fixtures.objects import obj
 from tests.shell.server import Said, serving
 from tests.shell.test_losing_contact import PATIENCE, following, told, until

@@ -9,7 +9,7 @@ import pytest
 from hook.cluster.requests import PODS, RESOURCE_SLICES, Selection, policies_of
 from hook.cluster.sources import CONSUMER_PODS, DRIVER_PODS, POLICIES, POOLS, REVISIONS, SLICES, Source, assembled
 from hook.core.stacks import GPU_OPERATOR
-from hook.core.views import Unreadable
+from hook.objects.views import Unreadable
 from tests.fixtures.cluster import cluster
 
 if TYPE_CHECKING:

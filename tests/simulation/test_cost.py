@@ -18,7 +18,7 @@ from hook.core.memory import Memory
 from hook.core.reasons import Reason
 from hook.core.together import decide_all
 from hook.core.verdicts import NodeState, Verdict
-from hook.core.views import Snapshot
+from hook.objects.views import Snapshot
 from hook.settings import Settings
 from tests.fixtures.objects import at
 

@@ -20,7 +20,7 @@ from tests.fixtures.objects import Object, R, conditions, merged, obj, running
 
 if TYPE_CHECKING:
     from hook.core.fields import Json
-    from hook.core.policy import Policy
+    from hook.objects.policy import Policy
 
 LABEL: Final = "example.com/storage-driver"
 PRESENT: Final = "example.com/storage.present"

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hook.core import policies
-from hook.core.policy import UpgradePolicy
+from hook.objects.policy import UpgradePolicy
 from tests.fixtures.objects import Object, obj
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hook.core.fields import Json
-    from hook.core.policy import Policy
+    from hook.objects.policy import Policy
 
 DEFAULTS = UpgradePolicy(stated=True, parallel=1, unavailable="25%")
 

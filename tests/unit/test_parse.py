@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.core import parse, policies, views
-from hook.core.policy import Policy, UpgradePolicy
+from hook.core import parse, policies
+from hook.objects import views
+from hook.objects.policy import Policy, UpgradePolicy
 from tests.fixtures.objects import R, at, conditions, driver_pod, finished, merged, obj, plugin_pod, running, waiting
 
 if TYPE_CHECKING:

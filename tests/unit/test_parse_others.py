@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hook.core import parse, views
+from hook.core import parse
+from hook.objects import views
 from tests.fixtures.objects import Object, at, obj
 
 V1BETA1 = """

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.core import parse, views
+from hook.core import parse
 from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, DeletePod, NodeState, Verdict
+from hook.objects import views
 from hook.settings import Settings
 from tests.fixtures.cluster import LATER, Cluster, cluster, reasons, stale
 from tests.fixtures.objects import obj, parsed, plugin_pod, running

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from hook.core.fields import Json
-    from hook.core.policy import UpgradePolicy
+    from hook.objects.policy import UpgradePolicy
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from hook.core.policy import Policy
+    from hook.objects.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
