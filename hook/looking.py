@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from hook.cluster import requests, retry
@@ -17,13 +16,12 @@ from hook.objects.views import Unreadable
 from hook.settings import WaitFor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from datetime import timedelta
 
     from hook.cluster.api import Api
-    from hook.core.fields import Json
     from hook.core.plan.workloads import Workload
     from hook.core.together import Seen
+    from hook.objects.decoding import Reader
     from hook.settings import Settings
 
 View = TypeVar("View")
@@ -32,8 +30,6 @@ PATIENCE_SECONDS: Final = 10.0
 """A person waits; a hook may wait longer."""
 LOOK_SECONDS: Final = 1.0
 NOT_OVER: Final = "status.phase!=Succeeded,status.phase!=Failed"
-PODS: Final = replace(requests.PODS, whole=True)
-"""Their volumes are read, too."""
 
 
 def once(api: Api, settings: Settings) -> Seen:
@@ -71,7 +67,9 @@ def workloads(api: Api, settings: Settings, *, wanted: bool) -> tuple[list[Workl
     if settings.namespaces:
         return None, "only some namespaces are read (--namespace)"
     try:
-        pods = [one for one in _listed(api, Selection(PODS, fields=NOT_OVER), reader(resources)) if one is not None]
+        pods = [
+            one for one in _listed(api, Selection(requests.PODS, fields=NOT_OVER), reader(resources)) if one is not None
+        ]
     except PermissionDeniedError as error:
         return None, str(error)
     if not pods:
@@ -83,7 +81,7 @@ def workloads(api: Api, settings: Settings, *, wanted: bool) -> tuple[list[Workl
     return protected(pods, filter(None, budgets)), ""
 
 
-def _listed(api: Api, selection: Selection, read: Callable[[Json], View]) -> list[View]:
+def _listed(api: Api, selection: Selection, read: Reader[View]) -> list[View]:
     """List once, without what cannot be read."""
     patience = retry.retrying(retry.looking(PATIENCE_SECONDS), time.sleep)
     found, _version = list_views(api.list_page, selection, read, patience)

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 import urllib3
 
 from hook import __version__
-from hook.cluster import bounded, connection, decoding
+from hook.cluster import bounded, connection
 from hook.cluster.counters import Counters
 from hook.cluster.requests import may_i, versions_of
-from hook.core.fields import MalformedObjectError, items, text
 from hook.errors import (
     ClusterError,
     ConflictError,
@@ -33,14 +32,16 @@ from hook.errors import (
     UnauthorizedError,
     UnreachableError,
 )
+from hook.objects import decoding, wire
+from hook.objects.decoding import MalformedObjectError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from hook.cluster.connection import Connection
     from hook.cluster.requests import Request, Resource, Selection
-    from hook.core.fields import Json
+    from hook.objects.decoding import Json, Raw
 
 CONNECT_SECONDS: Final = 5.0
 READ_SECONDS: Final = 60.0
@@ -117,16 +118,16 @@ class Api:
                 raise UnreachableError("the answer is no object of an API server: it has no kind")
             return answer
 
-    def list_page(self, request: Request, read_seconds: float = READ_SECONDS) -> tuple[Json, Iterator[Json]]:
-        """Send a list request: gives the page's metadata, and its objects, each decoded when it is taken.
+    def list_page(self, request: Request, read_seconds: float = READ_SECONDS) -> tuple[Json, Sequence[Raw]]:
+        """Send a list request. Return the page's metadata and the text of its objects.
 
         The page is complete within `read_seconds` or is none.
         """
         with self._counting(request):
-            meta, objects = decoding.page(self._body(request, read_seconds), whole=request.resource.whole)
-            if not meta.get("resourceVersion"):
+            page = decoding.answer(decoding.Page, self._body(request, read_seconds))
+            if not page.metadata.get("resourceVersion"):
                 raise UnreachableError("the API server's list has no version to go on from")
-            return meta, objects
+            return page.metadata, page.items
 
     def open_watch(
         self, request: Request, seconds: int, slack: float | None = None, end: float = math.inf
@@ -140,13 +141,14 @@ class Api:
         with self._counting(request):
             return self._open(request, silence, min(seconds + READ_SECONDS, end - time.monotonic()))
 
-    def events(self, response: urllib3.BaseHTTPResponse, resource: Resource) -> Iterator[tuple[str, Json]]:
-        """Give the events of an open watch, kind and object, until the server, or the connection, ends it."""
+    def events(self, response: urllib3.BaseHTTPResponse, resource: Resource) -> Iterator[tuple[str, Raw]]:
+        """Yield the events of an open watch, kind and object, until the server, or the connection, ends it."""
         with self.counters.counting("watch", resource.grant):
             try:
                 for line in response:
                     if line.strip():
-                        yield decoding.event(line, whole=resource.whole)
+                        event = decoding.answer(decoding.Event, line)
+                        yield event.type, event.object
             except urllib3.exceptions.TimeoutError as error:
                 # It outlived the time that the server agreed to: what happened meanwhile is not known.
                 raise GoneError("the watch fell silent") from error
@@ -158,8 +160,8 @@ class Api:
     def served_versions(self, resource: Resource, read_seconds: float = READ_SECONDS) -> frozenset[str]:
         """Give the versions of a resource's group that the server serves."""
         try:
-            found = self.send(versions_of(resource), read_seconds)
-            return frozenset(text(version, "version") for version in items(found, "versions"))
+            group = decoding.read(wire.ApiGroup, self.send(versions_of(resource), read_seconds))
+            return frozenset(each.version for each in group.versions or ())
         except NotFoundError:
             return frozenset()
         except MalformedObjectError as error:
@@ -172,8 +174,9 @@ class Api:
         except (PermissionDeniedError, KeyError, TypeError):
             return False
 
-    def watch_error(self, selection: Selection, status: Mapping[str, Any]) -> ClusterError:
+    def watch_error(self, selection: Selection, body: Raw) -> ClusterError:
         """Translate the error event that ends a watch."""
+        status = decoding.decode(body)
         code = status.get("code")
         error = refusal(selection.watch("", 0), code if isinstance(code, int) else 500, status)
         self.counters.failed(error, "watch", selection.resource.grant)

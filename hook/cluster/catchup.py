@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from hook.cluster.listing import key_of, version_of
-from hook.core import parse
 from hook.errors import ClusterError, ThrottledError, UnreachableError
+from hook.objects import readers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     import urllib3
 
     from hook.cluster.api import Api
-    from hook.cluster.listing import Key
     from hook.cluster.requests import Selection
-    from hook.core.fields import Json
+    from hook.objects.decoding import Key, Raw, Reader
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +54,7 @@ class Chase:
     """One selection on its way from what its watch has shown to what is there now."""
 
     selection: Selection
-    read: Callable[[Json], Any]
+    read: Reader[Any]
     views: dict[Key, Any]
     """A copy, taken before the version that is wanted was asked for; nobody else changes it."""
     version: str
@@ -103,11 +102,12 @@ class Chase:
                 self.proven = True
                 return
 
-    def _take(self, kind: str, obj: Json) -> None:
+    def _take(self, kind: str, obj: Raw) -> None:
         if kind == "DELETED":
             self.views.pop(key_of(obj), None)
         else:
-            self.views[key_of(obj)] = parse.readable(self.read, self.selection.resource.kind, obj)
+            key, _version, view = readers.entry(self.read, self.selection.resource.kind, obj)
+            self.views[key] = view
 
 
 def catch_up(api: Api, chases: Sequence[Chase], end: float) -> None:

@@ -16,14 +16,15 @@ from kubernetes.leaderelection.leaderelectionrecord import LeaderElectionRecord
 
 from hook.cluster.requests import LEASES, Request
 from hook.core import names
-from hook.core.fields import MalformedObjectError, mapping, number, text
 from hook.errors import ClusterError, ConflictError, LeaseLostError, NotFoundError, RejectedError, UnreachableError
+from hook.objects import decoding
+from hook.objects.decoding import MalformedObjectError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hook.cluster.api import Api
-    from hook.core.fields import Json
+    from hook.objects.decoding import Json
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +76,7 @@ class Lock:
         try:
             lease = self._send("get")
             record = self._read(lease)
-            self._judged = text(lease, "metadata", "resourceVersion")
+            self._judged = _text(lease, "metadata", "resourceVersion")
         except NotFoundError as error:
             return False, _Failure(str(error), json.dumps({"code": 404}))
         except (ClusterError, MalformedObjectError) as error:
@@ -157,16 +158,16 @@ class Lock:
         return answer
 
     def _read(self, lease: Json) -> LeaderElectionRecord:
-        holder = self._keep(lease)
-        seconds = number(lease, "spec", "leaseDurationSeconds")
-        acquired, renewed = (_local(text(lease, "spec", field)) for field in ("acquireTime", "renewTime"))
+        holder, spec = self._keep(lease), decoding.section(lease, "spec")
+        seconds = spec.get("leaseDurationSeconds")
+        acquired, renewed = (_local(str(spec.get(field) or "")) for field in ("acquireTime", "renewTime"))
         return LeaderElectionRecord(holder or None, str(seconds) if seconds else None, acquired, renewed)
 
     def _keep(self, lease: Json) -> str:
         """Note what it says, whichever thread read it. Gives its holder."""
-        holder, version = text(lease, "spec", "holderIdentity"), text(lease, "metadata", "resourceVersion")
+        holder, version = _text(lease, "spec", "holderIdentity"), _text(lease, "metadata", "resourceVersion")
         self.holder = holder
-        found = mapping(lease, "metadata", "annotations")
+        found = decoding.section(decoding.section(lease, "metadata"), "annotations")
         self.annotations = {key: value for key, value in found.items() if key in names.LEASE_ANNOTATIONS}
         if not version:
             raise RejectedError("the Lease has no version")
@@ -180,6 +181,10 @@ class _Failure:
 
     def __init__(self, reason: str, body: str = "") -> None:
         self.reason, self.body = reason, body
+
+
+def _text(lease: Json, section: str, field: str) -> str:
+    return decoding.read(decoding.Text, decoding.section(lease, section).get(field) or "")
 
 
 def _spec(record: LeaderElectionRecord) -> dict[str, Any]:

@@ -27,8 +27,6 @@ class Resource:
     plural: str
     kind: str
     namespaced: bool = True
-    whole: bool = False
-    """Somebody reads its objects to the last field, such as who wrote what (``managedFields``)."""
 
     @property
     def grant(self) -> str:
@@ -110,7 +108,7 @@ OWN_PERMISSIONS: Final[Mapping[Role, Permissions]] = {
 
 def policies_of(kind: PolicyKind) -> Resource:
     """Give the resource of a kind in which somebody says what a driver shall be."""
-    return Resource(kind.group, kind.version, kind.plural, kind.kind, namespaced=False, whole=True)
+    return Resource(kind.group, kind.version, kind.plural, kind.kind, namespaced=False)
 
 
 def permissions(

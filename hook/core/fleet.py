@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hook.core.consumers import Consumers
     from hook.core.memory import AskedRestart, Memory
     from hook.core.stack import Provider, Stack
-    from hook.objects.policy import Policy
+    from hook.objects.policies import Policy
     from hook.objects.views import DaemonSet, DeviceSlice, Node, Pod, Revision, Snapshot, Unreadable
     from hook.settings import Settings
 

@@ -9,22 +9,22 @@ What is not known is ignored: after a roll-back an older program reads what a la
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from hook.core import fields, gates
+import msgspec
+
+from hook.core import gates
 from hook.core.breaker import Breaker
-from hook.core.fields import MalformedObjectError
-from hook.core.sentences import moment
 from hook.core.stacks import STACKS
+from hook.objects import decoding
+from hook.objects.decoding import Count, MalformedObjectError, Name, Part, Text, Time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from datetime import datetime
 
-    from hook.core.fields import Json
     from hook.core.fleet import Fleet
     from hook.core.verdicts import Decision
 
@@ -38,7 +38,27 @@ LONGEST_WHY: Final = 512
 """Characters of a breaker's reason: five nodes with long names."""
 EPOCH_DIGITS: Final = 16
 """Enough to tell apart all that a cluster ever asks for; what they stand for, nobody has to read."""
-_EPOCH: Final = re.compile(f"([0-9a-f]{{{EPOCH_DIGITS}}})?")
+_Epoch = Annotated[str, msgspec.Meta(pattern=rf"\A([0-9a-f]{{{EPOCH_DIGITS}}})?\Z")]
+
+
+class _Opened(Part):
+    opened_at: Time
+    why: Name
+
+
+class _Record(Part):
+    """A record as JSON. What is None is left out."""
+
+    version: Count
+    epochs: dict[str, Any] | None = None
+    to_go: Count | None = None
+    about: Annotated[int, msgspec.Meta(ge=0, le=LONGEST_ABOUT)] | None = None
+    restarted: Count | None = None
+    last_look: Time | None = None
+    last_acted: Time | None = None
+    breakers: dict[str, Any] | None = None
+    closed: dict[str, Any] | None = None
+    by: Text | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +67,6 @@ class Opened:
 
     at: datetime
     why: str
-
-    def encoded(self) -> dict[str, str]:
-        """Give it as JSON has it."""
-        return {"openedAt": moment(self.at), "why": self.why[:LONGEST_WHY]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,37 +92,46 @@ class Following:
 
     def encode(self) -> str:
         """Write the record as one line of JSON, the same for the same."""
-        record: dict[str, Any] = {
-            "version": VERSION,
-            "by": self.by or None,
-            "epochs": dict(self.epochs),
-            "toGo": self.to_go,
-            "about": min(self.about, LONGEST_ABOUT) if self.about is not None else None,
-            "restarted": self.restarted,
-            "lastLook": moment(self.last_look) if self.last_look is not None else None,
-            "lastActed": moment(self.last_acted) if self.last_acted is not None else None,
-            "breakers": {stack: one.encoded() for stack, one in self.breakers.items()},
-            "closed": {stack: moment(at) for stack, at in self.closed.items()} or None,
-        }
-        told = {key: value for key, value in record.items() if value is not None}
-        return json.dumps(told, separators=(",", ":"), sort_keys=True)
+        opened = {stack: _Opened(decoding.utc(one.at), one.why[:LONGEST_WHY]) for stack, one in self.breakers.items()}
+        record = _Record(
+            version=VERSION,
+            by=self.by or None,
+            epochs=dict(self.epochs),
+            to_go=self.to_go,
+            about=min(self.about, LONGEST_ABOUT) if self.about is not None else None,
+            restarted=self.restarted,
+            last_look=decoding.utc(self.last_look) if self.last_look is not None else None,
+            last_acted=decoding.utc(self.last_acted) if self.last_acted is not None else None,
+            breakers=opened,
+            closed={stack: decoding.utc(at) for stack, at in self.closed.items()} or None,
+        )
+        told = {key: value for key, value in msgspec.to_builtins(record).items() if value is not None}
+        return msgspec.json.encode(told, order="sorted").decode()
 
     @classmethod
     def decode(cls, text: str) -> Following:
         """Read a record. Raises MalformedObjectError where it means something else than this version writes."""
-        record = _read(text)
-        if fields.number(record, "version") != VERSION:
+        if len(text) > LONGEST:
+            raise MalformedObjectError(f"record: {len(text)} characters, no more than {LONGEST} make sense")
+        record = decoding.read(_Record, text.encode())
+        if record.version != VERSION:
             raise MalformedObjectError(f"version: expected {VERSION}")
+        breakers = _known(_Opened, record.breakers)
+        closed = _known(Time, record.closed)
+        if not all(one.why.isprintable() for one in breakers.values()):
+            raise MalformedObjectError("why: not printable")
+        if odd := breakers.keys() & closed.keys():
+            raise MalformedObjectError(f"closed.{min(odd)}: it is open")
         return cls(
-            epochs={stack: _epoch(record, stack) for stack in _stacks(record, "epochs")},
-            to_go=fields.number(record, "toGo"),
-            about=_about(record),
-            restarted=fields.number(record, "restarted"),
-            last_look=fields.when(record, "lastLook"),
-            last_acted=fields.when(record, "lastActed"),
-            breakers={stack: _opened(record, stack) for stack in _stacks(record, "breakers")},
-            closed={stack: _closed(record, stack) for stack in _stacks(record, "closed")},
-            by=fields.text(record, "by"),
+            epochs=_known(_Epoch, record.epochs),
+            to_go=record.to_go or 0,
+            about=record.about,
+            restarted=record.restarted or 0,
+            last_look=decoding.moment(record.last_look),
+            last_acted=decoding.moment(record.last_acted),
+            breakers={stack: Opened(decoding.utc(one.opened_at), one.why) for stack, one in breakers.items()},
+            closed={stack: decoding.utc(at) for stack, at in closed.items()},
+            by=record.by or "",
         )
 
     def breaker(self, stack: str) -> Breaker:
@@ -137,49 +162,6 @@ def to_go(decision: Decision) -> int:
     return len({one.node for one in decision.judgements if one.state not in gates.TERMINAL})
 
 
-def _read(text: str) -> Json:
-    if len(text) > LONGEST:
-        raise MalformedObjectError(f"record: {len(text)} characters, no more than {LONGEST} make sense")
-    try:
-        record = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise MalformedObjectError("record: no JSON") from error
-    if not isinstance(record, dict):
-        raise MalformedObjectError("record: expected an object")
-    return record
-
-
-def _stacks(record: Json, key: str) -> Iterable[str]:
-    """Give the stacks under a key that this program knows."""
-    return [stack for stack in STACKS if stack in fields.mapping(record, key)]
-
-
-def _epoch(record: Json, stack: str) -> str:
-    found = fields.text(record, "epochs", stack)
-    if not _EPOCH.fullmatch(found):
-        raise MalformedObjectError(f"epochs.{stack}: {found[:40]!r} is none")
-    return found
-
-
-def _about(record: Json) -> int | None:
-    if record.get("about") is None:
-        return None
-    found = fields.number(record, "about")
-    if found > LONGEST_ABOUT:
-        raise MalformedObjectError("about: more than a year")
-    return found
-
-
-def _opened(record: Json, stack: str) -> Opened:
-    one = fields.mapping(record, "breakers", stack)
-    at, why = fields.when(one, "openedAt"), fields.required(one, "why")
-    if at is None or not why.isprintable():
-        raise MalformedObjectError("openedAt: missing" if at is None else "why: not printable")
-    return Opened(at, why)
-
-
-def _closed(record: Json, stack: str) -> datetime:
-    at = fields.when(record, "closed", stack)
-    if at is None or stack in fields.mapping(record, "breakers"):
-        raise MalformedObjectError(f"closed.{stack}: {'missing' if at is None else 'it is open'}")
-    return at
+def _known(shape: Any, found: Mapping[str, Any] | None) -> dict[str, Any]:  # noqa: ANN401 - what has that shape
+    """Read what a record says of the stacks that this program knows."""
+    return {stack: decoding.read(shape, found[stack]) for stack in STACKS if found and stack in found}

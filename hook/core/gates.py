@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hook.core.memory import Timers
     from hook.core.operator import Hold
     from hook.core.verdicts import Judgement
-    from hook.objects.policy import Policy
+    from hook.objects.policies import Policy
 
 INTENT_KINDS: Final = frozenset(
     {"DaemonSet", "ControllerRevision"}

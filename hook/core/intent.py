@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hook.core.stack import Stack
-    from hook.objects.policy import Policy
+    from hook.objects.policies import Policy
     from hook.objects.views import DaemonSet, Node
     from hook.settings import Settings
 

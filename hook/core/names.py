@@ -62,8 +62,6 @@ NODE_LABEL_PREFIXES: Final = (
     NIC_PRESENT_LABEL,
 )
 """The only node labels that this program reads; all others are dropped when a node is read."""
-NODE_ANNOTATIONS: Final = (OFED_SAFE_LOAD_ANNOTATION,)
-"""The only node annotations that are read."""
 
 REPELLING_EFFECTS: Final = ("NoSchedule", "NoExecute")
 TAINT_EFFECTS: Final = (*REPELLING_EFFECTS, "PreferNoSchedule")

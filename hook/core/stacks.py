@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hook.core import names, policies
+from hook.core import names
 from hook.core.stack import (
     ConsumerKind,
     DriverPods,
@@ -20,6 +20,7 @@ from hook.core.stack import (
     Stack,
     UpgradeLabels,
 )
+from hook.objects import policies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

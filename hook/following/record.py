@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hook.core import names
-from hook.core.fields import MalformedObjectError
 from hook.core.following import Following
 from hook.errors import ClusterError
+from hook.objects.decoding import MalformedObjectError
 
 if TYPE_CHECKING:
     from hook.cluster.lease import Lease

@@ -26,11 +26,10 @@ from hook.core import (
     intent,
     nodes,
     operator,
-    parse,
     places,
     plugins,
 )
-from hook.objects import views
+from hook.objects import readers, views
 from tests.model.promises import BrokenPromiseError, DoneTooEarlyError, WrongEndError, WrongRestartError
 
 if TYPE_CHECKING:
@@ -107,8 +106,8 @@ MUTANTS: Final = (
            "started > ready:", "started >= ready:"),
     Mutant("as-late-as-started-is-later", DoneTooEarlyError, "second_of_start", freshness,
            "waiter.finished_at > started and", "waiter.finished_at >= started and"),
-    Mutant("ready-for-containers-ready", WrongRestartError, "blips", parse,
-           'condition(obj, "ContainersReady")', 'condition(obj, "Ready")'),
+    Mutant("ready-for-containers-ready", WrongRestartError, "blips", readers,
+           'wire.condition(status.conditions, "ContainersReady")', 'wire.condition(status.conditions, "Ready")'),
     Mutant("generation-is-ignored", DoneTooEarlyError, "controller_lag", views,
            "return self.observed_generation == self.generation\n", "return True\n"),
     Mutant("preconditions-are-ignored", WrongRestartError, "stale_watch", requests,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from hook.core.fleet import Fleet
     from hook.core.stack import PolicyKind
-    from hook.objects.policy import Policy, UpgradePolicy
+    from hook.objects.policies import Policy, UpgradePolicy
     from hook.objects.views import Node, Pod
 
 
