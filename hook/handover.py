@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 from hook.cluster import followers, retry
 from hook.core import operator
 from hook.core.decide import first_look, index
-from hook.core.fields import MalformedObjectError
 from hook.core.following import epoch
 from hook.core.memory import Timers
 from hook.core.reasons import Reason
@@ -24,6 +23,7 @@ from hook.core.together import chosen
 from hook.core.verdicts import Verdict
 from hook.errors import ClusterError, PermissionDeniedError
 from hook.flags.kinds import as_text
+from hook.objects.decoding import MalformedObjectError
 from hook.run import Runner
 
 if TYPE_CHECKING:

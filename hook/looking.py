@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from hook.cluster import requests, retry
@@ -12,17 +11,16 @@ from hook.cluster.observer import Observer
 from hook.cluster.requests import Selection
 from hook.core.plan.workloads import protected, protection, reader
 from hook.core.together import chosen
-from hook.core.views import Unreadable
 from hook.errors import PermissionDeniedError, SettingsError
+from hook.objects.views import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from datetime import timedelta
 
     from hook.cluster.api import Api
-    from hook.core.fields import Json
     from hook.core.plan.workloads import Workload
     from hook.core.together import Seen
+    from hook.objects.decoding import Reader
     from hook.settings import Settings
 
 View = TypeVar("View")
@@ -31,8 +29,6 @@ PATIENCE_SECONDS: Final = 10.0
 """Shorter than the patience of a run, because a user waits at a terminal."""
 LOOK_SECONDS: Final = 1.0
 NOT_OVER: Final = "status.phase!=Succeeded,status.phase!=Failed"
-PODS: Final = replace(requests.PODS, whole=True)
-"""Pods with their volumes."""
 
 
 def once(api: Api, settings: Settings) -> Seen:
@@ -72,7 +68,8 @@ def workloads(api: Api, settings: Settings, *, wanted: bool) -> tuple[list[Workl
     if settings.namespaces:
         return None, "only some namespaces are read (--namespace)"
     try:
-        pods = list(filter(None, _listed(api, Selection(PODS, fields=NOT_OVER), reader(resources))))
+        found = _listed(api, Selection(requests.PODS, fields=NOT_OVER), reader(resources))
+        pods = [pod for pod in found if pod is not None]
     except PermissionDeniedError as error:
         return None, str(error)
     if not pods:
@@ -84,7 +81,7 @@ def workloads(api: Api, settings: Settings, *, wanted: bool) -> tuple[list[Workl
     return protected(pods, filter(None, budgets)), ""
 
 
-def _listed(api: Api, selection: Selection, read: Callable[[Json], View]) -> list[View]:
+def _listed(api: Api, selection: Selection, read: Reader[View]) -> list[View]:
     """List once, without malformed objects."""
     patience = retry.retrying(retry.looking(PATIENCE_SECONDS), time.sleep)
     found, _version = list_views(api.list_page, selection, read, patience)

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 import urllib3
 
 from hook import __version__
-from hook.cluster import bounded, connection, decoding, versions
+from hook.cluster import bounded, connection, versions
 from hook.cluster.counters import Counters
 from hook.cluster.requests import may_i, versions_of
-from hook.core.fields import MalformedObjectError, items, text
 from hook.errors import (
     ClusterError,
     ConflictError,
@@ -32,14 +31,16 @@ from hook.errors import (
     UnauthorizedError,
     UnreachableError,
 )
+from hook.objects import decoding, wire
+from hook.objects.decoding import MalformedObjectError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from hook.cluster.connection import Connection
     from hook.cluster.requests import Request, Resource, Selection
-    from hook.core.fields import Json
+    from hook.objects.decoding import Json, Raw
 
 CONNECT_SECONDS: Final = 5.0
 """Timeout of a connection attempt."""
@@ -118,16 +119,16 @@ class Api:
                 raise UnreachableError("the response is not an object of an API server: it has no kind")
             return answer
 
-    def list_page(self, request: Request, read_seconds: float = READ_SECONDS) -> tuple[Json, Iterator[Json]]:
-        """Send a list request. Return the page's metadata, and an iterator that decodes its objects.
+    def list_page(self, request: Request, read_seconds: float = READ_SECONDS) -> tuple[Json, Sequence[Raw]]:
+        """Send a list request. Return the page's metadata and the text of its objects.
 
         The page must be complete within `read_seconds`.
         """
         with self._counting(request):
-            meta, objects = decoding.page(self._body(request, read_seconds), whole=request.resource.whole)
-            if not meta.get("resourceVersion"):
+            page = decoding.answer(decoding.Page, self._body(request, read_seconds))
+            if not page.metadata.get("resourceVersion"):
                 raise UnreachableError("the API server's list has no resourceVersion")
-            return meta, objects
+            return page.metadata, page.items
 
     def list_versions(self, request: Request, read_seconds: float = READ_SECONDS) -> tuple[versions.Listed, str]:
         """Send a list request for names and versions. Return the page, and where the next one begins."""
@@ -142,13 +143,14 @@ class Api:
         with self._counting(request):
             return self._open(request, seconds + WATCH_SLACK_SECONDS, seconds + READ_SECONDS)
 
-    def events(self, response: urllib3.BaseHTTPResponse, resource: Resource) -> Iterator[tuple[str, Json]]:
+    def events(self, response: urllib3.BaseHTTPResponse, resource: Resource) -> Iterator[tuple[str, Raw]]:
         """Yield type and object of each event of a watch, until the server or an error ends it."""
         with self.counters.counting("watch", resource.grant):
             try:
                 for line in response:
                     if line.strip():
-                        yield decoding.event(line, whole=resource.whole)
+                        event = decoding.answer(decoding.Event, line)
+                        yield event.type, event.object
             except urllib3.exceptions.TimeoutError as error:
                 # The server exceeded its own timeout, so events may be missing.
                 raise GoneError("the watch sent nothing in its time") from error
@@ -160,8 +162,8 @@ class Api:
     def served_versions(self, resource: Resource, read_seconds: float = READ_SECONDS) -> frozenset[str]:
         """Return the versions of a resource's group that the server supports."""
         try:
-            found = self.send(versions_of(resource), read_seconds)
-            return frozenset(text(version, "version") for version in items(found, "versions"))
+            group = decoding.read(wire.ApiGroup, self.send(versions_of(resource), read_seconds))
+            return frozenset(each.version for each in group.versions or ())
         except NotFoundError:
             return frozenset()
         except MalformedObjectError as error:
@@ -174,8 +176,9 @@ class Api:
         except (PermissionDeniedError, KeyError, TypeError):
             return False
 
-    def watch_error(self, selection: Selection, status: Mapping[str, Any]) -> ClusterError:
+    def watch_error(self, selection: Selection, body: Raw) -> ClusterError:
         """Translate the error event that ends a watch."""
+        status = decoding.decode(body)
         code = status.get("code")
         error = refusal(selection.watch("", 0), code if isinstance(code, int) else 500, status)
         self.counters.failed(error, "watch", selection.resource.grant)

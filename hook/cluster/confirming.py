@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from hook.cluster.api import Api
-    from hook.cluster.listing import Key
     from hook.cluster.reflector import Reflector
     from hook.cluster.requests import Request, Selection
     from hook.cluster.sources import Found, Source
     from hook.cluster.versions import Contents, Listed
+    from hook.objects.decoding import Key
 
 log = logging.getLogger(__name__)
 

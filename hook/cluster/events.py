@@ -22,7 +22,7 @@ from hook.logs import shown
 
 if TYPE_CHECKING:
     from hook.cluster.api import Api
-    from hook.core.views import DaemonSet
+    from hook.objects.views import DaemonSet
 
 log = logging.getLogger(__name__)
 

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Final
 
 from hook.cluster.requests import LEASES, Request, Selection
 from hook.core import names
-from hook.core.fields import MalformedObjectError, mapping, prose, required, text, when
 from hook.core.following import Following
 from hook.errors import NotFoundError
+from hook.objects import decoding, wire
+from hook.objects.decoding import MalformedObjectError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from hook.cluster.api import Api
-    from hook.core.fields import Json
     from hook.core.following import Opened
+    from hook.objects.decoding import Json, Raw
 
 ALIVE_WITHIN: Final = timedelta(seconds=20)
 """A leader renews every two seconds and loses its Lease after 15; clocks may differ by the rest."""
@@ -57,17 +58,18 @@ class Led:
         return f"{self.namespace}/{self.name}"
 
 
-def read(lease: Json) -> Led:
+def read(answer: Json | Raw) -> Led:
     """Read a Lease, and the record on it. Raises MalformedObjectError where it is no Lease at all."""
-    where = (required(lease, "metadata", "namespace"), required(lease, "metadata", "name"))
-    said = prose({"said": mapping(lease, "metadata", "annotations").get(names.FOLLOWING_ANNOTATION)}, "said")
+    lease = decoding.read(wire.Lease, answer)
+    spec, said = lease.spec or wire.Lease.Spec(), lease.metadata.noted.following
     record, problem = None, "" if said else "it does not say yet what it follows"
     try:
         record = Following.decode(said) if said else None
     except MalformedObjectError as error:
         problem = f"its record cannot be read: {error}"
-    holder, renewal = text(lease, "spec", "holderIdentity"), text(lease, "spec", "renewTime")
-    return Led(*where, holder, when(lease, "spec", "renewTime"), renewal, record, problem)
+    renewal = spec.renew_time.isoformat() if spec.renew_time is not None else ""
+    where = (lease.metadata.namespace, lease.metadata.name)
+    return Led(*where, spec.holder_identity or "", decoding.moment(spec.renew_time), renewal, record, problem)
 
 
 def led(api: Api, namespace: str, name: str, seconds: float) -> Led | None:
@@ -88,7 +90,7 @@ def find(api: Api, namespaces: Sequence[str], seconds: float) -> list[Led]:
     return found
 
 
-def _readable(lease: Json) -> Led:
+def _readable(lease: Raw) -> Led:
     try:
         return read(lease)
     except MalformedObjectError as error:

@@ -11,8 +11,9 @@ from hook.cluster import retry
 from hook.cluster.api import READ_SECONDS
 from hook.cluster.events import Subject
 from hook.cluster.requests import JOBS, Request
-from hook.core.fields import MalformedObjectError, text, when
 from hook.errors import ClusterError, UnreachableError
+from hook.objects import decoding, wire
+from hook.objects.decoding import MalformedObjectError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -46,12 +47,14 @@ def own_job(
     one_try = min(READ_SECONDS, max(patience.unreachable, ONE_TRY_SECONDS))
     request = Request("get", JOBS, namespace, name)
     try:
-        found = retry.retrying(patience, time.sleep, end)(
+        answer = retry.retrying(patience, time.sleep, end)(
             lambda: api.send(request, min(one_try, end - time.monotonic()))
         )
+        found = decoding.read(wire.Job, answer)
+        began = decoding.moment(found.status.start_time) if found.status is not None else None
         # A start time in the future would delay the deadline.
-        started = min(when(found, "status", "startTime") or api.now(), api.now())
-        return Job(Subject("batch/v1", "Job", namespace, name, text(found, "metadata", "uid")), started)
+        started = min(began or api.now(), api.now())
+        return Job(Subject("batch/v1", "Job", namespace, name, found.metadata.uid), started)
     except UnreachableError:
         raise
     except (ClusterError, MalformedObjectError) as error:

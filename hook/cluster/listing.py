@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from sys import intern
 from typing import TYPE_CHECKING, TypeVar
 
-from hook.core import parse
 from hook.errors import GoneError, UnreachableError
+from hook.objects import decoding, readers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable
 
     from hook.cluster import retry
     from hook.cluster.requests import Request, Selection
-    from hook.core.fields import Json
-    from hook.core.views import Unreadable
+    from hook.objects.decoding import Json, Key, Raw, Reader
+    from hook.objects.views import Unreadable
 
-    Fetch = Callable[[Request], tuple[Json, Iterator[Json]]]
+    Fetch = Callable[[Request], tuple[Json, Iterable[Raw]]]
     """Reads one page: its metadata and its objects."""
 
 View = TypeVar("View")
-Key = tuple[str, str]
-"""Namespace and name."""
 
 
 def list_views(
     fetch: Fetch,
     selection: Selection,
-    read: Callable[[Json], View],
+    read: Reader[View],
     patience: retry.Retrier,
     known: Callable[[Key], View | None] = lambda _key: None,
 ) -> tuple[dict[Key, View | Unreadable], str]:
@@ -47,7 +44,7 @@ def list_views(
 def _list_once(
     fetch: Fetch,
     selection: Selection,
-    read: Callable[[Json], View],
+    read: Reader[View],
     patience: retry.Retrier,
     known: Callable[[Key], View | None],
 ) -> tuple[dict[Key, View | Unreadable], str]:
@@ -57,8 +54,8 @@ def _list_once(
         """Take one page. Decoding is part of the try: an answer that is broken in its middle is asked for again."""
         meta, objects = fetch(request)
         for obj in objects:
-            view = parse.readable(read, selection.resource.kind, obj)
-            before = known(key := key_of(obj))
+            key, _version, view = readers.entry(read, selection.resource.kind, obj)
+            before = known(key)
             views[key] = before if before is not None and before == view else view
         return meta
 
@@ -70,18 +67,11 @@ def _list_once(
         request = selection.page(str(meta["continue"]))
 
 
-def _meta(obj: Json) -> Json:
-    """Give the metadata, whatever shape it has: keys and versions must be found in malformed objects, too."""
-    meta = obj.get("metadata")
-    return meta if isinstance(meta, dict) else {}
+def key_of(obj: Raw) -> Key:
+    """Return what tells an object, which may be malformed, from others of its kind."""
+    return decoding.identity(decoding.decode(obj))[0]
 
 
-def key_of(obj: Json) -> Key:
-    """Name an object among those of its kind."""
-    meta = _meta(obj)
-    return intern(str(meta.get("namespace") or "")), str(meta.get("name") or "")
-
-
-def version_of(obj: Json) -> str:
-    """Give the version that an object, or a bookmark, is at; empty if it says none."""
-    return str(_meta(obj).get("resourceVersion") or "")
+def version_of(obj: Raw) -> str:
+    """Return the version that an object, or a bookmark, is at; empty if it has none."""
+    return decoding.identity(decoding.decode(obj))[1]

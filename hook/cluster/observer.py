@@ -28,19 +28,21 @@ from hook.cluster.sources import (
     Source,
     assembled,
 )
-from hook.core import intent, parse
+from hook.core import intent
 from hook.core.consumers import find
 from hook.core.stacks import STACKS, is_driver, selector
 from hook.errors import ClusterError
+from hook.objects import readers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hook.cluster.api import Api
     from hook.cluster.contact import Lost
     from hook.cluster.sources import Found
     from hook.core.stack import Stack
-    from hook.core.views import DaemonSet, Snapshot
+    from hook.objects.decoding import Reader
+    from hook.objects.views import DaemonSet, Snapshot
     from hook.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -85,7 +87,7 @@ class Observer:
         for stack in self._stacks:
             policies = Source(Selection(requests.policies_of(stack.policy)), stack.policy.read)
             self._add(stack, POLICIES, [policies])
-            self._add(stack, DAEMON_SETS, self._everywhere(requests.DAEMON_SETS, parse.daemonset))
+            self._add(stack, DAEMON_SETS, self._everywhere(requests.DAEMON_SETS, readers.daemonset))
 
     def look_at_fleet(self) -> None:
         """Go on with nodes, driver pods, revisions, slices and the operator.
@@ -97,14 +99,14 @@ class Observer:
         for stack in self._stacks:
             self._look_at_drivers(stack)
             operator = stack.operator
-            self._add(stack, NODES, [Source(Selection(requests.NODES, labels=stack.nodes.present), parse.node)])
+            self._add(stack, NODES, [Source(Selection(requests.NODES, labels=stack.nodes.present), readers.node)])
             for part, resource, read in (
-                (DEPLOYMENTS, requests.DEPLOYMENTS, parse.deployment),
-                (REPLICA_SETS, requests.REPLICA_SETS, parse.replicaset),
+                (DEPLOYMENTS, requests.DEPLOYMENTS, readers.deployment),
+                (REPLICA_SETS, requests.REPLICA_SETS, readers.replicaset),
             ):
                 self._add(stack, part, self._everywhere(resource, read, labels=operator.selector))
             leader = f"metadata.name={operator.lease}"
-            self._add(stack, LEASES, self._everywhere(requests.LEASES, parse.lease, fields=leader))
+            self._add(stack, LEASES, self._everywhere(requests.LEASES, readers.lease, fields=leader))
             self._add(stack, SLICES, self._slices_of(stack))
             self._look_at_providers(stack)
 
@@ -180,15 +182,15 @@ class Observer:
     def _look_at_drivers(self, stack: Stack) -> None:
         """Read a stack's driver pods and the revisions that tell which of them are outdated."""
         labels = selector(stack.driver.label)
-        self._add(stack, DRIVER_PODS, self._everywhere(requests.PODS, parse.pod, labels=labels))
-        self._add(stack, REVISIONS, self._everywhere(requests.CONTROLLER_REVISIONS, parse.revision, labels=labels))
+        self._add(stack, DRIVER_PODS, self._everywhere(requests.PODS, readers.pod, labels=labels))
+        self._add(stack, REVISIONS, self._everywhere(requests.CONTROLLER_REVISIONS, readers.revision, labels=labels))
 
     def _look_at_providers(self, stack: Stack) -> None:
         for name, provider in stack.providers.items():
             if name in self._settings.providers:
                 labels = selector(provider.label)
-                revisions = self._everywhere(requests.CONTROLLER_REVISIONS, parse.revision, labels=labels)
-                self._add(stack, PROVIDER_PODS, self._everywhere(requests.PODS, parse.pod, labels=labels))
+                revisions = self._everywhere(requests.CONTROLLER_REVISIONS, readers.revision, labels=labels)
+                self._add(stack, PROVIDER_PODS, self._everywhere(requests.PODS, readers.pod, labels=labels))
                 self._add(stack, REVISIONS, revisions)
 
     def _look_at_what_the_policy_says(self, stack: Stack, seen: Snapshot) -> None:
@@ -200,7 +202,7 @@ class Observer:
             self._replace(stack, POOLS, [pools] if policy.pooled else [])
         if any(one.rdma for one in intent.sources(policy, seen.pools)) and stack.after:
             prior = STACKS[stack.after]
-            self._add(prior, DAEMON_SETS, self._everywhere(requests.DAEMON_SETS, parse.daemonset))
+            self._add(prior, DAEMON_SETS, self._everywhere(requests.DAEMON_SETS, readers.daemonset))
             self._look_at_drivers(prior)
         for daemonset in seen.daemonsets:
             key, value = stack.driver.label
@@ -208,12 +210,12 @@ class Observer:
                 pods = self._pods_of(daemonset)
                 revisions = Selection(requests.CONTROLLER_REVISIONS, pods.selection.namespace, pods.selection.labels)
                 self._add(stack, DRIVER_PODS, [pods])
-                self._add(stack, REVISIONS, [Source(revisions, parse.revision)])
+                self._add(stack, REVISIONS, [Source(revisions, readers.revision)])
 
     def _pods_of(self, daemonset: DaemonSet) -> Source:
         """Read a DaemonSet's pods by its own selector."""
         labels = ",".join(f"{key}={value}" for key, value in daemonset.selector)
-        return Source(Selection(requests.PODS, daemonset.namespace, labels=labels), parse.pod)
+        return Source(Selection(requests.PODS, daemonset.namespace, labels=labels), readers.pod)
 
     def _slices_of(self, stack: Stack) -> list[Source]:
         """Find out which version of ResourceSlices the server has; none on a cluster without DRA.
@@ -228,7 +230,7 @@ class Observer:
         if self._slices is None:
             return []
         selection = Selection(self._slices, fields=f"spec.driver={stack.consumer.slice_driver}")
-        return [Source(selection, parse.device_slice)]
+        return [Source(selection, readers.device_slice)]
 
     def _ask(self) -> None:
         """Ask once for the version of ResourceSlices, unless that was a moment ago. The next look asks again."""
@@ -256,7 +258,7 @@ class Observer:
             raise error
 
     def _everywhere(
-        self, resource: requests.Resource, read: Callable[[Any], Any], labels: str = "", fields: str = ""
+        self, resource: requests.Resource, read: Reader[Any], labels: str = "", fields: str = ""
     ) -> list[Source]:
         return [Source(Selection(resource, namespace, labels, fields), read) for namespace in self._namespaces]
 

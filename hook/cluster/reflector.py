@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from hook.cluster import retry
 from hook.cluster.contact import Contact
 from hook.cluster.counters import ENDED, kind_of
-from hook.cluster.listing import key_of, list_views, version_of
+from hook.cluster.listing import list_views, version_of
 from hook.cluster.versions import Contents
-from hook.core import parse
 from hook.errors import (
     ClusterError,
     GoneError,
@@ -28,6 +27,7 @@ from hook.errors import (
     UnauthorizedError,
     UnreachableError,
 )
+from hook.objects import readers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,9 +35,8 @@ if TYPE_CHECKING:
     import urllib3
 
     from hook.cluster.api import Api
-    from hook.cluster.listing import Key
     from hook.cluster.requests import Selection
-    from hook.core.fields import Json
+    from hook.objects.decoding import Key, Raw, Reader
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +66,7 @@ class Reflector:
         self,
         api: Api,
         selection: Selection,
-        read: Callable[[Json], Any],
+        read: Reader[Any],
         changed: Callable[[], None],
         patience: retry.Patience,
     ) -> None:
@@ -197,7 +196,7 @@ class Reflector:
                 return
             self._apply(kind, obj)
 
-    def _apply(self, kind: str, obj: Json) -> None:
+    def _apply(self, kind: str, obj: Raw) -> None:
         if kind == "ERROR":
             error = self._api.watch_error(self.selection, obj)
             if isinstance(error, UnauthorizedError | PermissionDeniedError):
@@ -210,10 +209,11 @@ class Reflector:
         elif self._take(kind, obj):
             self._changed()
 
-    def _take(self, kind: str, obj: Json) -> bool:
+    def _take(self, kind: str, obj: Raw) -> bool:
         """Keep what an event brings. Whether it tells anything new: most of a busy fleet's events do not."""
-        view = None if kind == "DELETED" else parse.readable(self.read, self.selection.resource.kind, obj)
-        key, version = key_of(obj), version_of(obj)
+        key, version, view = readers.entry(self.read, self.selection.resource.kind, obj)
+        if kind == "DELETED":
+            view = None
         with self._lock:
             before = self._views.get(key)
             if view is None:
@@ -223,7 +223,7 @@ class Reflector:
                 self._views[key] = before if view == before else view
                 self._changes[key] = version
             self._version = version or self._version
-        return view != before
+        return bool(view != before)
 
     def _replace(self, views: dict[Key, Any], version: str, *, absent: bool) -> None:
         with self._lock:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from hook.cluster.events import Subject
 from hook.cluster.requests import Request, Resource, versions_of
-from hook.core.fields import MalformedObjectError, items, required
 from hook.errors import ClusterError, NotFoundError
+from hook.objects import decoding, wire
+from hook.objects.decoding import MalformedObjectError
 
 if TYPE_CHECKING:
     from hook.cluster.api import Api
-    from hook.core.fields import Json
+    from hook.objects.decoding import Json
     from hook.settings import Regarded
 
 log = logging.getLogger(__name__)
@@ -48,11 +49,10 @@ class Regarding:
 
     def _look(self) -> Subject:
         """Read the object in the version that the API server prefers, or in another one that has the kind."""
-        group = self._api.send(versions_of(self._resource("")), LOOK_SECONDS)
-        preferred = required(group, "preferredVersion", "version")
-        others = [required(each, "version") for each in items(group, "versions")]
+        group = decoding.read(wire.ApiGroup, self._api.send(versions_of(self._resource("")), LOOK_SECONDS))
+        found = [*filter(None, (group.preferred_version,)), *(group.versions or ())]
         missing = NotFoundError(f"the API server has no version of {self._named.group}")
-        for version in list(dict.fromkeys([preferred, *others]))[:MOST_VERSIONS]:
+        for version in list(dict.fromkeys(each.version for each in found))[:MOST_VERSIONS]:
             request = Request("get", self._resource(version), self._named.namespace, self._named.name)
             try:
                 return self._subject(self._api.send(request, LOOK_SECONDS))
@@ -61,9 +61,8 @@ class Regarding:
         raise missing
 
     def _subject(self, found: Json) -> Subject:
-        named = self._named
-        version, kind = required(found, "apiVersion"), required(found, "kind")
-        return Subject(version, kind, named.namespace, named.name, required(found, "metadata", "uid"))
+        named, target = self._named, decoding.read(wire.EventTarget, found)
+        return Subject(target.api_version, target.kind, named.namespace, named.name, target.metadata.uid)
 
     def _resource(self, version: str) -> Resource:
         return Resource(self._named.group, version, self._named.resource, kind="")

@@ -33,8 +33,6 @@ class Resource:
     plural: str
     kind: str
     namespaced: bool = True
-    whole: bool = False
-    """All fields of its objects are needed, such as ``managedFields``."""
 
     @property
     def grant(self) -> str:
@@ -75,7 +73,7 @@ SLICE_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 
 def policies_of(kind: PolicyKind) -> Resource:
     """Return the resource of a policy or pool kind."""
-    return Resource(kind.group, kind.version, kind.plural, kind.kind, namespaced=False, whole=True)
+    return Resource(kind.group, kind.version, kind.plural, kind.kind, namespaced=False)
 
 
 @dataclass(frozen=True, slots=True)

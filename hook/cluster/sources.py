@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hook.core.views import Snapshot, Unreadable
+from hook.objects.views import Snapshot, Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from hook.cluster.requests import Selection
+    from hook.objects.decoding import Reader
 
 POLICIES, POOLS, DAEMON_SETS, NODES, SLICES = "policies", "pools", "daemonsets", "nodes", "slices"
 DRIVER_PODS, PROVIDER_PODS, CONSUMER_PODS, REVISIONS = "driver_pods", "provider_pods", "consumers", "revisions"
@@ -24,7 +25,7 @@ class Source:
     """One selection and how to read it."""
 
     selection: Selection
-    read: Callable[[Any], Any]
+    read: Reader[Any]
 
 
 Found = dict[Source, tuple[tuple[Any, ...], bool]]

@@ -18,7 +18,7 @@ from hook.errors import RejectedError, UnreachableError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hook.cluster.listing import Key
+    from hook.objects.decoding import Key
 
 ORDERED: Final = re.compile("[1-9][0-9]*")
 """Versions that compare as numbers."""

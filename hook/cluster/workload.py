@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 from hook.cluster import retry
 from hook.cluster.events import Subject
 from hook.cluster.requests import DEPLOYMENTS, Request
-from hook.core.fields import MalformedObjectError, text
 from hook.errors import ClusterError
+from hook.objects import decoding, wire
+from hook.objects.decoding import MalformedObjectError
 
 if TYPE_CHECKING:
     from hook.cluster.api import Api
@@ -28,8 +29,9 @@ def own_workload(api: Api, namespace: str, name: str) -> Subject | None:
     patience, end = retry.Patience(SECONDS, SECONDS, SECONDS), time.monotonic() + SECONDS
     request = Request("get", DEPLOYMENTS, namespace, name)
     try:
-        found = retry.retrying(patience, time.sleep, end)(lambda: api.send(request, end - time.monotonic()))
-        return Subject("apps/v1", "Deployment", namespace, name, text(found, "metadata", "uid"))
+        answer = retry.retrying(patience, time.sleep, end)(lambda: api.send(request, end - time.monotonic()))
+        found = decoding.read(wire.Identified, answer)
+        return Subject("apps/v1", "Deployment", namespace, name, found.metadata.uid)
     except (ClusterError, MalformedObjectError) as error:
         log.warning("cannot read the own Deployment %s/%s, continuing without Events on it: %s", namespace, name, error)
         return None

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hook.core.fleet import Fleet
     from hook.core.memory import Breaker
     from hook.core.verdicts import Hold, Judgement
-    from hook.core.views import Pod
+    from hook.objects.views import Pod
     from hook.settings import Bound, Settings
 
 WITHIN: Final = timedelta(minutes=1)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from hook.core.fleet import Fleet
     from hook.core.verdicts import Judgement
-    from hook.core.views import DaemonSet, Node
+    from hook.objects.views import DaemonSet, Node
 
 
 def of(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from hook.core.stack import ConsumerKind, Stack
-    from hook.core.views import DaemonSet
+    from hook.objects.views import DaemonSet
     from hook.settings import Settings, Wanted
 
 

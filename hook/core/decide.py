@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hook.core.fleet import Fleet
     from hook.core.stack import Stack
     from hook.core.verdicts import Hold
-    from hook.core.views import Snapshot
+    from hook.objects.views import Snapshot
     from hook.settings import Settings
 
 

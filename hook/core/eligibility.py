@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.core.fleet import Fleet
-    from hook.core.views import Node, Pod
+    from hook.objects.views import Node, Pod
 
 
 KNOWN_DEPLOY_VALUES: Final = ("true", "false")

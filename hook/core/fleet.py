@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from hook.core.consumers import Consumers
     from hook.core.memory import AskedRestart, Memory
-    from hook.core.policy import Policy
     from hook.core.stack import Provider, Stack
-    from hook.core.views import DaemonSet, DeviceSlice, Node, Pod, Revision, Snapshot, Unreadable
+    from hook.objects.policies import Policy
+    from hook.objects.views import DaemonSet, DeviceSlice, Node, Pod, Revision, Snapshot, Unreadable
     from hook.settings import Settings
 
 

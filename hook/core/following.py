@@ -8,21 +8,21 @@ fields are ignored: after a rollback, an older program reads the status of a new
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from hook.core import fields, gates
-from hook.core.fields import MalformedObjectError
-from hook.core.sentences import moment
+import msgspec
+
+from hook.core import gates
 from hook.core.stacks import STACKS
+from hook.objects import decoding
+from hook.objects.decoding import Count, MalformedObjectError, Name, Part, Text, Time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from datetime import datetime
 
-    from hook.core.fields import Json
     from hook.core.fleet import Fleet
     from hook.core.verdicts import Decision
 
@@ -36,7 +36,26 @@ LONGEST_WHY: Final = 512
 """Longest message of a breaker, in characters: enough for five nodes with long names."""
 EPOCH_DIGITS: Final = 16
 """Hexadecimal digits of a spec hash: enough to distinguish all specs that a cluster ever has."""
-_EPOCH: Final = re.compile(f"([0-9a-f]{{{EPOCH_DIGITS}}})?")
+_Epoch = Annotated[str, msgspec.Meta(pattern=rf"\A([0-9a-f]{{{EPOCH_DIGITS}}})?\Z")]
+
+
+class _Opened(Part):
+    opened_at: Time
+    why: Name
+
+
+class _Record(Part):
+    """The status as JSON. Fields that are None are left out."""
+
+    version: Count
+    epochs: dict[str, Any] | None = None
+    to_go: Count | None = None
+    about: Annotated[int, msgspec.Meta(ge=0, le=LONGEST_ABOUT)] | None = None
+    restarted: Count | None = None
+    last_look: Time | None = None
+    last_acted: Time | None = None
+    breakers: dict[str, Any] | None = None
+    by: Text | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +64,6 @@ class Opened:
 
     at: datetime
     why: str
-
-    def encoded(self) -> dict[str, str]:
-        """Return the JSON object."""
-        return {"openedAt": moment(self.at), "why": self.why[:LONGEST_WHY]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,35 +87,46 @@ class Following:
 
     def encode(self) -> str:
         """Return the status as one line of JSON. Equal statuses have equal text."""
-        record: dict[str, Any] = {
-            "version": VERSION,
-            "by": self.by or None,
-            "epochs": dict(self.epochs),
-            "toGo": self.to_go,
-            "about": min(self.about, LONGEST_ABOUT) if self.about is not None else None,
-            "restarted": self.restarted,
-            "lastLook": moment(self.last_look) if self.last_look is not None else None,
-            "lastActed": moment(self.last_acted) if self.last_acted is not None else None,
-            "breakers": {stack: breaker.encoded() for stack, breaker in self.breakers.items()},
+        opened = {
+            stack: _Opened(decoding.utc(breaker.at), breaker.why[:LONGEST_WHY])
+            for stack, breaker in self.breakers.items()
         }
-        known = {key: value for key, value in record.items() if value is not None}
-        return json.dumps(known, separators=(",", ":"), sort_keys=True)
+        record = _Record(
+            version=VERSION,
+            by=self.by or None,
+            epochs=dict(self.epochs),
+            to_go=self.to_go,
+            about=min(self.about, LONGEST_ABOUT) if self.about is not None else None,
+            restarted=self.restarted,
+            last_look=decoding.utc(self.last_look) if self.last_look is not None else None,
+            last_acted=decoding.utc(self.last_acted) if self.last_acted is not None else None,
+            breakers=opened,
+        )
+        known = {key: value for key, value in msgspec.to_builtins(record).items() if value is not None}
+        return msgspec.json.encode(known, order="sorted").decode()
 
     @classmethod
     def decode(cls, text: str) -> Following:
         """Return the status from its JSON text. Raises MalformedObjectError if a known field is invalid."""
-        record = _read(text)
-        if fields.number(record, "version") != VERSION:
+        if len(text) > LONGEST:
+            raise MalformedObjectError(f"record: {len(text)} characters, expected at most {LONGEST}")
+        record = decoding.read(_Record, text.encode())
+        if record.version != VERSION:
             raise MalformedObjectError(f"version: expected {VERSION}")
+        breakers = _known(_Opened, record.breakers)
+        if not all(breaker.why.isprintable() for breaker in breakers.values()):
+            raise MalformedObjectError("why: not printable")
         return cls(
-            epochs={stack: _epoch(record, stack) for stack in _stacks(record, "epochs")},
-            to_go=fields.number(record, "toGo"),
-            about=_about(record),
-            restarted=fields.number(record, "restarted"),
-            last_look=fields.when(record, "lastLook"),
-            last_acted=fields.when(record, "lastActed"),
-            breakers={stack: _opened(record, stack) for stack in _stacks(record, "breakers")},
-            by=fields.text(record, "by"),
+            epochs=_known(_Epoch, record.epochs),
+            to_go=record.to_go or 0,
+            about=record.about,
+            restarted=record.restarted or 0,
+            last_look=decoding.moment(record.last_look),
+            last_acted=decoding.moment(record.last_acted),
+            breakers={
+                stack: Opened(decoding.utc(breaker.opened_at), breaker.why) for stack, breaker in breakers.items()
+            },
+            by=record.by or "",
         )
 
 
@@ -126,42 +152,6 @@ def to_go(decision: Decision) -> int:
     return len({status.node for status in decision.judgements if status.state not in gates.TERMINAL})
 
 
-def _read(text: str) -> Json:
-    if len(text) > LONGEST:
-        raise MalformedObjectError(f"record: {len(text)} characters, expected at most {LONGEST}")
-    try:
-        record = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise MalformedObjectError("record: not JSON") from error
-    if not isinstance(record, dict):
-        raise MalformedObjectError("record: expected an object")
-    return record
-
-
-def _stacks(record: Json, key: str) -> Iterable[str]:
-    """Return the known stacks in the object under a key."""
-    return [stack for stack in STACKS if stack in fields.mapping(record, key)]
-
-
-def _epoch(record: Json, stack: str) -> str:
-    found = fields.text(record, "epochs", stack)
-    if not _EPOCH.fullmatch(found):
-        raise MalformedObjectError(f"epochs.{stack}: {found[:40]!r} is not a spec hash")
-    return found
-
-
-def _about(record: Json) -> int | None:
-    if record.get("about") is None:
-        return None
-    found = fields.number(record, "about")
-    if found > LONGEST_ABOUT:
-        raise MalformedObjectError("about: more than a year")
-    return found
-
-
-def _opened(record: Json, stack: str) -> Opened:
-    entry = fields.mapping(record, "breakers", stack)
-    at, why = fields.when(entry, "openedAt"), fields.required(entry, "why")
-    if at is None or not why.isprintable():
-        raise MalformedObjectError("openedAt: missing" if at is None else "why: not printable")
-    return Opened(at, why)
+def _known(shape: Any, found: Mapping[str, Any] | None) -> dict[str, Any]:  # noqa: ANN401 - of that shape
+    """Return the decoded values of the known stacks."""
+    return {stack: decoding.read(shape, found[stack]) for stack in STACKS if found and stack in found}

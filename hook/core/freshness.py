@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.core.stack import ConsumerKind, Stack
-    from hook.core.views import Container, Pod
+    from hook.objects.views import Container, Pod
 
 
 CRASH_LOOP_RESTARTS: Final = 2

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from hook.core.fleet import Fleet
     from hook.core.memory import Timers
-    from hook.core.policy import Policy
     from hook.core.verdicts import Hold, Judgement
+    from hook.objects.policies import Policy
 
 INTENT_KINDS: Final = frozenset(
     {"DaemonSet", "ControllerRevision"}

@@ -15,9 +15,9 @@ from hook.core import names
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from hook.core.policy import Policy
     from hook.core.stack import Stack
-    from hook.core.views import DaemonSet, Node
+    from hook.objects.policies import Policy
+    from hook.objects.views import DaemonSet, Node
     from hook.settings import Settings
 
 _KERNEL: Final = r"[0-9][0-9A-Za-z._+-]*"

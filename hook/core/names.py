@@ -61,9 +61,7 @@ NODE_LABEL_PREFIXES: Final = (
     "network.nvidia.com/",
     NIC_PRESENT_LABEL,
 )
-"""Prefixes of the only node labels that this program keeps when it reads a node."""
-NODE_ANNOTATIONS: Final = (OFED_SAFE_LOAD_ANNOTATION,)
-"""The only node annotations that this program keeps."""
+"""The only node labels that this program reads; all others are dropped when a node is read."""
 
 REPELLING_EFFECTS: Final = ("NoSchedule", "NoExecute")
 TAINT_EFFECTS: Final = (*REPELLING_EFFECTS, "PreferNoSchedule")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from hook.core.fleet import Fleet
     from hook.core.stack import Stack
-    from hook.core.views import Node, Pod
+    from hook.objects.views import Node, Pod
 
 FAILING_TO_START: Final = frozenset(
     {

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hook.core.fleet import Fleet
     from hook.core.memory import Timers
     from hook.core.verdicts import Hold
-    from hook.core.views import Deployment, Lease, ReplicaSet
+    from hook.objects.views import Deployment, Lease, ReplicaSet
 
 LONGEST_PREFIX: Final = 58
 """Characters of the ReplicaSet's name with a hyphen that a pod's name begins with.

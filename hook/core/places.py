@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hook.core.fleet import Fleet
     from hook.core.memory import AskedRestart
     from hook.core.verdicts import Judgement
-    from hook.core.views import Pod
+    from hook.objects.views import Pod
 
 
 @dataclass(frozen=True, slots=True)

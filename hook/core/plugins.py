@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hook.core.fleet import Fleet
     from hook.core.freshness import Evidence
     from hook.core.stack import ConsumerKind
-    from hook.core.views import DaemonSet, Pod
+    from hook.objects.views import DaemonSet, Pod
 
 STEADY: Final = timedelta(seconds=10)
 """Time that a container must run after its first restart: the kubelet's first crash back-off.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hook.core.fleet import Fleet
     from hook.core.memory import Memory
     from hook.core.verdicts import Action, Judgement
-    from hook.core.views import DaemonSet
+    from hook.objects.views import DaemonSet
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from hook.core.fields import Json
-    from hook.core.policy import Policy
+    from hook.objects.decoding import Reader
+    from hook.objects.policies import Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class PolicyKind:
     version: str
     plural: str
     kind: str
-    read: Callable[[Json], Policy]
+    read: Reader[Policy]
     only_name: str = ""
     """The only name that the operator accepts. Empty if it uses the oldest object."""
     carries_chart: bool = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hook.core import names, policies
+from hook.core import names
 from hook.core.stack import (
     ConsumerKind,
     DriverPods,
@@ -19,11 +19,12 @@ from hook.core.stack import (
     Stack,
     UpgradeLabels,
 )
+from hook.objects import policies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hook.core.views import DaemonSet
+    from hook.objects.views import DaemonSet
 
 DRA_PLUGIN: Final = ConsumerKind(
     noun="plugin",

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hook.cluster.requests import LEASES, Request
 from hook.core import names
-from hook.core.fields import MalformedObjectError, number, required, text
 from hook.errors import ClusterError, ConflictError, LeaseLostError, NotFoundError, RejectedError, UnreachableError
+from hook.objects import decoding
+from hook.objects.decoding import Count, MalformedObjectError, Name, Part, Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,6 +52,23 @@ class LeaderElectionConfig:
     renew_deadline: float = 10
     """A leader that has not renewed for this time stops leading."""
     retry_period: float = 2
+
+
+class _Lease(Part):
+    """A Lease. Its times are compared as text, and never with a clock."""
+
+    class Metadata(Part):
+        resource_version: Name
+
+    class Spec(Part):
+        holder_identity: Text | None = None
+        lease_duration_seconds: Count | None = None
+        acquire_time: Text | None = None
+        renew_time: Text | None = None
+        lease_transitions: Count | None = None
+
+    metadata: Metadata
+    spec: Spec | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,16 +261,18 @@ class LeaderElector:
             raise
         self.answered = self._clock()
         try:
-            record = LeaderElectionRecord(
-                holder=text(lease, "spec", "holderIdentity"),
-                lease_duration=number(lease, "spec", "leaseDurationSeconds"),
-                acquire_time=text(lease, "spec", "acquireTime"),
-                renew_time=text(lease, "spec", "renewTime"),
-                transitions=number(lease, "spec", "leaseTransitions"),
-                version=required(lease, "metadata", "resourceVersion"),
-            )
+            found = decoding.read(_Lease, lease)
         except MalformedObjectError as error:
             raise RejectedError(f"the Lease cannot be read: {error}") from error
+        spec = found.spec or _Lease.Spec()
+        record = LeaderElectionRecord(
+            holder=spec.holder_identity or "",
+            lease_duration=spec.lease_duration_seconds or 0,
+            acquire_time=spec.acquire_time or "",
+            renew_time=spec.renew_time or "",
+            transitions=spec.lease_transitions or 0,
+            version=found.metadata.resource_version,
+        )
         self.holder = record.holder
         return record
 

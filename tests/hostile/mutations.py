@@ -20,7 +20,7 @@ ESCAPES: Final = "\x1b[2J\x1b]0;owned\x07\r\nlevel=INFO done\u202e\u2066\u2028\x
 """Clears a screen, names a window, begins a line of its own, turns the direction of writing."""
 TEXTS: Final = (
     "", " ", ESCAPES, MEBIBYTE, MEBIBYTE + ESCAPES, "NaN", "null", "None", "True", "False", "TRUE", "yes", "Unknown?",
-    "0", "-1", "1e999", "\ud800", "\U000e0001", "ⅫⅣ", "../../etc", "a" * 253, "a" * 1024, "{{.}}", "%s%n", "*",
+    "0", "-1", "1e999", "\U000e0001", "ⅫⅣ", "../../etc", "a" * 253, "a" * 1024, "{{.}}", "%s%n", "*",
 )  # fmt: skip
 TIMES: Final = (
     "2026-01-01T10:00:00.999999999Z", "2026-01-01T10:01:10.5Z", "2026-01-01T12:01:10+02:00",
@@ -31,7 +31,7 @@ TIMES: Final = (
 )  # fmt: skip
 """With fractions and offsets, long gone, to come, of a leap second, of other shapes, and none at all."""
 NUMBERS: Final = (
-    -1, -(2**31), 2**31, 2**63 - 1, 2**63, 10**40, 0.5, -0.0, float("nan"), float("inf"), "1", True,
+    -1, -(2**31), 2**31, 2**63 - 1, 2**63, 10**40, 0.5, -0.0, "1", True,
 )  # fmt: skip
 OTHERS: Final[tuple[Any, ...]] = (None, [], {}, [None], [[]], [{}], [1], {"": None}, "x", 0, 1, True, False)
 BY_TYPE: Final[dict[str, tuple[Any, ...]]] = {

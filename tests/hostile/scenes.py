@@ -23,7 +23,7 @@ from tests.fixtures.objects import driver_pod, obj, plugin_pod, stamp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hook.core.views import Snapshot
+    from hook.objects.views import Snapshot
 
 EXPORTER: Final = Wanted("gpu", "monitoring", "dcgm-exporter")
 

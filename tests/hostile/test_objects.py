@@ -16,15 +16,16 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from hook import planreport, report
-from hook.core import messages, parse, policies, views
+from hook.core import messages
 from hook.core.decide import succeeded
 from hook.core.memory import Memory
 from hook.core.plan.making import Asked, plan
 from hook.core.reasons import Reason
 from hook.core.together import chosen, decide_all
 from hook.core.verdicts import Verdict
+from hook.objects import policies, readers, views
 from tests.fixtures.cluster import LATER, READERS, Cluster
-from tests.fixtures.objects import obj
+from tests.fixtures.objects import obj, raw
 from tests.hostile.mutations import BY_TYPE, OTHERS, TEXTS, TIMES, mutated, put, spots
 from tests.hostile.scenes import SCENES, Scene
 from tests.hostile.schemas import KINDS, Place, places
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from hook.core.verdicts import Decision
-    from hook.core.views import Snapshot
+    from hook.objects.views import Snapshot
     from tests.fixtures.objects import Object
 
 EXAMPLES: Final = 80
@@ -51,14 +52,14 @@ GOOD: Final = {
     "ResourceSlice": ("slice",),
 }
 READER_OF: Final = {
-    "Pod": parse.pod,
-    "Node": parse.node,
-    "DaemonSet": parse.daemonset,
-    "Deployment": parse.deployment,
-    "ReplicaSet": parse.replicaset,
-    "ControllerRevision": parse.revision,
-    "Lease": parse.lease,
-    "ResourceSlice": parse.device_slice,
+    "Pod": readers.pod,
+    "Node": readers.node,
+    "DaemonSet": readers.daemonset,
+    "Deployment": readers.deployment,
+    "ReplicaSet": readers.replicaset,
+    "ControllerRevision": readers.revision,
+    "Lease": readers.lease,
+    "ResourceSlice": readers.device_slice,
     "ClusterPolicy": policies.cluster_policy,
     "NVIDIADriver": policies.nvidia_driver,
     "NicClusterPolicy": policies.nic_cluster_policy,
@@ -242,7 +243,7 @@ def test_every_place_of_every_policy_is_read_or_refused(name: str) -> None:
 
 
 def _read_or_refused(kind: str, one: Object) -> None:
-    found = parse.readable(READER_OF[kind], kind, one)
+    found = readers.entry(READER_OF[kind], kind, raw(one)).view
     if isinstance(found, views.Unreadable):
         assert found.problem
         assert all(len(text) <= 2048 for text in (found.name, found.namespace, found.node, found.problem))

@@ -24,14 +24,13 @@ from hook.core import (
     intent,
     memory,
     nodes,
-    objects,
     operator,
     places,
     plugins,
-    views,
 )
 from hook.core.reasons import Reason
 from hook.core.verdicts import NodeState, Patience
+from hook.objects import views, wire
 from tests.model.breaking import Mutant
 from tests.model.promises import DoneTooEarlyError, WrongEndError, WrongRestartError
 
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
     from hook.core.fleet import Fleet
     from hook.core.verdicts import Judgement
-    from hook.core.views import Node, Pod
+    from hook.objects.views import Node, Pod
     from tests.model.breaking import Function
 
 SECOND: Final = timedelta(seconds=1)
@@ -130,8 +129,8 @@ MUTANTS: Final = (
            lambda original, pod, moment: original(pod, moment and moment - SECOND)),
     Mutant("as-late-as-started-is-later", DoneTooEarlyError, "second_of_start", freshness._saw_this_driver,
            lambda original, pod, *driver: original(_waited_longer(pod), *driver)),
-    Mutant("ready-for-containers-ready", WrongRestartError, "blips", objects.condition,
-           lambda original, obj, kind: original(obj, "Ready" if kind == "ContainersReady" else kind)),
+    Mutant("ready-for-containers-ready", WrongRestartError, "blips", wire.condition,
+           lambda original, found, kind: original(found, "Ready" if kind == "ContainersReady" else kind)),
     Mutant("generation-is-ignored", DoneTooEarlyError, "controller_lag", views.DaemonSet.observed, always(True)),
     Mutant("preconditions-are-ignored", WrongRestartError, "stale_watch", requests.delete_pod,
            lambda original, *pod: replace(original(*pod), body={})),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hook.cluster.api import Api
     from hook.cluster.requests import Request
     from hook.core.verdicts import Decision
-    from hook.core.views import DaemonSet, Snapshot
+    from hook.objects.views import DaemonSet, Snapshot
     from hook.settings import Settings
     from tests.model.machine import Machine
     from tests.model.pods import PluginPod

@@ -22,7 +22,7 @@ from tests.model.sight import moment_of
 
 if TYPE_CHECKING:
     from hook.core.verdicts import Judgement
-    from hook.core.views import Snapshot
+    from hook.objects.views import Snapshot
     from hook.run import Outcome
     from tests.model.pods import DriverPod
     from tests.model.program import Run

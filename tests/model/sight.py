@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from hook.core import parse, policies, views
+from hook.objects import policies, readers, views
+from tests.fixtures.objects import raw
 from tests.model import served
 from tests.model.pods import SECOND
 from tests.model.rollout import Stage
@@ -13,6 +14,7 @@ from tests.model.rollout import Stage
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from hook.objects.decoding import Reader
     from tests.fixtures.objects import Object
     from tests.model.world import World
 
@@ -40,11 +42,11 @@ class Sight:
             "leases": self._leases,
         }
 
-    def _once(self, read: Callable[[Any], Any], show: Callable[[], Object], *version: object) -> Any:  # noqa: ANN401
+    def _once(self, read: Reader[Any], show: Callable[[], Object], *version: object) -> Any:  # noqa: ANN401
         """Read an object, unless it was read at this version."""
         if (read, *version) not in self._read:
             shown = show()
-            self._read[read, *version] = parse.readable(read, shown["kind"], shown)
+            self._read[read, *version] = readers.entry(read, shown["kind"], raw(shown)).view
         return self._read[read, *version]
 
     def _policies(self) -> Views | None:
@@ -56,49 +58,49 @@ class Sight:
 
     def _daemonsets(self) -> Views:
         own, daemons = self._world.plugin_set, self._world.driver_set
-        plugins = self._once(parse.daemonset, partial(served.plugin_set, own), own.uid, own.observed, own.wanted)
+        plugins = self._once(readers.daemonset, partial(served.plugin_set, own), own.uid, own.observed, own.wanted)
         if daemons is None:
             return (plugins,)
         version = (daemons.uid, daemons.generation, daemons.observed, daemons.desired)
         show = partial(served.driver_set, daemons, self._world.site.image)
-        return plugins, self._once(parse.daemonset, show, *version)
+        return plugins, self._once(readers.daemonset, show, *version)
 
     def _revisions(self) -> Views:
         if (daemons := self._world.driver_set) is None:
             return ()
         return tuple(
-            self._once(parse.revision, partial(served.revision, daemons, template), daemons.uid, template, number)
+            self._once(readers.revision, partial(served.revision, daemons, template), daemons.uid, template, number)
             for template, (number, _made) in daemons.revisions.items()
         )
 
     def _nodes(self) -> Views:
         machines = self._world.machines.values()
-        return tuple(self._once(parse.node, partial(served.node, one), one.name, one.changes) for one in machines)
+        return tuple(self._once(readers.node, partial(served.node, one), one.name, one.changes) for one in machines)
 
     def _driver_pods(self) -> Views:
         pods = [(one, pod) for one in self._world.machines.values() for pod in one.drivers]
-        return tuple(self._once(parse.pod, partial(served.driver_pod, *both), *_version(both[1])) for both in pods)
+        return tuple(self._once(readers.pod, partial(served.driver_pod, *both), *_version(both[1])) for both in pods)
 
     def _plugin_pods(self) -> Views:
         pods = [(one, pod) for one in self._world.machines.values() for pod in one.plugins]
-        return tuple(self._once(parse.pod, partial(served.plugin_pod, *both), *_version(both[1])) for both in pods)
+        return tuple(self._once(readers.pod, partial(served.plugin_pod, *both), *_version(both[1])) for both in pods)
 
     def _slices(self) -> Views:
         found = [(one.name, one.published) for one in self._world.machines.values() if one.published is not None]
-        return tuple(self._once(parse.device_slice, partial(served.device_slice, *both), *both) for both in found)
+        return tuple(self._once(readers.device_slice, partial(served.device_slice, *both), *both) for both in found)
 
     def _deployments(self) -> Views:
         version = (self._world.build, self._world.stage)
-        return (self._once(parse.deployment, partial(served.deployment, *version), *version),)
+        return (self._once(readers.deployment, partial(served.deployment, *version), *version),)
 
     def _replicasets(self) -> Views:
         newest = self._world.build + (self._world.stage is Stage.STARTED)
         builds = range(self._world.build, newest + 1)
-        return tuple(self._once(parse.replicaset, partial(served.replicaset, build), build) for build in builds)
+        return tuple(self._once(readers.replicaset, partial(served.replicaset, build), build) for build in builds)
 
     def _leases(self) -> Views:
         version = (self._world.build, self._world.led_since)
-        return (self._once(parse.lease, partial(served.lease, *version), *version),)
+        return (self._once(readers.lease, partial(served.lease, *version), *version),)
 
 
 class Watch:

@@ -12,7 +12,8 @@ from hypothesis import find
 from hypothesis import settings as budget
 from hypothesis.errors import NoSuchExample
 
-from hook.core import eligibility, nodes, places, plugins, views
+from hook.core import eligibility, nodes, places, plugins
+from hook.objects import views
 from tests.model.breaking import Binding, Mutant, bindings, broken
 from tests.model.budget import MUTANTS as BUDGET
 from tests.model.families import ENDLESS, FAMILIES

@@ -27,7 +27,7 @@ from tests.fixtures.objects import Object, obj
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hook.core.views import Snapshot
+    from hook.objects.views import Snapshot
     from tests.replay.recording import Change, Recording
 
 LEASE: Final = 15.0

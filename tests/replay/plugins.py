@@ -18,7 +18,7 @@ from tests.fixtures.objects import Object, finished, obj, running, waiting
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hook.core.views import Snapshot
+    from hook.objects.views import Snapshot
     from tests.replay.recording import Load, Recording
 
 GRACE: Final = 2.0

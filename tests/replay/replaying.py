@@ -20,7 +20,7 @@ from tests.replay.recording import Recording, load
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hook.core.views import Snapshot
+    from hook.objects.views import Snapshot
 
 MIGRATIONS: Final = ("v26.3.3-chart-bump", "v26.3.3-driver-only", "v26.7.0-chart-bump", "v26.3.3-autoupgrade-off")
 INSTALLS: Final = ("v26.3.3-fresh-install", "v26.7.0-fresh-install")

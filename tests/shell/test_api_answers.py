@@ -47,7 +47,7 @@ def status(code: int) -> Said:
         pytest.param(Said(200, PAGE, HTML), UnreachableError, id="page"),
         pytest.param(Said(200, b"{}"), UnreachableError, id="no-kind"),
         pytest.param(Said(200, b'{"kind": "No'), UnreachableError, id="half-an-object"),
-        pytest.param(Said(200, b"[" * 100_000), RejectedError, id="too-deep"),
+        pytest.param(Said(200, b'{"kind": ' + b"[" * 100_000), RejectedError, id="too-deep"),
         pytest.param(Said(200, b"[]"), UnreachableError, id="list"),
         pytest.param(Said(), UnreachableError, id="nothing"),
     ],

@@ -10,8 +10,8 @@ import pytest
 from hook.cluster import retry
 from hook.cluster.reflector import Reflector
 from hook.cluster.requests import NODES, Request, Selection
-from hook.core import parse
 from hook.errors import ClusterError
+from hook.objects import readers
 from tests.shell.server import Said, Server, serving
 from tests.shell.test_losing_contact import EMPTY, PATIENCE, until
 
@@ -97,7 +97,7 @@ def test_what_succeeds_is_not_counted() -> None:
 def test_a_watch_that_is_opened_again(said: Said, why: str, errors: set[tuple[str, str, str]]) -> None:
     """Each end of a watch counts by its reason; an end as agreed is no error."""
     with serving(lambda line: said if "watch" in line else EMPTY) as server:
-        reflector = Reflector(server.api, EVERY, parse.node, lambda: None, retry.starting(PATIENCE))
+        reflector = Reflector(server.api, EVERY, readers.node, lambda: None, retry.starting(PATIENCE))
         reflector.start()
         until(lambda: server.api.counters.watches.get(("nodes", why), 0) >= 2)
         reflector.stop()

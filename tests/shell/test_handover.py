@@ -13,11 +13,11 @@ from hook import followreport, handover
 from hook.cluster import retry
 from hook.cluster.followers import Led, find, read
 from hook.core import names
-from hook.core.fields import MalformedObjectError
 from hook.core.following import Following, Opened
 from hook.errors import PermissionDeniedError
 from hook.followreport import Seen
 from hook.handover import Lookout
+from hook.objects.decoding import MalformedObjectError
 from hook.settings import Settings
 from tests.shell.leases import NAME, NAMESPACE, keeping
 from tests.shell.server import Said, serving

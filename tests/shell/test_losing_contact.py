@@ -20,12 +20,12 @@ from hook.cluster.events import Subject, Teller
 from hook.cluster.observer import Observer
 from hook.cluster.reflector import Reflector
 from hook.cluster.requests import NODES, Request, Selection
-from hook.core import parse
 from hook.core.reasons import Reason
 from hook.core.stacks import GPU_OPERATOR
 from hook.core.verdicts import Decision, DeletePod, StalePod, Verdict
 from hook.errors import UnreachableError
 from hook.narration import Narrator
+from hook.objects import readers
 from hook.rounds import Rounds
 from hook.settings import Settings
 from tests.shell.server import JSON, Said, Server, serving
@@ -58,7 +58,7 @@ def until(holds: Callable[[], bool]) -> None:
 
 def following(server: Server) -> Reflector:
     """Start to follow the nodes."""
-    reflector = Reflector(server.api, Selection(NODES), parse.node, lambda: None, retry.starting(PATIENCE))
+    reflector = Reflector(server.api, Selection(NODES), readers.node, lambda: None, retry.starting(PATIENCE))
     reflector.start()
     return reflector
 
@@ -102,7 +102,7 @@ def test_a_list_that_expires_again_and_again_ends_no_follower(monkeypatch: pytes
         until(lambda: job.problem is not None)
         assert isinstance(job.problem, UnreachableError)
     with serving(lambda _line: gone) as server:
-        reflector = Reflector(server.api, Selection(NODES), parse.node, lambda: None, retry.FOLLOWING)
+        reflector = Reflector(server.api, Selection(NODES), readers.node, lambda: None, retry.FOLLOWING)
         reflector.start()
         until(lambda: server.count("/nodes") > 3)
         assert (reflector.problem, reflector.synced) == (None, False)
@@ -113,7 +113,7 @@ def test_a_list_that_expires_again_and_again_ends_no_follower(monkeypatch: pytes
 def test_who_is_told_to_stop_tries_nothing_again(said: Said) -> None:
     """A kind that nobody needs any more is let go of also while it cannot be read, however endless the patience."""
     with serving(lambda _line: said) as server:
-        reflector = Reflector(server.api, Selection(NODES), parse.node, lambda: None, retry.FOLLOWING)
+        reflector = Reflector(server.api, Selection(NODES), readers.node, lambda: None, retry.FOLLOWING)
         reflector.start()
         until(lambda: server.count("/nodes") > 1)
         reflector.stop()

@@ -11,8 +11,8 @@ from hook.cluster import reflector as reflectors
 from hook.cluster.reflector import Reflector
 from hook.cluster.requests import NODES, Selection
 from hook.cluster.retry import starting
-from hook.core import parse
-from hook.core.views import Unreadable
+from hook.objects import readers
+from hook.objects.views import Unreadable
 from tests.fixtures.objects import obj
 from tests.shell.server import Said, serving
 from tests.shell.test_losing_contact import PATIENCE, following, told, until
@@ -149,7 +149,7 @@ def test_what_is_known_already_wakes_nobody() -> None:
         changes.append(len(watched.versions))
 
     with serving(watched) as server:
-        reflector = Reflector(server.api, Selection(NODES), parse.node, note, starting(PATIENCE))
+        reflector = Reflector(server.api, Selection(NODES), readers.node, note, starting(PATIENCE))
         reflector.start()
         until(lambda: len(watched.versions) > 2)
         reflector.stop()

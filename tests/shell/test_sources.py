@@ -9,7 +9,8 @@ import pytest
 from hook.cluster.requests import PODS, RESOURCE_SLICES, Selection, policies_of
 from hook.cluster.sources import CONSUMER_PODS, DRIVER_PODS, POLICIES, POOLS, REVISIONS, SLICES, Source, assembled
 from hook.core.stacks import GPU_OPERATOR
-from hook.core.views import Unreadable
+from hook.objects import readers
+from hook.objects.views import Unreadable
 from tests.fixtures.cluster import cluster
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def source(part: str, namespace: str = "") -> Source:
     """Name a selection; how it is read does not matter here."""
     kinds = {POLICIES: policies_of(GPU_OPERATOR.policy), POOLS: policies_of(GPU_OPERATOR.policy)}
     resource = kinds.get(part, RESOURCE_SLICES if part == SLICES else PODS)
-    return Source(Selection(resource, namespace, labels=part), str)
+    return Source(Selection(resource, namespace, labels=part), readers.pod)
 
 
 def shown(part: str, *found: object, unknown: bool = False) -> Any:  # noqa: ANN401 - a snapshot's part

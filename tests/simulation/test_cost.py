@@ -13,12 +13,12 @@ import pytest
 from devcluster.bench import atrest, weight
 from devcluster.bench.busy import UPGRADING, Busy, unready
 from devcluster.layout import State
-from hook.core import parse, policies
 from hook.core.memory import Memory
 from hook.core.reasons import Reason
 from hook.core.together import decide_all
 from hook.core.verdicts import NodeState, Verdict
-from hook.core.views import Snapshot
+from hook.objects import policies, readers
+from hook.objects.views import Snapshot
 from hook.settings import Settings
 from tests.fixtures.objects import at
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 NODES: Final = 20
 YEAR: Final = 365 * 24 * 3600
 READERS: Final[dict[str, Any]] = {
-    "Node": parse.node,
-    "Pod": parse.pod,
-    "DaemonSet": parse.daemonset,
-    "ControllerRevision": parse.revision,
-    "ResourceSlice": parse.device_slice,
+    "Node": readers.node,
+    "Pod": readers.pod,
+    "DaemonSet": readers.daemonset,
+    "ControllerRevision": readers.revision,
+    "ResourceSlice": readers.device_slice,
 }
 
 

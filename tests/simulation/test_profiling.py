@@ -14,8 +14,8 @@ import pytest
 
 from devcluster.bench import atrest
 from devcluster.layout import CHECKOUT
-from hook.cluster import decoding, observer, requests
-from hook.core import parse
+from hook.cluster import observer, requests
+from hook.objects import decoding, readers
 from tools.profiling.__main__ import report
 from tools.profiling.typed import TYPED
 from tools.profiling.variants import NAMES, TWICE, change
@@ -24,7 +24,7 @@ from tools.profiling.watching import Memory, Time
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-READERS: Final = {"Node": parse.node, "Pod": parse.pod}
+READERS: Final = {"Node": readers.node, "Pod": readers.pod}
 
 
 @pytest.fixture
@@ -46,9 +46,9 @@ def test_each_variant_reads_the_same(name: str) -> None:
     body = json.dumps({"metadata": {"resourceVersion": "5"}, "items": objects}).encode()
 
     def views() -> list[Any]:
-        meta, found = decoding.page(body, whole=False)
-        assert meta["resourceVersion"] == "5"
-        return [READERS[each["kind"]](one) for each, one in zip(objects, found, strict=True)]
+        page = decoding.answer(decoding.Page, body)
+        assert page.metadata["resourceVersion"] == "5"
+        return [READERS[each["kind"]](one) for each, one in zip(objects, page.items, strict=True)]
 
     expected, size = views(), requests.PAGE_SIZE
     change(name)
@@ -110,7 +110,7 @@ def test_the_report_tells_medians_and_shares() -> None:
 @pytest.mark.e2e
 def test_all_of_it_on_a_small_fleet() -> None:
     """Against a real API server other ways end well, too, and both watches find the program."""
-    others = ("json, a page at once", TWICE, TYPED)
+    others = ("json, every field", TWICE, TYPED)
     done = subprocess.run(
         [sys.executable, "-m", "tools.profiling", *others, "--nodes=10", "--turns=1"],
         env=os.environ | {"PYTHONPATH": str(CHECKOUT)}, capture_output=True, text=True, timeout=300, check=False,

@@ -6,13 +6,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from msgspec.structs import replace
 
 from hook.cluster import requests
 from hook.core import messages, names, stacks, together
-from hook.core.policies import nic_cluster_policy
 from hook.core.reasons import Reason
 from hook.core.stack import ConsumerKind, DriverPods, NodeLabels, Operator, PolicyKind, Stack, UpgradeLabels
 from hook.core.verdicts import DeletePod, Verdict
+from hook.objects.decoding import reads
+from hook.objects.policies import nic_cluster_policy
 from hook.settings import Settings
 from tests.contract.needs import Role, permissions
 from tests.fixtures.cluster import LATER, Cluster
@@ -20,17 +22,16 @@ from tests.fixtures.modes import owner, wants
 from tests.fixtures.objects import Object, R, conditions, merged, obj, running
 
 if TYPE_CHECKING:
-    from hook.core.fields import Json
-    from hook.core.policy import Policy
+    from hook.objects.policies import Policy
 
 LABEL: Final = "example.com/storage-driver"
 PRESENT: Final = "example.com/storage.present"
 
 
-def storage_policy(found: Json) -> Policy:
+@reads(nic_cluster_policy.shape)
+def storage_policy(found: Any) -> Policy:  # noqa: ANN401 - a Struct of its own kind
     """Read the third stack's policy, the one view that it needs; here it is spelled like one that exists."""
-    spec: Any = found["spec"]
-    return nic_cluster_policy({**found, "spec": {"ofedDriver": spec["driver"]}})
+    return nic_cluster_policy.build(replace(found, spec={"ofedDriver": found.spec["driver"]}))
 
 
 STORAGE: Final = Stack(

@@ -1,93 +1,20 @@
-"""Decoding object by object: what nobody reads is left out, and nothing that somebody does."""
+"""Decoding answers and objects: what only an API server sends, one object at a time, and values kept once."""
 
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
-from hook.cluster import decoding, requests
-from hook.core import parse, policies
-from hook.core.stacks import STACKS
 from hook.errors import RejectedError, UnreachableError
-from tests.fixtures.objects import obj
+from hook.objects import decoding, readers
+from hook.objects.decoding import Count, Event, MalformedObjectError, Name, Page, Text, Time, moment, read
+from tests.fixtures.objects import obj, raw
 
-READERS = {
-    "node": parse.node,
-    "driver-pod": parse.pod,
-    "plugin-pod": parse.pod,
-    "driver-daemonset": parse.daemonset,
-    "plugin-daemonset": parse.daemonset,
-    "revision": parse.revision,
-    "slice": parse.device_slice,
-    "deployment": parse.deployment,
-    "replicaset": parse.replicaset,
-    "lease": parse.lease,
-}
-BOOKKEEPING: dict[str, dict[str, Any]] = {
-    "metadata": {"managedFields": [{"manager": "kubelet", "fieldsV1": {"f:status": {}}}]},
-    "spec": {"volumes": [{"name": "run", "hostPath": {"path": "/run"}}]},
-    "status": {"images": [{"names": ["ghcr.io/one"], "sizeBytes": 1}]},
-}
-
-
-def taken(found: object, *, whole: bool = False) -> list[Any]:
-    """Give the objects of a page that was split and decoded."""
-    _meta, objects = decoding.page(json.dumps({"metadata": {}, "items": [found]}).encode(), whole=whole)
-    return list(objects)
-
-
-@pytest.mark.parametrize("name", READERS)
-def test_readers_miss_nothing(name: str) -> None:
-    """A view of what is decoded is the view of the whole object."""
-    whole = obj(name, BOOKKEEPING)
-    (light,) = taken(whole)
-    assert light != whole
-    assert READERS[name](light) == READERS[name](whole)
-
-
-@pytest.mark.parametrize("section", decoding.UNREAD)
-def test_what_is_left_out(section: str) -> None:
-    """Of a section only the fields that no reader wants go; of what stands beside the sections all but a few."""
-    found = {section: {**BOOKKEEPING[section], "kept": 1}, "revision": 7, "data": BOOKKEEPING[section]}
-    (light,) = taken(found)
-    assert light == {section: {"kept": 1}, "revision": 7}
-
-
-def test_one_odd_object_spoils_no_other() -> None:
-    """What has another shape is taken apart step by step; those beside it are what they would be without it."""
-    page = json.dumps({"metadata": {}, "items": [obj("node"), {"metadata": 7}, obj("slice")]}).encode()
-    _meta, objects = decoding.page(page, whole=False)
-    first, odd, last = objects
-    assert (first, odd, last) == (*taken(obj("node")), {"metadata": 7}, *taken(obj("slice")))
-
-
-def test_policies_stay_whole() -> None:
-    """Who last wrote a policy's spec stands in its managed fields."""
-    wrote = {"manager": "helm", "operation": "Update", "time": "2026-01-01T09:00:00Z", "fieldsV1": {"f:spec": {}}}
-    policy = obj("policy", {"metadata": {"managedFields": [wrote]}})
-    (found,) = taken(policy, whole=True)
-    assert found == policy
-    for stack in STACKS.values():
-        assert all(requests.policies_of(kind).whole for kind in (stack.policy, stack.pool) if kind)
-    assert policies.cluster_policy(found).changed is not None
-
-
-@pytest.mark.parametrize("section", [None, 1, "text", [], [{}]])
-def test_other_shapes_reach_the_readers(section: object) -> None:
-    """A section that is no object is given as it came: the readers say what is wrong with it."""
-    found = {"metadata": section, "spec": section}
-    assert taken(found) == [found]
-
-
-def test_events() -> None:
-    """An event of a watch is cut in the same way."""
-    line = json.dumps({"type": "ADDED", "object": {"metadata": {"name": "a", "managedFields": []}}}).encode()
-    assert decoding.event(line, whole=False) == ("ADDED", {"metadata": {"name": "a"}})
-    assert decoding.event(line, whole=True)[1] == {"metadata": {"name": "a", "managedFields": []}}
-    assert decoding.event(b'{"object": {}}', whole=False) == ("", {})
-    assert decoding.event(b'{"type": "ERROR", "object": {"code": 410}}', whole=False) == ("ERROR", {"code": 410})
+UTC_TIME = datetime(2026, 1, 1, 10, 0, 0, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -100,31 +27,44 @@ def test_events() -> None:
         b'{"metadata": {}}',
         b'{"items": null}',
         b'{"items": {}}',
-        b'{"items": [1]}',
-        b'{"items": [null]}',
         b'{"items": [{}], "metadata": []}',
         b'{"items": [{"metadata": {"name": "cut',
-        b'{"items": [{"metadata": {"name": "\xff"}}]}',
-        b'{"items": [{"spec": {"replicas": 1e999}}]}',
+        rb'{"items": [{"metadata": {"name": "\ud800"}}]}',
     ],
 )
 def test_what_is_no_list(body: bytes) -> None:
-    """Whatever answers in the API server's place is an API server that cannot be reached: it may come back."""
+    """An answer that no API server gives comes from something in its place: the API server may come back."""
     with pytest.raises(UnreachableError):
-        list(decoding.page(body, whole=False)[1])
+        decoding.answer(Page, body)
 
 
-def test_a_list_that_is_nested_without_end() -> None:
-    """It would be so again: a refusal, so that the run ends and says what it could not follow."""
+@pytest.mark.parametrize("item", [b"1", b"null", b"[]", b'{"metadata": {"name": "\xff"}}'])
+def test_an_item_that_cannot_even_be_named(item: bytes) -> None:
+    """So does a list whose items are no objects."""
+    (body,) = decoding.answer(Page, b'{"items": [' + item + b"]}").items
+    with pytest.raises(UnreachableError):
+        readers.entry(readers.node, "Node", body)
+
+
+@pytest.mark.parametrize("shape", [Page, Event, dict[str, Any]])
+def test_an_answer_that_is_nested_without_end(shape: type) -> None:
+    """The next one would be the same: a refusal, so that the run ends and reports what it could not read."""
+    nested = b"[" * 100_000 + b"]" * 100_000
     with pytest.raises(RejectedError, match="nested too deeply"):
-        decoding.page(b'{"items": [{"spec": ' + b"[" * 100_000 + b"]" * 100_000 + b"}]}", whole=False)
+        decoding.answer(shape, b'{"items": [{"spec": ' + nested + b'}], "object": {}}')
 
 
-@pytest.mark.parametrize("line", [b"", b"1", b"{}", b'{"type": "ADDED"}', b'{"type": "ADDED", "object": 1}', b"{"])
+@pytest.mark.parametrize("line", [b"", b"1", b"{}", b'{"type": "ADDED"}', b'{"type": 1, "object": {}}', b"{"])
 def test_what_is_no_event(line: bytes) -> None:
-    """So is a watch that sends something else than events."""
+    """A watch that sends something else is broken, too."""
     with pytest.raises(UnreachableError):
-        decoding.event(line, whole=False)
+        decoding.answer(Event, line)
+
+
+def test_an_event() -> None:
+    """The kind, and the text of the object."""
+    event = decoding.answer(Event, b'{"type": "ADDED", "object": {"metadata": {"name": "a"}}}')
+    assert ("ADDED", {"metadata": {"name": "a"}}) == (event.type, decoding.decode(event.object))
 
 
 @pytest.mark.parametrize("body", [b"", b"1", b"[]", b"null", b"{", b'{"a": 1e999}'])
@@ -132,3 +72,94 @@ def test_what_is_no_object(body: bytes) -> None:
     """And a single answer that is no object."""
     with pytest.raises(UnreachableError):
         decoding.decode(body)
+
+
+def test_one_malformed_object_spoils_no_other() -> None:
+    """Each of a page is decoded by itself; a malformed one is named as far as it can be."""
+    items = [obj("node"), {"metadata": 7}, obj("node", "metadata: {name: b, resourceVersion: '7', labels: []}")]
+    page = decoding.answer(Page, raw({"metadata": {}, "items": items}))
+    first, nameless, named = (readers.entry(readers.node, "Node", body) for body in page.items)
+    assert readers.node(obj("node")) == first.view
+    assert (("", ""), "") == (nameless.key, nameless.version)
+    assert (("", "b"), "7", "b") == (named.key, named.version, named.view.name)
+    assert "`$.metadata.labels`" in named.view.problem
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        b'{"metadata": {"name": "a"}, "status": {"images": ["\xff"], "other": 1e999}}',
+        b'{"metadata": {"name": "a", "managedFields": 7}, "spec": {"volumes": "none"}, "data": []}',
+    ],
+)
+def test_what_is_not_read_may_be_anything(item: bytes) -> None:
+    """Nothing that is skipped makes an object malformed."""
+    assert "a" == readers.entry(readers.node, "Node", item).view.name
+
+
+@pytest.mark.parametrize(
+    ("shape", "value"),
+    [
+        pytest.param(Text, 3, id="text-number"),
+        pytest.param(Text, False, id="text-boolean"),
+        pytest.param(Text, "x" * (decoding.LONGEST_TEXT + 1), id="text-too-long"),
+        pytest.param(Name, "", id="name-empty"),
+        pytest.param(Count, -1, id="negative"),
+        pytest.param(Count, 2**63, id="too-large"),
+        pytest.param(Count, 10**40, id="far-too-large"),
+        pytest.param(Count, "3", id="number-as-text"),
+        pytest.param(Count, 3.5, id="fraction"),
+        pytest.param(Count, True, id="number-as-boolean"),
+        pytest.param(bool, "false", id="flag-as-text"),
+        pytest.param(bool, 0, id="flag-as-number"),
+        pytest.param(Time, 1767261600, id="time-as-number"),
+        pytest.param(Time, "yesterday", id="no-time"),
+        pytest.param(Time, "2026-01-01T10:00:00", id="without-zone"),
+        pytest.param(Time, "2016-12-31T23:59:60Z", id="leap-second"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_refused(shape: type, value: object) -> None:
+    """Never taken for a default; the message names the path."""
+    kind = msgspec.defstruct("Kind", [("field", shape)])
+    for source in (json.dumps({"field": value}).encode(), {"field": value}):
+        with pytest.raises(MalformedObjectError, match=r"at `\$\.field`"):
+            read(kind, source)
+
+
+@pytest.mark.parametrize("body", [b'{"field": "\xff"}', b"{", b"", b'{"field":' + b"[" * 100_000])
+def test_whatever_is_wrong_is_one_error(body: bytes) -> None:
+    """Text that is no JSON, no UTF-8, or nested without end."""
+    with pytest.raises(MalformedObjectError):
+        read(msgspec.defstruct("Kind", [("field", Any)]), body)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        pytest.param("2026-01-01T10:00:00Z", UTC_TIME, id="kubelets"),
+        pytest.param("2026-01-01T10:00:00.999999Z", UTC_TIME, id="micro-time"),
+        pytest.param("2026-01-01T10:00:00.123456789Z", UTC_TIME, id="nano-time"),
+        pytest.param("2026-01-01T12:00:00+02:00", UTC_TIME, id="other-zone"),
+    ],
+)
+def test_times_are_whole_seconds_in_utc(written: str, expected: datetime) -> None:
+    """A fraction would prove an order that is not known; equal ones are one value."""
+    first, again = (moment(read(Time, written)) for _ in range(2))
+    assert (expected, UTC) == (first, first and first.tzinfo)
+    assert first is again
+
+
+@pytest.mark.parametrize("written", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"])
+def test_times_before_and_after_all_clocks_are_refused(written: str) -> None:
+    """They are well-formed, and no clock shows them in UTC."""
+    with pytest.raises(MalformedObjectError, match="no time that clocks show"):
+        moment(read(Time, written))
+
+
+def test_equal_values_stand_in_memory_once() -> None:
+    """Never one type of value for another, and never without a bound."""
+    assert type(decoding.interned(1)) is int
+    assert type(decoding.interned(True)) is bool  # equal to 1, and no number
+    for number in range(2 * decoding.MOST_INTERNED):
+        assert decoding.interned(number) == number
+    assert len(decoding._INTERNED) <= decoding.MOST_INTERNED

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from hook.core import following
 from hook.core.decide import index
-from hook.core.fields import MalformedObjectError
 from hook.core.following import Following, Opened
+from hook.objects.decoding import MalformedObjectError
 from hook.settings import Settings
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale
 from tests.fixtures.modes import Pool, network, pooled

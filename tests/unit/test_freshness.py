@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hook.core import freshness, parse
+from hook.core import freshness
 from hook.core.freshness import Freshness
 from hook.core.stacks import DRA_PLUGIN, GPU_OPERATOR
+from hook.objects import readers
 from tests.fixtures.objects import (
     Object,
     R,
@@ -52,7 +53,7 @@ NODE_OUTAGE = merged(
 
 def freshness_of(consumer: Object, driver: Object) -> Freshness:
     """Judge one pair of API objects."""
-    return freshness.judge(parse.pod(consumer), DRA_PLUGIN, parse.pod(driver), GPU_OPERATOR).freshness
+    return freshness.judge(readers.pod(consumer), DRA_PLUGIN, readers.pod(driver), GPU_OPERATOR).freshness
 
 
 def main_containers(first: float, second: float) -> Object:
@@ -145,7 +146,7 @@ BOTH_WAIT = [waiting("compute-domains", "PodInitializing"), waiting("gpus", "Pod
 )  # fmt: skip
 def test_a_pod_without_all_main_containers_running_is_starting(consumer: Object, expected: str) -> None:
     """It is neither fresh nor stale, and says what it waits for."""
-    evidence = freshness.judge(parse.pod(consumer), DRA_PLUGIN, parse.pod(DRIVER), GPU_OPERATOR)
+    evidence = freshness.judge(readers.pod(consumer), DRA_PLUGIN, readers.pod(DRIVER), GPU_OPERATOR)
     assert (STARTING, expected) == (evidence.freshness, evidence.because)
 
 
@@ -159,8 +160,8 @@ def test_a_pod_without_all_main_containers_running_is_starting(consumer: Object,
 )
 def test_stale_says_why(started: float, driver: Object, expected: str) -> None:
     """The sentence carries the comparison that failed."""
-    consumer = parse.pod(plugin_pod(waited=None, started=started))
-    assert expected == freshness.judge(consumer, DRA_PLUGIN, parse.pod(driver), GPU_OPERATOR).because
+    consumer = readers.pod(plugin_pod(waited=None, started=started))
+    assert expected == freshness.judge(consumer, DRA_PLUGIN, readers.pod(driver), GPU_OPERATOR).because
 
 
 def crashing(restarts: int, ended_before: float = -1) -> Object:
@@ -184,7 +185,7 @@ def crashing(restarts: int, ended_before: float = -1) -> Object:
 )
 def test_a_driver_that_keeps_crashing_is_told_from_one_that_is_set_up_anew(driver: Object, expected: bool) -> None:
     """A reboot runs the pod's init containers again, a crash of the container does not; one crash may be bad luck."""
-    assert expected == freshness.keeps_crashing(parse.pod(driver), GPU_OPERATOR)
+    assert expected == freshness.keeps_crashing(readers.pod(driver), GPU_OPERATOR)
 
 
 @pytest.mark.parametrize(
@@ -197,4 +198,4 @@ def test_a_driver_that_keeps_crashing_is_told_from_one_that_is_set_up_anew(drive
 )
 def test_the_driver_run_is_known_by_its_container(driver: Object, expected: object) -> None:
     """D is the start of the driver container's current run, if there is one."""
-    assert expected == freshness.driver_started(parse.pod(driver), GPU_OPERATOR)
+    assert expected == freshness.driver_started(readers.pod(driver), GPU_OPERATOR)

@@ -6,11 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from hook.core import consumers, parse
+from hook.core import consumers
 from hook.core.decide import first_look
 from hook.core.reasons import Reason
 from hook.core.stacks import GPU_OPERATOR, NETWORK_OPERATOR, OTHER_CONSUMER
 from hook.core.verdicts import DeletePod, NodeState, Verdict
+from hook.objects import readers
 from hook.settings import Settings, Strategy, Wanted
 from tests.fixtures.cluster import LATER, Cluster, cluster, stale, stale_plugin
 from tests.fixtures.modes import network, wants, with_exporter, with_toolkit
@@ -137,7 +138,7 @@ NEVER: dict[str, tuple[Object, tuple[tuple[str, str], ...]]] = {
 @pytest.mark.parametrize(("daemonset", "labels"), NEVER.values(), ids=NEVER)
 def test_some_are_never_served_whatever_was_named(daemonset: Object, labels: tuple[tuple[str, str], ...]) -> None:
     """Labels may match more than somebody thought: never the driver itself, nor what others restart."""
-    view = parse.daemonset(daemonset)
+    view = readers.daemonset(daemonset)
     for wanted in (Wanted("gpu", labels=labels), Wanted("gpu", view.namespace, view.name)):
         assert () == consumers.find([view], GPU_OPERATOR, serving(wanted)).named
 
@@ -145,7 +146,7 @@ def test_some_are_never_served_whatever_was_named(daemonset: Object, labels: tup
 def test_the_network_driver_is_never_served_either() -> None:
     """By an empty label value, which is a value."""
     labels = Wanted("network", labels=(("nvidia.com/ofed-driver", ""),))
-    view = parse.daemonset(obj("network/driver-daemonset"))
+    view = readers.daemonset(obj("network/driver-daemonset"))
     assert () == consumers.find([view], NETWORK_OPERATOR, serving(labels)).named
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hook.core import intent, parse, policies
+from hook.core import intent
 from hook.core.stacks import GPU_OPERATOR
+from hook.objects import policies, readers
 from hook.settings import Settings
 from tests.fixtures.objects import Object, obj
 
@@ -59,7 +60,7 @@ def daemonset(image: str = UBUNTU, patch: str = "{}") -> Object:
 )  # fmt: skip
 def test_the_whole_image_reference_is_compared(asked: Object, image: str, expected: bool) -> None:
     """A DaemonSet shows the policy only if repository, image and the whole tag are what was asked for."""
-    found = intent.unrendered(parse.daemonset(daemonset(image)), policies.cluster_policy(asked), GPU_OPERATOR)
+    found = intent.unrendered(readers.daemonset(daemonset(image)), policies.cluster_policy(asked), GPU_OPERATOR)
     assert expected == (found == "")
 
 
@@ -80,14 +81,14 @@ def test_the_whole_image_reference_is_compared(asked: Object, image: str, expect
 def test_generation_and_chart_label_are_compared(patch: str, asked: str, expected: str) -> None:
     """The DaemonSet controller must have seen the spec, and the chart's label must be the policy's."""
     rendered = daemonset(patch=patch)
-    found = intent.unrendered(parse.daemonset(rendered), policies.cluster_policy(obj("policy", asked)), GPU_OPERATOR)
+    found = intent.unrendered(readers.daemonset(rendered), policies.cluster_policy(obj("policy", asked)), GPU_OPERATOR)
     assert (expected != "", True) == (found != "", expected in found)
 
 
 def test_a_daemonset_without_the_driver_container_does_not_show_the_policy() -> None:
     """An image that is not there is not the one that was asked for."""
     other = obj("driver-daemonset", "spec: {template: {spec: {containers: [{name: other, image: x}]}}}")
-    found = intent.unrendered(parse.daemonset(other), policies.cluster_policy(policy()), GPU_OPERATOR)
+    found = intent.unrendered(readers.daemonset(other), policies.cluster_policy(policy()), GPU_OPERATOR)
     assert "(no driver image)" in found
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from hook.core.plan.budget import allowed, available, budget
 from hook.core.plan.values import Obstacle, Severity
-from hook.core.policy import UpgradePolicy
+from hook.objects.policies import UpgradePolicy
 from tests.fixtures.cluster import labelled, not_ready_since
 from tests.fixtures.modes import network
 from tests.fixtures.planning import fleet, obstacles, only

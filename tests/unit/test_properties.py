@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hook.core import freshness, parse
+from hook.core import freshness
 from hook.core.freshness import Freshness
 from hook.core.stacks import DRA_PLUGIN, GPU_OPERATOR
 from hook.core.verdicts import DeletePod, Verdict
+from hook.objects import readers
 from tests.fixtures.cluster import Cluster, cluster, stale
 from tests.fixtures.damage import damaged
 from tests.fixtures.objects import driver_pod, plugin_pod
@@ -45,7 +46,7 @@ def histories(draw: st.DrawFn) -> tuple[Object, Object, bool]:
 def test_fresh_is_never_said_of_a_plugin_that_saw_the_old_driver(history: tuple[Object, Object, bool]) -> None:
     """Whole seconds hide the order of events within one; the proofs hold all the same."""
     plugin, driver, truth = history
-    judged = freshness.judge(parse.pod(plugin), DRA_PLUGIN, parse.pod(driver), GPU_OPERATOR).freshness
+    judged = freshness.judge(readers.pod(plugin), DRA_PLUGIN, readers.pod(driver), GPU_OPERATOR).freshness
     assert truth or judged is Freshness.STALE
 
 
@@ -63,7 +64,7 @@ def test_a_driver_that_crashed_in_place_is_proven_by_time_alone(
         restarts=1,
     )
     plugin = plugin_pod(waited=floor(waited), started=floor(waited + begun))
-    judged = freshness.judge(parse.pod(plugin), DRA_PLUGIN, parse.pod(driver), GPU_OPERATOR).freshness
+    judged = freshness.judge(readers.pod(plugin), DRA_PLUGIN, readers.pod(driver), GPU_OPERATOR).freshness
     assert judged is Freshness.STALE or waited + begun >= ready
 
 
@@ -74,7 +75,7 @@ def damaged_clusters(draw: st.DrawFn) -> Cluster:
     part = draw(st.sampled_from(sorted(found.parts)))
     objects = found.of(part)
     place = draw(st.integers(0, len(objects) - 1))
-    whole = damaged(draw, objects[place])
+    whole = draw(st.composite(damaged)(objects[place]).filter(lambda found: isinstance(found, dict)))
     found.parts[part] = [*objects[:place], whole, *objects[place + 1 :]]
     return found
 

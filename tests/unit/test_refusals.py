@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.core import parse, views
 from hook.core.reasons import Reason
 from hook.core.verdicts import Decision, DeletePod, NodeState, Verdict
+from hook.objects import readers, views
 from hook.settings import Settings
 from tests.fixtures.cluster import LATER, Cluster, cluster, reasons, stale
 from tests.fixtures.objects import obj, parsed, plugin_pod, running
@@ -60,9 +60,9 @@ def tolerating(found: Cluster, *tolerations: str) -> Cluster:
 )  # fmt: skip
 def test_a_toleration_is_read_as_the_scheduler_does(taint: str, toleration: str, expected: bool) -> None:
     """By key, operator, value and effect; what this version does not know tolerates nothing."""
-    (seen,) = parse.node(obj("node", f"spec: {{taints: [{taint}]}}")).taints
+    (seen,) = readers.node(obj("node", f"spec: {{taints: [{taint}]}}")).taints
     template = f"spec: {{template: {{spec: {{tolerations: [{toleration}]}}}}}}"
-    (given,) = parse.daemonset(obj("plugin-daemonset", template)).tolerations
+    (given,) = readers.daemonset(obj("plugin-daemonset", template)).tolerations
     assert expected == given.tolerates(seen)
 
 
@@ -75,7 +75,7 @@ def test_only_taints_that_keep_the_plugin_off_are_kept() -> None:
         "{key: node.kubernetes.io/unschedulable, effect: NoSchedule}",
         "{key: node.kubernetes.io/disk-pressure, effect: NoSchedule}",
     ]
-    found = parse.node(obj("node", f"spec: {{taints: [{', '.join(taints)}]}}"))
+    found = readers.node(obj("node", f"spec: {{taints: [{', '.join(taints)}]}}"))
     assert (views.Taint("mine", "x", "NoSchedule"), views.Taint("mine", "", "NoExecute")) == found.taints
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from hook.core import consumers, intent, parse, policies
+from hook.core import consumers, intent
 from hook.core.stacks import GPU_OPERATOR, NETWORK_OPERATOR
+from hook.objects import policies, readers
 from hook.settings import Settings, Wanted
 from tests.fixtures.cluster import cluster, labelled
 from tests.fixtures.modes import Pool, network, pooled, with_ofed, with_toolkit
@@ -23,7 +24,7 @@ def test_a_repository_whose_name_only_looks_alike_is_another_one() -> None:
     for repository, shown in (("my.org", True), ("myxorg", False)):
         image = f"nvcr.io/{repository}/driver:580.126.20-ubuntu22.04"
         rendered["spec"]["template"]["spec"]["containers"] = [{"name": "nvidia-driver-ctr", "image": image}]
-        assert shown is not bool(intent.unrendered(parse.daemonset(rendered), asked, GPU_OPERATOR))
+        assert shown is not bool(intent.unrendered(readers.daemonset(rendered), asked, GPU_OPERATOR))
 
 
 def test_a_policy_that_leaves_drivers_to_pools_names_no_version_to_verify() -> None:
@@ -51,7 +52,7 @@ def test_the_oldest_policy_counts_and_of_two_alike_the_first_name() -> None:
 
 def test_a_daemonset_that_was_not_observed_is_not_rendered_for_any_intent() -> None:
     """Its revisions are still those of the spec before, also where no pool owns it."""
-    seen = parse.daemonset(obj("driver-daemonset", "metadata: {generation: 3}"))
+    seen = readers.daemonset(obj("driver-daemonset", "metadata: {generation: 3}"))
     assert "generation 3" in intent.unrendered(seen, None, GPU_OPERATOR)
 
 
@@ -88,14 +89,14 @@ def test_one_label_of_a_selector_shows_a_plugin_whatever_else_it_selects() -> No
     lookalike = obj("plugin-daemonset", "metadata: {name: mine, uid: mine}")
     lookalike["spec"]["selector"]["matchLabels"]["team"] = "ours"
     lookalike["spec"]["template"]["spec"]["containers"] += [{"name": "proxy"}]
-    found = consumers.find([parse.daemonset(lookalike)], GPU_OPERATOR, Settings())
+    found = consumers.find([readers.daemonset(lookalike)], GPU_OPERATOR, Settings())
     assert ["mine"] == [one.name for one in found.unnamed]
 
 
 def test_a_pod_that_says_ready_without_containers_ready_is_read() -> None:
     """Nothing is concluded from a moment that is not there."""
     found = [{"type": "Ready", "status": "True", "lastTransitionTime": stamp(9)}]
-    seen = parse.pod(merged(driver_pod(), {"status": {"conditions": found}}))
+    seen = readers.pod(merged(driver_pod(), {"status": {"conditions": found}}))
     assert (True, None) == (seen.ready, seen.containers_ready_since)
 
 
@@ -107,7 +108,7 @@ def test_what_a_container_leaves_out_of_its_end_is_not_made_up() -> None:
         {"waiting": {"reason": "CreateContainerError", "message": "x" * 2000}},
     )
     pods = (merged(driver_pod(), {"status": {"containerStatuses": [{"name": "a", "state": one}]}}) for one in states)
-    seen = [parse.pod(merged(pod, {"spec": {"containers": [{"name": "a"}]}})).containers[0] for pod in pods]
+    seen = [readers.pod(merged(pod, {"spec": {"containers": [{"name": "a"}]}})).containers[0] for pod in pods]
     assert [None, None, None] == [one.lasted for one in seen]
     assert ["", "ContainerCreating", "CreateContainerError"] == [one.waiting for one in seen]
     assert 1024 == len(seen[2].message)

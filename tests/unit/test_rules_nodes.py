@@ -6,12 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from hook.core import freshness, parse
+from hook.core import freshness
 from hook.core.freshness import Freshness
 from hook.core.memory import Memory
 from hook.core.reasons import Reason
 from hook.core.stacks import DRA_PLUGIN, GPU_OPERATOR
 from hook.core.verdicts import DeletePod, NodeState, Verdict
+from hook.objects import readers
 from hook.settings import Settings, Wanted
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, reasons, stale
 from tests.fixtures.modes import network, ofed_pod, owner, with_exporter, with_ofed, with_toolkit
@@ -24,7 +25,7 @@ PRE_INSTALLED = labelled(deploy_driver="pre-installed")
 
 def judged(consumer: Object, driver: Object) -> Freshness:
     """Return the freshness of a plugin pod on a node with this driver pod."""
-    return freshness.judge(parse.pod(consumer), DRA_PLUGIN, parse.pod(driver), GPU_OPERATOR).freshness
+    return freshness.judge(readers.pod(consumer), DRA_PLUGIN, readers.pod(driver), GPU_OPERATOR).freshness
 
 
 # What proves a plugin.
@@ -56,9 +57,9 @@ def test_a_driver_whose_init_containers_ended_at_no_time_is_not_known_to_crash()
     untimed = {"name": "mesh", "state": {"terminated": {"exitCode": 0}}}
     crashed = driver_pod(ready=None, ended_before=-1, restarts=9)
     statuses = [untimed, *crashed["status"]["initContainerStatuses"]]
-    driver = parse.pod(merged(crashed, {"status": {"initContainerStatuses": statuses}}))
+    driver = readers.pod(merged(crashed, {"status": {"initContainerStatuses": statuses}}))
     assert freshness.keeps_crashing(driver, GPU_OPERATOR)
-    unknown = parse.pod(merged(crashed, {"status": {"initContainerStatuses": [untimed]}}))
+    unknown = readers.pod(merged(crashed, {"status": {"initContainerStatuses": [untimed]}}))
     assert not freshness.keeps_crashing(unknown, GPU_OPERATOR)
 
 

@@ -76,7 +76,7 @@ def test_every_label_of_a_row_survives_being_read(stack: Stack) -> None:
                 stack.upgrade.skip, *(one.deploy_label for one in stack.providers.values()))  # fmt: skip
     assert all(label.startswith(names.NODE_LABEL_PREFIXES) for label in of_nodes if label)
     assert {stack.driver.label[0], *(one.label[0] for one in stack.providers.values())} <= names.DAEMONSET_LABELS
-    assert stack.nodes.safe_load in ("", *names.NODE_ANNOTATIONS)
+    assert stack.nodes.safe_load in ("", names.OFED_SAFE_LOAD_ANNOTATION)
 
 
 @pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)

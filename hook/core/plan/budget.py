@@ -17,7 +17,7 @@ from hook.core.plan.values import Budget
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from hook.core.policy import UpgradePolicy
+    from hook.objects.policies import UpgradePolicy
 
 _PERCENT: Final = re.compile(r"[0-9]{1,9}%")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,9}")

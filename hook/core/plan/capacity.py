@@ -6,8 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from hook.core import names
-from hook.core.fields import small_number
 from hook.core.plan.values import Capacity, Range
+from hook.objects.readers import small_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

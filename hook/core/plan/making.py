@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hook.core.plan.values import Budget, Range
     from hook.core.plan.workloads import Workload
     from hook.core.verdicts import Hold
-    from hook.core.views import Snapshot
+    from hook.objects.views import Snapshot
     from hook.settings import Settings
 
 OPERATOR_START: Final = timedelta(minutes=1)

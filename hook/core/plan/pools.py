@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.core.fleet import Fleet
-    from hook.core.policy import Policy, UpgradePolicy
     from hook.core.stack import PolicyKind
-    from hook.core.views import Node, Pod
+    from hook.objects.policies import Policy, UpgradePolicy
+    from hook.objects.views import Node, Pod
 
 
 @dataclass(frozen=True, slots=True)

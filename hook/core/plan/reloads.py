@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from hook.core.fleet import Fleet
     from hook.core.stack import Stack
-    from hook.core.views import Pod, Revision
+    from hook.objects.views import Pod, Revision
 
 REQUEUE: Final = 120.0
 """Seconds after which the upgrade controller checks again (GO and NO ``controllers/upgrade_controller.go``,

@@ -9,15 +9,16 @@ drain of the node if the policy enables that.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from hook.core.fields import flag, items, mapping, number, required, text
+from hook.objects import wire
+from hook.objects.decoding import Reader, reads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
-    from hook.core.fields import Json
-    from hook.core.policy import UpgradePolicy
+    from hook.objects.policies import UpgradePolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,26 +40,25 @@ class Workload:
         return f"{self.namespace}/{self.name}"
 
 
-def reader(resources: tuple[str, ...]) -> Callable[[Json], Workload | None]:
-    """Return a reader for pods on a node that request such resources and have not completed."""
+def reader(resources: tuple[str, ...]) -> Reader[Workload | None]:
+    """Return a reader that keeps only pods which ask for such resources, on a node, and are not over."""
+    return Reader(wire.Pod, partial(_workload, resources))
 
-    def read(obj: Json) -> Workload | None:
-        node = text(obj, "spec", "nodeName")
-        if not node or text(obj, "status", "phase") not in ("Pending", "Running"):
-            return None
-        if not any(name.startswith(resources) for name in _resources(obj)):
-            return None
-        owners = items(obj, "metadata", "ownerReferences")
-        return Workload(
-            namespace=required(obj, "metadata", "namespace"),
-            name=required(obj, "metadata", "name"),
-            node=node,
-            controller=next((text(owner, "kind") for owner in owners if flag(owner, "controller", default=False)), ""),
-            local_data=any("emptyDir" in volume for volume in items(obj, "spec", "volumes")),
-            labels={key: text(obj, "metadata", "labels", key) for key in mapping(obj, "metadata", "labels")},
-        )
 
-    return read
+def _workload(resources: tuple[str, ...], pod: wire.Pod) -> Workload | None:
+    spec = pod.spec or wire.PodSpec()
+    if not spec.node_name or pod.status is None or pod.status.phase not in ("Pending", "Running"):
+        return None
+    if not any(name.startswith(resources) for container in spec.containers or () for name in container.asked):
+        return None
+    return Workload(
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        node=spec.node_name,
+        controller=pod.metadata.owner.kind or "",
+        local_data=any(volume.empty_dir is not None for volume in spec.volumes or ()),
+        labels=pod.metadata.labels or {},
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,21 +93,19 @@ class Protection:
         return pod.namespace == self.namespace and all(line.holds(pod.labels) for line in self.selector)
 
 
-def protection(obj: Json) -> Protection | None:
-    """Read a PodDisruptionBudget; None if it allows a disruption, or has no selector and so selects no pods (K8S)."""
-    if number(obj, "status", "disruptionsAllowed") > 0 or mapping(obj, "spec").get("selector") is None:
+@reads(wire.DisruptionBudget)
+def protection(budget: wire.DisruptionBudget) -> Protection | None:
+    """Read a PodDisruptionBudget; None where it allows a disruption, or has no selector (K8S: no pods then)."""
+    allowed = budget.status.disruptions_allowed if budget.status is not None else None
+    if allowed or budget.spec is None or budget.spec.selector is None:
         return None
-    wanted = mapping(obj, "spec", "selector", "matchLabels")
-    exact = (Requirement(key, "In", frozenset({text(wanted, key)})) for key in wanted)
+    selector = budget.spec.selector
+    exact = (Requirement(key, "In", frozenset({value})) for key, value in (selector.match_labels or {}).items())
     further = (
-        Requirement(text(line, "key"), text(line, "operator"), _values(line.get("values")))
-        for line in items(obj, "spec", "selector", "matchExpressions")
+        Requirement(each.key or "", each.operator or "", frozenset(each.values or ()))
+        for each in selector.match_expressions or ()
     )
-    return Protection(required(obj, "metadata", "namespace"), required(obj, "metadata", "name"), (*exact, *further))
-
-
-def _values(found: object) -> frozenset[str]:
-    return frozenset(map(str, found)) if isinstance(found, list) else frozenset()
+    return Protection(budget.metadata.namespace, budget.metadata.name, (*exact, *further))
 
 
 def protected(pods: Iterable[Workload], protections: Iterable[Protection]) -> list[Workload]:
@@ -128,9 +126,3 @@ def refusal(pod: Workload, policy: UpgradePolicy) -> str:
     if pod.protected_by:
         return f"is protected by PodDisruptionBudget {pod.protected_by}, which allows no disruption now"
     return ""
-
-
-def _resources(obj: Json) -> Iterator[str]:
-    for container in items(obj, "spec", "containers"):
-        yield from mapping(container, "resources", "limits")
-        yield from mapping(container, "resources", "requests")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from hook.core.policy import Policy
+    from hook.objects.policies import Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Node:
     """Those that keep pods off; without the ones that every DaemonSet pod tolerates."""
     cordoned: bool = False
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """Only ``names.NODE_ANNOTATIONS``."""
+    """Only those of ``wire.Annotations``."""
     gpus: int | None = None
     """What its device plugin reports (``status.capacity``); None without one, as with DRA alone."""
 

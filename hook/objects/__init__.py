@@ -1,0 +1,1 @@
+"""Read API objects as typed values."""

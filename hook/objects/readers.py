@@ -1,0 +1,313 @@
+"""Build views of API objects, and note which objects are malformed.
+
+What repeats across a fleet is shared, because five thousand nodes have the same labels.
+
+The proofs of freshness rest on a few times that one kubelet writes. A clock that was set back, a broken writer or a
+manual edit of a status leave times that contradict each other: such a pod proves nothing, so it counts as malformed.
+Its node waits; it is never called fresh, and never restarted.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from sys import intern
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from hook.core import names
+from hook.objects import decoding, views, wire
+from hook.objects.decoding import Key, MalformedObjectError, interned, moment, reads, utc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    from hook.objects.decoding import Raw, Reader
+
+LONGEST_MESSAGE: Final = 1024
+"""Of what a kubelet or a program says about a container, which can be many kilobytes: what an Event takes whole."""
+LONGEST_SMALL_NUMBER: Final = 9
+"""Digits; no node has more GPUs, and Python refuses to read numbers of thousands of digits."""
+
+_Named = TypeVar("_Named", wire.Container, wire.ContainerStatus)
+
+
+class Entry(NamedTuple):
+    """One object of a cache."""
+
+    key: Key
+    version: str
+    view: Any
+    """The view of its kind, or Unreadable."""
+
+
+def entry(reader: Reader[Any], kind: str, body: Raw) -> Entry:
+    """Read an object, or note which one cannot be read. Raises UnreachableError if the text is not an object."""
+    try:
+        found = decoding.read(reader.shape, body)
+        return Entry(found.metadata.key, found.metadata.resource_version or "", reader.build(found))
+    except MalformedObjectError as error:
+        loose = decoding.decode(body)
+        metadata, spec = (decoding.section(loose, name) for name in ("metadata", "spec"))
+        namespace, name, node_name = (
+            value if isinstance(value, str) and len(value) <= decoding.LONGEST_TEXT else ""
+            for value in (metadata.get("namespace"), metadata.get("name"), spec.get("nodeName"))
+        )
+        return Entry(*decoding.identity(loose), views.Unreadable(kind, namespace, name, node_name, str(error)))
+
+
+@reads(wire.Node)
+def node(found: wire.Node) -> views.Node:
+    """Build the view of a Node. One without a Ready condition has not reported yet: not ready."""
+    spec, status = found.spec or wire.Node.Spec(), found.status or wire.Node.Status()
+    ready = wire.condition(status.conditions, "Ready")
+    safe_load = found.metadata.noted.safe_load
+    return views.Node(
+        name=found.metadata.name,
+        labels=_labels_of(found.metadata.labels, names.NODE_LABEL_PREFIXES),
+        ready=ready.true,
+        ready_since=moment(ready.last_transition_time),
+        taints=_taints(spec.taints or ()),
+        cordoned=bool(spec.unschedulable),
+        annotations={names.OFED_SAFE_LOAD_ANNOTATION: safe_load} if safe_load is not None else {},
+        gpus=small_number((status.capacity or {}).get(names.GPU_RESOURCE)),
+    )
+
+
+@reads(wire.Controller)
+def daemonset(found: wire.Controller) -> views.DaemonSet:
+    """Build the view of a DaemonSet of any kind; which ones matter is decided elsewhere."""
+    metadata, spec = found.metadata, found.spec or wire.Controller.Spec()
+    status = found.status or wire.Controller.Status()
+    template = spec.template or wire.Controller.Template()
+    pod_spec = template.spec or wire.PodSpec()
+    if status.observed_generation and status.desired_number_scheduled is None:
+        # A controller that has seen it once writes this also where it is zero.
+        raise MalformedObjectError("status.desiredNumberScheduled: missing")
+    return views.DaemonSet(
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        generation=metadata.generation,
+        observed_generation=status.observed_generation or 0,
+        desired=status.desired_number_scheduled or 0,
+        misscheduled=status.number_misscheduled or 0,
+        updated=status.updated_number_scheduled or 0,
+        owner_kind=metadata.owner.kind or "",
+        owner_uid=metadata.owner.uid or "",
+        labels={key: value for key, value in (metadata.labels or {}).items() if key in names.DAEMONSET_LABELS},
+        selector=tuple(sorted(((spec.selector and spec.selector.match_labels) or {}).items())),
+        template_labels=(template.metadata and template.metadata.labels) or {},
+        node_selector=pod_spec.node_selector or {},
+        images={container.name: container.image or "" for container in pod_spec.containers or ()},
+        tolerations=tuple(map(_taint, pod_spec.tolerations or ())),
+        rolling=spec.update_strategy is None or spec.update_strategy.type != "OnDelete",
+    )
+
+
+@reads(wire.ControllerRevision)
+def revision(found: wire.ControllerRevision) -> views.Revision:
+    """Build the view of a ControllerRevision, whose hash the pods made from it carry as a label."""
+    metadata = found.metadata
+    revision_hash = (metadata.labels or {}).get(names.REVISION_HASH_LABEL)
+    if not revision_hash:
+        raise MalformedObjectError(f"metadata.labels: no {names.REVISION_HASH_LABEL}")
+    return views.Revision(
+        namespace=metadata.namespace,
+        name=metadata.name,
+        owner_uid=metadata.owner.uid or "",
+        revision=found.revision or 0,
+        hash=revision_hash,
+        created=utc(metadata.creation_timestamp),
+    )
+
+
+@reads(wire.Pod)
+def pod(found: wire.Pod) -> views.Pod:
+    """Build the view of a pod: its owner, its node and the statuses of its containers."""
+    metadata, spec, status = found.metadata, found.spec or wire.PodSpec(), found.status or wire.Pod.Status()
+    containers_ready = wire.condition(status.conditions, "ContainersReady")
+    since = moment(containers_ready.last_transition_time) if containers_ready.true else None
+    if containers_ready.true and since is None:
+        raise MalformedObjectError("status.conditions: ContainersReady without lastTransitionTime")
+    ready = wire.condition(status.conditions, "Ready")
+    labels = metadata.labels or {}
+    view = views.Pod(
+        namespace=intern(metadata.namespace),
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        node=intern(spec.node_name or ""),
+        owner_uid=intern(metadata.owner.uid or ""),
+        hash=intern(labels.get(names.REVISION_HASH_LABEL, "")),
+        deleting=metadata.deletion_timestamp is not None,
+        ended=status.phase in ("Succeeded", "Failed"),
+        ready=ready.true,
+        containers_ready_since=since,
+        init_containers=_containers(spec.init_containers, status.init_container_statuses),
+        containers=_containers(spec.containers, status.container_statuses),
+        labels=_labels_of(labels, ("",)),
+    )
+    if impossible := _contradiction(view, moment(ready.last_transition_time)):
+        raise MalformedObjectError(f"status: {impossible}")
+    return view
+
+
+@reads(wire.ResourceSlice)
+def device_slice(found: wire.ResourceSlice) -> views.DeviceSlice:
+    """Build the view of a ResourceSlice."""
+    spec = found.spec or wire.ResourceSlice.Spec()
+    pool, devices = spec.pool or wire.ResourceSlice.Pool(), spec.devices or ()
+    return views.DeviceSlice(
+        name=found.metadata.name,
+        node=intern(spec.node_name or ""),
+        devices=len(devices),
+        pool=intern(pool.name or ""),
+        generation=pool.generation or 0,
+        driver_versions=interned(frozenset(intern(each.driver_version) for each in devices if each.driver_version)),
+    )
+
+
+@reads(wire.Controller)
+def deployment(found: wire.Controller) -> views.Deployment:
+    """Build the view of the operator's Deployment."""
+    metadata, spec = found.metadata, found.spec or wire.Controller.Spec()
+    status = found.status or wire.Controller.Status()
+    pod_spec = (spec.template and spec.template.spec) or wire.PodSpec()
+    return views.Deployment(
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        revision=metadata.noted.deployment_revision or "",
+        generation=metadata.generation,
+        observed_generation=status.observed_generation or 0,
+        wanted=1 if spec.replicas is None else spec.replicas,
+        total=status.replicas or 0,
+        updated=status.updated_replicas or 0,
+        available=status.available_replicas or 0,
+        changed=moment(wire.condition(status.conditions, "Progressing").last_update_time),
+        named_by_host=bool(pod_spec.host_network or pod_spec.hostname),
+    )
+
+
+@reads(wire.ReplicaSet)
+def replicaset(found: wire.ReplicaSet) -> views.ReplicaSet:
+    """Build the view of a ReplicaSet of the operator's Deployment."""
+    metadata = found.metadata
+    revision_number = metadata.noted.deployment_revision or ""
+    return views.ReplicaSet(metadata.namespace, metadata.name, metadata.owner.uid or "", revision_number)
+
+
+@reads(wire.Lease)
+def lease(found: wire.Lease) -> views.Lease:
+    """Build the view of the operator's leader lease."""
+    spec = found.spec or wire.Lease.Spec()
+    return views.Lease(found.metadata.namespace, spec.holder_identity or "", moment(spec.acquire_time))
+
+
+def small_number(value: object) -> int | None:
+    """Read text that is a plain number of at most nine digits; None for anything else."""
+    plain = isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= LONGEST_SMALL_NUMBER
+    return int(str(value)) if plain else None
+
+
+def _labels_of(labels: Mapping[str, str] | None, prefixes: tuple[str, ...]) -> Mapping[str, str]:
+    """Return the labels under these prefixes; objects with the same ones share them."""
+    found = ((intern(key), intern(value)) for key, value in (labels or {}).items() if key.startswith(prefixes))
+    return _shared_labels(tuple(sorted(found)))
+
+
+@lru_cache(maxsize=1024)
+def _shared_labels(found: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    return MappingProxyType(dict(found))
+
+
+def _taints(found: Iterable[wire.Taint]) -> tuple[views.Taint, ...]:
+    """Return the taints that can keep a DaemonSet's pod off a node."""
+    taints = tuple(map(_taint, found))
+    if odd := next((taint.effect for taint in taints if taint.effect not in names.TAINT_EFFECTS), None):
+        raise MalformedObjectError(f"spec.taints: unknown effect {odd[:40]!r}")
+    return tuple(
+        taint
+        for taint in taints
+        if taint.effect in names.REPELLING_EFFECTS and not taint.key.startswith(names.NODE_CONDITION_TAINTS)
+    )
+
+
+def _taint(found: wire.Taint) -> views.Taint:
+    return views.Taint(found.key or "", found.value or "", found.effect or "", exists=found.operator == "Exists")
+
+
+def _containers(
+    wanted: Iterable[wire.Container] | None, reported: Iterable[wire.ContainerStatus] | None
+) -> tuple[views.Container, ...]:
+    """Return one status for every container of the spec; one that is not reported yet is waiting.
+
+    A reported container counts, whether the spec names it or not: it runs.
+    """
+    spec, statuses = _by_name(wanted), _by_name(reported)
+    everything = dict.fromkeys((*spec, *statuses))
+    # An init container that keeps running (a sidecar) is no step of the pod's start.
+    sidecars = {name for name, container in spec.items() if container.restart_policy == "Always"}
+    return tuple(_container(name, statuses.get(name)) for name in everything if name not in sidecars)
+
+
+def _by_name(found: Iterable[_Named] | None) -> dict[str, _Named]:
+    """Return containers by name. Two of a name contradict each other: malformed."""
+    listed = tuple(found or ())
+    named = {each.name: each for each in listed}
+    if len(named) < len(listed):
+        raise MalformedObjectError("containers: a name comes twice")
+    return named
+
+
+def _container(name: str, status: wire.ContainerStatus | None) -> views.Container:
+    status = status or wire.ContainerStatus(name)
+    state, last = status.state or wire.ContainerStatus.State(), status.last_state or wire.ContainerStatus.State()
+    running, ended, waiting, before = (
+        run or wire.ContainerStatus.Run() for run in (state.running, state.terminated, state.waiting, last.terminated)
+    )
+    began, finished = moment(ended.started_at), moment(ended.finished_at)
+    if began is not None and finished is not None and finished < began:
+        raise MalformedObjectError(f"status: container {name} ended before it started")
+    return views.Container(
+        name=intern(name),
+        started_at=moment(running.started_at),
+        finished_at=finished,
+        succeeded=ended.exit_code == 0,
+        last_finished_at=moment(before.finished_at),
+        restarts=status.restart_count or 0,
+        waiting=waiting.reason or ("" if running.started_at or state.terminated else "ContainerCreating"),
+        message=(waiting.message or ended.message or "")[:LONGEST_MESSAGE],
+        lasted=int((finished - began).total_seconds()) if began is not None and finished is not None else None,
+    )
+
+
+def _contradiction(found: views.Pod, ready_since: datetime | None) -> str:
+    """Name two times of a pod that cannot both be true; or empty. Equal ones can.
+
+    `ready_since` is the last transition of its Ready condition.
+    """
+    since = found.containers_ready_since
+    if found.ready and since is not None and ready_since is not None and ready_since < since:
+        # The kubelet sets ContainersReady first (K8S pkg/kubelet/status, updateStatusInternal).
+        return "Ready is older than ContainersReady, without which no pod is Ready"
+    return next(filter(None, (_impossible(container, found) for container in found.containers)), "")
+
+
+def _impossible(container: views.Container, found: views.Pod) -> str:
+    """Compare the start of a main container's current run with what must have come before or after it."""
+    started, since = container.started_at, found.containers_ready_since
+    if started is None:
+        return ""
+    if since is not None and since < started and not container.restarts:
+        # After a restart it may have: one that a liveness probe asks for happens within one look of the kubelet, which
+        # never sees the container down unless another probe makes it unready (K8S pkg/kubelet, SyncPod).
+        return f"container {container.name} started after all containers were ready"
+    if container.last_finished_at is not None and started < container.last_finished_at:
+        return f"container {container.name} started before its last run ended"
+    # Also after a reboot: init containers run again before any main container does.
+    ended = (each.finished_at for each in found.init_containers)
+    if any(end is not None and started < end for end in ended):
+        return f"container {container.name} started before an init container ended"
+    return ""

@@ -1,0 +1,333 @@
+"""API objects as the API server sends them: Structs that name only the fields that are read.
+
+Kubernetes writes null for what is not set, so a field is optional unless its kind cannot be without it. Rules that
+types cannot express stand where views are built.
+"""
+
+from __future__ import annotations
+
+from sys import intern
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from hook.core import names
+from hook.objects.decoding import Count, Key, Labels, MalformedObjectError, Name, Part, Text, Time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+CONDITION_STATUSES: Final = ("True", "False", "Unknown")
+
+
+class Owner(Part):
+    kind: Text | None = None
+    uid: Text | None = None
+    controller: bool | None = None
+
+
+class Annotations(Part):
+    """The only annotations that are read, of any kind."""
+
+    deployment_revision: Text | None = msgspec.field(name=names.DEPLOYMENT_REVISION_ANNOTATION, default=None)
+    following: str | None = msgspec.field(name=names.FOLLOWING_ANNOTATION, default=None)
+    last_applied: str | None = msgspec.field(name=names.LAST_APPLIED_ANNOTATION, default=None)
+    safe_load: Text | None = msgspec.field(name=names.OFED_SAFE_LOAD_ANNOTATION, default=None)
+
+
+class Metadata(Part, kw_only=True):
+    name: Name
+    namespace: Text | None = None
+    resource_version: Text | None = None
+    labels: Labels | None = None
+    annotations: Annotations | None = None
+    owner_references: list[Owner] | None = None
+
+    @property
+    def owner(self) -> Owner:
+        """Return the controlling owner, whose UID outlives neither a rename nor an orphaning."""
+        return next((owner for owner in self.owner_references or () if owner.controller), Owner())
+
+    @property
+    def key(self) -> Key:
+        """Return what tells the object from others of its kind."""
+        return intern(self.namespace or ""), self.name
+
+    @property
+    def noted(self) -> Annotations:
+        """Return the annotations that are read."""
+        return self.annotations or Annotations()
+
+
+class Namespaced(Metadata, kw_only=True):
+    namespace: Name
+
+
+class Generated(Namespaced, kw_only=True):
+    """Of a kind whose controller observes generations."""
+
+    uid: Name
+    generation: Count
+
+
+class Object(Part):
+    """An object of any kind."""
+
+    metadata: Metadata
+
+
+class Condition(Part):
+    type: Text | None = None
+    status: Text | None = None
+    last_transition_time: Time | None = None
+    last_update_time: Time | None = None
+
+    @property
+    def true(self) -> bool:
+        """Return whether the condition holds."""
+        return self.status == "True"
+
+
+def condition(conditions: Iterable[Condition] | None, kind: str) -> Condition:
+    """Return the one condition of a type. Two of a type contradict each other: malformed."""
+    found = [each for each in conditions or () if each.type == kind]
+    if len(found) > 1:
+        raise MalformedObjectError(f"status.conditions: {len(found)} times {kind}")
+    if found and found[0].status not in CONDITION_STATUSES:
+        raise MalformedObjectError(f"status.conditions: {kind} is none of {', '.join(CONDITION_STATUSES)}")
+    return found[0] if found else Condition()
+
+
+class Taint(Part):
+    """A taint, or a toleration."""
+
+    key: Text | None = None
+    value: Text | None = None
+    effect: Text | None = None
+    operator: Text | None = None
+
+
+class Node(Object):
+    class Spec(Part):
+        taints: list[Taint] | None = None
+        unschedulable: bool | None = None
+
+    class Status(Part):
+        conditions: list[Condition] | None = None
+        capacity: dict[str, Any] | None = None
+
+    spec: Spec | None = None
+    status: Status | None = None
+
+
+class Container(Part):
+    class Resources(Part):
+        limits: dict[str, Any] | None = None
+        requests: dict[str, Any] | None = None
+
+    name: Name
+    image: Text | None = None
+    resources: Resources | None = None
+    restart_policy: Text | None = None
+
+    @property
+    def asked(self) -> Iterable[str]:
+        """Return the names of the resources that it asks for."""
+        found = self.resources or Container.Resources()
+        return (*(found.limits or ()), *(found.requests or ()))
+
+
+class PodSpec(Part):
+    """Of a pod, or of a template."""
+
+    class Volume(Part):
+        empty_dir: dict[str, Any] | None = None
+
+    node_name: Text | None = None
+    init_containers: list[Container] | None = None
+    containers: list[Container] | None = None
+    volumes: list[Volume] | None = None
+    node_selector: Labels | None = None
+    tolerations: list[Taint] | None = None
+    host_network: bool | None = None
+    hostname: Text | None = None
+
+
+class ContainerStatus(Part):
+    class Run(Part):
+        """What is known of a container that waits, runs or has ended."""
+
+        reason: Text | None = None
+        message: str | None = None
+        started_at: Time | None = None
+        finished_at: Time | None = None
+        exit_code: Count | None = None
+
+    class State(Part):
+        waiting: ContainerStatus.Run | None = None
+        running: ContainerStatus.Run | None = None
+        terminated: ContainerStatus.Run | None = None
+
+    name: Name
+    restart_count: Count | None = None
+    state: State | None = None
+    last_state: State | None = None
+
+
+class Pod(Object):
+    class Meta(Namespaced, kw_only=True):
+        uid: Name
+        resource_version: Name
+        deletion_timestamp: Time | None = None
+
+    class Status(Part):
+        phase: Text | None = None
+        conditions: list[Condition] | None = None
+        init_container_statuses: list[ContainerStatus] | None = None
+        container_statuses: list[ContainerStatus] | None = None
+
+    metadata: Meta
+    spec: PodSpec | None = None
+    status: Status | None = None
+
+
+class Selector(Part):
+    class Requirement(Part):
+        key: Text | None = None
+        operator: Text | None = None
+        values: list[Text] | None = None
+
+    match_labels: Labels | None = None
+    match_expressions: list[Requirement] | None = None
+
+
+class Labelled(Part):
+    labels: Labels | None = None
+
+
+class Controller(Object):
+    """A DaemonSet or a Deployment."""
+
+    class Template(Part):
+        metadata: Labelled | None = None
+        spec: PodSpec | None = None
+
+    class Strategy(Part):
+        type: Text | None = None
+
+    class Spec(Part):
+        selector: Selector | None = None
+        template: Controller.Template | None = None
+        update_strategy: Controller.Strategy | None = None
+        replicas: Count | None = None
+
+    class Status(Part):
+        observed_generation: Count | None = None
+        desired_number_scheduled: Count | None = None
+        number_misscheduled: Count | None = None
+        updated_number_scheduled: Count | None = None
+        replicas: Count | None = None
+        updated_replicas: Count | None = None
+        available_replicas: Count | None = None
+        conditions: list[Condition] | None = None
+
+    metadata: Generated
+    spec: Spec | None = None
+    status: Status | None = None
+
+
+class ReplicaSet(Object):
+    metadata: Namespaced
+
+
+class Created(Namespaced, kw_only=True):
+    creation_timestamp: Time
+
+
+class ControllerRevision(Object):
+    metadata: Created
+    revision: Count | None = None
+
+
+class Lease(Object):
+    class Spec(Part):
+        holder_identity: Text | None = None
+        acquire_time: Time | None = None
+        renew_time: Time | None = None
+
+    metadata: Namespaced
+    spec: Spec | None = None
+
+
+class Device(Part):
+    class Attribute(Part):
+        version: Text | None = None
+
+    class Attributes(Part):
+        driver_version: Device.Attribute | None = msgspec.field(name=names.DRIVER_VERSION_ATTRIBUTE, default=None)
+
+    attributes: Attributes | None = None
+    basic: Device | None = None
+    """``v1beta1`` has the attributes one level deeper, here."""
+
+    @property
+    def driver_version(self) -> str:
+        """Return the version that the device publishes, or empty."""
+        found = self.attributes or (self.basic and self.basic.attributes)
+        return (found and found.driver_version and found.driver_version.version) or ""
+
+
+class ResourceSlice(Object):
+    class Pool(Part):
+        name: Text | None = None
+        generation: Count | None = None
+
+    class Spec(Part):
+        node_name: Text | None = None
+        pool: ResourceSlice.Pool | None = None
+        devices: list[Device] | None = None
+
+    spec: Spec | None = None
+
+
+class DisruptionBudget(Object):
+    class Spec(Part):
+        selector: Selector | None = None
+
+    class Status(Part):
+        disruptions_allowed: Count | None = None
+
+    metadata: Namespaced
+    spec: Spec | None = None
+    status: Status | None = None
+
+
+class Identified(Part, kw_only=True):
+    """An object of any kind that Events are about."""
+
+    class Meta(Part):
+        uid: Name
+
+    metadata: Meta
+
+
+class EventTarget(Identified, kw_only=True):
+    """Such an object, where its kind is not known before."""
+
+    api_version: Name
+    kind: Name
+
+
+class Job(Identified, kw_only=True):
+    class Status(Part):
+        start_time: Time | None = None
+
+    status: Status | None = None
+
+
+class ApiGroup(Part):
+    class Version(Part):
+        version: Name
+
+    preferred_version: Version | None = None
+    versions: list[Version] | None = None
