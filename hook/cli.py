@@ -15,12 +15,12 @@ from hook.cluster import api as apis
 from hook.cluster import events, retry
 from hook.cluster.jobs import own_job
 from hook.cluster.observer import Observer
-from hook.core import messages
 from hook.core.plan.making import Asked
 from hook.core.plan.making import plan as make_plan
 from hook.core.reasons import Reason
+from hook.core.sentences import shown
 from hook.core.together import chosen, decide_all
-from hook.core.verdicts import Decision, Verdict
+from hook.core.verdicts import Decision, Verdict, headline
 from hook.errors import (
     HookError,
     LeaseLostError,
@@ -32,7 +32,7 @@ from hook.errors import (
 from hook.flags.options import FOLLOW, HOW, LOGGING, PLAN, TIMES, WHAT, WHERE, flags
 from hook.flags.settings import settings_from
 from hook.handover import Handover, Lookout
-from hook.logs import configure, shown
+from hook.logs import configure
 from hook.run import EXIT_FAILED, Outcome, Runner
 from hook.settings import Wait
 from hook.signals import end_on_signals, ignore_signals
@@ -217,9 +217,7 @@ def _report(outcome: Outcome, restarted: int, values: Mapping[str, Any]) -> None
         click.echo(shown)
     for warning in decision.warnings:
         log.warning("%s", warning)
-    log.log(
-        logging.ERROR if decision.unhappy else logging.INFO, "%s", messages.headline(decision), extra={"facts": facts}
-    )
+    log.log(logging.ERROR if decision.unhappy else logging.INFO, "%s", headline(decision), extra={"facts": facts})
     for line in report.advice(decision) if decision.verdict is not Verdict.DONE else ():
         log.info("%s", line)
     log.info("exit code %d, plugins restarted: %d", outcome.exit_code, restarted)

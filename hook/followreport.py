@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hook import report
 from hook.cluster import followers
-from hook.core import messages
-from hook.core.reason import Explanation
+from hook.core.reason import Explanation, explained, remedy
 from hook.core.reasons import Reason
-from hook.core.sentences import moment, some
+from hook.core.sentences import as_text, moment, shown, some
 from hook.core.verdicts import NodeState, Verdict
 from hook.errors import ClusterError
-from hook.flags.kinds import as_text
-from hook.logs import shown
 from hook.looking import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
@@ -85,7 +82,7 @@ def _on_stale(stale: Sequence[Judgement], seen: Seen) -> Iterator[str]:
     followed = set(record.epochs) if record is not None else set()
     held = followed & set(led.breakers) if led is not None else set()
     if any(judged.stack in held for judged in stale):
-        yield f"{Reason.BREAKER_OPEN}: {messages.remedy(Reason.BREAKER_OPEN)}"
+        yield f"{Reason.BREAKER_OPEN}: {remedy(Reason.BREAKER_OPEN)}"
     if led is not None and (sure := [judged for judged in stale if judged.stack in followed - held]):
         meaning = f"The controller ({led}) restarts the plugin. Its log names what holds a restart back."
         yield _about(sure, Explanation(meaning, look=LOG.format(namespace=led.namespace)))
@@ -101,7 +98,7 @@ def _by_hand(judged: Judgement, unsure: str) -> Explanation:
         f"{who}, so nothing restarts the plugin by itself unless a run is in progress. Run the release again (helm "
         "upgrade, or your deployment tool), enable the controller (follow.enabled), or restart the plugin yourself.",
         look=RUNS,
-        fix=messages.explained(Reason.PLUGIN_STALE, judged.node, judged.subject).fix,
+        fix=explained(Reason.PLUGIN_STALE, judged.node, judged.subject).fix,
         precondition=f"if no run is in progress and the driver pod of node {judged.node} is Ready",
     )
 

@@ -19,10 +19,10 @@ from hook.core.decide import first_look, index
 from hook.core.following import epoch
 from hook.core.memory import Timers
 from hook.core.reasons import Reason
+from hook.core.sentences import as_text
 from hook.core.together import chosen
 from hook.core.verdicts import Verdict
 from hook.errors import ClusterError, PermissionDeniedError
-from hook.flags.kinds import as_text
 from hook.objects.decoding import MalformedObjectError
 from hook.run import Runner
 

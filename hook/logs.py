@@ -5,34 +5,9 @@ from __future__ import annotations
 import json
 import logging
 from datetime import UTC, datetime
-from typing import Final, TextIO
+from typing import TextIO
 
-LONGEST_LINE: Final = 8192
-"""Characters of one line: half of what the kubelet keeps in one piece (K8S ``pkg/kubelet``, 16 KiB)."""
-
-
-def clean(text: str) -> str:
-    """Escape characters that are not printable. Names and messages come from the cluster, and terminals run escapes.
-
-    This includes marks that change the direction of text, line separators, and lone surrogates.
-    """
-    if text.isprintable():
-        return text
-    return "".join(character if character.isprintable() else _spelled(ord(character)) for character in text)
-
-
-def cut(text: str, limit: int) -> str:
-    """Shorten a text to so many characters, and mark the cut with an ellipsis."""
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
-
-
-def shown(text: str, limit: int = LONGEST_LINE) -> str:
-    """Make a text fit for a terminal. It is cut first, because escaping a long text is slow."""
-    return cut(clean(cut(text, limit)), limit)
-
-
-def _spelled(code: int) -> str:
-    return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004
+from hook.core.sentences import LONGEST_LINE, cut, shown
 
 
 class PeopleFormatter(logging.Formatter):

@@ -10,9 +10,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 from hook import __version__
-from hook.flags.kinds import as_text
-from hook.logs import clean
-from hook.report import aligned
+from hook.core.sentences import aligned, as_text, clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,12 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from hook import __version__
-from hook.core import messages
-from hook.core.reason import Trait
+from hook.core.reason import Trait, remedy
 from hook.core.reasons import Reason
+from hook.core.sentences import aligned, shown
 from hook.core.stacks import GPU_OPERATOR, STACKS
-from hook.core.verdicts import NodeState, Verdict
-from hook.logs import shown
+from hook.core.verdicts import NodeState, Verdict, headline, in_need
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 ROWS_WHOLE: Final = 60
 """Up to this many nodes the table shows all of them, above it only those that are not verified."""
 ROWS_MOST: Final = 200
-CELL_MOST: Final = 2048
-"""Characters of one cell. Names are shorter, and messages of a failed driver are cut earlier."""
 TERMINATION_LIMIT: Final = 4096
 """Bytes; the kubelet cuts a longer message (K8S ``pkg/kubelet/container``, MaxContainerTerminationMessageLength)."""
 BRIEF: Final = 400
@@ -67,7 +64,7 @@ def advice(decision: Decision) -> list[str]:
         reason for reason in (decision.reason, decision.cause) if reason and (decision.stack, reason) not in of_nodes
     ]
     stack = STACKS.get(decision.stack, GPU_OPERATOR)
-    return [*(f"{reason}: {messages.remedy(reason, stack=stack)}" for reason in general), *of_nodes.values()]
+    return [*(f"{reason}: {remedy(reason, stack=stack)}" for reason in general), *of_nodes.values()]
 
 
 def next_step(decision: Decision) -> str:
@@ -77,13 +74,13 @@ def next_step(decision: Decision) -> str:
         return of_nodes.get((decision.stack, decision.reason)) or advice(decision)[0]
     if decision.cause is Reason.FOLLOWER_MISSING:
         # The nodes wait for the controller alone: no advice on one of them helps.
-        return f"{decision.cause}: {messages.remedy(decision.cause)}"
+        return f"{decision.cause}: {remedy(decision.cause)}"
     return next(iter(of_nodes.values()), advice(decision)[-1])
 
 
 def _advice_on_nodes(decision: Decision) -> dict[tuple[str, str], str]:
     """Return the advice for each reason of the nodes that need action, the worst first."""
-    return advice_on(messages.in_need(decision))
+    return advice_on(in_need(decision))
 
 
 def advice_on(judgements: Iterable[Judgement]) -> dict[tuple[str, str], str]:
@@ -91,8 +88,8 @@ def advice_on(judgements: Iterable[Judgement]) -> dict[tuple[str, str], str]:
     lines: dict[tuple[str, str], str] = {}
     for judged in judgements:
         stack = STACKS.get(judged.stack, GPU_OPERATOR)
-        remedy = messages.remedy(judged.reason, judged.node, judged.subject, stack)
-        lines.setdefault((judged.stack, judged.reason), f"{judged.reason} ({judged.node}): {remedy}")
+        fix = remedy(judged.reason, judged.node, judged.subject, stack)
+        lines.setdefault((judged.stack, judged.reason), f"{judged.reason} ({judged.node}): {fix}")
     return lines
 
 
@@ -106,7 +103,7 @@ def ending(decision: Decision, advised: Sequence[str] | None = None) -> list[str
     warnings = [f"WARNING {warning}" for warning in decision.warnings]
     if advised is None:
         advised = advice(decision) if decision.verdict is not Verdict.DONE else []
-    return [shown(line) for line in (*warnings, messages.headline(decision), *advised)]
+    return [shown(line) for line in (*warnings, headline(decision), *advised)]
 
 
 def as_json(decision: Decision) -> dict[str, Any]:
@@ -138,7 +135,7 @@ def termination_message(decision: Decision, exit_code: int, restarted: int) -> s
     }
     excluded = [judged for judged in decision.judgements if judged.state is NodeState.EXCLUDED]
     detail = details(decision)
-    for judged in messages.in_need(decision) or excluded:
+    for judged in in_need(decision) or excluded:
         story["nodes"].append(
             {"node": _briefly(judged.node), "reason": judged.reason, "message": _briefly(detail(judged))}
         )
@@ -152,16 +149,6 @@ def _worth_showing(judgements: Sequence[Judgement]) -> Sequence[Judgement]:
     if len(judgements) <= ROWS_WHOLE:
         return judgements
     return [judged for judged in judgements if judged.state is not NodeState.VERIFIED][:ROWS_MOST]
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Format rows of four cells as columns."""
-    cleaned = [[shown(cell, CELL_MOST) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in cleaned) for column in range(len(HEADINGS) - 1)]
-    return [
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
-        for row in cleaned
-    ]
 
 
 def _node(judged: Judgement) -> dict[str, Any]:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from hook import report
 from hook.cluster.regarding import Regarding
-from hook.core import messages
 from hook.core.decide import succeeded
 from hook.core.reasons import Reason
 from hook.core.together import decide_all, look_first
-from hook.core.verdicts import Decision, DeletePod, Verdict
+from hook.core.verdicts import Decision, DeletePod, Verdict, headline
 from hook.errors import ClusterError, PermissionDeniedError
 from hook.narration import LOST_SECONDS, Narrator
 from hook.rounds import Rounds
@@ -135,7 +134,7 @@ class Runner:
         if decision.verdict is Verdict.DEADLINE:
             return decision
         if self._api.now() >= self._deadline:
-            message = f"the time is up before a second read confirmed: {messages.headline(decision)}"
+            message = f"the time is up before a second read confirmed: {headline(decision)}"
             return replace(decision, verdict=Verdict.DEADLINE, reason=Reason.TIME_UP, message=message)
         if time.monotonic() < self._confirm_after:
             return None
@@ -149,7 +148,7 @@ class Runner:
             log.warning("cannot confirm %s yet: %s", decision.verdict, error)
             return None
         if second.verdict is not decision.verdict:
-            log.info("a second read of the cluster does not confirm the end: %s", messages.headline(second))
+            log.info("a second read of the cluster does not confirm the end: %s", headline(second))
             return None
         return second
 
@@ -181,7 +180,7 @@ class Runner:
     def tell_end(self, decision: Decision) -> None:
         """Write Events about the end of the run."""
         self._teller.last_words()
-        note = messages.headline(decision)
+        note = headline(decision)
         if decision.unhappy:
             note = f"{note} {report.next_step(decision)}"
         subjects: list[Findable] = [self._job.subject] if self._job else []

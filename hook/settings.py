@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from hook.core.sentences import Bound
+
 
 class OnDeadline(StrEnum):
     """Which exit code a run ends with when the time is up."""
@@ -45,25 +47,6 @@ class Wait(StrEnum):
     """Until every plugin is verified. The Job restarts stale plugins itself."""
     HANDOVER = "handover"
     """Until an active controller has observed the same revision. The Job only reads."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """A number of plugins, or a percentage of them (K8S ``intstr``)."""
-
-    value: int
-    percent: bool = False
-
-    def of(self, total: int) -> int:
-        """Return the number. A percentage is rounded up to at least one, like ``maxUnavailable`` of a DaemonSet."""
-        return max(1, -(-total * self.value // 100)) if self.percent else self.value
-
-    def exceeded_by(self, count: int, total: int) -> bool:
-        """Return whether a count exceeds the bound, without rounding."""
-        return count * 100 > total * self.value if self.percent else count > self.value
-
-    def __str__(self) -> str:
-        return f"{self.value}%" if self.percent else str(self.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from hook.core.messages import explained
+from hook.core.reason import explained
 from hook.core.reasons import EventReason, Reason
 from hook.core.stacks import STACKS
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from hook.cluster import retry
 from hook.cluster.requests import EVENTS, Request
 from hook.cluster.threads import Outbox
+from hook.core.sentences import shown
 from hook.errors import ClusterError, ConflictError, LeaseLostError, NotFoundError
-from hook.logs import shown
 
 if TYPE_CHECKING:
     from hook.cluster.api import Api

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 
     from hook.core.fleet import Fleet
     from hook.core.memory import Breaker
+    from hook.core.sentences import Bound
     from hook.core.verdicts import Hold, Judgement
     from hook.objects.views import Pod
-    from hook.settings import Bound, Settings
+    from hook.settings import Settings
 
 WITHIN: Final = timedelta(minutes=1)
 """Time for which a node with unexplained staleness is held, and the length of a burst. If a tool restarts kubelets or

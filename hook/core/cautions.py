@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hook.core import intent, messages, names
-from hook.core.reason import Trait
+from hook.core import intent, names
+from hook.core.reason import Trait, remedy
 from hook.core.reasons import Reason
 from hook.core.sentences import some
 from hook.core.verdicts import NodeState
@@ -71,7 +71,7 @@ def _about_manual(judgements: Sequence[Judgement], fleet: Fleet) -> Iterator[str
         status for status in judgements if status.reason is Reason.MANUAL_UPGRADE and status.state is NodeState.EXCLUDED
     ]
     if excluded:
-        what = messages.remedy(Reason.MANUAL_UPGRADE, excluded[0].node, excluded[0].subject, fleet.stack)
+        what = remedy(Reason.MANUAL_UPGRADE, excluded[0].node, excluded[0].subject, fleet.stack)
         yield f"excluded, with an outdated driver: {some([status.node for status in excluded])}. {what}"
 
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from hook.core.stacks import GPU_OPERATOR, STACKS, selector
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Self
+
+    from hook.core.stack import Stack
 
 
 class Trait(Enum):
@@ -44,7 +50,7 @@ class Trait(Enum):
 class Explanation:
     """The meaning of a reason, where to look, and what may fix it.
 
-    Each text may contain the words of a driver stack, as ``messages.words`` returns them. The commands and the
+    Each text may contain the words of a driver stack, as ``words`` returns them. The commands and the
     precondition may also contain ``{node}``, and ``{namespace}`` and ``{name}`` of the pod that the reason is about.
     """
 
@@ -91,3 +97,41 @@ def row(
 ) -> tuple[str, Explanation, frozenset[Trait]]:
     """Return the arguments of a ``Row``."""
     return code, Explanation(meaning, look, fix, precondition), frozenset(traits)
+
+
+def remedy(reason: Row, node: str = "", subject: str = "", stack: Stack = GPU_OPERATOR) -> str:
+    """Return the explanation of a reason as one text."""
+    return str(explained(reason, node, subject, stack))
+
+
+def explained(reason: Row, node: str = "", subject: str = "", stack: Stack = GPU_OPERATOR) -> Explanation:
+    """Return the explanation of a reason with the names of its node and pod. Unknown names are in capitals."""
+    namespace, _, name = subject.partition("/")
+    about = {"node": node or "NODE", "namespace": namespace or "NAMESPACE", "name": name or "NAME"}
+    # The command of the stack is filled in first, because it contains the same names.
+    known = {**words(stack, about), **about}
+    plain = reason.explanation
+    texts = (plain.meaning, plain.look, plain.fix, plain.precondition)
+    return Explanation(*(text.format(**known) for text in texts))
+
+
+def words(stack: Stack, about: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """Return the words for the parts of a driver stack in explanations."""
+    prior = STACKS.get(stack.after, stack)
+    providers = (provider.label for provider in stack.providers.values())
+    return {
+        "operator": stack.operator.title,
+        "operator_labels": stack.operator.selector,
+        "policy": stack.policy.kind,
+        "policies": stack.policy.plural,
+        "present_label": stack.nodes.present,
+        "state_label": stack.upgrade.state,
+        "skip_label": stack.upgrade.skip,
+        "lease": stack.operator.lease,
+        "drivers": selector(stack.driver.label),
+        "prior_drivers": selector(prior.driver.label),
+        "providers": ",".join(selector(label) for label in providers),
+        "noun": stack.consumer.noun,
+        **stack.words,
+        "failed_upgrade_command": stack.failed_upgrade_command.format(**about) if about else "",
+    }

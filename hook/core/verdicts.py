@@ -182,3 +182,17 @@ class Decision:
     def count(self, *states: NodeState) -> int:
         """Return the number of statuses in any of these states."""
         return sum(status.state in states for status in self.judgements)
+
+
+def headline(decision: Decision) -> str:
+    """Return the line that sums up a decision."""
+    return f"{decision.verdict} ({decision.reason}): {decision.message}"
+
+
+def in_need(decision: Decision) -> list[Judgement]:
+    """Return the statuses that a failing run must report, failed nodes first."""
+    if not decision.unhappy:
+        return []
+    failed = [status for status in decision.judgements if status.state is NodeState.FAILED]
+    calm = (NodeState.FAILED, NodeState.VERIFIED, NodeState.EXCLUDED)
+    return failed + [status for status in decision.judgements if status.state not in calm]

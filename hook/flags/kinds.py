@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from hook.settings import Bound
+from hook.core.sentences import Bound
 
 _DURATION: Final = re.compile(r"(?=\d)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 LONGEST_SECONDS: Final = 30 * 24 * 3600
@@ -16,14 +16,6 @@ LONGEST_SECONDS: Final = 30 * 24 * 3600
 _BOUND: Final = re.compile(r"([0-9]{1,6})(%?)")
 """K8S ``intstr``, like ``maxUnavailable`` of a DaemonSet; no fleet has a million nodes."""
 WHOLE: Final = 100
-
-
-def as_text(duration: timedelta) -> str:
-    """Format a duration like the flags: ``1h30m``; ``90s`` becomes ``1m30s``."""
-    minutes, seconds = divmod(int(duration.total_seconds()), 60)
-    hours, minutes = divmod(minutes, 60)
-    parts = ((hours, "h"), (minutes, "m"), (seconds, "s"))
-    return "".join(f"{count}{unit}" for count, unit in parts if count) or "0s"
 
 
 class Duration(click.ParamType[timedelta]):

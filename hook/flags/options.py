@@ -8,8 +8,9 @@ import click
 
 from hook.cluster.api import SERVICE_ACCOUNT_DIR
 from hook.core.names import OWN_NAME
+from hook.core.sentences import as_text
 from hook.core.stacks import STACKS
-from hook.flags.kinds import Bounded, Duration, as_text
+from hook.flags.kinds import Bounded, Duration
 from hook.settings import DEFAULTS
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
+from collections import Counter as Tally
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import disable_created_metrics
@@ -119,7 +119,7 @@ class Telemetry:
 
 def _by_stack(judgements: Iterable[Judgement], stacks: Iterable[str]) -> dict[str, int]:
     """Return the number of statuses per stack, also 0."""
-    found = Counter(status.stack for status in judgements)
+    found = Tally(status.stack for status in judgements)
     return {stack: found[stack] for stack in stacks}
 
 

@@ -7,9 +7,8 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from hook import report
-from hook.core import messages
 from hook.core.reasons import EventReason, Reason
-from hook.core.verdicts import Verdict
+from hook.core.verdicts import Verdict, headline
 from hook.narration import Narrator
 
 if TYPE_CHECKING:
@@ -43,12 +42,12 @@ class Chronicler(Narrator):
         if standing != self._standing:
             self._standing = standing
             level = logging.WARNING if decision.unhappy else logging.INFO
-            log.log(level, "%s", messages.headline(decision))
+            log.log(level, "%s", headline(decision))
             if decision.unhappy:
                 self._tell_all((), decision.reason, f"{decision.message} {report.next_step(decision)}", warning=True)
         if decision.verdict in CALM and restarted != self._restarted:
             self._restarted = restarted
-            self._tell_all(consumers, decision.reason, messages.headline(decision))
+            self._tell_all(consumers, decision.reason, headline(decision))
         if decision.verdict not in CALM and time.monotonic() - self.last_summary >= SUMMARY_SECONDS:
             self.summarise(decision)
 

@@ -16,13 +16,12 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from hook import planreport, report
-from hook.core import messages
 from hook.core.decide import succeeded
 from hook.core.memory import Memory
 from hook.core.plan.making import Asked, plan
 from hook.core.reasons import Reason
 from hook.core.together import chosen, decide_all
-from hook.core.verdicts import Verdict
+from hook.core.verdicts import Verdict, headline
 from hook.objects import policies, readers, views
 from tests.fixtures.cluster import LATER, READERS, Cluster
 from tests.fixtures.objects import obj, raw
@@ -126,7 +125,7 @@ def check(scene: Scene, found: Cluster, *, lie: bool = False) -> None:
         show(one)
         success = one.verdict in (Verdict.DONE, Verdict.SKIP)
         assert lie or told <= scene.stale, f"restarted {sorted(told - scene.stale)}"
-        assert lie or not (success and scene.unfinished), messages.headline(one)
+        assert lie or not (success and scene.unfinished), headline(one)
         assert not (success and unreadable), unreadable
     if unreadable:
         assert not succeeded(late, scene.settings)

@@ -18,6 +18,7 @@ from hook.cluster import events
 from hook.cluster.api import Api
 from hook.cluster.connection import by_library
 from hook.core.reasons import Reason
+from hook.core.sentences import LONGEST_LINE, clean, cut
 from hook.core.verdicts import Decision, Judgement, NodeState, Verdict
 from hook.narration import Narrator
 from hook.objects.decoding import LONGEST_TEXT
@@ -84,7 +85,7 @@ def test_the_report_fits_and_is_not_obeyed(decision: Decision) -> None:
     """Table, ending and JSON can be printed; the termination message is whole within its 4096 bytes."""
     shown = [*report.table(decision).split("\n"), *report.ending(decision)]
     assert all(line.isprintable() for line in shown)
-    assert all(len(line) <= logs.LONGEST_LINE for line in shown if line in report.ending(decision))
+    assert all(len(line) <= LONGEST_LINE for line in shown if line in report.ending(decision))
     json.dumps(report.as_json(decision)).encode()
     message = report.termination_message(decision, 3, 0)
     assert len(message.encode()) <= report.TERMINATION_LIMIT
@@ -134,7 +135,7 @@ def test_the_log_stays_one_line_a_message(log: io.TextIOWrapper) -> None:
         logging.getLogger("hook").warning("%s", decision.message)
         found = lines_of(log)
         assert all(line.isprintable() for line in found)
-        assert all(len(line) <= 20 * logs.LONGEST_LINE for line in found)
+        assert all(len(line) <= 20 * LONGEST_LINE for line in found)
         assert any(line for line in found)
 
     told()
@@ -155,11 +156,11 @@ def test_the_log_stays_one_line_a_message(log: io.TextIOWrapper) -> None:
 )
 def test_what_cannot_be_seen_is_spelled(text: str, shown: str) -> None:
     """So that people see what somebody put there."""
-    assert shown == logs.clean(text)
+    assert shown == clean(text)
 
 
 def test_a_mebibyte_is_cut_and_says_so() -> None:
     """At its end, where the eye is."""
-    assert "…" == logs.cut(MEBIBYTE, 100)[-1]
-    assert 100 == len(logs.cut(MEBIBYTE, 100))
-    assert "short" == logs.cut("short", 5)
+    assert "…" == cut(MEBIBYTE, 100)[-1]
+    assert 100 == len(cut(MEBIBYTE, 100))
+    assert "short" == cut("short", 5)

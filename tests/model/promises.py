@@ -12,9 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hook import report
-from hook.core import messages
 from hook.core.reasons import Reason
-from hook.core.verdicts import NodeState, Verdict
+from hook.core.verdicts import NodeState, Verdict, headline
 from tests.fixtures.objects import at
 from tests.model.machine import FAILED, QUIET, Machine
 from tests.model.pods import SECOND, PluginPod
@@ -227,7 +226,7 @@ def ending(run: Run, outcome: Outcome, started: float) -> None:
     decision, world = outcome.decision, run.world
     if outcome.exit_code != EXIT_CODES.get(decision.verdict):
         raise WrongEndError(f"{decision.verdict} ends with exit code {outcome.exit_code}")
-    if not (decision.reason and decision.message and messages.headline(decision)):
+    if not (decision.reason and decision.message and headline(decision)):
         raise WrongEndError(f"{decision.verdict} gives no reason")
     if decision.unhappy and not report.advice(decision):
         raise WrongEndError(f"{decision.verdict} says nothing of what to do next")

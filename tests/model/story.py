@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from unittest import mock
 
 from hook import acting, rounds, run
-from hook.settings import Bound, Settings
+from hook.core.sentences import Bound
+from hook.settings import Settings
 from tests.model import endless, promises
 from tests.model.pods import SECOND, Pace
 from tests.model.program import Clock, Follower, Run

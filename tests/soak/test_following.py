@@ -16,9 +16,8 @@ from devcluster.soak.judge import GROWTH_MEBIBYTES
 from devcluster.soak.plan import Cycle, Fault, Upgrade
 from devcluster.soak.processes import KILLED
 from devcluster.soak.stage import DAEMONSET, Stage
-from hook.core import messages
 from hook.core.reasons import Reason
-from hook.core.verdicts import Decision, Verdict
+from hook.core.verdicts import Decision, Verdict, headline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 CYCLE: Final = Cycle(0, Upgrade.NONE)
 NODE: Final = "gpu-0"
-LOST: Final = messages.headline(Decision(Verdict.FAIL, Reason.LEASE_LOST, "the Lease a/b was not renewed in time"))
+LOST: Final = headline(Decision(Verdict.FAIL, Reason.LEASE_LOST, "the Lease a/b was not renewed in time"))
 """The last words of the real program."""
 BEGIN: Final = """
 import json, pathlib, sys, time

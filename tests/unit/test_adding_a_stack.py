@@ -9,7 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from hook.cluster import requests
-from hook.core import messages, names, stacks, together
+from hook.core import names, stacks, together
+from hook.core.reason import remedy
 from hook.core.reasons import Reason
 from hook.core.stack import ConsumerKind, DriverPods, NodeLabels, Operator, PolicyKind, Stack, UpgradeLabels
 from hook.core.verdicts import DeletePod, Verdict
@@ -156,4 +157,4 @@ def test_the_rule_of_rbac_that_it_needs_is_named() -> None:
 @pytest.mark.parametrize("reason", Reason)
 def test_every_reason_can_be_told_of_it(reason: Reason) -> None:
     """The words of the row fill every sentence."""
-    assert "{" not in messages.remedy(reason, "a", "ns/pod", STORAGE).replace("{NAME", "")
+    assert "{" not in remedy(reason, "a", "ns/pod", STORAGE).replace("{NAME", "")

@@ -11,8 +11,9 @@ import pytest
 from hook.core.breaker import FEWEST
 from hook.core.memory import Breaker, Memory
 from hook.core.reasons import Reason
+from hook.core.sentences import Bound
 from hook.core.verdicts import Decision, NodeState, Verdict
-from hook.settings import Bound, Settings, Strategy, Wanted
+from hook.settings import Settings, Strategy, Wanted
 from tests.fixtures.cluster import LATER, cluster, labelled, reasons
 from tests.fixtures.following import FOLLOWING, Follower, moment
 from tests.fixtures.modes import with_exporter, with_toolkit

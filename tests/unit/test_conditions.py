@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.core import messages
 from hook.core.memory import Memory
+from hook.core.reason import remedy
 from hook.core.reasons import Reason
 from hook.core.verdicts import NodeState, Verdict
 from tests.fixtures.cluster import LATER, Cluster, cluster, stale_plugin
@@ -193,7 +193,7 @@ def test_a_failed_upgrade_is_told_after_all_others_are_served(side: Side) -> Non
     assert [Verdict.WAIT, Verdict.WAIT, Verdict.FAIL] == told
     judged = next(one for one in decision.judgements if one.node == "b")
     stack = failed.stack
-    assert stack.words["failed_upgrade"] in messages.remedy(judged.reason, judged.node, judged.subject, stack)
+    assert stack.words["failed_upgrade"] in remedy(judged.reason, judged.node, judged.subject, stack)
 
 
 @pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)

@@ -8,10 +8,11 @@ from typing import Any
 import click
 import pytest
 
+from hook.core.sentences import Bound
 from hook.errors import SettingsError
 from hook.flags.kinds import Bounded
 from hook.flags.settings import settings_from
-from hook.settings import Bound, Regarded, Settings, Wait, Wanted, WhenAbsent, WhenManual
+from hook.settings import Regarded, Settings, Wait, Wanted, WhenAbsent, WhenManual
 
 BOTH = ("gpu", "network")
 

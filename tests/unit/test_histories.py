@@ -9,9 +9,10 @@ import pytest
 
 from hook.core.memory import Memory
 from hook.core.reasons import Reason
+from hook.core.sentences import Bound
 from hook.core.together import look_first
 from hook.core.verdicts import DeletePod, NodeState, Verdict
-from hook.settings import Bound, Settings
+from hook.settings import Settings
 from tests.fixtures.cluster import (
     LATER,
     Cluster,

@@ -8,11 +8,10 @@ from typing import Final
 
 import pytest
 
-from hook.core import messages
-from hook.core.reason import Explanation
+from hook.core.reason import Explanation, explained, remedy, words
 from hook.core.reasons import Reason
 from hook.core.stacks import STACKS
-from hook.core.verdicts import Decision, Judgement, NodeState, Verdict
+from hook.core.verdicts import Decision, Judgement, NodeState, Verdict, headline, in_need
 from tests.fixtures.cluster import stale
 
 LEFTOVER = re.compile(r"\{(node|namespace|name)\}|\{\{|\}\}")
@@ -56,21 +55,19 @@ def only_looks(command: str) -> bool:
 def test_every_reason_is_explained(reason: Reason) -> None:
     """The meaning of a run can be learned without its source."""
     for stack in STACKS.values():
-        assert reason.explanation.meaning.format(**messages.words(stack)).endswith(".")
+        assert reason.explanation.meaning.format(**words(stack)).endswith(".")
 
 
 @pytest.mark.parametrize("reason", Reason)
 @pytest.mark.parametrize("subject", ["gpu-operator/driver-gpu-0", ""])
 def test_every_remedy_is_complete(reason: Reason, subject: str) -> None:
     """No placeholder is left, whether the subject is known or not."""
-    assert LEFTOVER.search(messages.remedy(reason, "gpu-0", subject)) is None
+    assert LEFTOVER.search(remedy(reason, "gpu-0", subject)) is None
 
 
 def test_a_subject_is_never_taken_for_a_placeholder() -> None:
     """Names come from the cluster."""
-    assert messages.remedy(Reason.DRIVER_FAILING, "gpu-0", "{node}/{odd").endswith(
-        "kubectl -n {node} describe pod {odd"
-    )
+    assert remedy(Reason.DRIVER_FAILING, "gpu-0", "{node}/{odd").endswith("kubectl -n {node} describe pod {odd")
 
 
 @pytest.mark.parametrize(
@@ -82,13 +79,13 @@ def test_a_subject_is_never_taken_for_a_placeholder() -> None:
 )
 def test_a_remedy_names_what_it_is_about(node: str, subject: str, expected: str) -> None:
     """It can be pasted; what is not known is in capitals."""
-    assert messages.remedy(Reason.DRIVER_FAILING, node, subject).endswith(expected)
+    assert remedy(Reason.DRIVER_FAILING, node, subject).endswith(expected)
 
 
 def test_a_reason_without_work_left_is_only_explained() -> None:
     """There is nothing to run."""
     expected = Reason.REFRESHED.explanation.meaning
-    assert expected == messages.remedy(Reason.REFRESHED, "gpu-0", "ns/pod")
+    assert expected == remedy(Reason.REFRESHED, "gpu-0", "ns/pod")
 
 
 @pytest.mark.parametrize(
@@ -114,14 +111,14 @@ def test_the_judge_of_looking_can_refuse(command: str, expected: bool) -> None:
 def test_a_look_changes_nothing() -> None:
     """It can be pasted at night, for every reason and every stack."""
     for reason, stack in EVERYWHERE:
-        look = messages.explained(reason, "gpu-0", "ns/pod", stack).look
+        look = explained(reason, "gpu-0", "ns/pod", stack).look
         assert not look or only_looks(look), look
 
 
 def test_each_reason_with_work_left_says_where_to_look() -> None:
     """A new reason is in neither list, and needs a command."""
     for stack in STACKS.values():
-        without = {reason for reason in Reason if not messages.explained(reason, stack=stack).look}
+        without = {reason for reason in Reason if not explained(reason, stack=stack).look}
         assert without == NOTHING_LEFT
 
 
@@ -130,7 +127,7 @@ def test_a_fix_needs_a_precondition() -> None:
     with pytest.raises(ValueError, match="precondition"):
         Explanation("It is broken.", fix="kubectl delete pod x")
     for reason, stack in EVERYWHERE:
-        found = messages.explained(reason, "gpu-0", "ns/pod", stack)
+        found = explained(reason, "gpu-0", "ns/pod", stack)
         told = str(found)
         assert not found.fix or told.endswith(f"To fix, {found.precondition}: {found.fix}"), told
         assert not found.fix or not only_looks(found.fix), found.fix
@@ -141,7 +138,7 @@ def test_a_driver_is_replaced_after_a_drain() -> None:
     """In the form that suits a node with DaemonSets, with its consequence."""
     for reason in REPLACES_A_DRIVER:
         for stack in STACKS.values():
-            found = messages.explained(reason, "gpu-0", "ns/pod", stack)
+            found = explained(reason, "gpu-0", "ns/pod", stack)
             assert "kubectl drain gpu-0 --ignore-daemonsets --delete-emptydir-data" in found.precondition
             assert "evicts its pods" in found.precondition
             assert found.fix
@@ -150,13 +147,13 @@ def test_a_driver_is_replaced_after_a_drain() -> None:
 def test_a_meaning_holds_no_command_that_changes_something() -> None:
     """What changes something is behind its precondition, not in a sentence before it."""
     for reason, stack in EVERYWHERE:
-        assert "kubectl" not in messages.explained(reason, stack=stack).meaning
+        assert "kubectl" not in explained(reason, stack=stack).meaning
 
 
 def test_a_headline_says_verdict_and_reason() -> None:
     """One line that people grep for."""
     decision = Decision(Verdict.FAIL, Reason.UPGRADE_FAILED, "node a needs manual action")
-    assert "Fail (UpgradeFailed): node a needs manual action" == messages.headline(decision)
+    assert "Fail (UpgradeFailed): node a needs manual action" == headline(decision)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +170,7 @@ def test_a_failing_run_names_the_nodes_in_need(verdict: Verdict, expected: list[
     states = {"a": NodeState.WAITING, "b": NodeState.FAILED, "c": NodeState.VERIFIED, "d": NodeState.EXCLUDED}
     judged = tuple(Judgement(node, state, Reason.NODE_BLIP, "") for node, state in states.items())
     decision = Decision(verdict, Reason.STALLED, "", judgements=judged)
-    assert expected == [one.node for one in messages.in_need(decision)]
+    assert expected == [one.node for one in in_need(decision)]
 
 
 def test_every_judgement_carries_a_sentence() -> None:

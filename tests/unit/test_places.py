@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from hook.core.sentences import Bound
 from hook.core.verdicts import DeletePod
-from hook.settings import Bound, Settings, Strategy, Wanted
+from hook.settings import Settings, Strategy, Wanted
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, reasons, stale, stale_plugin
 from tests.fixtures.modes import with_exporter
 from tests.fixtures.objects import Object, driver_pod, merged, plugin_pod

@@ -11,8 +11,9 @@ from hook.core import progress
 from hook.core.decide import first_look
 from hook.core.memory import restart_key
 from hook.core.reasons import Reason
+from hook.core.sentences import Bound
 from hook.core.verdicts import DeletePod, NodeState, Verdict
-from hook.settings import Bound, Settings, Wanted, WhenAbsent
+from hook.settings import Settings, Wanted, WhenAbsent
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons, stale, stale_plugin
 from tests.fixtures.following import Follower
 from tests.fixtures.modes import Pool, network, ofed_pod, owner, pool_daemonset, pooled, with_ofed

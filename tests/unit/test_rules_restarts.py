@@ -11,8 +11,9 @@ from hook.core import together
 from hook.core.memory import Memory, restart_key
 from hook.core.places import Places
 from hook.core.reasons import Reason
+from hook.core.sentences import Bound
 from hook.core.verdicts import Cause, Decision, DeletePod, NodeState, RolloutRestart, Verdict
-from hook.settings import Bound, Settings, Strategy, Wanted
+from hook.settings import Settings, Strategy, Wanted
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons, stale, stale_plugin
 from tests.fixtures.following import FOLLOWING, Follower
 from tests.fixtures.modes import with_exporter, with_toolkit

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hook.settings import Bound, OnDeadline, Settings, Strategy, Wait, WhenManual
+from hook.core.sentences import Bound
+from hook.settings import OnDeadline, Settings, Strategy, Wait, WhenManual
 
 
 @pytest.mark.parametrize(

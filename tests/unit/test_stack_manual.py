@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from hook.core import messages
 from hook.core.memory import Memory
+from hook.core.reason import remedy
 from hook.core.reasons import Reason
 from hook.core.verdicts import NodeState, Verdict
 from hook.settings import Settings, WhenManual
@@ -86,9 +86,9 @@ def test_the_remedy_names_the_pod_to_delete(mode: str) -> None:
     found = MODES[mode]()
     judged = found.decide()[0].judgements[1]
     pod = found.of("driver-pod")[1]["metadata"]
-    remedy = messages.remedy(judged.reason, judged.node, judged.subject, found.stack)
+    fix = remedy(judged.reason, judged.node, judged.subject, found.stack)
     assert "autoUpgrade is off" in judged.message
-    assert remedy.endswith(f"kubectl -n {pod['namespace']} delete pod {pod['name']}")
+    assert fix.endswith(f"kubectl -n {pod['namespace']} delete pod {pod['name']}")
 
 
 def test_waiting_for_a_person_ends_with_the_time() -> None:

@@ -6,8 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from hook.core import intent, messages
+from hook.core import intent
 from hook.core.memory import Memory
+from hook.core.reason import remedy
 from hook.core.reasons import Reason
 from hook.core.stacks import NETWORK_OPERATOR
 from hook.core.verdicts import DeletePod, NodeState, Verdict
@@ -255,10 +256,10 @@ def test_a_failed_network_upgrade_is_told_with_the_networks_own_steps(found: Clu
     last, _memory = found.decide(memory=memory, now=LATER + timedelta(minutes=5))
     assert (Verdict.WAIT, Verdict.FAIL, Reason.UPGRADE_FAILED) == (first.verdict, last.verdict, last.reason)
     judged = last.judgements[0]
-    remedy = messages.remedy(judged.reason, judged.node, judged.subject, NETWORK_OPERATOR)
-    assert "after removing the cause and draining the node (kubectl drain nic-0 " in remedy
-    assert "driver-wait-for-safe-load" in remedy
-    assert remedy.endswith("kubectl -n nvidia-network-operator delete pod mofed-nic-0")
+    fix = remedy(judged.reason, judged.node, judged.subject, NETWORK_OPERATOR)
+    assert "after removing the cause and draining the node (kubectl drain nic-0 " in fix
+    assert "driver-wait-for-safe-load" in fix
+    assert fix.endswith("kubectl -n nvidia-network-operator delete pod mofed-nic-0")
 
 
 def test_a_cordoned_network_node_takes_nobodys_turn() -> None:
@@ -351,5 +352,5 @@ def test_node_policies_that_want_no_driver_do_not_hold() -> None:
 def test_the_remedy_of_a_failed_upgrade_never_names_a_plugin(found: Cluster, named: str) -> None:
     """The driver's pod is the one to delete, whatever else runs there."""
     judged = found.change("node", labels(state="upgrade-failed")).judge()
-    remedy = messages.remedy(judged.reason, judged.node, judged.subject, NETWORK_OPERATOR)
-    assert (Reason.UPGRADE_FAILED, True) == (judged.reason, remedy.endswith(named))
+    fix = remedy(judged.reason, judged.node, judged.subject, NETWORK_OPERATOR)
+    assert (Reason.UPGRADE_FAILED, True) == (judged.reason, fix.endswith(named))

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 import hook
-from hook.core import messages, names, stacks
+from hook.core import names, stacks
+from hook.core.reason import remedy
 from hook.core.reasons import Reason
 from hook.core.stacks import STACKS
 from hook.settings import Settings
@@ -91,7 +92,7 @@ def test_every_row_has_the_same_words(stack: Stack) -> None:
 def test_every_explanation_is_whole_for_every_stack(stack: Stack, reason: Reason) -> None:
     """With what it is about, and without."""
     for subject in ("ns/pod", ""):
-        told = messages.remedy(reason, "node-0", subject, stack)
+        told = remedy(reason, "node-0", subject, stack)
         assert told.endswith((".", *"abcdefghijklmnopqrstuvwxyz0123456789", "A", "E", "T", "-", "/")), told
         assert LEFTOVER.search(told) is None
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hook.core.messages import explained, words
 from hook.core.plan.reloads import REQUEUE
 from hook.core.plan.values import Obstacle, Severity, Warned
 from hook.core.plan.workloads import refusal
+from hook.core.reason import explained, words
 from hook.core.reasons import Reason
 from hook.core.sentences import some
 
