@@ -10,17 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
-from hook import __version__, followreport, looking, planreport, report
-from hook.cluster import api as apis
-from hook.cluster import events, retry
-from hook.cluster.jobs import own_job
-from hook.cluster.observer import Observer
-from hook.core.plan.making import Asked
-from hook.core.plan.making import plan as make_plan
-from hook.core.reasons import Reason
-from hook.core.sentences import shown
-from hook.core.together import chosen, decide_all
-from hook.core.verdicts import Decision, Verdict, headline
+from hook import __version__
+from hook.config import Wait, settings_from
+from hook.decide.decide import chosen, decide_all
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, Verdict, headline
 from hook.errors import (
     HookError,
     LeaseLostError,
@@ -29,20 +23,24 @@ from hook.errors import (
     TerminatedError,
     UnauthorizedError,
 )
-from hook.flags.options import FOLLOW, HOW, LOGGING, PLAN, TIMES, WHAT, WHERE, flags
-from hook.flags.settings import settings_from
-from hook.handover import Handover, Lookout
-from hook.logs import configure
-from hook.run import EXIT_FAILED, Outcome, Runner
-from hook.settings import Wait
-from hook.signals import end_on_signals, ignore_signals
+from hook.flags import FOLLOW, HOW, LOGGING, PLAN, TIMES, WHAT, WHERE, flags
+from hook.format import shown
+from hook.kube import client, events, retry
+from hook.kube.cache import Observer
+from hook.kube.owners import own_job
+from hook.logs import configure, end_on_signals, ignore_signals
+from hook.plan import plan as planreport
+from hook.plan.plan import Asked, make_plan
+from hook.run import lookup, report
+from hook.run.job import EXIT_FAILED, Handover, Lookout, Outcome, Runner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hook.cluster.api import Api
-    from hook.following.follower import Follower
-    from hook.settings import Settings
+    from hook.config import Settings
+    from hook.kube.client import Api
+    from hook.run.controller import Follower
+
 
 log = logging.getLogger(__name__)
 
@@ -100,15 +98,15 @@ def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed fla
     try:
         api, settings = _connect(values), settings_from(values)
         decision = _look(api, settings)
-        follower = followreport.look(api, settings)
+        follower = lookup.look(api, settings)
     except HookError as error:
         click.echo(f"Error: {shown(str(error))}", err=True)
         sys.exit(_exit_code(error))
     if values["output"] == "json":
-        click.echo(json.dumps({**report.as_json(decision), "follower": followreport.as_json(follower)}, indent=2))
+        click.echo(json.dumps({**report.as_json(decision), "follower": lookup.as_json(follower)}, indent=2))
     else:
-        ending = report.ending(decision, followreport.advice(decision, follower))
-        lines = (report.table(decision), *ending, *followreport.lines(follower))
+        ending = report.ending(decision, lookup.advice(decision, follower))
+        lines = (report.table(decision), *ending, *lookup.lines(follower))
         click.echo("\n".join(filter(None, lines)))
     wrong = decision.unhappy or any(map(report.needs_action, decision.judgements))
     sys.exit(EXIT_FAILED if values["exit_code"] and wrong else 0)
@@ -122,10 +120,10 @@ def plan(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     configure(values["log_format"], verbose=values["verbose"], stream=sys.stderr)
     try:
         settings = settings_from(values)
-        looking.refuse_what_cannot_be_planned(values["target_window"])
+        lookup.refuse_what_cannot_be_planned(values["target_window"])
         api = _connect(values)
-        seen = looking.once(api, settings)
-        pods, unread = looking.workloads(api, settings, wanted=values["workloads"])
+        seen = lookup.once(api, settings)
+        pods, unread = lookup.workloads(api, settings, wanted=values["workloads"])
         made = make_plan(seen, settings, api.now(), Asked(values["target_window"], pods, unread))
     except HookError as error:
         click.echo(f"Error: {shown(str(error))}", err=True)
@@ -138,7 +136,7 @@ def plan(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
 
 
 def _connect(values: Mapping[str, Any]) -> Api:
-    return apis.connect(values["kubeconfig"], values["context"], values["service_account_dir"])
+    return client.connect(values["kubeconfig"], values["context"], values["service_account_dir"])
 
 
 def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
@@ -175,13 +173,13 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
 def _follow(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     """Run as controller, report the error that ended it, and return the exit code."""
     # A Job does not import elections and metrics, which cost memory.
-    from hook.following import beginning  # noqa: PLC0415
+    from hook.run import controller  # noqa: PLC0415
 
     namespace = values["lease_namespace"] or _pod_namespace(values)
-    identity = beginning.identity(namespace, values["lease_name"], values["identity"], values["workload_name"])
+    identity = controller.identity(namespace, values["lease_name"], values["identity"], values["workload_name"])
     follower: Follower | None = None
     try:
-        follower = beginning.begin(api, settings, identity, values["listen"])
+        follower = controller.begin(api, settings, identity, values["listen"])
         follower.run()
     except (HookError, TerminatedError) as error:
         ignore_signals()
@@ -201,7 +199,7 @@ def _pod_namespace(values: Mapping[str, Any]) -> str:
 
 def _look(api: Api, settings: Settings) -> Decision:
     """Evaluate one snapshot without memory, so no grace period has passed."""
-    return decide_all(looking.once(api, settings), {}, settings, api.now())[0]
+    return decide_all(lookup.once(api, settings), {}, settings, api.now())[0]
 
 
 def _report(outcome: Outcome, restarted: int, values: Mapping[str, Any]) -> None:

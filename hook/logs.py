@@ -1,13 +1,18 @@
-"""Format log lines as text or JSON, without control characters that came from the cluster."""
+"""Log formats, text that is safe to print, and signal handling."""
 
 from __future__ import annotations
 
 import json
 import logging
+import signal
 from datetime import UTC, datetime
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from hook.core.sentences import LONGEST_LINE, cut, shown
+from hook.errors import TerminatedError
+from hook.format import LONGEST_LINE, cut, shown
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 
 class PeopleFormatter(logging.Formatter):
@@ -42,3 +47,20 @@ def configure(log_format: str, *, verbose: bool, stream: TextIO) -> None:
     handler.setFormatter(JsonFormatter() if log_format == "json" else PeopleFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("hook").setLevel(logging.DEBUG if verbose else logging.INFO)
+
+
+def end_on_signals() -> None:
+    """Raise TerminatedError on a signal; ignore a second one."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        ignore_signals()
+        raise TerminatedError(number)
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+
+
+def ignore_signals() -> None:
+    """Ignore signals, so that the report is complete."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -14,16 +14,15 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from hook.cluster.requests import LEASES, Request
-from hook.core import names
 from hook.errors import ClusterError, ConflictError, LeaseLostError, NotFoundError, RejectedError, UnreachableError
-from hook.objects import decoding
+from hook.kube.requests import LEASES, Request
+from hook.objects import decoding, names
 from hook.objects.decoding import Count, MalformedObjectError, Name, Part, Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from hook.cluster.api import Api
+    from hook.kube.client import Api
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from hook.core import names
-from hook.objects import wire
+from hook.objects import names, wire
 from hook.objects.decoding import (
     LONGEST_TEXT,
     Count,

@@ -14,8 +14,7 @@ from sys import intern
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from hook.core import names
-from hook.objects import decoding, views, wire
+from hook.objects import decoding, names, views, wire
 from hook.objects.decoding import Key, MalformedObjectError, interned, moment, reads, utc
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from hook.core import names
+from hook.objects import names
 from hook.objects.decoding import Count, Key, Labels, MalformedObjectError, Name, Part, Text, Time
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from hook import errors
-from hook.cluster.counters import kind_of
-from hook.core.reasons import Reason
-from hook.core.verdicts import NodeState
-from hook.following import telemetry
+from hook.decide.reasons import Reason
+from hook.decide.result import NodeState
+from hook.kube.connection import kind_of
+from hook.run import metrics
 from tests.chart.promql import engine
 from tests.chart.rendering import NAMESPACE, ROOT
 from tests.shell.follower import exposition
@@ -177,7 +177,7 @@ def test_alerts_ask_for_what_the_program_shows(helm: Helm) -> None:
         "state": {str(state) for state in NodeState},
         "reason": {str(reason) for reason in Reason},
         "kind": {kind_of(one) for one in map(_an_error, _kinds())},
-        "result": {telemetry.RESTARTED, telemetry.REFUSED, telemetry.FAILED},
+        "result": {metrics.RESTARTED, metrics.REFUSED, metrics.FAILED},
     }
     for name, alert in _alerts(helm).items():
         for selector in engine().selectors(alert["expr"]):

@@ -16,7 +16,7 @@ import pykube
 import pytest
 import yaml
 
-from hook.core.names import PLUGIN_DAEMONSETS
+from hook.objects.names import PLUGIN_DAEMONSETS
 from tests.cluster.site import CHART, Done, Site
 from tests.e2e.identity import Right, rights
 from tests.shell.program import run

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from devcluster.client import path
 from devcluster.patience import TooSlowError
-from hook.cluster.events import COMPONENT
+from hook.kube.events import COMPONENT
 from tests.contract.guardscene import DRA, HOME, PLUGIN
 
 if TYPE_CHECKING:

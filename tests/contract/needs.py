@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from hook.cluster import requests
-from hook.cluster.requests import Resource, policies_of
+from hook.kube import requests
+from hook.kube.requests import Resource, policies_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from hook.core.stack import Stack
+    from hook.objects.drivers import Stack
 
 READ: Final = ("list", "watch")
 Permissions = Mapping[Resource, tuple[str, ...]]

@@ -12,12 +12,11 @@ import yaml
 
 from devcluster import binaries
 from hook.cli import CONTEXT, EXIT_USAGE, run
-from hook.core.consumers import plugin_names
-from hook.core.sentences import Bound
-from hook.core.stacks import STACKS
-from hook.flags.settings import settings_from
-from hook.run import EXIT_DEADLINE, EXIT_FAILED
-from hook.settings import OnDeadline, Regarded, Settings, Strategy, Wait, Wanted, WhenAbsent, WhenManual
+from hook.config import OnDeadline, Regarded, Settings, Strategy, Wait, Wanted, WhenAbsent, WhenManual, settings_from
+from hook.decide.fleet import plugin_names
+from hook.format import Bound
+from hook.objects.drivers import STACKS
+from hook.run.job import EXIT_DEADLINE, EXIT_FAILED
 from tests.chart.rendering import CHART, Helm, Values
 
 EVERY_VALUE: Final[Values] = {

@@ -13,8 +13,8 @@ import pytest
 
 from devcluster import binaries
 from devcluster.client import path
-from hook.core.names import PLUGIN_DAEMONSETS
-from hook.core.stacks import STACKS
+from hook.objects.drivers import STACKS
+from hook.objects.names import PLUGIN_DAEMONSETS
 from tests.chart.rendering import Helm
 from tests.contract.guardscene import (
     ALONE,
@@ -49,7 +49,7 @@ from tests.contract.guardtrial import (
 
 if TYPE_CHECKING:
     from devcluster.cluster import Cluster
-    from hook.core.stack import Stack
+    from hook.objects.drivers import Stack
 
 pytestmark = pytest.mark.e2e
 

@@ -10,11 +10,10 @@ import pytest
 
 from devcluster.access import ApiError
 from devcluster.client import path
-from hook.cluster.api import connect
-from hook.cluster.events import COMPONENT, Teller
-from hook.cluster.regarding import Regarding
-from hook.core.reasons import Reason
-from hook.settings import Regarded
+from hook.config import Regarded
+from hook.decide.reasons import Reason
+from hook.kube.client import connect
+from hook.kube.events import COMPONENT, Regarding, Teller
 from tests.contract.guardscene import DRA, OTHER, account_of_chart, apply
 from tests.contract.guardtrial import EVENTS, OWN, assert_no_warnings, event, judge, until
 from tests.e2e.identity import kubeconfig_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from devcluster import binaries
-from hook.core.stacks import GPU_OPERATOR, NETWORK_OPERATOR, STACKS
+from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR, STACKS
 from tests.chart.rendering import RELEASE, Helm, Manifests, Values
 from tests.contract.needs import BY_STRATEGY, OWN, Role, permissions
 from tests.e2e.identity import Right, rights
@@ -15,7 +15,7 @@ from tests.e2e.identity import Right, rights
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hook.cluster.requests import Resource
+    from hook.kube.requests import Resource
 
 SCOPES: Final[Mapping[str, Values]] = {
     "cluster": {},

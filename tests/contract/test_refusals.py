@@ -10,8 +10,8 @@ import pytest
 
 from devcluster import binaries
 from hook.cli import run
+from hook.config import settings_from
 from hook.errors import SettingsError
-from hook.flags.settings import settings_from
 from tests.chart.rendering import Helm
 
 if TYPE_CHECKING:

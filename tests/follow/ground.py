@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from devcluster.access import ApiError
 from devcluster.machines import gpu_node
 from devcluster.ports import free_ports
-from hook.core.following import Following
-from hook.core.names import FOLLOWING_ANNOTATION
+from hook.objects.names import FOLLOWING_ANNOTATION
+from hook.run.status import Following
 from tests.e2e import acts
 from tests.e2e.acts import NODES, PATIENCE
 from tests.e2e.lab import NAMESPACE, NEW

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from hook.core.stacks import NETWORK_OPERATOR
-from hook.core.together import chosen
-from hook.settings import Settings, Wanted
+from hook.config import Settings, Wanted
+from hook.decide.decide import chosen
+from hook.objects.drivers import NETWORK_OPERATOR
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale, stale_plugin
 from tests.fixtures.modes import (
     network,

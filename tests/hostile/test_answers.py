@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kubernetes import client
 
-from hook.cluster.api import LONGEST_RETRY_AFTER, Api
-from hook.cluster.connection import by_library
-from hook.cluster.jobs import own_job
-from hook.cluster.requests import NODES, RESOURCE_SLICES, Request
-from hook.cluster.retry import Patience
 from hook.errors import ClusterError, RejectedError, ThrottledError, UnreachableError
+from hook.kube.client import LONGEST_RETRY_AFTER, Api
+from hook.kube.connection import by_library
+from hook.kube.owners import own_job
+from hook.kube.requests import NODES, RESOURCE_SLICES, Request
+from hook.kube.retry import Patience
 from tests.shell.program import run
 
 if TYPE_CHECKING:

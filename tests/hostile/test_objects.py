@@ -15,14 +15,14 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from hook import planreport, report
-from hook.core.decide import succeeded
-from hook.core.memory import Memory
-from hook.core.plan.making import Asked, plan
-from hook.core.reasons import Reason
-from hook.core.together import chosen, decide_all
-from hook.core.verdicts import Verdict, headline
+from hook.decide.decide import chosen, decide_all, succeeded
+from hook.decide.reasons import Reason
+from hook.decide.result import Verdict, headline
+from hook.decide.state import Memory
 from hook.objects import policies, readers, views
+from hook.plan import plan
+from hook.plan.plan import Asked, make_plan
+from hook.run import report
 from tests.fixtures.cluster import LATER, READERS, Cluster
 from tests.fixtures.objects import obj, raw
 from tests.hostile.mutations import BY_TYPE, OTHERS, TEXTS, TIMES, mutated, put, spots
@@ -32,7 +32,7 @@ from tests.hostile.schemas import KINDS, Place, places
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from hook.core.verdicts import Decision
+    from hook.decide.result import Decision
     from hook.objects.views import Snapshot
     from tests.fixtures.objects import Object
 
@@ -211,9 +211,9 @@ def test_no_object_breaks_a_plan(scene: Scene, data: st.DataObject) -> None:
     stack, part, place = data.draw(st.sampled_from(parts_of(found)))
     objects = stack.of(part)
     stack.parts[part] = [*objects[:place], data.draw(mutated(objects[place])), *objects[place + 1 :]]
-    made = plan(scene.seen(found), scene.settings, LATER, Asked(timedelta(hours=2), ()))
-    assert all(line.isprintable() for line in planreport.table(made, scene.settings))
-    json.dumps(planreport.as_json(made, scene.settings)).encode()
+    made = make_plan(scene.seen(found), scene.settings, LATER, Asked(timedelta(hours=2), ()))
+    assert all(line.isprintable() for line in plan.table(made, scene.settings))
+    json.dumps(plan.as_json(made, scene.settings)).encode()
 
 
 def wrong(place: Place) -> tuple[Any, ...]:

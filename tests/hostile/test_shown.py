@@ -13,21 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kubernetes import client
 
-from hook import logs, report
-from hook.cluster import events
-from hook.cluster.api import Api
-from hook.cluster.connection import by_library
-from hook.core.reasons import Reason
-from hook.core.sentences import LONGEST_LINE, clean, cut
-from hook.core.verdicts import Decision, Judgement, NodeState, Verdict
-from hook.narration import Narrator
+from hook import logs
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, Judgement, NodeState, Verdict
+from hook.format import LONGEST_LINE, clean, cut
+from hook.kube import events
+from hook.kube.client import Api
+from hook.kube.connection import by_library
 from hook.objects.decoding import LONGEST_TEXT
+from hook.run import report
+from hook.run.report import Narrator
 from tests.hostile.mutations import ESCAPES, MEBIBYTE, TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hook.cluster.requests import Request
+    from hook.kube.requests import Request
 
 texts = st.sampled_from([*TEXTS, ESCAPES * 500, "é" * 3000, "\x1b" * 3000, "🙈" * 2000]) | st.text(max_size=30)
 sane = texts.filter(lambda text: len(text) <= LONGEST_TEXT and text.isprintable() | text.isascii())

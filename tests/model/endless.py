@@ -13,8 +13,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from hook.core.breaker import FEWEST
-from hook.core.verdicts import Verdict
+from hook.decide.breaker import FEWEST
+from hook.decide.result import Verdict
 from tests.model import promises
 from tests.model.pods import SECOND
 from tests.model.promises import WrongEndError, WrongRestartError

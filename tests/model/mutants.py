@@ -10,35 +10,34 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from hook import run, settings
-from hook.cluster import requests
-from hook.core import (
-    asked,
-    backoff,
+from hook import config
+from hook.decide import (
     breaker,
     decide,
+    done,
     eligibility,
     fleet,
     freshness,
-    gates,
-    intent,
-    memory,
+    history,
     nodes,
-    operator,
-    places,
     plugins,
+    restarts,
+    rollout,
+    state,
 )
-from hook.core.reasons import Reason
-from hook.core.verdicts import NodeState, Patience
+from hook.decide.reasons import Reason
+from hook.decide.result import NodeState, Patience
+from hook.kube import requests
 from hook.objects import views, wire
+from hook.run import job
 from tests.model.breaking import Mutant
 from tests.model.promises import DoneTooEarlyError, WrongEndError, WrongRestartError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hook.core.fleet import Fleet
-    from hook.core.verdicts import Judgement
+    from hook.decide.fleet import Fleet
+    from hook.decide.result import Judgement
     from hook.objects.views import Node, Pod
     from tests.model.breaking import Function
 
@@ -121,7 +120,7 @@ def _patient_again(judgements: Sequence[Judgement]) -> list[Judgement]:
 MUTANTS: Final = (
     Mutant("the-policys-ready-settles-a-node", WrongRestartError, "hardly_ready", nodes._driver_gate,
            lambda original, pod, node, seen: None if _says_ready(seen) else original(pod, node, seen)),
-    Mutant("the-policys-ready-is-done", DoneTooEarlyError, "missing_plugin", gates._holds,
+    Mutant("the-policys-ready-is-done", DoneTooEarlyError, "missing_plugin", done._holds,
            lambda original, seen, judged: () if _says_ready(seen) else original(seen, judged)),
     Mutant("upgrade-done-is-done", DoneTooEarlyError, "label_lag", eligibility.outdated,
            lambda _original, pod, seen: _lacks_upgrade_done(pod, seen)),
@@ -138,7 +137,7 @@ MUTANTS: Final = (
            lambda original, node, ds, seen: original(node, ds, replace(seen, complete={ds.uid}))),
     Mutant("labels-gone-are-no-gpu", DoneTooEarlyError, "labels", eligibility._unlabelled,
            lambda original, node, seen: original(node, replace(seen, driver_pods={}, consumer_pods={}))),
-    Mutant("one-read-is-enough", DoneTooEarlyError, "stale_watch", run.Runner._confirmed,
+    Mutant("one-read-is-enough", DoneTooEarlyError, "stale_watch", job.Runner._confirmed,
            lambda _original, _runner, decision: decision),
     Mutant("the-unloader-is-not-asked", DoneTooEarlyError, "crash_in_place", freshness._unloaded_before_start,
            always(True)),
@@ -152,26 +151,26 @@ MUTANTS: Final = (
            lambda original, pod: original(replace(pod, deleting=False))),
     Mutant("the-youngest-revision-is-the-newest", WrongRestartError, "taken_back", fleet._newest,
            lambda _original, revisions: {one.owner_uid: one for one in sorted(revisions, key=lambda one: one.created)}),
-    Mutant("the-driver-daemonsets-image-is-not-compared", WrongRestartError, "operator_lag", intent._shows,
+    Mutant("the-driver-daemonsets-image-is-not-compared", WrongRestartError, "operator_lag", rollout._shows,
            always(True)),
     Mutant("the-operators-rollout-is-not-waited-for", DoneTooEarlyError, "second_render", views.Deployment.rolled_out,
            always(True)),
-    Mutant("who-leads-is-not-asked", DoneTooEarlyError, "second_render", operator._another_leads, always(False)),
+    Mutant("who-leads-is-not-asked", DoneTooEarlyError, "second_render", done._another_leads, always(False)),
     Mutant("a-side-container-undoes-a-restart", WrongEndError, "side_probed", plugins._came_after,
            lambda original, pod, driver, proof, seen: proof.same_second and original(pod, driver, proof, seen)),
     Mutant("without-a-policy-nothing-is-unseen", WrongRestartError, "vanishing_policy", fleet._unrendered,
            lambda original, drivers, seen, intents, stack: original(
                (one for one in drivers if one.uid in intents), seen, intents, stack)),
-    Mutant("patience-ends-only-with-a-policy", WrongEndError, "by_hand", gates.policy_gone,
+    Mutant("patience-ends-only-with-a-policy", WrongEndError, "by_hand", done.policy_gone,
            lambda original, seen, judged, timers: original(seen, _patient_again(judged), timers)),
-    Mutant("no-quiet-time", DoneTooEarlyError, "second_render", operator._noisy, always(None)),
-    Mutant("an-edit-is-quiet-at-once", DoneTooEarlyError, "second_render", operator._noisy,
+    Mutant("no-quiet-time", DoneTooEarlyError, "second_render", done._noisy, always(None)),
+    Mutant("an-edit-is-quiet-at-once", DoneTooEarlyError, "second_render", done._noisy,
            lambda original, seen, *rest: original(_with_policy(seen, changed=None), *rest)),
     Mutant("a-skipped-node-is-served", WrongRestartError, "skipped", eligibility.left_alone,
            lambda original, name, node, seen, now: original(name, _without_skip(node, seen), seen, now)),
     Mutant("a-blip-is-a-lost-node", DoneTooEarlyError, "blips", eligibility._unreachable,
            lambda original, node, seen, now: original(node, _with(seen, not_ready_grace=AT_ONCE), now)),
-    Mutant("no-bound-on-restarts", WrongRestartError, "several_at_once", places.Places.has,
+    Mutant("no-bound-on-restarts", WrongRestartError, "several_at_once", restarts.Places.has,
            lambda original, left, **how: original(replace(left, ours=None), **how)),
     Mutant("what-people-upgrade-is-waited-for", WrongEndError, "by_hand", eligibility.manual, always(None)),
     Mutant("what-people-upgrade-is-never-stale", DoneTooEarlyError, "by_hand_in_place", nodes._with_outdated_driver,
@@ -180,29 +179,29 @@ MUTANTS: Final = (
            lambda original, pod, driver, seen: original(pod, _of_newest_revision(driver, seen), seen)),
     Mutant("rolling-pods-are-upgraded-by-people", DoneTooEarlyError, "rolling_by_hand", eligibility.manual,
            lambda original, driver, seen: original(driver, _on_delete(seen))),
-    Mutant("without-a-policy-there-is-nothing-to-do", DoneTooEarlyError, "vanishing_policy", gates._no_policy,
+    Mutant("without-a-policy-there-is-nothing-to-do", DoneTooEarlyError, "vanishing_policy", done._no_policy,
            lambda original, seen: original(replace(seen, drivers={}, driver_pods={}))),
-    Mutant("a-policy-that-is-gone-never-returns", DoneTooEarlyError, "policy_gone", gates.policy_gone,
+    Mutant("a-policy-that-is-gone-never-returns", DoneTooEarlyError, "policy_gone", done.policy_gone,
            lambda original, seen, *rest: original(_with(seen, policy_grace=AT_ONCE), *rest)),
-    Mutant("without-a-policy-nothing-is-stale", DoneTooEarlyError, "policy_gone", gates.policy_gone,
+    Mutant("without-a-policy-nothing-is-stale", DoneTooEarlyError, "policy_gone", done.policy_gone,
            lambda original, seen, _judged, timers: original(seen, (), timers)),
     Mutant("an-orphan-is-no-plugin", DoneTooEarlyError, "orphans", fleet._adopted,
            lambda original, pods, _heirs: original(pods, ())),
     Mutant("two-pods-are-on-two-nodes", DoneTooEarlyError, "doubled_plugin", fleet._complete,
            lambda original, named, pods, there: original(named, _apart(pods), there)),
-    Mutant("a-pod-that-was-there-came-of-a-restart", WrongEndError, "doubled_plugin", asked._is_another,
+    Mutant("a-pod-that-was-there-came-of-a-restart", WrongEndError, "doubled_plugin", history._is_another,
            lambda original, before, stale: original(replace(before, others=frozenset()), stale)),
     Mutant("a-side-container-is-the-driver", WrongEndError, "side_bare", freshness.ready_since,
            lambda original, pod, _container: original(pod, "")),
     Mutant("what-was-proven-is-forgotten", WrongRestartError, "side_probed", plugins._evidence,
            lambda original, pod, kind, driver, seen, *rest: original(
                pod, kind, driver, replace(seen, fresh={}), *rest)),
-    Mutant("a-rewritten-image-is-another-one", WrongEndError, "rewritten_image", intent.rewritten, always("")),
-    Mutant("any-tag-is-the-one-that-was-rewritten", WrongRestartError, "rewritten_image", intent._tag, always(".*")),
-    Mutant("metadata-is-an-edit", WrongEndError, "touched_policy", operator._noisy,
+    Mutant("a-rewritten-image-is-another-one", WrongEndError, "rewritten_image", rollout.rewritten, always("")),
+    Mutant("any-tag-is-the-one-that-was-rewritten", WrongRestartError, "rewritten_image", rollout._tag, always(".*")),
+    Mutant("metadata-is-an-edit", WrongEndError, "touched_policy", done._noisy,
            lambda original, seen, *rest: original(_counting_writes(seen), *rest)),
-    Mutant("a-failed-plugin-keeps-its-place", WrongEndError, "place_given_back", places._given_back, always(0)),
-    Mutant("each-failed-plugin-gives-its-place-back", WrongRestartError, "place_given_back", places._given_back,
+    Mutant("a-failed-plugin-keeps-its-place", WrongEndError, "place_given_back", restarts._given_back, always(0)),
+    Mutant("each-failed-plugin-gives-its-place-back", WrongRestartError, "place_given_back", restarts._given_back,
            lambda _original, failed: failed),
     Mutant("patience-has-no-end", WrongEndError, "trouble", decide._out_of_patience,
            lambda _original, judged, *_rest: judged),
@@ -217,16 +216,16 @@ MUTANTS: Final = (
                holds, judged, progress, _with(seen, timeout=YEARS), timers)),
     Mutant("time-up-is-success", WrongEndError, "out_of_time", decide.succeeded,
            lambda original, decision, chosen: original(
-               decision, replace(chosen, on_deadline=settings.OnDeadline.REPORT))),
-    Mutant("no-bound-on-what-is-down", WrongRestartError, "taken_down", places.Places.has,
+               decision, replace(chosen, on_deadline=config.OnDeadline.REPORT))),
+    Mutant("no-bound-on-what-is-down", WrongRestartError, "taken_down", restarts.Places.has,
            lambda original, left, **how: original(replace(left, anyones=None), **how)),
-    Mutant("what-others-took-down-is-up", WrongRestartError, "taken_down", places._down,
+    Mutant("what-others-took-down-is-up", WrongRestartError, "taken_down", restarts._down,
            lambda original, judged, seen: original(replace(judged, reason=Reason.VERIFIED), seen)),
-    Mutant("no-pause", WrongRestartError, "lies", backoff.held_until, always(None)),
-    Mutant("pauses-do-not-grow", WrongRestartError, "lies", backoff._pause,
+    Mutant("no-pause", WrongRestartError, "lies", history.held_until, always(None)),
+    Mutant("pauses-do-not-grow", WrongRestartError, "lies", history._pause,
            lambda original, _count, chosen: original(1, chosen)),
-    Mutant("tries-are-not-counted", WrongRestartError, "lies", memory.AskedRestart.tries_with, always(1)),
-    Mutant("what-failed-is-never-tried-again", WrongEndError, "lies", backoff.held_until,
+    Mutant("tries-are-not-counted", WrongRestartError, "lies", state.AskedRestart.tries_with, always(1)),
+    Mutant("what-failed-is-never-tried-again", WrongEndError, "lies", history.held_until,
            lambda original, *tried: original(*tried) and NEVER),
     Mutant("no-breaker", WrongRestartError, "jumps", breaker._opened,
            lambda original, one, *rest: replace(original(one, *rest), opened_at=None)),
@@ -237,7 +236,7 @@ MUTANTS: Final = (
     Mutant("a-reload-is-suspect", WrongEndError, "all_at_once", freshness.load, always("")),
     Mutant("a-crash-in-place-is-suspect", WrongEndError, "all_at_once", freshness.load,
            lambda original, driver, *rest: original(_without_restarts(driver), *rest)),
-    Mutant("a-follower-has-a-deadline", WrongEndError, "late", settings.Settings.deadline,
+    Mutant("a-follower-has-a-deadline", WrongEndError, "late", config.Settings.deadline,
            lambda original, chosen, started: original(replace(chosen, follow=False), started)),
     Mutant("a-follower-stalls", WrongEndError, "late", decide._verdict,
            lambda original, holds, judged, progress, seen, timers: original(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from hook.cluster import retry
-from hook.cluster.events import Subject, Teller
-from hook.cluster.jobs import Job
-from hook.cluster.observer import Observer
-from hook.core.reasons import Reason
-from hook.core.stacks import GPU_OPERATOR
+from hook.decide.reasons import Reason
 from hook.errors import ConflictError, NotFoundError
-from hook.run import Outcome, Runner
+from hook.kube import retry
+from hook.kube.cache import Observer
+from hook.kube.events import Subject, Teller
+from hook.kube.owners import Job
+from hook.objects.drivers import GPU_OPERATOR
+from hook.run.job import Outcome, Runner
 from tests.fixtures.objects import at
 from tests.model.sight import Watch, moment_of
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from hook.cluster.api import Api
-    from hook.cluster.requests import Request
-    from hook.core.verdicts import Decision
+    from hook.config import Settings
+    from hook.decide.result import Decision
+    from hook.kube.client import Api
+    from hook.kube.requests import Request
     from hook.objects.views import DaemonSet, Snapshot
-    from hook.settings import Settings
     from tests.model.machine import Machine
     from tests.model.pods import PluginPod
     from tests.model.sight import Sight

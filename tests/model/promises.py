@@ -11,18 +11,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hook import report
-from hook.core.reasons import Reason
-from hook.core.verdicts import NodeState, Verdict, headline
+from hook.decide.reasons import Reason
+from hook.decide.result import NodeState, Verdict, headline
+from hook.run import report
 from tests.fixtures.objects import at
 from tests.model.machine import FAILED, QUIET, Machine
 from tests.model.pods import SECOND, PluginPod
 from tests.model.sight import moment_of
 
 if TYPE_CHECKING:
-    from hook.core.verdicts import Judgement
+    from hook.decide.result import Judgement
     from hook.objects.views import Snapshot
-    from hook.run import Outcome
+    from hook.run.job import Outcome
     from tests.model.pods import DriverPod
     from tests.model.program import Run
     from tests.model.world import World

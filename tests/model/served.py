@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from hook.core import names
+from hook.objects import names
 from tests.fixtures.objects import Object, finished, merged, obj, running, stamp, waiting
 from tests.model.rollout import Stage
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 from unittest import mock
 
-from hook import acting, rounds, run
-from hook.core.sentences import Bound
-from hook.settings import Settings
+from hook.config import Settings
+from hook.format import Bound
+from hook.run import job, loop
 from tests.model import endless, promises
 from tests.model.pods import SECOND, Pace
 from tests.model.program import Clock, Follower, Run
@@ -96,7 +96,7 @@ class Story:
         # The one thing that a history must have in hand everywhere is the time.
         clock = Clock(self.world)
         with contextlib.ExitStack() as patched:
-            for module in (run, rounds, acting):
+            for module in (job, loop, loop):
                 patched.enter_context(mock.patch.object(module, "time", clock))
             for step in self.history.steps:
                 self._befall(step)

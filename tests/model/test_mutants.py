@@ -12,7 +12,7 @@ from hypothesis import find
 from hypothesis import settings as budget
 from hypothesis.errors import NoSuchExample
 
-from hook.core import eligibility, nodes, places, plugins
+from hook.decide import eligibility, nodes, plugins, restarts
 from hook.objects import views
 from tests.model.breaking import Binding, Mutant, bindings, broken
 from tests.model.budget import MUTANTS as BUDGET
@@ -85,8 +85,8 @@ def test_a_function_that_the_program_does_not_bind_is_refused() -> None:
             id="imported-elsewhere",
         ),
         pytest.param(views.Pod.live, {(views.Pod, "live")}, id="property"),
-        pytest.param(places.Places.has, {(places.Places, "has")}, id="method"),
-        pytest.param(places.Places.left, {(places.Places, "left")}, id="class-method"),
+        pytest.param(restarts.Places.has, {(restarts.Places, "has")}, id="method"),
+        pytest.param(restarts.Places.left, {(restarts.Places, "left")}, id="class-method"),
     ],
 )
 def test_a_function_is_replaced_wherever_it_is_bound(target: object, names: set[tuple[object, str]]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from hook.settings import Settings
+from hook.config import Settings
 from tests.replay.recording import FOLDER
 from tests.replay.replaying import EVERY, Replay, play
 

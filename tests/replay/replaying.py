@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from hook.core.decide import decide
-from hook.core.memory import Memory
-from hook.core.verdicts import Decision, DeletePod, NodeState
-from hook.settings import Settings, WhenManual
+from hook.config import Settings, WhenManual
+from hook.decide.decide import decide
+from hook.decide.result import Decision, DeletePod, NodeState
+from hook.decide.state import Memory
 from tests.replay.objects import Objects
 from tests.replay.plugins import Plugins
 from tests.replay.recording import Recording, load

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from hook.core.plan.making import Asked, plan
-from hook.core.plan.values import Obstacle
-from hook.settings import Settings
+from hook.config import Settings
+from hook.plan.plan import Asked, make_plan
+from hook.plan.result import Obstacle
 from tests.replay.objects import Objects
 from tests.replay.recording import Recording, load
 
 if TYPE_CHECKING:
-    from hook.core.plan.values import PoolPlan
+    from hook.plan.result import PoolPlan
 
 UPGRADES: Final = ("v26.3.3-chart-bump", "v26.3.3-driver-only", "v26.7.0-chart-bump")
 NEAR: Final = 0.03
@@ -32,7 +32,7 @@ def planned(recording: Recording, until: float) -> PoolPlan:
         if change.at <= until:
             objects.apply(change)
     seen = replace(objects.seen(until), slices=())
-    (pool,) = plan({"gpu": seen}, Settings(), recording.moment(until), Asked(workloads=())).pools
+    (pool,) = make_plan({"gpu": seen}, Settings(), recording.moment(until), Asked(workloads=())).pools
     return pool
 
 

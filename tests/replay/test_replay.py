@@ -10,9 +10,9 @@ import json
 
 import pytest
 
-from hook.core.reasons import Reason
-from hook.core.verdicts import Verdict
-from hook.settings import Settings
+from hook.config import Settings
+from hook.decide.reasons import Reason
+from hook.decide.result import Verdict
 from tests.replay import baseline
 from tests.replay.replaying import EVERY, INSTALLS, MIGRATIONS, play
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hook.core.memory import Memory
-from hook.core.verdicts import DeletePod, Verdict
+from hook.decide.result import DeletePod, Verdict
+from hook.decide.state import Memory
 from tests.fixtures.cluster import Cluster, cluster, labelled
 from tests.fixtures.modes import Pool, owner, pool_daemonset, pooled
 from tests.fixtures.objects import Object, at, driver_pod, merged, obj, plugin_pod, stamp

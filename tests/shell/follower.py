@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import generate_latest
 
-from hook.acting import Deed
-from hook.cluster.counters import ENDED, Counters
-from hook.core.memory import Memory
-from hook.core.reasons import Reason
-from hook.core.verdicts import Cause, Decision, DeletePod, Judgement, NodeState, StalePod, Verdict
+from hook.decide.reasons import Reason
+from hook.decide.result import Cause, Decision, DeletePod, Judgement, NodeState, StalePod, Verdict
+from hook.decide.state import Memory
 from hook.errors import UnreachableError
-from hook.following.telemetry import Telemetry
+from hook.kube.connection import ENDED, Counters
+from hook.run.loop import Deed
+from hook.run.metrics import Telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from hook.core.memory import Breaker
+    from hook.decide.state import Breaker
 
 NOW: Final = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 STACK: Final = "gpu"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from kubernetes import client
 
-from hook.cluster.api import Api
-from hook.cluster.connection import by_library
+from hook.kube.client import Api
+from hook.kube.connection import by_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

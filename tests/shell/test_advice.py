@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from hook.core.reasons import Reason
-from hook.core.stacks import STACKS
-from hook.core.verdicts import Decision, Judgement, NodeState, Verdict
-from hook.report import TERMINATION_LIMIT, advice, next_step, termination_message
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, Judgement, NodeState, Verdict
+from hook.objects.drivers import STACKS
+from hook.run.report import TERMINATION_LIMIT, advice, next_step, termination_message
 
 
 def _failed(node: str, stack: str) -> Judgement:

@@ -8,7 +8,6 @@ from email.utils import format_datetime
 
 import pytest
 
-from hook.cluster.requests import NODES, Request, Selection
 from hook.errors import (
     ClusterError,
     NotFoundError,
@@ -18,6 +17,7 @@ from hook.errors import (
     UnauthorizedError,
     UnreachableError,
 )
+from hook.kube.requests import NODES, Request, Selection
 from tests.shell.server import HTML, JSON, Said, serving
 
 PAGE = b"<html>default backend - 404</html>"

@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from hook import cli, looking
-from hook.cluster import observer as observers
-from hook.cluster import retry
-from hook.cluster.events import Teller
-from hook.cluster.jobs import own_job
-from hook.cluster.observer import Observer
-from hook.cluster.workload import own_workload
-from hook.core.reasons import Reason
-from hook.core.stacks import GPU_OPERATOR
-from hook.core.verdicts import Verdict
+from hook import cli
+from hook.config import Settings
+from hook.decide.reasons import Reason
+from hook.decide.result import Verdict
 from hook.errors import RejectedError, UnauthorizedError, UnreachableError
-from hook.run import EXIT_DEADLINE, Runner
-from hook.settings import Settings
+from hook.kube import cache, retry
+from hook.kube.cache import Observer
+from hook.kube.events import Teller
+from hook.kube.owners import own_job, own_workload
+from hook.objects.drivers import GPU_OPERATOR
+from hook.run import lookup
+from hook.run.job import EXIT_DEADLINE, Runner
 from tests.fixtures.cluster import cluster
 from tests.shell.leases import until
 from tests.shell.server import JSON, Said, Server, serving
@@ -155,7 +154,7 @@ def test_slices_are_read_once_their_version_is_known(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Trouble that passes ends nothing: until then nothing is judged, and one line says why."""
-    monkeypatch.setattr(observers, "FIRST_ASK_SECONDS", 0.0)
+    monkeypatch.setattr(cache, "FIRST_ASK_SECONDS", 0.0)
     up = threading.Event()
     down = without_slices(UNAVAILABLE)
     with serving(lambda line: fleet(line) if up.is_set() else down(line)) as server:
@@ -201,7 +200,7 @@ def test_what_is_worth_no_other_try_ends_a_run(said: Said, patience: retry.Patie
 
 def test_a_server_that_asks_for_time_is_not_asked_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """For as long as it says."""
-    monkeypatch.setattr(observers, "FIRST_ASK_SECONDS", 0.0)
+    monkeypatch.setattr(cache, "FIRST_ASK_SECONDS", 0.0)
     with serving(without_slices(Said(429, b"", {**JSON, "retry-after": "60"}))) as server:
         observer = Observer(server.api, [GPU_OPERATOR], Settings(), retry.starting(FAR_SECONDS))
         for _time in range(3):
@@ -212,10 +211,10 @@ def test_a_server_that_asks_for_time_is_not_asked_again_at_once(monkeypatch: pyt
 
 def test_status_asks_again_for_the_version_of_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that is away for a moment is no cluster without slices."""
-    monkeypatch.setattr(observers, "FIRST_ASK_SECONDS", 0.0)
+    monkeypatch.setattr(cache, "FIRST_ASK_SECONDS", 0.0)
     answers = [UNAVAILABLE, UNAVAILABLE]
     with serving(lambda line: answers.pop() if line.endswith("resource.k8s.io") and answers else fleet(line)) as server:
-        assert looking.once(server.api, Settings())["gpu"].slices == ()
+        assert lookup.once(server.api, Settings())["gpu"].slices == ()
 
 
 def test_an_own_deployment_that_cannot_be_read_is_given_up_soon() -> None:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from hook.cluster import confirming, retry
-from hook.cluster.observer import Observer
-from hook.core.stacks import GPU_OPERATOR
-from hook.settings import Settings
+from hook.config import Settings
+from hook.kube import confirm, retry
+from hook.kube.cache import Observer
+from hook.objects.drivers import GPU_OPERATOR
 from tests.fixtures.objects import obj
 from tests.shell.server import METADATA, Said, serving
 from tests.shell.test_losing_contact import PATIENCE, told, until
@@ -93,7 +93,7 @@ def confirmed(cluster: Cluster, happens: Callable[[], object] = lambda: None) ->
 @pytest.fixture
 def _no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for no watch: it is dead."""
-    monkeypatch.setattr(confirming, "DELIVERY_SECONDS", 0.0)
+    monkeypatch.setattr(confirm, "DELIVERY_SECONDS", 0.0)
 
 
 NAME: Final = "cluster-policy"
@@ -117,7 +117,7 @@ CHANGES: Final = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_watch_that_is_behind_is_waited_for(monkeypatch: pytest.MonkeyPatch, change: str) -> None:
     """It delivers only after the metadata was listed; then nothing needs to be read in full."""
-    monkeypatch.setattr(confirming, "DELIVERY_SECONDS", PATIENCE)
+    monkeypatch.setattr(confirm, "DELIVERY_SECONDS", PATIENCE)
     there, events = CHANGES[change]
     cluster = Cluster()
     cluster.metadata = lambda _line: cluster.deliver.set()

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hook import cli
-from hook.cluster import connection
 from hook.errors import SettingsError
-from hook.following import beginning
+from hook.kube import connection
+from hook.run import controller
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,7 +100,7 @@ def test_without_a_port_there_is_no_server(mount: Path, monkeypatch: pytest.Monk
 def test_a_pod_does_not_load_the_client_library(mount: Path) -> None:
     """Nor what comes with it, neither Job nor controller: it costs a small container more than the fleet does."""
     code = (
-        f"import sys, {cli.__name__}, {beginning.__name__}, {connection.__name__} as connection; "
+        f"import sys, {cli.__name__}, {controller.__name__}, {connection.__name__} as connection; "
         f"connection.getproxies = dict; connection.connect('', '', {str(mount)!r}).authorization(); "
         "print(*(name for name in ('kubernetes', 'pydantic', 'requests', 'asyncio') if name in sys.modules))"
     )

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from hook.cluster import retry
-from hook.cluster.reflector import Reflector
-from hook.cluster.requests import NODES, Request, Selection
 from hook.errors import ClusterError
+from hook.kube import retry
+from hook.kube.informer import Reflector
+from hook.kube.requests import NODES, Request, Selection
 from hook.objects import readers
 from tests.shell.server import Said, Server, serving
 from tests.shell.test_losing_contact import EMPTY, PATIENCE, until

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hook.cluster.requests import LEASES, delete_pod
-from hook.core import names
 from hook.errors import ConflictError, LeaseLostError, RejectedError
 from hook.kube import election
 from hook.kube.election import JITTER_FACTOR, LeaderElectionConfig, LeaderElector
+from hook.kube.requests import LEASES, delete_pod
+from hook.objects import names
 from tests.shell.leases import NAME, NAMESPACE, PATH, held, keeping
 from tests.shell.server import HTML, JSON, Said
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from hook.cluster.requests import Request
+    from hook.kube.requests import Request
     from tests.shell.leases import Leases
     from tests.shell.server import Server
 

@@ -16,16 +16,16 @@ import pytest
 import yaml
 
 from devcluster.soak.following import lost_its_lease
-from hook.cluster import events
-from hook.cluster.events import Subject
-from hook.core import names
-from hook.core.following import Following
+from hook.config import Settings
 from hook.errors import LeaseLostError, UnreachableError
-from hook.following import follower as following
-from hook.following.follower import Follower, Identity
-from hook.following.telemetry import Telemetry
+from hook.kube import events
 from hook.kube.election import LeaderElectionConfig
-from hook.settings import Settings
+from hook.kube.events import Subject
+from hook.objects import names
+from hook.run import controller
+from hook.run.controller import Follower, Identity
+from hook.run.metrics import Telemetry
+from hook.run.status import Following
 from tests.shell.leases import NAME, NAMESPACE, PATH, PATIENCE, Leases, keeping, until
 from tests.shell.program import ended, start_logged
 from tests.shell.server import JSON, Said
@@ -231,7 +231,7 @@ def _kubeconfig(folder: Path, server: Server) -> Path:
 
 def test_who_hears_nothing_about_the_lease_starts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cluster's certificate may have been replaced; a new process reads it."""
-    monkeypatch.setattr(following, "SILENT_SECONDS", 1.0)
+    monkeypatch.setattr(controller, "SILENT_SECONDS", 1.0)
     with keeping() as (kept, server):
         kept.instead = lambda _line: Said()
         one = Follower(server.api, Settings(follow=True), Identity(ELECTION), _telemetry(server))

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hook import followreport, handover
-from hook.cluster import retry
-from hook.cluster.followers import Led, find, read
-from hook.core import names
-from hook.core.following import Following, Opened
+from hook.config import Settings
 from hook.errors import PermissionDeniedError
-from hook.followreport import Seen
-from hook.handover import Lookout
+from hook.kube import retry
+from hook.objects import names
 from hook.objects.decoding import MalformedObjectError
-from hook.settings import Settings
+from hook.run import job, lookup
+from hook.run.job import Lookout
+from hook.run.lookup import Lookup
+from hook.run.status import Following, Led, Opened, find, read
 from tests.shell.leases import NAME, NAMESPACE, keeping
 from tests.shell.server import Said, serving
 
@@ -33,7 +32,7 @@ RECORD = Following(epochs={"gpu": EPOCH}, to_go=3, about=360, restarted=7, last_
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look whenever it is asked."""
-    monkeypatch.setattr(handover, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(job, "LOOK_SECONDS", 0.0)
 
 
 def lease(record: Following | str | None = RECORD, **spec: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
@@ -77,7 +76,7 @@ def test_a_dead_follower_is_called_so_once_it_was_looked_at_for_long(monkeypatch
         lookout = Lookout(server.api, NAMESPACE, NAME)
         kept._keep(lease())
         assert "checking whether" in lookout.standing({"gpu": EPOCH}).why
-        monkeypatch.setattr(handover, "ALIVE_SECONDS", 0.0)
+        monkeypatch.setattr(job, "ALIVE_SECONDS", 0.0)
         assert "the last leader was pod-a" in lookout.standing({"gpu": EPOCH}).why
         monkeypatch.undo()
         kept.change({"spec": {"holderIdentity": ""}})
@@ -99,7 +98,7 @@ def test_a_follower_that_gave_back_or_fell_silent_is_none(monkeypatch: pytest.Mo
         own = {names.FOLLOWING_ANNOTATION: replace(RECORD, by="pod-b").encode()}
         kept.change({"metadata": {"annotations": own}})
         assert lookout.standing({"gpu": EPOCH}).why == ""
-        monkeypatch.setattr(handover, "ALIVE_SECONDS", 0.0)
+        monkeypatch.setattr(job, "ALIVE_SECONDS", 0.0)
         assert "the last leader was pod-b" in lookout.standing({"gpu": EPOCH}).why
 
 
@@ -153,28 +152,28 @@ def test_a_lease_that_cannot_be_read_is_waited_for(monkeypatch: pytest.MonkeyPat
 def test_status_says_whether_a_follower_is_alive() -> None:
     """Who holds the Lease, when it was renewed and acted, and how much is left."""
     led = read(lease())
-    alive, dead = Seen(NOW, led), Seen(NOW + timedelta(minutes=5), led)
-    assert ["alive (pod-a)" in followreport.lines(alive)[0], "NOT ALIVE" in followreport.lines(dead)[0]] == [True, True]
-    assert "last renewed 2s ago" in followreport.lines(alive)[0]
-    told = followreport.lines(dead)[1]
+    alive, dead = Lookup(NOW, led), Lookup(NOW + timedelta(minutes=5), led)
+    assert ["alive (pod-a)" in lookup.lines(alive)[0], "NOT ALIVE" in lookup.lines(dead)[0]] == [True, True]
+    assert "last renewed 2s ago" in lookup.lines(alive)[0]
+    told = lookup.lines(dead)[1]
     assert ("last acted 5m ago" in told, "3 nodes remaining, about 6m" in told) == (True, True)
-    found = followreport.as_json(alive)
+    found = lookup.as_json(alive)
     assert found is not None
     assert (True, "pod-a", "2026-03-01T12:00:00Z", 3, 360, 7, {}) == tuple(
         found[key] for key in ("alive", "holder", "lastActed", "toGo", "aboutSeconds", "restarted", "openBreakers")
     )
-    assert followreport.as_json(dead) == {**found, "alive": False}
+    assert lookup.as_json(dead) == {**found, "alive": False}
 
 
 def test_status_takes_nobody_for_a_predecessor() -> None:
     """Who took over a moment ago has restarted nothing; what was found, and by whom, is shown as that."""
-    seen = Seen(NOW, read(lease(holderIdentity="pod-b")))
-    told = followreport.lines(seen)[1]
+    seen = Lookup(NOW, read(lease(holderIdentity="pod-b")))
+    told = lookup.lines(seen)[1]
     assert ("pod-a" in told, "7 plugins" in told) == (True, False)
-    found = followreport.as_json(seen)
+    found = lookup.as_json(seen)
     assert found is not None
     assert (found["holder"], found["recordedBy"]) == ("pod-b", "pod-a")
-    assert "7 plugins" in followreport.lines(Seen(NOW, read(lease(holderIdentity=""))))[1]
+    assert "7 plugins" in lookup.lines(Lookup(NOW, read(lease(holderIdentity=""))))[1]
 
 
 def test_status_says_where_it_looked_for_a_follower() -> None:
@@ -186,19 +185,19 @@ def test_status_says_where_it_looked_for_a_follower() -> None:
         return Said(200, json.dumps(page).encode())
 
     with serving(leases) as server:
-        assert NAME in followreport.lines(followreport.look(server.api, Settings()))[0]
-        somewhere = followreport.look(server.api, Settings(namespaces=("dra",)))
-    assert ["no controller was found in dra; its Lease may be in another namespace"] == followreport.lines(somewhere)
-    found = followreport.as_json(somewhere)
+        assert NAME in lookup.lines(lookup.look(server.api, Settings()))[0]
+        somewhere = lookup.look(server.api, Settings(namespaces=("dra",)))
+    assert ["no controller was found in dra; its Lease may be in another namespace"] == lookup.lines(somewhere)
+    found = lookup.as_json(somewhere)
     assert found is not None
     assert found["alive"] is None
 
 
 def test_status_says_that_a_breaker_is_open() -> None:
     """With what was seen, in the table and for programs."""
-    seen = Seen(NOW, read(lease(replace(RECORD, breakers={"gpu": Opened(NOW, "9 of 10 nodes")}))))
-    assert "9 of 10 nodes" in followreport.lines(seen)[-1]
-    found = followreport.as_json(seen)
+    seen = Lookup(NOW, read(lease(replace(RECORD, breakers={"gpu": Opened(NOW, "9 of 10 nodes")}))))
+    assert "9 of 10 nodes" in lookup.lines(seen)[-1]
+    found = lookup.as_json(seen)
     assert found is not None
     assert found["openBreakers"] == {"gpu": {"openedAt": "2026-03-01T12:00:00Z", "why": "9 of 10 nodes"}}
 
@@ -206,18 +205,18 @@ def test_status_says_that_a_breaker_is_open() -> None:
 @pytest.mark.parametrize(("record", "holder"), [(None, "pod-a"), ("[]", ""), ("{" * 9000, "a\x1b[2J")])
 def test_status_shows_what_cannot_be_understood(record: str | None, holder: str) -> None:
     """Whoever may write a Lease may write anything there; no terminal obeys it."""
-    seen = Seen(NOW, read(lease(record, holderIdentity=holder)))
-    shown = followreport.lines(seen)
+    seen = Lookup(NOW, read(lease(record, holderIdentity=holder)))
+    shown = lookup.lines(seen)
     assert len(shown) == 2
     assert "\x1b" not in "".join(shown)
-    found = followreport.as_json(seen)
+    found = lookup.as_json(seen)
     assert found is not None
     assert (found["alive"], bool(found["problem"])) == (bool(holder), True)
 
 
 def test_without_a_follower_status_says_nothing() -> None:
     """Most clusters have none."""
-    assert ([], None) == ([line for line in followreport.lines(Seen(NOW)) if line], followreport.as_json(Seen(NOW)))
+    assert ([], None) == ([line for line in lookup.lines(Lookup(NOW)) if line], lookup.as_json(Lookup(NOW)))
 
 
 def test_of_several_followers_the_one_of_these_stacks_is_shown() -> None:
@@ -230,7 +229,7 @@ def test_of_several_followers_the_one_of_these_stacks_is_shown() -> None:
     ]
     page = json.dumps({"kind": "LeaseList", "items": leases, "metadata": {"resourceVersion": "1"}}).encode()
     with serving(lambda _line: Said(200, page)) as server:
-        seen = followreport.look(server.api, Settings())
+        seen = lookup.look(server.api, Settings())
         assert seen.led is not None
         assert seen.led.holder == "new"
         assert len(find(server.api, ("a", "b"), 30)) == 8
@@ -240,9 +239,9 @@ def test_of_several_followers_the_one_of_these_stacks_is_shown() -> None:
 def test_not_being_allowed_to_look_is_no_failure() -> None:
     """The nodes are what status is asked for."""
     with serving(lambda _line: Said(403, b'{"kind": "Status", "code": 403}')) as server:
-        seen = followreport.look(server.api, Settings())
-        assert "permission missing" in followreport.lines(seen)[0]
-        found = followreport.as_json(seen)
+        seen = lookup.look(server.api, Settings())
+        assert "permission missing" in lookup.lines(seen)[0]
+        found = lookup.as_json(seen)
         assert found is not None
         assert found["alive"] is None
 

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from hook.cluster.contact import Lost
-from hook.following.health import ALIVE_SECONDS, LOST_SECONDS, Health
+from hook.kube.informer import Lost
+from hook.run.health import ALIVE_SECONDS, LOST_SECONDS, Health
 
 STACK = "gpu"
 

@@ -10,25 +10,22 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from hook.acting import Actor
-from hook.cluster import events, retry
-from hook.cluster import observer as observers
-from hook.cluster.events import Findable, Subject, Teller
-from hook.cluster.observer import Observer
-from hook.core import names, together
-from hook.core.following import Following, Opened
-from hook.core.memory import Breaker, Memory
-from hook.core.reasons import Reason
-from hook.core.stacks import GPU_OPERATOR
-from hook.core.verdicts import Decision, DeletePod, Judgement, NodeState, RolloutRestart, StalePod, Verdict
+from hook.config import Settings
+from hook.decide import decide
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, DeletePod, Judgement, NodeState, RolloutRestart, StalePod, Verdict
+from hook.decide.state import Breaker, Memory
 from hook.errors import PermissionDeniedError, UnauthorizedError, UnreachableError
-from hook.following import follower
-from hook.following import record as records
-from hook.following.follower import Identity, Serving
-from hook.following.record import Record
-from hook.following.telemetry import Telemetry
-from hook.following.telling import Chronicler
-from hook.settings import Settings
+from hook.kube import cache, events, retry
+from hook.kube.cache import Observer
+from hook.kube.events import Findable, Subject, Teller
+from hook.objects import names
+from hook.objects.drivers import GPU_OPERATOR
+from hook.run import controller, status
+from hook.run.controller import Chronicler, Identity, Serving
+from hook.run.loop import Actor
+from hook.run.metrics import Telemetry
+from hook.run.status import Following, Opened, Record
 from tests.fixtures.cluster import LATER, cluster
 from tests.fixtures.modes import Pool, pooled
 from tests.fixtures.objects import obj
@@ -36,7 +33,7 @@ from tests.shell.leases import NAMESPACE, held, keeping, until
 from tests.shell.server import Said, serving
 
 if TYPE_CHECKING:
-    from hook.core.together import Seen
+    from hook.decide.decide import Seen
     from tests.fixtures.objects import Object
 
 FOLLOW = Settings(follow=True)
@@ -63,8 +60,8 @@ def test_slices_are_asked_for_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, patience: retry.Patience
 ) -> None:
     """An answer that fails is none, and is said once; where an upgrade takes a version away, the next is followed."""
-    monkeypatch.setattr(observers, "ASK_SECONDS", 0.0)
-    monkeypatch.setattr(observers, "FIRST_ASK_SECONDS", 0.0)
+    monkeypatch.setattr(cache, "ASK_SECONDS", 0.0)
+    monkeypatch.setattr(cache, "FIRST_ASK_SECONDS", 0.0)
     with keeping() as (kept, server):
         observer = Observer(server.api, [GPU_OPERATOR], FOLLOW, patience)
         observer.look_at_intent()
@@ -93,8 +90,8 @@ def test_slices_are_asked_for_again(
 
 def test_what_is_known_of_slices_outlives_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without any answer a run has only the patience to begin; after one, it continues with that answer."""
-    monkeypatch.setattr(observers, "ASK_SECONDS", 0.0)
-    monkeypatch.setattr(observers, "FIRST_ASK_SECONDS", 0.0)
+    monkeypatch.setattr(cache, "ASK_SECONDS", 0.0)
+    monkeypatch.setattr(cache, "FIRST_ASK_SECONDS", 0.0)
     monkeypatch.setattr(retry, "WATCHING", retry.Patience(unreachable=0.0, denied=0.0))
     with keeping() as (kept, server):
         kept.served = set()
@@ -192,7 +189,7 @@ def test_pods_of_a_daemonset_that_is_gone_are_let_go_after_a_while(
         seen = server.count("/daemonsets?")
         until(lambda: server.count("/daemonsets?") > seen + 2, "the DaemonSet is seen to be gone")
         assert pods() in (both, None)
-        monkeypatch.setattr(observers, "UNWANTED_SECONDS", 0.0)
+        monkeypatch.setattr(cache, "UNWANTED_SECONDS", 0.0)
         until(lambda: pods() == ["mine-0"], "its pods are let go")
         observer.look_closer()
         assert reflector is observer._reflectors[mine]
@@ -201,14 +198,14 @@ def test_pods_of_a_daemonset_that_is_gone_are_let_go_after_a_while(
 
 def test_a_cluster_that_never_rests_is_looked_at_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     """While there is nothing to protect a look costs nothing, and others change their DaemonSets all day."""
-    monkeypatch.setattr(follower, "LONGEST_PAUSE_SECONDS", 3600.0)
+    monkeypatch.setattr(controller, "LONGEST_PAUSE_SECONDS", 3600.0)
     looks: list[object] = []
 
     def looked(seen: Seen, settings: Settings) -> Decision | None:
         looks.append(seen)
-        return together.look_first(seen, settings)
+        return decide.look_first(seen, settings)
 
-    monkeypatch.setattr(follower, "look_first", looked)
+    monkeypatch.setattr(controller, "look_first", looked)
     with keeping() as (_kept, server):
         lease = held(server)
         one = Serving(server.api, FOLLOW, Identity(lease.config), lease, Telemetry(server.api.counters))
@@ -242,7 +239,7 @@ def test_a_missing_permission_to_restart_ends_no_follower(monkeypatch: pytest.Mo
 def test_the_record_is_written_when_somebody_may_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new intent at once; what else changes now and then; that it looked again rarely."""
     for name, seconds in (("RETRY_SECONDS", 0.0), ("WRITE_SECONDS", 3600.0), ("LOOK_SECONDS", 7200.0)):
-        monkeypatch.setattr(records, name, seconds)
+        monkeypatch.setattr(status, name, seconds)
     with keeping() as (kept, server):
         record = Record(held(server))
         first = Following(epochs={"gpu": "0123456789abcdef"}, last_look=LATER)
@@ -257,14 +254,14 @@ def test_the_record_is_written_when_somebody_may_wait_for_it(monkeypatch: pytest
         looked = Following(epochs=other.epochs, to_go=3, last_look=LATER, about=7)
         assert record.keep(looked)
         assert Following.decode(kept.said(names.FOLLOWING_ANNOTATION)) == other
-        monkeypatch.setattr(records, "LOOK_SECONDS", 0.0)
+        monkeypatch.setattr(status, "LOOK_SECONDS", 0.0)
         assert record.keep(looked)
         assert Following.decode(kept.said(names.FOLLOWING_ANNOTATION)) == looked
 
 
 def test_a_record_that_cannot_be_written_is_written_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """Serving goes on meanwhile."""
-    monkeypatch.setattr(records, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(status, "RETRY_SECONDS", 0.0)
     with keeping() as (kept, server):
         record = Record(held(server))
         kept.instead = lambda line: Said(500) if "PATCH" in line else None
@@ -276,7 +273,7 @@ def test_a_record_that_cannot_be_written_is_written_later(monkeypatch: pytest.Mo
 def test_what_opened_or_closed_is_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Job that delegates to the controller waits while a breaker is open."""
     for name, seconds in (("RETRY_SECONDS", 0.0), ("WRITE_SECONDS", 3600.0), ("LOOK_SECONDS", 7200.0)):
-        monkeypatch.setattr(records, name, seconds)
+        monkeypatch.setattr(status, name, seconds)
     with keeping() as (kept, server):
         record = Record(held(server))
         opened = Following(breakers={"gpu": Opened(LATER, "9 of 10")})
@@ -293,14 +290,14 @@ def test_who_is_blind_or_stopped_promises_nothing(monkeypatch: pytest.MonkeyPatc
         one.observer.look_at_intent()
         one.observer.look_at_fleet()
         until(lambda: one.observer.synced, "all is read")
-        fleets, done = together.indexed(one.observer.snapshot(), FOLLOW), _decision(Verdict.DONE, Reason.NOTHING_STALE)
+        fleets, done = decide.indexed(one.observer.snapshot(), FOLLOW), _decision(Verdict.DONE, Reason.NOTHING_STALE)
         assert (one._epochs(fleets), one._left(fleets, done)) == ({"gpu": ""}, 0)
         one.rounds.memories["gpu"] = Memory(started=LATER, breaker=Breaker(LATER, "9 of 10"))
         assert one._left(fleets, done) is None
         kept.instead = lambda line: DENIED if "watch=true" in line else None
         until(lambda: one.observer.lost, "it is blind")
         assert one._epochs(fleets) == {"gpu": ""}
-        monkeypatch.setattr(follower, "LOST_SECONDS", 0.0)
+        monkeypatch.setattr(controller, "LOST_SECONDS", 0.0)
         until(lambda: not one._epochs(fleets), "it is blind for long")
         one.observer.stop()
         lease.release()

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from hook.acting import Deed
-from hook.cluster.requests import delete_pod
-from hook.core import names
-from hook.core.following import Following, Opened
-from hook.core.reasons import Reason
-from hook.core.verdicts import Decision, DeletePod, StalePod, Verdict
+from hook.config import Settings
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, DeletePod, StalePod, Verdict
 from hook.errors import LeaseLostError
-from hook.following.follower import Follower, Identity, Serving
-from hook.following.telemetry import Telemetry
 from hook.kube.election import LeaderElectionConfig
-from hook.settings import Settings
+from hook.kube.requests import delete_pod
+from hook.objects import names
+from hook.run.controller import Follower, Identity, Serving
+from hook.run.loop import Deed
+from hook.run.metrics import Telemetry
+from hook.run.status import Following, Opened
 from tests.fixtures.cluster import stale
 from tests.shell.leases import NAME, NAMESPACE, PATH, held, keeping, until
 from tests.shell.server import Said

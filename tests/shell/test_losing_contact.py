@@ -11,23 +11,20 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from devcluster.patience import TooSlowError
-from hook import acting
-from hook.acting import Actor
-from hook.cluster import api as apis
-from hook.cluster import reflector as reflectors
-from hook.cluster import requests, retry
-from hook.cluster.events import Subject, Teller
-from hook.cluster.observer import Observer
-from hook.cluster.reflector import Reflector
-from hook.cluster.requests import NODES, Request, Selection
-from hook.core.reasons import Reason
-from hook.core.stacks import GPU_OPERATOR
-from hook.core.verdicts import Decision, DeletePod, StalePod, Verdict
+from hook.config import Settings
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, DeletePod, StalePod, Verdict
 from hook.errors import UnreachableError
-from hook.narration import Narrator
+from hook.kube import client, informer, requests, retry
+from hook.kube.cache import Observer
+from hook.kube.events import Subject, Teller
+from hook.kube.informer import Reflector
+from hook.kube.requests import NODES, Request, Selection
 from hook.objects import readers
-from hook.rounds import Rounds
-from hook.settings import Settings
+from hook.objects.drivers import GPU_OPERATOR
+from hook.run import loop
+from hook.run.loop import Actor, Rounds
+from hook.run.report import Narrator
 from tests.shell.server import JSON, Said, Server, serving
 
 if TYPE_CHECKING:
@@ -95,7 +92,7 @@ def test_a_refusal_within_a_watch_may_pass(code: int) -> None:
 
 def test_a_list_that_expires_again_and_again_ends_no_follower(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kind may come into sight late, on a server that is busy; a Job's run ends, and is tried again."""
-    monkeypatch.setattr(reflectors, "GAP_SECONDS", 0.1)
+    monkeypatch.setattr(informer, "GAP_SECONDS", 0.1)
     gone = Said(410, b'{"kind": "Status", "code": 410}')
     with serving(lambda _line: gone) as server:
         job = following(server)
@@ -132,7 +129,7 @@ def test_watches_that_bring_nothing_become_rare() -> None:
 
 def test_after_a_long_gap_all_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A watch does not say when it has caught up; until a list says so, contact is lost."""
-    monkeypatch.setattr(reflectors, "GAP_SECONDS", 0.5)
+    monkeypatch.setattr(informer, "GAP_SECONDS", 0.5)
     up = [True]
 
     def answer(line: str) -> Said:
@@ -152,9 +149,9 @@ def test_after_a_long_gap_all_is_read_again(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_after_silence_all_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A watch that outlives its time without a byte was cut off somewhere; what it missed is not asked of it."""
-    monkeypatch.setattr(reflectors, "WATCH_SECONDS", 0)
-    monkeypatch.setattr(reflectors, "WATCH_SPREAD_SECONDS", 1)
-    monkeypatch.setattr(apis, "WATCH_SLACK_SECONDS", 0.3)
+    monkeypatch.setattr(informer, "WATCH_SECONDS", 0)
+    monkeypatch.setattr(informer, "WATCH_SPREAD_SECONDS", 1)
+    monkeypatch.setattr(client, "WATCH_SLACK_SECONDS", 0.3)
     over = threading.Event()
 
     def answer(line: str) -> Said:
@@ -263,7 +260,7 @@ def test_a_deletion_without_an_answer_that_is_gone_then_was_ours(then: int) -> N
 
 def test_a_deletion_that_did_not_happen_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever deletes that pod days later is somebody else; what is long past shows nothing either way."""
-    monkeypatch.setattr(acting, "ASK_AGAIN", timedelta(0))
+    monkeypatch.setattr(loop, "ASK_AGAIN", timedelta(0))
     monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0))
     with serving(lambda _line: Said()) as server:
         actor = Actor(server.api)

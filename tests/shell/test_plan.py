@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from jsonschema import Draft202012Validator
 
-from hook import planreport
-from hook.core.plan.making import Asked, plan
-from hook.core.plan.values import Obstacle
-from hook.core.reasons import Reason
-from hook.settings import Settings
+from hook.config import Settings
+from hook.decide.reasons import Reason
+from hook.plan import plan
+from hook.plan.plan import Asked, make_plan
+from hook.plan.result import Obstacle
 from tests.fixtures.cluster import LATER, cluster, labelled
 from tests.fixtures.modes import Pool, network, pooled
 from tests.fixtures.planning import fleet, gpus, rotated, unloaded_in
 from tests.shell.program import run
 
 if TYPE_CHECKING:
-    from hook.core.plan.values import Plan
+    from hook.plan.result import Plan
     from tests.fixtures.cluster import Cluster
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
@@ -34,19 +34,19 @@ TWO_HOURS: Final = Asked(timedelta(hours=2), ())
 def planned(found: Cluster, asked: Asked = TWO_HOURS, settings: Settings | None = None) -> Plan:
     """Plan the upgrade of a cluster."""
     given = settings or Settings(stacks=(found.stack.name,))
-    return plan({found.stack.name: found.seen()}, given, LATER, asked)
+    return make_plan({found.stack.name: found.seen()}, given, LATER, asked)
 
 
 def table(found: Cluster, asked: Asked = TWO_HOURS) -> str:
     """Give what people see."""
-    return "\n".join(planreport.table(planned(found, asked), Settings()))
+    return "\n".join(plan.table(planned(found, asked), Settings()))
 
 
 def as_json(found: Cluster, settings: Settings | None = None) -> dict[str, Any]:
     """Give what programs see, as they see it."""
     chosen = settings or Settings()
     made = planned(found, settings=chosen) if settings else planned(found)
-    written: dict[str, Any] = json.loads(json.dumps(planreport.as_json(made, chosen)))
+    written: dict[str, Any] = json.loads(json.dumps(plan.as_json(made, chosen)))
     return written
 
 

@@ -7,10 +7,10 @@ import re
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from hook.cluster import reflector as reflectors
-from hook.cluster.reflector import Reflector
-from hook.cluster.requests import NODES, Selection
-from hook.cluster.retry import starting
+from hook.kube import informer
+from hook.kube.informer import Reflector
+from hook.kube.requests import NODES, Selection
+from hook.kube.retry import starting
 from hook.objects import readers
 from hook.objects.views import Unreadable
 from tests.fixtures.objects import obj
@@ -117,7 +117,7 @@ def test_an_object_that_cannot_be_read_is_known_to_be_there() -> None:
 
 def test_a_kind_that_comes_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not served is known, too: it is absent then, and nothing of before is left; it is asked for again."""
-    monkeypatch.setattr(reflectors, "ABSENT_SECONDS", 0.05)
+    monkeypatch.setattr(informer, "ABSENT_SECONDS", 0.05)
     served = threading.Event()
     page = told(items=[node("a", "1")], metadata={"resourceVersion": "10"})
 

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from hook import acting
-from hook.acting import SIDE_BY_SIDE, Actor
-from hook.cluster import retry
 from hook.errors import PermissionDeniedError
+from hook.kube import retry
+from hook.run import loop
+from hook.run.loop import SIDE_BY_SIDE, Actor
 from tests.shell.server import JSON, Said, serving
 from tests.shell.test_side_by_side import GRANTED, refused, stale
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hook.cluster.requests import Request
-    from hook.core.verdicts import DeletePod
+    from hook.decide.result import DeletePod
+    from hook.kube.requests import Request
+
 
 WAVE: Final = 1 + SIDE_BY_SIDE
 """The first alone, which is granted, and the others together."""
@@ -33,7 +34,7 @@ FAR_SECONDS: Final = 40.0
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for no permission to come back, and cut no wave short."""
     monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0, denied=0))
-    monkeypatch.setattr(acting, "ACT_SECONDS", FAR_SECONDS)
+    monkeypatch.setattr(loop, "ACT_SECONDS", FAR_SECONDS)
 
 
 def reviewed(*, allowed: bool) -> Said:
@@ -120,7 +121,7 @@ def test_a_question_has_a_few_seconds_at_most(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(server.api, "allows", allows)
         list(Actor(server.api).act(stale(2)[1:], 3600))
         list(Actor(server.api).act(stale(2)[1:], 3))
-    assert granted[0] == acting.RIGHTS_SECONDS
+    assert granted[0] == loop.RIGHTS_SECONDS
     assert granted[1] <= 3
 
 

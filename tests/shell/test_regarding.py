@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from hook.cluster import events, retry
-from hook.cluster.events import Subject, Teller
-from hook.cluster.jobs import Job
-from hook.cluster.observer import Observer
-from hook.cluster.regarding import Regarding
-from hook.core.reasons import Reason
-from hook.core.verdicts import Decision, Judgement, NodeState, Verdict
-from hook.narration import Narrator
-from hook.run import Runner
-from hook.settings import Regarded, Settings
+from hook.config import Regarded, Settings
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, Judgement, NodeState, Verdict
+from hook.kube import events, retry
+from hook.kube.cache import Observer
+from hook.kube.events import Regarding, Subject, Teller
+from hook.kube.owners import Job
+from hook.run.job import Runner
+from hook.run.report import Narrator
 from tests.shell.server import Said, Server, serving
 
 if TYPE_CHECKING:

@@ -8,22 +8,21 @@ from typing import TYPE_CHECKING
 import pytest
 from kubernetes import client
 
-from hook.acting import Deed
-from hook.cluster import requests, retry
-from hook.cluster.api import Api
-from hook.cluster.connection import by_library
-from hook.cluster.events import Teller
-from hook.cluster.observer import Observer
-from hook.core.reasons import Reason
-from hook.core.verdicts import Decision, DeletePod, RolloutRestart, StalePod, Verdict
+from hook.config import Settings
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, DeletePod, RolloutRestart, StalePod, Verdict
 from hook.errors import PermissionDeniedError, UnreachableError
-from hook.narration import Narrator
-from hook.rounds import Rounds
-from hook.settings import Settings
+from hook.kube import requests, retry
+from hook.kube.cache import Observer
+from hook.kube.client import Api
+from hook.kube.connection import by_library
+from hook.kube.events import Teller
+from hook.run.loop import Deed, Rounds
+from hook.run.report import Narrator
 from tests.fixtures.cluster import LATER
 
 if TYPE_CHECKING:
-    from hook.core.verdicts import Action
+    from hook.decide.result import Action
 
 
 def _pod(driver_run: str) -> StalePod:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hook import report
-from hook.cluster.events import Subject
-from hook.core.reasons import Reason
-from hook.core.verdicts import Decision, Judgement, NodeState, Verdict
-from hook.narration import Narrator
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, Judgement, NodeState, Verdict
+from hook.kube.events import Subject
+from hook.run import report
+from hook.run.report import Narrator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,32 +11,29 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import pytest
 
-from hook import acting
-from hook.cluster import confirming, retry
-from hook.cluster import observer as observers
-from hook.cluster.contact import Lost
-from hook.cluster.events import Subject, Teller
-from hook.cluster.followers import Led
-from hook.cluster.jobs import Job
-from hook.cluster.observer import Observer
-from hook.cluster.requests import NODES, Selection
-from hook.core.following import Following
-from hook.core.reasons import Reason
-from hook.core.together import chosen
-from hook.core.verdicts import Decision, DeletePod, StalePod, Verdict
+from hook.config import OnDeadline, Settings
+from hook.decide.decide import chosen
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, DeletePod, StalePod, Verdict
 from hook.errors import PermissionDeniedError
-from hook.handover import Handover, Standing
-from hook.narration import LOST_SECONDS, Narrator
-from hook.rounds import Rounds
-from hook.run import EXIT_DEADLINE, EXIT_FAILED, Runner
-from hook.settings import OnDeadline, Settings
+from hook.kube import cache, confirm, retry
+from hook.kube.cache import Observer
+from hook.kube.events import Subject, Teller
+from hook.kube.informer import Lost
+from hook.kube.owners import Job
+from hook.kube.requests import NODES, Selection
+from hook.run import loop
+from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Handover, Runner, Standing
+from hook.run.loop import Rounds
+from hook.run.report import LOST_SECONDS, Narrator
+from hook.run.status import Following, Led
 from tests.fixtures.cluster import cluster, stale
 from tests.shell.clusters import Shown
 from tests.shell.leases import until
 from tests.shell.server import Said, Server, serving
 
 if TYPE_CHECKING:
-    from hook.handover import Lookout
+    from hook.run.job import Lookout
 
 JOB: Final = Subject("batch/v1", "Job", "gpu-operator", "post", "uid")
 DONE: Final = Decision(Verdict.DONE, Reason.NOTHING_STALE, "all is well", stack="gpu")
@@ -73,7 +70,7 @@ def test_a_fleet_that_is_well_is_done() -> None:
 
 def test_a_run_continues_once_the_version_of_slices_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop asks again what could not be asked when it began."""
-    monkeypatch.setattr(observers, "FIRST_ASK_SECONDS", 0.0)
+    monkeypatch.setattr(cache, "FIRST_ASK_SECONDS", 0.0)
     answers = [Said(503), Said(503)]
     with serving(shown := Shown(cluster())) as server:
         one = runner(server, Settings(timeout=timedelta(seconds=40)))
@@ -282,7 +279,7 @@ def test_a_deletion_without_an_answer_is_ours_once_its_pod_ends() -> None:
 
 def test_what_is_long_past_shows_no_deletion_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     """While contact is lost, a pod that is shown may be gone: its deletion stays one whose answer was lost."""
-    monkeypatch.setattr(acting, "ASK_AGAIN", timedelta(0))
+    monkeypatch.setattr(loop, "ASK_AGAIN", timedelta(0))
     found = stale()
     (action,) = found.decide()[0].actions
     lost: list[Lost | None] = [None, Lost("pods", time.monotonic(), "it hangs")]
@@ -295,7 +292,7 @@ def test_what_is_long_past_shows_no_deletion_that_failed(monkeypatch: pytest.Mon
             one.decide({"gpu": stale().drop("plugin-pod").seen()})
             assert one.actor.restarted == (0 if gone_for is None else 1)
             monkeypatch.undo()
-            monkeypatch.setattr(acting, "ASK_AGAIN", timedelta(0))
+            monkeypatch.setattr(loop, "ASK_AGAIN", timedelta(0))
 
 
 def test_an_outage_at_the_beginning_is_not_outlived_by_looking() -> None:
@@ -372,7 +369,7 @@ def test_a_job_hands_over_to_a_controller_that_saw_the_same(
     standing: Standing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once a second read shows the same intent: a watch may be behind what was applied a moment ago."""
-    monkeypatch.setattr(confirming, "DELIVERY_SECONDS", 0.0)
+    monkeypatch.setattr(confirm, "DELIVERY_SECONDS", 0.0)
     with serving(shown := Shown(stale())) as server:
         one = runner(server, kind=Handover)
         assert isinstance(one, Handover)

@@ -12,9 +12,9 @@ import pytest
 import urllib3
 from kubernetes import client
 
-from hook.cluster import api as apis
-from hook.cluster.api import Api
-from hook.cluster.connection import by_library
+from hook.kube import client as apis
+from hook.kube.client import Api
+from hook.kube.connection import by_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from hook import acting, cli
-from hook.acting import SIDE_BY_SIDE, Actor
-from hook.cluster import events, retry, threads
-from hook.cluster.events import Subject, Teller
-from hook.cluster.observer import Observer
-from hook.cluster.threads import Outbox
-from hook.core.reasons import Reason
-from hook.core.verdicts import Decision, DeletePod, RolloutRestart, StalePod, Verdict
+from hook import cli
+from hook.config import Settings
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, DeletePod, RolloutRestart, StalePod, Verdict
 from hook.errors import PermissionDeniedError, RejectedError, TerminatedError
-from hook.narration import Narrator
-from hook.rounds import Rounds
-from hook.run import Runner
-from hook.settings import Settings
+from hook.kube import events, retry
+from hook.kube.cache import Observer
+from hook.kube.events import Outbox, Subject, Teller
+from hook.run import loop
+from hook.run.job import Runner
+from hook.run.loop import SIDE_BY_SIDE, Actor, Rounds
+from hook.run.report import Narrator
 from tests.fixtures.cluster import LATER
 from tests.shell.server import Said, serving
 
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType
 
-    from hook.acting import Deed
-    from hook.run import Outcome
+    from hook.run.job import Outcome
+    from hook.run.loop import Deed
     from tests.shell.server import Server
 
 PATIENCE: Final = 60.0
@@ -106,19 +105,19 @@ def test_whoever_is_not_granted_one_asks_for_one_at_a_time() -> None:
 def test_after_any_other_answer_one_is_asked_for_alone(monkeypatch: pytest.MonkeyPatch, status: int, nth: int) -> None:
     """Whatever it is, and whichever of a wave it answers; what is granted then widens the way again."""
     monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0, denied=0))
-    monkeypatch.setattr(acting, "ACT_SECONDS", PATIENCE)
+    monkeypatch.setattr(loop, "ACT_SECONDS", PATIENCE)
     waves: list[int] = []
 
     def noted(work: Callable[[DeletePod], object], items: Sequence[DeletePod]) -> list[object]:
         waves.append(len(items))
-        return list(threads.at_once(work, items))
+        return list(events.at_once(work, items))
 
     def answer(line: str) -> Said:
         if "POST" in line:
             return Said(200, json.dumps({"kind": "SelfSubjectAccessReview", "status": {"allowed": True}}).encode())
         return refused(status) if f"/p{1 + nth}" in line else GRANTED
 
-    monkeypatch.setattr(acting, "at_once", noted)
+    monkeypatch.setattr(loop, "at_once", noted)
     with serving(answer) as server:
         actor = Actor(server.api)
         # No name of another pod begins as the refused one's does.
@@ -129,11 +128,11 @@ def test_after_any_other_answer_one_is_asked_for_alone(monkeypatch: pytest.Monke
 
 def test_what_is_decided_is_done_for_a_moment_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rest is decided anew, from what is there then."""
-    monkeypatch.setattr(acting, "ACT_SECONDS", -1.0)
+    monkeypatch.setattr(loop, "ACT_SECONDS", -1.0)
     with serving(lambda _line: GRANTED) as server:
         assert list(Actor(server.api).act(stale(3), 60)) == []
         assert server.asked == []
-    monkeypatch.setattr(acting, "ACT_SECONDS", 0.0)
+    monkeypatch.setattr(loop, "ACT_SECONDS", 0.0)
     with serving(lambda _line: GRANTED) as server:
         assert 1 >= len(list(Actor(server.api).act(stale(3), 60)))
 
@@ -230,7 +229,7 @@ def test_restarts_are_told_although_what_comes_next_ends_the_run(monkeypatch: py
 
 def test_who_is_told_to_stop_knows_what_was_granted_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     """The signal comes while three deletions are under way, whose answers come a moment later: all count."""
-    monkeypatch.setattr(threads, "STOPPED_SECONDS", PATIENCE)
+    monkeypatch.setattr(events, "STOPPED_SECONDS", PATIENCE)
     monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0))
     together, stopped = threading.Barrier(3), threading.Event()
 

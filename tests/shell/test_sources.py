@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from hook.cluster.requests import PODS, RESOURCE_SLICES, Selection, policies_of
-from hook.cluster.sources import CONSUMER_PODS, DRIVER_PODS, POLICIES, POOLS, REVISIONS, SLICES, Source, assembled
-from hook.core.stacks import GPU_OPERATOR
+from hook.kube.informer import CONSUMER_PODS, DRIVER_PODS, POLICIES, POOLS, REVISIONS, SLICES, Source, assembled
+from hook.kube.requests import PODS, RESOURCE_SLICES, Selection, policies_of
 from hook.objects import readers
+from hook.objects.drivers import GPU_OPERATOR
 from hook.objects.views import Unreadable
 from tests.fixtures.cluster import cluster
 
 if TYPE_CHECKING:
-    from hook.cluster.sources import Found
+    from hook.kube.informer import Found
 
 FOUND: Final = cluster("a", "b").seen()
 ODD: Final = Unreadable("Pod", "dra", "odd", "a", "it has no spec")

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from hook import followreport
-from hook.cluster.followers import read
-from hook.core import names
-from hook.core.following import Following, Opened
-from hook.core.reasons import Reason
-from hook.core.verdicts import Decision, DeletePod, Judgement, NodeState, Verdict
-from hook.followreport import Seen
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, DeletePod, Judgement, NodeState, Verdict
+from hook.objects import names
+from hook.run import lookup
+from hook.run.lookup import Lookup
+from hook.run.status import Following, Opened, read
 from tests.fixtures.cluster import cluster, labelled, stale
 from tests.fixtures.objects import obj
 from tests.shell.fixtured import showing
@@ -140,9 +139,9 @@ def pending(*judgements: Judgement) -> Decision:
     return Decision(Verdict.WAIT, Reason.NODES_PENDING, "so it is", judgements=judgements, actions=due, stack="gpu")
 
 
-def advice(*judgements: Judgement, seen: Seen | None = None) -> str:
+def advice(*judgements: Judgement, seen: Lookup | None = None) -> str:
     """Return what one look advises."""
-    return "\n".join(followreport.advice(pending(*judgements), seen or Seen(NOW)))
+    return "\n".join(lookup.advice(pending(*judgements), seen or Lookup(NOW)))
 
 
 STALE: Final = judged(NodeState.STALE)
@@ -165,7 +164,7 @@ def test_a_plugin_that_is_being_restarted_shows_that_something_restarts_them() -
 def test_no_restart_is_advised_before_the_driver_is_the_one_that_is_asked_for() -> None:
     """The operator is about to reload it: a plugin that is restarted now would be stale again."""
     early = replace(pending(STALE), reason=Reason.EXPECTATION_UNMET, actions=())
-    (told,) = followreport.advice(early, Seen(NOW))
+    (told,) = lookup.advice(early, Lookup(NOW))
     assert told.startswith("ExpectationUnmet: ")
 
 
@@ -179,15 +178,16 @@ def test_several_stale_plugins_share_one_advice() -> None:
 @pytest.mark.parametrize(
     ("seen", "words"),
     [
-        pytest.param(Seen(NOW), "No controller is active here, so", id="no-lease"),
-        pytest.param(Seen(NOW, read(lease(NOW - timedelta(minutes=5)))), "No controller is active here, so", id="dead"),
-        pytest.param(Seen(NOW, read(lease(NOW, Following(epochs={"network": ""}, by="pod-a")))),
+        pytest.param(Lookup(NOW), "No controller is active here, so", id="no-lease"),
+        pytest.param(Lookup(NOW, read(lease(NOW - timedelta(minutes=5)))), 
+                     "No controller is active here, so", id="dead"),
+        pytest.param(Lookup(NOW, read(lease(NOW, Following(epochs={"network": ""}, by="pod-a")))),
                      "No controller is active here, so", id="of-another-stack"),
-        pytest.param(Seen(NOW, read(lease(NOW, None))), "(it does not say yet what it follows)", id="just-began"),
-        pytest.param(Seen(NOW, problem="no"), "No controller is known to be active here (no), so", id="not-allowed"),
+        pytest.param(Lookup(NOW, read(lease(NOW, None))), "(it does not say yet what it follows)", id="just-began"),
+        pytest.param(Lookup(NOW, problem="no"), "No controller is known to be active here (no), so", id="not-allowed"),
     ],
 )  # fmt: skip
-def test_what_no_controller_restarts_is_said_with_the_reason(seen: Seen, words: str) -> None:
+def test_what_no_controller_restarts_is_said_with_the_reason(seen: Lookup, words: str) -> None:
     """A controller that is dead, blind to this stack or unknown restarts nothing."""
     told = advice(STALE, seen=seen)
     assert (True, True) == (words in told, NOTHING_RESTARTS in told), told
@@ -195,31 +195,31 @@ def test_what_no_controller_restarts_is_said_with_the_reason(seen: Seen, words: 
 
 def test_a_controller_with_an_open_breaker_restarts_nothing() -> None:
     """It says what to compare first; deleting the plugin by hand is no advice then."""
-    told = advice(STALE, seen=Seen(NOW, read(lease(NOW, OPENED))))
+    told = advice(STALE, seen=Lookup(NOW, read(lease(NOW, OPENED))))
     assert told.startswith("BreakerOpen: ")
     assert (False, False) == ("restarts the plugin." in told, "delete pod" in told)
 
 
 def test_the_breaker_of_an_earlier_leader_is_no_longer_open() -> None:
     """It was in the memory of a process that is gone; the one that leads now restarts what is stale."""
-    seen = Seen(NOW, read(lease(NOW, replace(OPENED, by="another-pod"))))
+    seen = Lookup(NOW, read(lease(NOW, replace(OPENED, by="another-pod"))))
     assert advice(STALE, seen=seen).startswith("PluginStale (a): The controller")
-    assert not [line for line in followreport.lines(seen) if "breaker" in line]
-    found = followreport.as_json(seen)
+    assert not [line for line in lookup.lines(seen) if "breaker" in line]
+    found = lookup.as_json(seen)
     assert found is not None
     assert {} == found["openBreakers"]
 
 
 def test_each_stack_is_advised_by_itself() -> None:
     """A controller of one stack leaves the plugins of another as they are."""
-    told = advice(STALE, judged(NodeState.STALE, node="b", stack="network"), seen=Seen(NOW, read(lease(NOW))))
+    told = advice(STALE, judged(NodeState.STALE, node="b", stack="network"), seen=Lookup(NOW, read(lease(NOW))))
     assert ["The controller" in line for line in told.splitlines()] == [True, False]
     assert [line.split(":")[0] for line in told.splitlines()] == ["PluginStale (a)", "PluginStale (b)"]
 
 
 def test_no_controller_restarts_what_has_no_name() -> None:
     """A stale plugin that is not among the names has its own advice, and no command that deletes its pod."""
-    told = advice(STALE, judged(NodeState.STALE, Reason.UNNAMED_CONSUMER, node="b"), seen=Seen(NOW, read(lease(NOW))))
+    told = advice(STALE, judged(NodeState.STALE, Reason.UNNAMED_CONSUMER, node="b"), seen=Lookup(NOW, read(lease(NOW))))
     assert ["UnnamedConsumer (b)", "PluginStale (a)"] == [line.split(":")[0] for line in told.splitlines()]
 
 
@@ -233,4 +233,4 @@ def test_a_failure_that_a_run_would_wait_with_is_advised_at_once() -> None:
 def test_a_fleet_that_is_done_needs_no_advice() -> None:
     """Neither a meaning nor a command."""
     done = Decision(Verdict.DONE, Reason.NOTHING_STALE, "", judgements=(judged(NodeState.VERIFIED, Reason.VERIFIED),))
-    assert followreport.advice(done, Seen(NOW)) == []
+    assert lookup.advice(done, Lookup(NOW)) == []

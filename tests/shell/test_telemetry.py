@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hook import __version__
-from hook.acting import Deed
-from hook.cluster.contact import Lost
-from hook.cluster.counters import Counters
-from hook.core.memory import Breaker
-from hook.core.reasons import Reason
-from hook.core.verdicts import DeletePod, NodeState, RolloutRestart
+from hook.decide.reasons import Reason
+from hook.decide.result import DeletePod, NodeState, RolloutRestart
+from hook.decide.state import Breaker
 from hook.errors import NotFoundError, PermissionDeniedError, UnreachableError
-from hook.following.telemetry import Telemetry
+from hook.kube.connection import Counters
+from hook.kube.informer import Lost
+from hook.run.loop import Deed
+from hook.run.metrics import Telemetry
 from tests.shell.follower import (
     NOW,
     STACK,
@@ -35,7 +35,7 @@ from tests.shell.program import ROOT
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from hook.core.verdicts import Judgement
+    from hook.decide.result import Judgement
 
 
 class Shown:

@@ -13,10 +13,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from devcluster.patience import TooSlowError
-from hook.cluster.counters import Counters
 from hook.errors import HookError, SettingsError
-from hook.following.server import _Handler, address, serve
-from hook.following.telemetry import Telemetry
+from hook.kube.connection import Counters
+from hook.run.health import _Handler, address, serve
+from hook.run.metrics import Telemetry
 from tests.shell.follower import NOW, decision, memories, verified
 
 if TYPE_CHECKING:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from kubernetes import client
 
-from hook.cluster import requests, retry
-from hook.cluster.api import Api
-from hook.cluster.connection import by_library
-from hook.cluster.observer import Observer
-from hook.cluster.requests import NODES, Request, Selection
-from hook.core.stacks import GPU_OPERATOR
+from hook.config import Settings
 from hook.errors import ClusterError, GoneError, UnauthorizedError, UnreachableError
-from hook.settings import Settings
+from hook.kube import requests, retry
+from hook.kube.cache import Observer
+from hook.kube.client import Api
+from hook.kube.connection import by_library
+from hook.kube.requests import NODES, Request, Selection
+from hook.objects.drivers import GPU_OPERATOR
 from tests.fixtures.objects import obj
 from tests.shell.leases import until
 from tests.shell.server import JSON, METADATA, Said, serving
@@ -154,7 +154,7 @@ def test_an_answer_that_is_complete_in_time_is_taken() -> None:
 
 def test_a_watch_lasts_as_long_as_it_brings_something(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is no answer that is complete at some moment: only silence that was not agreed on ends it."""
-    monkeypatch.setattr("hook.cluster.api.WATCH_SLACK_SECONDS", 1)
+    monkeypatch.setattr("hook.kube.client.WATCH_SLACK_SECONDS", 1)
     with sending(lambda _line: (head(), EVENT)) as api:
         response = api.open_watch(Selection(NODES).watch("1", 1), 1)
         assert ["ADDED"] == [kind for kind, _obj in api.events(response, NODES)]
@@ -162,8 +162,8 @@ def test_a_watch_lasts_as_long_as_it_brings_something(monkeypatch: pytest.Monkey
 
 def test_a_watch_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server ends each one by itself; one that sends blanks without end would blind us."""
-    monkeypatch.setattr("hook.cluster.api.READ_SECONDS", 0.5)
-    monkeypatch.setattr("hook.cluster.api.WATCH_SLACK_SECONDS", FAR_SECONDS)
+    monkeypatch.setattr("hook.kube.client.READ_SECONDS", 0.5)
+    monkeypatch.setattr("hook.kube.client.WATCH_SLACK_SECONDS", FAR_SECONDS)
     with sending(lambda _line: (head(), b"\n" * 1500)) as api:
         response = api.open_watch(Selection(NODES).watch("1", 1), 1)
         began = time.monotonic()
@@ -174,8 +174,8 @@ def test_a_watch_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_refusal_of_a_watch_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its body says nothing that is worth waiting for."""
-    monkeypatch.setattr("hook.cluster.api.READ_SECONDS", 0.5)
-    monkeypatch.setattr("hook.cluster.api.WATCH_SLACK_SECONDS", FAR_SECONDS)
+    monkeypatch.setattr("hook.kube.client.READ_SECONDS", 0.5)
+    monkeypatch.setattr("hook.kube.client.WATCH_SLACK_SECONDS", FAR_SECONDS)
     with sending(lambda _line: ANSWERS["refusal"]) as api:
         began = time.monotonic()
         with pytest.raises(UnreachableError):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.cluster.versions import Contents, Listed, as_new, at_least, page
 from hook.errors import RejectedError, UnreachableError
+from hook.kube.listing import Contents, Listed, as_new, at_least, page
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,13 +13,13 @@ import pytest
 from devcluster.bench import atrest, weight
 from devcluster.bench.busy import UPGRADING, Busy, unready
 from devcluster.layout import State
-from hook.core.memory import Memory
-from hook.core.reasons import Reason
-from hook.core.together import decide_all
-from hook.core.verdicts import NodeState, Verdict
+from hook.config import Settings
+from hook.decide.decide import decide_all
+from hook.decide.reasons import Reason
+from hook.decide.result import NodeState, Verdict
+from hook.decide.state import Memory
 from hook.objects import policies, readers
 from hook.objects.views import Snapshot
-from hook.settings import Settings
 from tests.fixtures.objects import at
 
 if TYPE_CHECKING:

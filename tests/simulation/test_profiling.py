@@ -14,7 +14,7 @@ import pytest
 
 from devcluster.bench import atrest
 from devcluster.layout import CHECKOUT
-from hook.cluster import observer, requests
+from hook.kube import cache, requests
 from hook.objects import decoding, readers
 from tools.profiling.__main__ import report
 from tools.profiling.typed import TYPED
@@ -30,7 +30,7 @@ READERS: Final = {"Node": readers.node, "Pod": readers.pod}
 @pytest.fixture
 def program() -> Iterator[None]:
     """Put the program back as it was."""
-    modules = [(module, dict(vars(module))) for module in (decoding, requests, observer)]
+    modules = [(module, dict(vars(module))) for module in (decoding, requests, cache)]
     yield
     for module, before in modules:
         vars(module).update(before)

@@ -16,8 +16,8 @@ from devcluster.soak.judge import GROWTH_MEBIBYTES
 from devcluster.soak.plan import Cycle, Fault, Upgrade
 from devcluster.soak.processes import KILLED
 from devcluster.soak.stage import DAEMONSET, Stage
-from hook.core.reasons import Reason
-from hook.core.verdicts import Decision, Verdict, headline
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, Verdict, headline
 
 if TYPE_CHECKING:
     from collections.abc import Callable

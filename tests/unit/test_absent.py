@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from hook.core.decide import first_look
-from hook.core.memory import Memory
-from hook.core.reasons import Reason
-from hook.core.verdicts import NodeState, Verdict
-from hook.settings import Settings, WhenAbsent
+from hook.config import Settings, WhenAbsent
+from hook.decide.decide import first_look
+from hook.decide.reasons import Reason
+from hook.decide.result import NodeState, Verdict
+from hook.decide.state import Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, without_operator
 from tests.fixtures.modes import network
 from tests.fixtures.objects import driver_pod, obj

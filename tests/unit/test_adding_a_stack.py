@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from msgspec.structs import replace
 
-from hook.cluster import requests
-from hook.core import names, stacks, together
-from hook.core.reason import remedy
-from hook.core.reasons import Reason
-from hook.core.stack import ConsumerKind, DriverPods, NodeLabels, Operator, PolicyKind, Stack, UpgradeLabels
-from hook.core.verdicts import DeletePod, Verdict
+from hook.config import Settings
+from hook.decide import decide
+from hook.decide.explain import remedy
+from hook.decide.reasons import Reason
+from hook.decide.result import DeletePod, Verdict
+from hook.kube import requests
+from hook.objects import drivers, names
 from hook.objects.decoding import reads
+from hook.objects.drivers import ConsumerKind, DriverPods, NodeLabels, Operator, PolicyKind, Stack, UpgradeLabels
 from hook.objects.policies import nic_cluster_policy
-from hook.settings import Settings
 from tests.contract.needs import Role, permissions
 from tests.fixtures.cluster import LATER, Cluster
 from tests.fixtures.modes import owner, wants
@@ -50,7 +51,7 @@ STORAGE: Final = Stack(
     nodes=NodeLabels(present=PRESENT),
     upgrade=UpgradeLabels(state="example.com/state", skip="example.com/skip", counts_cordoned=False),
     consumer=ConsumerKind(noun="csi plugin", names=("storage-csi-node",)),
-    words=dict.fromkeys(stacks.NETWORK_OPERATOR.words, "whatever it is"),
+    words=dict.fromkeys(drivers.NETWORK_OPERATOR.words, "whatever it is"),
     failed_upgrade_command="kubectl -n {namespace} delete pod {name}",
 )
 
@@ -58,7 +59,7 @@ STORAGE: Final = Stack(
 @pytest.fixture(autouse=True)
 def table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Add the row to the table, and its labels to the ones that are kept when objects are read."""
-    monkeypatch.setitem(stacks.STACKS, STORAGE.name, STORAGE)
+    monkeypatch.setitem(drivers.STACKS, STORAGE.name, STORAGE)
     monkeypatch.setattr(names, "NODE_LABEL_PREFIXES", (*names.NODE_LABEL_PREFIXES, "example.com/"))
     monkeypatch.setattr(names, "DAEMONSET_LABELS", names.DAEMONSET_LABELS | {LABEL})
 
@@ -144,7 +145,7 @@ def test_every_guard_reads_the_new_row(found: Any, expected: Reason) -> None:  #
 def test_it_takes_part_in_a_run_of_several() -> None:
     """Chosen by its name."""
     settings = Settings(stacks=("storage",))
-    decision, memories = together.decide_all({"storage": storage(-9).seen()}, {}, settings, LATER)
+    decision, memories = decide.decide_all({"storage": storage(-9).seen()}, {}, settings, LATER)
     assert ({"storage"}, ["storage"]) == (set(memories), [one.stack for one in decision.judgements])
 
 

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from hook.core.reasons import Reason
-from hook.core.verdicts import NodeState, Verdict
-from hook.settings import Strategy
+from hook.config import Strategy
+from hook.decide.reasons import Reason
+from hook.decide.result import NodeState, Verdict
 from tests.fixtures.cluster import Cluster, reasons, stale
 from tests.fixtures.following import FOLLOWING, Follower, successor
 from tests.fixtures.objects import driver_pod, plugin_pod, running

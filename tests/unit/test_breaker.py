@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.core.breaker import FEWEST
-from hook.core.memory import Breaker, Memory
-from hook.core.reasons import Reason
-from hook.core.sentences import Bound
-from hook.core.verdicts import Decision, NodeState, Verdict
-from hook.settings import Settings, Strategy, Wanted
+from hook.config import Settings, Strategy, Wanted
+from hook.decide.breaker import FEWEST
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, NodeState, Verdict
+from hook.decide.state import Breaker, Memory
+from hook.format import Bound
 from tests.fixtures.cluster import LATER, cluster, labelled, reasons
 from tests.fixtures.following import FOLLOWING, Follower, moment
 from tests.fixtures.modes import with_exporter, with_toolkit

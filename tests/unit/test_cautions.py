@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hook.core.sentences import some
-from hook.core.verdicts import Verdict
-from hook.settings import Settings, Wanted, WhenManual
+from hook.config import Settings, Wanted, WhenManual
+from hook.decide.result import Verdict
+from hook.format import some
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale
 from tests.fixtures.modes import network, openshift, with_exporter
 from tests.fixtures.objects import Object, obj

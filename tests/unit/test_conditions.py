@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.core.memory import Memory
-from hook.core.reason import remedy
-from hook.core.reasons import Reason
-from hook.core.verdicts import NodeState, Verdict
+from hook.decide.explain import remedy
+from hook.decide.reasons import Reason
+from hook.decide.result import NodeState, Verdict
+from hook.decide.state import Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster, stale_plugin
 from tests.fixtures.modes import network, ofed_pod, rdma_pod, wants
 from tests.fixtures.objects import (

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from hook.core.memory import Memory
-from hook.core.reasons import Reason
-from hook.core.verdicts import Verdict
-from hook.settings import Settings
+from hook.config import Settings
+from hook.decide.reasons import Reason
+from hook.decide.result import Verdict
+from hook.decide.state import Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, stale
 
 NOT_READY = "status: {state: notReady}"

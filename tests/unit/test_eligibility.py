@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from hook.core.reasons import Reason
-from hook.core.verdicts import NodeState, Verdict
-from hook.settings import Settings, WhenManual
+from hook.config import Settings, WhenManual
+from hook.decide.reasons import Reason
+from hook.decide.result import NodeState, Verdict
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, stale
 from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, plugin_pod, waiting
 

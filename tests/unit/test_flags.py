@@ -8,11 +8,10 @@ from typing import Any
 import click
 import pytest
 
-from hook.core.sentences import Bound
+from hook.config import Regarded, Settings, Wait, Wanted, WhenAbsent, WhenManual, settings_from
 from hook.errors import SettingsError
-from hook.flags.kinds import Bounded
-from hook.flags.settings import settings_from
-from hook.settings import Regarded, Settings, Wait, Wanted, WhenAbsent, WhenManual
+from hook.flags import Bounded
+from hook.format import Bound
 
 BOTH = ("gpu", "network")
 

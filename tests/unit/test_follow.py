@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.core.reasons import Reason
-from hook.core.together import decide_all
-from hook.core.verdicts import DeletePod, NodeState, Verdict
-from hook.settings import Settings, Wanted
+from hook.config import Settings, Wanted
+from hook.decide.decide import decide_all
+from hook.decide.reasons import Reason
+from hook.decide.result import DeletePod, NodeState, Verdict
 from tests.fixtures.cluster import LATER, cluster, labelled, not_ready_since, reasons, stale
 from tests.fixtures.following import FOLLOWING, Follower, moment, successor
 from tests.fixtures.modes import network, rdma_pod, with_exporter
 from tests.fixtures.objects import driver_pod, merged, obj, plugin_pod
 
 if TYPE_CHECKING:
-    from hook.core.memory import Memory
+    from hook.decide.state import Memory
 
 YEAR = 365 * 24 * 3600
 PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"

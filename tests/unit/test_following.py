@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hook.core import following
-from hook.core.decide import index
-from hook.core.following import Following, Opened
+from hook.config import Settings
+from hook.decide.decide import index
 from hook.objects.decoding import MalformedObjectError
-from hook.settings import Settings
+from hook.run import status
+from hook.run.status import Following, Opened
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale
 from tests.fixtures.modes import Pool, network, pooled
 from tests.fixtures.objects import at, driver_pod, obj, stamp
@@ -138,7 +138,7 @@ def test_whatever_is_read_can_be_written(fields: dict[str, Any]) -> None:
 
 def epoch(found: Cluster, settings: Settings | None = None) -> str:
     """Give the epoch that somebody names who looks at a cluster."""
-    return following.epoch(index(found.seen(), settings or Settings(stacks=(found.stack.name,)), found.stack))
+    return status.epoch(index(found.seen(), settings or Settings(stacks=(found.stack.name,)), found.stack))
 
 
 def test_an_intent_has_one_name_for_all_who_look() -> None:
@@ -185,7 +185,7 @@ def test_a_pool_that_was_left_behind_does_not_count() -> None:
     plain, pools = cluster("a"), pooled(Pool("one", ("a",))).seen().pools
     followers = index(replace(plain.seen(), pools=pools), Settings(follow=True), plain.stack)
     assert pools
-    assert epoch(plain) == following.epoch(followers)
+    assert epoch(plain) == status.epoch(followers)
 
 
 @pytest.mark.parametrize(
@@ -225,4 +225,4 @@ def test_stacks_have_names_of_their_own() -> None:
 )
 def test_nodes_to_go_are_counted(found: Cluster, expected: int) -> None:
     """Each once, however many plugins it has."""
-    assert expected == following.to_go(found.decide()[0])
+    assert expected == status.to_go(found.decide()[0])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hook.core import freshness
-from hook.core.freshness import Freshness
-from hook.core.stacks import DRA_PLUGIN, GPU_OPERATOR
+from hook.decide import freshness
+from hook.decide.freshness import Freshness
 from hook.objects import readers
+from hook.objects.drivers import DRA_PLUGIN, GPU_OPERATOR
 from tests.fixtures.objects import (
     Object,
     R,

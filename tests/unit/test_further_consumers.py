@@ -6,13 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from hook.core import consumers
-from hook.core.decide import first_look
-from hook.core.reasons import Reason
-from hook.core.stacks import GPU_OPERATOR, NETWORK_OPERATOR, OTHER_CONSUMER
-from hook.core.verdicts import DeletePod, NodeState, Verdict
+from hook.config import Settings, Strategy, Wanted
+from hook.decide import fleet
+from hook.decide.decide import first_look
+from hook.decide.reasons import Reason
+from hook.decide.result import DeletePod, NodeState, Verdict
 from hook.objects import readers
-from hook.settings import Settings, Strategy, Wanted
+from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR, OTHER_CONSUMER
 from tests.fixtures.cluster import LATER, Cluster, cluster, stale, stale_plugin
 from tests.fixtures.modes import network, wants, with_exporter, with_toolkit
 from tests.fixtures.objects import Object, R, merged, obj, parsed, plugin_pod, running
@@ -43,7 +43,7 @@ def serving(*wanted: Wanted, **others: object) -> Settings:
 def test_a_daemonset_is_added_beside_the_plugins(wanted: Wanted, found: bool) -> None:
     """By exact name, or by equal labels; the plugins stay."""
     seen = with_exporter(cluster()).seen().daemonsets
-    named = consumers.named(seen, GPU_OPERATOR, serving(wanted))
+    named = fleet.named(seen, GPU_OPERATOR, serving(wanted))
     assert [PLUGIN, *(["dcgm-exporter"] if found else [])] == [one.name for one in named]
 
 
@@ -140,14 +140,14 @@ def test_some_are_never_served_whatever_was_named(daemonset: Object, labels: tup
     """Labels may match more than somebody thought: never the driver itself, nor what others restart."""
     view = readers.daemonset(daemonset)
     for wanted in (Wanted("gpu", labels=labels), Wanted("gpu", view.namespace, view.name)):
-        assert () == consumers.find([view], GPU_OPERATOR, serving(wanted)).named
+        assert () == fleet.find([view], GPU_OPERATOR, serving(wanted)).named
 
 
 def test_the_network_driver_is_never_served_either() -> None:
     """By an empty label value, which is a value."""
     labels = Wanted("network", labels=(("nvidia.com/ofed-driver", ""),))
     view = readers.daemonset(obj("network/driver-daemonset"))
-    assert () == consumers.find([view], NETWORK_OPERATOR, serving(labels)).named
+    assert () == fleet.find([view], NETWORK_OPERATOR, serving(labels)).named
 
 
 def test_a_driver_pod_is_never_deleted() -> None:
@@ -180,7 +180,7 @@ def test_a_network_consumer_is_named_with_its_stack() -> None:
 
 def test_an_unknown_owner_is_another_consumer() -> None:
     """Nothing is known of it but that it holds the driver."""
-    found = consumers.find([], GPU_OPERATOR, Settings())
+    found = fleet.find([], GPU_OPERATOR, Settings())
     assert OTHER_CONSUMER == found.of_kind("nobody")
 
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.core.memory import Memory
-from hook.core.reasons import Reason
-from hook.core.sentences import Bound
-from hook.core.together import look_first
-from hook.core.verdicts import DeletePod, NodeState, Verdict
-from hook.settings import Settings
+from hook.config import Settings
+from hook.decide.decide import look_first
+from hook.decide.reasons import Reason
+from hook.decide.result import DeletePod, NodeState, Verdict
+from hook.decide.state import Memory
+from hook.format import Bound
 from tests.fixtures.cluster import (
     LATER,
     Cluster,
@@ -39,7 +39,7 @@ from tests.fixtures.objects import (
 )
 
 if TYPE_CHECKING:
-    from hook.core.verdicts import Decision
+    from hook.decide.result import Decision
 
 BY_HAND = "spec: {driver: {upgradePolicy: {autoUpgrade: false}}}"
 OUTDATED: Object = parsed("metadata: {labels: {controller-revision-hash: old}}")

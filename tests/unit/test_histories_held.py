@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from hook.core.memory import Memory
-from hook.core.reasons import Reason
-from hook.core.verdicts import Decision, DeletePod, RolloutRestart, Verdict
-from hook.settings import Settings, Strategy
+from hook.config import Settings, Strategy
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, DeletePod, RolloutRestart, Verdict
+from hook.decide.state import Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster, not_ready_since, reasons, stale, stale_plugin
 from tests.fixtures.modes import network, ofed_pod, with_ofed
 from tests.fixtures.objects import (

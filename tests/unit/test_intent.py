@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hook.core import intent
-from hook.core.stacks import GPU_OPERATOR
+from hook.config import Settings
+from hook.decide import rollout
 from hook.objects import policies, readers
-from hook.settings import Settings
+from hook.objects.drivers import GPU_OPERATOR
 from tests.fixtures.objects import Object, obj
 
 BASE = "nvcr.io/nvidia/driver"
@@ -60,7 +60,7 @@ def daemonset(image: str = UBUNTU, patch: str = "{}") -> Object:
 )  # fmt: skip
 def test_the_whole_image_reference_is_compared(asked: Object, image: str, expected: bool) -> None:
     """A DaemonSet shows the policy only if repository, image and the whole tag are what was asked for."""
-    found = intent.unrendered(readers.daemonset(daemonset(image)), policies.cluster_policy(asked), GPU_OPERATOR)
+    found = rollout.unrendered(readers.daemonset(daemonset(image)), policies.cluster_policy(asked), GPU_OPERATOR)
     assert expected == (found == "")
 
 
@@ -81,14 +81,14 @@ def test_the_whole_image_reference_is_compared(asked: Object, image: str, expect
 def test_generation_and_chart_label_are_compared(patch: str, asked: str, expected: str) -> None:
     """The DaemonSet controller must have seen the spec, and the chart's label must be the policy's."""
     rendered = daemonset(patch=patch)
-    found = intent.unrendered(readers.daemonset(rendered), policies.cluster_policy(obj("policy", asked)), GPU_OPERATOR)
+    found = rollout.unrendered(readers.daemonset(rendered), policies.cluster_policy(obj("policy", asked)), GPU_OPERATOR)
     assert (expected != "", True) == (found != "", expected in found)
 
 
 def test_a_daemonset_without_the_driver_container_does_not_show_the_policy() -> None:
     """An image that is not there is not the one that was asked for."""
     other = obj("driver-daemonset", "spec: {template: {spec: {containers: [{name: other, image: x}]}}}")
-    found = intent.unrendered(readers.daemonset(other), policies.cluster_policy(policy()), GPU_OPERATOR)
+    found = rollout.unrendered(readers.daemonset(other), policies.cluster_policy(policy()), GPU_OPERATOR)
     assert "(no driver image)" in found
 
 
@@ -107,14 +107,14 @@ def test_a_daemonset_without_the_driver_container_does_not_show_the_policy() -> 
 )  # fmt: skip
 def test_an_expectation_must_be_seen_in_the_policy(settings: Settings, expected: str) -> None:
     """Where the deployer said what to expect, another version is the old policy."""
-    found = intent.unmet_expectation(policies.cluster_policy(obj("policy")), (), GPU_OPERATOR, settings)
+    found = rollout.unmet_expectation(policies.cluster_policy(obj("policy")), (), GPU_OPERATOR, settings)
     assert (expected != "", True) == (found != "", expected in found)
 
 
 def test_an_expected_chart_that_the_policy_does_not_name_is_unmet() -> None:
     """Absent is not equal: the chart labels its policy, so one without a label is of before."""
     unlabelled = policies.cluster_policy(obj("policy", "spec: {daemonsets: null}"))
-    assert "chart (unlabelled)" in intent.unmet_expectation(
+    assert "chart (unlabelled)" in rollout.unmet_expectation(
         unlabelled, (), GPU_OPERATOR, Settings(expect_chart_version="1")
     )
 
@@ -130,8 +130,8 @@ NO_VERSION = {
 def test_a_policy_that_names_no_version_leaves_no_expectation_of_one_unmet(asked: Object) -> None:
     """It could never be met; the chart's version is compared all the same."""
     found = policies.cluster_policy(asked)
-    assert "" == intent.unmet_expectation(found, (), GPU_OPERATOR, Settings(expect_driver_version="590.1"))
-    assert "" != intent.unmet_expectation(
+    assert "" == rollout.unmet_expectation(found, (), GPU_OPERATOR, Settings(expect_driver_version="590.1"))
+    assert "" != rollout.unmet_expectation(
         found, (), GPU_OPERATOR, Settings(expect_driver_version="590.1", expect_chart_version="1")
     )
 
@@ -147,7 +147,7 @@ def test_a_policy_that_names_no_version_leaves_no_expectation_of_one_unmet(asked
 )
 def test_chart_versions_compare_without_their_decoration(label: str, expected: str) -> None:
     """A chart label and a chart version of the same release are equal."""
-    assert expected == intent.chart_version(label, GPU_OPERATOR)
+    assert expected == rollout.chart_version(label, GPU_OPERATOR)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_chart_versions_compare_without_their_decoration(label: str, expected: s
 )
 def test_driver_versions_compare_as_numbers(published: str, asked: str, expected: bool) -> None:
     """Published versions lose leading zeros; where nothing can be compared, nothing contradicts."""
-    assert expected == intent.same_driver(published, asked)
+    assert expected == rollout.same_driver(published, asked)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_driver_versions_compare_as_numbers(published: str, asked: str, expected
 def test_the_version_to_verify_is_the_policys_or_else_the_deployers(asked: str, expected: str) -> None:
     """A policy by digest still proves its driver where the deployer was told what to expect."""
     settings = Settings(expect_driver_version="570.1.2")
-    assert expected == intent.wanted_version(policies.cluster_policy(policy(asked)), settings)
+    assert expected == rollout.wanted_version(policies.cluster_policy(policy(asked)), settings)
 
 
 @pytest.mark.parametrize(
@@ -195,5 +195,5 @@ def test_the_version_to_verify_is_the_policys_or_else_the_deployers(asked: str, 
 )  # fmt: skip
 def test_the_operator_follows_the_oldest_policy(patches: list[str], expected: str | None) -> None:
     """Of several policies the oldest counts, then the first by name."""
-    active = intent.active_policy([policies.cluster_policy(obj("policy", patch)) for patch in patches], GPU_OPERATOR)
+    active = rollout.active_policy([policies.cluster_policy(obj("policy", patch)) for patch in patches], GPU_OPERATOR)
     assert expected == (active.name if active else None)

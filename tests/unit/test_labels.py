@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hook.core import names
-from hook.core.nodes import Label
-from hook.core.reasons import Reason
-from hook.core.verdicts import NodeState, Verdict
+from hook.decide.nodes import Label
+from hook.decide.reasons import Reason
+from hook.decide.result import NodeState, Verdict
+from hook.objects import names
 from tests.fixtures.cluster import cluster, labelled, stale
 
 BEFORE = sorted(names.STATES_BEFORE_RESTART)

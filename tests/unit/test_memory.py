@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from hook.core.memory import AskedRestart, Memory, Timers, restart_key
+from hook.decide.state import AskedRestart, Memory, Timers, restart_key
 from tests.fixtures.cluster import LATER, cluster, stale
 
 BEFORE = LATER - timedelta(seconds=40)

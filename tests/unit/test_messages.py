@@ -8,10 +8,10 @@ from typing import Final
 
 import pytest
 
-from hook.core.reason import Explanation, explained, remedy, words
-from hook.core.reasons import Reason
-from hook.core.stacks import STACKS
-from hook.core.verdicts import Decision, Judgement, NodeState, Verdict, headline, in_need
+from hook.decide.explain import Explanation, explained, remedy, words
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, Judgement, NodeState, Verdict, headline, in_need
+from hook.objects.drivers import STACKS
 from tests.fixtures.cluster import stale
 
 LEFTOVER = re.compile(r"\{(node|namespace|name)\}|\{\{|\}\}")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.core.reasons import Reason
-from hook.core.verdicts import Verdict
+from hook.decide.reasons import Reason
+from hook.decide.result import Verdict
 from tests.fixtures.cluster import LATER, Cluster, cluster
 from tests.fixtures.objects import merged, obj, parsed, stamp
 

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from hook.core.memory import Memory
-from hook.core.reasons import Reason
-from hook.core.verdicts import Decision, NodeState, Verdict
-from hook.settings import Settings
+from hook.config import Settings
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, NodeState, Verdict
+from hook.decide.state import Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale
 from tests.fixtures.modes import owner, with_toolkit
 from tests.fixtures.objects import Object, driver_pod, merged, plugin_pod, waiting

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.core.sentences import Bound
-from hook.core.verdicts import DeletePod
-from hook.settings import Settings, Strategy, Wanted
+from hook.config import Settings, Strategy, Wanted
+from hook.decide.result import DeletePod
+from hook.format import Bound
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, reasons, stale, stale_plugin
 from tests.fixtures.modes import with_exporter
 from tests.fixtures.objects import Object, driver_pod, merged, plugin_pod
 
 if TYPE_CHECKING:
-    from hook.core.memory import Memory
+    from hook.decide.state import Memory
 
 ONE = Settings(max_unavailable=Bound(1))
 EIGHT = tuple("abcdefgh")

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.core.plan.budget import allowed, available, budget
-from hook.core.plan.values import Obstacle, Severity
 from hook.objects.policies import UpgradePolicy
+from hook.plan.pools import allowed, available, budget
+from hook.plan.result import Obstacle, Severity
 from tests.fixtures.cluster import labelled, not_ready_since
 from tests.fixtures.modes import network
 from tests.fixtures.planning import fleet, obstacles, only

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.core.plan.values import Capacity, Obstacle, Range
+from hook.plan.result import Capacity, Obstacle, Range
 from tests.fixtures.cluster import labelled
 from tests.fixtures.planning import fleet, gpus, obstacles, only
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from hook.core.plan.making import Asked
-from hook.core.plan.values import Obstacle, Severity
-from hook.core.plan.workloads import Workload, protected, protection, reader
 from hook.objects.decoding import MalformedObjectError
+from hook.plan.obstacles import Workload, protected, protection, reader
+from hook.plan.plan import Asked
+from hook.plan.result import Obstacle, Severity
 from tests.fixtures.modes import network
 from tests.fixtures.planning import fleet, limited, obstacles, only
 

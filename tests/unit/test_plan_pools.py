@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hook.core.plan.making import plan
-from hook.core.plan.values import Obstacle
-from hook.core.reasons import Reason
-from hook.settings import Settings
+from hook.config import Settings
+from hook.decide.reasons import Reason
+from hook.plan.plan import make_plan
+from hook.plan.result import Obstacle
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since
 from tests.fixtures.modes import Pool, network, pooled
 from tests.fixtures.objects import Object, obj
@@ -152,10 +152,10 @@ def test_both_stacks_are_planned_side_by_side() -> None:
     """Each by its own policy; the longer one is the window, and a stack with nothing to plan holds nothing up."""
     seen = {"gpu": fleet(3).seen(), "network": network("a", "b").seen()}
     both = Settings(stacks=("gpu", "network"))
-    made = plan(seen, both, LATER, NOBODY)
+    made = make_plan(seen, both, LATER, NOBODY)
     assert [("gpu", 3), ("network", 2)] == [(pool.stack, pool.batches) for pool in made.pools]
     assert 360 == (made.window.slow if made.window else None)
-    without = plan(seen | {"network": network().drop("policy").seen()}, both, LATER, NOBODY)
+    without = make_plan(seen | {"network": network().drop("policy").seen()}, both, LATER, NOBODY)
     assert ([("network", Reason.NO_POLICY)], made.window) == ([one[:2] for one in without.nothing], without.window)
 
 

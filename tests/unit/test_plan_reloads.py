@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.core.plan.reloads import spread, step
-from hook.core.plan.values import Obstacle, Range, Reloads, Spread
+from hook.plan.result import Obstacle, Range, Reloads, Spread
+from hook.plan.timing import spread, step
 from tests.fixtures.modes import network
 from tests.fixtures.objects import Object, conditions, driver_pod
 from tests.fixtures.planning import fleet, obstacles, only, rotated, unloaded_in

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from hook.core.plan.remaining import about
-from hook.core.sentences import Bound
-from hook.core.together import decide_all, indexed
-from hook.settings import Settings, WhenManual
+from hook.config import Settings, WhenManual
+from hook.decide.decide import decide_all, indexed
+from hook.format import Bound
+from hook.plan.timing import about
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale, stale_plugin
 from tests.fixtures.modes import network
 from tests.fixtures.objects import driver_pod, merged, plugin_pod

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.core.plan.making import Asked
-from hook.settings import Settings
+from hook.config import Settings
+from hook.plan.plan import Asked
 from tests.fixtures.cluster import Cluster, labelled
 from tests.fixtures.modes import network
 from tests.fixtures.planning import fleet, gpus, only, planned
 
 if TYPE_CHECKING:
-    from hook.core.plan.values import Answer
+    from hook.plan.result import Answer
     from tests.fixtures.objects import Object
 
 TWENTY_AT_ONCE: Object = {"maxParallelUpgrades": 20, "maxUnavailable": "100%"}

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from hook.core.reasons import Reason
-from hook.core.verdicts import NodeState, Verdict
+from hook.decide.reasons import Reason
+from hook.decide.result import NodeState, Verdict
 from tests.fixtures.cluster import LATER, Cluster, cluster, reasons, stale_plugin
 from tests.fixtures.objects import (
     Object,

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hook.core import freshness
-from hook.core.freshness import Freshness
-from hook.core.stacks import DRA_PLUGIN, GPU_OPERATOR
-from hook.core.verdicts import DeletePod, Verdict
+from hook.decide import freshness
+from hook.decide.freshness import Freshness
+from hook.decide.result import DeletePod, Verdict
 from hook.objects import readers
+from hook.objects.drivers import DRA_PLUGIN, GPU_OPERATOR
 from tests.fixtures.cluster import Cluster, cluster, stale
 from tests.fixtures.damage import damaged
 from tests.fixtures.objects import driver_pod, plugin_pod

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from hook.core.memory import Memory
-from hook.core.reasons import Reason
-from hook.core.verdicts import DeletePod, Verdict
-from hook.settings import Settings
+from hook.config import Settings
+from hook.decide.reasons import Reason
+from hook.decide.result import DeletePod, Verdict
+from hook.decide.state import Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster
 from tests.fixtures.modes import with_exporter, with_toolkit
 from tests.fixtures.objects import R, merged, obj, plugin_pod, stamp

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.core.reasons import Reason
-from hook.core.verdicts import NodeState, Verdict
+from hook.decide.reasons import Reason
+from hook.decide.result import NodeState, Verdict
 from hook.objects import readers, views
 from hook.objects.decoding import MalformedObjectError
 from tests.fixtures.cluster import cluster, stale, stale_plugin

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from hook.core.reason import Row, Trait
-from hook.core.reasons import EventReason, Reason
+from hook.decide.explain import Row, Trait
+from hook.decide.reasons import EventReason, Reason
 
 
 def having(trait: Trait) -> set[Reason]:

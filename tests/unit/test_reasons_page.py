@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.core.reasons import EventReason, Reason
-from hook.core.stacks import STACKS
+from hook.decide.reasons import EventReason, Reason
+from hook.objects.drivers import STACKS
 from tools import reasons
 
 if TYPE_CHECKING:
-    from hook.core.stack import Stack
+    from hook.objects.drivers import Stack
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.core.reasons import Reason
-from hook.core.verdicts import Decision, DeletePod, NodeState, Verdict
+from hook.config import Settings
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, DeletePod, NodeState, Verdict
 from hook.objects import readers, views
-from hook.settings import Settings
 from tests.fixtures.cluster import LATER, Cluster, cluster, reasons, stale
 from tests.fixtures.objects import obj, parsed, plugin_pod, running
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from hook.core.memory import Memory
+    from hook.decide.state import Memory
 
 PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
 DENIED = "ValidatingAdmissionPolicy 'frozen' denied the request: not on Fridays"

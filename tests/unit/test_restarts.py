@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from hook.core.memory import Memory
-from hook.core.reasons import Reason
-from hook.core.verdicts import DeletePod, NodeState, Verdict
-from hook.settings import Settings
+from hook.config import Settings
+from hook.decide.reasons import Reason
+from hook.decide.result import DeletePod, NodeState, Verdict
+from hook.decide.state import Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons, stale, stale_plugin
 from tests.fixtures.objects import Object, R, driver_pod, merged, parsed, plugin_pod, running
 

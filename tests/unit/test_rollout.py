@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from hook.core.reasons import Reason
-from hook.core.verdicts import NodeState, RolloutRestart, Verdict
-from hook.settings import Settings, Strategy
+from hook.config import Settings, Strategy
+from hook.decide.reasons import Reason
+from hook.decide.result import NodeState, RolloutRestart, Verdict
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons, stale, stale_plugin
 from tests.fixtures.objects import merged, obj, parsed, plugin_pod
 

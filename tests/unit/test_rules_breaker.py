@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from hook.core.memory import Breaker, Memory
-from hook.core.reasons import Reason
-from hook.core.verdicts import Verdict
-from hook.settings import Settings, Wanted
+from hook.config import Settings, Wanted
+from hook.decide.reasons import Reason
+from hook.decide.result import Verdict
+from hook.decide.state import Breaker, Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons
 from tests.fixtures.following import FOLLOWING, Follower
 from tests.fixtures.modes import with_exporter

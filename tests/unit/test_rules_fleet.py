@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from hook.core import progress
-from hook.core.decide import first_look
-from hook.core.memory import restart_key
-from hook.core.reasons import Reason
-from hook.core.sentences import Bound
-from hook.core.verdicts import DeletePod, NodeState, Verdict
-from hook.settings import Settings, Wanted, WhenAbsent
+from hook.config import Settings, Wanted, WhenAbsent
+from hook.decide import decide
+from hook.decide.decide import first_look
+from hook.decide.reasons import Reason
+from hook.decide.result import DeletePod, NodeState, Verdict
+from hook.decide.state import restart_key
+from hook.format import Bound
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons, stale, stale_plugin
 from tests.fixtures.following import Follower
 from tests.fixtures.modes import Pool, network, ofed_pod, owner, pool_daemonset, pooled, with_ofed
@@ -209,10 +209,10 @@ def test_excluded_nodes_are_no_part_of_the_progress() -> None:
 def test_each_state_on_the_way_is_further_than_the_one_before() -> None:
     """Or a fleet would seem to stall while it advances, or to advance while it goes back and forth."""
     states = ("WAITING", "STALE", "RESTARTING", "VERIFYING", "VERIFIED")
-    waiting, *others = (progress.RANK[NodeState[state]] for state in states)
-    ranks = [waiting, progress.ROLLING_RANK, *others]
+    waiting, *others = (decide.RANK[NodeState[state]] for state in states)
+    ranks = [waiting, decide.ROLLING_RANK, *others]
     assert sorted(set(ranks)) == ranks
-    assert (waiting, ranks[-1]) == (progress.RANK[NodeState.FAILED], progress.RANK[NodeState.EXCLUDED])
+    assert (waiting, ranks[-1]) == (decide.RANK[NodeState.FAILED], decide.RANK[NodeState.EXCLUDED])
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hook.core import consumers, intent
-from hook.core.stacks import GPU_OPERATOR, NETWORK_OPERATOR
+from hook.config import Settings, Wanted
+from hook.decide import fleet, rollout
 from hook.objects import policies, readers
-from hook.settings import Settings, Wanted
+from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR
 from tests.fixtures.cluster import cluster, labelled
 from tests.fixtures.modes import Pool, network, pooled, with_ofed, with_toolkit
 from tests.fixtures.objects import driver_pod, merged, obj, stamp
@@ -24,7 +24,7 @@ def test_a_repository_whose_name_only_looks_alike_is_another_one() -> None:
     for repository, shown in (("my.org", True), ("myxorg", False)):
         image = f"nvcr.io/{repository}/driver:580.126.20-ubuntu22.04"
         rendered["spec"]["template"]["spec"]["containers"] = [{"name": "nvidia-driver-ctr", "image": image}]
-        assert shown is not bool(intent.unrendered(readers.daemonset(rendered), asked, GPU_OPERATOR))
+        assert shown is not bool(rollout.unrendered(readers.daemonset(rendered), asked, GPU_OPERATOR))
 
 
 def test_a_policy_that_leaves_drivers_to_pools_names_no_version_to_verify() -> None:
@@ -32,8 +32,8 @@ def test_a_policy_that_leaves_drivers_to_pools_names_no_version_to_verify() -> N
     wanted = Settings(expect_driver_version="580.126.20")
     pooled = policies.cluster_policy(obj("policy", "spec: {driver: {useNvidiaDriverCRD: true, version: 570.124.06}}"))
     assert ("580.126.20", "") == (
-        intent.wanted_version(policies.cluster_policy(obj("policy")), wanted),
-        intent.wanted_version(pooled, wanted),
+        rollout.wanted_version(policies.cluster_policy(obj("policy")), wanted),
+        rollout.wanted_version(pooled, wanted),
     )
 
 
@@ -45,7 +45,7 @@ def test_the_oldest_policy_counts_and_of_two_alike_the_first_name() -> None:
         for name, moment in created.items()
     ]
     for given in (found, found[::-1]):
-        active = intent.active_policy(given, GPU_OPERATOR)
+        active = rollout.active_policy(given, GPU_OPERATOR)
         assert active is not None
         assert "b" == active.name
 
@@ -53,12 +53,12 @@ def test_the_oldest_policy_counts_and_of_two_alike_the_first_name() -> None:
 def test_a_daemonset_that_was_not_observed_is_not_rendered_for_any_intent() -> None:
     """Its revisions are still those of the spec before, also where no pool owns it."""
     seen = readers.daemonset(obj("driver-daemonset", "metadata: {generation: 3}"))
-    assert "generation 3" in intent.unrendered(seen, None, GPU_OPERATOR)
+    assert "generation 3" in rollout.unrendered(seen, None, GPU_OPERATOR)
 
 
 def test_a_branch_is_a_whole_number() -> None:
     """Not the beginning of one."""
-    told = [intent.same_driver("580.105.8", branch) for branch in ("580", "58", "5801")]
+    told = [rollout.same_driver("580.105.8", branch) for branch in ("580", "58", "5801")]
     assert [True, False, False] == told
 
 
@@ -77,7 +77,7 @@ def test_what_a_policy_does_not_say_is_off() -> None:
 def test_what_plugins_start_after_is_never_restarted_as_one_of_them() -> None:
     """The container toolkit is older than itself, so it would always look stale."""
     named = Settings(consumers=(Wanted("gpu", "gpu-operator", "nvidia-container-toolkit-daemonset"),))
-    found = consumers.find(with_toolkit(cluster()).seen().daemonsets, GPU_OPERATOR, named)
+    found = fleet.find(with_toolkit(cluster()).seen().daemonsets, GPU_OPERATOR, named)
     assert (["nvidia-container-toolkit-daemonset"], [PLUGIN]) == (
         [one.name for one in found.refused],
         [one.name for one in found.named],
@@ -89,7 +89,7 @@ def test_one_label_of_a_selector_shows_a_plugin_whatever_else_it_selects() -> No
     lookalike = obj("plugin-daemonset", "metadata: {name: mine, uid: mine}")
     lookalike["spec"]["selector"]["matchLabels"]["team"] = "ours"
     lookalike["spec"]["template"]["spec"]["containers"] += [{"name": "proxy"}]
-    found = consumers.find([readers.daemonset(lookalike)], GPU_OPERATOR, Settings())
+    found = fleet.find([readers.daemonset(lookalike)], GPU_OPERATOR, Settings())
     assert ["mine"] == [one.name for one in found.unnamed]
 
 
@@ -153,6 +153,6 @@ def test_the_names_of_one_stacks_plugins_leave_those_of_the_others() -> None:
     """Only for a stack that is named are the default names replaced."""
     named = Settings(consumer_names=(Wanted("network", name="mine"),))
     assert (GPU_OPERATOR.consumer.names, ("mine",)) == (
-        consumers.plugin_names(GPU_OPERATOR, named),
-        consumers.plugin_names(NETWORK_OPERATOR, named),
+        fleet.plugin_names(GPU_OPERATOR, named),
+        fleet.plugin_names(NETWORK_OPERATOR, named),
     )

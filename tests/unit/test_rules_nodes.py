@@ -6,14 +6,14 @@ from datetime import timedelta
 
 import pytest
 
-from hook.core import freshness
-from hook.core.freshness import Freshness
-from hook.core.memory import Memory
-from hook.core.reasons import Reason
-from hook.core.stacks import DRA_PLUGIN, GPU_OPERATOR
-from hook.core.verdicts import DeletePod, NodeState, Verdict
+from hook.config import Settings, Wanted
+from hook.decide import freshness
+from hook.decide.freshness import Freshness
+from hook.decide.reasons import Reason
+from hook.decide.result import DeletePod, NodeState, Verdict
+from hook.decide.state import Memory
 from hook.objects import readers
-from hook.settings import Settings, Wanted
+from hook.objects.drivers import DRA_PLUGIN, GPU_OPERATOR
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, reasons, stale
 from tests.fixtures.modes import network, ofed_pod, owner, with_exporter, with_ofed, with_toolkit
 from tests.fixtures.objects import Object, R, driver_pod, finished, merged, parsed, plugin_pod, waiting

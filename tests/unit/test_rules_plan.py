@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from hook.core.plan import budget, capacity, reloads
-from hook.core.plan.making import Asked
-from hook.core.plan.remaining import about
-from hook.core.plan.values import Obstacle, Range, Reloads, Severity, Spread
-from hook.core.plan.workloads import Requirement
-from hook.core.together import decide_all, indexed
-from hook.settings import Settings
+from hook.config import Settings
+from hook.decide.decide import decide_all, indexed
+from hook.plan import pools, timing
+from hook.plan.obstacles import Requirement
+from hook.plan.plan import Asked
+from hook.plan.result import Obstacle, Range, Reloads, Severity, Spread
+from hook.plan.timing import about
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, stale
 from tests.fixtures.modes import Pool, network, pooled
 from tests.fixtures.objects import Object, driver_pod, finished, merged, obj, plugin_pod, stamp
@@ -89,7 +89,7 @@ def test_a_share_is_of_the_nodes_with_a_driver_pod() -> None:
     """The upgrade controller knows no others; a share of all of them is all of them."""
     found = fleet(4).drop("driver-pod", "driver-gpu-3")
     assert 3 == only(found).budget.total
-    assert (101, 51) == (budget.allowed("100%", 101), budget.allowed("50%", 101))
+    assert (101, 51) == (pools.allowed("100%", 101), pools.allowed("50%", 101))
 
 
 def test_only_a_node_that_was_cordoned_before_needs_no_place() -> None:
@@ -111,7 +111,7 @@ def test_gpus_that_are_not_known_count_as_none() -> None:
     """Neither at the worst moment nor over the whole upgrade."""
     found = only(fleet(2, {"maxParallelUpgrades": 0, "maxUnavailable": "100%"}).drop("slice"))
     assert (0, Range(0, 0)) == (found.capacity.at_once, found.capacity.hours)
-    assert 8 == capacity.worst({"a": 8}, ["a", "b"], 2)
+    assert 8 == pools.worst({"a": 8}, ["a", "b"], 2)
 
 
 def test_a_pool_that_decides_for_itself_and_says_nothing_is_upgraded() -> None:
@@ -158,7 +158,7 @@ def test_a_selector_that_asks_for_absence_holds_where_the_key_is_absent() -> Non
 def test_a_step_is_a_whole_reload_where_pods_tell_it() -> None:
     """From the beginning of the unloading, not from the start of the new driver."""
     told = Reloads(loading=Spread(100, 100, 3), whole=Spread(130, 130, 3))
-    assert Range(240, 240) == reloads.step(told)
+    assert Range(240, 240) == timing.step(told)
 
 
 def test_the_unloading_begins_with_the_first_init_container() -> None:

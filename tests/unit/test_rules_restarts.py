@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from hook.core import together
-from hook.core.memory import Memory, restart_key
-from hook.core.places import Places
-from hook.core.reasons import Reason
-from hook.core.sentences import Bound
-from hook.core.verdicts import Cause, Decision, DeletePod, NodeState, RolloutRestart, Verdict
-from hook.settings import Settings, Strategy, Wanted
+from hook.config import Settings, Strategy, Wanted
+from hook.decide import decide
+from hook.decide.reasons import Reason
+from hook.decide.restarts import Places
+from hook.decide.result import Cause, Decision, DeletePod, NodeState, RolloutRestart, Verdict
+from hook.decide.state import Memory, restart_key
+from hook.format import Bound
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons, stale, stale_plugin
 from tests.fixtures.following import FOLLOWING, Follower
 from tests.fixtures.modes import with_exporter, with_toolkit
@@ -327,6 +327,6 @@ def test_work_that_is_left_in_one_stack_speaks_before_what_was_done_in_another()
     """The stack that restarted something speaks only among equal verdicts, and each stack is heard once."""
     done = Decision(Verdict.DONE, Reason.REFRESHED, "two were restarted")
     wait = Decision(Verdict.WAIT, Reason.NODES_PENDING, "one is left")
-    both = together.combined({"gpu": done, "network": wait})
+    both = decide.combined({"gpu": done, "network": wait})
     assert (Verdict.WAIT, Reason.NODES_PENDING, "network") == (both.verdict, both.reason, both.stack)
     assert "network: one is left; gpu: two were restarted" == both.message

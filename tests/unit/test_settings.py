@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hook.core.sentences import Bound
-from hook.settings import OnDeadline, Settings, Strategy, Wait, WhenManual
+from hook.config import OnDeadline, Settings, Strategy, Wait, WhenManual
+from hook.format import Bound
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hook.core.reasons import Reason
+from hook.decide.reasons import Reason
 from tests.fixtures.cluster import Cluster, cluster, stale
 from tests.fixtures.objects import driver_pod, merged, obj, parsed, waiting
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.core.decide import first_look
-from hook.core.memory import Memory
-from hook.core.reasons import Reason
-from hook.core.verdicts import Verdict
-from hook.settings import Settings
+from hook.config import Settings
+from hook.decide.decide import first_look
+from hook.decide.reasons import Reason
+from hook.decide.result import Verdict
+from hook.decide.state import Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale, without_operator
 from tests.fixtures.objects import conditions, merged, obj, parsed, plugin_pod, waiting
 
 if TYPE_CHECKING:
-    from hook.core.verdicts import Decision
+    from hook.decide.result import Decision
 
 PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
 MANAGED = (

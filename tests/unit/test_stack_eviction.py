@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hook.core.reasons import Reason
-from hook.core.verdicts import NodeState, Verdict
+from hook.decide.reasons import Reason
+from hook.decide.result import NodeState, Verdict
 from tests.fixtures.cluster import Cluster, cluster
 from tests.fixtures.modes import Pool, pooled
 

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from hook.core.memory import Memory
-from hook.core.reason import remedy
-from hook.core.reasons import Reason
-from hook.core.verdicts import NodeState, Verdict
-from hook.settings import Settings, WhenManual
+from hook.config import Settings, WhenManual
+from hook.decide.explain import remedy
+from hook.decide.reasons import Reason
+from hook.decide.result import NodeState, Verdict
+from hook.decide.state import Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster, stale_plugin
 from tests.fixtures.modes import Pool, network, pooled, rdma_pod
 from tests.fixtures.objects import Object, parsed

@@ -6,14 +6,14 @@ from datetime import timedelta
 
 import pytest
 
-from hook.core import intent
-from hook.core.memory import Memory
-from hook.core.reason import remedy
-from hook.core.reasons import Reason
-from hook.core.stacks import NETWORK_OPERATOR
-from hook.core.verdicts import DeletePod, NodeState, Verdict
+from hook.config import Settings
+from hook.decide import rollout
+from hook.decide.explain import remedy
+from hook.decide.reasons import Reason
+from hook.decide.result import DeletePod, NodeState, Verdict
+from hook.decide.state import Memory
 from hook.objects import policies, readers
-from hook.settings import Settings
+from hook.objects.drivers import NETWORK_OPERATOR
 from tests.fixtures.cluster import LATER, Cluster
 from tests.fixtures.modes import network, ofed_pod, rdma_pod, with_sriov
 from tests.fixtures.objects import Object, R, conditions, merged, obj, parsed, running, stamp, waiting
@@ -137,7 +137,7 @@ def test_the_networks_own_tags_are_compared(asked: str, image: str, expected: bo
     policy = policies.nic_cluster_policy(obj("network/policy", {"spec": {"ofedDriver": {"version": asked}}}))
     containers = [{"name": "mofed-container", "image": image}]
     rendered = obj("network/driver-daemonset", {"spec": {"template": {"spec": {"containers": containers}}}})
-    assert expected == (intent.unrendered(readers.daemonset(rendered), policy, NETWORK_OPERATOR) == "")
+    assert expected == (rollout.unrendered(readers.daemonset(rendered), policy, NETWORK_OPERATOR) == "")
 
 
 def test_nodes_of_several_kernels_have_daemonsets_of_their_own() -> None:

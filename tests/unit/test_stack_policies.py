@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hook.core.decide import first_look
-from hook.core.reasons import Reason
-from hook.core.verdicts import Verdict
-from hook.settings import Settings, Wanted, WhenAbsent
+from hook.config import Settings, Wanted, WhenAbsent
+from hook.decide.decide import first_look
+from hook.decide.reasons import Reason
+from hook.decide.result import Verdict
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale, stale_plugin, without_operator
 from tests.fixtures.modes import network, rdma_pod, with_exporter
 from tests.fixtures.objects import Object, obj

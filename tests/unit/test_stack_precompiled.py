@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hook.core.reasons import Reason
-from hook.core.verdicts import Verdict
+from hook.decide.reasons import Reason
+from hook.decide.result import Verdict
 from tests.fixtures.cluster import Cluster, cluster, stale
 from tests.fixtures.modes import owner, wants
 from tests.fixtures.objects import Object, driver_pod, merged, obj, stamp

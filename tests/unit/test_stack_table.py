@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 import hook
-from hook.core import names, stacks
-from hook.core.reason import remedy
-from hook.core.reasons import Reason
-from hook.core.stacks import STACKS
-from hook.settings import Settings
+from hook.config import Settings
+from hook.decide.explain import remedy
+from hook.decide.reasons import Reason
+from hook.objects import drivers, names
+from hook.objects.drivers import STACKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hook.core.stack import PolicyKind, Stack
+    from hook.objects.drivers import PolicyKind, Stack
 
 HOOK: Final = Path(hook.__file__).parent
-TABLE: Final = Path(stacks.__file__)
-ROWS: Final = {name for name, value in vars(stacks).items() if value in STACKS.values()}
+TABLE: Final = Path(drivers.__file__)
+ROWS: Final = {name for name, value in vars(drivers).items() if value in STACKS.values()}
 DEFAULT: Final = Path(inspect.getfile(Settings))
 """Names the stack that is served where nobody names one."""
 LEFTOVER: Final = re.compile(r"\{(?!NAME|[a-z]+,)[a-z_]*\}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from hook.core.memory import Memory
-from hook.core.verdicts import Decision, DeletePod, Verdict
-from hook.settings import Settings
+from hook.config import Settings
+from hook.decide.result import Decision, DeletePod, Verdict
+from hook.decide.state import Memory
 from tests.fixtures.cluster import Cluster, cluster, labelled, reasons
 from tests.fixtures.objects import at, driver_pod, merged, obj, parsed, plugin_pod, stamp
 

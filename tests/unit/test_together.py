@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.core import together
-from hook.core.reasons import Reason
-from hook.core.verdicts import Decision, DeletePod, RolloutRestart, Verdict
-from hook.settings import Settings, Strategy, Wanted, WhenAbsent
+from hook.config import Settings, Strategy, Wanted, WhenAbsent
+from hook.decide import decide as together
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, DeletePod, RolloutRestart, Verdict
 from tests.fixtures.cluster import LATER, Cluster, cluster, stale, without_operator
 from tests.fixtures.modes import Pool, network, ofed_pod, pooled, rdma_pod, with_exporter, with_ofed
 from tests.fixtures.objects import Object, conditions
 
 if TYPE_CHECKING:
-    from hook.core.together import Memories
+    from hook.decide.decide import Memories
 
 BOTH = Settings(stacks=("gpu", "network"))
 PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"

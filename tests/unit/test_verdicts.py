@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from hook.core.decide import succeeded
-from hook.core.memory import Memory
-from hook.core.reasons import Reason
-from hook.core.verdicts import Decision, NodeState, Verdict
-from hook.settings import OnDeadline, Settings
+from hook.config import OnDeadline, Settings
+from hook.decide.decide import succeeded
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, NodeState, Verdict
+from hook.decide.state import Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale, stale_plugin
 from tests.fixtures.objects import driver_pod, merged, obj, parsed, plugin_pod
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from hook.cluster import confirming, requests
+from hook.kube import confirm, requests
 from hook.objects import decoding
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def change(name: str) -> None:
     if name in DECODERS:
         vars(decoding)["read"] = DECODERS[name]
     elif name == TWICE:
-        vars(confirming)["_metadata"] = lambda *_given: None
+        vars(confirm)["_metadata"] = lambda *_given: None
     elif name == LIBRARY:
         import_module("kubernetes.client")
     elif name != AS_IT_IS:

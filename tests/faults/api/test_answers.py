@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from hook.cluster.api import JSON
+from hook.kube.client import JSON
 from tests.e2e.lab import NEW
 from tests.faults.api.breaking import Answer, Babble, CutShort, LoseAnswer, Refuse, status
 from tests.faults.api.fleet import Outcome, fleet_of, together

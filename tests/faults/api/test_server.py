@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from devcluster import etcd
-from hook.cluster.requests import PAGE_SIZE
+from hook.kube.requests import PAGE_SIZE
 from tests.e2e.lab import NEW, OLD
 from tests.faults.api import outage
 from tests.faults.api.breaking import Before, Hold, LoseAnswer

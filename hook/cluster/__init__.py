@@ -1,1 +1,0 @@
-"""The only package that talks to the API server, or imports its client library."""

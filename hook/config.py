@@ -1,0 +1,305 @@
+"""Settings of the program: defaults, and the checks of what users give."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from hook.errors import SettingsError
+from hook.format import Bound
+from hook.objects.drivers import STACKS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class OnDeadline(StrEnum):
+    """Which exit code a run ends with when the time is up."""
+
+    FAIL = "fail"
+    REPORT = "report"
+
+
+class Strategy(StrEnum):
+    """How stale plugins are restarted."""
+
+    STALE_PODS = "stale-pods"
+    ROLLOUT = "rollout"
+
+
+class WhenManual(StrEnum):
+    """What to do about nodes whose driver pods nothing rotates (``autoUpgrade: false``)."""
+
+    REPORT = "report"
+    WAIT = "wait"
+    FAIL = "fail"
+
+
+class WhenAbsent(StrEnum):
+    """What to do while no plugin is installed."""
+
+    SKIP = "skip"
+    WAIT = "wait"
+    """Wait until the driver has settled, so that later releases start on a settled driver."""
+
+
+class Wait(StrEnum):
+    """What a Job waits for in a cluster with a controller."""
+
+    COMPLETE = "complete"
+    """Until every plugin is verified. The Job restarts stale plugins itself."""
+    HANDOVER = "handover"
+    """Until an active controller has observed the same revision. The Job only reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """DaemonSets that the user selected: by name, or by labels of their pod template."""
+
+    stack: str
+    namespace: str = ""
+    """Empty: any."""
+    name: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        labels = ",".join(f"{key}={value}" for key, value in self.labels)
+        return labels or "/".join(filter(None, (self.namespace, self.name)))
+
+
+@dataclass(frozen=True, slots=True)
+class Regarded:
+    """An object of the deployment tool, on which Events record the outcome of a run."""
+
+    resource: str
+    """In the plural, as permissions name it."""
+    group: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.resource}.{self.group}/{self.namespace}/{self.name}"
+
+
+MARGIN_SHARE: Final = 20
+MARGIN_CEILING: Final = timedelta(seconds=30)
+MARGIN_FLOOR: Final = timedelta(seconds=5)
+"""The last decision, Events and report, and the end of the pod, must fit between our deadline and the deadline of the
+Job. Two seconds were not enough on a loaded machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that a decision depends on in addition to the cluster."""
+
+    timeout: timedelta = timedelta(minutes=25)
+    """From the start of the Job. A serial upgrade takes about two minutes per node: raise this for large fleets."""
+    stall_timeout: timedelta = timedelta(minutes=30)
+    """Give up if no node advances for so long. Longer than the start-up probe of the driver, 21 minutes
+    (60 s + 120 times 10 s). Zero: never."""
+    plugin_timeout: timedelta = timedelta(minutes=5)
+    """For one plugin on a settled node to become verified. A healthy plugin takes 10 to 40 s."""
+    on_deadline: OnDeadline = OnDeadline.FAIL
+    strategy: Strategy = Strategy.STALE_PODS
+    max_parallel_restarts: int = 0
+    """Plugins that may be down at once because this program restarts them. Zero: no bound."""
+    max_unavailable: Bound | None = None
+    """Plugins that may be down at once for any cause. None: no bound."""
+    when_manual: WhenManual = WhenManual.REPORT
+    expect_chart_version: str = ""
+    """The operator chart version that the ClusterPolicy must show. Empty: any."""
+    expect_driver_version: str = ""
+    stacks: tuple[str, ...] = ("gpu",)
+    """Names of driver stacks, from ``stacks.STACKS``."""
+    consumer_namespace: str = ""
+    """Namespace of the plugins that are selected by name alone. Empty: any."""
+    consumer_names: tuple[Wanted, ...] = ()
+    """Names that replace the known names of their stack."""
+    consumers: tuple[Wanted, ...] = ()
+    """Further DaemonSets with driver clients."""
+    providers: tuple[str, ...] = ()
+    """What a plugin must start after, in addition to the driver: names from ``stacks.STACKS``."""
+    when_absent: WhenAbsent = WhenAbsent.SKIP
+    namespaces: tuple[str, ...] = ()
+    """Read namespaced objects only here. Empty: everywhere."""
+    regarding: tuple[Regarded, ...] = ()
+    """Objects of the deployment tool, on which its users look for Events."""
+    dry_run: bool = False
+    operator_quiet: timedelta = timedelta(seconds=15)
+    """How long the operator's leader and the driver's revisions must be unchanged. A new operator renders about one
+    Lease duration after the old one (measured: 22 s after the first render, 0.7 s after acquiring the Lease)."""
+    unknown_operator_quiet: timedelta = timedelta(seconds=60)
+    """The same where no Deployment or Lease is found, as under OLM."""
+    policy_grace: timedelta = timedelta(minutes=2)
+    """How long a ``notReady`` policy may delay the end of a run. The upgrade controller requeues every 2 minutes, and
+    some policies (with a skipped or unreachable node) stay ``notReady``."""
+    failed_grace: timedelta = timedelta(minutes=5)
+    """An ``upgrade-failed`` state was observed to clear by itself after 240 s."""
+    not_ready_grace: timedelta = timedelta(minutes=5)
+    """Kubernetes evicts from a NotReady node after 300 s. Until then the node may come back soon."""
+    api_patience: timedelta = timedelta(minutes=1)
+    """How long the API server may be unreachable at the start. After that the Job starts another pod."""
+
+    wait: Wait = Wait.COMPLETE
+    follow: bool = False
+    """Run as controller, without an end. A node that requires manual action does not delay the others."""
+    restart_backoff: timedelta = timedelta(minutes=1)
+    """Between the first and the second restart of a plugin that does not become verified; doubled after each further
+    restart. Longer than a healthy plugin needs (10 to 40 s). Like all settings below it is for a controller only."""
+    restart_backoff_max: timedelta = timedelta(hours=1)
+    """The longest of these pauses, and so the longest wait after an administrator has fixed the cause."""
+    breaker_share: Bound = Bound(50, percent=True)
+    """If more of the eligible nodes than this become stale within a minute without a reload, clocks or the API are
+    wrong, and nothing is restarted. Zero, or 100 %: never."""
+    breaker_reset: timedelta = timedelta(minutes=30)
+    """The breaker closes by itself after this time, which is long enough for an administrator on call to look. Zero:
+    only a restart of the controller closes it."""
+
+    @property
+    def margin(self) -> timedelta:
+        """Return the part of the timeout that is reserved for the report."""
+        share = min(self.timeout / MARGIN_SHARE, MARGIN_CEILING)
+        return min(max(share, MARGIN_FLOOR), self.timeout / 2)
+
+    def deadline(self, started: datetime) -> datetime:
+        """Return when a run must begin to report. A controller has no deadline."""
+        if self.follow:
+            return datetime.max.replace(tzinfo=UTC)
+        return started + self.timeout - self.margin
+
+
+DEFAULTS: Final = Settings()
+"""Default settings."""
+
+
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+"""K8S ``apimachinery/pkg/util/validation``, DNS-1123 subdomain."""
+_LABEL: Final = re.compile(
+    r"(?P<key>([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)"
+    r"==?(?P<value>([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?)"
+)
+"""Same source: qualified name, and value of a label."""
+
+
+def named(text: str, first: str) -> Wanted:
+    """Parse the name of a DaemonSet, with its stack."""
+    stack, name = _stack_and_rest(text, first)
+    if not _NAME.fullmatch(name):
+        raise SettingsError(f"--consumer-name {text!r} is not a valid name of a DaemonSet")
+    return Wanted(stack=stack, name=name)
+
+
+def consumer(text: str, first: str) -> Wanted:
+    """Parse another DaemonSet: ``namespace/name``, or labels of its pod template."""
+    stack, rest = _stack_and_rest(text, first)
+    namespace, _, name = rest.partition("/")
+    if _NAME.fullmatch(namespace) and _NAME.fullmatch(name):
+        return Wanted(stack=stack, namespace=namespace, name=name)
+    pairs = tuple(_LABEL.fullmatch(pair) for pair in rest.split(","))
+    labels = tuple((found["key"], found["value"]) for found in pairs if found is not None)
+    if not rest or len(labels) != len(pairs):
+        raise SettingsError(f"--consumer {text!r} is neither NAMESPACE/NAME nor KEY=VALUE[,KEY=VALUE]")
+    return Wanted(stack=stack, labels=labels)
+
+
+def _stack_and_rest(text: str, first: str) -> tuple[str, str]:
+    before, colon, rest = text.partition(":")
+    if not colon:
+        return first, text
+    if before not in STACKS:
+        raise SettingsError(f"{text!r} names an unknown driver stack before the colon; known are {', '.join(STACKS)}")
+    return before, rest
+
+
+_DNS_LABEL: Final = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_SUBDOMAIN: Final = rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*"
+_REGARDED: Final = re.compile(
+    rf"(?P<resource>{_DNS_LABEL})\.(?P<group>{_SUBDOMAIN})/(?P<namespace>{_DNS_LABEL})/(?P<name>{_SUBDOMAIN})"
+)
+"""K8S ``apimachinery/pkg/util/validation``: DNS-1123 labels, and subdomains, which consist of them."""
+LONGEST: Final = 253
+"""Same source."""
+MOST: Final = 4
+"""A deployment tool has one such object per release, and perhaps a parent. Each one delays the end of a run."""
+
+
+def all_regarded(texts: Iterable[str]) -> tuple[Regarded, ...]:
+    """Parse the values of the flag, without duplicates."""
+    found = tuple(dict.fromkeys(map(_regarded, texts)))
+    if len(found) > MOST:
+        raise SettingsError(f"--regarding names {len(found)} objects, at most {MOST} are allowed")
+    return found
+
+
+def _regarded(text: str) -> Regarded:
+    """Parse one value: the plural of the kind with the group, the namespace, and the name."""
+    found = _REGARDED.fullmatch(text)
+    if found is None or any(len(part) > LONGEST for part in text.split("/")):
+        raise SettingsError(
+            f"--regarding {text!r} is not RESOURCE.GROUP/NAMESPACE/NAME, such as "
+            "helmreleases.helm.toolkit.fluxcd.io/flux-system/gpu-operator-post"
+        )
+    return Regarded(**found.groupdict())
+
+
+def settings_from(values: dict[str, Any]) -> Settings:
+    """Build settings from parsed flags; a flag that a command does not have keeps its default."""
+    enums = {
+        name: type(value)
+        for name in Settings.__dataclass_fields__
+        if isinstance(value := getattr(DEFAULTS, name), StrEnum)
+    }
+    known: dict[str, Any] = {
+        key: enums[key](value) if key in enums else value
+        for key, value in values.items()
+        if key in Settings.__dataclass_fields__
+    }
+    for name in ("timeout", "plugin_timeout"):
+        if not known.get(name, getattr(DEFAULTS, name)):
+            raise SettingsError(f"--{name.replace('_', '-')} must be longer than 0s")
+    first = known.get("stacks", DEFAULTS.stacks)[0]
+    known["consumer_names"] = tuple(named(text, first) for text in known.get("consumer_names", ()))
+    known["consumers"] = tuple(consumer(text, first) for text in known.get("consumers", ()))
+    known["regarding"] = all_regarded(known.get("regarding", ()))
+    settings = Settings(**known)
+    _refuse_what_does_not_follow(settings)
+    named_stacks = {wanted.stack for wanted in (*settings.consumer_names, *settings.consumers)}
+    if stray := sorted(named_stacks - set(settings.stacks)):
+        raise SettingsError(f"a DaemonSet is named for stack {stray[0]}, which is not among --stack")
+    _refuse_what_has_no_effect(settings)
+    return settings
+
+
+def _refuse_what_does_not_follow(settings: Settings) -> None:
+    """Refuse flags that contradict --follow, and flags that need it without it."""
+    if settings.max_unavailable is not None and not settings.max_unavailable.value:
+        raise SettingsError("--max-unavailable 0 prevents every restart")
+    if not settings.restart_backoff or settings.restart_backoff > settings.restart_backoff_max:
+        raise SettingsError("--restart-backoff must be longer than 0s, and no longer than --restart-backoff-max")
+    contradictions = {
+        "--wait handover: a Job delegates to the controller": settings.wait is Wait.HANDOVER,
+        "--dry-run: use the command status": settings.dry_run,
+        "--on-deadline: a controller has no deadline": settings.on_deadline is not OnDeadline.FAIL,
+        "--expect-chart-version: a controller handles every version": bool(settings.expect_chart_version),
+        "--expect-driver-version: a controller handles every version": bool(settings.expect_driver_version),
+        "--regarding: a controller does not belong to one release": bool(settings.regarding),
+    }
+    if settings.follow and (found := next((text for text, given in contradictions.items() if given), "")):
+        raise SettingsError(f"--follow cannot be combined with {found}")
+    alone = ("restart_backoff", "restart_backoff_max", "breaker_share", "breaker_reset")
+    given = [name for name in alone if getattr(settings, name) != getattr(DEFAULTS, name)]
+    if given and not settings.follow:
+        raise SettingsError(f"--{given[0].replace('_', '-')} requires --follow")
+
+
+def _refuse_what_has_no_effect(settings: Settings) -> None:
+    """Refuse settings that a run would silently ignore, because users rely on them."""
+    chosen = [STACKS[name] for name in settings.stacks]
+    for provider in settings.providers:
+        if not any(provider in stack.providers for stack in chosen):
+            raise SettingsError(f"--provider {provider} does not belong to any selected --stack")
+    if settings.expect_chart_version and not any(stack.policy.carries_chart for stack in chosen):
+        raise SettingsError("--expect-chart-version: no policy of the chosen --stack says which chart it comes from")

@@ -1,1 +1,0 @@
-"""The pure core: values in, values out. No client, clock, environment, files or logging."""

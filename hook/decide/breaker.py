@@ -1,0 +1,136 @@
+"""Circuit breaker: stop restarts when many nodes become stale without a driver reload.
+
+A driver reload makes plugins stale and leaves a trace that does not depend on clocks: a new driver pod, or one more
+restart of its container. A node that becomes stale without such a trace does so by timestamps alone: its staleness is
+unexplained. The controller holds such a node for a minute. If few others follow, it restarts the plugin then. If more
+than a share of the fleet becomes stale within that minute, a clock, a kubelet or the API is wrong, and restarts would
+take down working plugins. So the breaker opens before any of them is restarted. While it is open, the controller
+restarts nothing. The breaker closes after a time, or when the controller restarts.
+
+The breaker lives in the memory of one process. A new process starts with a closed breaker. It does not count nodes that
+are stale when it first reads them, because it did not see them become stale.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from hook.decide import freshness
+from hook.decide.eligibility import live_pods
+from hook.decide.explain import Trait
+from hook.decide.reasons import Reason
+from hook.decide.result import NodeState
+from hook.decide.state import Sight
+from hook.format import moment, some
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+    from datetime import datetime
+
+    from hook.config import Settings
+    from hook.decide.fleet import Fleet
+    from hook.decide.result import Hold, Judgement
+    from hook.decide.state import Breaker
+    from hook.format import Bound
+    from hook.objects.views import Pod
+
+WITHIN: Final = timedelta(minutes=1)
+"""Time for which a node with unexplained staleness is held, and the length of a burst. If a tool restarts kubelets or
+sets clocks, the nodes follow each other within seconds. A serial upgrade takes two minutes per node."""
+FEWEST: Final = 5
+"""Nodes in the smallest burst. Fewer may become stale together by chance, and cost at most four restarts."""
+WHOLE: Final = 100
+
+
+def watched(breaker: Breaker, judgements: Sequence[Judgement], fleet: Fleet, now: datetime) -> Breaker:
+    """Return the breaker after an evaluation of the nodes. Only the controller has one."""
+    if not fleet.settings.follow:
+        return breaker
+    breaker = _closed_in_time(_no_later(breaker, now), fleet.settings, now)
+    sights = _sights(judgements, fleet)
+    new = {node: now for node, sight in sights.items() if _turned(sight, breaker.sights.get(node))}
+    turned = {node: when for node, when in breaker.turned.items() if now - when <= WITHIN} | new
+    known = {node: sight for node, sight in breaker.sights.items() if node in fleet.seen.nodes}
+    return _opened(replace(breaker, sights=known | sights, turned=turned), judgements, fleet, now)
+
+
+def suspect(judged: Judgement, breaker: Breaker, now: datetime) -> bool:
+    """Return whether a node became stale without a reload less than a minute ago."""
+    turned = breaker.turned.get(judged.node)
+    return turned is not None and now - turned <= WITHIN
+
+
+def held_open(breaker: Breaker, settings: Settings) -> Hold | None:
+    """Return why restarts stop while the breaker is open, and when it closes; None while it is closed."""
+    if breaker.opened_at is None:
+        return None
+    seen = f"{breaker.why} (seen at {moment(breaker.opened_at)})"
+    time = f" by itself at {moment(breaker.opened_at + settings.breaker_reset)}, or" if settings.breaker_reset else ""
+    end = f"the breaker closes{time} when the controller restarts"
+    return Reason.BREAKER_OPEN, f"{seen}; nothing is restarted until {end}"
+
+
+def _no_later(breaker: Breaker, now: datetime) -> Breaker:
+    """Replace times in the future by now: the API server's clock was ahead, and was corrected since."""
+    return replace(
+        breaker,
+        opened_at=breaker.opened_at and min(breaker.opened_at, now),
+        turned={node: min(when, now) for node, when in breaker.turned.items()},
+    )
+
+
+def _closed_in_time(breaker: Breaker, settings: Settings, now: datetime) -> Breaker:
+    """Return the breaker closed if its reset time is over."""
+    if breaker.opened_at is None or not settings.breaker_reset:
+        return breaker
+    return breaker.closed() if now - breaker.opened_at >= settings.breaker_reset else breaker
+
+
+def _opened(breaker: Breaker, judgements: Sequence[Judgement], fleet: Fleet, now: datetime) -> Breaker:
+    """Open it if a crowd turned stale. Where no crowd is possible, no node is suspect."""
+    eligible = {one.node for one in judgements if one.state is not NodeState.EXCLUDED}
+    share = fleet.settings.breaker_share
+    if _never(share) or not _is_crowd(len(eligible), eligible, share):
+        return replace(breaker, turned={})
+    crowd = sorted(eligible & breaker.turned.keys())
+    if breaker.opened_at is not None or not _is_crowd(len(crowd), eligible, share):
+        return breaker
+    why = f"{len(crowd)} of {len(eligible)} nodes turned stale within a minute, and no reload of their drivers was seen"
+    return replace(breaker, opened_at=now, why=f"{why}: {some(crowd)}")
+
+
+def _is_crowd(count: int, eligible: Collection[str], share: Bound) -> bool:
+    return count >= FEWEST and share.exceeded_by(count, len(eligible))
+
+
+def _never(share: Bound) -> bool:
+    return not share.value or (share.percent and share.value >= WHOLE)
+
+
+def _sights(judgements: Iterable[Judgement], fleet: Fleet) -> dict[str, Sight]:
+    """Return an observation of each node with a settled driver. One stale plugin makes the node stale."""
+    seen: dict[str, list[Reason]] = {}
+    for status in judgements:
+        if status.consumer and status.reason is not Reason.NOTHING_TO_REFRESH and _drivers(status.node, fleet):
+            seen.setdefault(status.node, []).append(status.reason)
+    sights: dict[str, Sight] = {}
+    for node, reasons in seen.items():
+        fresh = all(Trait.FRESH in reason.traits for reason in reasons)
+        if fresh or any(Trait.STALE in reason.traits for reason in reasons):
+            sights[node] = Sight(_load(node, fleet), stale=not fresh)
+    return sights
+
+
+def _load(node: str, fleet: Fleet) -> str:
+    return freshness.load(_drivers(node, fleet)[0], live_pods(fleet.provider_pods.get(node, ())), fleet.stack)
+
+
+def _drivers(node: str, fleet: Fleet) -> list[Pod]:
+    return live_pods(fleet.driver_pods.get(node, ()))
+
+
+def _turned(sight: Sight, before: Sight | None) -> bool:
+    """Return whether a node that was fresh is stale under the same load of its driver."""
+    return before is not None and before.load == sight.load and sight.stale and not before.stale

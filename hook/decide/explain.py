@@ -1,0 +1,137 @@
+"""What a reason consists of: the columns of the table in ``reasons.py``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from hook.objects.drivers import GPU_OPERATOR, STACKS, selector
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Self
+
+    from hook.objects.drivers import Stack
+
+
+class Trait(Enum):
+    """Property of a reason that the program acts on."""
+
+    BLOCKED = auto()
+    """The node waits for its turn or for an administrator. With any other reason it may still progress by itself."""
+    WAITS_FOR_TURN = auto()
+    """The upgrade controller has not restarted the driver of this node yet."""
+    DRIVER_RELOADING = auto()
+    """The node's new driver is being loaded."""
+    DRIVER_NOT_MANAGED = auto()
+    """The node has no driver that the operator could reload."""
+    NODE_ALONE = auto()
+    """The Node object alone excludes the node. Its pods do not matter."""
+    RELEASE_PENDING = auto()
+    """The policy does not show the expected release: a plugin that restarts now would be stale after the reload."""
+    FAILING = auto()
+    """The node fails, but may recover: a run waits first, ``status`` reports the failure at once."""
+    STALE = auto()
+    """The plugin started on a driver that is gone."""
+    FRESH = auto()
+    """The plugin started on the loaded driver, but may not be Ready. A reason with neither trait proves nothing about
+    the plugin."""
+    PLUGIN_DOWN = auto()
+    """The plugin does not publish or prepare devices: it is starting, or has failed."""
+    RESTART_HELD = auto()
+    """The restart of the plugin waits for some time. A rollout of its DaemonSet waits as well."""
+    PASSING = auto()
+    """The state normally lasts seconds, so it is logged at debug level only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The meaning of a reason, where to look, and what may fix it.
+
+    Each text may contain the words of a driver stack, as ``words`` returns them. The commands and the
+    precondition may also contain ``{node}``, and ``{namespace}`` and ``{name}`` of the pod that the reason is about.
+    """
+
+    meaning: str
+    look: str = ""
+    """A command that changes nothing."""
+    fix: str = ""
+    """A command that changes something."""
+    precondition: str = ""
+    """What must be true, or done, before the fix."""
+
+    def __post_init__(self) -> None:
+        """Reject a fix without a precondition."""
+        if self.fix and not self.precondition:
+            raise ValueError(f"{self.fix}: a fix needs a precondition")
+
+    @property
+    def steps(self) -> str:
+        """Return the commands with their precondition, as one text."""
+        look = f"Look: {self.look}" if self.look else ""
+        fix = f"To fix, {self.precondition}: {self.fix}" if self.fix else ""
+        return " ".join(filter(None, (look, fix)))
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.meaning, self.steps)))
+
+
+class Row(StrEnum):
+    """Code of a reason, as in Kubernetes conditions, with its explanation and traits."""
+
+    explanation: Explanation
+    traits: frozenset[Trait]
+
+    def __new__(cls, code: str, explanation: Explanation, traits: frozenset[Trait]) -> Self:
+        """Create a member that is equal to its code."""
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.explanation, member.traits = explanation, traits
+        return member
+
+
+def row(
+    code: str, meaning: str, *traits: Trait, look: str = "", fix: str = "", precondition: str = ""
+) -> tuple[str, Explanation, frozenset[Trait]]:
+    """Return the arguments of a ``Row``."""
+    return code, Explanation(meaning, look, fix, precondition), frozenset(traits)
+
+
+def remedy(reason: Row, node: str = "", subject: str = "", stack: Stack = GPU_OPERATOR) -> str:
+    """Return the explanation of a reason as one text."""
+    return str(explained(reason, node, subject, stack))
+
+
+def explained(reason: Row, node: str = "", subject: str = "", stack: Stack = GPU_OPERATOR) -> Explanation:
+    """Return the explanation of a reason with the names of its node and pod. Unknown names are in capitals."""
+    namespace, _, name = subject.partition("/")
+    about = {"node": node or "NODE", "namespace": namespace or "NAMESPACE", "name": name or "NAME"}
+    # The command of the stack is filled in first, because it contains the same names.
+    known = {**words(stack, about), **about}
+    plain = reason.explanation
+    texts = (plain.meaning, plain.look, plain.fix, plain.precondition)
+    return Explanation(*(text.format(**known) for text in texts))
+
+
+def words(stack: Stack, about: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """Return the words for the parts of a driver stack in explanations."""
+    prior = STACKS.get(stack.after, stack)
+    providers = (provider.label for provider in stack.providers.values())
+    return {
+        "operator": stack.operator.title,
+        "operator_labels": stack.operator.selector,
+        "policy": stack.policy.kind,
+        "policies": stack.policy.plural,
+        "present_label": stack.nodes.present,
+        "state_label": stack.upgrade.state,
+        "skip_label": stack.upgrade.skip,
+        "lease": stack.operator.lease,
+        "drivers": selector(stack.driver.label),
+        "prior_drivers": selector(prior.driver.label),
+        "providers": ",".join(selector(label) for label in providers),
+        "noun": stack.consumer.noun,
+        **stack.words,
+        "failed_upgrade_command": stack.failed_upgrade_command.format(**about) if about else "",
+    }

@@ -1,0 +1,232 @@
+"""Evaluate whether a plugin pod runs on the driver that is loaded now.
+
+The API does not show when a driver was loaded. It shows when the driver container started (D) and when its pod's
+containers became ready (R). The driver was loaded in between. R is the ``ContainersReady`` transition, not ``Ready``,
+which the node controller also changes when a node is lost. Either of two proofs makes a plugin fresh. Without a proof
+it is stale:
+
+* by start-up: its init container, which waits for a working driver, finished after D, and the old driver was unmounted
+  before D;
+* by time: every main container started after R.
+
+If the settings name a provider (the container toolkit), every main container must also have started after the
+``ContainersReady`` transition of the provider.
+
+All times of one node come from one kubelet, in whole seconds. Equal times prove nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from hook.decide.result import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from hook.objects.drivers import ConsumerKind, Stack
+    from hook.objects.views import Container, Pod
+
+CRASH_LOOP_RESTARTS: Final = 2
+"""Restarts from which on a container crash-loops: the kubelet backs off (K8S ``pkg/kubelet/kubelet.go``)."""
+
+
+class Freshness(StrEnum):
+    """Freshness of one plugin pod."""
+
+    FRESH = "Fresh"
+    STALE = "Stale"
+    STARTING = "Starting"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A freshness with the observation that shows it."""
+
+    freshness: Freshness
+    because: str
+    same_second: bool = False
+    """Stale, but the pod started in the same second in which the driver became ready, so the times prove nothing."""
+    provider: bool = False
+    """Stale, because the pod did not start after a provider."""
+
+    @property
+    def cause(self) -> Cause:
+        """Return what a stale pod did not start after."""
+        if self.provider:
+            return Cause.PROVIDER
+        return Cause.DOUBT if self.same_second else Cause.DRIVER
+
+
+def judge(consumer: Pod, kind: ConsumerKind, driver: Pod, stack: Stack, providers: Sequence[Pod] = ()) -> Evidence:
+    """Return the freshness of a plugin on its node's ready driver and providers."""
+    starts = [container.started_at for container in consumer.containers if container.started_at is not None]
+    ready = driver.containers_ready_since
+    if old := _older_than_provider(consumer, providers):
+        return Evidence(Freshness.STALE, old, provider=True)
+    if old := _older_than_driver(consumer, kind, driver, stack):
+        # A driver that loads quickly is ready in the same second in which its container started.
+        return Evidence(Freshness.STALE, old, same_second=min(starts) == ready)
+    if pending := _not_running(consumer):
+        return Evidence(Freshness.STARTING, pending)
+    if _saw_this_driver(consumer, kind, driver, stack):
+        return Evidence(Freshness.FRESH, "it waited for this driver before it started")
+    if started_after(consumer, ready):
+        return Evidence(Freshness.FRESH, "it started after this driver was ready")
+    started = min(starts)
+    return Evidence(Freshness.STALE, _why_stale(started, ready), same_second=started == ready)
+
+
+def running(consumer: Pod) -> Evidence:
+    """Return the freshness of a plugin that was proven fresh under this driver run: it only needs to run.
+
+    The times of the driver pod may change later: a side container that crashes moves R. The proof holds until the
+    driver container restarts.
+    """
+    if pending := _not_running(consumer):
+        return Evidence(Freshness.STARTING, pending)
+    return Evidence(Freshness.FRESH, "it was proven to run on this driver before")
+
+
+def started_after(consumer: Pod, moment: datetime | None) -> bool:
+    """Return whether every main container started after a moment. The same second proves nothing."""
+    starts = [one.started_at for one in consumer.containers]
+    return moment is not None and bool(starts) and all(start is not None and start > moment for start in starts)
+
+
+def keeps_crashing(driver: Pod, stack: Stack) -> bool:
+    """Return whether the driver container crash-loops. After a reboot, its restarts do not count.
+
+    A reboot runs the init containers again, a crash does not.
+    """
+    container = _named(driver.containers, stack.driver.container)
+    if container is None or container.restarts < CRASH_LOOP_RESTARTS or container.last_finished_at is None:
+        return False
+    ends = (container.finished_at for container in driver.init_containers if container.succeeded)
+    set_up = max((end for end in ends if end is not None), default=None)
+    return set_up is not None and set_up <= container.last_finished_at
+
+
+def provided_since(provider: Pod) -> datetime | None:
+    """Return when a provider became ready, or None if it is not.
+
+    This is R, or the start of a container that restarted later without moving R.
+    """
+    since = provider.containers_ready_since
+    starts = [container.started_at for container in provider.containers if container.started_at is not None]
+    return max([since, *starts]) if since is not None else None
+
+
+def ready_since(pod: Pod, container: str) -> datetime | None:
+    """Return R, when a driver became ready, or None if R belongs to an earlier driver run.
+
+    R belongs to an earlier run if `container`, the driver container, started after it. A side container that restarts
+    quickly may not move R, and the driver stays loaded. If no container has that name, all of them count.
+    """
+    since = pod.containers_ready_since
+    named = [main for main in pod.containers if main.name == container] or pod.containers
+    if since is None or any(main.started_at is not None and main.started_at > since for main in named):
+        return None
+    return since
+
+
+def driver_started(driver: Pod, stack: Stack) -> datetime | None:
+    """Return D, the start of the driver container's current run."""
+    container = _named(driver.containers, stack.driver.container)
+    return container.started_at if container is not None else None
+
+
+def driver_run(driver: Pod, stack: Stack) -> str:
+    """Return an identifier of the driver container's current run: its start and its number of restarts.
+
+    Two runs may start within the same second.
+    """
+    container = _named(driver.containers, stack.driver.container)
+    if container is None or container.started_at is None:
+        return str(driver.containers_ready_since)
+    return f"{container.started_at.isoformat()}/{container.restarts}"
+
+
+def load(driver: Pod, providers: Sequence[Pod], stack: Stack) -> str:
+    """Return an identifier of the loaded driver and the providers that depends on no clock: pod UIDs and restarts."""
+    container = _named(driver.containers, stack.driver.container)
+    identifier = [f"{driver.uid}/{container.restarts if container is not None else 0}"]
+    return ",".join(
+        identifier + [f"{provider.uid}/{sum(each.restarts for each in provider.containers)}" for provider in providers]
+    )
+
+
+def _older_than_provider(consumer: Pod, providers: Sequence[Pod]) -> str:
+    """Return which provider became ready after a container of the plugin had started, or ""."""
+    for provider in providers:
+        ready = provided_since(provider)
+        for container in consumer.containers:
+            if ready is not None and container.started_at is not None and container.started_at <= ready:
+                return f"its container {container.name} did not start after {provider.name} was ready"
+    return ""
+
+
+def _older_than_driver(consumer: Pod, kind: ConsumerKind, driver: Pod, stack: Stack) -> str:
+    """Return which container of the plugin started before the driver container, or ""."""
+    started = driver_started(driver, stack)
+    if started is None or _saw_this_driver(consumer, kind, driver, stack):
+        return ""
+    for container in consumer.containers:
+        if container.started_at is not None and container.started_at <= started:
+            seconds = int((started - container.started_at).total_seconds())
+            when = f"{seconds} s before" if seconds else "in the same second as"
+            return f"its container {container.name} started {when} this driver's container"
+    return ""
+
+
+def _saw_this_driver(consumer: Pod, kind: ConsumerKind, driver: Pod, stack: Stack) -> bool:
+    started = driver_started(driver, stack)
+    waiter = _named(consumer.init_containers, kind.waiter)
+    if started is None or waiter is None or not waiter.succeeded or waiter.finished_at is None:
+        return False
+    return waiter.finished_at > started and _unloaded_before_start(driver, stack)
+
+
+def _unloaded_before_start(driver: Pod, stack: Stack) -> bool:
+    """Return whether the old driver was unmounted at D: the unloader finished after the container's previous run.
+
+    After a crash the init containers do not run again, and the old driver root may still be mounted.
+    """
+    unloader = _named(driver.init_containers, stack.driver.unloader)
+    container = _named(driver.containers, stack.driver.container)
+    if unloader is None or container is None or not unloader.succeeded or unloader.finished_at is None:
+        return False
+    if container.last_finished_at is None:
+        return container.restarts == 0
+    return unloader.finished_at > container.last_finished_at
+
+
+def _not_running(consumer: Pod) -> str:
+    """Return what the start of a plugin still waits for, or "" if all main containers run."""
+    if not consumer.containers:
+        return "it has no containers yet"
+    pending = next((container for container in consumer.containers if container.started_at is None), None)
+    if pending is None:
+        return ""
+    initialising = next((container for container in consumer.init_containers if not container.succeeded), None)
+    if initialising is None:
+        return f"its container {pending.name} is not running ({pending.waiting or 'terminated'})"
+    if initialising.started_at is not None:
+        return f"its init container {initialising.name} is still waiting for a working driver"
+    return f"its init container {initialising.name} is not running ({initialising.waiting or 'terminated'})"
+
+
+def _why_stale(started: datetime, ready: datetime | None) -> str:
+    if ready is None:
+        return "its node's driver has no ready time to compare with"
+    seconds = int((ready - started).total_seconds())
+    if seconds == 0:
+        return "it started in the same second in which this driver became ready"
+    return f"it started {seconds} s before this driver was ready"
+
+
+def _named(containers: tuple[Container, ...], name: str) -> Container | None:
+    return next((container for container in containers if container.name == name), None)

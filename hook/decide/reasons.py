@@ -1,0 +1,392 @@
+"""Table of all reasons: one row per reason, with everything that the program knows about it.
+
+Users search for the codes and alert on them, so a code does not change between minor versions.
+"""
+
+from __future__ import annotations
+
+from enum import unique
+from typing import Final
+
+from hook.decide.explain import Row, Trait, row
+from hook.objects import names
+
+_DESCRIBE: Final = "kubectl -n {namespace} describe pod {name}"
+_DESCRIBE_NODE: Final = "kubectl describe node {node}"
+_LOGS: Final = "kubectl -n {namespace} logs {name} --all-containers --prefix --tail=50"
+_POD: Final = "kubectl -n {namespace} get pod {name} -o yaml"
+_DELETE: Final = "kubectl -n {namespace} delete pod {name}"
+_STATES: Final = "kubectl get nodes -L {state_label}"
+_POLICIES: Final = "kubectl get {policies} -o yaml"
+_DAEMON_SETS: Final = "kubectl get daemonsets -A"
+_DRIVER_SETS: Final = "kubectl get daemonsets -A -l {drivers} -o wide"
+_DRIVER_PODS: Final = "kubectl get pods -A -l {drivers} --field-selector spec.nodeName={node} -o wide"
+_STATUS: Final = f"{names.OWN_NAME} status"
+_DRAINED: Final = (
+    "draining the node (kubectl drain {node} --ignore-daemonsets --delete-emptydir-data, which evicts its pods and "
+    "deletes their emptyDir data; uncordon it when its plugin is verified)"
+)
+
+
+@unique
+class Reason(Row):
+    """The reasons that a node or a run can have."""
+
+    # A node is done.
+    VERIFIED = row("Verified", "The {noun} started on the driver that is loaded, {verified}.", Trait.FRESH)
+    NOTHING_TO_REFRESH = row("NothingToRefresh", "The plugin's DaemonSet wants no pod on this node.")
+
+    # A node is excluded.
+    NODE_SKIPPED = row(
+        "NodeSkipped",
+        "An administrator took the node out of driver upgrades with a label. Its driver and plugin stay as they are.",
+        Trait.NODE_ALONE,
+        look=_DESCRIBE_NODE,
+        fix="kubectl label node {node} {skip_label}-",
+        precondition="if the administrator agrees that the {operator} evicts {users} and reloads the driver",
+    )
+    NODE_NOT_READY = row(
+        "NodeNotReady",
+        "The kubelet does not report. The plugin may be stale when the node is back: then run the release again, "
+        "unless a controller is active.",
+        Trait.NODE_ALONE,
+        look=_DESCRIBE_NODE,
+    )
+    HOST_DRIVER = row(
+        "HostDriver", "The host brings its own driver. The {operator} does not reload it.", Trait.DRIVER_NOT_MANAGED
+    )
+    DRIVER_NOT_DEPLOYED = row(
+        "DriverNotDeployed", "The {operator} deploys no driver to this node.", Trait.DRIVER_NOT_MANAGED
+    )
+    VIRTUAL_MACHINE_NODE = row(
+        "VirtualMachineNode",
+        "The node's GPUs are passed to virtual machines, so its pods use no driver of the host.",
+        Trait.DRIVER_NOT_MANAGED,
+    )
+    MANUAL_UPGRADE = row(
+        "ManualUpgrade",
+        "No controller replaces driver pods here. The outdated driver is loaded, and the plugin runs on it. To upgrade "
+        "the node, replace its driver pod, then run the release again.",
+        Trait.BLOCKED,
+        look=_DRIVER_PODS,
+        fix=_DELETE,
+        precondition=f"after {_DRAINED}",
+    )
+
+    # A node's driver is not settled.
+    UNREADABLE = row(
+        "Unreadable",
+        "The object in the message does not have the shape of its kind, so nothing is concluded from it. Correct or "
+        "replace it. The times of a pod contradict each other if its node's clock was set back while it started: a "
+        "new pod is readable. Drain the node before you replace a driver pod.",
+        look="kubectl -n NAMESPACE get KIND NAME -o yaml",
+    )
+    NODE_BLIP = row("NodeBlip", "The node is NotReady; it may come back.", look=_DESCRIBE_NODE)
+    LABELS_MISSING = row(
+        "LabelsMissing",
+        "Nodes lose these labels when node-feature-discovery is down; {evidence}. A node that has no driver pod for "
+        "five minutes is excluded: its device may have been taken out.",
+        Trait.BLOCKED,
+        look="kubectl get pods -A -l app.kubernetes.io/name=node-feature-discovery",
+    )
+    EXPECTATION_UNMET = row(
+        "ExpectationUnmet",
+        "The release of the {operator} is not applied yet, or expect.* names another version.",
+        Trait.RELEASE_PENDING,
+        look=_POLICIES,
+    )
+    NOT_RENDERED = row(
+        "NotRendered", "The {operator} has not rendered the policy into its driver DaemonSet yet.", look=_DRIVER_SETS
+    )
+    DRIVER_MISSING = row("DriverMissing", "The node's driver pod is being replaced.", Trait.PASSING, look=_STATES)
+    SEVERAL_DRIVER_PODS = row(
+        "SeveralDriverPods",
+        "Only one of them can own the driver. Wait until the old pod has ended. If it does not end, drain the node "
+        "before you delete it.",
+        Trait.BLOCKED,
+        look=_DRIVER_PODS,
+    )
+    DRIVER_ORPHANED = row(
+        "DriverOrphaned",
+        "The DaemonSet of this driver pod was replaced, and no controller replaces the pod.",
+        Trait.BLOCKED,
+        look=_DRIVER_PODS,
+        fix=_DELETE,
+        precondition=f"after {_DRAINED}",
+    )
+    DRIVER_OUTDATED = row(
+        "DriverOutdated",
+        "The upgrade controller has not reached this node yet. {turns}",
+        Trait.BLOCKED,
+        Trait.WAITS_FOR_TURN,
+        look=_STATES,
+    )
+    DRIVER_NOT_READY = row(
+        "DriverNotReady",
+        "The new driver is being built and loaded, which takes some minutes.",
+        Trait.DRIVER_RELOADING,
+        look=_DESCRIBE,
+    )
+    DRIVER_FAILING = row("DriverFailing", "The new driver cannot start.", Trait.BLOCKED, Trait.FAILING, look=_DESCRIBE)
+    UPGRADE_IN_PROGRESS = row(
+        "UpgradeInProgress",
+        "The upgrade controller is about to restart this node's driver.",
+        Trait.BLOCKED,
+        Trait.WAITS_FOR_TURN,
+        look=_STATES,
+    )
+    UPGRADE_STATE_UNKNOWN = row(
+        "UpgradeStateUnknown",
+        "A newer upgrade controller may use this state. An unknown state counts as an upgrade in progress.",
+        Trait.BLOCKED,
+        look=_STATES,
+    )
+    OPERANDS_PAUSED = row(
+        "OperandsPaused",
+        "While the driver reloads, {paused}.",
+        Trait.DRIVER_RELOADING,
+        look="kubectl get node {node} --show-labels",
+    )
+    UPGRADE_FAILED = row(
+        "UpgradeFailed",
+        "The upgrade controller stopped the upgrade of this node. It resumes once the new driver is Ready. "
+        "{failed_upgrade}",
+        Trait.BLOCKED,
+        Trait.FAILING,
+        look="kubectl get events -A --field-selector involvedObject.kind=Node,involvedObject.name={node}",
+        fix="{failed_upgrade_command}",
+        precondition=f"after removing the cause and {_DRAINED}",
+    )
+    PRIOR_DRIVER_UNSETTLED = row(
+        "PriorDriverUnsettled",
+        "GPUDirect RDMA is on, so the GPU driver follows the network driver of its node.",
+        Trait.BLOCKED,
+        look="kubectl get pods -A -l {prior_drivers} -o wide",
+    )
+    PROVIDER_NOT_READY = row(
+        "ProviderNotReady",
+        "A plugin that starts before the container toolkit prepares claims with empty device edits.",
+        Trait.BLOCKED,
+        look="kubectl get pods -A -l {providers} -o wide",
+    )
+
+    # A node's plugin is not verified.
+    PLUGIN_STALE = row(
+        "PluginStale",
+        "The {noun} holds a driver that is gone; {broken}.",
+        Trait.STALE,
+        Trait.PASSING,
+        look=_DESCRIBE,
+        fix=_DELETE,
+        precondition="if the node's driver pod is Ready and neither a run nor a controller is active",
+    )
+    PLUGIN_SUSPECT = row(
+        "PluginSuspect",
+        "The plugin is stale by timestamps alone: its driver was not reloaded. The controller restarts it after a "
+        "minute, unless so many nodes look the same that a wrong clock or API is more likely.",
+        Trait.RESTART_HELD,
+        look=_DESCRIBE,
+    )
+    PLUGIN_QUEUED = row(
+        "PluginQueued", "The plugin is restarted as soon as another one is back.", Trait.BLOCKED, look=_DESCRIBE
+    )
+    PLUGIN_RESTARTING = row("PluginRestarting", "The old pod is terminating.", Trait.PLUGIN_DOWN, look=_DESCRIBE)
+    PLUGIN_MISSING = row(
+        "PluginMissing",
+        "The DaemonSet controller did not create the pod. A quota, an admission webhook or a full node may prevent it.",
+        Trait.PLUGIN_DOWN,
+        Trait.PASSING,
+        look="kubectl -n {namespace} describe daemonset {name}",
+    )
+    PLUGIN_STARTING = row("PluginStarting", "The plugin's pod has not started yet.", Trait.PLUGIN_DOWN, look=_DESCRIBE)
+    PLUGIN_NOT_READY = row(
+        "PluginNotReady",
+        "The plugin's pod is not Ready, or crashed a moment ago.",
+        Trait.FRESH,
+        Trait.PLUGIN_DOWN,
+        look=_LOGS,
+    )
+    SLICE_MISSING = row("SliceMissing", "The plugin publishes no devices.", Trait.FRESH, Trait.PLUGIN_DOWN, look=_LOGS)
+    SLICE_OUTDATED = row(
+        "SliceOutdated",
+        "The plugin published devices of another driver version than the policy asks for.",
+        Trait.FRESH,
+        Trait.PLUGIN_DOWN,
+        look="kubectl get resourceslices --field-selector spec.nodeName={node} -o yaml",
+    )
+    PLUGIN_UNWELCOME = row(
+        "PluginUnwelcome",
+        "The plugin is stale, but would not be scheduled again after a restart. Add the toleration to {tolerations}, "
+        "or remove the taint if it is no longer needed, then run the release again.",
+        Trait.BLOCKED,
+        Trait.FAILING,
+        Trait.STALE,
+        look=_DESCRIBE_NODE,
+    )
+    RESTART_REFUSED = row(
+        "RestartRefused",
+        "An admission policy or webhook refuses to delete the plugin's pod; the message quotes its answer.",
+        look="kubectl get validatingadmissionpolicies,validatingwebhookconfigurations",
+    )
+    RESTART_DID_NOT_HELP = row(
+        "RestartDidNotHelp",
+        "By the kubelet's timestamps, the new pod started before the driver was ready. Either the node's clock was set "
+        "back, or the kubelet restarted and changed the driver's ready time.",
+        look=_POD,
+    )
+    RESTART_BACKED_OFF = row(
+        "RestartBackedOff",
+        "A restart did not lead to a verified plugin, so the controller waits longer before each further one. The "
+        "message names the time. If the driver did not restart since, the node's clock was set back, or the kubelet "
+        "changed the driver's ready time.",
+        Trait.RESTART_HELD,
+        look=_POD,
+    )
+    ROLLOUT_IMPOSSIBLE = row(
+        "RolloutImpossible",
+        "A rollout restarts no pod of a DaemonSet with updateStrategy OnDelete. Use strategy stale-pods, or set the "
+        "DaemonSet to RollingUpdate.",
+        look="kubectl -n {namespace} get daemonsets "
+        "-o custom-columns=NAME:.metadata.name,STRATEGY:.spec.updateStrategy.type",
+    )
+
+    # The whole cluster.
+    NO_CONSUMER = row(
+        "NoConsumer",
+        "No DaemonSet was found whose pods hold the driver. Before {before} this is normal.",
+        look=_DAEMON_SETS,
+    )
+    NO_POLICY = row(
+        "NoPolicy",
+        "The {operator} is not installed, or not configured by a {policy}. If its drivers run, this program waits "
+        "two minutes, because a tool may be replacing the {policy}.",
+        look="kubectl get {policies}",
+    )
+    POLICY_EXPECTED = row(
+        "PolicyExpected",
+        "The settings (expect.* or whenAbsent) expect a {policy}, but there is none yet: the release of the {operator} "
+        "is not applied.",
+        Trait.RELEASE_PENDING,
+        look="kubectl get {policies}",
+    )
+    DRIVER_DISABLED = row(
+        "DriverDisabled", "The hosts bring their own drivers. No upgrade of the {operator} reloads them."
+    )
+    OPERATOR_MANAGED = row("OperatorManagedPlugin", "The {operator} restarts its own plugin.", look=_DAEMON_SETS)
+    NO_ELIGIBLE_NODE = row(
+        "NoEligibleNode",
+        "There is no driver that the {operator} could reload.",
+        look="kubectl get nodes -L {present_label}",
+    )
+    UNNAMED_CONSUMER = row(
+        "UnnamedConsumer",
+        "A DaemonSet looks like a DRA kubelet plugin but is not in consumer.names, so this program does not restart "
+        "its pods. A stale pod fails the run. Set consumer.names to the names of all plugins: the value replaces the "
+        "default names.",
+        look=_DAEMON_SETS,
+    )
+    OPERATOR_ROLLING_OUT = row(
+        "OperatorRollingOut",
+        "A new operator may render the driver a second time.",
+        look="kubectl get deployments -A -l {operator_labels}",
+    )
+    OPERATOR_NOT_LEADING = row(
+        "OperatorNotLeading",
+        "The old operator still holds the Lease. The new one may render the driver a second time.",
+        look="kubectl get leases -A --field-selector metadata.name={lease}",
+    )
+    OPERATOR_SETTLING = row(
+        "OperatorSettling",
+        "If the operator renders the driver a second time, it does so within this quiet period.",
+        look=_DRIVER_SETS,
+    )
+    UPGRADE_LABELS_PENDING = row(
+        "UpgradeLabelsPending", "The upgrade controller finishes a node up to two minutes late.", look=_STATES
+    )
+    POLICY_NOT_READY = row("PolicyNotReady", "An operand is not ready.", look=_POLICIES)
+    NODES_PENDING = row(
+        "NodesPending", "Nodes reload one after another; about two minutes per node is normal.", look=_STATES
+    )
+    BREAKER_OPEN = row(
+        "BreakerOpen",
+        "So many nodes became stale at once, without a reload of their drivers, that a wrong clock or API is more "
+        "likely. Compare the nodes' clocks, and what the API shows of their driver pods. The message says whether and "
+        "when the breaker closes by itself; a restart of the controller closes it, too.",
+        look="kubectl -n kube-node-lease get leases -o custom-columns=NODE:.metadata.name,RENEWED:.spec.renewTime",
+        fix="kubectl -n NAMESPACE rollout restart deployment "
+        "-l app.kubernetes.io/name=gpu-operator-post,app.kubernetes.io/component=follower",
+        precondition="if the clocks agree and the plugins are really stale (the controller then restarts all of them)",
+    )
+    REFRESHED = row("Refreshed", "Every stale plugin was restarted and runs on the loaded driver.")
+    NOTHING_STALE = row("NothingStale", "Every plugin already ran on the loaded driver.")
+    DRIVER_SETTLED = row(
+        "DriverSettled",
+        "No plugin is installed yet, and whenAbsent is wait: a plugin that is installed next starts on a settled "
+        "driver.",
+    )
+    HANDED_OVER = row(
+        "HandedOver",
+        "The controller has observed this spec and refreshes each node as its driver settles.",
+        look=_STATUS,
+    )
+    FOLLOWER_MISSING = row(
+        "FollowerMissing",
+        "hook.wait is handover, but no active controller has observed this spec. Check its Deployment, or set "
+        "hook.wait to complete.",
+        look="kubectl get leases,deployments -A -l app.kubernetes.io/name=gpu-operator-post",
+    )
+    TIME_UP = row(
+        "TimeUp",
+        "The upgrade takes longer than the timeout. Raise timeout (and that of the deployment tool), then run the "
+        "release again: it continues where it stopped.",
+        look=_STATES,
+    )
+    STALLED = row("Stalled", "No node makes progress. The list of nodes shows what each one waits for.", look=_STATES)
+    PERMISSION_MISSING = row(
+        "PermissionMissing",
+        "Grant it (rbac.create, rbac.scope), then run the release again. If an admission policy refused it, the "
+        "message quotes its answer.",
+        look="kubectl auth can-i --list --as system:serviceaccount:NAMESPACE:SERVICEACCOUNT",
+    )
+    API_UNREACHABLE = row(
+        "ApiUnreachable",
+        "The API server did not answer, or refused for a reason that may pass. The Job tries again.",
+        look="kubectl get --raw /readyz",
+    )
+    UNAUTHORIZED = row(
+        "Unauthorized",
+        "The API server does not accept the credentials. The kubelet renews the token of a ServiceAccount.",
+        look="kubectl auth whoami",
+    )
+    TERMINATED = row("Terminated", "The run was stopped. The next run continues where it stopped.", look=_STATUS)
+    LEASE_LOST = row(
+        "LeaseLost",
+        "This controller could not renew its Lease for ten seconds, or another one holds it. It exits so "
+        "that two never act at once, and the kubelet restarts its container. Once, while the API server restarts, this "
+        "is normal.",
+        look="kubectl get leases -A -l app.kubernetes.io/name=gpu-operator-post -o yaml",
+    )
+
+
+@unique
+class EventReason(Row):
+    """The reasons that only Events have. The Event at the end of a run has the reason of the run."""
+
+    STALE_PLUGIN_RESTARTED = row(
+        "StalePluginRestarted",
+        "A stale plugin on a settled node was restarted. The Event is on its DaemonSet, and on the Job or the "
+        "controller's Deployment.",
+    )
+    NODE_FAILED = row(
+        "NodeFailed",
+        "A node needs manual action; the other nodes continue. The Event is on the Job or the controller's Deployment.",
+    )
+    WAITING_FOR_DRIVER = row(
+        "WaitingForDriver",
+        "The state of the fleet, at intervals, while the program waits. The Event is on the Job or the controller's "
+        "Deployment.",
+    )
+    BREAKER_CLOSED = row(
+        "BreakerClosed",
+        "A circuit breaker of the controller closed. The Event is on the controller's Deployment and the DaemonSets.",
+    )

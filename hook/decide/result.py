@@ -1,0 +1,198 @@
+"""Results of a decision: the status of each node, actions, and one phase for the run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from hook.decide.reasons import Reason
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+Hold = tuple[Reason, str]
+"""Why the end of a run is held back."""
+
+
+class NodeState(StrEnum):
+    """State of a node in the refresh of its plugins."""
+
+    EXCLUDED = "Excluded"
+    """The node is reported, but its plugin is not restarted."""
+    WAITING = "Waiting"
+    """Its driver is not settled, or its plugin is missing."""
+    STALE = "Stale"
+    RESTARTING = "Restarting"
+    VERIFYING = "Verifying"
+    """The plugin is fresh, but not verified yet."""
+    VERIFIED = "Verified"
+    FAILED = "Failed"
+    """Manual action is required."""
+
+
+class Patience(StrEnum):
+    """Grace period that a state has before it counts as failed."""
+
+    DRIVER = "driver"
+    PLUGIN = "plugin"
+    NODE = "node"
+    """A node that is not back in time is excluded, not failed."""
+
+
+class Verdict(StrEnum):
+    """State of a run, or its result."""
+
+    DONE = "Done"
+    SKIP = "Skip"
+    WAIT = "Wait"
+    FAIL = "Fail"
+    DEADLINE = "Deadline"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """State of one node, or of one plugin on it, with a reason and a message."""
+
+    node: str
+    state: NodeState
+    reason: Reason
+    message: str
+    subject: str = ""
+    """The pod that the reason is about, ``namespace/name``. Remedies name it."""
+    consumer: str = ""
+    """The plugin's DaemonSet, ``namespace/name``."""
+    daemonset_uid: str = ""
+    """UID of the plugin's DaemonSet."""
+    patience: Patience | None = None
+    patience_with: str = ""
+    """Key of the grace period, if it is shared with other nodes."""
+    label_pending: bool = False
+    """The upgrade state label is not quiet yet, so the run waits for it."""
+    stale_pod: StalePod | None = None
+    """The stale pod of the node, if there is one."""
+    fresh: tuple[tuple[str, str], ...] = ()
+    """UIDs of pods that are proven fresh, each with its driver run."""
+    stack: str = ""
+    """Name of the driver stack."""
+
+    def with_label_pending(self, *, pending: bool) -> Judgement:
+        """Return the status with a note that the upgrade label is not quiet yet."""
+        return replace(self, label_pending=True) if pending else self
+
+    def failed(self, reason: Reason | None = None, message: str = "") -> Judgement:
+        """Return the status as failed: manual action is required."""
+        return replace(
+            self,
+            state=NodeState.FAILED,
+            reason=reason or self.reason,
+            message=message or self.message,
+            patience=None,
+        )
+
+
+class Cause(StrEnum):
+    """What a stale pod did not start after. A label of metrics."""
+
+    DRIVER = "Driver"
+    PROVIDER = "Provider"
+    """A provider that the settings name in addition to the driver."""
+    DOUBT = "Doubt"
+    """The pod started in the same second in which the driver became ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class StalePod:
+    """A pod that must restart, and the driver run under which it is stale."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    daemonset_uid: str
+    because: str
+    """The observation that shows that the pod is stale."""
+    driver_run: str
+    """Identifier of the driver container's current run: pod UID, start time and number of restarts."""
+    cause: Cause = Cause.DRIVER
+    driver_ready: datetime | None = None
+    """When that driver became ready, by its kubelet. None if unknown."""
+    others: frozenset[str] = frozenset()
+    """UIDs of other live pods of the same DaemonSet on the node. None of them replaces it."""
+    orphan: bool = False
+    """No DaemonSet controls the pod."""
+    again: bool = False
+    """An earlier restart did not lead to a verified plugin."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePod:
+    """Restart one plugin: delete its pod, if it is still the same object and version."""
+
+    node: str
+    pod: StalePod
+    stack: str = ""
+    """Name of the driver stack for which the pod is restarted."""
+    also: tuple[Action, ...] = ()
+    """The same restart for other stacks. One deletion serves all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutRestart:
+    """Restart all pods of a DaemonSet by an annotation in its pod template."""
+
+    namespace: str
+    name: str
+    uid: str
+    at: datetime
+    pods: tuple[tuple[str, StalePod], ...]
+    """The stale pods, each with its node."""
+    stack: str = ""
+    also: tuple[Action, ...] = ()
+
+
+Action = DeletePod | RolloutRestart
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Verdict on a run with its reason, the restarts for now, and the statuses of all nodes."""
+
+    verdict: Verdict
+    reason: Reason
+    message: str
+    judgements: tuple[Judgement, ...] = ()
+    actions: tuple[Action, ...] = ()
+    warnings: tuple[str, ...] = ()
+    cause: Reason | None = None
+    """Why the run was not done, if the reason is only that the time is up."""
+    stack: str = ""
+    """Name of the driver stack that the reason applies to."""
+
+    @property
+    def final(self) -> bool:
+        """Return whether the run ends with this decision."""
+        return self.verdict is not Verdict.WAIT
+
+    @property
+    def unhappy(self) -> bool:
+        """Return whether the run ends with work left. Then the report names what to do, also with exit code 0."""
+        return self.verdict in (Verdict.FAIL, Verdict.DEADLINE)
+
+    def count(self, *states: NodeState) -> int:
+        """Return the number of statuses in any of these states."""
+        return sum(status.state in states for status in self.judgements)
+
+
+def headline(decision: Decision) -> str:
+    """Return the line that sums up a decision."""
+    return f"{decision.verdict} ({decision.reason}): {decision.message}"
+
+
+def in_need(decision: Decision) -> list[Judgement]:
+    """Return the statuses that a failing run must report, failed nodes first."""
+    if not decision.unhappy:
+        return []
+    failed = [status for status in decision.judgements if status.state is NodeState.FAILED]
+    calm = (NodeState.FAILED, NodeState.VERIFIED, NodeState.EXCLUDED)
+    return failed + [status for status in decision.judgements if status.state not in calm]

@@ -1,0 +1,183 @@
+"""Compare the driver DaemonSets with the policy.
+
+The status of the policy is no proof: it may be ``ready`` before anything is rendered. So each DaemonSet is compared
+with the spec of the policy. The whole image reference must match, not a part of it: ``580`` is a part of
+``580.65.06-ubuntu22.04``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from hook.objects import names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from hook.config import Settings
+    from hook.objects.drivers import Stack
+    from hook.objects.policies import Policy
+    from hook.objects.views import DaemonSet, Node
+
+_KERNEL: Final = r"[0-9][0-9A-Za-z._+-]*"
+"""Regular expression for a kernel release. It starts with a digit, an operating system's tag with a letter."""
+_FULL_VERSION: Final = re.compile(r"[0-9]+(\.[0-9]+)+")
+_BRANCH: Final = re.compile(r"[0-9]+")
+
+
+def active_policy(policies: Iterable[Policy], stack: Stack) -> Policy | None:
+    """Return the policy that the operator uses: the oldest, then by name (GO ``getSingletonClusterPolicy``)."""
+    counting = (policy for policy in policies if stack.policy.only_name in ("", policy.name))
+    return min(counting, key=lambda policy: (policy.created, policy.name), default=None)
+
+
+def sources(policy: Policy | None, pools: Sequence[Policy]) -> Sequence[Policy]:
+    """Return the objects that specify the drivers: the policy, or the pools if it leaves the drivers to them."""
+    if policy is None:
+        return ()
+    return pools if policy.pooled else (policy,)
+
+
+def pools_decide(nodes: Iterable[Node], pools: Iterable[Policy], stack: Stack) -> bool:
+    """Return whether the upgrade policy of each pool counts (GO >= v26.7.0), and not that of the ClusterPolicy.
+
+    Only such an operator labels nodes with their pool.
+    """
+    named = any(stack.nodes.pool in node.labels for node in nodes)
+    return named or any(pool.upgrade.stated for pool in pools)
+
+
+def not_rotated(pool: Policy, policy: Policy, *, decides: bool) -> str:
+    """Return why no controller replaces the driver pods of a pool; "" if the upgrade controller does.
+
+    If the pools decide, a pool without an upgrade policy is upgraded (GO ``GetUpgradePolicyWithDefaults``).
+    """
+    own = "" if decides and pool.manual is None else pool.manual
+    return policy.halted or (own if own is not None else policy.manual or "")
+
+
+def unmet_expectation(policy: Policy, pools: Sequence[Policy], stack: Stack, settings: Settings) -> str:
+    """Return how the policy differs from the versions that the settings expect (``expect.*``), or "".
+
+    The expected driver version applies to the first stack, the expected chart version to the stack whose policy names
+    its chart. If pools ask for different drivers, the expected one must be among them.
+    """
+    wanted = settings.expect_driver_version if settings.stacks[0] == stack.name else ""
+    asking = [source for source in sources(policy, pools) if names_version(source)]
+    if wanted and asking and all(source.version != wanted for source in asking):
+        asked = ", ".join(sorted({source.version for source in asking}))
+        return f"{_several(asking)} asks for driver {asked}, expected {wanted}"
+    wanted = settings.expect_chart_version
+    if wanted and stack.policy.carries_chart and chart_version(policy.chart, stack) != chart_version(wanted, stack):
+        return f"{policy} comes from chart {policy.chart or '(unlabelled)'}, expected {wanted}"
+    return ""
+
+
+def _several(asking: Sequence[Policy]) -> str:
+    return str(asking[0]) if len(asking) == 1 else f"each of {len(asking)} {asking[0].kind} objects"
+
+
+def names_version(source: Policy) -> bool:
+    """Return whether a policy or pool names a driver version, rather than a digest or nothing."""
+    return bool(source.version) and not source.version.startswith("sha256:")
+
+
+def comparable(policy: Policy | None) -> bool:
+    """Return whether the policy names an image to compare DaemonSets with. Under OLM it names none."""
+    return policy is not None and bool(policy.version and policy.image)
+
+
+def chart_version(label: str, stack: Stack) -> str:
+    """Reduce a chart label or version to its comparable part: ``gpu-operator-v26.3.3`` becomes ``26.3.3``.
+
+    A label cannot contain ``+``. Helm charts write ``_`` instead.
+    """
+    return label.removeprefix(stack.operator.chart + "-").removeprefix("v").replace("+", "_")
+
+
+def unrendered(daemonset: DaemonSet, policy: Policy | None, stack: Stack) -> str:
+    """Return how a driver DaemonSet differs from the policy, or "" if it matches."""
+    if not daemonset.observed:
+        return (
+            f"the DaemonSet controller has not seen generation {daemonset.generation} of {daemonset} yet "
+            f"(observed {daemonset.observed_generation})"
+        )
+    if policy is None:
+        return ""
+    chart = daemonset.template_labels.get(names.CHART_LABEL, "")
+    if policy.chart and chart != policy.chart:
+        return f"{daemonset} is still rendered from {chart or '(no chart)'}, not {policy.chart}"
+    image = daemonset.images.get(stack.driver.container, "")
+    if not _shows(image, policy, stack) and not rewritten(daemonset, policy, stack):
+        return f"{daemonset} still runs {image or '(no driver image)'}, {policy} asks for driver {policy.version}"
+    return ""
+
+
+def rewritten(daemonset: DaemonSet, policy: Policy | None, stack: Stack) -> str:
+    """Return how an image differs from the policy's, if only by its registry or by an added digest; else "".
+
+    Admission webhooks replace or prefix the registry with a mirror, and add digests. An image with the same repository
+    path and the same tag (or the same digest, if the policy names one) matches the policy.
+    """
+    image = daemonset.images.get(stack.driver.container, "")
+    if policy is None or _shows(image, policy, stack):
+        return ""
+    named, _at, digest = image.partition("@")
+    path = _base(policy)
+    host, _slash, rest = path.partition("/")
+    if rest and (host == "localhost" or "." in host or ":" in host):
+        path = rest
+    if policy.version.startswith("sha256:"):
+        same = digest == policy.version and re.fullmatch(f"(.*/)?{re.escape(path)}(:[^/]*)?", named) is not None
+    else:
+        same = re.fullmatch(f"(.*/)?{re.escape(path)}:{_tag(policy, stack)}", named) is not None
+    return f"{daemonset} runs {image}, {policy} asks for {_base(policy)} {policy.version}" if same else ""
+
+
+def rewritings(drivers: Iterable[DaemonSet], intents: Mapping[str, Policy], stack: Stack) -> Iterator[str]:
+    """Yield how the images of driver DaemonSets were rewritten."""
+    return filter(None, (rewritten(ds, intents.get(ds.uid), stack) for ds in drivers))
+
+
+def _shows(image: str, policy: Policy, stack: Stack) -> bool:
+    """Return whether an image matches the policy. Every image matches a policy that names none (OLM)."""
+    if not comparable(policy):
+        return True
+    if policy.version.startswith("sha256:"):
+        return image == f"{_base(policy)}@{policy.version}"
+    return re.fullmatch(f"{re.escape(_base(policy))}:{_tag(policy, stack)}", image) is not None
+
+
+def _base(policy: Policy) -> str:
+    return "/".join(part for part in (policy.repository, policy.image) if part)
+
+
+def _tag(policy: Policy, stack: Stack) -> str:
+    """Return a regular expression for the image tags that the operator makes of the policy's version."""
+    kernel = f"{_KERNEL}-" if policy.precompiled else ""
+    return stack.driver.tag.format(version=re.escape(policy.version), kernel=kernel)
+
+
+def wanted_version(policy: Policy | None, settings: Settings) -> str:
+    """Return the driver version to verify: that of the policy, else the expected one of the settings, else ""."""
+    if policy is None or policy.pooled:
+        return ""
+    return policy.version if names_version(policy) else settings.expect_driver_version
+
+
+def same_driver(published: str, wanted: str) -> bool:
+    """Return whether a published driver version matches the wanted one; True if they cannot be compared.
+
+    Published versions lose leading zeros (``580.105.08`` becomes ``580.105.8``), so segments are compared as numbers.
+    A precompiled tag contains only the driver branch.
+    """
+    if _FULL_VERSION.fullmatch(wanted) and _FULL_VERSION.fullmatch(published):
+        return _segments(wanted) == _segments(published)
+    if _BRANCH.fullmatch(wanted) and _FULL_VERSION.fullmatch(published):
+        return _segments(wanted)[0] == _segments(published)[0]
+    return True
+
+
+def _segments(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))

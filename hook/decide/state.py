@@ -1,0 +1,170 @@
+"""State that the program keeps between decisions. A process that loses it loses time, never correctness."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime, timedelta
+
+    from hook.decide.result import Judgement, StalePod
+
+
+@dataclass(frozen=True, slots=True)
+class AskedRestart:
+    """Record of a restart that was issued."""
+
+    pod_uid: str
+    driver_run: str
+    at: datetime
+    others: frozenset[str] = frozenset()
+    """UIDs of pods that ran next to it. None of them replaced it."""
+    driver_ready: datetime | None = None
+    """When the driver was ready at that time. The kubelet may report a later time since."""
+    orphan: bool = False
+    """No DaemonSet controlled the pod. An admission policy may refuse its deletion until a DaemonSet adopts it."""
+    refused: str = ""
+    """The API server's message, if it refused the restart for good."""
+    came_back: bool = False
+    """A plugin was verified on the node since."""
+    tries: int = 1
+    """Consecutive restarts without a verified plugin, including this one."""
+
+    def served(self, pod: StalePod) -> bool:
+        """Return whether a plugin was verified since, and is stale only because its driver was reloaded."""
+        return self.came_back and self.driver_run != pod.driver_run
+
+    def pending(self, pod: StalePod) -> bool:
+        """Return whether this is the pod that was deleted and is still there: nothing was restarted yet."""
+        return self.pod_uid == pod.uid and not self.refused
+
+    def tries_with(self, pod: StalePod) -> int:
+        """Return the number of consecutive restarts without a verified plugin, including this one."""
+        if self.served(pod):
+            return 1
+        return self.tries if self.pending(pod) or pod.uid in self.others else self.tries + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """Observation of a node whose plugins were all known to be stale or fresh."""
+
+    load: str
+    """Identifier of the loaded driver that depends on no clock (``freshness.load``)."""
+    stale: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """State of one stack's circuit breaker."""
+
+    opened_at: datetime | None = None
+    """When it opened. None while it is closed."""
+    why: str = ""
+    """The observation that opened it."""
+    sights: Mapping[str, Sight] = field(default_factory=dict)
+    """Last observation, by node."""
+    turned: Mapping[str, datetime] = field(default_factory=dict)
+    """When a node became stale without a reload, within the last minute, by node."""
+
+    def closed(self) -> Breaker:
+        """Return the closed breaker. Nodes that are stale now no longer count."""
+        return Breaker(sights=self.sights)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Since when conditions hold, which restarts were issued, and when the fleet last made progress."""
+
+    started: datetime
+    """Start of the Job. All its retries share one deadline."""
+    first_seen: Mapping[str, datetime] = field(default_factory=dict)
+    """Since when a condition holds without interruption, by condition."""
+    restarts: Mapping[str, AskedRestart] = field(default_factory=dict)
+    """Last restart that was issued, by ``restart_key``."""
+    fresh: Mapping[str, str] = field(default_factory=dict)
+    """Driver run under which a plugin pod was proven fresh, by its UID."""
+    troubles: Mapping[str, str] = field(default_factory=dict)
+    """Why a restart could not be issued and is tried again, by UID of the pod. The most recent one is last."""
+    epoch: str = ""
+    """Observed revision of policy and drivers under which the nodes reached their ranks."""
+    ranks: Mapping[str, int] = field(default_factory=dict)
+    """Highest progress rank under this revision, by node."""
+    advanced_at: datetime | None = None
+    """When a node last made progress."""
+    eligible: frozenset[str] = frozenset()
+    """Nodes that were eligible at some time of this run."""
+    saw_fleet: bool = False
+    """Some node was eligible. If the fleet is gone after that, it may come back."""
+    breaker: Breaker = field(default_factory=Breaker)
+
+    @property
+    def restarted(self) -> int:
+        """Return how many recorded restarts the API server accepted."""
+        return sum(not restart.refused for restart in self.restarts.values())
+
+    def asked(self, node: str, pod: StalePod, at: datetime, refused: str = "") -> Memory:
+        """Record a restart that was issued, or refused for good."""
+        key = restart_key(pod.daemonset_uid, node)
+        before = self.restarts.get(key)
+        entry = AskedRestart(
+            pod.uid,
+            pod.driver_run,
+            at,
+            others=self._others(key, pod),
+            driver_ready=pod.driver_ready,
+            orphan=pod.orphan,
+            refused=refused,
+            tries=before.tries_with(pod) if before is not None else 1,
+        )
+        return replace(self, restarts={**self.restarts, key: entry})
+
+    def _others(self, key: str, pod: StalePod) -> frozenset[str]:
+        """Return the pods that ran next to this one, and next to its predecessor if the driver run is the same."""
+        before = self.restarts.get(key)
+        again = before is not None and before.driver_run == pod.driver_run and pod.uid in before.others
+        return pod.others & before.others if before is not None and again else pod.others
+
+    def troubled(self, pod: StalePod, why: str) -> Memory:
+        """Record why a restart could not be issued. It is tried again."""
+        others = {uid: trouble for uid, trouble in self.troubles.items() if uid != pod.uid}
+        return replace(self, troubles={**others, pod.uid: why})
+
+    def with_verified(self, verified: Iterable[Judgement]) -> Memory:
+        """Record that plugins were verified after their restart.
+
+        A status without a DaemonSet stands for all plugins of its node.
+        """
+        keys = {restart_key(status.daemonset_uid, status.node) for status in verified}
+        back = {
+            key: replace(asked, came_back=True)
+            for key, asked in self.restarts.items()
+            if not asked.came_back and not keys.isdisjoint((key, restart_key("", key.partition("/")[2])))
+        }
+        return replace(self, restarts={**self.restarts, **back}) if back else self
+
+
+def restart_key(daemonset_uid: str, node: str) -> str:
+    """Return the key of one plugin on one node."""
+    return f"{daemonset_uid}/{node}"
+
+
+class Timers:
+    """Time for which each condition has held. A condition that one decision does not ask for starts again."""
+
+    def __init__(self, memory: Memory, now: datetime) -> None:
+        self._before = memory.first_seen
+        self.now = now
+        self.first_seen: dict[str, datetime] = {}
+
+    def keep(self, condition: str) -> None:
+        """Continue a condition that holds already, but do not start it."""
+        if condition in self._before:
+            self.first_seen[condition] = self._before[condition]
+
+    def held(self, condition: str) -> timedelta:
+        """Return for how long a condition has held; zero if it is new."""
+        since = self.first_seen.setdefault(condition, self._before.get(condition, self.now))
+        return self.now - since

@@ -1,1 +1,0 @@
-"""The flags of all commands: names, types, help and validation."""

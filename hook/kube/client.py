@@ -1,0 +1,299 @@
+"""Client for the API server: send requests, list, watch, and turn errors into the program's own.
+
+Objects are plain JSON. The client library's typed models would cost hundreds of MiB on a large fleet, and reject
+unknown objects.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import deque
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import urllib3
+
+from hook import __version__
+from hook.errors import (
+    ClusterError,
+    ConflictError,
+    GoneError,
+    NotFoundError,
+    PermissionDeniedError,
+    RejectedError,
+    ThrottledError,
+    UnauthorizedError,
+    UnreachableError,
+)
+from hook.kube import connection as connections
+from hook.kube import listing
+from hook.kube.connection import Counters
+from hook.kube.requests import may_i, versions_of
+from hook.objects import decoding, wire
+from hook.objects.decoding import MalformedObjectError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from hook.kube.connection import Connection
+    from hook.kube.requests import Request, Resource, Selection
+    from hook.objects.decoding import Json, Raw
+
+CONNECT_SECONDS: Final = 5.0
+"""Timeout of a connection attempt."""
+READ_SECONDS: Final = 60.0
+"""Timeout of a whole response. A page of 50 objects takes well below a second."""
+WATCH_SLACK_SECONDS: Final = 15.0
+"""Time by which a watch may outlast its timeout. The server ends a watch itself, so a longer silence is an error."""
+CLOCK_TOLERANCE: Final = timedelta(seconds=2)
+"""Smallest difference between clocks that counts. ``Date`` has whole seconds, and responses take some time."""
+OFFSETS_KEPT: Final = 9
+"""Clock offsets of which the median counts."""
+BOOTTIME: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)
+"""Monotonic clock that also runs while the machine is suspended, on Linux (clock_gettime(2))."""
+JSON: Final = "application/json"
+SERVICE_ACCOUNT_DIR: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+"""Directory of a pod's token (K8S ``plugin/pkg/admission/serviceaccount``)."""
+
+LONGEST_RETRY_AFTER: Final = 60.0
+"""Longest Retry-After that is obeyed, in seconds. API servers send a few seconds. A proxy may send an hour."""
+UNKNOWN_PATH: Final = b"404 page not found"
+"""Plain text response of an API server to an unknown path (Go's ``http.NotFound``)."""
+PLAIN: Final = frozenset({401, 429})
+"""Status codes that an API server may send as plain text. All other refusals have a Status object."""
+
+_BY_STATUS: Final[Mapping[int, type[ClusterError]]] = {
+    401: UnauthorizedError,
+    404: NotFoundError,
+    409: ConflictError,
+    410: GoneError,
+    429: ThrottledError,
+}
+
+
+def connect(kubeconfig: str, context: str, service_account_dir: str) -> Api:
+    """Connect by kubeconfig if one is set or there is no ServiceAccount token, else as the ServiceAccount."""
+    return Api(connections.connect(kubeconfig, context, service_account_dir))
+
+
+class Api:
+    """Client of one API server. Safe to use from several threads."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.host = connection.host
+        self.counters = Counters()
+        self.before_write: Callable[[Request], None] = lambda _request: None
+        """Called before each attempt of a write. It raises an error to forbid the write."""
+        self._began = datetime.now(UTC)
+        self._origin = self._began - _steady()
+        self._offsets: deque[timedelta] = deque(maxlen=OFFSETS_KEPT)
+        self._clock_offset = timedelta()
+
+    def now(self) -> datetime:
+        """Return the time by the API server's clock, to a second, for comparison with its timestamps.
+
+        It does not jump if this machine's clock is set. Grace periods, deadlines and the breaker use it.
+        """
+        return self._local() + self._clock_offset
+
+    @property
+    def began(self) -> datetime:
+        """Return when this client was created, by the same clock as `now`."""
+        return self._began + self._clock_offset
+
+    def _local(self) -> datetime:
+        """Return this machine's time at the start plus the time since, by the monotonic clock."""
+        return self._origin + _steady()
+
+    def send(self, request: Request, read_seconds: float = READ_SECONDS) -> dict[str, Any]:
+        """Send a request and return the decoded response, which must be complete within `read_seconds`."""
+        if request.method != "GET":
+            self.before_write(request)
+        with self._counting(request):
+            answer = decoding.decode(self._body(request, read_seconds))
+            if not answer.get("kind"):
+                raise UnreachableError("the response is not an object of an API server: it has no kind")
+            return answer
+
+    def list_page(self, request: Request, read_seconds: float = READ_SECONDS) -> tuple[Json, Sequence[Raw]]:
+        """Send a list request. Return the page's metadata and the text of its objects.
+
+        The page must be complete within `read_seconds`.
+        """
+        with self._counting(request):
+            page = decoding.answer(decoding.Page, self._body(request, read_seconds))
+            if not page.metadata.get("resourceVersion"):
+                raise UnreachableError("the API server's list has no resourceVersion")
+            return page.metadata, page.items
+
+    def list_versions(self, request: Request, read_seconds: float = READ_SECONDS) -> tuple[listing.Listed, str]:
+        """Send a list request for names and versions. Return the page, and where the next one begins."""
+        with self._counting(request):
+            return listing.page(self._body(request, read_seconds))
+
+    def open_watch(self, request: Request, seconds: int) -> urllib3.BaseHTTPResponse:
+        """Send a watch request. ``events`` reads the response.
+
+        The server ends the watch after `seconds`. A watch that continues for another minute is an error.
+        """
+        with self._counting(request):
+            return self._open(request, seconds + WATCH_SLACK_SECONDS, seconds + READ_SECONDS)
+
+    def events(self, response: urllib3.BaseHTTPResponse, resource: Resource) -> Iterator[tuple[str, Raw]]:
+        """Yield type and object of each event of a watch, until the server or an error ends it."""
+        with self.counters.counting("watch", resource.grant):
+            try:
+                for line in response:
+                    if line.strip():
+                        event = decoding.answer(decoding.Event, line)
+                        yield event.type, event.object
+            except urllib3.exceptions.TimeoutError as error:
+                # The server exceeded its own timeout, so events may be missing.
+                raise GoneError("the watch sent nothing in its time") from error
+            except urllib3.exceptions.HTTPError as error:
+                raise UnreachableError(f"the watch was interrupted: {_short(error)}") from error
+            finally:
+                response.close()
+
+    def served_versions(self, resource: Resource, read_seconds: float = READ_SECONDS) -> frozenset[str]:
+        """Return the versions of a resource's group that the server supports."""
+        try:
+            group = decoding.read(wire.ApiGroup, self.send(versions_of(resource), read_seconds))
+            return frozenset(each.version for each in group.versions or ())
+        except NotFoundError:
+            return frozenset()
+        except MalformedObjectError as error:
+            raise UnreachableError(f"the API server's list of versions is malformed: {error}") from error
+
+    def allows(self, request: Request, read_seconds: float = READ_SECONDS) -> bool:
+        """Return whether RBAC allows a request. If it does, a refusal came from admission. Raises ClusterError."""
+        try:
+            return self.send(may_i(request), read_seconds)["status"]["allowed"] is True
+        except (PermissionDeniedError, KeyError, TypeError):
+            return False
+
+    def watch_error(self, selection: Selection, body: Raw) -> ClusterError:
+        """Translate the error event that ends a watch."""
+        status = decoding.decode(body)
+        code = status.get("code")
+        error = refusal(selection.watch("", 0), code if isinstance(code, int) else 500, status)
+        self.counters.failed(error, "watch", selection.resource.grant)
+        return error
+
+    def _counting(self, request: Request) -> AbstractContextManager[None]:
+        return self.counters.counting(request.verb, request.resource.grant)
+
+    def _body(self, request: Request, read_seconds: float) -> bytes:
+        response = self._open(request, read_seconds, read_seconds)
+        try:
+            return response.read()
+        except urllib3.exceptions.HTTPError as error:
+            raise UnreachableError(f"the response of {self.host} was interrupted: {_short(error)}") from error
+        finally:
+            response.release_conn()
+
+    def _open(self, request: Request, silence: float, whole: float) -> urllib3.BaseHTTPResponse:
+        """Send a request. Limit, in seconds, the longest `silence` within the response and the `whole` response."""
+        if whole <= 0:
+            raise UnreachableError(f"no time is left for a request to the API server at {self.host}")
+        try:
+            with connections.by(time.monotonic() + whole):
+                response: urllib3.BaseHTTPResponse = self.connection.pool.request(
+                    request.method,
+                    self.host + request.target,
+                    body=json.dumps(request.body).encode() if request.body is not None else None,
+                    headers=self._headers(request),
+                    timeout=_timeout(request, min(silence, whole)),
+                    retries=False,
+                    preload_content=False,
+                )
+        except urllib3.exceptions.HTTPError as error:
+            raise UnreachableError(f"cannot reach the API server at {self.host}: {_short(error)}") from error
+        except (OSError, ValueError) as error:
+            raise UnauthorizedError(f"cannot read the ServiceAccount token: {error}") from error
+        if response.status >= 400:  # noqa: PLR2004 - HTTP: errors
+            raise _refusal(request, response)
+        kind = response.headers.get("content-type", JSON)
+        if not kind.startswith(JSON):
+            response.close()
+            raise UnreachableError(f"the response of {self.host} is {kind[:40]}, which is not from an API server")
+        # Error responses may come from a proxy, with another clock, so only successful ones set the offset.
+        self._set_clock(response)
+        return response
+
+    def _headers(self, request: Request) -> dict[str, str]:
+        headers = {**request.headers, "user-agent": f"gpu-operator-post/{__version__}"}
+        if request.body is not None:
+            headers["content-type"] = request.content_type
+        if authorization := self.connection.authorization():
+            headers["authorization"] = authorization
+        return headers
+
+    def _set_clock(self, response: urllib3.BaseHTTPResponse) -> None:
+        """Set the clock offset to the median of the last ``Date`` headers, so that one late response has no effect."""
+        try:
+            theirs = parsedate_to_datetime(response.headers.get("date", ""))
+        except (ValueError, OverflowError):
+            return
+        if theirs.tzinfo is None:  # "-0000": UTC without a known zone (RFC 5322, 3.3)
+            theirs = theirs.replace(tzinfo=UTC)
+        self._offsets.append(theirs - self._local())
+        # Copy first: another thread may append at any time.
+        known = sorted(self._offsets)
+        offset = known[len(known) // 2]
+        self._clock_offset = offset if abs(offset) > CLOCK_TOLERANCE else timedelta()
+
+
+def _steady() -> timedelta:
+    """Return the time of a monotonic clock."""
+    return timedelta(seconds=time.monotonic() if BOOTTIME is None else time.clock_gettime(BOOTTIME))
+
+
+def _timeout(request: Request, seconds: float) -> urllib3.Timeout:
+    """Return the timeouts of a request. Those of a write include the connection: others may act after its deadline."""
+    total = None if request.method == "GET" else seconds
+    return urllib3.Timeout(total, connect=min(CONNECT_SECONDS, seconds), read=seconds)
+
+
+def refusal(request: Request, status: int, body: Mapping[str, Any], retry_after: float | None = None) -> ClusterError:
+    """Return the error for a status code. The text of the response is only shown to users."""
+    message = str(body.get("message") or f"HTTP {status}")
+    if status == 403:  # noqa: PLR2004 - HTTP: forbidden
+        what = request.path or request.resource.grant
+        return PermissionDeniedError(request.verb, what, request.namespace, message)
+    if status >= 500:  # noqa: PLR2004 - HTTP: server errors
+        return UnreachableError(f"the API server answered {status}: {message}", retry_after)
+    return _BY_STATUS.get(status, RejectedError)(message, retry_after)
+
+
+def _refusal(request: Request, response: urllib3.BaseHTTPResponse) -> ClusterError:
+    raw, body = b"", {}
+    try:
+        raw = response.read()
+        body = decoding.decode(raw)
+    except (urllib3.exceptions.HTTPError, UnreachableError, RejectedError):
+        pass
+    finally:
+        response.release_conn()
+    seconds = _seconds(response.headers.get("retry-after", ""))
+    unknown_path = response.status == 404 and raw.startswith(UNKNOWN_PATH)  # noqa: PLR2004 - HTTP: not found
+    plain = response.status in PLAIN or response.status >= 500 or unknown_path  # noqa: PLR2004 - HTTP: server errors
+    if body.get("kind") != "Status" and not plain:
+        # It may be a load balancer without a control plane. Its 404 must not count as "the object does not exist".
+        return UnreachableError(f"the response {response.status} is not from an API server", seconds)
+    return refusal(request, response.status, body, seconds)
+
+
+def _seconds(retry_after: str) -> float | None:
+    """Return the seconds of a Retry-After header, or None for a date, which API servers do not send."""
+    return min(float(retry_after), LONGEST_RETRY_AFTER) if re.fullmatch("[0-9]+", retry_after) else None
+
+
+def _short(error: Exception) -> str:
+    """Return the last clause of an error. The client library puts its own objects before it."""
+    return str(error).rsplit(": ", 1)[-1][:200]

@@ -1,0 +1,195 @@
+"""Requests to the API server: resources, list options, and the bodies of writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from hook.objects.drivers import PolicyKind
+
+PAGE_SIZE: Final = 50
+"""Objects per page. More cost memory, fewer cost requests (docs/performance-profile.md)."""
+
+OBJECTS: Final[Mapping[str, str]] = {"accept": "application/json"}
+METADATA_ONLY: Final[Mapping[str, str]] = {
+    "accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json",
+    "accept-encoding": "gzip",
+}
+"""A server without this representation sends whole objects, with the same metadata. Compressed, because most of it is
+``managedFields``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Resource of the API (client-go's GroupVersionResource), with its kind."""
+
+    group: str
+    """Empty for the core group."""
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def grant(self) -> str:
+        """Return the name in RBAC messages: resource and group."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, namespace: str = "", name: str = "") -> str:
+        """Return the path of a collection or of one object."""
+        base = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        parts = [base]
+        if self.namespaced and namespace:
+            parts.append(f"namespaces/{quote(namespace, safe='')}")
+        parts.append(self.plural)
+        if name:
+            parts.append(quote(name, safe=""))
+        return "/".join(parts)
+
+
+NODES: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
+PODS: Final = Resource("", "v1", "pods", "Pod")
+EVENTS: Final = Resource("", "v1", "events", "Event")
+DAEMON_SETS: Final = Resource("apps", "v1", "daemonsets", "DaemonSet")
+CONTROLLER_REVISIONS: Final = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
+DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
+REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet")
+LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+DISRUPTION_BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+"""Only ``plan`` reads them, with the user's permissions."""
+JOBS: Final = Resource("batch", "v1", "jobs", "Job")
+RESOURCE_SLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False)
+OWN_RIGHTS: Final = Resource(
+    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
+)
+"""Every authenticated user may create these (ClusterRole ``system:basic-user``)."""
+SLICE_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
+"""Supported ResourceSlice versions, newest first (Kubernetes 1.34, 1.33, 1.32)."""
+
+
+def policies_of(kind: PolicyKind) -> Resource:
+    """Return the resource of a policy or pool kind."""
+    return Resource(kind.group, kind.version, kind.plural, kind.kind, namespaced=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Request without server and credentials."""
+
+    verb: str
+    """RBAC verb: get, list, watch, create, patch or delete."""
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = None
+    content_type: str = "application/json"
+    path: str = ""
+    """Path for discovery, instead of the resource's."""
+    headers: Mapping[str, str] = field(default_factory=lambda: OBJECTS)
+    """Headers that select the representation of the response."""
+
+    @property
+    def method(self) -> str:
+        """Return the HTTP method."""
+        return {"create": "POST", "patch": "PATCH", "delete": "DELETE"}.get(self.verb, "GET")
+
+    @property
+    def target(self) -> str:
+        """Return path and query."""
+        path = self.path or self.resource.path(self.namespace, self.name)
+        return f"{path}?{urlencode(self.query)}" if self.query else path
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Objects of a resource to list and watch (client-go's ListOptions)."""
+
+    resource: Resource
+    namespace: str = ""
+    labels: str = ""
+    fields: str = ""
+
+    def page(self, continue_from: str = "") -> Request:
+        """Return the request for one page of the current state (a consistent read)."""
+        extra = {"continue": continue_from} if continue_from else {}
+        return self._request("list", limit=str(PAGE_SIZE), **extra)
+
+    def metadata_page(self, continue_from: str = "") -> Request:
+        """Return the request for one page of the current metadata (a consistent read)."""
+        return replace(self.page(continue_from), headers=METADATA_ONLY)
+
+    def watch(self, resource_version: str, seconds: int) -> Request:
+        """Return the request for changes since a resourceVersion, for at most `seconds`."""
+        return self._request(
+            "watch",
+            watch="true",
+            resourceVersion=resource_version,
+            timeoutSeconds=str(seconds),
+            allowWatchBookmarks="true",
+        )
+
+    def _request(self, verb: str, **query: str) -> Request:
+        selectors = {"labelSelector": self.labels, "fieldSelector": self.fields}
+        chosen = {key: value for key, value in selectors.items() if value}
+        return Request(verb, self.resource, self.namespace, query={**query, **chosen})
+
+
+def resource_slices(served: Collection[str]) -> Resource | None:
+    """Return the ResourceSlice resource in its newest supported version, or None."""
+    version = next((version for version in SLICE_VERSIONS if version in served), None)
+    return replace(RESOURCE_SLICES, version=version) if version else None
+
+
+def versions_of(resource: Resource) -> Request:
+    """Return the discovery request for the versions of a resource's group."""
+    return Request("get", resource, path=f"/apis/{resource.group}")
+
+
+def delete_pod(namespace: str, name: str, uid: str, resource_version: str) -> Request:
+    """Return the request to delete a pod with preconditions. If it has changed, the API server answers 409."""
+    preconditions = {"uid": uid, "resourceVersion": resource_version}
+    return Request(
+        "delete",
+        PODS,
+        namespace,
+        name,
+        body={"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions},
+    )
+
+
+def may_i(request: Request) -> Request:
+    """Return the SelfSubjectAccessReview for a request. If RBAC allows it, a refusal came from admission."""
+    wanted = {
+        "verb": request.verb,
+        "group": request.resource.group,
+        "resource": request.resource.plural,
+        "namespace": request.namespace,
+        "name": request.name,
+    }
+    body = {
+        "apiVersion": f"{OWN_RIGHTS.group}/{OWN_RIGHTS.version}",
+        "kind": OWN_RIGHTS.kind,
+        "spec": {"resourceAttributes": wanted},
+    }
+    return Request("create", OWN_RIGHTS, body=body)
+
+
+def restart_daemonset(namespace: str, name: str, uid: str, annotation: str, stamp: str) -> Request:
+    """Return the request to annotate the pod template of a DaemonSet, as ``kubectl rollout restart`` does."""
+    return Request(
+        "patch",
+        DAEMON_SETS,
+        namespace,
+        name,
+        query={"fieldManager": "gpu-operator-post"},
+        body={
+            "metadata": {"uid": uid},
+            "spec": {"template": {"metadata": {"annotations": {annotation: stamp}}}},
+        },
+        content_type="application/strategic-merge-patch+json",
+    )

@@ -1,0 +1,1 @@
+"""What an upgrade will take, and what would block it. Pure."""

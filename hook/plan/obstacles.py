@@ -1,0 +1,321 @@
+"""What would block or slow an upgrade: pods, disruption budgets, settings; with a remedy each.
+
+The controller evicts with kubectl's drain helper (LIB ``pkg/upgrade/pod_manager.go``). The helper always refuses pods
+of a DaemonSet. It refuses a pod without a controller or with local data unless the policy allows it. It retries a pod
+that a PodDisruptionBudget protects until the time is up. One refused pod fails the upgrade of its node, or causes a
+drain of the node if the policy enables that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hook.decide.explain import explained, words
+from hook.decide.reasons import Reason
+from hook.format import some
+from hook.objects import wire
+from hook.objects.decoding import Reader, reads
+from hook.plan.result import Obstacle, Severity, Warned
+from hook.plan.timing import REQUEUE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from hook.objects.policies import UpgradePolicy
+    from hook.plan.pools import Pool
+    from hook.plan.result import Budget, Capacity, Reloads
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A running or pending pod that requests GPUs."""
+
+    namespace: str
+    name: str
+    node: str
+    controller: str
+    """Kind of its controlling owner; empty if it has none."""
+    local_data: bool
+    """It has an ``emptyDir`` volume."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    protected_by: str = ""
+    """A PodDisruptionBudget that allows no disruption now."""
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+def reader(resources: tuple[str, ...]) -> Reader[Workload | None]:
+    """Return a reader that keeps only pods which ask for such resources, on a node, and are not over."""
+    return Reader(wire.Pod, partial(_workload, resources))
+
+
+def _workload(resources: tuple[str, ...], pod: wire.Pod) -> Workload | None:
+    spec = pod.spec or wire.PodSpec()
+    if not spec.node_name or pod.status is None or pod.status.phase not in ("Pending", "Running"):
+        return None
+    if not any(name.startswith(resources) for container in spec.containers or () for name in container.asked):
+        return None
+    return Workload(
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        node=spec.node_name,
+        controller=pod.metadata.owner.kind or "",
+        local_data=any(volume.empty_dir is not None for volume in spec.volumes or ()),
+        labels=pod.metadata.labels or {},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One line of a label selector (K8S ``LabelSelectorRequirement``)."""
+
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """Return whether a pod's labels meet the requirement. An unknown operator is never met."""
+        there = self.key in labels
+        return {
+            "In": there and labels.get(self.key, "") in self.values,
+            "NotIn": labels.get(self.key) not in self.values,
+            "Exists": there,
+            "DoesNotExist": not there,
+        }.get(self.operator, False)
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """A PodDisruptionBudget that allows no disruption now."""
+
+    namespace: str
+    name: str
+    selector: tuple[Requirement, ...]
+
+    def protects(self, pod: Workload) -> bool:
+        """Return whether this budget selects the pod."""
+        return pod.namespace == self.namespace and all(line.holds(pod.labels) for line in self.selector)
+
+
+@reads(wire.DisruptionBudget)
+def protection(budget: wire.DisruptionBudget) -> Protection | None:
+    """Read a PodDisruptionBudget; None where it allows a disruption, or has no selector (K8S: no pods then)."""
+    allowed = budget.status.disruptions_allowed if budget.status is not None else None
+    if allowed or budget.spec is None or budget.spec.selector is None:
+        return None
+    selector = budget.spec.selector
+    exact = (Requirement(key, "In", frozenset({value})) for key, value in (selector.match_labels or {}).items())
+    further = (
+        Requirement(each.key or "", each.operator or "", frozenset(each.values or ()))
+        for each in selector.match_expressions or ()
+    )
+    return Protection(budget.metadata.namespace, budget.metadata.name, (*exact, *further))
+
+
+def protected(pods: Iterable[Workload], protections: Iterable[Protection]) -> list[Workload]:
+    """Record on each pod the budget that protects it."""
+    known = list(protections)
+    found = ((pod, next((budget.name for budget in known if budget.protects(pod)), "")) for pod in pods)
+    return [replace(pod, protected_by=name) for pod, name in found]
+
+
+def refusal(pod: Workload, policy: UpgradePolicy) -> str:
+    """Return why the upgrade controller cannot evict a pod; empty if it can."""
+    if pod.controller == "DaemonSet":
+        return "belongs to a DaemonSet, whose pods are not evicted"
+    if pod.local_data and not policy.delete_empty_dir:
+        return "has an emptyDir volume (podDeletion.deleteEmptyDir is off)"
+    if not pod.controller and not policy.force:
+        return "has no controller (podDeletion.force is off)"
+    if pod.protected_by:
+        return f"is protected by PodDisruptionBudget {pod.protected_by}, which allows no disruption now"
+    return ""
+
+
+BLOCKS, SLOWS, NOTE = Severity.BLOCKS, Severity.SLOWS, Severity.NOTE
+
+
+def of(  # noqa: PLR0913, PLR0917 - everything that a plan is made of
+    pool: Pool,
+    budget: Budget,
+    reloads: Reloads,
+    capacity: Capacity,
+    workloads: Sequence[Workload] | None,
+    unread: str,
+) -> tuple[Warned, ...]:
+    """List the obstacles of a pool. Those that block the upgrade come first."""
+    found = [
+        *_manual(pool),
+        *_limits(pool, budget),
+        *_nodes(pool, budget),
+        *_pods(pool, workloads, unread),
+        *_figures(pool, reloads, capacity),
+    ]
+    return tuple(sorted(found, key=lambda warned: list(Severity).index(warned.severity)))
+
+
+def _manual(pool: Pool) -> Iterator[Warned]:
+    if pool.manual and pool.nodes:
+        yield Warned(
+            Obstacle.AUTO_UPGRADE_OFF,
+            BLOCKS,
+            f"nothing rotates driver pods here ({pool.manual}): {len(pool.nodes)} nodes wait for an administrator",
+            f"set autoUpgrade in {pool.where}, or drain each node and delete its driver pod",
+        )
+
+
+def _limits(pool: Pool, budget: Budget) -> Iterator[Warned]:
+    if budget.allowed is None:
+        yield Warned(
+            Obstacle.LIMIT_INVALID,
+            BLOCKS,
+            f"maxUnavailable {budget.unavailable} is neither a number nor a percentage: the upgrade controller stops",
+            f"set maxUnavailable in {pool.where}, such as 10 or 25%",
+        )
+    elif not budget.at_once and pool.nodes:
+        yield _used_up(pool, budget)
+    if pool.policy.elsewhere and budget.parallel == 1:
+        yield Warned(
+            Obstacle.LIMIT_ELSEWHERE,
+            SLOWS,
+            f"one node at a time: {', '.join(pool.policy.elsewhere)} is set, but no upgrade controller reads it",
+            f"set maxParallelUpgrades and maxUnavailable in {pool.where}",
+        )
+    if pool.policy.waits_for:
+        limit = f"up to {pool.policy.wait_seconds} s" if pool.policy.wait_seconds else "without a time limit"
+        yield Warned(
+            Obstacle.WAITS_FOR_PODS,
+            SLOWS,
+            f"each node first waits ({limit}) until pods with {pool.policy.waits_for} complete; the plan ignores that",
+        )
+
+
+def _used_up(pool: Pool, budget: Budget) -> Warned:
+    """Return what takes all places, with the nodes to look at."""
+    if budget.stuck and 0 < budget.parallel <= len(budget.stuck):
+        message = f"failed nodes hold all {budget.parallel} places (maxParallelUpgrades): {some(budget.stuck)}"
+        return Warned(Obstacle.LIMIT_USED_UP, BLOCKS, message, "put the failed nodes back", budget.stuck)
+    taken = f", and {len(budget.lost)} are unavailable already: {some(budget.lost)}" if budget.lost else ""
+    limit = f"maxUnavailable {budget.unavailable}" if budget.unavailable else "no limit"
+    message = f"{limit} allows {budget.allowed} of {budget.total} nodes to be unavailable{taken}: no node can begin"
+    return Warned(
+        Obstacle.LIMIT_USED_UP,
+        BLOCKS,
+        message,
+        f"repair or uncordon them, or raise maxUnavailable in {pool.where}",
+        budget.lost,
+    )
+
+
+def _nodes(pool: Pool, budget: Budget) -> Iterator[Warned]:
+    stack = pool.fleet.stack
+    if missing := _incomplete(pool):
+        yield Warned(
+            Obstacle.DRIVER_PODS_MISSING,
+            BLOCKS,
+            f"{missing}: the upgrade controller upgrades no node while a driver pod is missing",
+            f"kubectl get daemonsets,pods -A -l {words(stack)['drivers']} -o wide",
+        )
+    if budget.stuck:
+        yield Warned(
+            Obstacle.UPGRADE_FAILED,
+            BLOCKS,
+            f"the last upgrade failed on {some(budget.stuck)}: not upgraded, and each one keeps a place",
+            explained(Reason.UPGRADE_FAILED, budget.stuck[0], stack=stack).steps,
+            budget.stuck,
+        )
+    silent = tuple(name for name in pool.managed if (node := pool.node(name)) is not None and not node.ready)
+    if silent:
+        yield Warned(
+            Obstacle.NODES_NOT_READY,
+            BLOCKS,
+            f"{some(silent)} NotReady: counted as unavailable, and such a node keeps the place that it gets",
+            f"kubectl describe node {silent[0]}",
+            silent,
+        )
+    if cordoned := tuple(name for name in budget.lost if name not in (*silent, *budget.stuck)):
+        yield Warned(
+            Obstacle.NODES_CORDONED,
+            SLOWS,
+            f"{some(cordoned)} cordoned: counted as unavailable for the whole upgrade; upgraded first, without a place",
+            f"Look: kubectl describe node {cordoned[0]} "
+            f"To fix, if new pods may run there again: kubectl uncordon {cordoned[0]}",
+            cordoned,
+        )
+    yield from _not_upgraded(pool)
+
+
+def _not_upgraded(pool: Pool) -> Iterator[Warned]:
+    """Yield the nodes that the upgrade passes over, and those that an upgrade in progress has not reached."""
+    if pool.left_alone:
+        reasons = sorted({excluded.reason.value for excluded in pool.left_alone})
+        names = tuple(excluded.node for excluded in pool.left_alone)
+        yield Warned(
+            Obstacle.NODES_LEFT_ALONE, NOTE, f"not upgraded: {some(names)} ({', '.join(reasons)})", nodes=names
+        )
+    if to_come := tuple(pool.to_come):
+        message = f"an upgrade is in progress, {some(to_come)} remaining; the plan is for a complete upgrade"
+        yield Warned(Obstacle.UPGRADE_UNDER_WAY, NOTE, message, nodes=to_come)
+
+
+def _incomplete(pool: Pool) -> str:
+    """Name a driver DaemonSet whose number of pods is not the desired one (LIB ``BuildState``)."""
+    pods = [pod.owner_uid for on_node in pool.fleet.driver_pods.values() for pod in on_node]
+    for daemonset in pool.fleet.drivers.values():
+        if (there := pods.count(daemonset.uid)) != daemonset.desired:
+            return f"{daemonset} wants {daemonset.desired} pods and has {there}"
+    return ""
+
+
+def _pods(pool: Pool, workloads: Sequence[Workload] | None, unread: str) -> Iterator[Warned]:
+    if not pool.fleet.stack.upgrade.evicts:
+        return
+    if unread:
+        message = f"the plan does not know (all) GPU pods that cannot be evicted: {unread}"
+        yield Warned(Obstacle.PODS_NOT_READ, NOTE, message)
+    nodes = set(pool.nodes)
+    refused = [(pod, why) for pod in workloads or () if pod.node in nodes and (why := refusal(pod, pool.policy))]
+    if not refused:
+        return
+    names = tuple(sorted({pod.node for pod, _why in refused}))
+    then = "the node is drained instead" if pool.policy.drains else "the upgrade of the node fails"
+    first, why = refused[0]
+    message = f"{len(refused)} GPU pods cannot be evicted, so {then} ({some(names)}); {first} {why}"
+    yield Warned(
+        Obstacle.PODS_NOT_EVICTABLE,
+        SLOWS if pool.policy.drains else BLOCKS,
+        message,
+        f"delete them before the upgrade, or set podDeletion in {pool.where}",
+        names,
+    )
+
+
+def _figures(pool: Pool, reloads: Reloads, capacity: Capacity) -> Iterator[Warned]:
+    """Yield what makes the figures less certain."""
+    if unreadable := pool.fleet.seen.unreadable:
+        first = unreadable[0]
+        message = f"{len(unreadable)} malformed objects are ignored, such as {first.kind} {first.name}: {first.problem}"
+        yield Warned(Obstacle.UNREADABLE, NOTE, message)
+    if not pool.nodes:
+        return
+    if not pool.fleet.consumers.named:
+        yield Warned(
+            Obstacle.NO_CONSUMER, NOTE, f"no {pool.fleet.stack.consumer.noun} is installed, so none becomes stale"
+        )
+    if reloads.loading is None:
+        message = (
+            f"none of {reloads.pods} driver pods shows how long its driver took: a reload may be longer than a step"
+        )
+        yield Warned(Obstacle.RELOADS_UNKNOWN, NOTE, message)
+    if reloads.steps is None:
+        message = (
+            "the driver pods show no earlier upgrade, so a step is assumed to be one reload, rounded up to a multiple "
+            f"of the {REQUEUE:.0f} s after which the upgrade controller checks again; evictions take additional time"
+        )
+        yield Warned(Obstacle.STEP_IS_ASSUMED, NOTE, message)
+    if capacity.unknown:
+        message = f"the number of GPUs in {some(capacity.unknown)} is unknown and counts as zero"
+        yield Warned(Obstacle.GPUS_UNKNOWN, NOTE, message, nodes=capacity.unknown)

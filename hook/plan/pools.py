@@ -1,0 +1,281 @@
+"""Groups of nodes that one policy upgrades, and how many of them it upgrades at a time.
+
+LIB is NVIDIA/k8s-operator-libs, ``pkg/upgrade/common_manager.go``. A node counts as unavailable while it is cordoned or
+its Ready condition is not true, for any cause. A percentage refers to all nodes with a driver pod, rounded up. Nodes
+whose upgrade failed count as in progress. A node that was cordoned before needs no place: the controller upgrades it
+regardless of the limits, and it stays cordoned.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+from hook.decide import eligibility, rollout
+from hook.decide.reasons import Reason
+from hook.decide.result import NodeState
+from hook.objects import names
+from hook.objects.readers import small_number
+from hook.plan.result import Budget, Capacity, LeftAlone, Range
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from datetime import datetime
+
+    from hook.decide.fleet import Fleet
+    from hook.objects.drivers import PolicyKind
+    from hook.objects.policies import Policy, UpgradePolicy
+    from hook.objects.views import Node, Pod
+
+_PERCENT: Final = re.compile(r"[0-9]{1,9}%")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
+
+
+def allowed(limit: str, total: int) -> int | None:
+    """Read ``maxUnavailable`` (K8S ``intstr.GetScaledValueFromIntOrPercent``, rounded up); None if it is invalid.
+
+    Without a limit every node is allowed.
+    """
+    if not limit:
+        return total
+    if _PERCENT.fullmatch(limit):
+        return ceil(total * int(limit[:-1]) / 100)
+    return int(limit) if _NUMBER.fullmatch(limit) else None
+
+
+def available(  # noqa: PLR0913 - the library's own function has as many
+    *, required: int, in_progress: int, total: int, lost: int, parallel: int, most: int
+) -> int:
+    """Return how many more nodes may begin now (LIB ``GetUpgradesAvailable``)."""
+    free = required if parallel == 0 else parallel - in_progress
+    free = min(free, most)
+    if lost >= most:
+        return 0
+    if most < total and lost + free > most:
+        return most - lost
+    return max(free, 0)
+
+
+def budget(policy: UpgradePolicy, total: int, waiting: int, lost: Collection[str], stuck: Collection[str]) -> Budget:
+    """Calculate how many of the waiting nodes are upgraded at once.
+
+    The result holds for the moment in which the next node gets a place. Earlier nodes are then available again.
+    """
+    most = allowed(policy.unavailable, total)
+    at_once = 0
+    if most is not None:
+        at_once = available(
+            required=waiting,
+            in_progress=len(stuck),
+            total=total,
+            lost=len(lost),
+            parallel=policy.parallel,
+            most=most,
+        )
+    return Budget(
+        total=total,
+        parallel=policy.parallel,
+        unavailable=policy.unavailable,
+        allowed=most,
+        lost=tuple(sorted(lost)),
+        stuck=tuple(sorted(stuck)),
+        at_once=min(at_once, waiting),
+    )
+
+
+LABEL: Final = f"label {names.GPU_COUNT_LABEL}"
+RESOURCE: Final = f"capacity {names.GPU_RESOURCE}"
+SLICES: Final = "devices in ResourceSlices"
+"""Sources of a node's number of GPUs, the most reliable first. MIG and time slicing change the capacity. MIG and
+passthrough to virtual machines change the number of devices."""
+SECONDS_AN_HOUR: Final = 3600
+
+
+def of_nodes(pool: Pool) -> dict[str, tuple[int, str]]:
+    """Return the number of GPUs of each node, with its source; nodes without a known number are left out."""
+    counts = ((name, _of_node(name, pool)) for name in pool.all_nodes)
+    return {name: count for name, count in counts if count is not None}
+
+
+def lost(pool: Pool, nodes: Sequence[str], at_once: int, step: Range) -> Capacity:
+    """Calculate the GPUs that are unavailable during the upgrade. The worst case is the nodes with the most GPUs."""
+    known = of_nodes(pool)
+    counts = {name: count for name, (count, _source) in known.items()}
+    away = sum(counts.get(name, 0) for name in nodes)
+    hours = Range(away * step.typical / SECONDS_AN_HOUR, away * step.slow / SECONDS_AN_HOUR) if at_once else None
+    return Capacity(
+        gpus=sum(counts.values()),
+        at_once=worst(counts, nodes, at_once),
+        hours=hours,
+        sources=dict(Counter(source for _count, source in known.values())),
+        unknown=tuple(name for name in pool.all_nodes if name not in known),
+    )
+
+
+def worst(counts: Mapping[str, int], nodes: Sequence[str], at_once: int) -> int:
+    """Return the number of GPUs of the nodes that have the most."""
+    return sum(sorted((counts.get(name, 0) for name in nodes), reverse=True)[:at_once])
+
+
+def _of_node(name: str, pool: Pool) -> tuple[int, str] | None:
+    node = pool.node(name)
+    label = small_number(node.labels.get(names.GPU_COUNT_LABEL)) if node is not None else None
+    if label is not None:
+        return label, LABEL
+    if node is not None and node.gpus is not None:
+        return node.gpus, RESOURCE
+    devices = sum(device_slice.devices for device_slice in pool.fleet.slices.get(name, ()))
+    return (devices, SLICES) if devices else None
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Nodes with one upgrade policy, in their current state."""
+
+    fleet: Fleet
+    name: str
+    policy: UpgradePolicy
+    where: str
+    """Where users find the policy: kind and field."""
+    manual: str
+    """Why nothing rotates its driver pods; empty where the upgrade controller does."""
+    nodes: tuple[str, ...]
+    """Nodes that will reload their driver."""
+    left_alone: tuple[LeftAlone, ...] = ()
+
+    @property
+    def all_nodes(self) -> tuple[str, ...]:
+        """Return all nodes, including excluded ones."""
+        return (*self.nodes, *(excluded.node for excluded in self.left_alone))
+
+    @property
+    def pods(self) -> list[Pod]:
+        """Return the driver pods of all nodes."""
+        return [pod for name in self.all_nodes for pod in self.fleet.driver_pods.get(name, ())]
+
+    @property
+    def managed(self) -> list[str]:
+        """Return the nodes that the upgrade controller knows: those with a driver pod."""
+        return [name for name in self.all_nodes if self.fleet.driver_pods.get(name)]
+
+    @property
+    def moving(self) -> list[str]:
+        """Return the nodes that are being upgraded now. Their current availability does not last."""
+        idle = {*names.STATES_QUIET, names.STATE_REQUIRED, names.STATE_FAILED}
+        return [name for name in self.managed if self._state(name) not in idle]
+
+    @property
+    def stuck(self) -> list[str]:
+        """Return the nodes whose upgrade failed."""
+        return [name for name in self.managed if self._state(name) == names.STATE_FAILED]
+
+    @property
+    def lost(self) -> list[str]:
+        """Return the nodes that are cordoned or not Ready, but not because of the upgrade."""
+        moving = set(self.moving)
+        return [name for name in self.managed if name not in moving and _unavailable(self.node(name))]
+
+    @property
+    def cordoned(self) -> list[str]:
+        """Return the nodes that were cordoned before. The upgrade controller upgrades them without a place."""
+        lost = set(self.lost)
+        return [name for name in self.nodes if name in lost and (node := self.node(name)) is not None and node.cordoned]
+
+    @property
+    def to_come(self) -> list[str]:
+        """Return the nodes that an upgrade in progress has not finished."""
+        live = (
+            (name, pod) for name in self.nodes for pod in eligibility.live_pods(self.fleet.driver_pods.get(name, ()))
+        )
+        return sorted({*self.moving, *(name for name, pod in live if eligibility.outdated(pod, self.fleet))})
+
+    def node(self, name: str) -> Node | None:
+        """Return a node of the snapshot."""
+        return self.fleet.seen.nodes.get(name)
+
+    def _state(self, name: str) -> str:
+        node = self.node(name)
+        return node.labels.get(self.fleet.stack.upgrade.state, "") if node is not None else ""
+
+
+def split(fleet: Fleet, policy: Policy, now: datetime) -> list[Pool]:
+    """Return the pools of a stack, each with its nodes."""
+    gates = {name: eligibility.left_alone(name, fleet.seen.nodes.get(name), fleet, now) for name in fleet.node_names}
+    left = {
+        name: LeftAlone(name, gate.reason, gate.message)
+        for name, gate in gates.items()
+        # A driver without automatic upgrade concerns the whole pool, not the node.
+        if gate is not None and gate.state is NodeState.EXCLUDED and gate.reason is not Reason.MANUAL_UPGRADE
+    }
+    decide = policy.pooled and rollout.pools_decide(fleet.seen.nodes.values(), fleet.seen.pools, fleet.stack)
+    kind = fleet.stack.pool if decide else None
+    pools = [_whole(fleet, policy)] if kind is None else _of_objects(fleet, policy, kind)
+    return [_sorted(pool, left) for pool in pools]
+
+
+def _sorted(pool: Pool, left: dict[str, LeftAlone]) -> Pool:
+    """Separate the nodes that will not reload: excluded nodes, and nodes whose upgrade failed."""
+    message = f"its upgrade state is {names.STATE_FAILED}, until an administrator resets the node"
+    failed = {name: LeftAlone(name, Reason.UPGRADE_FAILED, message) for name in pool.stuck}
+    apart = failed | left
+    return replace(
+        pool,
+        nodes=tuple(name for name in pool.nodes if name not in apart),
+        left_alone=tuple(apart[name] for name in pool.nodes if name in apart),
+    )
+
+
+def _whole(fleet: Fleet, policy: Policy) -> Pool:
+    return Pool(
+        fleet,
+        name=str(policy),
+        policy=policy.upgrade,
+        where=f"{policy} {fleet.stack.policy.upgrade}",
+        manual=policy.manual or "",
+        nodes=tuple(fleet.node_names),
+    )
+
+
+def _of_objects(fleet: Fleet, policy: Policy, kind: PolicyKind) -> list[Pool]:
+    """Return one pool per object, and one for the nodes that belong to none."""
+    by_uid: dict[str, list[str]] = {}
+    for name in fleet.node_names:
+        by_uid.setdefault(_owner(name, fleet), []).append(name)
+    pools = [
+        Pool(
+            fleet,
+            name=str(owner),
+            policy=owner.upgrade,
+            where=f"{owner} {kind.upgrade}",
+            manual=rollout.not_rotated(owner, policy, decides=True),
+            nodes=tuple(by_uid.get(owner.uid, ())),
+        )
+        for owner in sorted(fleet.seen.pools, key=lambda owner: owner.name)
+    ]
+    rest = Pool(
+        fleet,
+        name=f"no {kind.kind}",
+        policy=policy.upgrade,
+        where=kind.kind,
+        manual=f"no {kind.kind} selects them",
+        nodes=tuple(by_uid.get("", ())),
+    )
+    return [pool for pool in (*pools, rest) if pool.nodes]
+
+
+def _owner(name: str, fleet: Fleet) -> str:
+    """Return the UID of a node's pool: the object that its driver is rendered from, or that its label names."""
+    for pod in eligibility.live_pods(fleet.driver_pods.get(name, ())):
+        if pod.owner_uid in fleet.intents:
+            return fleet.intents[pod.owner_uid].uid
+    node = fleet.seen.nodes.get(name)
+    named = node.labels.get(fleet.stack.nodes.pool, "") if node is not None else ""
+    return next((pool.uid for pool in fleet.seen.pools if pool.name == named), "")
+
+
+def _unavailable(node: Node | None) -> bool:
+    """Return whether the upgrade controller counts a node as unavailable."""
+    return node is not None and (node.cordoned or not node.ready)

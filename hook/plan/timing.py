@@ -1,0 +1,198 @@
+"""How long driver reloads took, and how long the remaining ones will take.
+
+A pod records when its driver container started and when it became Ready (``ContainersReady``), in whole seconds. Its
+init containers record when the unloading began. The starts of successive reloads show how long a node keeps its place
+in an upgrade. That is longer than its reload, because the upgrade controller checks only from time to time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import pairwise
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+from hook.decide import eligibility, freshness
+from hook.decide.done import TERMINAL
+from hook.decide.result import NodeState
+from hook.plan import pools
+from hook.plan.pools import split
+from hook.plan.result import Range, Reloads, Spread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from hook.config import Settings
+    from hook.decide.fleet import Fleet
+    from hook.decide.result import Decision, Judgement
+    from hook.objects.drivers import Stack
+    from hook.objects.views import Pod, Revision
+    from hook.plan.pools import Pool
+
+REQUEUE: Final = 120.0
+"""Seconds after which the upgrade controller checks again (GO and NO ``controllers/upgrade_controller.go``,
+``plannedRequeueInterval``). Nothing wakes it when a driver pod becomes Ready."""
+LONGEST_START: Final = timedelta(hours=1)
+"""A driver's start-up probe gives up after 21 minutes. A Ready condition that changed much later comes from a restart
+of the kubelet, and is no measurement."""
+LONGEST_PAUSE: Final = timedelta(minutes=15)
+"""Reloads further apart than this are unrelated, such as a reboot or a node that joined."""
+FEWEST_STEPS: Final = 2
+"""One pause between two nodes may be a coincidence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """One driver pod's last start."""
+
+    began: datetime
+    """When the unloading began, if the pod records that; otherwise the same as ``started``."""
+    started: datetime
+    ready: datetime
+    told_all: bool
+    """Whether the pod records when the unloading began."""
+
+    @property
+    def loading(self) -> float:
+        """Return the seconds from the driver container's start to Ready."""
+        return (self.ready - self.started).total_seconds()
+
+    @property
+    def whole(self) -> float:
+        """Return the seconds from the start of the unloading to Ready, as far as it is known."""
+        return (self.ready - self.began).total_seconds()
+
+
+def measured(pods: Sequence[Pod], fleet: Fleet) -> Reloads:
+    """Measure the live driver pods of one pool."""
+    live = [pod for pod in eligibility.live_pods(pods) if pod.node]
+    found = [(pod, reload) for pod in live if (reload := of_pod(pod, fleet.stack)) is not None]
+    return Reloads(
+        loading=spread(reload.loading for _pod, reload in found),
+        whole=spread(reload.whole for _pod, reload in found if reload.told_all),
+        steps=_steps(found, fleet),
+        pods=len(live),
+    )
+
+
+def step(reloads: Reloads) -> Range:
+    """Return how long a node keeps its place: as measured, else a reload rounded up to the controller's next check."""
+    took = reloads.whole or reloads.loading
+    typical, slow = (took.median, took.p90) if took else (0.0, 0.0)
+    if reloads.steps is None:
+        return Range(_until_looked(typical), _until_looked(slow))
+    return Range(max(reloads.steps.median, typical), max(reloads.steps.p90, slow))
+
+
+def of_pod(pod: Pod, stack: Stack) -> Reload | None:
+    """Read the last start of one pod; None if the pod does not record it, or the times are implausible."""
+    started, ready = freshness.driver_started(pod, stack), pod.containers_ready_since
+    if started is None or ready is None or ready - started > LONGEST_START:
+        return None
+    began = _unloading_began(pod, started)
+    return Reload(began or started, started, ready, told_all=began is not None)
+
+
+def spread(values: Iterable[float]) -> Spread | None:
+    """Return median and 90th percentile (nearest rank, so a measured value); None without values."""
+    known = sorted(values)
+    if not known:
+        return None
+    return Spread(_rank(known, 0.5), _rank(known, 0.9), len(known))
+
+
+def _rank(known: Sequence[float], share: float) -> float:
+    return known[ceil(share * len(known)) - 1]
+
+
+def _until_looked(seconds: float) -> float:
+    return REQUEUE * max(1, ceil(seconds / REQUEUE))
+
+
+def _unloading_began(pod: Pod, started: datetime) -> datetime | None:
+    """Return the start of the pod's first init container, if the driver container did not restart since."""
+    moments = [
+        container.finished_at - timedelta(seconds=container.lasted)
+        for container in pod.init_containers
+        if container.finished_at is not None and container.lasted is not None
+    ]
+    crashed = [container.last_finished_at for container in pod.containers if container.last_finished_at is not None]
+    began = min(moments, default=None)
+    if began is None or started - began > LONGEST_START or any(end > began for end in crashed):
+        return None
+    return began
+
+
+def _steps(found: Sequence[tuple[Pod, Reload]], fleet: Fleet) -> Spread | None:
+    """Measure the pauses between the starts of reloads in the last upgrade, if there was one.
+
+    Reloads that overlap are one turn.
+    """
+    rotated = sorted(
+        (reload for pod, reload in found if _in_rotation(pod, reload, fleet.newest.get(pod.owner_uid))),
+        key=lambda reload: reload.began,
+    )
+    turns: list[datetime] = []
+    busy_until: datetime | None = None
+    for reload in rotated:
+        if busy_until is not None and reload.began > busy_until + LONGEST_PAUSE:
+            break
+        # Times are whole seconds: a reload that begins in the second of the previous one's Ready came after it.
+        if busy_until is None or reload.began >= busy_until:
+            turns.append(reload.began)
+        busy_until = max(reload.ready, busy_until or reload.ready)
+    pauses = [(later - earlier).total_seconds() for earlier, later in pairwise(turns)]
+    return spread(pauses) if len(pauses) >= FEWEST_STEPS else None
+
+
+def _in_rotation(pod: Pod, reload: Reload, newest: Revision | None) -> bool:
+    """Return whether a pod replaced another one. Pods of a DaemonSet's first revision were installed."""
+    return newest is not None and newest.revision > 1 and pod.hash == newest.hash and reload.began >= newest.created
+
+
+PLUGIN_SECONDS: Final = 40
+"""The longest time that a healthy plugin takes to become verified after its node's driver has settled (10 to 40 s)."""
+
+
+def about(fleets: Mapping[str, Fleet], decision: Decision, settings: Settings, now: datetime) -> int | None:
+    """Return the remaining seconds of all stacks; None if a node waits for an administrator."""
+    remaining = [judged for judged in decision.judgements if judged.state not in TERMINAL]
+    if not remaining:
+        return 0
+    if any(judged.state is NodeState.FAILED for judged in remaining):
+        return None
+    longest = 0.0
+    for stack, fleet in fleets.items():
+        waiting = _without_driver(judged for judged in remaining if judged.stack == stack)
+        for pool in split(fleet, fleet.policy, now) if fleet.policy is not None else ():
+            seconds = _reloading([name for name in pool.all_nodes if name in waiting], pool)
+            if seconds is None:
+                return None
+            longest = max(longest, seconds)
+    stale = sum(bool(judged.consumer) for judged in remaining)
+    return round(longest) + max(1, ceil(stale / _plugins_at_once(len(decision.judgements), settings))) * PLUGIN_SECONDS
+
+
+def _plugins_at_once(total: int, settings: Settings) -> int:
+    bounds = [settings.max_parallel_restarts, settings.max_unavailable.of(total) if settings.max_unavailable else 0]
+    return min((bound for bound in bounds if bound), default=total)
+
+
+def _without_driver(judgements: Iterable[Judgement]) -> frozenset[str]:
+    """Return the nodes whose driver is not settled."""
+    return frozenset(judged.node for judged in judgements if not judged.consumer)
+
+
+def _reloading(waiting: list[str], pool: Pool) -> float | None:
+    """Return the seconds until the drivers of these nodes are reloaded, in turns of as many as the policy allows."""
+    if not waiting:
+        return 0.0
+    stuck = set(pool.stuck) | {excluded.node for excluded in pool.left_alone}
+    if pool.manual or stuck & set(waiting):
+        return None
+    budget = pools.budget(pool.policy, len(pool.managed), len(waiting), pool.lost, pool.stuck)
+    if not budget.at_once:
+        return None
+    return ceil(len(waiting) / budget.at_once) * step(measured(pool.pods, pool.fleet)).typical

@@ -1,0 +1,1 @@
+"""The Job, the controller, and what they report."""

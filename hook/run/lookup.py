@@ -1,0 +1,247 @@
+"""What the commands ``status`` and ``plan`` read: one snapshot, and the status of the controller."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from hook.decide.decide import chosen
+from hook.decide.explain import Explanation, explained, remedy
+from hook.decide.reasons import Reason
+from hook.decide.result import NodeState, Verdict
+from hook.errors import ClusterError, PermissionDeniedError, SettingsError
+from hook.format import as_text, moment, shown, some
+from hook.kube import requests, retry
+from hook.kube.cache import Observer
+from hook.kube.listing import list_views
+from hook.kube.requests import Selection
+from hook.objects.views import Unreadable
+from hook.plan.obstacles import protected, protection, reader
+from hook.run import report, status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from hook.config import Settings
+    from hook.decide.decide import Seen
+    from hook.decide.result import Decision, Judgement
+    from hook.kube.client import Api
+    from hook.objects.decoding import Reader
+    from hook.plan.obstacles import Workload
+    from hook.run.status import Led
+
+View = TypeVar("View")
+
+PATIENCE_SECONDS: Final = 10.0
+"""Shorter than the patience of a run, because a user waits at a terminal."""
+LOOK_SECONDS: Final = 1.0
+NOT_OVER: Final = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+def once(api: Api, settings: Settings) -> Seen:
+    """Return one snapshot of every selected stack."""
+    observer = Observer(api, chosen(settings), settings, retry.looking(PATIENCE_SECONDS))
+    observer.look_at_intent()
+    observer.look_at_fleet()
+    while (seen := _seen(observer)) is None:
+        # What could not be asked before is asked again.
+        observer.look_at_fleet()
+        observer.wait(LOOK_SECONDS)
+    observer.stop()
+    return seen
+
+
+def _seen(observer: Observer) -> Seen | None:
+    """Return the snapshots once all is read, also what the first lists show to be worth looking at."""
+    if observer.synced:
+        observer.look_closer()
+    return observer.snapshot() if observer.synced else None
+
+
+def refuse_what_cannot_be_planned(target: timedelta | None) -> None:
+    """Refuse to plan for no time at all."""
+    if target is not None and not target:
+        raise SettingsError("--target-window must be longer than 0s")
+
+
+def workloads(api: Api, settings: Settings, *, wanted: bool) -> tuple[list[Workload] | None, str]:
+    """List pods with the resources that the upgrade controllers evict pods for; and why anything was not read.
+
+    The pods are in any namespace, and the ServiceAccount of the release may not have the permission to list them.
+    """
+    resources = tuple(name for stack in chosen(settings) for name in stack.upgrade.evicts)
+    if not wanted or not resources:
+        return None, "--no-workloads"
+    if settings.namespaces:
+        return None, "only some namespaces are read (--namespace)"
+    try:
+        found = _listed(api, Selection(requests.PODS, fields=NOT_OVER), reader(resources))
+        pods = [pod for pod in found if pod is not None]
+    except PermissionDeniedError as error:
+        return None, str(error)
+    if not pods:
+        return pods, ""
+    try:
+        budgets = _listed(api, Selection(requests.DISRUPTION_BUDGETS), protection)
+    except PermissionDeniedError as error:
+        return pods, str(error)
+    return protected(pods, filter(None, budgets)), ""
+
+
+def _listed(api: Api, selection: Selection, read: Reader[View]) -> list[View]:
+    """List once, without malformed objects."""
+    patience = retry.retrying(retry.looking(PATIENCE_SECONDS), time.sleep)
+    found, _version = list_views(api.list_page, selection, read, patience)
+    return [view for view in found.values() if not isinstance(view, Unreadable)]
+
+
+RUNS: Final = "kubectl get jobs -A -l app.kubernetes.io/name=gpu-operator-post"
+LOG: Final = "kubectl -n {namespace} logs -l app.kubernetes.io/component=follower --prefix --tail=50"
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """The controllers that were found, and when."""
+
+    now: datetime
+    led: Led | None = None
+    problem: str = ""
+    """Why it is not known whether a controller is alive."""
+
+
+def look(api: Api, settings: Settings) -> Lookup:
+    """Find the controller of these stacks: of several, the one that renewed its Lease last.
+
+    A missing permission is not an error.
+    """
+    try:
+        found = status.find(api, settings.namespaces, PATIENCE_SECONDS)
+    except ClusterError as error:
+        return Lookup(api.now(), problem=f"cannot read whether a controller is alive: {error}")
+    if settings.namespaces and not found:
+        looked = ", ".join(settings.namespaces)
+        return Lookup(api.now(), problem=f"no controller was found in {looked}; its Lease may be in another namespace")
+    ours = [led for led in found if led.record is None or set(led.record.epochs) & set(settings.stacks)] or found
+    return Lookup(api.now(), max(ours, key=lambda led: led.renewal, default=None))
+
+
+def advice(decision: Decision, seen: Lookup) -> list[str]:
+    """Return the advice on a decision, and on what restarts the stale plugins."""
+    stuck = [judged for judged in decision.judgements if report.needs_action(judged)]
+    stale = [judged for judged in stuck if _is_restartable(judged)]
+    settled = decision.count(NodeState.VERIFIED, NodeState.EXCLUDED)
+    advised = report.advice(decision) if decision.verdict is not Verdict.DONE else []
+    if decision.reason is Reason.NODES_PENDING and len(stuck) + settled == len(decision.judgements):
+        # No node reloads, so the advice to wait does not help.
+        advised = []
+    if not decision.unhappy:
+        advised += report.advice_on(judged for judged in stuck if not _is_restartable(judged)).values()
+    # No action is chosen before the expected driver is rendered. A restart in progress has its run or controller.
+    due = decision.actions and not decision.count(NodeState.RESTARTING)
+    return [*advised, *_on_stale(stale, seen)] if due else advised
+
+
+def _is_restartable(judged: Judgement) -> bool:
+    """Return whether a judgement is about a stale pod that a run may restart. A pod of an unnamed plugin is not."""
+    return judged.state is NodeState.STALE and judged.reason is not Reason.UNNAMED_CONSUMER
+
+
+def _on_stale(stale: Sequence[Judgement], seen: Lookup) -> Iterator[str]:
+    """Return one advice for the plugins that a controller restarts, one for those that it holds, one for the rest."""
+    led = seen.led if seen.led is not None and seen.led.alive(seen.now) else None
+    record = led.record if led is not None else None
+    followed = set(record.epochs) if record is not None else set()
+    held = followed & set(led.breakers) if led is not None else set()
+    if any(judged.stack in held for judged in stale):
+        yield f"{Reason.BREAKER_OPEN}: {remedy(Reason.BREAKER_OPEN)}"
+    if led is not None and (sure := [judged for judged in stale if judged.stack in followed - held]):
+        meaning = f"The controller ({led}) restarts the plugin. Its log names what holds a restart back."
+        yield _about_text(sure, Explanation(meaning, look=LOG.format(namespace=led.namespace)))
+    if rest := [judged for judged in stale if judged.stack not in followed]:
+        unsure = seen.problem or (led.problem if led is not None else "")
+        yield _about_text(rest, _by_hand(rest[0], unsure))
+
+
+def _by_hand(judged: Judgement, unsure: str) -> Explanation:
+    """Return what restarts a plugin that no controller is known to restart."""
+    who = f"No controller is known to be active here ({unsure})" if unsure else "No controller is active here"
+    return Explanation(
+        f"{who}, so nothing restarts the plugin by itself unless a run is in progress. Run the release again (helm "
+        "upgrade, or your deployment tool), enable the controller (follow.enabled), or restart the plugin yourself.",
+        look=RUNS,
+        fix=explained(Reason.PLUGIN_STALE, judged.node, judged.subject).fix,
+        precondition=f"if no run is in progress and the driver pod of node {judged.node} is Ready",
+    )
+
+
+def _about_text(stale: Sequence[Judgement], explanation: Explanation) -> str:
+    nodes = some(list(dict.fromkeys(judged.node for judged in stale)))
+    return f"{Reason.PLUGIN_STALE} ({nodes}): {explanation}"
+
+
+def lines(seen: Lookup) -> list[str]:
+    """Return sentences for a terminal; none where there is no controller."""
+    return [shown(line) for line in _lines(seen)]
+
+
+def _lines(seen: Lookup) -> Iterator[str]:
+    if seen.problem or seen.led is None:
+        yield seen.problem
+        return
+    led, record = seen.led, seen.led.record
+    state = f"alive ({led.holder})" if led.alive(seen.now) else "NOT ALIVE"
+    yield f"controller {led}: {state}, last renewed {_ago(led.renewed, seen.now)}"
+    if record is None:
+        yield f"controller {led}: {led.problem}"
+        return
+    left = f", about {as_text(timedelta(seconds=record.about))}" if record.about is not None and record.to_go else ""
+    if led.inherited:
+        # The numbers belong to the previous leader.
+        before = record.by or "another replica"
+        yield f"controller {led}: it has not evaluated the fleet yet, its status was written by {before}"
+    else:
+        acted = f"last acted {_ago(record.last_acted, seen.now)}, {record.restarted} plugins restarted since it leads"
+        yield f"controller {led}: {acted}, {record.to_go} nodes remaining{left}"
+    for stack, opened in led.breakers.items():
+        since = moment(opened.at)
+        yield f"WARNING controller {led}: the circuit breaker of stack {stack} is open since {since}: {opened.why}"
+
+
+def as_json(seen: Lookup) -> dict[str, Any] | None:
+    """Return the same for programs; null without a controller, `alive` null if that is not known."""
+    if seen.problem:
+        return {"alive": None, "problem": seen.problem}
+    if seen.led is None:
+        return None
+    led, record = seen.led, seen.led.record
+    story: dict[str, Any] = {
+        "alive": led.alive(seen.now),
+        "lease": str(led),
+        "holder": led.holder,
+        "lastRenewed": _time(led.renewed),
+        "problem": led.problem,
+    }
+    if record is None:
+        return story
+    breakers = {stack: {"openedAt": _time(opened.at), "why": opened.why} for stack, opened in led.breakers.items()}
+    return story | {
+        "recordedBy": record.by,
+        "lastActed": _time(record.last_acted),
+        "lastLook": _time(record.last_look),
+        "restarted": record.restarted,
+        "toGo": record.to_go,
+        "aboutSeconds": record.about,
+        "openBreakers": breakers,
+    }
+
+
+def _time(when: datetime | None) -> str | None:
+    return moment(when) if when is not None else None
+
+
+def _ago(when: datetime | None, now: datetime) -> str:
+    """Return how long ago a moment was; never negative, because clocks differ."""
+    return f"{as_text(max(now - when, timedelta()))} ago" if when is not None else "never"

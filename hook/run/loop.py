@@ -1,0 +1,372 @@
+"""Reconcile loop: read the cache, decide, execute restarts, record the results."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final
+
+from hook.decide.decide import chosen, decide_all
+from hook.decide.history import ASK_AGAIN
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, DeletePod, Verdict
+from hook.decide.state import Memory
+from hook.errors import (
+    ClusterError,
+    ConflictError,
+    NotFoundError,
+    PermissionDeniedError,
+    RejectedError,
+    TerminatedError,
+    UnreachableError,
+)
+from hook.kube import events, requests, retry
+from hook.kube.events import at_once
+from hook.objects import names
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from hook.config import Settings
+    from hook.decide.decide import Seen
+    from hook.decide.result import Action, RolloutRestart, StalePod
+    from hook.kube.cache import Observer
+    from hook.kube.client import Api
+    from hook.kube.requests import Resource
+    from hook.run.report import Narrator
+
+log = logging.getLogger(__name__)
+
+ACT_SECONDS: Final = 2.0
+"""Time after which no further restart of a decision begins, because the decision may be outdated."""
+WRITE_SECONDS: Final = 10.0
+"""Timeout of one write."""
+DENIED_SECONDS: Final = 30.0
+"""Time until a missing permission is tried again. An administrator or a GitOps tool has to restore it."""
+SIDE_BY_SIDE: Final = 8
+"""Concurrent deletions, once one has succeeded. A busy API server takes 0.1 s and more for each, and 50 nodes may
+become stale at once. API servers allow a client far more (priority and fairness)."""
+RIGHTS_SECONDS: Final = 5.0
+"""Timeout of a SelfSubjectAccessReview. API servers answer it from memory."""
+SHORTEST_WRITE_SECONDS: Final = 1.0
+"""Shortest timeout of a write. Near the deadline a write must be short, but needs a chance to succeed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """A restart and its result."""
+
+    action: Action
+    note: str = ""
+    """Text for the log and the Event. Empty if nothing was restarted."""
+    daemonset_uid: str = ""
+    about: str = ""
+    refused: str = ""
+    """The API server's message, if it refused the restart for good."""
+    trouble: str = ""
+    """Why the restart failed, if a retry may succeed."""
+
+
+class _Sent(Enum):
+    """Result of a write, as far as it is known."""
+
+    DONE = auto()
+    NOT_DONE = auto()
+    UNKNOWN = auto()
+    """The response was lost."""
+
+
+_Answer = tuple[_Sent, str] | Exception
+"""Result of a write with the error that a retry may fix, or the refusal."""
+_GRANTED: Final = (_Sent.DONE, "")
+
+
+class Actor:
+    """Executes all restarts. In the controller (`lasting`), a missing permission does not end the process."""
+
+    def __init__(self, api: Api, *, lasting: bool = False) -> None:
+        self._api, self._lasting = api, lasting
+        self._patience = retry.WRITING
+        self._not_before = 0.0
+        self._width = 1
+        self._rights: dict[tuple[str, Resource, str], bool | str] = {}
+        """Whether RBAC allows a verb on a resource in a namespace, or why that is unknown. `act` clears it."""
+        self._unanswered: dict[str, tuple[DeletePod, float]] = {}
+        """Deletions whose response was lost, with their time, by UID of the pod."""
+        self.restarted = 0
+
+    def act(self, actions: Sequence[Action], left: float) -> Iterator[Deed]:
+        """Execute restarts. None begins after ``ACT_SECONDS``: the next decision covers the remaining ones.
+
+        Slow start: the first deletion is sent alone. Once one succeeds, several are sent at a time. After any other
+        response, one is sent alone again. All retries end before the `left` seconds are over, because another process
+        may act then.
+        """
+        began = time.monotonic()
+        until, end = began + ACT_SECONDS, began + max(left, SHORTEST_WRITE_SECONDS)
+        self._rights.clear()
+        deletions = deque(action for action in actions if isinstance(action, DeletePod))
+        rollouts = deque(action for action in actions if not isinstance(action, DeletePod))
+        while rollouts or deletions:
+            now = time.monotonic()
+            if now > until or now < self._not_before or not self._allowed_so_far:
+                log.debug("%d restarts are left for the next decision", len(rollouts) + len(deletions))
+                return
+            if rollouts:
+                yield from filter(None, [self._rollout(rollouts.popleft(), end)])
+                continue
+            batch = [deletions.popleft() for _each in range(min(self._width, len(deletions)))]
+            self._width = 1
+            if (yield from self._delete_together(batch, end)):
+                self._width = SIDE_BY_SIDE
+
+    def settle(self, live: Collection[str], *, current: bool = True) -> list[Deed]:
+        """Return the results of deletions whose response was lost, once their pods are no longer live.
+
+        If a pod is still live after 30 s in a `current` cache, the deletion did not happen. A later deletion of that
+        pod does not count as ours.
+        """
+        gone = [uid for uid in self._unanswered if uid not in live]
+        results = [self._deleted(self._unanswered.pop(uid)[0]) for uid in gone]
+        if current:
+            since = time.monotonic() - ASK_AGAIN.total_seconds()
+            self._unanswered = {uid: deletion for uid, deletion in self._unanswered.items() if deletion[1] > since}
+        return results
+
+    def _delete_together(self, actions: Sequence[DeletePod], end: float) -> Generator[Deed, None, bool]:
+        """Delete pods concurrently. Return whether all deletions succeeded.
+
+        Successful deletions are reported first, because the result of another one, or a signal, may end the program.
+        """
+        granted: list[DeletePod] = []
+        patient = self._patience is retry.WRITING
+
+        def ask(action: DeletePod) -> tuple[_Sent, str]:
+            answer = self._send(_deletion(action.pod), f"restart {action.pod.name} on {action.node}", end)
+            if answer == _GRANTED:
+                granted.append(action)
+            return answer
+
+        try:
+            answers: list[_Answer] = list(at_once(ask, actions))
+        except TerminatedError:
+            yield from map(self._deleted, granted)
+            raise
+        in_turn = sorted(zip(actions, answers, strict=True), key=lambda pair: pair[1] != _GRANTED)
+        yield from filter(None, (self._judged(action, answer, end, patient) for action, answer in in_turn))
+        return len(granted) == len(actions)
+
+    def _judged(self, action: DeletePod, answer: _Answer, end: float, patient: bool) -> Deed | None:
+        """Return the result of one deletion. `patient`: a missing permission was retried for its full time."""
+        pod = action.pod
+        if isinstance(answer, PermissionDeniedError | RejectedError):
+            if isinstance(answer, PermissionDeniedError):
+                trouble = self._not_refused(_deletion(pod), answer, end, patient)
+                if trouble:
+                    return Deed(action, trouble=trouble)
+            log.warning("node %s: deleting plugin pod %s was refused: %s", action.node, pod.name, answer)
+            return Deed(action, refused=str(answer))
+        if isinstance(answer, Exception):
+            raise answer
+        sent, trouble = answer
+        if sent is _Sent.DONE:
+            self._unanswered.pop(pod.uid, None)
+            return self._deleted(action)
+        if sent is _Sent.UNKNOWN:
+            self._unanswered[pod.uid] = action, time.monotonic()
+        return Deed(action, trouble=trouble) if trouble else None
+
+    def _not_refused(self, request: requests.Request, error: PermissionDeniedError, end: float, patient: bool) -> str:
+        """Distinguish a missing permission from a refusal by admission.
+
+        Return "" if admission refused the request, else why that is unknown or which permission is missing. Raise the
+        error if the permission was retried for its full time.
+        """
+        allowed = self._allowed(request, end)
+        if isinstance(allowed, str):
+            return f"{error}; asking whether RBAC allows it failed: {allowed}"
+        if allowed:
+            # Admission refused it for the full time. The other deletions do not wait for that again.
+            self._patience = replace(retry.WRITING, denied=0.0)
+            return ""
+        if self._lasting:
+            self._not_before = time.monotonic() + DENIED_SECONDS
+            return str(error)
+        if patient:
+            raise error
+        self._patience = retry.WRITING
+        return str(error)
+
+    def _allowed(self, request: requests.Request, end: float) -> bool | str:
+        """Return whether RBAC allows such requests, or why that is unknown. Ask the API server once, until `end`."""
+        right = request.verb, request.resource, request.namespace
+        if right not in self._rights:
+            try:
+                left = min(RIGHTS_SECONDS, end - time.monotonic())
+                self._rights[right] = self._api.allows(replace(request, name=""), left)
+            except ClusterError as error:
+                self._rights[right] = str(error)
+        return self._rights[right]
+
+    @property
+    def _allowed_so_far(self) -> bool:
+        """Return whether RBAC allows all requests that were refused. Otherwise a new decision comes first."""
+        return all(allowed is True for allowed in self._rights.values())
+
+    def _deleted(self, action: DeletePod) -> Deed:
+        pod = action.pod
+        self.restarted += 1
+        note = f"node {action.node}: restarted plugin pod {pod.name}: {pod.because}"
+        log.info("%s", note, extra={"facts": {"node": action.node, "pod": pod.name, "action": "delete"}})
+        return Deed(action, note, pod.daemonset_uid, pod.uid)
+
+    def _rollout(self, action: RolloutRestart, end: float) -> Deed | None:
+        """Restart all pods of a DaemonSet. If the response is lost, the next snapshot shows whether it is rolling."""
+        stamp = action.at.isoformat(timespec="seconds")
+        request = requests.restart_daemonset(
+            action.namespace, action.name, action.uid, names.RESTARTED_AT_ANNOTATION, stamp
+        )
+        what = f"restart the rollout of {action.namespace}/{action.name}"
+        try:
+            sent, trouble = self._send(request, what, end)
+        except (PermissionDeniedError, RejectedError) as error:
+            if not self._lasting:
+                raise
+            log.warning("cannot %s: %s", what, error)
+            self._not_before = time.monotonic() + DENIED_SECONDS
+            sent, trouble = _Sent.NOT_DONE, str(error)
+        if sent is not _Sent.DONE:
+            return Deed(action, trouble=trouble) if trouble else None
+        self.restarted += len(action.pods)
+        note = f"restarted the rollout of {action.name}: {len(action.pods)} stale plugins on settled nodes"
+        log.info("%s", note)
+        return Deed(action, note, action.uid, stamp)
+
+    def _send(self, request: requests.Request, what: str, end: float) -> tuple[_Sent, str]:
+        """Send a write. Return its result, and the error if a retry may succeed. A conflict needs a new decision."""
+        not_done = _Sent.NOT_DONE
+
+        def attempt() -> None:
+            nonlocal not_done
+            try:
+                self._api.send(request, min(WRITE_SECONDS, max(end - time.monotonic(), SHORTEST_WRITE_SECONDS)))
+            except UnreachableError:
+                not_done = _Sent.UNKNOWN
+                raise
+
+        try:
+            retry.retrying(self._patience, time.sleep, end - SHORTEST_WRITE_SECONDS)(attempt)
+        except NotFoundError:
+            log.info("cannot %s: it is gone already", what)
+        except ConflictError:
+            log.info("cannot %s: the object has changed since it was read, evaluating it again", what)
+        except (PermissionDeniedError, RejectedError):
+            raise
+        except ClusterError as error:
+            self._not_before = max(self._not_before, time.monotonic() + retry.asked(error))
+            log.warning("cannot %s, trying again: %s", what, error)
+            return not_done, str(error)
+        else:
+            return _Sent.DONE, ""
+        return not_done, ""
+
+
+def _deletion(pod: StalePod) -> requests.Request:
+    """Return the request to delete a pod, if it is still the same object and version."""
+    return requests.delete_pod(pod.namespace, pod.name, pod.uid, pod.resource_version)
+
+
+TICK_SECONDS: Final = 1.0
+"""Longest wait for a change. Grace periods and quiet times end without one."""
+LONGEST_PAUSE_SECONDS: Final = 0.5
+"""Longest pause between two decisions during many changes. It keeps the reaction time below a second."""
+PAUSE_FACTOR: Final = 1
+"""Pause after a decision, as a multiple of its duration: half of a CPU during many changes."""
+TICK_FACTOR: Final = 10
+"""Wait without changes, as a multiple of the duration of a decision (0.4 s for 5,000 nodes): a tenth of a CPU."""
+LONGEST_TICK_SECONDS: Final = 5.0
+"""Longest wait without changes on a large fleet. Grace periods and the deadline may be late by this; the margin at the
+end of a run is longer."""
+
+
+class Rounds:
+    """State of the reconcile loop: memory, and writes whose response was lost."""
+
+    def __init__(self, api: Api, observer: Observer, settings: Settings, narrator: Narrator, started: datetime) -> None:
+        self._api, self._observer, self._settings, self._narrator = api, observer, settings, narrator
+        self._took = 0.0
+        self.actor = Actor(api, lasting=settings.follow)
+        self.memories = {stack.name: Memory(started=started) for stack in chosen(settings)}
+        self.subjects: dict[str, events.Subject] = {}
+        """The plugins' DaemonSets as targets of Events, by UID."""
+        self.last = Decision(Verdict.WAIT, Reason.NODES_PENDING, "the cluster has not been read yet")
+
+    def observe(self) -> Seen | None:
+        """Return snapshots with the pods of all plugins, or None while the cache is not synced."""
+        if not self._observer.synced:
+            return None
+        consumers = self._observer.look_closer()
+        self.subjects = {ds.uid: events.daemonset(ds) for found in consumers.values() for ds in found}
+        # A new DaemonSet may need a watch of its pods that is not synced yet.
+        return self._observer.snapshot() if self._observer.synced else None
+
+    def begin(self, started: datetime) -> None:
+        """Set the start time of the run. The API server's clock is known only after its first response."""
+        self.memories = {name: replace(memory, started=started) for name, memory in self.memories.items()}
+
+    def await_sight(self) -> None:
+        """Wait a moment for the cache to sync."""
+        self._narrator.tell_contact(self._observer.lost)
+        self._observer.wait(TICK_SECONDS)
+
+    def decide(self, seen: Seen) -> Decision:
+        """Record the results of writes whose response was lost, then decide."""
+        live = {pod.uid for snapshot in seen.values() for pod in snapshot.consumer_pods if pod.live}
+        self._account(self.actor.settle(live, current=self._observer.lost is None))
+        started = time.monotonic()
+        self.last, self.memories = decide_all(seen, self.memories, self._settings, self._api.now())
+        self._took = time.monotonic() - started
+        self._narrator.tell_contact(self._observer.lost)
+        return self.last
+
+    def act(self, decision: Decision, left: float) -> list[Deed]:
+        """Execute the restarts, unless the cache is out of sync. Return their results."""
+        return self._account(self.actor.act(decision.actions, left)) if self._observer.lost is None else []
+
+    def rest(self, seconds: float = TICK_SECONDS) -> None:
+        """Wait for the next change, with a pause that limits the CPU usage."""
+        time.sleep(min(LONGEST_PAUSE_SECONDS, PAUSE_FACTOR * self._took))
+        self._observer.wait(max(seconds, min(LONGEST_TICK_SECONDS, TICK_FACTOR * self._took)))
+
+    def _account(self, results: Iterable[Deed]) -> list[Deed]:
+        """Record and report each result at once, because the next restart may end the program."""
+        done: list[Deed] = []
+        for result in results:
+            self.remember(result)
+            done.append(result)
+            if result.note:
+                self._narrator.tell_deed(result, self.subjects.get(result.daemonset_uid))
+        return done
+
+    def stop_telling(self) -> None:
+        """Flush the Events for a short time, because the kubelet waits for the process to exit."""
+        self._narrator.teller.stop()
+
+    def remember(self, deed: Deed) -> None:
+        """Record the result of a restart in the memory of each stack that needed it."""
+        for stack, node, pod in _restarted_by(deed.action):
+            memory = self.memories[stack]
+            trouble = deed.trouble
+            asked = memory.troubled(pod, trouble) if trouble else memory.asked(node, pod, self._api.now(), deed.refused)
+            self.memories[stack] = asked
+
+
+def _restarted_by(action: Action) -> Iterator[tuple[str, str, StalePod]]:
+    """Yield the stack, node and pod of each restart in an action."""
+    for each in (action, *action.also):
+        pods = ((each.node, each.pod),) if isinstance(each, DeletePod) else each.pods
+        yield from ((each.stack, node, pod) for node, pod in pods)
