@@ -11,7 +11,7 @@ from hook.decide import rollout
 from hook.decide.fleet import find
 from hook.errors import ClusterError
 from hook.kube import requests, retry
-from hook.kube.confirm import read_again
+from hook.kube.confirm import SecondRead
 from hook.kube.informer import (
     CONSUMER_PODS,
     DAEMON_SETS,
@@ -168,7 +168,8 @@ class Observer:
 
         It takes at most `seconds`; raises the ClusterError that kept it from being complete by then.
         """
-        views = read_again(self._api, self._reflectors, seconds)
+        read = SecondRead(self._api, seconds)
+        views = {source: read.of(source, reflector) for source, reflector in self._reflectors.items()}
         return {name: assembled(parts, views) for name, parts in self._parts.items()}
 
     def _views(self, intent_of: Stack | None = None) -> Found:

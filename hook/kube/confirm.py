@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hook.errors import GoneError, NotFoundError, RejectedError, UnreachableError
 from hook.kube import listing, retry
@@ -18,10 +17,10 @@ from hook.kube.client import READ_SECONDS
 from hook.kube.listing import list_views
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from hook.kube.client import Api
-    from hook.kube.informer import Found, Reflector, Source
+    from hook.kube.informer import Reflector, Source
     from hook.kube.listing import Contents, Listed
     from hook.kube.requests import Request, Selection
     from hook.objects.decoding import Key
@@ -31,108 +30,71 @@ log = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
 DELIVERY_SECONDS: Final = 3.0
-"""A watch that works delivers within milliseconds; half of the time left is kept for lists, however short it is."""
+"""For all watches together; one that works delivers within milliseconds. Half of the time left is kept for lists."""
 LOOK_SECONDS: Final = 0.05
-"""Between two looks at caches that a watch may complete."""
+"""Between two looks at a cache that a watch may complete."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Doubt:
-    """A cache that must be shown to be as new as a list of metadata."""
+class SecondRead:
+    """Reads source after source; all of it takes at most `seconds`, with tries, pages and waiting.
 
-    reflector: Reflector
-    before: Contents
-    """What it held before the list was asked for."""
-    listed: Listed
-
-    def resolved(self) -> Contents | None:
-        """Return what the cache holds, if that is as new as the list."""
-        now = self.reflector.contents()
-        return now if listing.as_new(self.before, now, self.listed) else None
-
-
-def read_again(api: Api, reflectors: Mapping[Source, Reflector], seconds: float) -> Found:
-    """Return what is there now, consistently for each source, and nothing older than this call.
-
-    All of it takes at most `seconds`, with tries, pages and waiting. Raise the ClusterError that kept it from being
-    complete by then.
+    Raises the ClusterError that kept a source from being complete by then.
     """
-    end = time.monotonic() + seconds
-    bounded = _Bounded(end, seconds)
-    found: Found = {}
-    doubts: dict[Source, _Doubt] = {}
-    for source, reflector in reflectors.items():
+
+    def __init__(self, api: Api, seconds: float) -> None:
+        self._api, self._seconds = api, seconds
+        self._end = time.monotonic() + seconds
+        self._retrier = retry.retrying(retry.WRITING, time.sleep, self._end)
+        self._patience = DELIVERY_SECONDS
+
+    def of(self, source: Source, reflector: Reflector) -> tuple[tuple[Any, ...], bool]:
+        """Return what is there now, nothing older than this call, and whether the API server does not know the kind."""
         before = reflector.contents()
-        if (listed := _metadata(api, source.selection, bounded)) is not None:
-            doubts[source] = _Doubt(reflector, before, listed)
-            _settle(doubts, found)
-    _await_watches(doubts, found, end)
-    for source, reflector in reflectors.items():
-        if source not in found:
-            found[source] = _objects(api, source, reflector, bounded)
-    return found
+        listed = self._metadata(source.selection)
+        now = self._caught_up(reflector, before, listed) if listed is not None else None
+        if now is not None:
+            return tuple(now.views.values()), False
+        log.debug("listing %s again", source.selection.resource.plural)
+        try:
+            views, _version = list_views(
+                lambda request: self._ask(self._api.list_page, request),
+                source.selection,
+                source.read,
+                self._retrier,
+                reflector.view,
+            )
+        except NotFoundError:
+            return (), True
+        return tuple(views.values()), False
 
+    def _metadata(self, selection: Selection) -> Listed | None:
+        """List the metadata of a selection, page by page; None where only a full list can tell."""
+        objects: dict[Key, str] = {}
+        request = selection.metadata_page()
+        try:
+            while True:
+                page, continue_from = self._retrier(self._ask, self._api.list_versions, request)
+                objects.update(page.objects)
+                if not continue_from:
+                    return listing.Listed(objects, page.version)
+                request = selection.metadata_page(continue_from)
+        except (GoneError, NotFoundError, RejectedError) as error:
+            log.debug("cannot list the metadata of %s: %s", selection.resource.plural, error)
+            return None
 
-class _Bounded:
-    """Ask with what is left of one time for everything."""
+    def _caught_up(self, reflector: Reflector, before: Contents, listed: Listed) -> Contents | None:
+        """Return what a cache holds once that is as new as a list; None if its watch does not deliver in time."""
+        until = (time.monotonic() + self._end) / 2
+        while not listing.as_new(before, now := reflector.contents(), listed):
+            if self._patience <= 0 or time.monotonic() >= until:
+                return None
+            time.sleep(LOOK_SECONDS)
+            self._patience -= LOOK_SECONDS
+        return now
 
-    def __init__(self, end: float, seconds: float) -> None:
-        self._end, self._seconds = end, seconds
-        self.retrier = retry.retrying(retry.WRITING, time.sleep, end)
-
-    def __call__(self, ask: Callable[[Request, float], Answer], request: Request) -> Answer:
-        """Ask once."""
+    def _ask(self, ask: Callable[[Request, float], Answer], request: Request) -> Answer:
+        """Ask with what is left of the time."""
         left = self._end - time.monotonic()
         if left <= 0:
             raise UnreachableError(f"a second read takes longer than {self._seconds:.0f} s")
         return ask(request, min(READ_SECONDS, left))
-
-
-def _metadata(api: Api, selection: Selection, bounded: _Bounded) -> Listed | None:
-    """List the metadata of a selection, page by page; None where only a full list can tell."""
-    objects: dict[Key, str] = {}
-    request = selection.metadata_page()
-    try:
-        while True:
-            page, continue_from = bounded.retrier(bounded, api.list_versions, request)
-            objects.update(page.objects)
-            if not continue_from:
-                return listing.Listed(objects, page.version)
-            request = selection.metadata_page(continue_from)
-    except (GoneError, NotFoundError, RejectedError) as error:
-        log.debug("cannot list the metadata of %s: %s", selection.resource.plural, error)
-        return None
-
-
-def _settle(doubts: dict[Source, _Doubt], found: Found) -> None:
-    """Move what is no longer in doubt to what is found."""
-    for source, doubt in list(doubts.items()):
-        contents = doubt.resolved()
-        if contents is not None:
-            found[source] = tuple(contents.views.values()), False
-            del doubts[source]
-
-
-def _await_watches(doubts: dict[Source, _Doubt], found: Found, end: float) -> None:
-    """Wait a moment for watches to deliver what the lists show."""
-    now = time.monotonic()
-    until = min(now + DELIVERY_SECONDS, (now + end) / 2)
-    while doubts and time.monotonic() < until:
-        time.sleep(LOOK_SECONDS)
-        _settle(doubts, found)
-
-
-def _objects(api: Api, source: Source, reflector: Reflector, bounded: _Bounded) -> tuple[tuple[object, ...], bool]:
-    """List whole objects."""
-    log.debug("listing %s again", source.selection.resource.plural)
-    try:
-        views, _version = list_views(
-            lambda request: bounded(api.list_page, request),
-            source.selection,
-            source.read,
-            bounded.retrier,
-            reflector.view,
-        )
-    except NotFoundError:
-        return (), True
-    return tuple(views.values()), False

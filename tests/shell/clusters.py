@@ -35,7 +35,8 @@ class Shown:
 
     def __init__(self, found: Cluster) -> None:
         self.found = found
-        self.version = 1
+        self.version = 1000
+        """Of the cluster: no object is of a later one."""
         self.instead: Callable[[str], Said | None] = lambda _line: None
         """Answers in place of the truth, where it gives an answer."""
         self._began = time.monotonic()

@@ -390,7 +390,8 @@ def test_a_job_hands_over_to_a_controller_that_saw_the_same(
             assert ("pod-a" in found.message, "3 nodes" in found.message, "6m" in found.message) == (True, True, True)
         # Now the policy changes, and no watch shows it.
         shown.instead = lambda line: Said(200) if "watch=true" in line else None
-        shown.found, shown.version = stale().change("policy", "metadata: {generation: 99, resourceVersion: '2'}"), 2
+        shown.found = stale().change("policy", "metadata: {generation: 99, resourceVersion: '1001'}")
+        shown.version = 1001
         assert one._final(decision, seen_first) is None
         one._observer.stop()
         assert writes(server) == []

@@ -179,7 +179,7 @@ def test_several_stale_plugins_share_one_advice() -> None:
     ("seen", "words"),
     [
         pytest.param(Lookup(NOW), "No controller is active here, so", id="no-lease"),
-        pytest.param(Lookup(NOW, read(lease(NOW - timedelta(minutes=5)))), 
+        pytest.param(Lookup(NOW, read(lease(NOW - timedelta(minutes=5)))),
                      "No controller is active here, so", id="dead"),
         pytest.param(Lookup(NOW, read(lease(NOW, Following(epochs={"network": ""}, by="pod-a")))),
                      "No controller is active here, so", id="of-another-stack"),
