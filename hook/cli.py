@@ -14,7 +14,7 @@ from hook import __version__
 from hook.config import Wait, settings_from
 from hook.decide.decide import chosen, decide_all
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, Verdict, headline
+from hook.decide.result import Decision, Phase, headline
 from hook.errors import (
     HookError,
     LeaseLostError,
@@ -26,20 +26,20 @@ from hook.errors import (
 from hook.flags import FOLLOW, HOW, LOGGING, PLAN, TIMES, WHAT, WHERE, flags
 from hook.format import shown
 from hook.kube import client, events, retry
-from hook.kube.cache import Observer
+from hook.kube.cache import Cache
 from hook.kube.owners import own_job
 from hook.logs import configure, end_on_signals, ignore_signals
 from hook.plan import plan as planreport
 from hook.plan.plan import Asked, make_plan
 from hook.run import lookup, report
-from hook.run.job import EXIT_FAILED, Handover, Lookout, Outcome, Runner
+from hook.run.job import EXIT_FAILED, Delegation, LeaseObserver, Outcome, Runner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hook.config import Settings
     from hook.kube.client import Api
-    from hook.run.controller import Follower
+    from hook.run.controller import Controller
 
 
 log = logging.getLogger(__name__)
@@ -98,17 +98,17 @@ def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed fla
     try:
         api, settings = _connect(values), settings_from(values)
         decision = _look(api, settings)
-        follower = lookup.look(api, settings)
+        controller = lookup.look(api, settings)
     except HookError as error:
         click.echo(f"Error: {shown(str(error))}", err=True)
         sys.exit(_exit_code(error))
     if values["output"] == "json":
-        click.echo(json.dumps({**report.as_json(decision), "follower": lookup.as_json(follower)}, indent=2))
+        click.echo(json.dumps({**report.as_json(decision), "follower": lookup.as_json(controller)}, indent=2))
     else:
-        ending = report.ending(decision, lookup.advice(decision, follower))
-        lines = (report.table(decision), *ending, *lookup.lines(follower))
+        ending = report.ending(decision, lookup.advice(decision, controller))
+        lines = (report.table(decision), *ending, *lookup.lines(controller))
         click.echo("\n".join(filter(None, lines)))
-    wrong = decision.unhappy or any(map(report.needs_action, decision.judgements))
+    wrong = decision.unhappy or any(map(report.needs_action, decision.statuses))
     sys.exit(EXIT_FAILED if values["exit_code"] and wrong else 0)
 
 
@@ -143,23 +143,23 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     """Run, report the outcome in any case, and return the exit code."""
     ours = settings.timeout - settings.margin
     patience = retry.starting(min(settings.api_patience, ours).total_seconds())
-    observer = Observer(api, chosen(settings), settings, patience)
+    cache = Cache(api, chosen(settings), settings, patience)
     runner: Runner | None = None
     stopped = False
     try:
         namespace = values["job_namespace"] or _pod_namespace(values)
         job = own_job(api, namespace, values["job_name"], patience, ours.total_seconds())
-        teller = events.Teller(api, job.subject.uid if job else "", silent=settings.dry_run)
-        runner = (Handover if settings.wait is Wait.HANDOVER else Runner)(api, observer, settings, teller, job)
-        if isinstance(runner, Handover):
+        recorder = events.EventRecorder(api, job.subject.uid if job else "", silent=settings.dry_run)
+        runner = (Delegation if settings.wait is Wait.DELEGATE else Runner)(api, cache, settings, recorder, job)
+        if isinstance(runner, Delegation):
             namespace = values["lease_namespace"] or _pod_namespace(values)
-            runner.lookout = Lookout(api, namespace, values["lease_name"])
+            runner.lease_observer = LeaseObserver(api, namespace, values["lease_name"])
         outcome = runner.run()
     except (HookError, TerminatedError) as error:
         outcome = _outcome_of(error, runner.last if runner else None)
         stopped = isinstance(error, TerminatedError)
     ignore_signals()
-    observer.stop()
+    cache.stop()
     _report(outcome, runner.restarted if runner else 0, values)
     if runner is not None:
         # Last, because it may take a moment. After a SIGTERM the kubelet waits for the end of the process.
@@ -177,16 +177,16 @@ def _follow(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
 
     namespace = values["lease_namespace"] or _pod_namespace(values)
     identity = controller.identity(namespace, values["lease_name"], values["identity"], values["workload_name"])
-    follower: Follower | None = None
+    started: Controller | None = None
     try:
-        follower = controller.begin(api, settings, identity, values["listen"])
-        follower.run()
+        started = controller.begin(api, settings, identity, values["listen"])
+        started.run()
     except (HookError, TerminatedError) as error:
         ignore_signals()
-        if follower is not None:
-            follower.stop()
-        outcome = _outcome_of(error, follower.last if follower else None)
-    _report(outcome, follower.restarted if follower else 0, values)
+        if started is not None:
+            started.stop()
+        outcome = _outcome_of(error, started.last if started else None)
+    _report(outcome, started.restarted if started else 0, values)
     return outcome.exit_code
 
 
@@ -216,7 +216,7 @@ def _report(outcome: Outcome, restarted: int, values: Mapping[str, Any]) -> None
     for warning in decision.warnings:
         log.warning("%s", warning)
     log.log(logging.ERROR if decision.unhappy else logging.INFO, "%s", headline(decision), extra={"facts": facts})
-    for line in report.advice(decision) if decision.verdict is not Verdict.DONE else ():
+    for line in report.advice(decision) if decision.phase is not Phase.DONE else ():
         log.info("%s", line)
     log.info("exit code %d, plugins restarted: %d", outcome.exit_code, restarted)
 
@@ -224,8 +224,8 @@ def _report(outcome: Outcome, restarted: int, values: Mapping[str, Any]) -> None
 def _outcome_of(error: HookError | TerminatedError, last: Decision | None) -> Outcome:
     """Return the error that ended a run as a decision, with the last known state of the nodes."""
     reason = next((reason for kind, reason in REASON_OF_ERROR if isinstance(error, kind)), Reason.API_UNREACHABLE)
-    judgements = last.judgements if last else ()
-    return Outcome(Decision(Verdict.FAIL, reason, str(error), judgements=judgements), _exit_code(error))
+    statuses = last.statuses if last else ()
+    return Outcome(Decision(Phase.FAIL, reason, str(error), statuses=statuses), _exit_code(error))
 
 
 def _exit_code(error: HookError | TerminatedError) -> int:
@@ -239,7 +239,7 @@ def _exit_code(error: HookError | TerminatedError) -> int:
 def _give_up(error: SettingsError, termination_log: str) -> NoReturn:
     """End with a usage error before any request to the cluster."""
     click.echo(f"Error: {error}", err=True)
-    _write_termination_message(json.dumps({"verdict": Verdict.FAIL, "message": str(error)}), termination_log)
+    _write_termination_message(json.dumps({"verdict": Phase.FAIL, "message": str(error)}), termination_log)
     sys.exit(EXIT_USAGE)
 
 

@@ -30,7 +30,7 @@ class Strategy(StrEnum):
     ROLLOUT = "rollout"
 
 
-class WhenManual(StrEnum):
+class OnManualUpgrade(StrEnum):
     """What to do about nodes whose driver pods nothing rotates (``autoUpgrade: false``)."""
 
     REPORT = "report"
@@ -38,7 +38,7 @@ class WhenManual(StrEnum):
     FAIL = "fail"
 
 
-class WhenAbsent(StrEnum):
+class OnMissingPlugin(StrEnum):
     """What to do while no plugin is installed."""
 
     SKIP = "skip"
@@ -51,7 +51,7 @@ class Wait(StrEnum):
 
     COMPLETE = "complete"
     """Until every plugin is verified. The Job restarts stale plugins itself."""
-    HANDOVER = "handover"
+    DELEGATE = "handover"
     """Until an active controller has observed the same revision. The Job only reads."""
 
 
@@ -108,7 +108,7 @@ class Settings:
     """Plugins that may be down at once because this program restarts them. Zero: no bound."""
     max_unavailable: Bound | None = None
     """Plugins that may be down at once for any cause. None: no bound."""
-    when_manual: WhenManual = WhenManual.REPORT
+    on_manual_upgrade: OnManualUpgrade = OnManualUpgrade.REPORT
     expect_chart_version: str = ""
     """The operator chart version that the ClusterPolicy must show. Empty: any."""
     expect_driver_version: str = ""
@@ -118,11 +118,11 @@ class Settings:
     """Namespace of the plugins that are selected by name alone. Empty: any."""
     consumer_names: tuple[Wanted, ...] = ()
     """Names that replace the known names of their stack."""
-    consumers: tuple[Wanted, ...] = ()
+    plugins: tuple[Wanted, ...] = ()
     """Further DaemonSets with driver clients."""
-    providers: tuple[str, ...] = ()
+    prerequisites: tuple[str, ...] = ()
     """What a plugin must start after, in addition to the driver: names from ``stacks.STACKS``."""
-    when_absent: WhenAbsent = WhenAbsent.SKIP
+    on_missing_plugin: OnMissingPlugin = OnMissingPlugin.SKIP
     namespaces: tuple[str, ...] = ()
     """Read namespaced objects only here. Empty: everywhere."""
     regarding: tuple[Regarded, ...] = ()
@@ -192,7 +192,7 @@ def named(text: str, first: str) -> Wanted:
     return Wanted(stack=stack, name=name)
 
 
-def consumer(text: str, first: str) -> Wanted:
+def plugin(text: str, first: str) -> Wanted:
     """Parse another DaemonSet: ``namespace/name``, or labels of its pod template."""
     stack, rest = _stack_and_rest(text, first)
     namespace, _, name = rest.partition("/")
@@ -262,11 +262,11 @@ def settings_from(values: dict[str, Any]) -> Settings:
             raise SettingsError(f"--{name.replace('_', '-')} must be longer than 0s")
     first = known.get("stacks", DEFAULTS.stacks)[0]
     known["consumer_names"] = tuple(named(text, first) for text in known.get("consumer_names", ()))
-    known["consumers"] = tuple(consumer(text, first) for text in known.get("consumers", ()))
+    known["consumers"] = tuple(plugin(text, first) for text in known.get("consumers", ()))
     known["regarding"] = all_regarded(known.get("regarding", ()))
     settings = Settings(**known)
     _refuse_what_does_not_follow(settings)
-    named_stacks = {wanted.stack for wanted in (*settings.consumer_names, *settings.consumers)}
+    named_stacks = {wanted.stack for wanted in (*settings.consumer_names, *settings.plugins)}
     if stray := sorted(named_stacks - set(settings.stacks)):
         raise SettingsError(f"a DaemonSet is named for stack {stray[0]}, which is not among --stack")
     _refuse_what_has_no_effect(settings)
@@ -280,7 +280,7 @@ def _refuse_what_does_not_follow(settings: Settings) -> None:
     if not settings.restart_backoff or settings.restart_backoff > settings.restart_backoff_max:
         raise SettingsError("--restart-backoff must be longer than 0s, and no longer than --restart-backoff-max")
     contradictions = {
-        "--wait handover: a Job delegates to the controller": settings.wait is Wait.HANDOVER,
+        "--wait handover: a Job delegates to the controller": settings.wait is Wait.DELEGATE,
         "--dry-run: use the command status": settings.dry_run,
         "--on-deadline: a controller has no deadline": settings.on_deadline is not OnDeadline.FAIL,
         "--expect-chart-version: a controller handles every version": bool(settings.expect_chart_version),
@@ -298,8 +298,8 @@ def _refuse_what_does_not_follow(settings: Settings) -> None:
 def _refuse_what_has_no_effect(settings: Settings) -> None:
     """Refuse settings that a run would silently ignore, because users rely on them."""
     chosen = [STACKS[name] for name in settings.stacks]
-    for provider in settings.providers:
-        if not any(provider in stack.providers for stack in chosen):
-            raise SettingsError(f"--provider {provider} does not belong to any selected --stack")
+    for prerequisite in settings.prerequisites:
+        if not any(prerequisite in stack.prerequisites for stack in chosen):
+            raise SettingsError(f"--provider {prerequisite} does not belong to any selected --stack")
     if settings.expect_chart_version and not any(stack.policy.carries_chart for stack in chosen):
         raise SettingsError("--expect-chart-version: no policy of the chosen --stack says which chart it comes from")

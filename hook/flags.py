@@ -114,7 +114,7 @@ WHAT: Final = (
         "providers",
         envvar="GPU_OPERATOR_POST_PROVIDER",
         multiple=True,
-        type=click.Choice(sorted({name for stack in STACKS.values() for name in stack.providers})),
+        type=click.Choice(sorted({name for stack in STACKS.values() for name in stack.prerequisites})),
         help="What a plugin must start after, in addition to the driver; repeatable.",
     ),
     click.option(
@@ -128,12 +128,12 @@ WHAT: Final = (
     click.option("--expect-driver-version", default="", help="Driver version to wait for."),
     _choice(
         "--when-absent",
-        DEFAULTS.when_absent,
+        DEFAULTS.on_missing_plugin,
         "If no plugin is installed: skip, or wait until the driver has settled.",
     ),
     _choice(
         "--when-manual",
-        DEFAULTS.when_manual,
+        DEFAULTS.on_manual_upgrade,
         "What to do about nodes with an outdated driver that nothing upgrades (autoUpgrade off).",
     ),
 )

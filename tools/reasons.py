@@ -36,20 +36,20 @@ before it is true.
 CHAPTERS: Final = {
     Reason.VERIFIED: "A node is done with",
     Reason.NODE_SKIPPED: "A node is excluded",
-    Reason.UNREADABLE: "A node's driver is not settled",
+    Reason.MALFORMED_OBJECT: "A node's driver is not settled",
     Reason.PLUGIN_STALE: "A node's plugin is not verified",
-    Reason.NO_CONSUMER: "The whole cluster",
+    Reason.NO_PLUGIN: "The whole cluster",
 }
 """By the first reason of each."""
 NEEDED: Final[Mapping[Reason, Callable[[Stack], object]]] = {
     Reason.HOST_DRIVER: lambda stack: stack.nodes.deploy,
     Reason.VIRTUAL_MACHINE_NODE: lambda stack: stack.nodes.deploy,
     Reason.PRIOR_DRIVER_UNSETTLED: lambda stack: stack.after,
-    Reason.PROVIDER_NOT_READY: lambda stack: stack.providers,
-    Reason.SLICE_MISSING: lambda stack: stack.consumer.publisher,
-    Reason.SLICE_OUTDATED: lambda stack: stack.consumer.publisher,
-    Reason.OPERATOR_MANAGED: lambda stack: stack.consumer.operator_managed,
-    Reason.UNNAMED_CONSUMER: lambda stack: stack.consumer.containers,
+    Reason.PREREQUISITE_NOT_READY: lambda stack: stack.prerequisites,
+    Reason.SLICE_MISSING: lambda stack: stack.plugin.publisher,
+    Reason.SLICE_OUTDATED: lambda stack: stack.plugin.publisher,
+    Reason.OPERATOR_MANAGED: lambda stack: stack.plugin.operator_managed,
+    Reason.UNNAMED_PLUGIN: lambda stack: stack.plugin.containers,
 }
 """Reasons that only some stacks can have: those whose row has what it is about."""
 

@@ -22,7 +22,7 @@ from hook.decide.eligibility import live_pods
 from hook.decide.explain import Trait
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState
-from hook.decide.state import Sight
+from hook.decide.state import Observation
 from hook.format import moment, some
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from hook.config import Settings
     from hook.decide.fleet import Fleet
-    from hook.decide.result import Hold, Judgement
+    from hook.decide.result import Blocker, NodeStatus
     from hook.decide.state import Breaker
     from hook.format import Bound
     from hook.objects.views import Pod
@@ -44,25 +44,27 @@ FEWEST: Final = 5
 WHOLE: Final = 100
 
 
-def watched(breaker: Breaker, judgements: Sequence[Judgement], fleet: Fleet, now: datetime) -> Breaker:
+def watched(breaker: Breaker, statuses: Sequence[NodeStatus], fleet: Fleet, now: datetime) -> Breaker:
     """Return the breaker after an evaluation of the nodes. Only the controller has one."""
     if not fleet.settings.follow:
         return breaker
     breaker = _closed_in_time(_no_later(breaker, now), fleet.settings, now)
-    sights = _sights(judgements, fleet)
-    new = {node: now for node, sight in sights.items() if _turned(sight, breaker.sights.get(node))}
+    observations = _observations(statuses, fleet)
+    new = {
+        node: now for node, observation in observations.items() if _turned(observation, breaker.observations.get(node))
+    }
     turned = {node: when for node, when in breaker.turned.items() if now - when <= WITHIN} | new
-    known = {node: sight for node, sight in breaker.sights.items() if node in fleet.seen.nodes}
-    return _opened(replace(breaker, sights=known | sights, turned=turned), judgements, fleet, now)
+    known = {node: observation for node, observation in breaker.observations.items() if node in fleet.seen.nodes}
+    return _opened(replace(breaker, observations=known | observations, turned=turned), statuses, fleet, now)
 
 
-def suspect(judged: Judgement, breaker: Breaker, now: datetime) -> bool:
+def unexplained(judged: NodeStatus, breaker: Breaker, now: datetime) -> bool:
     """Return whether a node became stale without a reload less than a minute ago."""
     turned = breaker.turned.get(judged.node)
     return turned is not None and now - turned <= WITHIN
 
 
-def held_open(breaker: Breaker, settings: Settings) -> Hold | None:
+def held_open(breaker: Breaker, settings: Settings) -> Blocker | None:
     """Return why restarts stop while the breaker is open, and when it closes; None while it is closed."""
     if breaker.opened_at is None:
         return None
@@ -88,9 +90,9 @@ def _closed_in_time(breaker: Breaker, settings: Settings, now: datetime) -> Brea
     return breaker.closed() if now - breaker.opened_at >= settings.breaker_reset else breaker
 
 
-def _opened(breaker: Breaker, judgements: Sequence[Judgement], fleet: Fleet, now: datetime) -> Breaker:
+def _opened(breaker: Breaker, statuses: Sequence[NodeStatus], fleet: Fleet, now: datetime) -> Breaker:
     """Open it if a crowd turned stale. Where no crowd is possible, no node is suspect."""
-    eligible = {one.node for one in judgements if one.state is not NodeState.EXCLUDED}
+    eligible = {one.node for one in statuses if one.state is not NodeState.EXCLUDED}
     share = fleet.settings.breaker_share
     if _never(share) or not _is_crowd(len(eligible), eligible, share):
         return replace(breaker, turned={})
@@ -109,28 +111,28 @@ def _never(share: Bound) -> bool:
     return not share.value or (share.percent and share.value >= WHOLE)
 
 
-def _sights(judgements: Iterable[Judgement], fleet: Fleet) -> dict[str, Sight]:
+def _observations(statuses: Iterable[NodeStatus], fleet: Fleet) -> dict[str, Observation]:
     """Return an observation of each node with a settled driver. One stale plugin makes the node stale."""
     seen: dict[str, list[Reason]] = {}
-    for status in judgements:
-        if status.consumer and status.reason is not Reason.NOTHING_TO_REFRESH and _drivers(status.node, fleet):
+    for status in statuses:
+        if status.plugin and status.reason is not Reason.NOTHING_TO_REFRESH and _drivers(status.node, fleet):
             seen.setdefault(status.node, []).append(status.reason)
-    sights: dict[str, Sight] = {}
+    observations: dict[str, Observation] = {}
     for node, reasons in seen.items():
         fresh = all(Trait.FRESH in reason.traits for reason in reasons)
         if fresh or any(Trait.STALE in reason.traits for reason in reasons):
-            sights[node] = Sight(_load(node, fleet), stale=not fresh)
-    return sights
+            observations[node] = Observation(_load(node, fleet), stale=not fresh)
+    return observations
 
 
 def _load(node: str, fleet: Fleet) -> str:
-    return freshness.load(_drivers(node, fleet)[0], live_pods(fleet.provider_pods.get(node, ())), fleet.stack)
+    return freshness.load(_drivers(node, fleet)[0], live_pods(fleet.prerequisite_pods.get(node, ())), fleet.stack)
 
 
 def _drivers(node: str, fleet: Fleet) -> list[Pod]:
     return live_pods(fleet.driver_pods.get(node, ()))
 
 
-def _turned(sight: Sight, before: Sight | None) -> bool:
+def _turned(observation: Observation, before: Observation | None) -> bool:
     """Return whether a node that was fresh is stale under the same load of its driver."""
-    return before is not None and before.load == sight.load and sight.stale and not before.stale
+    return before is not None and before.load == observation.load and observation.stale and not before.stale

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hook.config import WhenAbsent
+from hook.config import OnMissingPlugin
 from hook.decide import eligibility, rollout
-from hook.decide import fleet as consumers
+from hook.decide import fleet as plugins
 from hook.decide import rollout as intent
 from hook.decide import warnings as cautions
 from hook.decide.explain import Trait
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from hook.decide.fleet import Fleet
-    from hook.decide.result import Hold, Judgement
+    from hook.decide.result import Blocker, NodeStatus
     from hook.decide.state import Timers
     from hook.objects.policies import Policy
     from hook.objects.views import Deployment, Lease, ReplicaSet
@@ -37,7 +37,7 @@ The API server appends five random characters and cuts the name to 63 (K8S ``api
 """
 
 
-def unsettled(fleet: Fleet, timers: Timers, now: datetime) -> Hold | None:
+def unsettled(fleet: Fleet, timers: Timers, now: datetime) -> Blocker | None:
     """Return why the operator may render a second time, or None if it will not."""
     deployment = _deployment(fleet)
     if deployment is None or deployment.wanted == 0:
@@ -108,7 +108,7 @@ def _current(deployment: Deployment, replicasets: tuple[ReplicaSet, ...]) -> Rep
 
 def _noisy(  # noqa: PLR0913, PLR0917 - all inputs that may still change
     fleet: Fleet, deployment: Deployment | None, lease: Lease | None, quiet: timedelta, timers: Timers, now: datetime
-) -> Hold | None:
+) -> Blocker | None:
     """Require a quiet period since the last change of leader, operator rollout, policy and driver revision.
 
     Either of two measures is enough: the timestamps of the API, or the time during which this run saw no change. So a
@@ -156,7 +156,7 @@ INTENT_KINDS: Final = frozenset(
 TERMINAL: Final = frozenset({NodeState.VERIFIED, NodeState.EXCLUDED})
 
 
-def nothing_to_protect(fleet: Fleet) -> Hold | None:
+def nothing_to_protect(fleet: Fleet) -> Blocker | None:
     """Return why a run is pointless, if the policy and the DaemonSets prove it."""
     if _blind(fleet, ()) is not None:
         return None
@@ -176,22 +176,22 @@ def _drivers_of_others(fleet: Fleet) -> bool:
     return any(ds.desired > 0 and ds.owner_kind in fleet.stack.other_owners for ds in fleet.drivers.values())
 
 
-def _no_consumer(fleet: Fleet) -> Hold | None:
-    found, settings = fleet.consumers, fleet.settings
+def _no_consumer(fleet: Fleet) -> Blocker | None:
+    found, settings = fleet.plugins, fleet.settings
     if found.named or found.unnamed:
         return None
     if found.operator_managed:
         return _operator_managed(fleet)
-    if settings.when_absent is WhenAbsent.WAIT:
+    if settings.on_missing_plugin is OnMissingPlugin.WAIT:
         return None
     read = settings.consumer_namespace or ", ".join(settings.namespaces)
     where = f" in {read} (no other namespace was read)" if read else " in any namespace"
-    wanted = (*consumers.plugin_names(fleet.stack, settings), *map(str, found.missing))
-    return Reason.NO_CONSUMER, f"there is no DaemonSet {' or '.join(wanted)}{where}"
+    wanted = (*plugins.plugin_names(fleet.stack, settings), *map(str, found.missing))
+    return Reason.NO_PLUGIN, f"there is no DaemonSet {' or '.join(wanted)}{where}"
 
 
-def _no_policy(fleet: Fleet) -> Hold | None:
-    if fleet.consumers.operator_managed:
+def _no_policy(fleet: Fleet) -> Blocker | None:
+    if fleet.plugins.operator_managed:
         return _operator_managed(fleet)
     kind = fleet.stack.policy.kind
     message = f"there is no {kind}" if fleet.seen.policies is not None else f"the API server has no kind {kind}"
@@ -202,7 +202,7 @@ def _no_policy(fleet: Fleet) -> Hold | None:
 
 def _is_awaited(fleet: Fleet) -> bool:
     """Return whether the settings expect a policy that does not exist yet."""
-    to_come = fleet.settings.when_absent is WhenAbsent.WAIT and fleet.seen.policies is not None
+    to_come = fleet.settings.on_missing_plugin is OnMissingPlugin.WAIT and fleet.seen.policies is not None
     return _expecting(fleet) or to_come
 
 
@@ -211,7 +211,7 @@ def _is_deployed(fleet: Fleet) -> bool:
     return bool(fleet.drivers or fleet.driver_pods)
 
 
-def policy_gone(fleet: Fleet, judgements: Sequence[Judgement], timers: Timers) -> Hold | None:
+def policy_gone(fleet: Fleet, statuses: Sequence[NodeStatus], timers: Timers) -> Blocker | None:
     """Return why a run need not wait for a policy that was deleted while its drivers still run.
 
     A GitOps tool may delete and recreate a policy, or replace its CRD, within moments. The run waits for it during the
@@ -220,61 +220,61 @@ def policy_gone(fleet: Fleet, judgements: Sequence[Judgement], timers: Timers) -
     if fleet.policy is not None or not _is_deployed(fleet) or _is_awaited(fleet):
         return None
     lasting = timers.held("policy-gone") >= fleet.settings.policy_grace
-    if not lasting or any(status.state not in TERMINAL for status in judgements):
+    if not lasting or any(status.state not in TERMINAL for status in statuses):
         return None
     kind = fleet.stack.policy.kind
     return Reason.NO_POLICY, f"there is no {kind} any more, so no operator reloads the drivers that run here"
 
 
-def _operator_managed(fleet: Fleet) -> Hold:
-    managed = fleet.consumers.operator_managed[0]
+def _operator_managed(fleet: Fleet) -> Blocker:
+    managed = fleet.plugins.operator_managed[0]
     message = f"{managed} is managed by the {fleet.stack.operator.title}, which restarts it"
-    if fleet.consumers.named:
-        others = ", ".join(str(ds) for ds in fleet.consumers.named)
+    if fleet.plugins.named:
+        others = ", ".join(str(ds) for ds in fleet.plugins.named)
         message = f"{message}; without a {fleet.stack.policy.kind} the state of {others} is unknown"
     return Reason.OPERATOR_MANAGED, message
 
 
-def no_eligible_node(fleet: Fleet, judgements: Sequence[Judgement], noisy: Hold | None) -> Hold | None:
+def no_eligible_node(fleet: Fleet, statuses: Sequence[NodeStatus], noisy: Blocker | None) -> Blocker | None:
     """Return that no node has a driver to reload, if the labels of the nodes can be trusted.
 
     On a fresh install, plugins wait on nodes that the operator has not labelled yet. If a driver or plugin pod exists,
     the operator must have reconciled once and be quiet before the labels count.
     """
-    reloadable = any(Trait.DRIVER_NOT_MANAGED not in status.reason.traits for status in judgements)
-    if reloadable or _blind(fleet, judgements) is not None:
+    reloadable = any(Trait.DRIVER_NOT_MANAGED not in status.reason.traits for status in statuses)
+    if reloadable or _blind(fleet, statuses) is not None:
         return None
     unmet = fleet.policy is None or rollout.unmet_expectation(
         fleet.policy, fleet.seen.pools, fleet.stack, fleet.settings
     )
-    if unmet or "" in fleet.driver_pods or fleet.consumers.unnamed:
+    if unmet or "" in fleet.driver_pods or fleet.plugins.unnamed:
         return None
-    hosting = any(status.subject for status in judgements) or fleet.settings.when_absent is WhenAbsent.WAIT
+    hosting = any(status.subject for status in statuses) or fleet.settings.on_missing_plugin is OnMissingPlugin.WAIT
     if hosting and (noisy is not None or fleet.policy is None or not fleet.policy.state):
         return None
-    if not judgements:
+    if not statuses:
         return Reason.NO_ELIGIBLE_NODE, f"no node has a driver that the {fleet.stack.operator.title} manages"
     return (
         Reason.NO_ELIGIBLE_NODE,
-        f"no driver is deployed to any of {len(judgements)} nodes with {fleet.stack.device}: {judgements[0].message}",
+        f"no driver is deployed to any of {len(statuses)} nodes with {fleet.stack.device}: {statuses[0].message}",
     )
 
 
 def before_done(
-    fleet: Fleet, judgements: Sequence[Judgement], noisy: Hold | None, timers: Timers
-) -> tuple[list[Hold], list[str]]:
+    fleet: Fleet, statuses: Sequence[NodeStatus], noisy: Blocker | None, timers: Timers
+) -> tuple[list[Blocker], list[str]]:
     """Return why the run is not done, most important reason first, and the warnings for the result."""
-    holds = [*_holds(fleet, judgements), *([noisy] if noisy else [])]
-    warnings = list(cautions.of(fleet, judgements))
+    blockers = [*_blockers(fleet, statuses), *([noisy] if noisy else [])]
+    warnings = list(cautions.of(fleet, statuses))
     reluctant = [gatekeeper for gatekeeper in _gatekeepers(fleet) if gatekeeper.state != "ready"]
     # The grace period begins when nothing else blocks, and no later blocker interrupts it: in a large fleet some node
     # is always NotReady for a moment. A new generation of the policy, or a new driver revision, starts it again.
     generations = ",".join(str(gatekeeper.generation) for gatekeeper in _gatekeepers(fleet))
     veto = f"policy-not-ready/{generations}/{','.join(sorted(revision.hash for revision in fleet.newest.values()))}"
-    if holds:
+    if blockers:
         timers.keep(veto)
-    if holds or not reluctant:
-        return holds, warnings
+    if blockers or not reluctant:
+        return blockers, warnings
     message = f"the state of {reluctant[0]} is {reluctant[0].state or 'empty'}, not ready"
     if timers.held(veto) < fleet.settings.policy_grace:
         return [(Reason.POLICY_NOT_READY, message)], warnings
@@ -290,23 +290,23 @@ def _gatekeepers(fleet: Fleet) -> list[Policy]:
     return [*([fleet.policy] if fleet.policy else []), *(pool for pool in fleet.seen.pools if pool.uid in owning)]
 
 
-def _holds(fleet: Fleet, judgements: Sequence[Judgement]) -> Iterator[Hold]:
-    if (blind := _blind(fleet, judgements)) is not None:
+def _blockers(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Iterator[Blocker]:
+    if (blind := _blind(fleet, statuses)) is not None:
         yield blind
     if to_come := not_rendered(fleet):
         yield to_come
-    if fleet.consumers.unnamed and not fleet.consumers.serves_plugins:
-        yield Reason.UNNAMED_CONSUMER, cautions.unnamed(fleet)
-    pending = [status for status in judgements if status.state not in TERMINAL]
+    if fleet.plugins.unnamed and not fleet.plugins.serves_plugins:
+        yield Reason.UNNAMED_PLUGIN, cautions.unnamed(fleet)
+    pending = [status for status in statuses if status.state not in TERMINAL]
     if pending:
-        yield Reason.NODES_PENDING, _pending_sentence(pending, judgements)
+        yield Reason.NODES_PENDING, _pending_sentence(pending, statuses)
     # A node that is not verified is reported as pending above.
-    trailing = [status.node for status in judgements if status.state is NodeState.VERIFIED and status.label_pending]
+    trailing = [status.node for status in statuses if status.state is NodeState.VERIFIED and status.label_pending]
     if trailing:
         yield Reason.UPGRADE_LABELS_PENDING, f"verified, but the upgrade label is not quiet yet on {some(trailing)}"
 
 
-def not_rendered(fleet: Fleet) -> Hold | None:
+def not_rendered(fleet: Fleet) -> Blocker | None:
     """Return why the driver DaemonSets do not match the policy yet."""
     if fleet.policy is None and (_is_awaited(fleet) or not _is_deployed(fleet)):
         return Reason.POLICY_EXPECTED, f"there is no {fleet.stack.policy.kind} yet, but the settings expect one"
@@ -328,23 +328,23 @@ def _any_managed(fleet: Fleet) -> bool:
     return any(eligibility.managed(node, fleet) for node in fleet.seen.nodes.values())
 
 
-def _blind(fleet: Fleet, judgements: Sequence[Judgement]) -> Hold | None:
+def _blind(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Blocker | None:
     """Return the first malformed object. Pods of excluded nodes do not count."""
-    left = {status.node for status in judgements if status.state is NodeState.EXCLUDED}
-    unreadable = next(
-        (unreadable for unreadable in fleet.unreadable if unreadable.kind != "Pod" or unreadable.node not in left), None
+    left = {status.node for status in statuses if status.state is NodeState.EXCLUDED}
+    malformed = next(
+        (malformed for malformed in fleet.malformed if malformed.kind != "Pod" or malformed.node not in left), None
     )
-    if unreadable is None:
+    if malformed is None:
         return None
     return (
-        Reason.UNREADABLE,
-        f"{unreadable.kind} {'/'.join(filter(None, (unreadable.namespace, unreadable.name)))}: {unreadable.problem}",
+        Reason.MALFORMED_OBJECT,
+        f"{malformed.kind} {'/'.join(filter(None, (malformed.namespace, malformed.name)))}: {malformed.problem}",
     )
 
 
 def blind_to_intent(fleet: Fleet) -> bool:
     """Return whether a malformed object could make an unsettled node look settled. Then nothing is restarted."""
-    return any(unreadable.kind in INTENT_KINDS for unreadable in fleet.unreadable)
+    return any(malformed.kind in INTENT_KINDS for malformed in fleet.malformed)
 
 
 def _expecting(fleet: Fleet) -> bool:
@@ -352,8 +352,8 @@ def _expecting(fleet: Fleet) -> bool:
     return bool(chart) or bool(fleet.settings.expect_driver_version and fleet.settings.stacks[0] == fleet.stack.name)
 
 
-def _pending_sentence(pending: Sequence[Judgement], judgements: Sequence[Judgement]) -> str:
-    eligible = len({status.node for status in judgements if status.state is not NodeState.EXCLUDED})
+def _pending_sentence(pending: Sequence[NodeStatus], statuses: Sequence[NodeStatus]) -> str:
+    eligible = len({status.node for status in statuses if status.state is not NodeState.EXCLUDED})
     by_reason: dict[str, list[str]] = {}
     for status in pending:
         by_reason.setdefault(status.reason, []).append(status.node)

@@ -118,7 +118,7 @@ def explained(reason: Row, node: str = "", subject: str = "", stack: Stack = GPU
 def words(stack: Stack, about: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
     """Return the words for the parts of a driver stack in explanations."""
     prior = STACKS.get(stack.after, stack)
-    providers = (provider.label for provider in stack.providers.values())
+    prerequisites = (prerequisite.label for prerequisite in stack.prerequisites.values())
     return {
         "operator": stack.operator.title,
         "operator_labels": stack.operator.selector,
@@ -130,8 +130,8 @@ def words(stack: Stack, about: Mapping[str, str] = MappingProxyType({})) -> dict
         "lease": stack.operator.lease,
         "drivers": selector(stack.driver.label),
         "prior_drivers": selector(prior.driver.label),
-        "providers": ",".join(selector(label) for label in providers),
-        "noun": stack.consumer.noun,
+        "providers": ",".join(selector(label) for label in prerequisites),
+        "noun": stack.plugin.noun,
         **stack.words,
         "failed_upgrade_command": stack.failed_upgrade_command.format(**about) if about else "",
     }

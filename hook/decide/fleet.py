@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 
 from hook.decide import rollout
 from hook.objects import names
-from hook.objects.drivers import OTHER_CONSUMER, STACKS, is_driver, is_provider
+from hook.objects.drivers import OTHER_PLUGIN, STACKS, is_driver, is_provider
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from hook.config import Settings, Wanted
-    from hook.decide.state import AskedRestart, Memory
-    from hook.objects.drivers import ConsumerKind, Provider, Stack
+    from hook.decide.state import Memory, RestartRecord
+    from hook.objects.drivers import PluginKind, Prerequisite, Stack
     from hook.objects.policies import Policy
-    from hook.objects.views import DaemonSet, DeviceSlice, Node, Pod, Revision, Snapshot, Unreadable
+    from hook.objects.views import DaemonSet, DeviceSlice, Malformed, Node, Pod, Revision, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Consumers:
+class Plugins:
     """DaemonSets of driver clients, sorted by how the program treats them."""
 
     named: tuple[DaemonSet, ...]
@@ -34,7 +34,7 @@ class Consumers:
     """They look like a plugin but are not in consumer.names. They are only reported."""
     operator_managed: tuple[DaemonSet, ...]
     """The operator restarts them."""
-    kinds: Mapping[str, ConsumerKind]
+    kinds: Mapping[str, PluginKind]
     """Kind of each named DaemonSet, by UID."""
     missing: tuple[Wanted, ...]
     """Driver clients in the settings that match no DaemonSet."""
@@ -43,24 +43,21 @@ class Consumers:
 
     def is_plugin(self, uid: str) -> bool:
         """Return whether this is a plugin of the stack, not another driver client from the settings."""
-        return uid in self.kinds and self.kinds[uid] is not OTHER_CONSUMER
+        return uid in self.kinds and self.kinds[uid] is not OTHER_PLUGIN
 
     @property
     def serves_plugins(self) -> bool:
         """Return whether any plugin of the stack is refreshed."""
         return any(self.is_plugin(uid) for uid in self.kinds)
 
-    def of_kind(self, uid: str) -> ConsumerKind:
+    def of_kind(self, uid: str) -> PluginKind:
         """Return the kind of a named DaemonSet."""
-        return self.kinds.get(uid, OTHER_CONSUMER)
+        return self.kinds.get(uid, OTHER_PLUGIN)
 
 
 def plugin_names(stack: Stack, settings: Settings) -> tuple[str, ...]:
     """Return the plugin names of a stack: those in the settings, else the defaults of the stack."""
-    return (
-        tuple(consumer.name for consumer in settings.consumer_names if consumer.stack == stack.name)
-        or stack.consumer.names
-    )
+    return tuple(plugin.name for plugin in settings.consumer_names if plugin.stack == stack.name) or stack.plugin.names
 
 
 def named(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> tuple[DaemonSet, ...]:
@@ -68,7 +65,7 @@ def named(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> 
     return find(daemonsets, stack, settings).named
 
 
-def find(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> Consumers:
+def find(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> Plugins:
     """Sort DaemonSets by how the program treats them. ComputeDomain daemons are ignored."""
     known = [ds for ds in daemonsets if not _is_compute_domain_daemon(ds)]
     sources = [ds for ds in known if _is_source(ds)]
@@ -77,23 +74,23 @@ def find(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> C
     others = [ds for ds in candidates if ds not in managed]
     inside = [ds for ds in others if settings.consumer_namespace in ("", ds.namespace)]
     plugins = [ds for ds in inside if ds.name in plugin_names(stack, settings)]
-    wanted = [consumer for consumer in settings.consumers if consumer.stack == stack.name]
-    further = [ds for ds in others if ds not in plugins and any(_matches(ds, consumer) for consumer in wanted)]
-    kinds = {ds.uid: stack.consumer for ds in plugins}
-    kinds |= {ds.uid: stack.consumer if _looks_like(ds, stack.consumer) else OTHER_CONSUMER for ds in further}
-    return Consumers(
+    wanted = [plugin for plugin in settings.plugins if plugin.stack == stack.name]
+    further = [ds for ds in others if ds not in plugins and any(_matches(ds, plugin) for plugin in wanted)]
+    kinds = {ds.uid: stack.plugin for ds in plugins}
+    kinds |= {ds.uid: stack.plugin if _looks_like(ds, stack.plugin) else OTHER_PLUGIN for ds in further}
+    return Plugins(
         named=(*plugins, *further),
-        unnamed=tuple(ds for ds in inside if ds.uid not in kinds and _looks_like(ds, stack.consumer)),
+        unnamed=tuple(ds for ds in inside if ds.uid not in kinds and _looks_like(ds, stack.plugin)),
         operator_managed=tuple(managed),
         kinds=kinds,
         missing=_missing(wanted, further, plugins, sources),
-        refused=tuple(ds for ds in sources if any(_matches(ds, consumer) for consumer in wanted)),
+        refused=tuple(ds for ds in sources if any(_matches(ds, plugin) for plugin in wanted)),
     )
 
 
 def _missing(wanted: Sequence[Wanted], *found: Sequence[DaemonSet]) -> tuple[Wanted, ...]:
     everything = [ds for part in found for ds in part]
-    return tuple(consumer for consumer in wanted if not any(_matches(ds, consumer) for ds in everything))
+    return tuple(plugin for plugin in wanted if not any(_matches(ds, plugin) for ds in everything))
 
 
 def _matches(daemonset: DaemonSet, wanted: Wanted) -> bool:
@@ -112,14 +109,14 @@ def _is_operator_managed(daemonset: DaemonSet, stack: Stack) -> bool:
 
     The name alone is no proof: the nameOverride of a chart can produce the same name.
     """
-    kind = stack.consumer
+    kind = stack.plugin
     if not kind.operator_managed or daemonset.name != kind.operator_managed:
         return False
     component = daemonset.labels.get(names.COMPONENT_LABEL)
     return daemonset.owner_kind == kind.operator_kind or component == kind.operator_managed
 
 
-def _looks_like(daemonset: DaemonSet, kind: ConsumerKind) -> bool:
+def _looks_like(daemonset: DaemonSet, kind: PluginKind) -> bool:
     """Return whether the selector is that of a kubelet plugin, or all containers are those of a plugin."""
     containers = frozenset(daemonset.images)
     if not containers & kind.containers:
@@ -143,8 +140,8 @@ class Fleet:
     """The active one."""
     intents: Mapping[str, Policy]
     """By UID of a driver DaemonSet: the policy or pool that the operator renders it from."""
-    consumers: Consumers
-    providers: Mapping[Provider, Mapping[str, DaemonSet]]
+    plugins: Plugins
+    prerequisites: Mapping[Prerequisite, Mapping[str, DaemonSet]]
     """What a plugin must start after in addition to the driver, if the settings name it; with its DaemonSets by UID."""
     drivers: Mapping[str, DaemonSet]
     """Driver DaemonSets by UID."""
@@ -153,8 +150,8 @@ class Fleet:
     unrendered: Mapping[str, str]
     """By UID of a driver DaemonSet: how it differs from its policy or pool."""
     driver_pods: Mapping[str, Sequence[Pod]]
-    provider_pods: Mapping[str, Sequence[Pod]]
-    consumer_pods: Mapping[str, Sequence[Pod]]
+    prerequisite_pods: Mapping[str, Sequence[Pod]]
+    plugin_pods: Mapping[str, Sequence[Pod]]
     orphans: frozenset[str]
     """UIDs of plugin pods that no DaemonSet controls."""
     unnamed_pods: Mapping[str, Sequence[Pod]]
@@ -162,7 +159,7 @@ class Fleet:
     slices: Mapping[str, Sequence[DeviceSlice]]
     complete: frozenset[str]
     """UIDs of driver and plugin DaemonSets whose status is current and that have as many live pods as desired."""
-    restarts: Mapping[str, AskedRestart] = field(default_factory=dict)
+    restarts: Mapping[str, RestartRecord] = field(default_factory=dict)
     """Restarts that this run has issued, by ``restart_key``."""
     fresh: Mapping[str, str] = field(default_factory=dict)
     """By UID of a pod: the driver run under which it was proven fresh in an earlier decision."""
@@ -172,16 +169,16 @@ class Fleet:
     """The fleet of the stack whose driver must settle first, if the policy requires that order."""
 
     @property
-    def unreadable(self) -> Sequence[Unreadable]:
+    def malformed(self) -> Sequence[Malformed]:
         """Return the malformed objects of this stack and of the prior stack."""
-        return (*self.seen.unreadable, *(self.prior.seen.unreadable if self.prior else ()))
+        return (*self.seen.malformed, *(self.prior.seen.malformed if self.prior else ()))
 
     @property
     def node_names(self) -> list[str]:
         """Return the names of nodes with a device, or with a driver or plugin pod, sorted."""
         label = self.stack.nodes.present
         present = {name for name, node in self.seen.nodes.items() if node.labels.get(label) == "true"}
-        return sorted({*present, *self.driver_pods, *self.consumer_pods} - {""})
+        return sorted({*present, *self.driver_pods, *self.plugin_pods} - {""})
 
 
 def index(
@@ -197,23 +194,23 @@ def index(
     drivers = {ds.uid: ds for ds in seen.daemonsets if is_driver(ds, stack)}
     intents = _intents(drivers.values(), policy, seen, stack)
     owned, unnamed = {ds.uid for ds in found.named}, {ds.uid for ds in found.unnamed}
-    of_consumers = [pod for pod in _adopted(seen.consumer_pods, found.named) if pod.owner_uid in owned]
+    of_consumers = [pod for pod in _adopted(seen.plugin_pods, found.named) if pod.owner_uid in owned]
     return Fleet(
         stack=stack,
         settings=settings,
         seen=seen,
         policy=policy,
         intents=intents,
-        consumers=found,
-        providers=_providers(seen.daemonsets, stack, settings),
+        plugins=found,
+        prerequisites=_providers(seen.daemonsets, stack, settings),
         drivers=drivers,
         newest=_newest(seen.revisions),
         unrendered=_unrendered(drivers.values(), seen, intents, stack) | _ownerless(drivers.values(), policy, intents),
         driver_pods=_by_node(seen.driver_pods),
-        provider_pods=_by_node(seen.provider_pods),
-        consumer_pods=_by_node(of_consumers),
-        orphans=frozenset(pod.uid for pod in seen.consumer_pods if not pod.owner_uid),
-        unnamed_pods=_by_node(pod for pod in seen.consumer_pods if pod.owner_uid in unnamed),
+        prerequisite_pods=_by_node(seen.prerequisite_pods),
+        plugin_pods=_by_node(of_consumers),
+        orphans=frozenset(pod.uid for pod in seen.plugin_pods if not pod.owner_uid),
+        unnamed_pods=_by_node(pod for pod in seen.plugin_pods if pod.owner_uid in unnamed),
         slices=_slices_by_node(seen.slices or ()),
         complete=_complete((*found.named, *drivers.values()), (*of_consumers, *seen.driver_pods), seen.nodes),
         restarts=memory.restarts if memory else {},
@@ -226,11 +223,11 @@ def index(
 
 def _providers(
     daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings
-) -> dict[Provider, dict[str, DaemonSet]]:
-    chosen = [provider for name, provider in stack.providers.items() if name in settings.providers]
+) -> dict[Prerequisite, dict[str, DaemonSet]]:
+    chosen = [prerequisite for name, prerequisite in stack.prerequisites.items() if name in settings.prerequisites]
     return {
-        provider: {ds.uid: ds for ds in daemonsets if ds.labels.get(provider.label[0]) == provider.label[1]}
-        for provider in chosen
+        prerequisite: {ds.uid: ds for ds in daemonsets if ds.labels.get(prerequisite.label[0]) == prerequisite.label[1]}
+        for prerequisite in chosen
     }
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from hook.objects.drivers import ConsumerKind, Stack
+    from hook.objects.drivers import PluginKind, Stack
     from hook.objects.views import Container, Pod
 
 CRASH_LOOP_RESTARTS: Final = 2
@@ -50,50 +50,50 @@ class Evidence:
     because: str
     same_second: bool = False
     """Stale, but the pod started in the same second in which the driver became ready, so the times prove nothing."""
-    provider: bool = False
+    prerequisite: bool = False
     """Stale, because the pod did not start after a provider."""
 
     @property
     def cause(self) -> Cause:
         """Return what a stale pod did not start after."""
-        if self.provider:
-            return Cause.PROVIDER
+        if self.prerequisite:
+            return Cause.PREREQUISITE
         return Cause.DOUBT if self.same_second else Cause.DRIVER
 
 
-def judge(consumer: Pod, kind: ConsumerKind, driver: Pod, stack: Stack, providers: Sequence[Pod] = ()) -> Evidence:
+def judge(plugin: Pod, kind: PluginKind, driver: Pod, stack: Stack, prerequisites: Sequence[Pod] = ()) -> Evidence:
     """Return the freshness of a plugin on its node's ready driver and providers."""
-    starts = [container.started_at for container in consumer.containers if container.started_at is not None]
+    starts = [container.started_at for container in plugin.containers if container.started_at is not None]
     ready = driver.containers_ready_since
-    if old := _older_than_provider(consumer, providers):
-        return Evidence(Freshness.STALE, old, provider=True)
-    if old := _older_than_driver(consumer, kind, driver, stack):
+    if old := _older_than_provider(plugin, prerequisites):
+        return Evidence(Freshness.STALE, old, prerequisite=True)
+    if old := _older_than_driver(plugin, kind, driver, stack):
         # A driver that loads quickly is ready in the same second in which its container started.
         return Evidence(Freshness.STALE, old, same_second=min(starts) == ready)
-    if pending := _not_running(consumer):
+    if pending := _not_running(plugin):
         return Evidence(Freshness.STARTING, pending)
-    if _saw_this_driver(consumer, kind, driver, stack):
+    if _saw_this_driver(plugin, kind, driver, stack):
         return Evidence(Freshness.FRESH, "it waited for this driver before it started")
-    if started_after(consumer, ready):
+    if started_after(plugin, ready):
         return Evidence(Freshness.FRESH, "it started after this driver was ready")
     started = min(starts)
     return Evidence(Freshness.STALE, _why_stale(started, ready), same_second=started == ready)
 
 
-def running(consumer: Pod) -> Evidence:
+def running(plugin: Pod) -> Evidence:
     """Return the freshness of a plugin that was proven fresh under this driver run: it only needs to run.
 
     The times of the driver pod may change later: a side container that crashes moves R. The proof holds until the
     driver container restarts.
     """
-    if pending := _not_running(consumer):
+    if pending := _not_running(plugin):
         return Evidence(Freshness.STARTING, pending)
     return Evidence(Freshness.FRESH, "it was proven to run on this driver before")
 
 
-def started_after(consumer: Pod, moment: datetime | None) -> bool:
+def started_after(plugin: Pod, moment: datetime | None) -> bool:
     """Return whether every main container started after a moment. The same second proves nothing."""
-    starts = [one.started_at for one in consumer.containers]
+    starts = [one.started_at for one in plugin.containers]
     return moment is not None and bool(starts) and all(start is not None and start > moment for start in starts)
 
 
@@ -110,13 +110,13 @@ def keeps_crashing(driver: Pod, stack: Stack) -> bool:
     return set_up is not None and set_up <= container.last_finished_at
 
 
-def provided_since(provider: Pod) -> datetime | None:
+def provided_since(prerequisite: Pod) -> datetime | None:
     """Return when a provider became ready, or None if it is not.
 
     This is R, or the start of a container that restarted later without moving R.
     """
-    since = provider.containers_ready_since
-    starts = [container.started_at for container in provider.containers if container.started_at is not None]
+    since = prerequisite.containers_ready_since
+    starts = [container.started_at for container in prerequisite.containers if container.started_at is not None]
     return max([since, *starts]) if since is not None else None
 
 
@@ -150,31 +150,35 @@ def driver_run(driver: Pod, stack: Stack) -> str:
     return f"{container.started_at.isoformat()}/{container.restarts}"
 
 
-def load(driver: Pod, providers: Sequence[Pod], stack: Stack) -> str:
+def load(driver: Pod, prerequisites: Sequence[Pod], stack: Stack) -> str:
     """Return an identifier of the loaded driver and the providers that depends on no clock: pod UIDs and restarts."""
     container = _named(driver.containers, stack.driver.container)
     identifier = [f"{driver.uid}/{container.restarts if container is not None else 0}"]
     return ",".join(
-        identifier + [f"{provider.uid}/{sum(each.restarts for each in provider.containers)}" for provider in providers]
+        identifier
+        + [
+            f"{prerequisite.uid}/{sum(each.restarts for each in prerequisite.containers)}"
+            for prerequisite in prerequisites
+        ]
     )
 
 
-def _older_than_provider(consumer: Pod, providers: Sequence[Pod]) -> str:
+def _older_than_provider(plugin: Pod, prerequisites: Sequence[Pod]) -> str:
     """Return which provider became ready after a container of the plugin had started, or ""."""
-    for provider in providers:
-        ready = provided_since(provider)
-        for container in consumer.containers:
+    for prerequisite in prerequisites:
+        ready = provided_since(prerequisite)
+        for container in plugin.containers:
             if ready is not None and container.started_at is not None and container.started_at <= ready:
-                return f"its container {container.name} did not start after {provider.name} was ready"
+                return f"its container {container.name} did not start after {prerequisite.name} was ready"
     return ""
 
 
-def _older_than_driver(consumer: Pod, kind: ConsumerKind, driver: Pod, stack: Stack) -> str:
+def _older_than_driver(plugin: Pod, kind: PluginKind, driver: Pod, stack: Stack) -> str:
     """Return which container of the plugin started before the driver container, or ""."""
     started = driver_started(driver, stack)
-    if started is None or _saw_this_driver(consumer, kind, driver, stack):
+    if started is None or _saw_this_driver(plugin, kind, driver, stack):
         return ""
-    for container in consumer.containers:
+    for container in plugin.containers:
         if container.started_at is not None and container.started_at <= started:
             seconds = int((started - container.started_at).total_seconds())
             when = f"{seconds} s before" if seconds else "in the same second as"
@@ -182,9 +186,9 @@ def _older_than_driver(consumer: Pod, kind: ConsumerKind, driver: Pod, stack: St
     return ""
 
 
-def _saw_this_driver(consumer: Pod, kind: ConsumerKind, driver: Pod, stack: Stack) -> bool:
+def _saw_this_driver(plugin: Pod, kind: PluginKind, driver: Pod, stack: Stack) -> bool:
     started = driver_started(driver, stack)
-    waiter = _named(consumer.init_containers, kind.waiter)
+    waiter = _named(plugin.init_containers, kind.waiter)
     if started is None or waiter is None or not waiter.succeeded or waiter.finished_at is None:
         return False
     return waiter.finished_at > started and _unloaded_before_start(driver, stack)
@@ -204,14 +208,14 @@ def _unloaded_before_start(driver: Pod, stack: Stack) -> bool:
     return unloader.finished_at > container.last_finished_at
 
 
-def _not_running(consumer: Pod) -> str:
+def _not_running(plugin: Pod) -> str:
     """Return what the start of a plugin still waits for, or "" if all main containers run."""
-    if not consumer.containers:
+    if not plugin.containers:
         return "it has no containers yet"
-    pending = next((container for container in consumer.containers if container.started_at is None), None)
+    pending = next((container for container in plugin.containers if container.started_at is None), None)
     if pending is None:
         return ""
-    initialising = next((container for container in consumer.init_containers if not container.succeeded), None)
+    initialising = next((container for container in plugin.init_containers if not container.succeeded), None)
     if initialising is None:
         return f"its container {pending.name} is not running ({pending.waiting or 'terminated'})"
     if initialising.started_at is not None:

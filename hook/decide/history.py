@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.config import Settings
-    from hook.decide.result import Judgement, StalePod
-    from hook.decide.state import AskedRestart, Memory
+    from hook.decide.result import NodeStatus, StalePod
+    from hook.decide.state import Memory, RestartRecord
 
 MOST_DOUBLINGS: Final = 22
 """Limit on doublings, to prevent an overflow. 2^22 s is longer than any duration that a flag accepts."""
 
 
-def held_until(before: AskedRestart, pod: StalePod, settings: Settings) -> datetime | None:
+def held_until(before: RestartRecord, pod: StalePod, settings: Settings) -> datetime | None:
     """Return when a pod may be restarted after an earlier restart, or None if the earlier one does not delay it."""
     if before.served(pod) or before.pending(pod):
         return None
@@ -51,7 +51,7 @@ ASK_AGAIN: Final = timedelta(seconds=30)
 """Time after which a deletion that no watch has shown did not happen. Watches deliver within about a second."""
 
 
-def beside_memory(judged: Judgement, settings: Settings, memory: Memory, now: datetime) -> Judgement:
+def beside_memory(judged: NodeStatus, settings: Settings, memory: Memory, now: datetime) -> NodeStatus:
     """Return the status of a stale pod in the light of its restart history.
 
     A pod that this program deleted is restarting. If the pod that replaces it is stale again, it needs manual action.
@@ -69,7 +69,7 @@ def beside_memory(judged: Judgement, settings: Settings, memory: Memory, now: da
     return replace(shown, message=f"{shown.message}; restarting it failed: {trouble}") if trouble else shown
 
 
-def _is_another(asked: AskedRestart, stale: StalePod) -> bool:
+def _is_another(asked: RestartRecord, stale: StalePod) -> bool:
     """Return whether the recorded restart does not apply to a pod.
 
     The pod ran next to the one that was restarted, or the deletion was refused while it was an orphan and a DaemonSet
@@ -79,8 +79,8 @@ def _is_another(asked: AskedRestart, stale: StalePod) -> bool:
 
 
 def _asked_before(
-    judged: Judgement, stale: StalePod, asked: AskedRestart, _settings: Settings, now: datetime
-) -> Judgement:
+    judged: NodeStatus, stale: StalePod, asked: RestartRecord, _settings: Settings, now: datetime
+) -> NodeStatus:
     """Evaluate a stale pod by the result of the restart under this driver run.
 
     A deletion that no watch has shown yet is in progress, even if another driver run is seen already.
@@ -96,8 +96,8 @@ def _asked_before(
 
 
 def _asked_while_following(
-    judged: Judgement, stale: StalePod, asked: AskedRestart, settings: Settings, now: datetime
-) -> Judgement:
+    judged: NodeStatus, stale: StalePod, asked: RestartRecord, settings: Settings, now: datetime
+) -> NodeStatus:
     """Evaluate a stale pod in the controller, which retries each failed restart after a longer pause."""
     same_run, successor = asked.driver_run == stale.driver_run, asked.pod_uid != stale.uid
     if same_run and successor and settings.strategy is Strategy.ROLLOUT:
@@ -117,15 +117,15 @@ def _asked_while_following(
     return replace(judged, reason=Reason.RESTART_BACKED_OFF, message=message)
 
 
-def _did_not_help(judged: Judgement) -> str:
+def _did_not_help(judged: NodeStatus) -> str:
     return f"{judged.message}, although it was restarted under this driver run"
 
 
-def _was_refused(judged: Judgement, asked: AskedRestart) -> str:
+def _was_refused(judged: NodeStatus, asked: RestartRecord) -> str:
     return f"{judged.message}, and its deletion was refused: {asked.refused}"
 
 
-def _under_way(judged: Judgement, stale: StalePod, asked: AskedRestart, now: datetime) -> Judgement:
+def _under_way(judged: NodeStatus, stale: StalePod, asked: RestartRecord, now: datetime) -> NodeStatus:
     """Show a stale pod as restarting, until the deletion must be repeated."""
     if now - asked.at >= ASK_AGAIN:
         return judged
@@ -133,7 +133,7 @@ def _under_way(judged: Judgement, stale: StalePod, asked: AskedRestart, now: dat
     return replace(judged, state=NodeState.RESTARTING, reason=Reason.PLUGIN_RESTARTING, message=message)
 
 
-def _must_come_back(judged: Judgement, memory: Memory) -> Judgement:
+def _must_come_back(judged: NodeStatus, memory: Memory) -> NodeStatus:
     """Let a node without a plugin wait if this run deleted its plugin, even if the DaemonSet desires none."""
     asked = memory.restarts.get(restart_key(judged.daemonset_uid, judged.node))
     if asked is None or asked.refused or asked.came_back:
@@ -144,6 +144,6 @@ def _must_come_back(judged: Judgement, memory: Memory) -> Judgement:
         state=NodeState.WAITING,
         reason=Reason.PLUGIN_MISSING,
         message=message,
-        subject=judged.consumer,
+        subject=judged.plugin,
         patience=Patience.PLUGIN,
     )

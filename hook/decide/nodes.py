@@ -11,11 +11,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from hook.decide import freshness
-from hook.decide.eligibility import Gate, left_alone, live_pods, managed, manual, outdated
+from hook.decide.eligibility import NodeBlocker, excluded, live_pods, managed, manual, outdated
 from hook.decide.explain import Trait
-from hook.decide.plugins import judge_plugin, judge_unnamed
+from hook.decide.plugins import evaluate_plugin, evaluate_unnamed
 from hook.decide.reasons import Reason
-from hook.decide.result import Judgement, NodeState, Patience
+from hook.decide.result import NodeState, NodeStatus, Patience
 from hook.objects import names
 
 if TYPE_CHECKING:
@@ -51,21 +51,23 @@ class Label(StrEnum):
     UNKNOWN = "unknown"
 
 
-def judge_node(name: str, fleet: Fleet, now: datetime) -> tuple[Judgement, ...]:
+def evaluate_node(name: str, fleet: Fleet, now: datetime) -> tuple[NodeStatus, ...]:
     """Return one status for each plugin on the node, or a single one if the node is excluded or not settled."""
     node = fleet.seen.nodes.get(name)
-    alone = left_alone(name, node, fleet, now)
-    gate = _unreadable(name, fleet, alone) or alone or _closed_by_drivers(name, node, fleet)
+    alone = excluded(name, node, fleet, now)
+    blocker = _unreadable(name, fleet, alone) or alone or _closed_by_drivers(name, node, fleet)
     label = label_meaning(node, fleet)
-    if gate is not None:
-        return (_upgrade_failed(_closed(name, gate, fleet), label, fleet),)
+    if blocker is not None:
+        return (_upgrade_failed(_closed(name, blocker, fleet), label, fleet),)
     driver = live_pods(fleet.driver_pods.get(name, ()))[0]
-    judged = [judge_plugin(name, consumer, driver, fleet, now) for consumer in fleet.consumers.named]
+    judged = [evaluate_plugin(name, plugin, driver, fleet, now) for plugin in fleet.plugins.named]
     if not judged:
-        nothing = Gate(NodeState.VERIFIED, Reason.NOTHING_TO_REFRESH, f"no {fleet.stack.consumer.noun} is installed")
+        nothing = NodeBlocker(
+            NodeState.VERIFIED, Reason.NOTHING_TO_REFRESH, f"no {fleet.stack.plugin.noun} is installed"
+        )
         judged = [_closed(name, nothing, fleet)]
     if name in fleet.unnamed_pods:
-        unnamed, fresh = judge_unnamed(name, driver, fleet)
+        unnamed, fresh = evaluate_unnamed(name, driver, fleet)
         judged = [replace(judged[0], fresh=judged[0].fresh + fresh), *judged[1:], *unnamed]
     if (by_hand := manual(driver, fleet)) is not None:
         return _with_outdated_driver(judged, _closed(name, by_hand, fleet))
@@ -73,7 +75,7 @@ def judge_node(name: str, fleet: Fleet, now: datetime) -> tuple[Judgement, ...]:
     return tuple(_upgrade_failed(status.with_label_pending(pending=pending), label, fleet) for status in judged)
 
 
-def _with_outdated_driver(judged: Sequence[Judgement], by_hand: Judgement) -> tuple[Judgement, ...]:
+def _with_outdated_driver(judged: Sequence[NodeStatus], by_hand: NodeStatus) -> tuple[NodeStatus, ...]:
     """Return what plugins need on a driver that only an administrator upgrades; `by_hand` once they need nothing.
 
     The outdated driver is loaded, so plugins are evaluated against it.
@@ -95,14 +97,14 @@ def label_meaning(node: Node | None, fleet: Fleet) -> Label:
     return Label.FAILED if value == names.STATE_FAILED else Label.UNKNOWN
 
 
-def _closed(name: str, gate: Gate, fleet: Fleet) -> Judgement:
-    pods = [*_live_first(fleet.driver_pods.get(name, ())), *_live_first(fleet.consumer_pods.get(name, ()))]
-    return Judgement(
+def _closed(name: str, blocker: NodeBlocker, fleet: Fleet) -> NodeStatus:
+    pods = [*_live_first(fleet.driver_pods.get(name, ())), *_live_first(fleet.plugin_pods.get(name, ()))]
+    return NodeStatus(
         node=name,
-        state=gate.state,
-        reason=gate.reason,
-        message=gate.message,
-        patience=gate.patience,
+        state=blocker.state,
+        reason=blocker.reason,
+        message=blocker.message,
+        patience=blocker.patience,
         subject=next((str(pod) for pod in pods), ""),
     )
 
@@ -111,7 +113,7 @@ def _live_first(pods: Iterable[Pod]) -> list[Pod]:
     return sorted(pods, key=lambda pod: not pod.live)
 
 
-def _upgrade_failed(judged: Judgement, label: Label, fleet: Fleet) -> Judgement:
+def _upgrade_failed(judged: NodeStatus, label: Label, fleet: Fleet) -> NodeStatus:
     """Let a node wait for its failed upgrade if it is verified, or waits already.
 
     The state is not terminal: the upgrade controller leaves it once the new driver pod is Ready.
@@ -132,27 +134,27 @@ def _upgrade_failed(judged: Judgement, label: Label, fleet: Fleet) -> Judgement:
     )
 
 
-def _unreadable(name: str, fleet: Fleet, alone: Gate | None) -> Gate | None:
+def _unreadable(name: str, fleet: Fleet, alone: NodeBlocker | None) -> NodeBlocker | None:
     """Let a node wait while one of its objects, or a pod without a node, is malformed.
 
     Ignore malformed pods if the Node object alone excludes the node.
     """
     node_alone = alone is not None and Trait.NODE_ALONE in alone.reason.traits
-    for unreadable in fleet.unreadable:
-        if unreadable.kind == "Pod" and unreadable.node == name and node_alone:
+    for malformed in fleet.malformed:
+        if malformed.kind == "Pod" and malformed.node == name and node_alone:
             continue
-        if name in (unreadable.node, unreadable.name) or (unreadable.kind == "Pod" and not unreadable.node):
-            message = f"{unreadable.kind} {unreadable.namespace}/{unreadable.name} cannot be read: {unreadable.problem}"
-            return Gate(NodeState.WAITING, Reason.UNREADABLE, message)
+        if name in (malformed.node, malformed.name) or (malformed.kind == "Pod" and not malformed.node):
+            message = f"{malformed.kind} {malformed.namespace}/{malformed.name} cannot be read: {malformed.problem}"
+            return NodeBlocker(NodeState.WAITING, Reason.MALFORMED_OBJECT, message)
     return None
 
 
-def _closed_by_drivers(name: str, node: Node | None, fleet: Fleet) -> Gate | None:
+def _closed_by_drivers(name: str, node: Node | None, fleet: Fleet) -> NodeBlocker | None:
     """Return the first driver or provider on this node that is not settled and that plugins must start after."""
     return _unsettled_before(name, node, fleet) or _unsettled(name, node, fleet) or _unprovided(name, node, fleet)
 
 
-def _unsettled_before(name: str, node: Node | None, fleet: Fleet) -> Gate | None:
+def _unsettled_before(name: str, node: Node | None, fleet: Fleet) -> NodeBlocker | None:
     """Let a node wait for the driver of the prior stack, if that stack has a driver there.
 
     Do not wait for an outdated driver that is loaded and that no controller replaces: it may stay for months.
@@ -162,15 +164,15 @@ def _unsettled_before(name: str, node: Node | None, fleet: Fleet) -> Gate | None
         return None
     live = live_pods(prior.driver_pods.get(name, ()))
     skipped = _label(node, prior.stack.upgrade.skip) == "true"
-    gate = None if skipped else _label_gate(node, prior)
+    blocker = None if skipped else _label_gate(node, prior)
     to_come = not skipped and any(outdated(pod, prior) and _is_rotated(pod, prior) for pod in live)
     ready = (len(live) == 1 and live[0].ready) or (not live and not _is_missing(name, node, prior))
-    if ready and gate is None and not to_come:
+    if ready and blocker is None and not to_come:
         return None
     unready = "its pod is not ready" if live else "its pod is missing or terminating"
-    detail = gate.message if gate is not None else "it is about to be upgraded" if to_come else unready
+    detail = blocker.message if blocker is not None else "it is about to be upgraded" if to_come else unready
     message = f"the {prior.stack.name} driver, which comes first here, is not settled: {detail}"
-    return Gate(NodeState.WAITING, Reason.PRIOR_DRIVER_UNSETTLED, message)
+    return NodeBlocker(NodeState.WAITING, Reason.PRIOR_DRIVER_UNSETTLED, message)
 
 
 def _is_rotated(pod: Pod, prior: Fleet) -> bool:
@@ -196,23 +198,23 @@ def _asks_for_both(name: str, fleet: Fleet) -> bool:
     return any(intent.rdma for intent in known) or not known
 
 
-def _unprovided(name: str, node: Node | None, fleet: Fleet) -> Gate | None:
+def _unprovided(name: str, node: Node | None, fleet: Fleet) -> NodeBlocker | None:
     """Let a node wait for each provider that the settings name and that is deployed to it."""
-    for provider, owners in fleet.providers.items():
-        if _label(node, provider.deploy_label) != "true":
+    for prerequisite, owners in fleet.prerequisites.items():
+        if _label(node, prerequisite.deploy_label) != "true":
             continue
         if not owners:
-            message = f"there is no {provider.title} DaemonSet, but the settings (providers) name it"
-            return Gate(NodeState.WAITING, Reason.PROVIDER_NOT_READY, message, Patience.DRIVER)
-        live = [pod for pod in live_pods(fleet.provider_pods.get(name, ())) if pod.owner_uid in owners]
+            message = f"there is no {prerequisite.title} DaemonSet, but the settings (providers) name it"
+            return NodeBlocker(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message, Patience.DRIVER)
+        live = [pod for pod in live_pods(fleet.prerequisite_pods.get(name, ())) if pod.owner_uid in owners]
         replaced = any(outdated(pod, fleet) and owners[pod.owner_uid].rolling for pod in live)
         if len(live) != 1 or freshness.provided_since(live[0]) is None or replaced:
-            message = f"its {provider.title} pod is missing, not ready or about to be replaced"
-            return Gate(NodeState.WAITING, Reason.PROVIDER_NOT_READY, message)
+            message = f"its {prerequisite.title} pod is missing, not ready or about to be replaced"
+            return NodeBlocker(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message)
     return None
 
 
-def _unsettled(name: str, node: Node | None, fleet: Fleet) -> Gate | None:
+def _unsettled(name: str, node: Node | None, fleet: Fleet) -> NodeBlocker | None:
     """Return why the node's driver is not settled.
 
     Settled means: exactly one live driver pod, of the newest revision of its DaemonSet, Ready, and no label vetoes.
@@ -221,46 +223,46 @@ def _unsettled(name: str, node: Node | None, fleet: Fleet) -> Gate | None:
     live = live_pods(pods)
     if not live:
         message = "its driver pod is terminating" if pods else "it has no driver pod"
-        return Gate(NodeState.WAITING, Reason.DRIVER_MISSING, message)
+        return NodeBlocker(NodeState.WAITING, Reason.DRIVER_MISSING, message)
     if len(live) > 1:
         message = f"{len(live)} driver pods live on it: {', '.join(pod.name for pod in live)}"
-        return Gate(NodeState.WAITING, Reason.SEVERAL_DRIVER_PODS, message)
+        return NodeBlocker(NodeState.WAITING, Reason.SEVERAL_DRIVER_PODS, message)
     return _driver_gate(live[0], node, fleet) or _label_gate(node, fleet, by_hand=manual(live[0], fleet) is not None)
 
 
-def _driver_gate(pod: Pod, node: Node | None, fleet: Fleet) -> Gate | None:
+def _driver_gate(pod: Pod, node: Node | None, fleet: Fleet) -> NodeBlocker | None:
     if pod.owner_uid not in fleet.drivers:
         message = f"the DaemonSet of driver pod {pod.name} is gone"
-        return Gate(NodeState.WAITING, Reason.DRIVER_ORPHANED, message)
+        return NodeBlocker(NodeState.WAITING, Reason.DRIVER_ORPHANED, message)
     if unrendered := fleet.unrendered.get(pod.owner_uid):
-        return Gate(NodeState.WAITING, Reason.NOT_RENDERED, unrendered)
+        return NodeBlocker(NodeState.WAITING, Reason.NOT_RENDERED, unrendered)
     if outdated(pod, fleet) and manual(pod, fleet) is None:
         newest = fleet.newest.get(pod.owner_uid)
         message = (
             f"driver pod {pod.name} is of revision {pod.hash or '(none)'}, newest is {newest.hash if newest else '?'}"
         )
-        return Gate(NodeState.WAITING, Reason.DRIVER_OUTDATED, message)
+        return NodeBlocker(NodeState.WAITING, Reason.DRIVER_OUTDATED, message)
     if pod.ready and freshness.ready_since(pod, fleet.stack.driver.container) is not None:
         return None
     return _not_ready_gate(pod, node, fleet)
 
 
-def _not_ready_gate(pod: Pod, node: Node | None, fleet: Fleet) -> Gate:
+def _not_ready_gate(pod: Pod, node: Node | None, fleet: Fleet) -> NodeBlocker:
     for container in (*pod.init_containers, *pod.containers):
         if container.waiting in FAILING_TO_START:
             detail = f": {container.message}" if container.message else ""
             message = f"driver pod {pod.name}: container {container.name} is in {container.waiting}{detail}"
-            return Gate(NodeState.WAITING, Reason.DRIVER_FAILING, message, Patience.DRIVER)
+            return NodeBlocker(NodeState.WAITING, Reason.DRIVER_FAILING, message, Patience.DRIVER)
     if freshness.keeps_crashing(pod, fleet.stack):
         restarts = max(container.restarts for container in pod.containers)
         message = f"driver pod {pod.name} is not Ready, and its container crashed ({restarts} restarts)"
-        return Gate(NodeState.WAITING, Reason.DRIVER_FAILING, message, Patience.DRIVER)
+        return NodeBlocker(NodeState.WAITING, Reason.DRIVER_FAILING, message, Patience.DRIVER)
     safe_load = fleet.stack.nodes.safe_load
     held = f", it waits until its node is drained ({safe_load})" if node and node.annotations.get(safe_load) else ""
-    return Gate(NodeState.WAITING, Reason.DRIVER_NOT_READY, f"driver pod {pod.name} is not Ready yet{held}")
+    return NodeBlocker(NodeState.WAITING, Reason.DRIVER_NOT_READY, f"driver pod {pod.name} is not Ready yet{held}")
 
 
-def _label_gate(node: Node | None, fleet: Fleet, *, by_hand: bool = False) -> Gate | None:
+def _label_gate(node: Node | None, fleet: Fleet, *, by_hand: bool = False) -> NodeBlocker | None:
     """Return why upgrade labels veto the node.
 
     Ignore the state label where drivers are upgraded `by_hand`: a disabled upgrade controller leaves it behind.
@@ -268,13 +270,13 @@ def _label_gate(node: Node | None, fleet: Fleet, *, by_hand: bool = False) -> Ga
     meaning = Label.QUIET if by_hand else label_meaning(node, fleet)
     value = _label(node, fleet.stack.upgrade.state)
     if meaning is Label.BEFORE_RESTART:
-        return Gate(NodeState.WAITING, Reason.UPGRADE_IN_PROGRESS, f"its upgrade state is {value}")
+        return NodeBlocker(NodeState.WAITING, Reason.UPGRADE_IN_PROGRESS, f"its upgrade state is {value}")
     if meaning is Label.UNKNOWN:
         message = f"its upgrade state {value!r} is unknown to this version"
-        return Gate(NodeState.WAITING, Reason.UPGRADE_STATE_UNKNOWN, message)
+        return NodeBlocker(NodeState.WAITING, Reason.UPGRADE_STATE_UNKNOWN, message)
     if paused := _paused(node, fleet.stack):
         message = f"its operands are paused while the driver is unloaded ({paused})"
-        return Gate(NodeState.WAITING, Reason.OPERANDS_PAUSED, message)
+        return NodeBlocker(NodeState.WAITING, Reason.OPERANDS_PAUSED, message)
     return None
 
 

@@ -74,14 +74,14 @@ class Reason(Row):
     )
 
     # A node's driver is not settled.
-    UNREADABLE = row(
-        "Unreadable",
+    MALFORMED_OBJECT = row(
+        "MalformedObject",
         "The object in the message does not have the shape of its kind, so nothing is concluded from it. Correct or "
         "replace it. The times of a pod contradict each other if its node's clock was set back while it started: a "
         "new pod is readable. Drain the node before you replace a driver pod.",
         look="kubectl -n NAMESPACE get KIND NAME -o yaml",
     )
-    NODE_BLIP = row("NodeBlip", "The node is NotReady; it may come back.", look=_DESCRIBE_NODE)
+    NODE_NOT_READY_BRIEFLY = row("NodeNotReadyBriefly", "The node is NotReady; it may come back.", look=_DESCRIBE_NODE)
     LABELS_MISSING = row(
         "LabelsMissing",
         "Nodes lose these labels when node-feature-discovery is down; {evidence}. A node that has no driver pod for "
@@ -163,8 +163,8 @@ class Reason(Row):
         Trait.BLOCKED,
         look="kubectl get pods -A -l {prior_drivers} -o wide",
     )
-    PROVIDER_NOT_READY = row(
-        "ProviderNotReady",
+    PREREQUISITE_NOT_READY = row(
+        "PrerequisiteNotReady",
         "A plugin that starts before the container toolkit prepares claims with empty device edits.",
         Trait.BLOCKED,
         look="kubectl get pods -A -l {providers} -o wide",
@@ -180,8 +180,8 @@ class Reason(Row):
         fix=_DELETE,
         precondition="if the node's driver pod is Ready and neither a run nor a controller is active",
     )
-    PLUGIN_SUSPECT = row(
-        "PluginSuspect",
+    STALE_UNEXPLAINED = row(
+        "StaleUnexplained",
         "The plugin is stale by timestamps alone: its driver was not reloaded. The controller restarts it after a "
         "minute, unless so many nodes look the same that a wrong clock or API is more likely.",
         Trait.RESTART_HELD,
@@ -214,8 +214,8 @@ class Reason(Row):
         Trait.PLUGIN_DOWN,
         look="kubectl get resourceslices --field-selector spec.nodeName={node} -o yaml",
     )
-    PLUGIN_UNWELCOME = row(
-        "PluginUnwelcome",
+    TAINT_NOT_TOLERATED = row(
+        "TaintNotTolerated",
         "The plugin is stale, but would not be scheduled again after a restart. Add the toleration to {tolerations}, "
         "or remove the taint if it is no longer needed, then run the release again.",
         Trait.BLOCKED,
@@ -251,8 +251,8 @@ class Reason(Row):
     )
 
     # The whole cluster.
-    NO_CONSUMER = row(
-        "NoConsumer",
+    NO_PLUGIN = row(
+        "NoPlugin",
         "No DaemonSet was found whose pods hold the driver. Before {before} this is normal.",
         look=_DAEMON_SETS,
     )
@@ -278,8 +278,8 @@ class Reason(Row):
         "There is no driver that the {operator} could reload.",
         look="kubectl get nodes -L {present_label}",
     )
-    UNNAMED_CONSUMER = row(
-        "UnnamedConsumer",
+    UNNAMED_PLUGIN = row(
+        "UnnamedPlugin",
         "A DaemonSet looks like a DRA kubelet plugin but is not in consumer.names, so this program does not restart "
         "its pods. A stale pod fails the run. Set consumer.names to the names of all plugins: the value replaces the "
         "default names.",
@@ -324,13 +324,13 @@ class Reason(Row):
         "No plugin is installed yet, and whenAbsent is wait: a plugin that is installed next starts on a settled "
         "driver.",
     )
-    HANDED_OVER = row(
-        "HandedOver",
+    DELEGATED = row(
+        "Delegated",
         "The controller has observed this spec and refreshes each node as its driver settles.",
         look=_STATUS,
     )
-    FOLLOWER_MISSING = row(
-        "FollowerMissing",
+    CONTROLLER_MISSING = row(
+        "ControllerMissing",
         "hook.wait is handover, but no active controller has observed this spec. Check its Deployment, or set "
         "hook.wait to complete.",
         look="kubectl get leases,deployments -A -l app.kubernetes.io/name=gpu-operator-post",

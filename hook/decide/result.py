@@ -11,7 +11,7 @@ from hook.decide.reasons import Reason
 if TYPE_CHECKING:
     from datetime import datetime
 
-Hold = tuple[Reason, str]
+Blocker = tuple[Reason, str]
 """Why the end of a run is held back."""
 
 
@@ -40,7 +40,7 @@ class Patience(StrEnum):
     """A node that is not back in time is excluded, not failed."""
 
 
-class Verdict(StrEnum):
+class Phase(StrEnum):
     """State of a run, or its result."""
 
     DONE = "Done"
@@ -51,7 +51,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class NodeStatus:
     """State of one node, or of one plugin on it, with a reason and a message."""
 
     node: str
@@ -60,7 +60,7 @@ class Judgement:
     message: str
     subject: str = ""
     """The pod that the reason is about, ``namespace/name``. Remedies name it."""
-    consumer: str = ""
+    plugin: str = ""
     """The plugin's DaemonSet, ``namespace/name``."""
     daemonset_uid: str = ""
     """UID of the plugin's DaemonSet."""
@@ -76,11 +76,11 @@ class Judgement:
     stack: str = ""
     """Name of the driver stack."""
 
-    def with_label_pending(self, *, pending: bool) -> Judgement:
+    def with_label_pending(self, *, pending: bool) -> NodeStatus:
         """Return the status with a note that the upgrade label is not quiet yet."""
         return replace(self, label_pending=True) if pending else self
 
-    def failed(self, reason: Reason | None = None, message: str = "") -> Judgement:
+    def failed(self, reason: Reason | None = None, message: str = "") -> NodeStatus:
         """Return the status as failed: manual action is required."""
         return replace(
             self,
@@ -95,7 +95,7 @@ class Cause(StrEnum):
     """What a stale pod did not start after. A label of metrics."""
 
     DRIVER = "Driver"
-    PROVIDER = "Provider"
+    PREREQUISITE = "Provider"
     """A provider that the settings name in addition to the driver."""
     DOUBT = "Doubt"
     """The pod started in the same second in which the driver became ready."""
@@ -158,10 +158,10 @@ Action = DeletePod | RolloutRestart
 class Decision:
     """Verdict on a run with its reason, the restarts for now, and the statuses of all nodes."""
 
-    verdict: Verdict
+    phase: Phase
     reason: Reason
     message: str
-    judgements: tuple[Judgement, ...] = ()
+    statuses: tuple[NodeStatus, ...] = ()
     actions: tuple[Action, ...] = ()
     warnings: tuple[str, ...] = ()
     cause: Reason | None = None
@@ -172,27 +172,27 @@ class Decision:
     @property
     def final(self) -> bool:
         """Return whether the run ends with this decision."""
-        return self.verdict is not Verdict.WAIT
+        return self.phase is not Phase.WAIT
 
     @property
     def unhappy(self) -> bool:
         """Return whether the run ends with work left. Then the report names what to do, also with exit code 0."""
-        return self.verdict in (Verdict.FAIL, Verdict.DEADLINE)
+        return self.phase in (Phase.FAIL, Phase.DEADLINE)
 
     def count(self, *states: NodeState) -> int:
         """Return the number of statuses in any of these states."""
-        return sum(status.state in states for status in self.judgements)
+        return sum(status.state in states for status in self.statuses)
 
 
 def headline(decision: Decision) -> str:
     """Return the line that sums up a decision."""
-    return f"{decision.verdict} ({decision.reason}): {decision.message}"
+    return f"{decision.phase} ({decision.reason}): {decision.message}"
 
 
-def in_need(decision: Decision) -> list[Judgement]:
+def in_need(decision: Decision) -> list[NodeStatus]:
     """Return the statuses that a failing run must report, failed nodes first."""
     if not decision.unhappy:
         return []
-    failed = [status for status in decision.judgements if status.state is NodeState.FAILED]
+    failed = [status for status in decision.statuses if status.state is NodeState.FAILED]
     calm = (NodeState.FAILED, NodeState.VERIFIED, NodeState.EXCLUDED)
-    return failed + [status for status in decision.judgements if status.state not in calm]
+    return failed + [status for status in decision.statuses if status.state not in calm]

@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime, timedelta
 
-    from hook.decide.result import Judgement, StalePod
+    from hook.decide.result import NodeStatus, StalePod
 
 
 @dataclass(frozen=True, slots=True)
-class AskedRestart:
+class RestartRecord:
     """Record of a restart that was issued."""
 
     pod_uid: str
@@ -48,7 +48,7 @@ class AskedRestart:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Observation:
     """Observation of a node whose plugins were all known to be stale or fresh."""
 
     load: str
@@ -64,14 +64,14 @@ class Breaker:
     """When it opened. None while it is closed."""
     why: str = ""
     """The observation that opened it."""
-    sights: Mapping[str, Sight] = field(default_factory=dict)
+    observations: Mapping[str, Observation] = field(default_factory=dict)
     """Last observation, by node."""
     turned: Mapping[str, datetime] = field(default_factory=dict)
     """When a node became stale without a reload, within the last minute, by node."""
 
     def closed(self) -> Breaker:
         """Return the closed breaker. Nodes that are stale now no longer count."""
-        return Breaker(sights=self.sights)
+        return Breaker(observations=self.observations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Memory:
     """Start of the Job. All its retries share one deadline."""
     first_seen: Mapping[str, datetime] = field(default_factory=dict)
     """Since when a condition holds without interruption, by condition."""
-    restarts: Mapping[str, AskedRestart] = field(default_factory=dict)
+    restarts: Mapping[str, RestartRecord] = field(default_factory=dict)
     """Last restart that was issued, by ``restart_key``."""
     fresh: Mapping[str, str] = field(default_factory=dict)
     """Driver run under which a plugin pod was proven fresh, by its UID."""
@@ -109,7 +109,7 @@ class Memory:
         """Record a restart that was issued, or refused for good."""
         key = restart_key(pod.daemonset_uid, node)
         before = self.restarts.get(key)
-        entry = AskedRestart(
+        entry = RestartRecord(
             pod.uid,
             pod.driver_run,
             at,
@@ -132,7 +132,7 @@ class Memory:
         others = {uid: trouble for uid, trouble in self.troubles.items() if uid != pod.uid}
         return replace(self, troubles={**others, pod.uid: why})
 
-    def with_verified(self, verified: Iterable[Judgement]) -> Memory:
+    def with_verified(self, verified: Iterable[NodeStatus]) -> Memory:
         """Record that plugins were verified after their restart.
 
         A status without a DaemonSet stands for all plugins of its node.

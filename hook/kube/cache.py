@@ -13,24 +13,24 @@ from hook.errors import ClusterError
 from hook.kube import requests, retry
 from hook.kube.confirm import SecondRead
 from hook.kube.informer import (
-    CONSUMER_PODS,
     DAEMON_SETS,
     DEPLOYMENTS,
     DRIVER_PODS,
     INTENT,
     LEASES,
     NODES,
+    PLUGIN_PODS,
     POLICIES,
     POOLS,
-    PROVIDER_PODS,
+    PREREQUISITE_PODS,
     REPLICA_SETS,
     REVISIONS,
     SLICES,
-    Reflector,
+    Informer,
     Source,
     assembled,
 )
-from hook.kube.requests import Selection
+from hook.kube.requests import ListOptions
 from hook.objects import readers
 from hook.objects.drivers import STACKS, is_driver, selector
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from hook.config import Settings
     from hook.kube.client import Api
-    from hook.kube.informer import Found, Lost
+    from hook.kube.informer import Found, OutOfSync
     from hook.objects.decoding import Reader
     from hook.objects.drivers import Stack
     from hook.objects.views import DaemonSet, Snapshot
@@ -57,7 +57,7 @@ ANSWER_SECONDS: Final = 5.0
 """The loop waits for this answer. It must look at its deadline, and show that it lives."""
 
 
-class Observer:
+class Cache:
     """A set of reflectors that follows what is worth looking at. What two stacks share is read once.
 
     It is the same for one run and for months: kinds that come are watched, and what nothing needs any more is dropped.
@@ -66,7 +66,7 @@ class Observer:
     def __init__(self, api: Api, stacks: Sequence[Stack], settings: Settings, patience: retry.Patience) -> None:
         self._api, self._stacks, self._settings, self._patience = api, stacks, settings, patience
         self._namespaces = settings.namespaces or ("",)
-        self._reflectors: dict[Source, Reflector] = {}
+        self._informers: dict[Source, Informer] = {}
         self._parts: dict[str, dict[Source, str]] = {}
         """By stack: which part of its snapshot a source fills."""
         self._unwanted: dict[tuple[str, Source], float] = {}
@@ -75,7 +75,7 @@ class Observer:
         self._changes = 0
         self.end = retry.FOREVER
         """When the time of a run is up, by the monotonic clock: its loop asks nothing then."""
-        self._slices: requests.Resource | None = None
+        self._slices: requests.GroupVersionResource | None = None
         self._known = self._looked = False
         """Whether the version of ResourceSlices is known, and whether the fleet is looked at."""
         self._ask_after = float("-inf")
@@ -84,7 +84,7 @@ class Observer:
     def look_at_intent(self) -> None:
         """Start with what tells whether there is anything to protect: cheap on any cluster."""
         for stack in self._stacks:
-            policies = Source(Selection(requests.policies_of(stack.policy)), stack.policy.read)
+            policies = Source(ListOptions(requests.policies_of(stack.policy)), stack.policy.read)
             self._add(stack, POLICIES, [policies])
             self._add(stack, DAEMON_SETS, self._everywhere(requests.DAEMON_SETS, readers.daemonset))
 
@@ -98,7 +98,7 @@ class Observer:
         for stack in self._stacks:
             self._look_at_drivers(stack)
             operator = stack.operator
-            self._add(stack, NODES, [Source(Selection(requests.NODES, labels=stack.nodes.present), readers.node)])
+            self._add(stack, NODES, [Source(ListOptions(requests.NODES, labels=stack.nodes.present), readers.node)])
             for part, resource, read in (
                 (DEPLOYMENTS, requests.DEPLOYMENTS, readers.deployment),
                 (REPLICA_SETS, requests.REPLICA_SETS, readers.replicaset),
@@ -124,7 +124,7 @@ class Observer:
             self._patience = retry.watching(self._patience)
             # What looks like a plugin and was not named is never restarted, but a stale one is reported.
             pods = [self._pods_of(ds) for ds in (*found.named, *found.unnamed)]
-            self._replace(stack, CONSUMER_PODS, pods, UNWANTED_SECONDS)
+            self._replace(stack, PLUGIN_PODS, pods, UNWANTED_SECONDS)
             if self._looked:
                 self._replace(stack, SLICES, self._slices_of(stack))
         return known
@@ -135,16 +135,16 @@ class Observer:
 
         Raises what made a reflector give up.
         """
-        for reflector in self._reflectors.values():
-            if reflector.problem is not None:
-                raise reflector.problem
-        wanted = self._looked and any(stack.consumer.slice_driver for stack in self._stacks)
-        return all(reflector.synced for reflector in self._reflectors.values()) and (self._known or not wanted)
+        for informer in self._informers.values():
+            if informer.problem is not None:
+                raise informer.problem
+        wanted = self._looked and any(stack.plugin.slice_driver for stack in self._stacks)
+        return all(informer.synced for informer in self._informers.values()) and (self._known or not wanted)
 
     @property
-    def lost(self) -> Lost | None:
+    def lost(self) -> OutOfSync | None:
         """Give the longest loss of contact; None while all that is known is of now, as far as we can know."""
-        found = (reflector.contact.lost for reflector in self._reflectors.values())
+        found = (informer.contact.lost for informer in self._informers.values())
         return min((one for one in found if one is not None), key=lambda one: one.since, default=None)
 
     def wait(self, seconds: float) -> None:
@@ -155,8 +155,8 @@ class Observer:
 
     def stop(self) -> None:
         """Tell all reflectors to end."""
-        for reflector in self._reflectors.values():
-            reflector.stop()
+        for informer in self._informers.values():
+            informer.stop()
 
     def snapshot(self) -> dict[str, Snapshot]:
         """Give what is known now, by the name of the stack."""
@@ -169,15 +169,15 @@ class Observer:
         It takes at most `seconds`; raises the ClusterError that kept it from being complete by then.
         """
         read = SecondRead(self._api, seconds)
-        views = {source: read.of(source, reflector) for source, reflector in self._reflectors.items()}
+        views = {source: read.of(source, informer) for source, informer in self._informers.items()}
         return {name: assembled(parts, views) for name, parts in self._parts.items()}
 
     def _views(self, intent_of: Stack | None = None) -> Found:
         """Give what the reflectors hold; of one stack's intent alone, if that is asked for."""
-        wanted: Iterable[Source] = self._reflectors
+        wanted: Iterable[Source] = self._informers
         if intent_of is not None:
             wanted = [source for source, part in self._parts[intent_of.name].items() if part in INTENT]
-        return {source: (self._reflectors[source].views(), self._reflectors[source].absent) for source in wanted}
+        return {source: (self._informers[source].views(), self._informers[source].absent) for source in wanted}
 
     def _look_at_drivers(self, stack: Stack) -> None:
         """Read a stack's driver pods and the revisions that tell which of them are outdated."""
@@ -186,11 +186,11 @@ class Observer:
         self._add(stack, REVISIONS, self._everywhere(requests.CONTROLLER_REVISIONS, readers.revision, labels=labels))
 
     def _look_at_providers(self, stack: Stack) -> None:
-        for name, provider in stack.providers.items():
-            if name in self._settings.providers:
-                labels = selector(provider.label)
+        for name, prerequisite in stack.prerequisites.items():
+            if name in self._settings.prerequisites:
+                labels = selector(prerequisite.label)
                 revisions = self._everywhere(requests.CONTROLLER_REVISIONS, readers.revision, labels=labels)
-                self._add(stack, PROVIDER_PODS, self._everywhere(requests.PODS, readers.pod, labels=labels))
+                self._add(stack, PREREQUISITE_PODS, self._everywhere(requests.PODS, readers.pod, labels=labels))
                 self._add(stack, REVISIONS, revisions)
 
     def _look_at_what_the_policy_says(self, stack: Stack, seen: Snapshot) -> None:
@@ -198,7 +198,7 @@ class Observer:
         policy = rollout.active_policy(seen.policies or (), stack)
         if policy is not None and stack.pool is not None:
             # Pools mean nothing once the policy decides by itself again.
-            pools = Source(Selection(requests.policies_of(stack.pool)), stack.pool.read)
+            pools = Source(ListOptions(requests.policies_of(stack.pool)), stack.pool.read)
             self._replace(stack, POOLS, [pools] if policy.pooled else [])
         if any(one.rdma for one in rollout.sources(policy, seen.pools)) and stack.after:
             prior = STACKS[stack.after]
@@ -208,28 +208,28 @@ class Observer:
             key, value = stack.driver.label
             if is_driver(daemonset, stack) and daemonset.template_labels.get(key) != value:
                 pods = self._pods_of(daemonset)
-                revisions = Selection(requests.CONTROLLER_REVISIONS, pods.selection.namespace, pods.selection.labels)
+                revisions = ListOptions(requests.CONTROLLER_REVISIONS, pods.selection.namespace, pods.selection.labels)
                 self._add(stack, DRIVER_PODS, [pods])
                 self._add(stack, REVISIONS, [Source(revisions, readers.revision)])
 
     def _pods_of(self, daemonset: DaemonSet) -> Source:
         """Read a DaemonSet's pods by its own selector."""
         labels = ",".join(f"{key}={value}" for key, value in daemonset.selector)
-        return Source(Selection(requests.PODS, daemonset.namespace, labels=labels), readers.pod)
+        return Source(ListOptions(requests.PODS, daemonset.namespace, labels=labels), readers.pod)
 
     def _slices_of(self, stack: Stack) -> list[Source]:
         """Find out which version of ResourceSlices the server has; none on a cluster without DRA.
 
         Ask again where the server has none, or no longer has the one that is known.
         """
-        if not stack.consumer.slice_driver:
+        if not stack.plugin.slice_driver:
             return []
         current = [source for source, part in self._parts[stack.name].items() if part == SLICES]
-        if not current or any(self._reflectors[source].absent for source in current):
+        if not current or any(self._informers[source].absent for source in current):
             self._ask()
         if self._slices is None:
             return []
-        selection = Selection(self._slices, fields=f"spec.driver={stack.consumer.slice_driver}")
+        selection = ListOptions(self._slices, fields=f"spec.driver={stack.plugin.slice_driver}")
         return [Source(selection, readers.device_slice)]
 
     def _ask(self) -> None:
@@ -258,19 +258,19 @@ class Observer:
             raise error
 
     def _everywhere(
-        self, resource: requests.Resource, read: Reader[Any], labels: str = "", fields: str = ""
+        self, resource: requests.GroupVersionResource, read: Reader[Any], labels: str = "", fields: str = ""
     ) -> list[Source]:
-        return [Source(Selection(resource, namespace, labels, fields), read) for namespace in self._namespaces]
+        return [Source(ListOptions(resource, namespace, labels, fields), read) for namespace in self._namespaces]
 
     def _add(self, stack: Stack, part: str, sources: Iterable[Source]) -> None:
         """Let sources fill a part of a stack's snapshot; each selection is followed once."""
         filled = self._parts.setdefault(stack.name, {})
         for source in sources:
             filled[source] = part
-            if source not in self._reflectors:
-                reflector = Reflector(self._api, source.selection, source.read, self._note_change, self._patience)
-                self._reflectors[source] = reflector
-                reflector.start()
+            if source not in self._informers:
+                informer = Informer(self._api, source.selection, source.read, self._note_change, self._patience)
+                self._informers[source] = informer
+                informer.start()
 
     def _replace(self, stack: Stack, part: str, sources: list[Source], grace: float = 0.0) -> None:
         """Fill a part from these sources alone; drop others once nothing has needed them for `grace` seconds."""
@@ -287,7 +287,7 @@ class Observer:
         del self._parts[stack.name][source]
         del self._unwanted[stack.name, source]
         if not any(source in parts for parts in self._parts.values()):
-            self._reflectors.pop(source).stop()
+            self._informers.pop(source).stop()
 
     def _note_change(self) -> None:
         with self._changed:

@@ -31,7 +31,7 @@ from hook.errors import (
 from hook.kube import connection as connections
 from hook.kube import listing
 from hook.kube.connection import Counters
-from hook.kube.requests import may_i, versions_of
+from hook.kube.requests import can_i, versions_of
 from hook.objects import decoding, wire
 from hook.objects.decoding import MalformedObjectError
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from hook.kube.connection import Connection
-    from hook.kube.requests import Request, Resource, Selection
+    from hook.kube.requests import GroupVersionResource, ListOptions, Request
     from hook.objects.decoding import Json, Raw
 
 CONNECT_SECONDS: Final = 5.0
@@ -144,7 +144,7 @@ class Api:
         with self._counting(request):
             return self._open(request, seconds + WATCH_SLACK_SECONDS, seconds + READ_SECONDS)
 
-    def events(self, response: urllib3.BaseHTTPResponse, resource: Resource) -> Iterator[tuple[str, Raw]]:
+    def events(self, response: urllib3.BaseHTTPResponse, resource: GroupVersionResource) -> Iterator[tuple[str, Raw]]:
         """Yield type and object of each event of a watch, until the server or an error ends it."""
         with self.counters.counting("watch", resource.grant):
             try:
@@ -160,7 +160,7 @@ class Api:
             finally:
                 response.close()
 
-    def served_versions(self, resource: Resource, read_seconds: float = READ_SECONDS) -> frozenset[str]:
+    def served_versions(self, resource: GroupVersionResource, read_seconds: float = READ_SECONDS) -> frozenset[str]:
         """Return the versions of a resource's group that the server supports."""
         try:
             group = decoding.read(wire.ApiGroup, self.send(versions_of(resource), read_seconds))
@@ -173,11 +173,11 @@ class Api:
     def allows(self, request: Request, read_seconds: float = READ_SECONDS) -> bool:
         """Return whether RBAC allows a request. If it does, a refusal came from admission. Raises ClusterError."""
         try:
-            return self.send(may_i(request), read_seconds)["status"]["allowed"] is True
+            return self.send(can_i(request), read_seconds)["status"]["allowed"] is True
         except (PermissionDeniedError, KeyError, TypeError):
             return False
 
-    def watch_error(self, selection: Selection, body: Raw) -> ClusterError:
+    def watch_error(self, selection: ListOptions, body: Raw) -> ClusterError:
         """Translate the error event that ends a watch."""
         status = decoding.decode(body)
         code = status.get("code")

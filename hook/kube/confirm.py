@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hook.kube.client import Api
-    from hook.kube.informer import Reflector, Source
+    from hook.kube.informer import Informer, Source
     from hook.kube.listing import Contents, Listed
-    from hook.kube.requests import Request, Selection
+    from hook.kube.requests import ListOptions, Request
     from hook.objects.decoding import Key
 
 log = logging.getLogger(__name__)
@@ -47,11 +47,11 @@ class SecondRead:
         self._retrier = retry.retrying(retry.WRITING, time.sleep, self._end)
         self._patience = DELIVERY_SECONDS
 
-    def of(self, source: Source, reflector: Reflector) -> tuple[tuple[Any, ...], bool]:
+    def of(self, source: Source, informer: Informer) -> tuple[tuple[Any, ...], bool]:
         """Return what is there now, nothing older than this call, and whether the API server does not know the kind."""
-        before = reflector.contents()
+        before = informer.contents()
         listed = self._metadata(source.selection)
-        now = self._caught_up(reflector, before, listed) if listed is not None else None
+        now = self._caught_up(informer, before, listed) if listed is not None else None
         if now is not None:
             return tuple(now.views.values()), False
         log.debug("listing %s again", source.selection.resource.plural)
@@ -61,13 +61,13 @@ class SecondRead:
                 source.selection,
                 source.read,
                 self._retrier,
-                reflector.view,
+                informer.view,
             )
         except NotFoundError:
             return (), True
         return tuple(views.values()), False
 
-    def _metadata(self, selection: Selection) -> Listed | None:
+    def _metadata(self, selection: ListOptions) -> Listed | None:
         """List the metadata of a selection, page by page; None where only a full list can tell."""
         objects: dict[Key, str] = {}
         request = selection.metadata_page()
@@ -82,10 +82,10 @@ class SecondRead:
             log.debug("cannot list the metadata of %s: %s", selection.resource.plural, error)
             return None
 
-    def _caught_up(self, reflector: Reflector, before: Contents, listed: Listed) -> Contents | None:
+    def _caught_up(self, informer: Informer, before: Contents, listed: Listed) -> Contents | None:
         """Return what a cache holds once that is as new as a list; None if its watch does not deliver in time."""
         until = (time.monotonic() + self._end) / 2
-        while not listing.as_new(before, now := reflector.contents(), listed):
+        while not listing.as_new(before, now := informer.contents(), listed):
             if self._patience <= 0 or time.monotonic() >= until:
                 return None
             time.sleep(LOOK_SECONDS)

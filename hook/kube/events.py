@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from hook.errors import ClusterError, ConflictError, LeaseLostError, NotFoundError, TerminatedError
 from hook.format import shown
 from hook.kube import retry
-from hook.kube.requests import EVENTS, Request, Resource, versions_of
+from hook.kube.requests import EVENTS, GroupVersionResource, Request, versions_of
 from hook.objects import decoding, wire
 from hook.objects.decoding import MalformedObjectError
 
@@ -187,7 +187,7 @@ def daemonset(seen: DaemonSet) -> Subject:
     return Subject("apps/v1", "DaemonSet", seen.namespace, seen.name, seen.uid)
 
 
-class Teller:
+class EventRecorder:
     """Event recorder. Errors are logged once and never stop the program.
 
     A thread writes the Events in order, so that restarts do not wait for them. Events on targets that must be read
@@ -198,7 +198,7 @@ class Teller:
         self._api, self._run_id, self._silent = api, run_id, silent
         self._quiet_until = self._asked_until = 0.0
         self._complained = False
-        self._left_alone: set[Findable] = set()
+        self._excluded: set[Findable] = set()
         """Targets that could not be read, or whose Events were refused. They do not affect other targets."""
         self._known, self._to_find = _Lane(self._write), _Lane(self._write)
         self._over = False
@@ -219,7 +219,7 @@ class Teller:
         elif not self._lane(subject).waiting.put(queued):
             log.debug("too many Events wait to be written; dropping %s %s", reason, about)
 
-    def last_words(self) -> None:
+    def flush(self) -> None:
         """Flush the queue for a short time, then write directly, because users look for the end of a run.
 
         End the pause after a failure, but obey Retry-After.
@@ -258,11 +258,11 @@ class Teller:
 
     def _found(self, find: Callable[[], Subject | None], *, last: bool) -> Subject | None:
         """Resolve the target, unless resolving it failed before. At the end of the run, try again."""
-        if (find in self._left_alone and not last) or time.monotonic() < self._quiet_until:
+        if (find in self._excluded and not last) or time.monotonic() < self._quiet_until:
             return None
         subject = find()
         if subject is None:
-            self._left_alone.add(find)
+            self._excluded.add(find)
         return subject
 
     def _written(self, request: Request, about: Findable) -> bool:
@@ -281,7 +281,7 @@ class Teller:
             ours = isinstance(about, Subject)
             self._quiet_until = max(time.monotonic() + QUIET_SECONDS if ours else 0.0, self._asked_until)
             if not ours:
-                self._left_alone.add(about)
+                self._excluded.add(about)
             log.log(level, "cannot write Kubernetes Events, continuing without them: %s", error)
             return False
         except LeaseLostError:
@@ -367,5 +367,5 @@ class Regarding:
         named, target = self._named, decoding.read(wire.EventTarget, found)
         return Subject(target.api_version, target.kind, named.namespace, named.name, target.metadata.uid)
 
-    def _resource(self, version: str) -> Resource:
-        return Resource(self._named.group, version, self._named.resource, kind="")
+    def _resource(self, version: str) -> GroupVersionResource:
+        return GroupVersionResource(self._named.group, version, self._named.resource, kind="")

@@ -27,7 +27,7 @@ from hook.kube import retry
 from hook.kube.connection import ENDED, kind_of
 from hook.kube.listing import Contents, list_views, version_of
 from hook.objects import readers
-from hook.objects.views import Snapshot, Unreadable
+from hook.objects.views import Malformed, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import urllib3
 
     from hook.kube.client import Api
-    from hook.kube.requests import Selection
+    from hook.kube.requests import ListOptions
     from hook.objects.decoding import Key, Raw, Reader
 
 Answer = TypeVar("Answer")
@@ -45,7 +45,7 @@ LOSSES: Final = (UnreachableError, ThrottledError, UnauthorizedError, Permission
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class OutOfSync:
     """Contact that broke off, and is not back."""
 
     plural: str
@@ -67,12 +67,12 @@ class Contact:
 
     def __init__(self, plural: str) -> None:
         self._plural = plural
-        self.lost: Lost | None = None
+        self.lost: OutOfSync | None = None
 
     def break_off(self, error: Exception) -> None:
         """Note that it is lost; the first moment and the last reason count."""
         since = self.lost.since if self.lost else time.monotonic()
-        self.lost = Lost(self._plural, since, str(error))
+        self.lost = OutOfSync(self._plural, since, str(error))
 
     def restore(self) -> None:
         """Note that what is known is of now."""
@@ -92,7 +92,7 @@ class Contact:
 
 
 POLICIES, POOLS, DAEMON_SETS, NODES, SLICES = "policies", "pools", "daemonsets", "nodes", "slices"
-DRIVER_PODS, PROVIDER_PODS, CONSUMER_PODS, REVISIONS = "driver_pods", "provider_pods", "consumers", "revisions"
+DRIVER_PODS, PREREQUISITE_PODS, PLUGIN_PODS, REVISIONS = "driver_pods", "provider_pods", "consumers", "revisions"
 DEPLOYMENTS, REPLICA_SETS, LEASES = "deployments", "replicasets", "leases"
 INTENT = frozenset({POLICIES, POOLS, DAEMON_SETS})
 """Parts that tell what else is worth looking at."""
@@ -102,7 +102,7 @@ INTENT = frozenset({POLICIES, POOLS, DAEMON_SETS})
 class Source:
     """One selection and how to read it."""
 
-    selection: Selection
+    selection: ListOptions
     read: Reader[Any]
 
 
@@ -121,8 +121,8 @@ def assembled(filled: Mapping[Source, str], views: Found) -> Snapshot:
         parts.setdefault(part, []).extend(found)
         if unknown:
             absent.add(part)
-    unreadable = tuple(one for part in parts.values() for one in part if isinstance(one, Unreadable))
-    good = {part: tuple(one for one in found if not isinstance(one, Unreadable)) for part, found in parts.items()}
+    malformed = tuple(one for part in parts.values() for one in part if isinstance(one, Malformed))
+    good = {part: tuple(one for one in found if not isinstance(one, Malformed)) for part, found in parts.items()}
     return Snapshot(
         policies=None if POLICIES in absent else good.get(POLICIES, ()),
         pools=good.get(POOLS, ()),
@@ -130,13 +130,13 @@ def assembled(filled: Mapping[Source, str], views: Found) -> Snapshot:
         daemonsets=good.get(DAEMON_SETS, ()),
         revisions=_once(good.get(REVISIONS, ())),
         driver_pods=_once(good.get(DRIVER_PODS, ())),
-        provider_pods=good.get(PROVIDER_PODS, ()),
-        consumer_pods=_once(good.get(CONSUMER_PODS, ())),
+        prerequisite_pods=good.get(PREREQUISITE_PODS, ()),
+        plugin_pods=_once(good.get(PLUGIN_PODS, ())),
         slices=None if SLICES in absent or SLICES not in good else good[SLICES],
         deployments=good.get(DEPLOYMENTS, ()),
         replicasets=good.get(REPLICA_SETS, ()),
         leases=good.get(LEASES, ()),
-        unreadable=unreadable,
+        malformed=malformed,
     )
 
 
@@ -166,13 +166,13 @@ class _StoppedError(Exception):
     """Told to stop while something was tried again."""
 
 
-class Reflector:
+class Informer:
     """The current views of one selection, kept by a thread of its own."""
 
     def __init__(
         self,
         api: Api,
-        selection: Selection,
+        selection: ListOptions,
         read: Reader[Any],
         changed: Callable[[], None],
         patience: retry.Patience,

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from hook.kube import retry
-    from hook.kube.requests import Request, Selection
+    from hook.kube.requests import ListOptions, Request
     from hook.objects.decoding import Json, Key, Raw, Reader
-    from hook.objects.views import Unreadable
+    from hook.objects.views import Malformed
 
 ORDERED: Final = re.compile("[1-9][0-9]*")
 """Versions that compare as numbers."""
@@ -131,11 +131,11 @@ View = TypeVar("View")
 
 def list_views(
     fetch: Fetch,
-    selection: Selection,
+    selection: ListOptions,
     read: Reader[View],
     patience: retry.Retrier,
     known: Callable[[Key], View | None] = lambda _key: None,
-) -> tuple[dict[Key, View | Unreadable], str]:
+) -> tuple[dict[Key, View | Malformed], str]:
     """Read the current state, page by page. Gives the views and the version to watch from.
 
     A page that expired (410) starts the list anew: half of two states is no state. A view that is known already and
@@ -151,12 +151,12 @@ def list_views(
 
 def _list_once(
     fetch: Fetch,
-    selection: Selection,
+    selection: ListOptions,
     read: Reader[View],
     patience: retry.Retrier,
     known: Callable[[Key], View | None],
-) -> tuple[dict[Key, View | Unreadable], str]:
-    views: dict[Key, View | Unreadable] = {}
+) -> tuple[dict[Key, View | Malformed], str]:
+    views: dict[Key, View | Malformed] = {}
 
     def take(request: Request) -> Json:
         """Take one page. Decoding is part of the try: an answer that is broken in its middle is asked for again."""

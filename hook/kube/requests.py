@@ -24,7 +24,7 @@ METADATA_ONLY: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class GroupVersionResource:
     """Resource of the API (client-go's GroupVersionResource), with its kind."""
 
     group: str
@@ -51,19 +51,21 @@ class Resource:
         return "/".join(parts)
 
 
-NODES: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
-PODS: Final = Resource("", "v1", "pods", "Pod")
-EVENTS: Final = Resource("", "v1", "events", "Event")
-DAEMON_SETS: Final = Resource("apps", "v1", "daemonsets", "DaemonSet")
-CONTROLLER_REVISIONS: Final = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
-DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
-REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet")
-LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")
-DISRUPTION_BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+NODES: Final = GroupVersionResource("", "v1", "nodes", "Node", namespaced=False)
+PODS: Final = GroupVersionResource("", "v1", "pods", "Pod")
+EVENTS: Final = GroupVersionResource("", "v1", "events", "Event")
+DAEMON_SETS: Final = GroupVersionResource("apps", "v1", "daemonsets", "DaemonSet")
+CONTROLLER_REVISIONS: Final = GroupVersionResource("apps", "v1", "controllerrevisions", "ControllerRevision")
+DEPLOYMENTS: Final = GroupVersionResource("apps", "v1", "deployments", "Deployment")
+REPLICA_SETS: Final = GroupVersionResource("apps", "v1", "replicasets", "ReplicaSet")
+LEASES: Final = GroupVersionResource("coordination.k8s.io", "v1", "leases", "Lease")
+DISRUPTION_BUDGETS: Final = GroupVersionResource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 """Only ``plan`` reads them, with the user's permissions."""
-JOBS: Final = Resource("batch", "v1", "jobs", "Job")
-RESOURCE_SLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False)
-OWN_RIGHTS: Final = Resource(
+JOBS: Final = GroupVersionResource("batch", "v1", "jobs", "Job")
+RESOURCE_SLICES: Final = GroupVersionResource(
+    "resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False
+)
+OWN_RIGHTS: Final = GroupVersionResource(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
 )
 """Every authenticated user may create these (ClusterRole ``system:basic-user``)."""
@@ -71,9 +73,9 @@ SLICE_VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 """Supported ResourceSlice versions, newest first (Kubernetes 1.34, 1.33, 1.32)."""
 
 
-def policies_of(kind: PolicyKind) -> Resource:
+def policies_of(kind: PolicyKind) -> GroupVersionResource:
     """Return the resource of a policy or pool kind."""
-    return Resource(kind.group, kind.version, kind.plural, kind.kind, namespaced=False)
+    return GroupVersionResource(kind.group, kind.version, kind.plural, kind.kind, namespaced=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class Request:
 
     verb: str
     """RBAC verb: get, list, watch, create, patch or delete."""
-    resource: Resource
+    resource: GroupVersionResource
     namespace: str = ""
     name: str = ""
     query: Mapping[str, str] = field(default_factory=dict)
@@ -106,10 +108,10 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ListOptions:
     """Objects of a resource to list and watch (client-go's ListOptions)."""
 
-    resource: Resource
+    resource: GroupVersionResource
     namespace: str = ""
     labels: str = ""
     fields: str = ""
@@ -139,13 +141,13 @@ class Selection:
         return Request(verb, self.resource, self.namespace, query={**query, **chosen})
 
 
-def resource_slices(served: Collection[str]) -> Resource | None:
+def resource_slices(served: Collection[str]) -> GroupVersionResource | None:
     """Return the ResourceSlice resource in its newest supported version, or None."""
     version = next((version for version in SLICE_VERSIONS if version in served), None)
     return replace(RESOURCE_SLICES, version=version) if version else None
 
 
-def versions_of(resource: Resource) -> Request:
+def versions_of(resource: GroupVersionResource) -> Request:
     """Return the discovery request for the versions of a resource's group."""
     return Request("get", resource, path=f"/apis/{resource.group}")
 
@@ -162,7 +164,7 @@ def delete_pod(namespace: str, name: str, uid: str, resource_version: str) -> Re
     )
 
 
-def may_i(request: Request) -> Request:
+def can_i(request: Request) -> Request:
     """Return the SelfSubjectAccessReview for a request. If RBAC allows it, a refusal came from admission."""
     wanted = {
         "verb": request.verb,

@@ -37,7 +37,7 @@ class PolicyKind:
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerKind:
+class PluginKind:
     """Kind of DaemonSet whose pods hold the driver."""
 
     noun: str
@@ -59,7 +59,7 @@ class ConsumerKind:
 
 
 @dataclass(frozen=True, slots=True)
-class Provider:
+class Prerequisite:
     """Component in addition to the driver that plugins must start after, if the settings name it."""
 
     title: str
@@ -147,13 +147,13 @@ class Stack:
     driver: DriverPods
     nodes: NodeLabels
     upgrade: UpgradeLabels
-    consumer: ConsumerKind
+    plugin: PluginKind
     pool: PolicyKind | None = None
     """Kind that specifies the drivers of one pool of nodes, if the policy may leave that to such objects."""
     after: str = ""
     """Name of the stack whose driver must settle first, if the policy requires that order."""
-    providers: Mapping[str, Provider] = field(default_factory=dict)
-    """Providers, by the value of ``--provider``."""
+    prerequisites: Mapping[str, Prerequisite] = field(default_factory=dict)
+    """Providers, by the value of ``--prerequisite``."""
     words: Mapping[str, str] = field(default_factory=dict)
     """Words of this stack for the explanations of reasons. All stacks have the same keys."""
     failed_upgrade_command: str = ""
@@ -165,7 +165,7 @@ class Stack:
         return self.driver.owners - {kind.kind for kind in (self.policy, self.pool) if kind is not None}
 
 
-DRA_PLUGIN: Final = ConsumerKind(
+DRA_PLUGIN: Final = PluginKind(
     noun="plugin",
     names=names.PLUGIN_DAEMONSETS,
     waiter=names.PLUGIN_WAITER,
@@ -175,7 +175,7 @@ DRA_PLUGIN: Final = ConsumerKind(
     operator_managed=names.OPERATOR_MANAGED_PLUGIN,
     operator_kind="GPUCluster",
 )
-OTHER_CONSUMER: Final = ConsumerKind(noun="consumer")
+OTHER_PLUGIN: Final = PluginKind(noun="consumer")
 """Driver client from the settings: it holds the driver, and nothing else is known about it."""
 
 GPU_OPERATOR: Final = Stack(
@@ -225,10 +225,10 @@ GPU_OPERATOR: Final = Stack(
         counts_cordoned=True,
         evicts=names.GPU_RESOURCE_PREFIXES,
     ),
-    consumer=DRA_PLUGIN,
+    plugin=DRA_PLUGIN,
     after="network",
-    providers={
-        "toolkit": Provider(
+    prerequisites={
+        "toolkit": Prerequisite(
             title="container toolkit",
             label=(names.TOOLKIT_LABEL, names.TOOLKIT_APP),
             deploy_label=names.DEPLOY_TOOLKIT_LABEL,
@@ -281,7 +281,7 @@ NETWORK_OPERATOR: Final = Stack(
     ),
     upgrade=UpgradeLabels(state=names.OFED_STATE_LABEL, skip=names.OFED_SKIP_LABEL, counts_cordoned=False),
     # The init container accepts any mlx5_core, also that of the host, so it is no proof of freshness (NO).
-    consumer=ConsumerKind(noun="device plugin", names=names.NETWORK_PLUGIN_DAEMONSETS),
+    plugin=PluginKind(noun="device plugin", names=names.NETWORK_PLUGIN_DAEMONSETS),
     words={
         "verified": "and is Ready",
         "broken": "pods on this node cannot use its network devices",
@@ -310,7 +310,10 @@ def is_driver(daemonset: DaemonSet, stack: Stack) -> bool:
 
 def is_provider(daemonset: DaemonSet, stack: Stack) -> bool:
     """Return whether a DaemonSet is a provider of the stack."""
-    return any(daemonset.labels.get(provider.label[0]) == provider.label[1] for provider in stack.providers.values())
+    return any(
+        daemonset.labels.get(prerequisite.label[0]) == prerequisite.label[1]
+        for prerequisite in stack.prerequisites.values()
+    )
 
 
 def selector(label: tuple[str, str]) -> str:

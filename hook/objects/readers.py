@@ -52,7 +52,7 @@ def entry(reader: Reader[Any], kind: str, body: Raw) -> Entry:
             value if isinstance(value, str) and len(value) <= decoding.LONGEST_TEXT else ""
             for value in (metadata.get("namespace"), metadata.get("name"), spec.get("nodeName"))
         )
-        return Entry(*decoding.identity(loose), views.Unreadable(kind, namespace, name, node_name, str(error)))
+        return Entry(*decoding.identity(loose), views.Malformed(kind, namespace, name, node_name, str(error)))
 
 
 @reads(wire.Node)

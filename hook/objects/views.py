@@ -218,7 +218,7 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class Malformed:
     """An object that does not have the shape its kind promises. Never taken for ready or fresh."""
 
     kind: str
@@ -241,12 +241,12 @@ class Snapshot:
     daemonsets: tuple[DaemonSet, ...] = ()
     revisions: tuple[Revision, ...] = ()
     driver_pods: tuple[Pod, ...] = ()
-    provider_pods: tuple[Pod, ...] = ()
+    prerequisite_pods: tuple[Pod, ...] = ()
     """Pods of what a consumer must have started after beside the driver (opt-in)."""
-    consumer_pods: tuple[Pod, ...] = ()
+    plugin_pods: tuple[Pod, ...] = ()
     slices: tuple[DeviceSlice, ...] | None = ()
     """None: the API server serves no ResourceSlices."""
     deployments: tuple[Deployment, ...] = ()
     replicasets: tuple[ReplicaSet, ...] = ()
     leases: tuple[Lease, ...] = ()
-    unreadable: tuple[Unreadable, ...] = ()
+    malformed: tuple[Malformed, ...] = ()

@@ -76,7 +76,7 @@ class Requirement:
     operator: str
     values: frozenset[str] = frozenset()
 
-    def holds(self, labels: Mapping[str, str]) -> bool:
+    def blockers(self, labels: Mapping[str, str]) -> bool:
         """Return whether a pod's labels meet the requirement. An unknown operator is never met."""
         there = self.key in labels
         return {
@@ -97,7 +97,7 @@ class Protection:
 
     def protects(self, pod: Workload) -> bool:
         """Return whether this budget selects the pod."""
-        return pod.namespace == self.namespace and all(line.holds(pod.labels) for line in self.selector)
+        return pod.namespace == self.namespace and all(line.blockers(pod.labels) for line in self.selector)
 
 
 @reads(wire.DisruptionBudget)
@@ -250,9 +250,9 @@ def _nodes(pool: Pool, budget: Budget) -> Iterator[Warned]:
 
 def _not_upgraded(pool: Pool) -> Iterator[Warned]:
     """Yield the nodes that the upgrade passes over, and those that an upgrade in progress has not reached."""
-    if pool.left_alone:
-        reasons = sorted({excluded.reason.value for excluded in pool.left_alone})
-        names = tuple(excluded.node for excluded in pool.left_alone)
+    if pool.excluded:
+        reasons = sorted({excluded.reason.value for excluded in pool.excluded})
+        names = tuple(excluded.node for excluded in pool.excluded)
         yield Warned(
             Obstacle.NODES_LEFT_ALONE, NOTE, f"not upgraded: {some(names)} ({', '.join(reasons)})", nodes=names
         )
@@ -295,16 +295,14 @@ def _pods(pool: Pool, workloads: Sequence[Workload] | None, unread: str) -> Iter
 
 def _figures(pool: Pool, reloads: Reloads, capacity: Capacity) -> Iterator[Warned]:
     """Yield what makes the figures less certain."""
-    if unreadable := pool.fleet.seen.unreadable:
-        first = unreadable[0]
-        message = f"{len(unreadable)} malformed objects are ignored, such as {first.kind} {first.name}: {first.problem}"
-        yield Warned(Obstacle.UNREADABLE, NOTE, message)
+    if malformed := pool.fleet.seen.malformed:
+        first = malformed[0]
+        message = f"{len(malformed)} malformed objects are ignored, such as {first.kind} {first.name}: {first.problem}"
+        yield Warned(Obstacle.MALFORMED_OBJECT, NOTE, message)
     if not pool.nodes:
         return
-    if not pool.fleet.consumers.named:
-        yield Warned(
-            Obstacle.NO_CONSUMER, NOTE, f"no {pool.fleet.stack.consumer.noun} is installed, so none becomes stale"
-        )
+    if not pool.fleet.plugins.named:
+        yield Warned(Obstacle.NO_PLUGIN, NOTE, f"no {pool.fleet.stack.plugin.noun} is installed, so none becomes stale")
     if reloads.loading is None:
         message = (
             f"none of {reloads.pods} driver pods shows how long its driver took: a reload may be longer than a step"

@@ -11,7 +11,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 from hook import __version__
-from hook.config import WhenAbsent
+from hook.config import OnMissingPlugin
 from hook.decide import done
 from hook.decide.decide import chosen
 from hook.decide.fleet import index
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from hook.config import Settings
     from hook.decide.fleet import Fleet
-    from hook.decide.result import Hold
+    from hook.decide.result import Blocker
     from hook.objects.views import Snapshot
     from hook.plan.obstacles import Workload
     from hook.plan.pools import Pool
@@ -55,7 +55,7 @@ def make_plan(seen: Mapping[str, Snapshot], settings: Settings, now: datetime, a
     pools: list[PoolPlan] = []
     nothing: list[tuple[str, Reason, str]] = []
     # The upgrade does not depend on whether a plugin is installed already.
-    regardless = replace(settings, when_absent=WhenAbsent.WAIT)
+    regardless = replace(settings, on_missing_plugin=OnMissingPlugin.WAIT)
     for stack in chosen(settings):
         fleet = index(seen[stack.name], stack, regardless)
         found = _planned(fleet, now, asked)
@@ -67,7 +67,7 @@ def make_plan(seen: Mapping[str, Snapshot], settings: Settings, now: datetime, a
     return Plan(tuple(pools), tuple(nothing), settling.total_seconds())
 
 
-def _planned(fleet: Fleet, now: datetime, asked: Asked) -> list[PoolPlan] | Hold:
+def _planned(fleet: Fleet, now: datetime, asked: Asked) -> list[PoolPlan] | Blocker:
     """Plan one stack, or return why there is nothing to plan."""
     if absent := done.nothing_to_protect(fleet):
         return absent
@@ -76,7 +76,7 @@ def _planned(fleet: Fleet, now: datetime, asked: Asked) -> list[PoolPlan] | Hold
     pools = split(fleet, fleet.policy, now)
     if any(pool.nodes for pool in pools):
         return [_pool_plan(pool, asked) for pool in pools]
-    left = [node for pool in pools for node in pool.left_alone]
+    left = [node for pool in pools for node in pool.excluded]
     why = f": {left[0].node}: {left[0].message}" if left else ""
     message = (
         f"none of {len(left)} nodes with {fleet.stack.device} reloads a driver of the {fleet.stack.operator.title}"
@@ -84,11 +84,11 @@ def _planned(fleet: Fleet, now: datetime, asked: Asked) -> list[PoolPlan] | Hold
     return Reason.NO_ELIGIBLE_NODE, message + why
 
 
-def _without_policy(fleet: Fleet) -> Hold:
+def _without_policy(fleet: Fleet) -> Blocker:
     kind = fleet.stack.policy.kind
-    for unreadable in fleet.seen.unreadable:
-        if unreadable.kind == kind:
-            return Reason.UNREADABLE, f"{kind} {unreadable.name}: {unreadable.problem}"
+    for malformed in fleet.seen.malformed:
+        if malformed.kind == kind:
+            return Reason.MALFORMED_OBJECT, f"{kind} {malformed.name}: {malformed.problem}"
     return Reason.NO_POLICY, f"there is no {kind}, so no operator reloads drivers"
 
 
@@ -103,7 +103,7 @@ def _pool_plan(pool: Pool, asked: Asked) -> PoolPlan:
         stack=pool.fleet.stack.name,
         name=pool.name,
         nodes=pool.nodes,
-        left_alone=pool.left_alone,
+        excluded=pool.excluded,
         budget=budget,
         reloads=measured,
         step=step,
@@ -220,7 +220,7 @@ def _conclusion(plan: Plan, settings: Settings) -> list[str]:
 
 
 def _facts(pool: PoolPlan) -> Iterator[tuple[str, str]]:
-    left = f"; {len(pool.left_alone)} excluded" if pool.left_alone else ""
+    left = f"; {len(pool.excluded)} excluded" if pool.excluded else ""
     yield "nodes", f"{len(pool.nodes)} reload{left}"
     yield "at once", _limits(pool)
     yield "a reload", _reload(pool.reloads)
@@ -280,7 +280,7 @@ def _pool(pool: PoolPlan) -> dict[str, Any]:
         "nodes": list(pool.nodes),
         "leftAlone": [
             {"node": excluded.node, "reason": excluded.reason, "message": excluded.message}
-            for excluded in pool.left_alone
+            for excluded in pool.excluded
         ],
         "limits": _json_limits(pool.budget),
         "reload": {

@@ -144,12 +144,12 @@ class Pool:
     """Why nothing rotates its driver pods; empty where the upgrade controller does."""
     nodes: tuple[str, ...]
     """Nodes that will reload their driver."""
-    left_alone: tuple[LeftAlone, ...] = ()
+    excluded: tuple[LeftAlone, ...] = ()
 
     @property
     def all_nodes(self) -> tuple[str, ...]:
         """Return all nodes, including excluded ones."""
-        return (*self.nodes, *(excluded.node for excluded in self.left_alone))
+        return (*self.nodes, *(excluded.node for excluded in self.excluded))
 
     @property
     def pods(self) -> list[Pod]:
@@ -203,12 +203,12 @@ class Pool:
 
 def split(fleet: Fleet, policy: Policy, now: datetime) -> list[Pool]:
     """Return the pools of a stack, each with its nodes."""
-    gates = {name: eligibility.left_alone(name, fleet.seen.nodes.get(name), fleet, now) for name in fleet.node_names}
+    gates = {name: eligibility.excluded(name, fleet.seen.nodes.get(name), fleet, now) for name in fleet.node_names}
     left = {
-        name: LeftAlone(name, gate.reason, gate.message)
-        for name, gate in gates.items()
+        name: LeftAlone(name, blocker.reason, blocker.message)
+        for name, blocker in gates.items()
         # A driver without automatic upgrade concerns the whole pool, not the node.
-        if gate is not None and gate.state is NodeState.EXCLUDED and gate.reason is not Reason.MANUAL_UPGRADE
+        if blocker is not None and blocker.state is NodeState.EXCLUDED and blocker.reason is not Reason.MANUAL_UPGRADE
     }
     decide = policy.pooled and rollout.pools_decide(fleet.seen.nodes.values(), fleet.seen.pools, fleet.stack)
     kind = fleet.stack.pool if decide else None
@@ -224,7 +224,7 @@ def _sorted(pool: Pool, left: dict[str, LeftAlone]) -> Pool:
     return replace(
         pool,
         nodes=tuple(name for name in pool.nodes if name not in apart),
-        left_alone=tuple(apart[name] for name in pool.nodes if name in apart),
+        excluded=tuple(apart[name] for name in pool.nodes if name in apart),
     )
 
 

@@ -43,8 +43,8 @@ class Obstacle(StrEnum):
     RELOADS_UNKNOWN = "ReloadsUnknown"
     GPUS_UNKNOWN = "GpusUnknown"
     PODS_NOT_READ = "PodsNotRead"
-    NO_CONSUMER = "NoConsumer"
-    UNREADABLE = "Unreadable"
+    NO_PLUGIN = "NoPlugin"
+    MALFORMED_OBJECT = "MalformedObject"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class PoolPlan:
     """The object with the upgrade policy."""
     nodes: tuple[str, ...]
     """Nodes that will reload their driver."""
-    left_alone: tuple[LeftAlone, ...]
+    excluded: tuple[LeftAlone, ...]
     budget: Budget
     reloads: Reloads
     step: Range

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from hook.config import Settings
     from hook.decide.fleet import Fleet
-    from hook.decide.result import Decision, Judgement
+    from hook.decide.result import Decision, NodeStatus
     from hook.objects.drivers import Stack
     from hook.objects.views import Pod, Revision
     from hook.plan.pools import Pool
@@ -158,7 +158,7 @@ PLUGIN_SECONDS: Final = 40
 
 def about(fleets: Mapping[str, Fleet], decision: Decision, settings: Settings, now: datetime) -> int | None:
     """Return the remaining seconds of all stacks; None if a node waits for an administrator."""
-    remaining = [judged for judged in decision.judgements if judged.state not in TERMINAL]
+    remaining = [judged for judged in decision.statuses if judged.state not in TERMINAL]
     if not remaining:
         return 0
     if any(judged.state is NodeState.FAILED for judged in remaining):
@@ -171,8 +171,8 @@ def about(fleets: Mapping[str, Fleet], decision: Decision, settings: Settings, n
             if seconds is None:
                 return None
             longest = max(longest, seconds)
-    stale = sum(bool(judged.consumer) for judged in remaining)
-    return round(longest) + max(1, ceil(stale / _plugins_at_once(len(decision.judgements), settings))) * PLUGIN_SECONDS
+    stale = sum(bool(judged.plugin) for judged in remaining)
+    return round(longest) + max(1, ceil(stale / _plugins_at_once(len(decision.statuses), settings))) * PLUGIN_SECONDS
 
 
 def _plugins_at_once(total: int, settings: Settings) -> int:
@@ -180,16 +180,16 @@ def _plugins_at_once(total: int, settings: Settings) -> int:
     return min((bound for bound in bounds if bound), default=total)
 
 
-def _without_driver(judgements: Iterable[Judgement]) -> frozenset[str]:
+def _without_driver(statuses: Iterable[NodeStatus]) -> frozenset[str]:
     """Return the nodes whose driver is not settled."""
-    return frozenset(judged.node for judged in judgements if not judged.consumer)
+    return frozenset(judged.node for judged in statuses if not judged.plugin)
 
 
 def _reloading(waiting: list[str], pool: Pool) -> float | None:
     """Return the seconds until the drivers of these nodes are reloaded, in turns of as many as the policy allows."""
     if not waiting:
         return 0.0
-    stuck = set(pool.stuck) | {excluded.node for excluded in pool.left_alone}
+    stuck = set(pool.stuck) | {excluded.node for excluded in pool.excluded}
     if pool.manual or stuck & set(waiting):
         return None
     budget = pools.budget(pool.policy, len(pool.managed), len(waiting), pool.lost, pool.stuck)

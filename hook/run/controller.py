@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from hook.decide.decide import chosen, indexed, look_first
 from hook.decide.reasons import EventReason, Reason
-from hook.decide.result import Decision, Verdict, headline
+from hook.decide.result import Decision, Phase, headline
 from hook.errors import UnreachableError
 from hook.kube import events, retry
-from hook.kube.cache import Observer
+from hook.kube.cache import Cache
 from hook.kube.election import LeaderElectionConfig, LeaderElector
 from hook.kube.owners import own_workload
 from hook.plan.timing import about
 from hook.run import report
 from hook.run.health import LOST_SECONDS, serve
-from hook.run.loop import LONGEST_PAUSE_SECONDS, TICK_SECONDS, Rounds
+from hook.run.loop import LONGEST_PAUSE_SECONDS, TICK_SECONDS, ReconcileLoop
 from hook.run.metrics import Telemetry
-from hook.run.report import Narrator
-from hook.run.status import Following, Opened, Record, epoch, to_go
+from hook.run.report import ProgressReporter
+from hook.run.status import ControllerStatus, Opened, Record, epoch, remaining
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,57 +40,57 @@ if TYPE_CHECKING:
     from hook.decide.fleet import Fleet
     from hook.decide.state import Breaker
     from hook.kube.client import Api
-    from hook.kube.events import Subject, Teller
-    from hook.run.loop import Deed
+    from hook.kube.events import EventRecorder, Subject
+    from hook.run.loop import RestartResult
 
 log = logging.getLogger(__name__)
 
 SUMMARY_SECONDS: Final = 300.0
 """Time between two summaries of a fleet that waits. The log of a controller is kept for days."""
-CALM: Final = frozenset({Verdict.DONE, Verdict.SKIP})
+CALM: Final = frozenset({Phase.DONE, Phase.SKIP})
 
 
-class Chronicler(Narrator):
+class ControllerReporter(ProgressReporter):
     """Progress reporter of the controller."""
 
-    def __init__(self, teller: Teller, owner: Subject | None) -> None:
-        super().__init__(teller, owner)
-        self._standing: tuple[Verdict, Reason] | None = None
+    def __init__(self, recorder: EventRecorder, owner: Subject | None) -> None:
+        super().__init__(recorder, owner)
+        self._standing: tuple[Phase, Reason] | None = None
         self._open: frozenset[str] = frozenset()
         self._restarted = 0
 
-    def tell_moment(self, decision: Decision, restarted: int, consumers: Iterable[Subject]) -> None:
+    def tell_moment(self, decision: Decision, restarted: int, plugins: Iterable[Subject]) -> None:
         """Report what changed since the last reconcile. `restarted` is the total of this leader."""
         self.tell_changes(decision)
         self.forget_all_but(decision)
-        standing = (decision.verdict, decision.reason)
+        standing = (decision.phase, decision.reason)
         if standing != self._standing:
             self._standing = standing
             level = logging.WARNING if decision.unhappy else logging.INFO
             log.log(level, "%s", headline(decision))
             if decision.unhappy:
                 self._tell_all((), decision.reason, f"{decision.message} {report.next_step(decision)}", warning=True)
-        if decision.verdict in CALM and restarted != self._restarted:
+        if decision.phase in CALM and restarted != self._restarted:
             self._restarted = restarted
-            self._tell_all(consumers, decision.reason, headline(decision))
-        if decision.verdict not in CALM and time.monotonic() - self.last_summary >= SUMMARY_SECONDS:
+            self._tell_all(plugins, decision.reason, headline(decision))
+        if decision.phase not in CALM and time.monotonic() - self.last_summary >= SUMMARY_SECONDS:
             self.summarise(decision)
 
-    def tell_breakers(self, breakers: Mapping[str, Breaker], consumers: Iterable[Subject]) -> None:
+    def tell_breakers(self, breakers: Mapping[str, Breaker], plugins: Iterable[Subject]) -> None:
         """Report breakers that opened or closed since the last reconcile."""
         now_open = {stack: breaker for stack, breaker in breakers.items() if breaker.opened_at is not None}
         for stack in now_open.keys() - self._open:
             why = f"stack {stack}: {now_open[stack].why}"
             log.error("circuit breaker: open, nothing is restarted: %s", why)
-            self._tell_all(consumers, Reason.BREAKER_OPEN, why, warning=True)
+            self._tell_all(plugins, Reason.BREAKER_OPEN, why, warning=True)
         for stack in self._open - now_open.keys():
             log.warning("circuit breaker: closed, plugins of stack %s are restarted again", stack)
-            self._tell_all(consumers, EventReason.BREAKER_CLOSED, f"plugins of stack {stack} are restarted again")
+            self._tell_all(plugins, EventReason.BREAKER_CLOSED, f"plugins of stack {stack} are restarted again")
         self._open = frozenset(now_open)
 
-    def _tell_all(self, consumers: Iterable[Subject], reason: str, note: str, *, warning: bool = False) -> None:
-        for subject in filter(None, (self.owner, *consumers)):
-            self.teller.tell(subject, reason, note, warning=warning)
+    def _tell_all(self, plugins: Iterable[Subject], reason: str, note: str, *, warning: bool = False) -> None:
+        for subject in filter(None, (self.owner, *plugins)):
+            self.recorder.tell(subject, reason, note, warning=warning)
 
 
 QUIET_SECONDS: Final = 5.0
@@ -109,24 +109,24 @@ class Identity:
     workload: str = ""
 
 
-class Follower:
+class Controller:
     """The controller process. It keeps the last decision for the report."""
 
     def __init__(self, api: Api, settings: Settings, identity: Identity, telemetry: Telemetry) -> None:
         self._api, self._settings, self._identity, self._telemetry = api, settings, identity, telemetry
         self.lease = LeaderElector(api, identity.election, telemetry.trying)
-        self._serving: Serving | None = None
+        self._serving: Leading | None = None
 
     @property
     def last(self) -> Decision:
         """Return the last decision."""
-        waiting = Decision(Verdict.WAIT, Reason.NODES_PENDING, "the cluster has not been read yet")
+        waiting = Decision(Phase.WAIT, Reason.NODES_PENDING, "the cluster has not been read yet")
         return self._serving.rounds.last if self._serving else waiting
 
     @property
     def restarted(self) -> int:
         """Return how many plugins this process restarted."""
-        return self._serving.rounds.actor.restarted if self._serving else 0
+        return self._serving.rounds.restarter.restarted if self._serving else 0
 
     def run(self) -> NoReturn:
         """Run as standby, then as leader, until an error ends the process. Raises HookError."""
@@ -135,7 +135,7 @@ class Follower:
         self._stand_by()
         log.info("leading: the Lease %s/%s is held", self.lease.config.namespace, self.lease.config.name)
         self._telemetry.leading(True)
-        self._serving = Serving(self._api, self._settings, self._identity, self.lease, self._telemetry)
+        self._serving = Leading(self._api, self._settings, self._identity, self.lease, self._telemetry)
         self._serving.run()
 
     def stop(self) -> None:
@@ -146,7 +146,7 @@ class Follower:
             self._serving.rounds.stop_telling()
         self.lease.release()
         if self._serving:
-            self._serving.observer.stop()
+            self._serving.cache.stop()
 
     def _stand_by(self) -> None:
         logged = ""
@@ -162,47 +162,47 @@ class Follower:
             time.sleep(TICK_SECONDS)
 
 
-class _Watched(Rounds):
+class _Watched(ReconcileLoop):
     """Reconcile loop that counts each restart in the metrics."""
 
     telemetry: Telemetry
     last_acted: datetime | None = None
 
-    def remember(self, deed: Deed) -> None:
+    def remember(self, result: RestartResult) -> None:
         """Record the result of a restart in memory and metrics."""
-        super().remember(deed)
+        super().remember(result)
         now = self._api.now()
-        self.telemetry.deed(deed, now)
-        if deed.note:
+        self.telemetry.executed(result, now)
+        if result.note:
             self.last_acted = now
 
 
-class Serving:
+class Leading:
     """Reconcile loop of the leader."""
 
     def __init__(
         self, api: Api, settings: Settings, identity: Identity, lease: LeaderElector, telemetry: Telemetry
     ) -> None:
         self._api, self._settings, self._lease, self._telemetry = api, settings, lease, telemetry
-        self.observer = Observer(api, chosen(settings), settings, retry.FOLLOWING)
+        self.cache = Cache(api, chosen(settings), settings, retry.FOLLOWING)
         owner = own_workload(api, identity.election.namespace, identity.workload)
-        teller = events.Teller(api, identity.election.identity, silent=False)
-        self._chronicler = Chronicler(teller, owner)
-        self.rounds = _Watched(api, self.observer, settings, self._chronicler, api.now())
+        recorder = events.EventRecorder(api, identity.election.identity, silent=False)
+        self._reporter = ControllerReporter(recorder, owner)
+        self.rounds = _Watched(api, self.cache, settings, self._reporter, api.now())
         self.rounds.telemetry = telemetry
         self._record = Record(lease)
 
     def run(self) -> NoReturn:
         """Reconcile until an error ends the process. Raises HookError."""
-        self.observer.look_at_intent()
+        self.cache.look_at_intent()
         self._await_something_to_protect()
-        self.observer.look_at_fleet()
+        self.cache.look_at_fleet()
         while True:
             self._lease.check()
             seen = self.rounds.observe()
             if seen is None:
                 # Retry discovery that failed at the start.
-                self.observer.look_at_fleet()
+                self.cache.look_at_fleet()
                 self._wait()
             else:
                 self._round(seen)
@@ -211,10 +211,10 @@ class Serving:
         """Watch only policies and DaemonSets while these show that there is nothing to refresh."""
         while True:
             self._lease.check()
-            if not self.observer.synced:
+            if not self.cache.synced:
                 self._wait()
                 continue
-            seen = self.observer.snapshot()
+            seen = self.cache.snapshot()
             if look_first(seen, self._settings) is None:
                 return
             self._finish(self.rounds.decide(seen), {}, None)
@@ -223,7 +223,7 @@ class Serving:
             self.rounds.rest(QUIET_SECONDS)
 
     def _wait(self) -> None:
-        self._telemetry.waiting(self.observer.lost)
+        self._telemetry.waiting(self.cache.lost)
         self.rounds.await_sight()
 
     def _round(self, seen: Seen) -> None:
@@ -233,12 +233,12 @@ class Serving:
         results = self.rounds.act(decision, self._lease.remaining)
         fleets = indexed(seen, self._settings)
         written = self._finish(decision, self._epochs(fleets), self._left(fleets, decision))
-        busy = results or decision.actions or decision.verdict is Verdict.WAIT or not written
+        busy = results or decision.actions or decision.phase is Phase.WAIT or not written
         self.rounds.rest(TICK_SECONDS if busy else QUIET_SECONDS)
 
     def _epochs(self, fleets: dict[str, Fleet]) -> dict[str, str]:
         """Return the spec hash of each stack; none while the cache is out of sync."""
-        if self.observer.lost is not None and self.observer.lost.seconds > LOST_SECONDS:
+        if self.cache.lost is not None and self.cache.lost.seconds > LOST_SECONDS:
             return {}
         return {stack: epoch(fleet) for stack, fleet in fleets.items()}
 
@@ -250,17 +250,17 @@ class Serving:
     def _finish(self, decision: Decision, epochs: dict[str, str], left: int | None) -> bool:
         """Publish the result of a reconcile: metrics, log, Events, Lease. Return whether the Lease has all of it."""
         now = self._api.now()
-        memories, consumers = self.rounds.memories, list(self.rounds.subjects.values())
+        memories, plugins = self.rounds.memories, list(self.rounds.subjects.values())
         breakers = {stack: memory.breaker for stack, memory in memories.items()}
-        self._telemetry.round(decision, memories, self.observer.lost, now)
-        self._chronicler.tell_breakers(breakers, consumers)
-        self._chronicler.tell_moment(decision, self.rounds.actor.restarted, consumers)
+        self._telemetry.round(decision, memories, self.cache.lost, now)
+        self._reporter.tell_breakers(breakers, plugins)
+        self._reporter.tell_moment(decision, self.rounds.restarter.restarted, plugins)
         return self._record.keep(
-            Following(
+            ControllerStatus(
                 epochs=epochs,
-                to_go=to_go(decision),
+                remaining=remaining(decision),
                 about=left,
-                restarted=self.rounds.actor.restarted,
+                restarted=self.rounds.restarter.restarted,
                 last_look=now,
                 last_acted=self.rounds.last_acted,
                 breakers={
@@ -283,10 +283,10 @@ def identity(namespace: str, lease: str, wanted: str, workload: str) -> Identity
     return Identity(LeaderElectionConfig(namespace, lease, wanted or f"{host}_{secrets.token_hex(4)}"), workload)
 
 
-def begin(api: Api, settings: Settings, who: Identity, listen: str) -> Follower:
+def begin(api: Api, settings: Settings, who: Identity, listen: str) -> Controller:
     """Start the server for metrics and health, and return the controller. Raises HookError."""
     telemetry = Telemetry(api.counters)
     server = serve(telemetry, listen)
     host = listen.rpartition(":")[0] or "0.0.0.0"  # noqa: S104 - for a log line
     log.info("metrics and health on http://%s:%d", host, server.port)
-    return Follower(api, settings, who, telemetry)
+    return Controller(api, settings, who, telemetry)

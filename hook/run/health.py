@@ -18,7 +18,7 @@ from hook.errors import HookError, SettingsError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from hook.kube.informer import Lost
+    from hook.kube.informer import OutOfSync
     from hook.run.metrics import Telemetry
 
 ALIVE_SECONDS: Final = 120.0
@@ -43,7 +43,7 @@ class Health:
         """When a try for the Lease last got an answer that is no refusal, and why the last try got none."""
         self._leading = self._synced = False
         self._open: Collection[str] = ()
-        self.lost: Lost | None = None
+        self.lost: OutOfSync | None = None
         """What cannot be read now."""
 
     def lead(self, *, leading: bool) -> None:
@@ -59,11 +59,11 @@ class Health:
         if not self._leading:
             self._moved = self._clock()
 
-    def wait(self, lost: Lost | None) -> None:
+    def wait(self, lost: OutOfSync | None) -> None:
         """Record progress while the cache is not synced."""
         self._moved, self.lost = self._clock(), lost
 
-    def finish_round(self, lost: Lost | None, open_breakers: Collection[str]) -> None:
+    def finish_round(self, lost: OutOfSync | None, open_breakers: Collection[str]) -> None:
         """Record a finished reconcile."""
         self.lost, self._open = lost, tuple(open_breakers)
         self._moved, self._synced = self._clock(), True

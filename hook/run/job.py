@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from hook.decide import done
 from hook.decide.decide import chosen, decide_all, first_look, index, look_first, succeeded
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, DeletePod, Verdict, headline
+from hook.decide.result import Decision, DeletePod, Phase, headline
 from hook.decide.state import Timers
 from hook.errors import ClusterError, PermissionDeniedError
 from hook.format import as_text
@@ -24,8 +24,8 @@ from hook.kube import retry
 from hook.kube.events import Regarding
 from hook.objects.decoding import MalformedObjectError
 from hook.run import report, status
-from hook.run.loop import Rounds
-from hook.run.report import LOST_SECONDS, Narrator
+from hook.run.loop import ReconcileLoop
+from hook.run.report import LOST_SECONDS, ProgressReporter
 from hook.run.status import epoch
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
     from hook.config import Settings
     from hook.decide.decide import Seen
-    from hook.kube.cache import Observer
+    from hook.kube.cache import Cache
     from hook.kube.client import Api
-    from hook.kube.events import Findable, Teller
+    from hook.kube.events import EventRecorder, Findable
     from hook.kube.owners import Job
-    from hook.run.status import Following, Led
+    from hook.run.status import ControllerStatus, LeaseStatus
 
 log = logging.getLogger(__name__)
 
@@ -60,43 +60,43 @@ class Outcome:
 class Runner:
     """One run of the Job. It keeps the last decision for the report."""
 
-    def __init__(self, api: Api, observer: Observer, settings: Settings, teller: Teller, job: Job | None) -> None:
-        self._api, self._observer, self._settings, self._teller, self._job = api, observer, settings, teller, job
+    def __init__(self, api: Api, cache: Cache, settings: Settings, recorder: EventRecorder, job: Job | None) -> None:
+        self._api, self._cache, self._settings, self._recorder, self._job = api, cache, settings, recorder, job
         regarding = [Regarding(api, target) for target in settings.regarding]
-        self._narrator = Narrator(teller, job.subject if job else None, regarding)
-        self._rounds = Rounds(api, observer, settings, self._narrator, self._started)
+        self._reporter = ProgressReporter(recorder, job.subject if job else None, regarding)
+        self._rounds = ReconcileLoop(api, cache, settings, self._reporter, self._started)
         self._confirm_after = 0.0
         self.last = self._rounds.last
 
     @property
     def restarted(self) -> int:
         """Return how many plugins this run restarted."""
-        return self._rounds.actor.restarted
+        return self._rounds.restarter.restarted
 
     def run(self) -> Outcome:
         """Run until done. Raises ClusterError if the cluster cannot be read or written."""
-        self._observer.end = time.monotonic() + self._left
-        self._observer.look_at_intent()
+        self._cache.end = time.monotonic() + self._left
+        self._cache.look_at_intent()
         decision = self._first_look()
         if decision is None:
-            self._observer.look_at_fleet()
+            self._cache.look_at_fleet()
             decision = self._loop()
         self.last = decision = self._with_what_was_not_seen(decision)
         return Outcome(decision, self._exit_code(decision))
 
     def _first_look(self) -> Decision | None:
         """Wait for the first lists. Return a decision if they prove that the run is pointless."""
-        while not self._observer.synced:
+        while not self._cache.synced:
             if late := self._late():
                 return late
             self._rounds.await_sight()
-        return look_first(self._observer.snapshot(), self._settings)
+        return look_first(self._cache.snapshot(), self._settings)
 
     def _late(self) -> Decision | None:
         """Return the decision on a run whose time is up before the cluster could be read, else None."""
         if self._api.now() < self._deadline:
             return None
-        return Decision(Verdict.DEADLINE, Reason.TIME_UP, "the time is up before the cluster could be read")
+        return Decision(Phase.DEADLINE, Reason.TIME_UP, "the time is up before the cluster could be read")
 
     def _loop(self) -> Decision:
         while True:
@@ -105,12 +105,12 @@ class Runner:
                 if late := self._late():
                     return late
                 # Retry discovery that failed before.
-                self._observer.look_at_fleet()
+                self._cache.look_at_fleet()
                 self._rounds.await_sight()
                 continue
             self._rounds.begin(self._started)
             self.last = decision = self._rounds.decide(seen)
-            self._narrator.tell(decision, self._deadline - self._api.now())
+            self._reporter.tell(decision, self._deadline - self._api.now())
             if self._settings.dry_run:
                 self._tell_what_would_be_done(decision)
                 return decision
@@ -128,8 +128,8 @@ class Runner:
 
     def _with_what_was_not_seen(self, decision: Decision) -> Decision:
         """Return the decision, with the cause if the time ran out while the cache was out of sync."""
-        lost = self._observer.lost
-        if decision.verdict is not Verdict.DEADLINE or lost is None or lost.seconds < LOST_SECONDS:
+        lost = self._cache.lost
+        if decision.phase is not Phase.DEADLINE or lost is None or lost.seconds < LOST_SECONDS:
             return decision
         return replace(decision, message=f"{decision.message}; {lost}", cause=Reason.API_UNREACHABLE)
 
@@ -144,23 +144,23 @@ class Runner:
 
     def _confirmed(self, decision: Decision) -> Decision | None:
         """Return the final decision if a second, consistent read agrees, else None. A watch may be behind or broken."""
-        if decision.verdict is Verdict.DEADLINE:
+        if decision.phase is Phase.DEADLINE:
             return decision
         if self._api.now() >= self._deadline:
             message = f"the time is up before a second read confirmed: {headline(decision)}"
-            return replace(decision, verdict=Verdict.DEADLINE, reason=Reason.TIME_UP, message=message)
+            return replace(decision, phase=Phase.DEADLINE, reason=Reason.TIME_UP, message=message)
         if time.monotonic() < self._confirm_after:
             return None
         self._confirm_after = time.monotonic() + CONFIRM_AGAIN_SECONDS
         try:
-            again = self._observer.read_again(self._left)
+            again = self._cache.read_again(self._left)
             second, _memories = decide_all(again, self._rounds.memories, self._settings, self._api.now())
         except PermissionDeniedError:
             raise
         except ClusterError as error:
-            log.warning("cannot confirm %s yet: %s", decision.verdict, error)
+            log.warning("cannot confirm %s yet: %s", decision.phase, error)
             return None
-        if second.verdict is not decision.verdict:
+        if second.phase is not decision.phase:
             log.info("a second read of the cluster does not confirm the end: %s", headline(second))
             return None
         return second
@@ -180,11 +180,11 @@ class Runner:
         return self._settings.deadline(self._started)
 
     def _exit_code(self, decision: Decision) -> int:
-        if self._settings.dry_run and decision.verdict is Verdict.WAIT:
+        if self._settings.dry_run and decision.phase is Phase.WAIT:
             return 0
         if succeeded(decision, self._settings):
             return 0
-        return EXIT_DEADLINE if decision.verdict is Verdict.DEADLINE else EXIT_FAILED
+        return EXIT_DEADLINE if decision.phase is Phase.DEADLINE else EXIT_FAILED
 
     def stop_telling(self) -> None:
         """Stop without an Event about the end. Flush the Events of the last restarts."""
@@ -192,16 +192,16 @@ class Runner:
 
     def tell_end(self, decision: Decision) -> None:
         """Write Events about the end of the run."""
-        self._teller.last_words()
+        self._recorder.flush()
         note = headline(decision)
         if decision.unhappy:
             note = f"{note} {report.next_step(decision)}"
         subjects: list[Findable] = [self._job.subject] if self._job else []
         if self.restarted or decision.unhappy:
-            subjects += [*self._rounds.subjects.values(), *self._narrator.regarding]
+            subjects += [*self._rounds.subjects.values(), *self._reporter.regarding]
         for subject in subjects:
-            self._teller.tell(subject, decision.reason, note, warning=decision.unhappy)
-        self._teller.await_found(self._left + self._settings.margin.total_seconds())
+            self._recorder.tell(subject, decision.reason, note, warning=decision.unhappy)
+        self._recorder.await_found(self._left + self._settings.margin.total_seconds())
 
 
 LOOK_SECONDS: Final = 2.0
@@ -219,10 +219,10 @@ class Standing:
 
     why: str
     """Why the Job cannot delegate to it. Empty if it can."""
-    led: Led | None = None
+    led: LeaseStatus | None = None
 
 
-class Lookout:
+class LeaseObserver:
     """Observes the controller's Lease. The controller is alive if it renews the Lease. No clocks are compared."""
 
     def __init__(self, api: Api, namespace: str, name: str) -> None:
@@ -231,7 +231,7 @@ class Lookout:
         self._began: float | None = None
         """When the Lease was first seen with a holder."""
         self._renewed_at = float("-inf")
-        self._led: Led | None = None
+        self._led: LeaseStatus | None = None
         self._trouble = ""
 
     def standing(self, epochs: Mapping[str, str]) -> Standing:
@@ -270,7 +270,7 @@ class Lookout:
         self._led = led
 
 
-def _behind(record: Following, epochs: Mapping[str, str]) -> str:
+def _behind(record: ControllerStatus, epochs: Mapping[str, str]) -> str:
     """Return why a controller has not observed these spec hashes, or does not act, or ""."""
     unknown = sorted(epochs.keys() - record.epochs.keys())
     if unknown:
@@ -282,10 +282,10 @@ def _behind(record: Following, epochs: Mapping[str, str]) -> str:
     return f"restarts nothing, its circuit breaker is open: {record.breakers[stopped[0]].why}" if stopped else ""
 
 
-class Handover(Runner):
+class Delegation(Runner):
     """Waits until the policy is rendered and an active controller has observed it."""
 
-    lookout: Lookout
+    lease_observer: LeaseObserver
     """Observes the controller to delegate to."""
     _missing = ""
 
@@ -293,9 +293,9 @@ class Handover(Runner):
         """Do nothing: the controller executes restarts."""
 
     def _final(self, decision: Decision, seen: Seen) -> Decision | None:
-        if decision.verdict is Verdict.DEADLINE and self._missing:
+        if decision.phase is Phase.DEADLINE and self._missing:
             message = f"the time is up, and no controller took over: {self._missing}"
-            return replace(decision, message=message, cause=Reason.FOLLOWER_MISSING)
+            return replace(decision, message=message, cause=Reason.CONTROLLER_MISSING)
         return super()._final(decision, seen) or self._handed_over(decision, seen)
 
     def _handed_over(self, decision: Decision, seen: Seen) -> Decision | None:
@@ -303,7 +303,7 @@ class Handover(Runner):
         if epochs is None:
             self._missing = ""
             return None
-        found = self.lookout.standing(epochs)
+        found = self.lease_observer.standing(epochs)
         if found.why != self._missing:
             self._missing = found.why
             log.info("waiting for the controller: %s", found.why)
@@ -311,8 +311,8 @@ class Handover(Runner):
             return None
         record = found.led.record
         about = f", about {as_text(timedelta(seconds=record.about))}" if record.about is not None else ""
-        message = f"delegated to controller {found.led.holder}, {record.to_go} nodes remaining{about}"
-        return replace(decision, verdict=Verdict.DONE, reason=Reason.HANDED_OVER, message=message, actions=())
+        message = f"delegated to controller {found.led.holder}, {record.remaining} nodes remaining{about}"
+        return replace(decision, phase=Phase.DONE, reason=Reason.DELEGATED, message=message, actions=())
 
     def _epochs(self, seen: Seen) -> dict[str, str] | None:
         """Return the spec hash of each stack; None while one is not rendered, or may be rendered again."""
@@ -331,7 +331,7 @@ class Handover(Runner):
     def _again(self, epochs: dict[str, str]) -> bool:
         """Return whether a second, consistent read gives the same spec hashes. A watch may be behind."""
         try:
-            return self._epochs(self._observer.read_again(self._left)) == epochs
+            return self._epochs(self._cache.read_again(self._left)) == epochs
         except PermissionDeniedError:
             raise
         except ClusterError as error:

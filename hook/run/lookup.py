@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from hook.decide.decide import chosen
 from hook.decide.explain import Explanation, explained, remedy
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeState, Verdict
+from hook.decide.result import NodeState, Phase
 from hook.errors import ClusterError, PermissionDeniedError, SettingsError
 from hook.format import as_text, moment, shown, some
 from hook.kube import requests, retry
-from hook.kube.cache import Observer
+from hook.kube.cache import Cache
 from hook.kube.listing import list_views
-from hook.kube.requests import Selection
-from hook.objects.views import Unreadable
+from hook.kube.requests import ListOptions
+from hook.objects.views import Malformed
 from hook.plan.obstacles import protected, protection, reader
 from hook.run import report, status
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     from hook.config import Settings
     from hook.decide.decide import Seen
-    from hook.decide.result import Decision, Judgement
+    from hook.decide.result import Decision, NodeStatus
     from hook.kube.client import Api
     from hook.objects.decoding import Reader
     from hook.plan.obstacles import Workload
-    from hook.run.status import Led
+    from hook.run.status import LeaseStatus
 
 View = TypeVar("View")
 
@@ -43,22 +43,22 @@ NOT_OVER: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
 def once(api: Api, settings: Settings) -> Seen:
     """Return one snapshot of every selected stack."""
-    observer = Observer(api, chosen(settings), settings, retry.looking(PATIENCE_SECONDS))
-    observer.look_at_intent()
-    observer.look_at_fleet()
-    while (seen := _seen(observer)) is None:
+    cache = Cache(api, chosen(settings), settings, retry.looking(PATIENCE_SECONDS))
+    cache.look_at_intent()
+    cache.look_at_fleet()
+    while (seen := _seen(cache)) is None:
         # What could not be asked before is asked again.
-        observer.look_at_fleet()
-        observer.wait(LOOK_SECONDS)
-    observer.stop()
+        cache.look_at_fleet()
+        cache.wait(LOOK_SECONDS)
+    cache.stop()
     return seen
 
 
-def _seen(observer: Observer) -> Seen | None:
+def _seen(cache: Cache) -> Seen | None:
     """Return the snapshots once all is read, also what the first lists show to be worth looking at."""
-    if observer.synced:
-        observer.look_closer()
-    return observer.snapshot() if observer.synced else None
+    if cache.synced:
+        cache.look_closer()
+    return cache.snapshot() if cache.synced else None
 
 
 def refuse_what_cannot_be_planned(target: timedelta | None) -> None:
@@ -78,24 +78,24 @@ def workloads(api: Api, settings: Settings, *, wanted: bool) -> tuple[list[Workl
     if settings.namespaces:
         return None, "only some namespaces are read (--namespace)"
     try:
-        found = _listed(api, Selection(requests.PODS, fields=NOT_OVER), reader(resources))
+        found = _listed(api, ListOptions(requests.PODS, fields=NOT_OVER), reader(resources))
         pods = [pod for pod in found if pod is not None]
     except PermissionDeniedError as error:
         return None, str(error)
     if not pods:
         return pods, ""
     try:
-        budgets = _listed(api, Selection(requests.DISRUPTION_BUDGETS), protection)
+        budgets = _listed(api, ListOptions(requests.DISRUPTION_BUDGETS), protection)
     except PermissionDeniedError as error:
         return pods, str(error)
     return protected(pods, filter(None, budgets)), ""
 
 
-def _listed(api: Api, selection: Selection, read: Reader[View]) -> list[View]:
+def _listed(api: Api, selection: ListOptions, read: Reader[View]) -> list[View]:
     """List once, without malformed objects."""
     patience = retry.retrying(retry.looking(PATIENCE_SECONDS), time.sleep)
     found, _version = list_views(api.list_page, selection, read, patience)
-    return [view for view in found.values() if not isinstance(view, Unreadable)]
+    return [view for view in found.values() if not isinstance(view, Malformed)]
 
 
 RUNS: Final = "kubectl get jobs -A -l app.kubernetes.io/name=gpu-operator-post"
@@ -107,7 +107,7 @@ class Lookup:
     """The controllers that were found, and when."""
 
     now: datetime
-    led: Led | None = None
+    led: LeaseStatus | None = None
     problem: str = ""
     """Why it is not known whether a controller is alive."""
 
@@ -130,11 +130,11 @@ def look(api: Api, settings: Settings) -> Lookup:
 
 def advice(decision: Decision, seen: Lookup) -> list[str]:
     """Return the advice on a decision, and on what restarts the stale plugins."""
-    stuck = [judged for judged in decision.judgements if report.needs_action(judged)]
+    stuck = [judged for judged in decision.statuses if report.needs_action(judged)]
     stale = [judged for judged in stuck if _is_restartable(judged)]
     settled = decision.count(NodeState.VERIFIED, NodeState.EXCLUDED)
-    advised = report.advice(decision) if decision.verdict is not Verdict.DONE else []
-    if decision.reason is Reason.NODES_PENDING and len(stuck) + settled == len(decision.judgements):
+    advised = report.advice(decision) if decision.phase is not Phase.DONE else []
+    if decision.reason is Reason.NODES_PENDING and len(stuck) + settled == len(decision.statuses):
         # No node reloads, so the advice to wait does not help.
         advised = []
     if not decision.unhappy:
@@ -144,12 +144,12 @@ def advice(decision: Decision, seen: Lookup) -> list[str]:
     return [*advised, *_on_stale(stale, seen)] if due else advised
 
 
-def _is_restartable(judged: Judgement) -> bool:
+def _is_restartable(judged: NodeStatus) -> bool:
     """Return whether a judgement is about a stale pod that a run may restart. A pod of an unnamed plugin is not."""
-    return judged.state is NodeState.STALE and judged.reason is not Reason.UNNAMED_CONSUMER
+    return judged.state is NodeState.STALE and judged.reason is not Reason.UNNAMED_PLUGIN
 
 
-def _on_stale(stale: Sequence[Judgement], seen: Lookup) -> Iterator[str]:
+def _on_stale(stale: Sequence[NodeStatus], seen: Lookup) -> Iterator[str]:
     """Return one advice for the plugins that a controller restarts, one for those that it holds, one for the rest."""
     led = seen.led if seen.led is not None and seen.led.alive(seen.now) else None
     record = led.record if led is not None else None
@@ -165,7 +165,7 @@ def _on_stale(stale: Sequence[Judgement], seen: Lookup) -> Iterator[str]:
         yield _about_text(rest, _by_hand(rest[0], unsure))
 
 
-def _by_hand(judged: Judgement, unsure: str) -> Explanation:
+def _by_hand(judged: NodeStatus, unsure: str) -> Explanation:
     """Return what restarts a plugin that no controller is known to restart."""
     who = f"No controller is known to be active here ({unsure})" if unsure else "No controller is active here"
     return Explanation(
@@ -177,7 +177,7 @@ def _by_hand(judged: Judgement, unsure: str) -> Explanation:
     )
 
 
-def _about_text(stale: Sequence[Judgement], explanation: Explanation) -> str:
+def _about_text(stale: Sequence[NodeStatus], explanation: Explanation) -> str:
     nodes = some(list(dict.fromkeys(judged.node for judged in stale)))
     return f"{Reason.PLUGIN_STALE} ({nodes}): {explanation}"
 
@@ -197,14 +197,16 @@ def _lines(seen: Lookup) -> Iterator[str]:
     if record is None:
         yield f"controller {led}: {led.problem}"
         return
-    left = f", about {as_text(timedelta(seconds=record.about))}" if record.about is not None and record.to_go else ""
+    left = (
+        f", about {as_text(timedelta(seconds=record.about))}" if record.about is not None and record.remaining else ""
+    )
     if led.inherited:
         # The numbers belong to the previous leader.
         before = record.by or "another replica"
         yield f"controller {led}: it has not evaluated the fleet yet, its status was written by {before}"
     else:
         acted = f"last acted {_ago(record.last_acted, seen.now)}, {record.restarted} plugins restarted since it leads"
-        yield f"controller {led}: {acted}, {record.to_go} nodes remaining{left}"
+        yield f"controller {led}: {acted}, {record.remaining} nodes remaining{left}"
     for stack, opened in led.breakers.items():
         since = moment(opened.at)
         yield f"WARNING controller {led}: the circuit breaker of stack {stack} is open since {since}: {opened.why}"
@@ -232,7 +234,7 @@ def as_json(seen: Lookup) -> dict[str, Any] | None:
         "lastActed": _time(record.last_acted),
         "lastLook": _time(record.last_look),
         "restarted": record.restarted,
-        "toGo": record.to_go,
+        "toGo": record.remaining,
         "aboutSeconds": record.about,
         "openBreakers": breakers,
     }

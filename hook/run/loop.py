@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from hook.decide.decide import chosen, decide_all
 from hook.decide.history import ASK_AGAIN
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, DeletePod, Verdict
+from hook.decide.result import Decision, DeletePod, Phase
 from hook.decide.state import Memory
 from hook.errors import (
     ClusterError,
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from hook.config import Settings
     from hook.decide.decide import Seen
     from hook.decide.result import Action, RolloutRestart, StalePod
-    from hook.kube.cache import Observer
+    from hook.kube.cache import Cache
     from hook.kube.client import Api
-    from hook.kube.requests import Resource
-    from hook.run.report import Narrator
+    from hook.kube.requests import GroupVersionResource
+    from hook.run.report import ProgressReporter
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ SHORTEST_WRITE_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class RestartResult:
     """A restart and its result."""
 
     action: Action
@@ -85,7 +85,7 @@ _Answer = tuple[_Sent, str] | Exception
 _GRANTED: Final = (_Sent.DONE, "")
 
 
-class Actor:
+class Restarter:
     """Executes all restarts. In the controller (`lasting`), a missing permission does not end the process."""
 
     def __init__(self, api: Api, *, lasting: bool = False) -> None:
@@ -93,13 +93,13 @@ class Actor:
         self._patience = retry.WRITING
         self._not_before = 0.0
         self._width = 1
-        self._rights: dict[tuple[str, Resource, str], bool | str] = {}
+        self._rights: dict[tuple[str, GroupVersionResource, str], bool | str] = {}
         """Whether RBAC allows a verb on a resource in a namespace, or why that is unknown. `act` clears it."""
         self._unanswered: dict[str, tuple[DeletePod, float]] = {}
         """Deletions whose response was lost, with their time, by UID of the pod."""
         self.restarted = 0
 
-    def act(self, actions: Sequence[Action], left: float) -> Iterator[Deed]:
+    def act(self, actions: Sequence[Action], left: float) -> Iterator[RestartResult]:
         """Execute restarts. None begins after ``ACT_SECONDS``: the next decision covers the remaining ones.
 
         Slow start: the first deletion is sent alone. Once one succeeds, several are sent at a time. After any other
@@ -124,7 +124,7 @@ class Actor:
             if (yield from self._delete_together(batch, end)):
                 self._width = SIDE_BY_SIDE
 
-    def settle(self, live: Collection[str], *, current: bool = True) -> list[Deed]:
+    def settle(self, live: Collection[str], *, current: bool = True) -> list[RestartResult]:
         """Return the results of deletions whose response was lost, once their pods are no longer live.
 
         If a pod is still live after 30 s in a `current` cache, the deletion did not happen. A later deletion of that
@@ -137,7 +137,7 @@ class Actor:
             self._unanswered = {uid: deletion for uid, deletion in self._unanswered.items() if deletion[1] > since}
         return results
 
-    def _delete_together(self, actions: Sequence[DeletePod], end: float) -> Generator[Deed, None, bool]:
+    def _delete_together(self, actions: Sequence[DeletePod], end: float) -> Generator[RestartResult, None, bool]:
         """Delete pods concurrently. Return whether all deletions succeeded.
 
         Successful deletions are reported first, because the result of another one, or a signal, may end the program.
@@ -157,19 +157,19 @@ class Actor:
             yield from map(self._deleted, granted)
             raise
         in_turn = sorted(zip(actions, answers, strict=True), key=lambda pair: pair[1] != _GRANTED)
-        yield from filter(None, (self._judged(action, answer, end, patient) for action, answer in in_turn))
+        yield from filter(None, (self._evaluated(action, answer, end, patient) for action, answer in in_turn))
         return len(granted) == len(actions)
 
-    def _judged(self, action: DeletePod, answer: _Answer, end: float, patient: bool) -> Deed | None:
+    def _evaluated(self, action: DeletePod, answer: _Answer, end: float, patient: bool) -> RestartResult | None:
         """Return the result of one deletion. `patient`: a missing permission was retried for its full time."""
         pod = action.pod
         if isinstance(answer, PermissionDeniedError | RejectedError):
             if isinstance(answer, PermissionDeniedError):
                 trouble = self._not_refused(_deletion(pod), answer, end, patient)
                 if trouble:
-                    return Deed(action, trouble=trouble)
+                    return RestartResult(action, trouble=trouble)
             log.warning("node %s: deleting plugin pod %s was refused: %s", action.node, pod.name, answer)
-            return Deed(action, refused=str(answer))
+            return RestartResult(action, refused=str(answer))
         if isinstance(answer, Exception):
             raise answer
         sent, trouble = answer
@@ -178,7 +178,7 @@ class Actor:
             return self._deleted(action)
         if sent is _Sent.UNKNOWN:
             self._unanswered[pod.uid] = action, time.monotonic()
-        return Deed(action, trouble=trouble) if trouble else None
+        return RestartResult(action, trouble=trouble) if trouble else None
 
     def _not_refused(self, request: requests.Request, error: PermissionDeniedError, end: float, patient: bool) -> str:
         """Distinguish a missing permission from a refusal by admission.
@@ -217,14 +217,14 @@ class Actor:
         """Return whether RBAC allows all requests that were refused. Otherwise a new decision comes first."""
         return all(allowed is True for allowed in self._rights.values())
 
-    def _deleted(self, action: DeletePod) -> Deed:
+    def _deleted(self, action: DeletePod) -> RestartResult:
         pod = action.pod
         self.restarted += 1
         note = f"node {action.node}: restarted plugin pod {pod.name}: {pod.because}"
         log.info("%s", note, extra={"facts": {"node": action.node, "pod": pod.name, "action": "delete"}})
-        return Deed(action, note, pod.daemonset_uid, pod.uid)
+        return RestartResult(action, note, pod.daemonset_uid, pod.uid)
 
-    def _rollout(self, action: RolloutRestart, end: float) -> Deed | None:
+    def _rollout(self, action: RolloutRestart, end: float) -> RestartResult | None:
         """Restart all pods of a DaemonSet. If the response is lost, the next snapshot shows whether it is rolling."""
         stamp = action.at.isoformat(timespec="seconds")
         request = requests.restart_daemonset(
@@ -240,11 +240,11 @@ class Actor:
             self._not_before = time.monotonic() + DENIED_SECONDS
             sent, trouble = _Sent.NOT_DONE, str(error)
         if sent is not _Sent.DONE:
-            return Deed(action, trouble=trouble) if trouble else None
+            return RestartResult(action, trouble=trouble) if trouble else None
         self.restarted += len(action.pods)
         note = f"restarted the rollout of {action.name}: {len(action.pods)} stale plugins on settled nodes"
         log.info("%s", note)
-        return Deed(action, note, action.uid, stamp)
+        return RestartResult(action, note, action.uid, stamp)
 
     def _send(self, request: requests.Request, what: str, end: float) -> tuple[_Sent, str]:
         """Send a write. Return its result, and the error if a retry may succeed. A conflict needs a new decision."""
@@ -293,26 +293,28 @@ LONGEST_TICK_SECONDS: Final = 5.0
 end of a run is longer."""
 
 
-class Rounds:
+class ReconcileLoop:
     """State of the reconcile loop: memory, and writes whose response was lost."""
 
-    def __init__(self, api: Api, observer: Observer, settings: Settings, narrator: Narrator, started: datetime) -> None:
-        self._api, self._observer, self._settings, self._narrator = api, observer, settings, narrator
+    def __init__(
+        self, api: Api, cache: Cache, settings: Settings, reporter: ProgressReporter, started: datetime
+    ) -> None:
+        self._api, self._cache, self._settings, self._reporter = api, cache, settings, reporter
         self._took = 0.0
-        self.actor = Actor(api, lasting=settings.follow)
+        self.restarter = Restarter(api, lasting=settings.follow)
         self.memories = {stack.name: Memory(started=started) for stack in chosen(settings)}
         self.subjects: dict[str, events.Subject] = {}
         """The plugins' DaemonSets as targets of Events, by UID."""
-        self.last = Decision(Verdict.WAIT, Reason.NODES_PENDING, "the cluster has not been read yet")
+        self.last = Decision(Phase.WAIT, Reason.NODES_PENDING, "the cluster has not been read yet")
 
     def observe(self) -> Seen | None:
         """Return snapshots with the pods of all plugins, or None while the cache is not synced."""
-        if not self._observer.synced:
+        if not self._cache.synced:
             return None
-        consumers = self._observer.look_closer()
-        self.subjects = {ds.uid: events.daemonset(ds) for found in consumers.values() for ds in found}
+        plugins = self._cache.look_closer()
+        self.subjects = {ds.uid: events.daemonset(ds) for found in plugins.values() for ds in found}
         # A new DaemonSet may need a watch of its pods that is not synced yet.
-        return self._observer.snapshot() if self._observer.synced else None
+        return self._cache.snapshot() if self._cache.synced else None
 
     def begin(self, started: datetime) -> None:
         """Set the start time of the run. The API server's clock is known only after its first response."""
@@ -320,48 +322,50 @@ class Rounds:
 
     def await_sight(self) -> None:
         """Wait a moment for the cache to sync."""
-        self._narrator.tell_contact(self._observer.lost)
-        self._observer.wait(TICK_SECONDS)
+        self._reporter.tell_contact(self._cache.lost)
+        self._cache.wait(TICK_SECONDS)
 
     def decide(self, seen: Seen) -> Decision:
         """Record the results of writes whose response was lost, then decide."""
-        live = {pod.uid for snapshot in seen.values() for pod in snapshot.consumer_pods if pod.live}
-        self._account(self.actor.settle(live, current=self._observer.lost is None))
+        live = {pod.uid for snapshot in seen.values() for pod in snapshot.plugin_pods if pod.live}
+        self._account(self.restarter.settle(live, current=self._cache.lost is None))
         started = time.monotonic()
         self.last, self.memories = decide_all(seen, self.memories, self._settings, self._api.now())
         self._took = time.monotonic() - started
-        self._narrator.tell_contact(self._observer.lost)
+        self._reporter.tell_contact(self._cache.lost)
         return self.last
 
-    def act(self, decision: Decision, left: float) -> list[Deed]:
+    def act(self, decision: Decision, left: float) -> list[RestartResult]:
         """Execute the restarts, unless the cache is out of sync. Return their results."""
-        return self._account(self.actor.act(decision.actions, left)) if self._observer.lost is None else []
+        return self._account(self.restarter.act(decision.actions, left)) if self._cache.lost is None else []
 
     def rest(self, seconds: float = TICK_SECONDS) -> None:
         """Wait for the next change, with a pause that limits the CPU usage."""
         time.sleep(min(LONGEST_PAUSE_SECONDS, PAUSE_FACTOR * self._took))
-        self._observer.wait(max(seconds, min(LONGEST_TICK_SECONDS, TICK_FACTOR * self._took)))
+        self._cache.wait(max(seconds, min(LONGEST_TICK_SECONDS, TICK_FACTOR * self._took)))
 
-    def _account(self, results: Iterable[Deed]) -> list[Deed]:
+    def _account(self, results: Iterable[RestartResult]) -> list[RestartResult]:
         """Record and report each result at once, because the next restart may end the program."""
-        done: list[Deed] = []
+        done: list[RestartResult] = []
         for result in results:
             self.remember(result)
             done.append(result)
             if result.note:
-                self._narrator.tell_deed(result, self.subjects.get(result.daemonset_uid))
+                self._reporter.tell_deed(result, self.subjects.get(result.daemonset_uid))
         return done
 
     def stop_telling(self) -> None:
         """Flush the Events for a short time, because the kubelet waits for the process to exit."""
-        self._narrator.teller.stop()
+        self._reporter.recorder.stop()
 
-    def remember(self, deed: Deed) -> None:
+    def remember(self, result: RestartResult) -> None:
         """Record the result of a restart in the memory of each stack that needed it."""
-        for stack, node, pod in _restarted_by(deed.action):
+        for stack, node, pod in _restarted_by(result.action):
             memory = self.memories[stack]
-            trouble = deed.trouble
-            asked = memory.troubled(pod, trouble) if trouble else memory.asked(node, pod, self._api.now(), deed.refused)
+            trouble = result.trouble
+            asked = (
+                memory.troubled(pod, trouble) if trouble else memory.asked(node, pod, self._api.now(), result.refused)
+            )
             self.memories[stack] = asked
 
 

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from hook.decide.decide import Memories
-    from hook.decide.result import Action, Decision, Judgement, StalePod
+    from hook.decide.result import Action, Decision, NodeStatus, StalePod
     from hook.decide.state import Memory
     from hook.kube.connection import Counters
-    from hook.kube.informer import Lost
-    from hook.run.loop import Deed
+    from hook.kube.informer import OutOfSync
+    from hook.run.loop import RestartResult
 
 Key = tuple[str, str, str]
 """Stack, node, consumer."""
@@ -47,14 +47,14 @@ class Recovery:
     after: timedelta
 
 
-def is_stale(judged: Judgement) -> bool:
+def is_stale(judged: NodeStatus) -> bool:
     """Return whether a plugin pod is stale, restarted or not."""
-    return judged.stale_pod is not None or judged.reason is Reason.PLUGIN_UNWELCOME
+    return judged.stale_pod is not None or judged.reason is Reason.TAINT_NOT_TOLERATED
 
 
-def is_served(judged: Judgement) -> bool:
+def is_served(judged: NodeStatus) -> bool:
     """Return whether the status is that of a plugin on an eligible node with a settled driver."""
-    return bool(judged.consumer) and judged.state is not NodeState.EXCLUDED
+    return bool(judged.plugin) and judged.state is not NodeState.EXCLUDED
 
 
 class Staleness:
@@ -63,9 +63,9 @@ class Staleness:
     def __init__(self) -> None:
         self._since: dict[Key, datetime] = {}
 
-    def update(self, judgements: Iterable[Judgement], now: datetime) -> list[Recovery]:
+    def update(self, statuses: Iterable[NodeStatus], now: datetime) -> list[Recovery]:
         """Record the statuses of a reconcile. Return the plugins that were verified since the last one."""
-        judged = {(status.stack, status.node, status.consumer): status for status in judgements}
+        judged = {(status.stack, status.node, status.plugin): status for status in statuses}
         back: list[Recovery] = []
         after: dict[Key, datetime] = {}
         for key, since in self._since.items():
@@ -85,7 +85,7 @@ class Staleness:
         return min((since for (of, _node, _consumer), since in self._since.items() if of == stack), default=None)
 
 
-def _goes_on(judged: Judgement | None, key: Key, others: Mapping[Key, Judgement]) -> bool:
+def _goes_on(judged: NodeStatus | None, key: Key, others: Mapping[Key, NodeStatus]) -> bool:
     """Return whether a plugin that was stale is not verified yet: its own status, or that of its node, shows it."""
     if judged is None:
         stack, node, _consumer = key
@@ -93,7 +93,7 @@ def _goes_on(judged: Judgement | None, key: Key, others: Mapping[Key, Judgement]
     return judged is not None and judged.state is not NodeState.EXCLUDED
 
 
-def _ready(judged: Judgement) -> datetime | None:
+def _ready(judged: NodeStatus) -> datetime | None:
     return judged.stale_pod.driver_ready if judged.stale_pod is not None else None
 
 
@@ -124,10 +124,10 @@ class Standing:
     """Whether the circuit breaker is open, by stack."""
 
 
-def by_node(judgements: Iterable[Judgement]) -> dict[tuple[str, str, str], int]:
+def by_node(statuses: Iterable[NodeStatus]) -> dict[tuple[str, str, str], int]:
     """Return the number of nodes by stack, state and reason. Each node counts once per stack, by its worst status."""
-    worst: dict[tuple[str, str], Judgement] = {}
-    for status in judgements:
+    worst: dict[tuple[str, str], NodeStatus] = {}
+    for status in statuses:
         key = status.stack, status.node
         if key not in worst or LEAST_ADVANCED.index(status.state) < LEAST_ADVANCED.index(worst[key].state):
             worst[key] = status
@@ -259,21 +259,21 @@ class Telemetry:
             self._metrics.leader.set(leading)
             self._staleness, self._standing, self._since = Staleness(), Standing(), None
 
-    def waiting(self, lost: Lost | None) -> None:
+    def waiting(self, lost: OutOfSync | None) -> None:
         """Record that the cache is not synced, so no reconcile can finish."""
         self.health.wait(lost)
 
-    def round(self, decision: Decision, memories: Memories, lost: Lost | None, now: datetime) -> None:
+    def round(self, decision: Decision, memories: Memories, lost: OutOfSync | None, now: datetime) -> None:
         """Record a finished reconcile; `now` is by the API server's clock."""
         with self._lock:
             self._since = self._since or now
-            for recovery in self._staleness.update(decision.judgements, now):
+            for recovery in self._staleness.update(decision.statuses, now):
                 self._metrics.stale.labels(recovery.stack).observe(max(recovery.after.total_seconds(), 0.0))
             breakers = {stack: _is_open(memory) for stack, memory in memories.items()}
             self._standing = Standing(
-                nodes=by_node(decision.judgements),
-                plugins=_by_stack(filter(is_served, decision.judgements), memories),
-                stale=_by_stack(filter(is_stale, decision.judgements), memories),
+                nodes=by_node(decision.statuses),
+                plugins=_by_stack(filter(is_served, decision.statuses), memories),
+                stale=_by_stack(filter(is_stale, decision.statuses), memories),
                 oldest={stack: since for stack in memories if (since := self._staleness.oldest(stack)) is not None},
                 breakers=breakers,
             )
@@ -281,14 +281,14 @@ class Telemetry:
             self._show_zeros(memories)
         self.health.finish_round(lost, [stack for stack, is_open in breakers.items() if is_open])
 
-    def deed(self, deed: Deed, now: datetime) -> None:
+    def executed(self, result: RestartResult, now: datetime) -> None:
         """Record a restart and its result; `now` is by the API server's clock."""
-        result = REFUSED if deed.refused else FAILED if deed.trouble else RESTARTED
+        outcome = REFUSED if result.refused else FAILED if result.trouble else RESTARTED
         with self._lock:
-            for pod in _pods(deed.action):
-                self._metrics.restarts.labels(deed.action.stack, pod.cause, result).inc()
-                if result == RESTARTED:
-                    self._react(deed.action.stack, pod, now)
+            for pod in _pods(result.action):
+                self._metrics.restarts.labels(result.action.stack, pod.cause, outcome).inc()
+                if outcome == RESTARTED:
+                    self._react(result.action.stack, pod, now)
 
     def _show_zeros(self, stacks: Iterable[str]) -> None:
         """Create all counters with 0. Prometheus does not see the first increment of a counter that starts with it."""
@@ -311,9 +311,9 @@ class Telemetry:
         return lost.seconds if lost is not None else 0.0
 
 
-def _by_stack(judgements: Iterable[Judgement], stacks: Iterable[str]) -> dict[str, int]:
+def _by_stack(statuses: Iterable[NodeStatus], stacks: Iterable[str]) -> dict[str, int]:
     """Return the number of statuses per stack, also 0."""
-    found = Tally(status.stack for status in judgements)
+    found = Tally(status.stack for status in statuses)
     return {stack: found[stack] for stack in stacks}
 
 

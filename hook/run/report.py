@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hook import __version__
 from hook.decide.explain import Trait, remedy
 from hook.decide.reasons import EventReason, Reason
-from hook.decide.result import NodeState, Verdict, headline, in_need
+from hook.decide.result import NodeState, Phase, headline, in_need
 from hook.format import aligned, shown
 from hook.objects.drivers import GPU_OPERATOR, STACKS
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from datetime import timedelta
 
-    from hook.decide.result import Decision, Judgement
-    from hook.kube.events import Findable, Regarding, Subject, Teller
-    from hook.kube.informer import Lost
-    from hook.run.loop import Deed
+    from hook.decide.result import Decision, NodeStatus
+    from hook.kube.events import EventRecorder, Findable, Regarding, Subject
+    from hook.kube.informer import OutOfSync
+    from hook.run.loop import RestartResult
 
 log = logging.getLogger(__name__)
 
@@ -39,18 +39,18 @@ PASSING: Final = frozenset({NodeState.RESTARTING, NodeState.VERIFYING})
 """States that last seconds. They are logged at debug level; the restart and the verified plugin at info level."""
 
 
-class Narrator:
+class ProgressReporter:
     """Remembers what was reported, so that nothing is reported twice in a row."""
 
-    def __init__(self, teller: Teller, owner: Subject | None, regarding: Sequence[Regarding] = ()) -> None:
-        self.teller, self.owner, self.regarding = teller, owner, regarding
+    def __init__(self, recorder: EventRecorder, owner: Subject | None, regarding: Sequence[Regarding] = ()) -> None:
+        self.recorder, self.owner, self.regarding = recorder, owner, regarding
         self._beside = 0
         self._told: dict[tuple[str, str, str], tuple[NodeState, Reason]] = {}
         self._reason: Reason | None = None
         self.last_summary = time.monotonic()
         self._lost_since: float | None = None
 
-    def tell_contact(self, lost: Lost | None) -> None:
+    def tell_contact(self, lost: OutOfSync | None) -> None:
         """Log once when the cache is out of sync, and once when it has recovered."""
         if lost is not None and lost.seconds >= LOST_SECONDS and self._lost_since is None:
             self._lost_since = lost.since
@@ -59,10 +59,10 @@ class Narrator:
             log.info("the cluster can be read again, after %.0f s", time.monotonic() - self._lost_since)
             self._lost_since = None
 
-    def tell_deed(self, deed: Deed, consumer: Subject | None) -> None:
+    def tell_deed(self, result: RestartResult, plugin: Subject | None) -> None:
         """Record a restart as an Event on the plugin's DaemonSet and on our own Job or Deployment."""
-        for subject in filter(None, (consumer, self.owner)):
-            self.teller.tell(subject, EventReason.STALE_PLUGIN_RESTARTED, deed.note, about=deed.about)
+        for subject in filter(None, (plugin, self.owner)):
+            self.recorder.tell(subject, EventReason.STALE_PLUGIN_RESTARTED, result.note, about=result.about)
 
     def tell(self, decision: Decision, left: timedelta) -> None:
         """Log what changed since the last decision, and from time to time a summary."""
@@ -75,12 +75,12 @@ class Narrator:
 
     def tell_changes(self, decision: Decision) -> None:
         """Log the nodes whose state or reason changed."""
-        changed: dict[tuple[str, NodeState, Reason], list[Judgement]] = {}
+        changed: dict[tuple[str, NodeState, Reason], list[NodeStatus]] = {}
         detail = details(decision)
-        for judged in decision.judgements:
+        for judged in decision.statuses:
             standing = (judged.state, judged.reason)
-            if self._told.get((judged.stack, judged.node, judged.consumer)) != standing:
-                self._told[judged.stack, judged.node, judged.consumer] = standing
+            if self._told.get((judged.stack, judged.node, judged.plugin)) != standing:
+                self._told[judged.stack, judged.node, judged.plugin] = standing
                 detailed = replace(judged, message=detail(judged))
                 changed.setdefault((judged.stack, *standing), []).append(detailed)
         for alike in changed.values():
@@ -88,7 +88,7 @@ class Narrator:
             if alike[0].state is NodeState.FAILED:
                 self._tell_of_failure(alike[0])
 
-    def _tell_of_failure(self, judged: Judgement) -> None:
+    def _tell_of_failure(self, judged: NodeStatus) -> None:
         """Record a failure on our own Job or Deployment, and the first few on the objects of the deployment tool."""
         told_on: list[Findable] = [self.owner] if self.owner else []
         if self._beside < TOLD_BESIDE:
@@ -96,11 +96,11 @@ class Narrator:
             told_on += self.regarding
         about = f"{judged.stack}/{judged.node}"
         for subject in told_on:
-            self.teller.tell(subject, EventReason.NODE_FAILED, _sentence(judged), about=about, warning=True)
+            self.recorder.tell(subject, EventReason.NODE_FAILED, _sentence(judged), about=about, warning=True)
 
     def forget_all_but(self, decision: Decision) -> None:
         """Forget nodes that are gone, so that memory does not grow."""
-        known = {(judged.stack, judged.node, judged.consumer) for judged in decision.judgements}
+        known = {(judged.stack, judged.node, judged.plugin) for judged in decision.statuses}
         self._told = {key: standing for key, standing in self._told.items() if key in known}
 
     def summarise(self, decision: Decision, left: str = "") -> None:
@@ -108,14 +108,14 @@ class Narrator:
         self.last_summary = time.monotonic()
         log.info("waiting%s: %s (%s)", left, decision.message, counts_sentence(decision))
         if self.owner:
-            self.teller.tell(self.owner, EventReason.WAITING_FOR_DRIVER, decision.message)
+            self.recorder.tell(self.owner, EventReason.WAITING_FOR_DRIVER, decision.message)
 
 
-def _sentence(judged: Judgement) -> str:
+def _sentence(judged: NodeStatus) -> str:
     return f"node {judged.node}: {judged.state} ({judged.reason}): {judged.message}"
 
 
-def _log_change(alike: list[Judgement]) -> None:
+def _log_change(alike: list[NodeStatus]) -> None:
     first = alike[0]
     level = logging.DEBUG if _passing(first) else logging.INFO
     level = logging.WARNING if first.state is NodeState.FAILED else level
@@ -134,7 +134,7 @@ def _log_change(alike: list[Judgement]) -> None:
         log.log(level, "%s", _sentence(judged), extra={"facts": facts})
 
 
-def _passing(judged: Judgement) -> bool:
+def _passing(judged: NodeStatus) -> bool:
     return judged.state in PASSING or Trait.PASSING in judged.reason.traits
 
 
@@ -152,18 +152,18 @@ HEADINGS: Final = ("NODE", "STATE", "REASON", "DETAIL")
 
 def table(decision: Decision) -> str:
     """Return one row per node; for a large fleet only those that are not verified."""
-    worthy, detail = _worth_showing(decision.judgements), details(decision)
+    worthy, detail = _worth_showing(decision.statuses), details(decision)
     rows = [(judged.node, judged.state, judged.reason, detail(judged)) for judged in worthy]
-    left_out = len(decision.judgements) - len(rows)
+    left_out = len(decision.statuses) - len(rows)
     lines = aligned([HEADINGS, *rows]) if rows else []
     if left_out:
         lines.append(f"({left_out} more nodes: {counts_sentence(decision)})")
     return "\n".join(lines)
 
 
-def details(decision: Decision) -> Callable[[Judgement], str]:
+def details(decision: Decision) -> Callable[[NodeStatus], str]:
     """Return a function that formats the message of a judgement, with the driver stack if there are several."""
-    several = len({judged.stack for judged in decision.judgements}) > 1
+    several = len({judged.stack for judged in decision.statuses}) > 1
     return lambda judged: f"[{judged.stack}] {judged.message}" if several else judged.message
 
 
@@ -191,9 +191,9 @@ def advice(decision: Decision) -> list[str]:
 def next_step(decision: Decision) -> str:
     """Return the most important advice: on the reason why the run failed, otherwise on the worst node."""
     of_nodes = _advice_on_nodes(decision)
-    if decision.verdict is Verdict.FAIL:
+    if decision.phase is Phase.FAIL:
         return of_nodes.get((decision.stack, decision.reason)) or advice(decision)[0]
-    if decision.cause is Reason.FOLLOWER_MISSING:
+    if decision.cause is Reason.CONTROLLER_MISSING:
         # The nodes wait for the controller alone: no advice on one of them helps.
         return f"{decision.cause}: {remedy(decision.cause)}"
     return next(iter(of_nodes.values()), advice(decision)[-1])
@@ -204,17 +204,17 @@ def _advice_on_nodes(decision: Decision) -> dict[tuple[str, str], str]:
     return advice_on(in_need(decision))
 
 
-def advice_on(judgements: Iterable[Judgement]) -> dict[tuple[str, str], str]:
+def advice_on(statuses: Iterable[NodeStatus]) -> dict[tuple[str, str], str]:
     """Return the advice for each reason, by stack and reason, with the first node that has it."""
     lines: dict[tuple[str, str], str] = {}
-    for judged in judgements:
+    for judged in statuses:
         stack = STACKS.get(judged.stack, GPU_OPERATOR)
         fix = remedy(judged.reason, judged.node, judged.subject, stack)
         lines.setdefault((judged.stack, judged.reason), f"{judged.reason} ({judged.node}): {fix}")
     return lines
 
 
-def needs_action(judged: Judgement) -> bool:
+def needs_action(judged: NodeStatus) -> bool:
     """Return whether a judgement shows a stale plugin or a failure, by its state or by its reason."""
     return judged.state in (NodeState.STALE, NodeState.FAILED) or Trait.FAILING in judged.reason.traits
 
@@ -223,7 +223,7 @@ def ending(decision: Decision, advised: Sequence[str] | None = None) -> list[str
     """Return warnings, verdict and advice, fit for a terminal."""
     warnings = [f"WARNING {warning}" for warning in decision.warnings]
     if advised is None:
-        advised = advice(decision) if decision.verdict is not Verdict.DONE else []
+        advised = advice(decision) if decision.phase is not Phase.DONE else []
     return [shown(line) for line in (*warnings, headline(decision), *advised)]
 
 
@@ -231,19 +231,19 @@ def as_json(decision: Decision) -> dict[str, Any]:
     """Return everything, for programs."""
     return {
         "version": __version__,
-        "verdict": decision.verdict,
+        "verdict": decision.phase,
         "reason": decision.reason,
         "message": decision.message,
         "counts": counts(decision),
         "warnings": list(decision.warnings),
-        "nodes": [_node(judged) for judged in decision.judgements],
+        "nodes": [_node(judged) for judged in decision.statuses],
     }
 
 
 def termination_message(decision: Decision, exit_code: int, restarted: int) -> str:
     """Return the outcome in at most 4 KiB of JSON, with as many nodes as fit. Nodes that need action come first."""
     story: dict[str, Any] = {
-        "verdict": decision.verdict,
+        "verdict": decision.phase,
         "reason": decision.reason,
         "message": _briefly(decision.message),
         "exitCode": exit_code,
@@ -254,7 +254,7 @@ def termination_message(decision: Decision, exit_code: int, restarted: int) -> s
         "nodes": [],
         "version": __version__,
     }
-    excluded = [judged for judged in decision.judgements if judged.state is NodeState.EXCLUDED]
+    excluded = [judged for judged in decision.statuses if judged.state is NodeState.EXCLUDED]
     detail = details(decision)
     for judged in in_need(decision) or excluded:
         story["nodes"].append(
@@ -266,19 +266,19 @@ def termination_message(decision: Decision, exit_code: int, restarted: int) -> s
     return json.dumps(story)
 
 
-def _worth_showing(judgements: Sequence[Judgement]) -> Sequence[Judgement]:
-    if len(judgements) <= ROWS_WHOLE:
-        return judgements
-    return [judged for judged in judgements if judged.state is not NodeState.VERIFIED][:ROWS_MOST]
+def _worth_showing(statuses: Sequence[NodeStatus]) -> Sequence[NodeStatus]:
+    if len(statuses) <= ROWS_WHOLE:
+        return statuses
+    return [judged for judged in statuses if judged.state is not NodeState.VERIFIED][:ROWS_MOST]
 
 
-def _node(judged: Judgement) -> dict[str, Any]:
+def _node(judged: NodeStatus) -> dict[str, Any]:
     return {
         "node": judged.node,
         "state": judged.state,
         "reason": judged.reason,
         "message": judged.message,
-        "consumer": judged.consumer,
+        "consumer": judged.plugin,
         "stack": judged.stack,
         "pod": judged.subject,
         "upgradeLabelPending": judged.label_pending,

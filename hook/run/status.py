@@ -19,7 +19,7 @@ import msgspec
 
 from hook.decide import done
 from hook.errors import ClusterError, NotFoundError
-from hook.kube.requests import LEASES, Request, Selection
+from hook.kube.requests import LEASES, ListOptions, Request
 from hook.objects import decoding, names, wire
 from hook.objects.decoding import Count, MalformedObjectError, Name, Part, Text, Time
 from hook.objects.drivers import STACKS
@@ -57,7 +57,7 @@ class _Record(Part):
 
     version: Count
     epochs: dict[str, Any] | None = None
-    to_go: Count | None = None
+    remaining: Count | None = None
     about: Annotated[int, msgspec.Meta(ge=0, le=LONGEST_ABOUT)] | None = None
     restarted: Count | None = None
     last_look: Time | None = None
@@ -75,12 +75,12 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Following:
+class ControllerStatus:
     """Status of the controller. Times are in whole seconds."""
 
     epochs: Mapping[str, str] = field(default_factory=dict)
     """Spec hash that the controller has observed, by stack. Empty while the spec is not rendered."""
-    to_go: int = 0
+    remaining: int = 0
     """Nodes that are neither verified nor excluded."""
     about: int | None = None
     """Estimated time for the remaining nodes, in seconds. None if unknown."""
@@ -103,7 +103,7 @@ class Following:
             version=VERSION,
             by=self.by or None,
             epochs=dict(self.epochs),
-            to_go=self.to_go,
+            remaining=self.remaining,
             about=min(self.about, LONGEST_ABOUT) if self.about is not None else None,
             restarted=self.restarted,
             last_look=decoding.utc(self.last_look) if self.last_look is not None else None,
@@ -114,7 +114,7 @@ class Following:
         return msgspec.json.encode(known, order="sorted").decode()
 
     @classmethod
-    def decode(cls, text: str) -> Following:
+    def decode(cls, text: str) -> ControllerStatus:
         """Return the status from its JSON text. Raises MalformedObjectError if a known field is invalid."""
         if len(text) > LONGEST:
             raise MalformedObjectError(f"record: {len(text)} characters, expected at most {LONGEST}")
@@ -126,7 +126,7 @@ class Following:
             raise MalformedObjectError("why: not printable")
         return cls(
             epochs=_known(_Epoch, record.epochs),
-            to_go=record.to_go or 0,
+            remaining=record.remaining or 0,
             about=record.about,
             restarted=record.restarted or 0,
             last_look=decoding.moment(record.last_look),
@@ -155,9 +155,9 @@ def epoch(fleet: Fleet) -> str:
     return sha256(spec.encode()).hexdigest()[:EPOCH_DIGITS]
 
 
-def to_go(decision: Decision) -> int:
+def remaining(decision: Decision) -> int:
     """Return the number of nodes that are neither verified nor excluded. Failed nodes count."""
-    return len({status.node for status in decision.judgements if status.state not in done.TERMINAL})
+    return len({status.node for status in decision.statuses if status.state not in done.TERMINAL})
 
 
 def _known(shape: Any, found: Mapping[str, Any] | None) -> dict[str, Any]:  # noqa: ANN401 - of that shape
@@ -170,7 +170,7 @@ ALIVE_WITHIN: Final = timedelta(seconds=20)
 
 
 @dataclass(frozen=True, slots=True)
-class Led:
+class LeaseStatus:
     """A follower's Lease, as somebody else reads it."""
 
     namespace: str
@@ -180,7 +180,7 @@ class Led:
     renewed: datetime | None = None
     renewal: str = ""
     """The same to the microsecond, as it is written: whether it changed tells life without comparing clocks."""
-    record: Following | None = None
+    record: ControllerStatus | None = None
     problem: str = ""
     """Why there is no record."""
 
@@ -202,21 +202,21 @@ class Led:
         return f"{self.namespace}/{self.name}"
 
 
-def read(answer: Json | Raw) -> Led:
+def read(answer: Json | Raw) -> LeaseStatus:
     """Read a Lease, and the record on it. Raises MalformedObjectError where it is no Lease at all."""
     lease = decoding.read(wire.Lease, answer)
     spec, said = lease.spec or wire.Lease.Spec(), lease.metadata.noted.following
     record, problem = None, "" if said else "it does not say yet what it follows"
     try:
-        record = Following.decode(said) if said else None
+        record = ControllerStatus.decode(said) if said else None
     except MalformedObjectError as error:
         problem = f"its record cannot be read: {error}"
     renewal = spec.renew_time.isoformat() if spec.renew_time is not None else ""
     where = (lease.metadata.namespace, lease.metadata.name)
-    return Led(*where, spec.holder_identity or "", decoding.moment(spec.renew_time), renewal, record, problem)
+    return LeaseStatus(*where, spec.holder_identity or "", decoding.moment(spec.renew_time), renewal, record, problem)
 
 
-def led(api: Api, namespace: str, name: str, seconds: float) -> Led | None:
+def led(api: Api, namespace: str, name: str, seconds: float) -> LeaseStatus | None:
     """Read one Lease; None where there is none. Raises ClusterError and MalformedObjectError."""
     try:
         return read(api.send(Request("get", LEASES, namespace, name), seconds))
@@ -224,21 +224,21 @@ def led(api: Api, namespace: str, name: str, seconds: float) -> Led | None:
         return None
 
 
-def find(api: Api, namespaces: Sequence[str], seconds: float) -> list[Led]:
+def find(api: Api, namespaces: Sequence[str], seconds: float) -> list[LeaseStatus]:
     """Find the Leases of followers by their label. Raises ClusterError."""
     labels = ",".join(f"{key}={value}" for key, value in names.OWN_LABELS.items())
-    found: list[Led] = []
+    found: list[LeaseStatus] = []
     for namespace in namespaces or ("",):
-        _meta, leases = api.list_page(Selection(LEASES, namespace, labels).page(), seconds)
+        _meta, leases = api.list_page(ListOptions(LEASES, namespace, labels).page(), seconds)
         found += [_readable(lease) for lease in leases]
     return found
 
 
-def _readable(lease: Raw) -> Led:
+def _readable(lease: Raw) -> LeaseStatus:
     try:
         return read(lease)
     except MalformedObjectError as error:
-        return Led("", "?", problem=f"it cannot be read: {error}")
+        return LeaseStatus("", "?", problem=f"it cannot be read: {error}")
 
 
 log = logging.getLogger(__name__)
@@ -256,16 +256,16 @@ class Record:
 
     def __init__(self, lease: LeaderElector) -> None:
         self._lease = lease
-        self._written: Following | None = None
+        self._written: ControllerStatus | None = None
         self._written_at = self._tried_at = float("-inf")
 
-    def keep(self, now: Following) -> bool:
+    def keep(self, now: ControllerStatus) -> bool:
         """Write the status if that is due. Return whether the Lease has an equivalent status."""
         if time.monotonic() >= self._due(now) and self._write(now):
             self._written, self._written_at = now, time.monotonic()
         return self._tells(now)
 
-    def _due(self, now: Following) -> float:
+    def _due(self, now: ControllerStatus) -> float:
         """Return when a status is due to be written, by the monotonic clock."""
         again = self._tried_at + RETRY_SECONDS
         before = self._written
@@ -273,15 +273,15 @@ class Record:
             return again
         return max(again, self._written_at + (LOOK_SECONDS if self._tells(now) else WRITE_SECONDS))
 
-    def _tells(self, now: Following) -> bool:
+    def _tells(self, now: ControllerStatus) -> bool:
         before = self._written
         return before is not None and replace(now, last_look=before.last_look, about=before.about) == before
 
-    def _write(self, now: Following) -> bool:
+    def _write(self, now: ControllerStatus) -> bool:
         """Write the annotation. After an error, the next reconcile writes it again."""
         self._tried_at = time.monotonic()
         try:
-            self._lease.annotate({names.FOLLOWING_ANNOTATION: now.encode()})
+            self._lease.annotate({names.STATUS_ANNOTATION: now.encode()})
         except ClusterError as error:
             log.debug("cannot write to the Lease, trying again: %s", error)
             return False

@@ -19,7 +19,7 @@ from hook.kube.connection import kind_of
 from hook.run import metrics
 from tests.chart.promql import engine
 from tests.chart.rendering import NAMESPACE, ROOT
-from tests.shell.follower import exposition
+from tests.shell.controller import exposition
 
 if TYPE_CHECKING:
     from tests.chart.rendering import Helm, Values
@@ -91,9 +91,9 @@ BACK_OFF: Final = "_ 1 _ 1 _ 1x3 _ 1x7 _ 1x13"
 """Seen each minute: a restart that does not help, the next one after 1, 2, 4, 8 and 16 minutes."""
 
 FIRES: Final[dict[str, Case]] = {
-    "never-there": ("FollowerMissing", [], [10, 30]),
-    "gone-for-good": ("FollowerMissing", [_leader("1x5 stale")], [16, 30]),
-    "all-stand-by": ("FollowerMissing", [_leader("0x30")], [10, 30]),
+    "never-there": ("ControllerMissing", [], [10, 30]),
+    "gone-for-good": ("ControllerMissing", [_leader("1x5 stale")], [16, 30]),
+    "all-stand-by": ("ControllerMissing", [_leader("0x30")], [10, 30]),
     "six-starts-in-an-hour": ("FollowerRestarting", [_started("0+1x6 6x23"), _there("1x29")], [6, 29]),
     "six-starts-of-a-long-name": (
         "FollowerRestarting",
@@ -114,8 +114,8 @@ FIRES: Final[dict[str, Case]] = {
     "watch-that-never-opens": ("ApiErrors", [_errors("PermissionDenied", "0+6x60")], [36, 60]),
 }
 QUIET: Final[dict[str, Case]] = {
-    "moved-to-another-node": ("FollowerMissing", [_leader(NODE_LOST)], []),
-    "one-leads-one-stands-by": ("FollowerMissing", [_leader("1x90"), _leader("0x90").replace("x2x4z", "other")], []),
+    "moved-to-another-node": ("ControllerMissing", [_leader(NODE_LOST)], []),
+    "one-leads-one-stands-by": ("ControllerMissing", [_leader("1x90"), _leader("0x90").replace("x2x4z", "other")], []),
     "control-plane-rolls": ("FollowerRestarting", [_started("0x10 1x10 2x10 3x10"), _there("1x43")], []),
     "another-workload-restarts": ("FollowerRestarting", [_started("0+1x30", "gpu-operator-5c9"), _there("1x30")], []),
     "rounds-go-on": ("NoProgress", [_leader("1x30"), _round("0+60x30")], []),
@@ -242,11 +242,11 @@ def test_the_monitor_finds_the_follower(helm: Helm) -> None:
     manifests = helm.render({**MONITOR, "follow.podMonitor.interval": "1m"})
     monitor = manifests.one("PodMonitor")["spec"]
     wanted = monitor["selector"]["matchLabels"]
-    follower, job = (manifests.one(kind)["spec"]["template"] for kind in ("Deployment", "Job"))
-    assert wanted.items() <= follower["metadata"]["labels"].items()
+    controller, job = (manifests.one(kind)["spec"]["template"] for kind in ("Deployment", "Job"))
+    assert wanted.items() <= controller["metadata"]["labels"].items()
     assert not wanted.items() <= job["metadata"]["labels"].items()
     (endpoint,) = monitor["podMetricsEndpoints"]
-    (container,) = follower["spec"]["containers"]
+    (container,) = controller["spec"]["containers"]
     assert endpoint == {"port": "metrics", "path": "/metrics", "interval": "1m"}
     assert endpoint["port"] in {port["name"] for port in container["ports"]}
     assert monitor["namespaceSelector"] == {"matchNames": [NAMESPACE]}

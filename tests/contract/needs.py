@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from hook.kube import requests
-from hook.kube.requests import Resource, policies_of
+from hook.kube.requests import GroupVersionResource, policies_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hook.objects.drivers import Stack
 
 READ: Final = ("list", "watch")
-Permissions = Mapping[Resource, tuple[str, ...]]
+Permissions = Mapping[GroupVersionResource, tuple[str, ...]]
 """Verbs by resource."""
 ALWAYS: Final[Permissions] = {
     requests.DAEMON_SETS: READ,
@@ -39,24 +39,24 @@ class Role(StrEnum):
     """Each use of the program that has an account of its own."""
 
     JOB = "job"
-    HANDOVER = "handover"
+    DELEGATE = "handover"
     """A Job that only reads, and leaves the restarts to the controller."""
     FOLLOWER = "follower"
 
 
 OWN: Final[Mapping[Role, Permissions]] = {
     Role.JOB: {requests.JOBS: ("get",)},
-    Role.HANDOVER: {requests.JOBS: ("get",), requests.LEASES: ("get",)},
+    Role.DELEGATE: {requests.JOBS: ("get",), requests.LEASES: ("get",)},
     Role.FOLLOWER: {requests.DEPLOYMENTS: ("get",), requests.LEASES: ("create", "get", "patch")},
 }
 """What each needs of its own objects, in its own namespace and by name (but for creating, which has no name yet)."""
 
 
-def permissions(stacks: Iterable[Stack], strategy: str, role: Role) -> dict[Resource, tuple[str, ...]]:
+def permissions(stacks: Iterable[Stack], strategy: str, role: Role) -> dict[GroupVersionResource, tuple[str, ...]]:
     """Return what a run with these settings needs."""
     kinds = (kind for stack in stacks for kind in (stack.policy, stack.pool) if kind)
-    wanted: dict[Resource, tuple[str, ...]] = {policies_of(kind): READ for kind in kinds}
-    writes = {} if role is Role.HANDOVER else BY_STRATEGY[strategy]
+    wanted: dict[GroupVersionResource, tuple[str, ...]] = {policies_of(kind): READ for kind in kinds}
+    writes = {} if role is Role.DELEGATE else BY_STRATEGY[strategy]
     for part in (ALWAYS, writes, OWN[role]):
         for resource, verbs in part.items():
             wanted[resource] = (*wanted.get(resource, ()), *verbs)

@@ -12,7 +12,17 @@ import yaml
 
 from devcluster import binaries
 from hook.cli import CONTEXT, EXIT_USAGE, run
-from hook.config import OnDeadline, Regarded, Settings, Strategy, Wait, Wanted, WhenAbsent, WhenManual, settings_from
+from hook.config import (
+    OnDeadline,
+    OnManualUpgrade,
+    OnMissingPlugin,
+    Regarded,
+    Settings,
+    Strategy,
+    Wait,
+    Wanted,
+    settings_from,
+)
 from hook.decide.fleet import plugin_names
 from hook.format import Bound
 from hook.objects.drivers import STACKS
@@ -127,7 +137,7 @@ def test_the_follower_s_values_arrive(helm: Helm) -> None:
     assert (120, 7200, 0) == tuple(int(one.total_seconds()) for one in backoff)
     assert (Bound(3), Bound(30, percent=True)) == (settings.max_unavailable, settings.breaker_share)
     assert (True, False) == (settings.follow, job.follow)
-    assert (Wait.COMPLETE, Wait.HANDOVER) == (settings.wait, job.wait)
+    assert (Wait.COMPLETE, Wait.DELEGATE) == (settings.wait, job.wait)
     assert (values["workload_name"], values["listen"]) == ("gpu-operator-post-follow", ":8080")
     for which in ("lease_name", "lease_namespace"):
         assert values[which] == _parsed(rendered.args)[which]
@@ -152,18 +162,18 @@ def test_the_chart_s_values_arrive(helm: Helm) -> None:
     assert (3661, 120, 180) == tuple(
         int(one.total_seconds()) for one in (settings.timeout, settings.stall_timeout, settings.plugin_timeout)
     )
-    assert (OnDeadline.REPORT, Strategy.ROLLOUT, WhenManual.WAIT, WhenAbsent.WAIT) == (
+    assert (OnDeadline.REPORT, Strategy.ROLLOUT, OnManualUpgrade.WAIT, OnMissingPlugin.WAIT) == (
         settings.on_deadline,
         settings.strategy,
-        settings.when_manual,
-        settings.when_absent,
+        settings.on_manual_upgrade,
+        settings.on_missing_plugin,
     )
     assert (7, True) == (settings.max_parallel_restarts, settings.dry_run)
     assert ("v26.7.0", "580.126.20") == (settings.expect_chart_version, settings.expect_driver_version)
-    assert (("network", "gpu"), ("toolkit",)) == (settings.stacks, settings.providers)
+    assert (("network", "gpu"), ("toolkit",)) == (settings.stacks, settings.prerequisites)
     assert settings.consumer_namespace == "dra"
     assert (Wanted("network", name="one"), Wanted("gpu", name="two")) == settings.consumer_names
-    assert settings.consumers == (
+    assert settings.plugins == (
         Wanted("network", namespace="dra", name="exporter"),
         Wanted("gpu", labels=(("app", "profiler"), ("tier", "node"))),
     )
@@ -196,8 +206,8 @@ def test_the_chart_knows_every_stack_and_provider() -> None:
     """The schema's choices are the program's, in the same words."""
     properties = json.loads((CHART / "values.schema.json").read_text())["properties"]
     assert list(STACKS) == properties["stacks"]["items"]["enum"]
-    providers = {name for stack in STACKS.values() for name in stack.providers}
-    assert providers == set(properties["providers"]["items"]["enum"])
+    prerequisites = {name for stack in STACKS.values() for name in stack.prerequisites}
+    assert prerequisites == set(properties["providers"]["items"]["enum"])
 
 
 @pytest.mark.parametrize("flag", sorted(_flags().keys() - {"--help"}))

@@ -194,27 +194,27 @@ def test_what_it_may_change_of_a_daemonset(cluster: Cluster, subtests: pytest.Su
 
 def test_which_events_it_may_write(cluster: Cluster, subtests: pytest.Subtests) -> None:
     """Its own, on Jobs and DaemonSets, and their counts; those of others are evidence, and stay as they are."""
-    teller = account_of_chart(cluster, "teller", {})
+    recorder = account_of_chart(cluster, "teller", {})
     everybody = administrator(cluster)
     kubelets: dict[str, Any] = {"source": {"component": "kubelet"}, "reportingComponent": "kubelet"}
     assert everybody.create(EVENTS, event("theirs", **kubelets), really=True).code in {200, 409}
-    until(lambda: teller.create(EVENTS, event("try", **kubelets)).refused_by_guard, "the guard is in effect")
-    assert teller.create(EVENTS, event("own"), really=True).code in {200, 409}
+    until(lambda: recorder.create(EVENTS, event("try", **kubelets)).refused_by_guard, "the guard is in effect")
+    assert recorder.create(EVENTS, event("own"), really=True).code in {200, 409}
     own, theirs = (path("v1", "events", namespace=DRA, name=name) for name in ("own", "theirs"))
     again = {"message": "again", "count": 2}
     allowed = {
-        "an event on a Job": teller.create(EVENTS, event("job", kind="Job")),
-        "an own event again": teller.patch(own, again),
+        "an event on a Job": recorder.create(EVENTS, event("job", kind="Job")),
+        "an own event again": recorder.patch(own, again),
         "anything by an administrator": everybody.patch(theirs, again),
     }
     refused = {
-        "another's event": teller.patch(theirs, again),
-        "another's event as its own": teller.patch(theirs, OWN),
-        "an own event as another's": teller.patch(own, kubelets),
-        "an event of another component": teller.create(EVENTS, event("a", source={"component": "kubelet"})),
-        "an event that another component reports": teller.create(EVENTS, event("a", reportingComponent="kubelet")),
-        "an event on a node": teller.create(EVENTS, event("a", kind="Node")),
-        "an own event on a pod": teller.patch(own, {"involvedObject": {"kind": "Pod"}}),
+        "another's event": recorder.patch(theirs, again),
+        "another's event as its own": recorder.patch(theirs, OWN),
+        "an own event as another's": recorder.patch(own, kubelets),
+        "an event of another component": recorder.create(EVENTS, event("a", source={"component": "kubelet"})),
+        "an event that another component reports": recorder.create(EVENTS, event("a", reportingComponent="kubelet")),
+        "an event on a node": recorder.create(EVENTS, event("a", kind="Node")),
+        "an own event on a pod": recorder.patch(own, {"involvedObject": {"kind": "Pod"}}),
     }
     judge(subtests, allowed, refused)
     with subtests.test("the expressions fit the kinds that they judge"):
@@ -246,7 +246,7 @@ def test_names_of_the_scene_are_those_of_the_chart() -> None:
 def test_the_guard_knows_the_sources_of_every_stack(stack: Stack) -> None:
     """What the program never restarts is what the guard never lets it restart, also if it errs."""
     helm = Helm(binaries.ensure(["helm4"])["helm4"])
-    labels = [stack.driver.label, *(provider.label for provider in stack.providers.values())]
+    labels = [stack.driver.label, *(prerequisite.label for prerequisite in stack.prerequisites.values())]
     policies = helm.render({"consumers": CONSUMERS}).all("ValidatingAdmissionPolicy")
     for policy in (one for one in policies if not one["metadata"]["name"].endswith(".events")):
         expressions = str(policy["spec"]["validations"])

@@ -42,40 +42,40 @@ def test_what_a_follower_may_do(cluster: Cluster, subtests: pytest.Subtests) -> 
     innocent, plugin = pod_of(cluster, DRA, "innocent"), pod_of(cluster, DRA, PLUGIN)
     until(lambda: on_a_node(cluster, plugin), "the plugin is on a node")
     install(cluster, "leader", {"follow.enabled": True, "hook.wait": "handover"})
-    job, follower = acting_as(cluster, "leader", ANY_LEASE), acting_as(cluster, "leader-follow", ANY_LEASE)
-    in_effect(follower, innocent, daemonset(DRA, "innocent"))
+    job, controller = acting_as(cluster, "leader", ANY_LEASE), acting_as(cluster, "leader-follow", ANY_LEASE)
+    in_effect(controller, innocent, daemonset(DRA, "innocent"))
     everybody = administrator(cluster)
     for name in ("leader", "others"):
         assert everybody.create(_leases(HOME), _lease(name), really=True).code in {200, 409}
     own, others = (path(LEASES, "leases", namespace=HOME, name=name) for name in ("leader", "others"))
-    until(lambda: follower.patch(others, HELD).refused_by_guard, "the guard of Leases is in effect")
+    until(lambda: controller.patch(others, HELD).refused_by_guard, "the guard of Leases is in effect")
     allowed = {
-        "a plugin": follower.delete(plugin),
-        "a plugin as the program does": follower.delete(plugin, preconditions=as_it_is(cluster, plugin)),
-        "its own Lease": follower.patch(own, HELD, really=True),
-        "an event on its Deployment": follower.create(EVENTS, event("follower", kind="Deployment")),
-        "an event on a DaemonSet": follower.create(EVENTS, event("follower")),
+        "a plugin": controller.delete(plugin),
+        "a plugin as the program does": controller.delete(plugin, preconditions=as_it_is(cluster, plugin)),
+        "its own Lease": controller.patch(own, HELD, really=True),
+        "an event on its Deployment": controller.create(EVENTS, event("follower", kind="Deployment")),
+        "an event on a DaemonSet": controller.create(EVENTS, event("follower")),
         "any Lease by an administrator": everybody.patch(others, HELD),
     }
     refused = {
-        "another DaemonSet's pod": follower.delete(innocent),
-        "a plugin by force": follower.delete(plugin, gracePeriodSeconds=0),
-        "an eviction": follower.evict(DRA, plugin.rpartition("/")[2]),
-        "an image": follower.patch(daemonset(DRA, PLUGIN), image("other")),
-        "an event on a node": follower.create(EVENTS, event("node", kind="Node")),
-        "another Lease": follower.patch(others, HELD),
-        "a new Lease of another name": follower.create(_leases(HOME), _lease("fresh")),
-        "a new Lease of a name to be made up": follower.create(_leases(HOME), _lease("", generateName="leader")),
-        "a Lease of its name elsewhere": follower.create(_leases(OTHER), _lease("leader")),
-        "an end of its Lease": follower.delete(own),
-        "an end of another Lease": follower.delete(others),
+        "another DaemonSet's pod": controller.delete(innocent),
+        "a plugin by force": controller.delete(plugin, gracePeriodSeconds=0),
+        "an eviction": controller.evict(DRA, plugin.rpartition("/")[2]),
+        "an image": controller.patch(daemonset(DRA, PLUGIN), image("other")),
+        "an event on a node": controller.create(EVENTS, event("node", kind="Node")),
+        "another Lease": controller.patch(others, HELD),
+        "a new Lease of another name": controller.create(_leases(HOME), _lease("fresh")),
+        "a new Lease of a name to be made up": controller.create(_leases(HOME), _lease("", generateName="leader")),
+        "a Lease of its name elsewhere": controller.create(_leases(OTHER), _lease("leader")),
+        "an end of its Lease": controller.delete(own),
+        "an end of another Lease": controller.delete(others),
         "another Lease by the Job": job.patch(others, HELD),
         "another DaemonSet's pod by the Job": job.delete(innocent),
     }
     judge(subtests, allowed, refused)
     with subtests.test("it may create its own"):
         assert everybody.delete(own, really=True).code == 200
-        assert follower.create(_leases(HOME), _lease("leader"), really=True).code == 200
+        assert controller.create(_leases(HOME), _lease("leader"), really=True).code == 200
     with subtests.test("the expressions fit the kinds that they judge"):
         assert_no_warnings(cluster, ["leader"], (*PARTS, "leases"))
 
@@ -85,10 +85,10 @@ def test_what_roles_leave_a_job_that_hands_over(cluster: Cluster, subtests: pyte
     plugin = pod_of(cluster, DRA, PLUGIN)
     until(lambda: on_a_node(cluster, plugin), "the plugin is on a node")
     install(cluster, "plain", {"follow.enabled": True, "hook.wait": "handover"})
-    job, follower = acting_as(cluster, "plain"), acting_as(cluster, "plain-follow")
+    job, controller = acting_as(cluster, "plain"), acting_as(cluster, "plain-follow")
     own = path(LEASES, "leases", namespace=HOME, name="plain")
     until(
-        lambda: follower.create(_leases(HOME), _lease("plain"), really=True).code in {200, 409}, "roles are in effect"
+        lambda: controller.create(_leases(HOME), _lease("plain"), really=True).code in {200, 409}, "roles are in effect"
     )
     until(lambda: job.get(own).code == 200, "the Job's role is in effect")
     assert administrator(cluster).create(_leases(HOME), _lease("foreign"), really=True).code in {200, 409}
@@ -97,20 +97,20 @@ def test_what_roles_leave_a_job_that_hands_over(cluster: Cluster, subtests: pyte
         "the Job takes the Lease": job.patch(own, HELD),
         "the Job restarts a plugin": job.delete(plugin),
         "the Job reads another Lease": job.get(foreign),
-        "the follower reads another Lease": follower.get(foreign),
-        "the follower writes another Lease": follower.patch(foreign, HELD),
-        "the follower ends its Lease": follower.delete(own),
-        "the follower makes a Lease elsewhere": follower.create(_leases(OTHER), _lease("plain")),
-        "the follower reads a Secret": follower.get(path("v1", "secrets", namespace=HOME)),
+        "the follower reads another Lease": controller.get(foreign),
+        "the follower writes another Lease": controller.patch(foreign, HELD),
+        "the follower ends its Lease": controller.delete(own),
+        "the follower makes a Lease elsewhere": controller.create(_leases(OTHER), _lease("plain")),
+        "the follower reads a Secret": controller.get(path("v1", "secrets", namespace=HOME)),
     }
     for what, answer in answers.items():
         with subtests.test(f"refused by roles: {what}"):
             assert (answer.code, answer.refused_by_guard) == (403, False), answer
     with subtests.test("the follower restarts a plugin"):
-        assert follower.delete(plugin).code == 200
+        assert controller.delete(plugin).code == 200
     with subtests.test("the follower keeps its Lease"):
-        assert follower.patch(own, HELD, really=True).code == 200
-        assert follower.get(own).code == 200
+        assert controller.patch(own, HELD, really=True).code == 200
+        assert controller.get(own).code == 200
 
 
 def _leases(namespace: str) -> str:

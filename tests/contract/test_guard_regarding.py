@@ -13,7 +13,7 @@ from devcluster.client import path
 from hook.config import Regarded
 from hook.decide.reasons import Reason
 from hook.kube.client import connect
-from hook.kube.events import COMPONENT, Regarding, Teller
+from hook.kube.events import COMPONENT, EventRecorder, Regarding
 from tests.contract.guardscene import DRA, OTHER, account_of_chart, apply
 from tests.contract.guardtrial import EVENTS, OWN, assert_no_warnings, event, judge, until
 from tests.e2e.identity import kubeconfig_of
@@ -114,11 +114,11 @@ def _told(cluster: Cluster, found: dict[str, Any]) -> list[str]:
 def _tell_end(cluster: Cluster, name: str, account: Account, which: str) -> None:
     """Tell the end of a run as the program does, as an account of the chart."""
     api = connect(str(kubeconfig_of(cluster, name, account.token)), "", "")
-    teller = Teller(api, uuid.uuid4().hex, silent=False)
-    teller.last_words()
+    recorder = EventRecorder(api, uuid.uuid4().hex, silent=False)
+    recorder.flush()
     about = Regarding(api, Regarded("applications", GROUP, OTHER, which))
-    teller.tell(about, Reason.STALLED, NOTE, warning=True)
-    teller.await_found(60.0)
+    recorder.tell(about, Reason.STALLED, NOTE, warning=True)
+    recorder.await_found(60.0)
 
 
 @pytest.mark.parametrize("name", ACCOUNTS)

@@ -15,7 +15,7 @@ from tests.e2e.identity import Right, rights
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hook.kube.requests import Resource
+    from hook.kube.requests import GroupVersionResource
 
 SCOPES: Final[Mapping[str, Values]] = {
     "cluster": {},
@@ -31,7 +31,7 @@ VARIANTS: Final[Mapping[str, Values]] = {
 
 ACCOUNTS: Final[Mapping[Role, tuple[str, Values]]] = {
     Role.JOB: (RELEASE, {}),
-    Role.HANDOVER: (RELEASE, {"follow.enabled": True, "hook.wait": "handover"}),
+    Role.DELEGATE: (RELEASE, {"follow.enabled": True, "hook.wait": "handover"}),
     Role.FOLLOWER: (f"{RELEASE}-follow", {"follow.enabled": True, "hook.wait": "handover"}),
 }
 """As whom the program runs, in which rendering."""
@@ -47,7 +47,7 @@ def _render(helm: Helm, scope: str, variant: str, role: Role) -> Manifests:
     return helm.render({**SCOPES[scope], **VARIANTS[variant], **ACCOUNTS[role][1]})
 
 
-def _needed(variant: str, role: Role) -> Iterator[tuple[Resource, Right]]:
+def _needed(variant: str, role: Role) -> Iterator[tuple[GroupVersionResource, Right]]:
     """Spell out what the program asks for."""
     values = VARIANTS[variant]
     stacks = [STACKS[name] for name in values["stacks"]]
@@ -56,7 +56,7 @@ def _needed(variant: str, role: Role) -> Iterator[tuple[Resource, Right]]:
             yield resource, Right(resource.group, resource.plural, verb)
 
 
-def _granted(rendered: Manifests, role: Role, resource: Resource, verb: str) -> list[set[Right]]:
+def _granted(rendered: Manifests, role: Role, resource: GroupVersionResource, verb: str) -> list[set[Right]]:
     """Give what each role that must allow something allows: one in its scope, or one in each namespace."""
     of_cluster, own, *fleet = rendered.roles_of(ACCOUNTS[role][0])
     if verb in OWN[role].get(resource, ()):
@@ -79,7 +79,7 @@ CASES: Final = sorted(
     [pytest.param(*case, id=f"{case[0]}-{case[1]}-{case[2].verb}-{case[2].resource}") for case in CASES],
 )
 def test_what_the_program_needs_is_granted(  # noqa: PLR0913, PLR0917 - a case has so many parts
-    helm: Helm, scope: str, role: Role, variant: str, right: Right, resource: Resource
+    helm: Helm, scope: str, role: Role, variant: str, right: Right, resource: GroupVersionResource
 ) -> None:
     """Each right, in both scopes: taking a rule away fails the test that is named after it."""
     rendered = _render(helm, scope, variant, role)

@@ -53,8 +53,8 @@ FOLLOWERS: Final = {
 follower has no flag, because no follower of one is rendered; it is what the program would be told."""
 
 TOGETHER: Final[list[Values]] = [
-    {"stacks": stacks, "providers": providers, "expect.chartVersion": chart, "strategy": strategy}
-    for stacks, providers, chart, strategy in itertools.product(
+    {"stacks": stacks, "providers": prerequisites, "expect.chartVersion": chart, "strategy": strategy}
+    for stacks, prerequisites, chart, strategy in itertools.product(
         (["gpu"], ["network"], ["gpu", "network"]),
         ([], ["toolkit"]),
         ("", "v26.7.0"),

@@ -132,7 +132,7 @@ class BundleStory(Chapters):
     def assert_installed(self) -> None:
         """Assert that all of it comes up, the DRA driver last, and that there was nothing to protect before."""
         self.installation.assert_served([])
-        assert self.installation.story["reason"] == "NoConsumer"
+        assert self.installation.story["reason"] == "NoPlugin"
         assert {FIRST.driver} == self.installation.drivers
 
     def assert_upgraded(self, told: Chapter, stack: Stack) -> None:

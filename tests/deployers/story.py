@@ -230,7 +230,7 @@ class Story(Chapters):
     def assert_installed(self) -> None:
         """Assert that without a DRA driver there is nothing to protect, and that it is said, not failed."""
         self.first_installation.assert_served([])
-        assert self.first_installation.story["reason"] == "NoConsumer"
+        assert self.first_installation.story["reason"] == "NoPlugin"
         self.installation.assert_served([])
 
     def assert_upgraded(self) -> None:
@@ -285,7 +285,7 @@ class Story(Chapters):
         """
         assert self.handover.outcome.succeeded, self.handover.outcome.said
         assert_touched_rightly(self.handover)
-        assert (1, "HandedOver") == (self.handover.runs, self.handover.story["reason"])
+        assert (1, "Delegated") == (self.handover.runs, self.handover.story["reason"])
         assert BROKEN not in self.handover.restarted
         _assert_both_served(self.handover, self.aftermath, HANDED_OVER.driver)
         assert runs == self.aftermath.runs

@@ -35,7 +35,7 @@ class Told:
     said: str
 
     @property
-    def verdict(self) -> tuple[str, str, int]:
+    def phase(self) -> tuple[str, str, int]:
         """Verdict and reason with the exit code."""
         return self.story["verdict"], self.story["reason"], self.code
 

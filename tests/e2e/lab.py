@@ -208,11 +208,11 @@ class Lab:
 
     def runs(self) -> list[Path]:
         """List the folders of our Jobs' pods, oldest first; they outlive the pods."""
-        return self._folders(follower=False)
+        return self._folders(controller=False)
 
     def followers(self) -> list[Path]:
         """List the folders of our Deployment's pods, by the last start of their containers."""
-        return self._folders(follower=True)
+        return self._folders(controller=True)
 
     def log(self) -> str:
         """Give the log of the last run, as far as it is written."""
@@ -257,10 +257,10 @@ class Lab:
             and (kind, reason) == (each["involvedObject"]["kind"], each["reason"])
         ]
 
-    def until(self, holds: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    def until(self, blockers: Callable[[], bool], what: str, seconds: float = 60) -> None:
         """Wait for a condition of the world."""
         end = time.monotonic() + seconds
-        while not holds():
+        while not blockers():
             if time.monotonic() > end:
                 raise TooSlowError(f"not within {seconds} s: {what}")
             time.sleep(LOOK_SECONDS)
@@ -279,9 +279,9 @@ class Lab:
         with promised():
             assert self.restarts() == []
 
-    def _folders(self, *, follower: bool) -> list[Path]:
+    def _folders(self, *, controller: bool) -> list[Path]:
         pids = (self.cluster.state / "pods").glob(f"{NAMESPACE}_{RELEASE}*/pid")
-        mine = [each for each in pids if each.parent.name.startswith(f"{NAMESPACE}_{RELEASE}-follow-") is follower]
+        mine = [each for each in pids if each.parent.name.startswith(f"{NAMESPACE}_{RELEASE}-follow-") is controller]
         return [each.parent for each in sorted(mine, key=lambda file: file.stat().st_mtime_ns)]
 
     def _install(self, release: str, chart: str, namespace: str, values: dict[str, object]) -> None:

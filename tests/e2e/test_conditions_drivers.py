@@ -42,7 +42,7 @@ def test_a_failed_upgrade(boot: Callable[..., Lab]) -> None:
     hook = acts.begin(lab)
     lab.annotate("gpu-1", "driver-fault", None)
     done = hook.told()
-    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert done.phase == ("Done", "Refreshed", 0), done.said
     lab.assert_clean(BOTH)
 
 
@@ -59,12 +59,12 @@ def test_drivers_that_do_not_come(boot: Callable[..., Lab]) -> None:
     lab.until(lambda: lab.serving_on() == {"gpu-0"}, "one plugin runs", acts.PATIENCE)
     _leave_a_daemonset(lab)
     late = acts.run(lab, timeout="25s")
-    assert late.verdict == ("Deadline", "TimeUp", 124), late.said
+    assert late.phase == ("Deadline", "TimeUp", 124), late.said
     assert late.reasons() == {"gpu-1": "DriverNotReady", "gpu-2": "DriverFailing"}
     for node in ("gpu-1", "gpu-2"):
         lab.annotate(node, "driver-fault", None)
     done = acts.run(lab)
-    assert done.verdict == ("Done", "NothingStale", 0), done.said
+    assert done.phase == ("Done", "NothingStale", 0), done.said
     lab.assert_clean([])
 
 
@@ -101,7 +101,7 @@ def test_what_plugins_publish(boot: Callable[..., Lab], subtests: pytest.Subtest
             lab.began = time.time()
             lab.operator(driver=version, **ALL_AT_ONCE)
             done = acts.run(lab)
-            assert done.verdict == ("Done", "Refreshed", 0), done.said
+            assert done.phase == ("Done", "Refreshed", 0), done.said
             assert set(lab.truth.loaded_now().values()) == {version}
             lab.assert_clean(BOTH)
 
@@ -113,7 +113,7 @@ def test_slices_of_an_older_api_server(boot: Callable[..., Lab], slices: str) ->
     lab.fleet(nodes=1)
     lab.operator(driver=NEW)
     done = acts.run(lab)
-    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert done.phase == ("Done", "Refreshed", 0), done.said
     lab.assert_clean(["gpu-0"])
     (shown,) = lab.cluster.list(
         f"/apis/resource.k8s.io/{slices}/resourceslices", fieldSelector="spec.driver=gpu.nvidia.com"
@@ -145,5 +145,5 @@ def test_drivers_by_branch_digest_and_default(boot: Callable[..., Lab], subtests
             lab.operator(driver=version, **ALL_AT_ONCE, **values)
             lab.until(lambda wanted=loaded: acts.migrated(lab, 2, wanted), "both run it", acts.PATIENCE)  # type: ignore[misc]
             done = acts.run(lab)
-            assert done.verdict == ("Done", "Refreshed", 0), done.said
+            assert done.phase == ("Done", "Refreshed", 0), done.said
             lab.assert_clean(BOTH)

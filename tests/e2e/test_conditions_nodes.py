@@ -54,7 +54,7 @@ def test_a_mixed_fleet(boot: Callable[..., Lab]) -> None:
     lab.until(lambda: acts.migrated(lab, 4), "all but the skipped one are upgraded", acts.PATIENCE)
     _lose(lab, "gpu-2")
     done = acts.run(lab, *GONE_SOON)
-    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert done.phase == ("Done", "Refreshed", 0), done.said
     assert done.reasons() == {"gpu-1": "NodeSkipped", "gpu-2": "NodeNotReady", "gpu-5": "HostDriver"}
     assert lab.cluster.get(f"{acts.NODES}/gpu-3")["spec"]["unschedulable"]
     assert lab.restarts() == ["gpu-0", "gpu-3"]
@@ -64,7 +64,7 @@ def test_a_mixed_fleet(boot: Callable[..., Lab]) -> None:
     acts.set_labels(lab, "gpu-1", {SKIP: None})
     lab.until(lambda: acts.migrated(lab, 5), "the skipped one is upgraded too", acts.PATIENCE)
     again = acts.run(lab)
-    assert again.verdict == ("Done", "Refreshed", 0), again.said
+    assert again.phase == ("Done", "Refreshed", 0), again.said
     assert again.reasons() == {"gpu-5": "HostDriver"}
     lab.assert_clean(["gpu-0", "gpu-1", "gpu-2", "gpu-3"])
 
@@ -77,13 +77,13 @@ def test_a_lost_node_freezes_the_upgrade(boot: Callable[..., Lab]) -> None:
     lab.operator(driver=NEW, **ALL_AT_ONCE)
     lab.until(lambda: lab.rendered(NEW), "the DaemonSet asks for the new driver", acts.PATIENCE)
     late = acts.run(lab, *GONE_SOON, "--stall-timeout=8s")
-    assert late.verdict == ("Deadline", "Stalled", 124), late.said
+    assert late.phase == ("Deadline", "Stalled", 124), late.said
     assert late.reasons() == {"gpu-0": "DriverOutdated"}
     assert "NodeNotReady" in late.said
     lab.assert_clean([])
     acts.remove_node(lab, "gpu-1")
     done = acts.run(lab)
-    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert done.phase == ("Done", "Refreshed", 0), done.said
     lab.assert_clean(["gpu-0"])
 
 
@@ -97,14 +97,14 @@ def test_a_cordoned_node_that_eats_the_limit(boot: Callable[..., Lab]) -> None:
     _cordon(lab, "gpu-1", cordoned=True)
     lab.operator(driver=NEW, **one)
     late = acts.run(lab, "--stall-timeout=8s")
-    assert late.verdict == ("Deadline", "Stalled", 124), late.said
+    assert late.phase == ("Deadline", "Stalled", 124), late.said
     assert set(late.reasons().values()) <= {"DriverOutdated", "UpgradeInProgress"}
     assert late.reasons().keys() == {"gpu-0", "gpu-2"}
     assert any("gpu-1" in warning and "maxUnavailable" in warning for warning in late.story["warnings"])
     lab.assert_clean(["gpu-1"])
     _cordon(lab, "gpu-1", cordoned=False)
     done = acts.run(lab)
-    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert done.phase == ("Done", "Refreshed", 0), done.said
     lab.assert_clean(["gpu-0", "gpu-1", "gpu-2"])
 
 
@@ -121,7 +121,7 @@ def test_a_node_that_is_lost_in_the_middle(boot: Callable[..., Lab]) -> None:
     assert not hook.over
     lab.annotate("gpu-1", "outage", None)
     done = hook.told()
-    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert done.phase == ("Done", "Refreshed", 0), done.said
     lab.assert_clean(["gpu-0", "gpu-1"])
 
 
@@ -157,7 +157,7 @@ def test_nodes_that_come_and_go(boot: Callable[..., Lab]) -> None:
     acts.remove_node(lab, "gpu-2")
     acts.add_node(lab, "gpu-9")
     done = hook.told()
-    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert done.phase == ("Done", "Refreshed", 0), done.said
     assert lab.truth.loaded_now() == {"gpu-0": NEW, "gpu-1": NEW, "gpu-9": NEW}
     lab.assert_clean(["gpu-0", "gpu-1"])
 
@@ -165,10 +165,10 @@ def test_nodes_that_come_and_go(boot: Callable[..., Lab]) -> None:
         acts.remove_node(lab, node)
     lab.until(lambda: lab.truth.nodes == (), "no node is left", acts.PATIENCE)
     empty = acts.run(lab)
-    assert empty.verdict == ("Skip", "NoEligibleNode", 0), empty.said
+    assert empty.phase == ("Skip", "NoEligibleNode", 0), empty.said
 
     acts.add_node(lab, "gpu-10")
     lab.until(lambda: lab.serving_on() == {"gpu-10"}, "the new node serves", acts.PATIENCE)
     full = acts.run(lab)
-    assert full.verdict == ("Done", "NothingStale", 0), full.said
+    assert full.phase == ("Done", "NothingStale", 0), full.said
     lab.assert_clean(["gpu-0", "gpu-1"])

@@ -56,12 +56,12 @@ def _no_plugin(lab: Lab) -> None:
 
 
 STORY = (
-    ("an empty cluster", _nothing, "NoConsumer"),
+    ("an empty cluster", _nothing, "NoPlugin"),
     ("no kind ClusterPolicy", _plugin, "NoPolicy"),
     ("no ClusterPolicy", _operator_without_policy, "NoPolicy"),
     ("drivers disabled", _driver_disabled, "DriverDisabled"),
     ("pre-installed drivers", _drivers_of_the_hosts, "NoEligibleNode"),
-    ("no plugin", _no_plugin, "NoConsumer"),
+    ("no plugin", _no_plugin, "NoPlugin"),
 )
 """What is done to one cluster, step by step, and the reason that the next run gives."""
 
@@ -91,4 +91,4 @@ def test_the_namespace_of_the_plugin_need_not_exist(boot: Callable[..., Lab]) ->
     assert done.code == 0, done.output
     namespaces = {each["metadata"]["name"] for each in lab.cluster.list("/api/v1/namespaces")}
     assert PLUGIN_NAMESPACE not in namespaces
-    assert lab.story()["reason"] == "NoConsumer"
+    assert lab.story()["reason"] == "NoPlugin"

@@ -48,7 +48,7 @@ def test_a_parallel_migration_with_safe_load_that_the_operator_missed(boot: Call
     net.fleet()
     safely = {"ofedDriver__upgradePolicy__safeLoad": True}
     net.operator(NEW, **PARALLEL, **MISSED, **safely)
-    done = lab.post(stacks=["network"], consumers=[FURTHER])
+    done = lab.post(stacks=["network"], plugins=[FURTHER])
     assert done.code == 0, done.output
     asked = {each.node for each in net.truth.happenings if each.event == "safe-load-asked"}
     assert asked == set(THREE)
@@ -119,7 +119,7 @@ def _no_driver(net: Net) -> None:
 
 
 STORY = (
-    ("an empty cluster", _nothing, "NoConsumer"),
+    ("an empty cluster", _nothing, "NoPlugin"),
     ("no kind NicClusterPolicy", _own_plugin, "NoPolicy"),
     ("no NicClusterPolicy", _operator_without_policy, "NoPolicy"),
     ("no ofedDriver in it", _no_driver, "DriverDisabled"),

@@ -34,7 +34,7 @@ def test_handed_over_to_driver_objects(boot: Callable[..., Lab]) -> None:
     lab.fleet(nodes=2, **ALL_AT_ONCE, **modern)
     lab.operator(driver=NEW, **OBJECTS, **modern)
     done = acts.post(lab)
-    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert done.phase == ("Done", "Refreshed", 0), done.said
     assert set(lab.truth.loaded_now().values()) == {NEW}
     lab.assert_clean(BOTH)
     # From 26.7 on each object has an upgrade policy of its own.
@@ -65,7 +65,7 @@ def test_pools_of_driver_objects(boot: Callable[..., Lab]) -> None:
     lab.operator(**OBJECTS, **pools(NEW))
     assert lab.policy_state() == "ready"
     done = acts.run(lab, f"--expect-driver-version={NEW}")
-    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert done.phase == ("Done", "Refreshed", 0), done.said
     assert lab.truth.loaded_now() == {"gpu-0": "580.105.08", "gpu-1": "580.105.08", "gpu-2": NEW}
     lab.assert_clean(["gpu-2"])
     (pool,) = acts.plan(lab)["pools"]
@@ -83,7 +83,7 @@ def test_precompiled_with_another_kernel(boot: Callable[..., Lab]) -> None:
     lab.until(lambda: acts.happened(lab, "driver-ready", "gpu-1", lab.began), "it has another driver", acts.PATIENCE)
     assert lab.label_states() == {"upgrade-done"}
     done = acts.run(lab)
-    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert done.phase == ("Done", "Refreshed", 0), done.said
     lab.assert_clean(["gpu-1"])
 
 
@@ -102,14 +102,14 @@ def test_openshift_driver_toolkit(boot: Callable[..., Lab]) -> None:
     lab.operator(driver=NEW, **openshift)
     lab.until(lambda: acts.migrated(lab, 2), "both run the new driver", acts.PATIENCE)
     done = acts.run(lab)
-    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert done.phase == ("Done", "Refreshed", 0), done.said
     assert any("names no driver image" in warning for warning in done.story["warnings"])
     lab.assert_clean(BOTH)
     acts.set_labels(lab, "gpu-1", {system + "OSTREE_VERSION": "418.94.202510071123-0"})
     moved = time.time()
     lab.until(lambda: acts.happened(lab, "driver-ready", "gpu-1", moved), "gpu-1 has another driver", acts.PATIENCE)
     again = acts.run(lab)
-    assert again.verdict == ("Done", "Refreshed", 0), again.said
+    assert again.phase == ("Done", "Refreshed", 0), again.said
     lab.assert_clean([*BOTH, "gpu-1"])
 
 
@@ -128,7 +128,7 @@ def test_sandbox_workloads(boot: Callable[..., Lab]) -> None:
     lab.until(lambda: lab.rendered(NEW), "the DaemonSet asks for the new driver", acts.PATIENCE)
     acts.delete_driver(lab, "gpu-0")
     done = acts.run(lab)
-    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert done.phase == ("Done", "Refreshed", 0), done.said
     assert done.reasons() == {"gpu-1": "VirtualMachineNode", "gpu-2": "VirtualMachineNode"}
     lab.assert_clean(["gpu-0"])
 
@@ -142,7 +142,7 @@ def test_gpu_cluster(boot: Callable[..., Lab]) -> None:
     lab.began = time.time()
     lab.operator(chart="v26.7.0", driver=NEW, **own)
     done = acts.run(lab)
-    assert done.verdict == ("Skip", "OperatorManagedPlugin", 0), done.said
+    assert done.phase == ("Skip", "OperatorManagedPlugin", 0), done.said
     assert [(each["stack"], each["reason"]) for each in acts.plan(lab)["nothing"]] == [("gpu", "OperatorManagedPlugin")]
     lab.until(lambda: acts.migrated(lab, 2) and lab.serving_on() == set(BOTH), "both are upgraded", acts.PATIENCE)
     assert sorted(each.node for each in lab.truth.drains(since=lab.began)) == BOTH
@@ -162,7 +162,7 @@ def test_several_policies(boot: Callable[..., Lab]) -> None:
     lab.cluster.patch(f"{policies}/a-second-one/status", {"status": {"state": "ignored", "namespace": NAMESPACE}})
     lab.operator(driver=NEW)
     done = acts.run(lab)
-    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert done.phase == ("Done", "Refreshed", 0), done.said
     assert lab.truth.loaded_now() == {"gpu-0": NEW}
     lab.assert_clean(["gpu-0"])
 
@@ -192,7 +192,7 @@ def test_evicted_by_the_driver_manager(boot: Callable[..., Lab], selector: str, 
     lab.began = time.time()
     lab.operator(driver=NEW, **modern)
     done = acts.run(lab)
-    assert done.verdict == ("Done", "NothingStale", 0), done.said
+    assert done.phase == ("Done", "NothingStale", 0), done.said
     assert selector in done.story["message"]
     assert any("gpu-2" in warning and EVICTION in warning for warning in done.story["warnings"]) is labelled
     assert sorted(each.node for each in lab.truth.drains(since=lab.began)) == having
@@ -207,17 +207,17 @@ def test_upgraded_by_hand(boot: Callable[..., Lab]) -> None:
     lab.until(lambda: lab.rendered(NEW), "the DaemonSet asks for the new driver", acts.PATIENCE)
     acts.delete_driver(lab, "gpu-0")
     report = acts.run(lab)
-    assert report.verdict == ("Done", "Refreshed", 0), report.said
+    assert report.phase == ("Done", "Refreshed", 0), report.said
     assert report.reasons() == {"gpu-1": "ManualUpgrade"}
     lab.assert_clean(["gpu-0"])
 
     failed = acts.run(lab, "--when-manual=fail")
-    assert failed.verdict == ("Fail", "ManualUpgrade", 3), failed.said
+    assert failed.phase == ("Fail", "ManualUpgrade", 3), failed.said
 
     waiting = acts.begin(lab, "--when-manual=wait")
     acts.delete_driver(lab, "gpu-1")
     done = waiting.told()
-    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert done.phase == ("Done", "Refreshed", 0), done.said
     lab.assert_clean(BOTH)
 
 
@@ -232,7 +232,7 @@ def test_driver_pods_under_a_replaced_label(boot: Callable[..., Lab]) -> None:
     for node in BOTH:
         acts.delete_driver(lab, node)
     done = hook.told()
-    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert done.phase == ("Done", "Refreshed", 0), done.said
     lab.assert_clean(BOTH)
 
 
@@ -252,7 +252,7 @@ def test_another_consumer(boot: Callable[..., Lab]) -> None:
     lab.until(lambda: acts.migrated(lab, 2), "both run the new driver", acts.PATIENCE)
     by_labels = "app.kubernetes.io/name=labelled,team=metrics"
     done = acts.post(lab, consumers=["monitoring/dcgm-exporter", by_labels])
-    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert done.phase == ("Done", "Refreshed", 0), done.said
     truth = lab.truth
     for name in (f"{PLUGIN_NAMESPACE}/{PLUGIN_NAME}", "monitoring/dcgm-exporter", "monitoring/labelled"):
         assert sorted(each.node for each in truth.restarts(name, since=lab.began)) == BOTH
@@ -277,10 +277,10 @@ def test_a_replaced_container_toolkit(boot: Callable[..., Lab]) -> None:
     lab.until(lambda: acts.happened(lab, "toolkit-ready", "gpu-0", lab.began), "it is replaced", acts.PATIENCE)
     assert lab.truth.behind_toolkit_now() == ("gpu-0",)
     plain = acts.run(lab)
-    assert plain.verdict == ("Done", "NothingStale", 0), plain.said
+    assert plain.phase == ("Done", "NothingStale", 0), plain.said
     lab.assert_clean([])
     done = acts.post(lab, providers=["toolkit"])
-    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert done.phase == ("Done", "Refreshed", 0), done.said
     assert lab.truth.behind_toolkit_now() == ()
     lab.assert_clean(["gpu-0"])
 
@@ -293,9 +293,9 @@ def test_before_the_plugin_is_installed(boot: Callable[..., Lab]) -> None:
     lab.until(lambda: lab.label_states() == {"upgrade-done"}, "the labels are quiet", acts.PATIENCE)
     lab.operator(driver=NEW)
     skipped = acts.run(lab)
-    assert skipped.verdict == ("Skip", "NoConsumer", 0), skipped.said
+    assert skipped.phase == ("Skip", "NoPlugin", 0), skipped.said
     done = acts.post(lab, whenAbsent="wait")
-    assert done.verdict == ("Done", "DriverSettled", 0), done.said
+    assert done.phase == ("Done", "DriverSettled", 0), done.said
     assert acts.migrated(lab, 2)
     lab.plugin()
     lab.until(lambda: lab.serving() == 2, "both plugins run", acts.PATIENCE)

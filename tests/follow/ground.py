@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from devcluster.access import ApiError
 from devcluster.machines import gpu_node
 from devcluster.ports import free_ports
-from hook.objects.names import FOLLOWING_ANNOTATION
-from hook.run.status import Following
+from hook.objects.names import STATUS_ANNOTATION
+from hook.run.status import ControllerStatus
 from tests.e2e import acts
 from tests.e2e.acts import NODES, PATIENCE
 from tests.e2e.lab import NAMESPACE, NEW
@@ -41,7 +41,7 @@ _COUNT = count()
 
 
 @dataclass(frozen=True, slots=True)
-class Follower(Logged):
+class Controller(Logged):
     """A follower as a process."""
 
     identity: str
@@ -79,7 +79,7 @@ class Field(Ground):
         super().__init__(*args)
         # Helm 4 applies on the server, which refuses to change what a person patched.
         self.helm = 3
-        self._followers: list[Follower] = []
+        self._followers: list[Controller] = []
 
     def rest(self, driver: str = NEW) -> None:
         """Come to rest as a person makes it: no Helm takes back what was patched without it."""
@@ -89,7 +89,7 @@ class Field(Ground):
 
     # Followers.
 
-    def follow(self, identity: str = "one", *args: str, kubeconfig: Path | None = None) -> Follower:
+    def follow(self, identity: str = "one", *args: str, kubeconfig: Path | None = None) -> Controller:
         """Start a follower as a person does, from a shell."""
         log = self.cluster.files.log(f"follower-{next(_COUNT)}-{identity}")
         (port,) = free_ports(1)
@@ -97,24 +97,24 @@ class Field(Ground):
             log, "run", "--follow", f"--identity={identity}", f"--lease-namespace={NAMESPACE}",
             f"--listen=127.0.0.1:{port}", f"--kubeconfig={kubeconfig or self.cluster.kubeconfig}", *args,
         )  # fmt: skip
-        follower = Follower(self.cluster.adopt(process), log, identity, port)
-        self._followers.append(follower)
-        return follower
+        controller = Controller(self.cluster.adopt(process), log, identity, port)
+        self._followers.append(controller)
+        return controller
 
-    def leading(self, identity: str = "one", *args: str, kubeconfig: Path | None = None) -> Follower:
+    def leading(self, identity: str = "one", *args: str, kubeconfig: Path | None = None) -> Controller:
         """Start a follower and wait until it leads."""
-        follower = self.follow(identity, *args, kubeconfig=kubeconfig)
-        self.await_leader(follower)
-        return follower
+        controller = self.follow(identity, *args, kubeconfig=kubeconfig)
+        self.await_leader(controller)
+        return controller
 
-    def await_leader(self, follower: Follower, lease: str = LEASE) -> None:
+    def await_leader(self, controller: Controller, lease: str = LEASE) -> None:
         """Wait until a follower holds the Lease and is ready."""
 
         def leads() -> bool:
-            assert not follower.over, follower.said
-            return self.leader(lease).startswith(follower.identity) and follower.asked("/readyz")[0] == 200
+            assert not controller.over, controller.said
+            return self.leader(lease).startswith(controller.identity) and controller.asked("/readyz")[0] == 200
 
-        self.until(leads, f"follower {follower.identity} leads", PATIENCE)
+        self.until(leads, f"follower {controller.identity} leads", PATIENCE)
 
     def leader(self, lease: str = LEASE) -> str:
         """Give the holder of a Lease; empty if nobody holds it."""
@@ -122,10 +122,10 @@ class Field(Ground):
             return str(self.cluster.get(f"{LEASES}/{lease}")["spec"].get("holderIdentity") or "")
         return ""
 
-    def record(self) -> Following:
+    def record(self) -> ControllerStatus:
         """Give what the leader has noted at its Lease."""
         lease = self.cluster.get(f"{LEASES}/{LEASE}")
-        return Following.decode(lease["metadata"]["annotations"][FOLLOWING_ANNOTATION])
+        return ControllerStatus.decode(lease["metadata"]["annotations"][STATUS_ANNOTATION])
 
     def await_look(self) -> None:
         """Wait until the leader has looked at the fleet as it is now."""
@@ -138,7 +138,7 @@ class Field(Ground):
 
         self.until(looked, "the follower has looked again", PATIENCE)
 
-    def await_stale(self, leader: Follower, count: int) -> None:
+    def await_stale(self, leader: Controller, count: int) -> None:
         """Wait until the leader has finished a round that saw so many stale plugins, whatever it does about them."""
         # Where nobody leads yet there is no such metric, which counts as nothing: so ask for those that are looked at.
         self.until(

@@ -44,7 +44,7 @@ def _told(field: Field) -> Counter[str]:
     """Count what the Job and the Deployment have been seen to do so far."""
     return Counter(
         {
-            "handed over": len(field.events("Job", "HandedOver")),
+            "handed over": len(field.events("Job", "Delegated")),
             "restarts": field.writes(ACCOUNT).count("delete pods"),
             "restarts told": len(field.events("Deployment", "StalePluginRestarted")),
         }
@@ -74,7 +74,7 @@ def test_handed_over(field: Field) -> None:
         assert "gpu-2" not in field.restarts()
     finally:
         field.annotate("gpu-2", "driver-fault", None)
-    assert field.story()["reason"] == "HandedOver"
+    assert field.story()["reason"] == "Delegated"
     assert "to go" in field.story()["message"]
     field.await_served(OLD)
     field.assert_clean(field.nodes)
@@ -106,6 +106,6 @@ def test_its_pod_is_deleted_then_nobody_follows(field: Field) -> None:
     alone = field.begin("--wait=handover", f"--lease-namespace={NAMESPACE}", f"--lease-name={LEASE}", timeout="25s")
     end = alone.told()
     assert end.code == 124, end.said
-    assert end.story["next"].startswith("FollowerMissing")
+    assert end.story["next"].startswith("ControllerMissing")
     assert f"{NAMESPACE}/{LEASE}" in end.story["message"]
     field.assert_untouched()

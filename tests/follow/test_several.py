@@ -14,7 +14,7 @@ from tests.follow.ground import LOST, STOPPED
 
 if TYPE_CHECKING:
     from tests.faults.cluster.doorway import Doorway, Stop
-    from tests.follow.ground import Field, Follower
+    from tests.follow.ground import Controller, Field
 
 pytestmark = pytest.mark.e2e
 
@@ -22,15 +22,15 @@ NODES = 3
 DELETED: Final = ("delete pods", Moment.AFTER)
 
 
-def _stand_by(field: Field, identity: str) -> Follower:
+def _stand_by(field: Field, identity: str) -> Controller:
     """Start a follower that has somebody before it, and wait until it says that it is well."""
-    follower = field.follow(identity)
-    field.until(lambda: follower.asked("/readyz")[0] == 200, f"follower {identity} stands by", PATIENCE)
+    controller = field.follow(identity)
+    field.until(lambda: controller.asked("/readyz")[0] == 200, f"follower {identity} stands by", PATIENCE)
     assert not field.leader().startswith(identity)
-    return follower
+    return controller
 
 
-def _all_served(field: Field, version: str, by: Follower) -> None:
+def _all_served(field: Field, version: str, by: Controller) -> None:
     """Wait until every plugin was restarted, once, and assert who leads now."""
     field.until(lambda: set(field.restarts()) == set(field.nodes), "every plugin was restarted", PATIENCE)
     field.await_served(version)
@@ -88,8 +88,8 @@ def test_two_that_both_lead_and_hooks(field: Field) -> None:
     field.spoil()
     followers = [field.follow("one"), field.follow("two", "--lease-name=another")]
     hooks = [field.begin() for _ in range(2)]
-    for follower, lease in zip(followers, ("gpu-operator-post", "another"), strict=True):
-        field.await_leader(follower, lease)
+    for controller, lease in zip(followers, ("gpu-operator-post", "another"), strict=True):
+        field.await_leader(controller, lease)
     for hook in hooks:
         told = hook.told()
         assert told.code == 0, told.said
@@ -101,5 +101,5 @@ def test_two_that_both_lead_and_hooks(field: Field) -> None:
     assert told.code == 0, told.said
     field.await_served(OLD)
     field.assert_clean(sorted(field.nodes * 2))
-    for follower in followers:
-        assert follower.stopped() == STOPPED, follower.said
+    for controller in followers:
+        assert controller.stopped() == STOPPED, controller.said

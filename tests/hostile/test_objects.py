@@ -12,12 +12,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase as Step
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hook.decide.decide import chosen, decide_all, succeeded
 from hook.decide.reasons import Reason
-from hook.decide.result import Verdict, headline
+from hook.decide.result import Phase, headline
 from hook.decide.state import Memory
 from hook.objects import policies, readers, views
 from hook.plan import plan
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 EXAMPLES: Final = 80
 """A scene. Thousands were tried while this was written; these are for what changes later."""
-QUICKLY: Final = settings(max_examples=EXAMPLES, phases=(Phase.explicit, Phase.generate))
+QUICKLY: Final = settings(max_examples=EXAMPLES, phases=(Step.explicit, Step.generate))
 """A failing example is not made smaller: it is one change of small objects, and making it so takes minutes."""
 GOOD: Final = {
     "Pod": ("driver-pod", "plugin-pod", "exporter/pod", "network/driver-pod"),
@@ -120,19 +121,19 @@ def check(scene: Scene, found: Cluster, *, lie: bool = False) -> None:
     # A UID that no pod has deletes none: it is a precondition of each deletion.
     told &= {pod["metadata"]["uid"] for stack, *_ in parts_of(scene.make()) for pod in stack.of("plugin-pod")}
     # Of the stack before this one, only as long as the policy asks for both.
-    unreadable = [one for name in (seen if not lie else (found.stack.name,)) for one in seen[name].unreadable]
+    malformed = [one for name in (seen if not lie else (found.stack.name,)) for one in seen[name].malformed]
     for one in (decision, late):
         show(one)
-        success = one.verdict in (Verdict.DONE, Verdict.SKIP)
+        success = one.phase in (Phase.DONE, Phase.SKIP)
         assert lie or told <= scene.stale, f"restarted {sorted(told - scene.stale)}"
         assert lie or not (success and scene.unfinished), headline(one)
-        assert not (success and unreadable), unreadable
-    if unreadable:
+        assert not (success and malformed), malformed
+    if malformed:
         assert not succeeded(late, scene.settings)
-        assert Verdict.DEADLINE is late.verdict
-        assert unreadable[0].problem[:40] in late.message
-        assert unreadable[0].name in late.message
-        assert Reason.UNREADABLE is late.cause
+        assert Phase.DEADLINE is late.phase
+        assert malformed[0].problem[:40] in late.message
+        assert malformed[0].name in late.message
+        assert Reason.MALFORMED_OBJECT is late.cause
 
 
 def show(decision: Decision) -> None:
@@ -143,7 +144,7 @@ def show(decision: Decision) -> None:
     json.dumps(report.as_json(decision)).encode()
     message = report.termination_message(decision, 124, 2**31)
     assert len(message.encode()) <= report.TERMINATION_LIMIT
-    assert json.loads(message)["verdict"] == decision.verdict
+    assert json.loads(message)["verdict"] == decision.phase
 
 
 def parts_of(found: Cluster) -> list[tuple[Cluster, str, int]]:
@@ -156,7 +157,7 @@ def parts_of(found: Cluster) -> list[tuple[Cluster, str, int]]:
 def test_the_scenes_are_what_they_say(scene: Scene) -> None:
     """Unchanged, each allows just what is stale on settled nodes, and is done if nothing is left."""
     _seen, decision, _late = decided(scene, scene.make())
-    assert (Verdict.WAIT if scene.unfinished else Verdict.DONE) is decision.verdict
+    assert (Phase.WAIT if scene.unfinished else Phase.DONE) is decision.phase
     check(scene, scene.make())
 
 
@@ -243,7 +244,7 @@ def test_every_place_of_every_policy_is_read_or_refused(name: str) -> None:
 
 def _read_or_refused(kind: str, one: Object) -> None:
     found = readers.entry(READER_OF[kind], kind, raw(one)).view
-    if isinstance(found, views.Unreadable):
+    if isinstance(found, views.Malformed):
         assert found.problem
         assert all(len(text) <= 2048 for text in (found.name, found.namespace, found.node, found.problem))
 

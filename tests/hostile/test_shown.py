@@ -15,14 +15,14 @@ from kubernetes import client
 
 from hook import logs
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, Judgement, NodeState, Verdict
+from hook.decide.result import Decision, NodeState, NodeStatus, Phase
 from hook.format import LONGEST_LINE, clean, cut
 from hook.kube import events
 from hook.kube.client import Api
 from hook.kube.connection import by_library
 from hook.objects.decoding import LONGEST_TEXT
 from hook.run import report
-from hook.run.report import Narrator
+from hook.run.report import ProgressReporter
 from tests.hostile.mutations import ESCAPES, MEBIBYTE, TEXTS
 
 if TYPE_CHECKING:
@@ -40,22 +40,22 @@ SUBJECT = events.Subject("apps/v1", "DaemonSet", "ns", "ds", "uid")
 def decisions(draw: st.DrawFn) -> Decision:
     """Give a decision in which everything that comes from a cluster is hostile."""
     judgement = st.builds(
-        Judgement,
+        NodeStatus,
         node=sane,
         state=st.sampled_from(NodeState),
-        reason=st.sampled_from([Reason.UNREADABLE, Reason.UPGRADE_FAILED, Reason.DRIVER_FAILING]),
+        reason=st.sampled_from([Reason.MALFORMED_OBJECT, Reason.UPGRADE_FAILED, Reason.DRIVER_FAILING]),
         message=texts,
         subject=sane,
-        consumer=sane,
+        plugin=sane,
         stack=st.sampled_from(["gpu", "network"]),
     )
     return Decision(
-        draw(st.sampled_from(Verdict)),
+        draw(st.sampled_from(Phase)),
         Reason.NODES_PENDING,
         draw(texts),
-        judgements=tuple(draw(st.lists(judgement, max_size=5))),
+        statuses=tuple(draw(st.lists(judgement, max_size=5))),
         warnings=tuple(draw(st.lists(texts, max_size=5))),
-        cause=Reason.UNREADABLE,
+        cause=Reason.MALFORMED_OBJECT,
         stack="gpu",
     )
 
@@ -96,8 +96,8 @@ def test_the_report_fits_and_is_not_obeyed(decision: Decision) -> None:
 def test_half_a_character() -> None:
     """Readers refuse it in what they read, but a key of a map may be in the path that they name."""
     half = "half \ud800"
-    judged = Judgement(half, NodeState.FAILED, Reason.UNREADABLE, half)
-    decision = Decision(Verdict.FAIL, Reason.UNREADABLE, half, judgements=(judged,), warnings=(half,), stack="gpu")
+    judged = NodeStatus(half, NodeState.FAILED, Reason.MALFORMED_OBJECT, half)
+    decision = Decision(Phase.FAIL, Reason.MALFORMED_OBJECT, half, statuses=(judged,), warnings=(half,), stack="gpu")
     for line in [*report.table(decision).split("\n"), *report.ending(decision)]:
         line.encode()
     report.termination_message(decision, 3, 0).encode()
@@ -117,9 +117,9 @@ def test_an_event_fits_and_is_not_obeyed(note: str) -> None:
             return {}
 
     ear = Ear(by_library(client.Configuration()))
-    teller = events.Teller(ear, "run", silent=False)
-    teller.last_words()  # from now on nothing is left to a thread
-    teller.tell(SUBJECT, "Reason", note, about=note[:99])
+    recorder = events.EventRecorder(ear, "run", silent=False)
+    recorder.flush()  # from now on nothing is left to a thread
+    recorder.tell(SUBJECT, "Reason", note, about=note[:99])
     assert ear.sent.body is not None
     message = ear.sent.body["message"]
     assert len(message.encode()) <= events.NOTE_LIMIT
@@ -132,7 +132,7 @@ def test_the_log_stays_one_line_a_message(log: io.TextIOWrapper) -> None:
 
     @given(decision=decisions())
     def told(decision: Decision) -> None:
-        Narrator(None, None).tell(decision, timedelta(minutes=1))  # type: ignore[arg-type]
+        ProgressReporter(None, None).tell(decision, timedelta(minutes=1))  # type: ignore[arg-type]
         logging.getLogger("hook").warning("%s", decision.message)
         found = lines_of(log)
         assert all(line.isprintable() for line in found)

@@ -18,7 +18,7 @@ def nothing_to_protect_then_out_of_time(lab: NodeLab) -> None:
 
     Then a migration that does not finish exits 124, and the next run completes it.
     """
-    assert_skipped(lab, "NoConsumer")
+    assert_skipped(lab, "NoPlugin")
     lab.plugin()
     assert_skipped(lab, "NoPolicy")
     lab.operator(driver__enabled=False)
@@ -59,7 +59,7 @@ def assert_skipped(lab: NodeLab, reason: str) -> None:
     assert reason in done.output
     assert ("Skip", reason, 0) == tuple(lab.story()[key] for key in ("verdict", "reason", "exitCode"))
     assert lab.events("Job", reason)
-    if reason == "NoConsumer":
+    if reason == "NoPlugin":
         namespaces = {each["metadata"]["name"] for each in lab.cluster.list("/api/v1/namespaces")}
         assert PLUGIN_NAMESPACE not in namespaces
 

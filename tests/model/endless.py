@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from hook.decide.breaker import FEWEST
-from hook.decide.result import Verdict
+from hook.decide.result import Phase
 from tests.model import promises
 from tests.model.pods import SECOND
 from tests.model.promises import WrongEndError, WrongRestartError
@@ -22,14 +22,14 @@ from tests.model.promises import WrongEndError, WrongRestartError
 if TYPE_CHECKING:
     from tests.model.machine import Machine
     from tests.model.pods import PluginPod
-    from tests.model.program import Follower
+    from tests.model.program import Controller
 
 MINUTE: Final = 60 * SECOND
 TIMES_THAT_LIE: Final = frozenset({"times_move", "clock_back", "clock_forward"})
 """What a history does to clocks; without any of it, no breaker has a reason to open."""
 
 
-def patience(run: Follower, *, lied: bool) -> int:
+def patience(run: Controller, *, lied: bool) -> int:
     """Return how long a cluster at rest may take until nothing is stale: a pause, a policy's report, an open breaker.
 
     The breaker opens for clocks alone, so only where they lied there is a need to wait for it.
@@ -43,7 +43,7 @@ def patience(run: Follower, *, lied: bool) -> int:
 # (d) and (e): restarts.
 
 
-def restart(run: Follower, machine: Machine, pod: PluginPod) -> None:
+def restart(run: Controller, machine: Machine, pod: PluginPod) -> None:
     """Hold a restart to what is true in its moment, and to those before it."""
     promises.restart(run, machine, pod)
     if run.breaker_is_open:
@@ -54,7 +54,7 @@ def restart(run: Follower, machine: Machine, pod: PluginPod) -> None:
     _leaves_enough(run, machine, pod)
 
 
-def _crowd(run: Follower) -> frozenset[str]:
+def _crowd(run: Controller) -> frozenset[str]:
     """Give the nodes whose times moved within a minute, if they are a crowd of which nobody told to go on."""
     machines = run.world.machines
     moved = {
@@ -68,12 +68,12 @@ def _crowd(run: Follower) -> frozenset[str]:
     return frozenset(moved) if crowd and not over else frozenset()
 
 
-def _counts(run: Follower, machine: Machine) -> bool:
+def _counts(run: Controller, machine: Machine) -> bool:
     seen = machine.labelled and machine.reports and run.world.settled(machine)
-    return seen and not promises.left_alone(run.world, machine)
+    return seen and not promises.excluded(run.world, machine)
 
 
-def _is_not_too_soon(run: Follower, machine: Machine, pod: PluginPod) -> None:
+def _is_not_too_soon(run: Controller, machine: Machine, pod: PluginPod) -> None:
     """Ask for the pause since the last restart, unless a plugin was well since and the driver is another one."""
     now, before = run.world.now, run.tries.get(machine.name)
     if not run.watch.knows_the_drivers:
@@ -94,12 +94,12 @@ def _is_not_too_soon(run: Follower, machine: Machine, pod: PluginPod) -> None:
     run.tries[machine.name] = (count + 1, now, machine.load)
 
 
-def _leaves_enough(run: Follower, machine: Machine, pod: PluginPod) -> None:
+def _leaves_enough(run: Controller, machine: Machine, pod: PluginPod) -> None:
     """Ask that no more are down than may be, by what is true and was seen: a plugin that serves needs a place."""
     bound = run.settings.max_unavailable
     if bound is None or pod.ready is None:
         return
-    seen = {one.node for one in run.watch.snapshot().consumer_pods if one.live and one.ready} - run.down.keys()
+    seen = {one.node for one in run.watch.snapshot().plugin_pods if one.live and one.ready} - run.down.keys()
     others = [one for one in run.world.machines.values() if one is not machine and one.name not in seen]
     down = [one for one in others if _counts(run, one) and not any(_serves(pod) for pod in one.plugins)]
     if len(down) >= bound.value:
@@ -113,26 +113,26 @@ def _serves(pod: PluginPod) -> bool:
 # (f): verdicts, and the end.
 
 
-def looked(run: Follower, *, lied: bool) -> None:
+def looked(run: Controller, *, lied: bool) -> None:
     """Hold what is said of the moment to it, where everything was known."""
     if run.breaker_is_open and not lied:
         raise WrongEndError("the breaker opened although no times moved")
     if run.last is None or not run.watch.knows_everything:
         return
-    if run.last.verdict is Verdict.DONE:
+    if run.last.phase is Phase.DONE:
         promises.done(run.world)
-    elif run.last.verdict is Verdict.SKIP:
+    elif run.last.phase is Phase.SKIP:
         promises.skipped(run)
-    elif run.last.verdict is Verdict.DEADLINE:
+    elif run.last.phase is Phase.DEADLINE:
         raise WrongEndError("a run that never ends has no deadline")
 
 
-def content(run: Follower) -> bool:
+def content(run: Controller) -> bool:
     """Whether there is nothing left to wait for."""
-    return run.last is not None and run.last.verdict is Verdict.DONE and promises.calm(run.world)
+    return run.last is not None and run.last.phase is Phase.DONE and promises.calm(run.world)
 
 
-def came_to_rest(run: Follower, *, mended: bool) -> None:
+def came_to_rest(run: Controller, *, mended: bool) -> None:
     """Hold the end of a history to what can be: all is served, and said to be."""
     if content(run) or any(one.set_back for one in run.world.machines.values()):
         return  # A pod whose own times contradict one another cannot be read, and is waited for.

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from hook.decide.fleet import Fleet
-    from hook.decide.result import Judgement
+    from hook.decide.result import NodeStatus
     from hook.objects.views import Node, Pod
     from tests.model.breaking import Function
 
@@ -108,19 +108,19 @@ def _apart(pods: Iterable[Pod]) -> list[Pod]:
     return [replace(pod, node=pod.uid) if pod.node and pod.live else pod for pod in pods]
 
 
-def _turn(judgements: Sequence[Judgement], before: NodeState, after: NodeState) -> list[Judgement]:
-    return [replace(one, state=after) if one.state is before else one for one in judgements]
+def _turn(statuses: Sequence[NodeStatus], before: NodeState, after: NodeState) -> list[NodeStatus]:
+    return [replace(one, state=after) if one.state is before else one for one in statuses]
 
 
-def _patient_again(judgements: Sequence[Judgement]) -> list[Judgement]:
+def _patient_again(statuses: Sequence[NodeStatus]) -> list[NodeStatus]:
     """Wait again for nodes that were excluded because the wait took too long."""
-    return [replace(one, state=NodeState.WAITING) if one.patience is Patience.NODE else one for one in judgements]
+    return [replace(one, state=NodeState.WAITING) if one.patience is Patience.NODE else one for one in statuses]
 
 
 MUTANTS: Final = (
     Mutant("the-policys-ready-settles-a-node", WrongRestartError, "hardly_ready", nodes._driver_gate,
            lambda original, pod, node, seen: None if _says_ready(seen) else original(pod, node, seen)),
-    Mutant("the-policys-ready-is-done", DoneTooEarlyError, "missing_plugin", done._holds,
+    Mutant("the-policys-ready-is-done", DoneTooEarlyError, "missing_plugin", done._blockers,
            lambda original, seen, judged: () if _says_ready(seen) else original(seen, judged)),
     Mutant("upgrade-done-is-done", DoneTooEarlyError, "label_lag", eligibility.outdated,
            lambda _original, pod, seen: _lacks_upgrade_done(pod, seen)),
@@ -133,10 +133,10 @@ MUTANTS: Final = (
     Mutant("generation-is-ignored", DoneTooEarlyError, "controller_lag", views.DaemonSet.observed, always(True)),
     Mutant("preconditions-are-ignored", WrongRestartError, "stale_watch", requests.delete_pod,
            lambda original, *pod: replace(original(*pod), body={})),
-    Mutant("a-missing-plugin-is-nothing-to-do", DoneTooEarlyError, "missing_plugin", plugins._judge_absent,
+    Mutant("a-missing-plugin-is-nothing-to-do", DoneTooEarlyError, "missing_plugin", plugins._evaluate_absent,
            lambda original, node, ds, seen: original(node, ds, replace(seen, complete={ds.uid}))),
     Mutant("labels-gone-are-no-gpu", DoneTooEarlyError, "labels", eligibility._unlabelled,
-           lambda original, node, seen: original(node, replace(seen, driver_pods={}, consumer_pods={}))),
+           lambda original, node, seen: original(node, replace(seen, driver_pods={}, plugin_pods={}))),
     Mutant("one-read-is-enough", DoneTooEarlyError, "stale_watch", job.Runner._confirmed,
            lambda _original, _runner, decision: decision),
     Mutant("the-unloader-is-not-asked", DoneTooEarlyError, "crash_in_place", freshness._unloaded_before_start,
@@ -166,11 +166,11 @@ MUTANTS: Final = (
     Mutant("no-quiet-time", DoneTooEarlyError, "second_render", done._noisy, always(None)),
     Mutant("an-edit-is-quiet-at-once", DoneTooEarlyError, "second_render", done._noisy,
            lambda original, seen, *rest: original(_with_policy(seen, changed=None), *rest)),
-    Mutant("a-skipped-node-is-served", WrongRestartError, "skipped", eligibility.left_alone,
+    Mutant("a-skipped-node-is-served", WrongRestartError, "skipped", eligibility.excluded,
            lambda original, name, node, seen, now: original(name, _without_skip(node, seen), seen, now)),
     Mutant("a-blip-is-a-lost-node", DoneTooEarlyError, "blips", eligibility._unreachable,
            lambda original, node, seen, now: original(node, _with(seen, not_ready_grace=AT_ONCE), now)),
-    Mutant("no-bound-on-restarts", WrongRestartError, "several_at_once", restarts.Places.has,
+    Mutant("no-bound-on-restarts", WrongRestartError, "several_at_once", restarts.DisruptionBudget.has,
            lambda original, left, **how: original(replace(left, ours=None), **how)),
     Mutant("what-people-upgrade-is-waited-for", WrongEndError, "by_hand", eligibility.manual, always(None)),
     Mutant("what-people-upgrade-is-never-stale", DoneTooEarlyError, "by_hand_in_place", nodes._with_outdated_driver,
@@ -184,7 +184,7 @@ MUTANTS: Final = (
     Mutant("a-policy-that-is-gone-never-returns", DoneTooEarlyError, "policy_gone", done.policy_gone,
            lambda original, seen, *rest: original(_with(seen, policy_grace=AT_ONCE), *rest)),
     Mutant("without-a-policy-nothing-is-stale", DoneTooEarlyError, "policy_gone", done.policy_gone,
-           lambda original, seen, _judged, timers: original(seen, (), timers)),
+           lambda original, seen, _evaluated, timers: original(seen, (), timers)),
     Mutant("an-orphan-is-no-plugin", DoneTooEarlyError, "orphans", fleet._adopted,
            lambda original, pods, _heirs: original(pods, ())),
     Mutant("two-pods-are-on-two-nodes", DoneTooEarlyError, "doubled_plugin", fleet._complete,
@@ -209,27 +209,27 @@ MUTANTS: Final = (
            lambda original, judged, chosen, timers: original(judged, replace(
                chosen, failed_grace=AT_ONCE, plugin_timeout=AT_ONCE, not_ready_grace=AT_ONCE), timers)),
     Mutant("the-first-failure-ends-it", WrongEndError, "trouble_beside_work", decide._failure,
-           lambda original, holds, judged, *rest: original(
-               holds, [one for one in judged if decide._has_failed(one)], *rest)),
-    Mutant("no-deadline", WrongEndError, "out_of_time", decide._verdict,
-           lambda original, holds, judged, progress, seen, timers: original(
-               holds, judged, progress, _with(seen, timeout=YEARS), timers)),
+           lambda original, blockers, judged, *rest: original(
+               blockers, [one for one in judged if decide._has_failed(one)], *rest)),
+    Mutant("no-deadline", WrongEndError, "out_of_time", decide._phase,
+           lambda original, blockers, judged, progress, seen, timers: original(
+               blockers, judged, progress, _with(seen, timeout=YEARS), timers)),
     Mutant("time-up-is-success", WrongEndError, "out_of_time", decide.succeeded,
            lambda original, decision, chosen: original(
                decision, replace(chosen, on_deadline=config.OnDeadline.REPORT))),
-    Mutant("no-bound-on-what-is-down", WrongRestartError, "taken_down", restarts.Places.has,
+    Mutant("no-bound-on-what-is-down", WrongRestartError, "taken_down", restarts.DisruptionBudget.has,
            lambda original, left, **how: original(replace(left, anyones=None), **how)),
     Mutant("what-others-took-down-is-up", WrongRestartError, "taken_down", restarts._down,
            lambda original, judged, seen: original(replace(judged, reason=Reason.VERIFIED), seen)),
     Mutant("no-pause", WrongRestartError, "lies", history.held_until, always(None)),
     Mutant("pauses-do-not-grow", WrongRestartError, "lies", history._pause,
            lambda original, _count, chosen: original(1, chosen)),
-    Mutant("tries-are-not-counted", WrongRestartError, "lies", state.AskedRestart.tries_with, always(1)),
+    Mutant("tries-are-not-counted", WrongRestartError, "lies", state.RestartRecord.tries_with, always(1)),
     Mutant("what-failed-is-never-tried-again", WrongEndError, "lies", history.held_until,
            lambda original, *tried: original(*tried) and NEVER),
     Mutant("no-breaker", WrongRestartError, "jumps", breaker._opened,
            lambda original, one, *rest: replace(original(one, *rest), opened_at=None)),
-    Mutant("suspects-are-served-at-once", WrongRestartError, "jumps", breaker.suspect, always(False)),
+    Mutant("suspects-are-served-at-once", WrongRestartError, "jumps", breaker.unexplained, always(False)),
     Mutant("an-open-breaker-holds-nothing", WrongRestartError, "jumps", breaker.held_open, always(None)),
     Mutant("a-breaker-never-closes", WrongEndError, "jumps", breaker._closed_in_time,
            lambda original, one, chosen, now: original(one, replace(chosen, breaker_reset=AT_ONCE), now)),
@@ -238,7 +238,7 @@ MUTANTS: Final = (
            lambda original, driver, *rest: original(_without_restarts(driver), *rest)),
     Mutant("a-follower-has-a-deadline", WrongEndError, "late", config.Settings.deadline,
            lambda original, chosen, started: original(replace(chosen, follow=False), started)),
-    Mutant("a-follower-stalls", WrongEndError, "late", decide._verdict,
-           lambda original, holds, judged, progress, seen, timers: original(
-               holds, judged, progress, _with(seen, follow=False, timeout=YEARS), timers)),
+    Mutant("a-follower-stalls", WrongEndError, "late", decide._phase,
+           lambda original, blockers, judged, progress, seen, timers: original(
+               blockers, judged, progress, _with(seen, follow=False, timeout=YEARS), timers)),
 )  # fmt: skip

@@ -5,20 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from tests.model.observation import Watch, moment_of
+
 from hook.decide.reasons import Reason
 from hook.errors import ConflictError, NotFoundError
 from hook.kube import retry
-from hook.kube.cache import Observer
-from hook.kube.events import Subject, Teller
+from hook.kube.cache import Cache
+from hook.kube.events import EventRecorder, Subject
 from hook.kube.owners import Job
 from hook.objects.drivers import GPU_OPERATOR
 from hook.run.job import Outcome, Runner
 from tests.fixtures.objects import at
-from tests.model.sight import Watch, moment_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
+
+    from tests.model.observation import Observation
 
     from hook.config import Settings
     from hook.decide.result import Decision
@@ -27,7 +30,6 @@ if TYPE_CHECKING:
     from hook.objects.views import DaemonSet, Snapshot
     from tests.model.machine import Machine
     from tests.model.pods import PluginPod
-    from tests.model.sight import Sight
     from tests.model.world import World
 
 
@@ -76,7 +78,7 @@ class Door:
         return {}
 
 
-class Eyes(Observer):
+class Eyes(Cache):
     """An observer that follows no API server: it shows what one run's watches show, and a second, consistent read."""
 
     def __init__(self, run: Run, door: Api) -> None:
@@ -99,7 +101,7 @@ class Eyes(Observer):
 
     def read_again(self, _left: float) -> dict[str, Snapshot]:
         """Give what is there now."""
-        return {GPU_OPERATOR.name: Watch(self._run.sight).snapshot()}
+        return {GPU_OPERATOR.name: Watch(self._run.observation).snapshot()}
 
     def wait(self, _seconds: float) -> None:
         """Hand over to the history."""
@@ -109,9 +111,11 @@ class Eyes(Observer):
 class Run:
     """A process of the program. All that it knows dies with it."""
 
-    def __init__(self, world: World, sight: Sight, settings: Settings, started: float, on_restart: Restarted) -> None:
-        self.world, self.sight, self.settings, self.on_restart = world, sight, settings, on_restart
-        self.watch = Watch(sight)
+    def __init__(
+        self, world: World, observation: Observation, settings: Settings, started: float, on_restart: Restarted
+    ) -> None:
+        self.world, self.observation, self.settings, self.on_restart = world, observation, settings, on_restart
+        self.watch = Watch(observation)
         self.outcome: Outcome | None = None
         self.restarted: dict[tuple[str, int | None], int] = {}
         """By node, with the load that it had: when this run last restarted a plugin there."""
@@ -126,7 +130,7 @@ class Run:
         self._began = False
         job = Job(Subject("batch/v1", "Job", "gpu-operator", "hook", "job"), at(started))
         door = cast("Api", Door(self))
-        self._runner = Runner(door, Eyes(self, door), settings, Teller(door, "run", silent=True), job)
+        self._runner = Runner(door, Eyes(self, door), settings, EventRecorder(door, "run", silent=True), job)
 
     @property
     def decision(self) -> Decision | None:
@@ -146,11 +150,13 @@ class Run:
             return
 
 
-class Follower(Run):
+class Controller(Run):
     """A process that follows: the same rounds, and no end."""
 
-    def __init__(self, world: World, sight: Sight, settings: Settings, started: float, on_restart: Restarted) -> None:
-        super().__init__(world, sight, settings, started, on_restart)
+    def __init__(
+        self, world: World, observation: Observation, settings: Settings, started: float, on_restart: Restarted
+    ) -> None:
+        super().__init__(world, observation, settings, started, on_restart)
         self._rounds = self._runner._rounds
         self.last: Decision | None = None
         self.well: dict[str, tuple[int, int | None]] = {}
@@ -175,7 +181,7 @@ class Follower(Run):
         seen = self._rounds.observe()
         assert seen is not None
         self.last = self._rounds.decide(seen)
-        well = {one.node for one in self.last.judgements if one.reason is Reason.VERIFIED}
+        well = {one.node for one in self.last.statuses if one.reason is Reason.VERIFIED}
         machines = self.world.machines
         self.well |= {name: (self.world.now, machines[name].load) for name in well if name in machines}
         self._rounds.act(self.last, 60.0)

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tests.model.observation import moment_of
+
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeState, Verdict, headline
+from hook.decide.result import NodeState, Phase, headline
 from hook.run import report
 from tests.fixtures.objects import at
 from tests.model.machine import FAILED, QUIET, Machine
 from tests.model.pods import SECOND, PluginPod
-from tests.model.sight import moment_of
 
 if TYPE_CHECKING:
-    from hook.decide.result import Judgement
+    from hook.decide.result import NodeStatus
     from hook.objects.views import Snapshot
     from hook.run.job import Outcome
     from tests.model.pods import DriverPod
@@ -33,7 +34,7 @@ CALM: Final = 200 * SECOND
 """Everything that is waited for on a cluster at rest: quiet times, a plugin that came back, a policy's report."""
 TROUBLE: Final = CALM + (300 + 300 + 300) * SECOND
 """On top: a plugin that does not come up, others that do not move beside it, a node that is lost meanwhile."""
-EXIT_CODES: Final = {Verdict.DONE: 0, Verdict.SKIP: 0, Verdict.FAIL: 3, Verdict.DEADLINE: 124}
+EXIT_CODES: Final = {Phase.DONE: 0, Phase.SKIP: 0, Phase.FAIL: 3, Phase.DEADLINE: 124}
 
 
 class BrokenPromiseError(AssertionError):
@@ -60,7 +61,7 @@ def done(world: World) -> None:
     if world.to_be_rendered:
         raise DoneTooEarlyError(f"done, but the operator renders {world.wanted} yet")
     for machine in world.machines.values():
-        if left_alone(world, machine):
+        if excluded(world, machine):
             continue
         if any(world_stale(machine)):
             raise DoneTooEarlyError(f"done, but the plugin on {machine.name} is stale")
@@ -82,8 +83,8 @@ def skipped(run: Run) -> None:
         _without_policy(run)
         return
     for machine in world.machines.values():
-        holds = any(main.load is not None for pod in machine.plugins for main in pod.mains)
-        if machine.labelled or machine.drivers or holds:
+        blockers = any(main.load is not None for pod in machine.plugins for main in pod.mains)
+        if machine.labelled or machine.drivers or blockers:
             raise DoneTooEarlyError(f"skipped, but {machine.name} is to be served")
 
 
@@ -93,7 +94,7 @@ def _without_policy(run: Run) -> None:
     if machines and gone < run.settings.policy_grace.total_seconds() * SECOND:
         raise DoneTooEarlyError(f"skipped {gone} tenths after the policy was gone, with drivers in place")
     for machine in machines:
-        if run.world.settled(machine) and not left_alone(run.world, machine) and world_stale(machine):
+        if run.world.settled(machine) and not excluded(run.world, machine) and world_stale(machine):
             raise DoneTooEarlyError(f"skipped without a policy, but the plugin on {machine.name} is stale")
 
 
@@ -102,7 +103,7 @@ def world_stale(machine: Machine) -> list[PluginPod]:
     return [pod for pod in machine.plugins if not pod.deleting and machine.stale(pod)]
 
 
-def left_alone(world: World, machine: Machine) -> bool:
+def excluded(world: World, machine: Machine) -> bool:
     """Whether a node is not promised anything: skipped, lost or without a GPU for long, its clock set back."""
     lost = not machine.reports and world.now - machine.dark_since >= LOST_AFTER - SECOND
     without = not machine.labelled and not machine.drivers
@@ -161,7 +162,7 @@ def looks(run: Run) -> None:
 
 def looked(run: Run) -> None:
     """Note what a run has verified, where all that it knew was true."""
-    judged = run.decision.judgements if run.decision is not None else ()
+    judged = run.decision.statuses if run.decision is not None else ()
     found = {one.node for one in judged if one.reason is Reason.VERIFIED}
     verified: set[tuple[str, str, int]] = set()
     for machine in (run.world.machines[name] for name in found if name in run.world.machines):
@@ -224,23 +225,23 @@ def still_going(run: Run, started: float) -> None:
 def ending(run: Run, outcome: Outcome, started: float) -> None:
     """Hold an end to what is true: its verdict, its exit code, and what it tells people."""
     decision, world = outcome.decision, run.world
-    if outcome.exit_code != EXIT_CODES.get(decision.verdict):
-        raise WrongEndError(f"{decision.verdict} ends with exit code {outcome.exit_code}")
+    if outcome.exit_code != EXIT_CODES.get(decision.phase):
+        raise WrongEndError(f"{decision.phase} ends with exit code {outcome.exit_code}")
     if not (decision.reason and decision.message and headline(decision)):
-        raise WrongEndError(f"{decision.verdict} gives no reason")
+        raise WrongEndError(f"{decision.phase} gives no reason")
     if decision.unhappy and not report.advice(decision):
-        raise WrongEndError(f"{decision.verdict} says nothing of what to do next")
-    if decision.verdict is Verdict.DONE:
+        raise WrongEndError(f"{decision.phase} says nothing of what to do next")
+    if decision.phase is Phase.DONE:
         done(world)
-    elif decision.verdict is Verdict.SKIP:
+    elif decision.phase is Phase.SKIP:
         skipped(run)
-    elif decision.verdict is Verdict.DEADLINE and at(moment_of(world)) < run.settings.deadline(at(started)):
+    elif decision.phase is Phase.DEADLINE and at(moment_of(world)) < run.settings.deadline(at(started)):
         raise WrongEndError(f"{decision.reason} said before the time was up")
-    elif decision.verdict is Verdict.FAIL:
-        _failed(run, [judged for judged in decision.judgements if judged.state is NodeState.FAILED])
+    elif decision.phase is Phase.FAIL:
+        _failed(run, [judged for judged in decision.statuses if judged.state is NodeState.FAILED])
 
 
-def _failed(run: Run, failed: list[Judgement]) -> None:
+def _failed(run: Run, failed: list[NodeStatus]) -> None:
     """Hold a failure to what is true: somebody is needed, and all others were served first."""
     for judged in failed:
         if not _needs_a_person(run, judged):
@@ -249,7 +250,7 @@ def _failed(run: Run, failed: list[Judgement]) -> None:
         return  # One plugin that stays down gives its place back; several may keep all others waiting.
     others = [one for one in run.world.machines.values() if one.name not in {judged.node for judged in failed}]
     for machine in others:
-        if machine.labelled and not left_alone(run.world, machine) and _to_be_served(run.world, machine):
+        if machine.labelled and not excluded(run.world, machine) and _to_be_served(run.world, machine):
             raise WrongEndError(f"failed, but {machine.name} was about to be served")
 
 
@@ -267,7 +268,7 @@ def _to_be_served(world: World, machine: Machine) -> bool:
     return current and (driver.ready is None or any(world_stale(machine)))
 
 
-def _needs_a_person(run: Run, judged: Judgement) -> bool:
+def _needs_a_person(run: Run, judged: NodeStatus) -> bool:
     """Whether a node has been in a bad way for longer than the patience with it."""
     machine, settings = run.world.machines[judged.node], run.settings
     if judged.reason is Reason.UPGRADE_FAILED:
@@ -287,7 +288,7 @@ def calm(world: World) -> bool:
     """
     if len(world.machines) > 1 and not any(one.labelled for one in world.machines.values()):
         return False
-    machines = [one for one in world.machines.values() if not left_alone(world, one)]
+    machines = [one for one in world.machines.values() if not excluded(world, one)]
     ready = all(pod.ready is not None for one in machines for pod in one.drivers)
     at_rest = (world.at_work(one) and one.serves and one.label == QUIET for one in machines)
     return not world.to_be_rendered and ready and all(at_rest)
@@ -296,11 +297,11 @@ def calm(world: World) -> bool:
 def came_to_rest(run: Run, outcome: Outcome, started: float, since: int, calm_since: int | None) -> None:
     """Hold the end of a run in a cluster at rest: what can be done was done, and trouble was told as such."""
     deadline = run.settings.deadline(at(started))
-    if outcome.decision.verdict is not Verdict.DEADLINE or any(one.set_back for one in run.world.machines.values()):
+    if outcome.decision.phase is not Phase.DEADLINE or any(one.set_back for one in run.world.machines.values()):
         return  # A pod whose own times contradict one another cannot be read, and is waited for.
     if calm_since is not None and at((calm_since + CALM) / SECOND) < deadline:
         raise WrongEndError(f"time up although all was done: {outcome.decision.message}")
-    machines = [one for one in run.world.machines.values() if one.labelled and not left_alone(run.world, one)]
+    machines = [one for one in run.world.machines.values() if one.labelled and not excluded(run.world, one)]
     several = run.settings.max_parallel_restarts and len(never_back(run.world)) > 1
     stale = [one for one in machines if run.world.settled(one) and world_stale(one) and not several]
     if stale and at((since + TROUBLE) / SECOND) < deadline:

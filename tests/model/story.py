@@ -7,14 +7,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 from unittest import mock
 
+from tests.model.observation import Observation, moment_of
+
 from hook.config import Settings
 from hook.format import Bound
 from hook.run import job, loop
 from tests.model import endless, promises
 from tests.model.pods import SECOND, Pace
-from tests.model.program import Clock, Follower, Run
+from tests.model.program import Clock, Controller, Run
 from tests.model.rollout import Site
-from tests.model.sight import Sight, moment_of
 from tests.model.world import World
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Story:
     def __init__(self, history: History) -> None:
         self.history = history
         self.world = World(history.nodes, history.pace, history.site)
-        self.sight = Sight(self.world)
+        self.observation = Observation(self.world)
         self.settings = Settings(
             max_parallel_restarts=history.at_once,
             follow=history.follow,
@@ -78,8 +79,8 @@ class Story:
 
     def _process(self) -> Run:
         if self.history.follow:
-            return Follower(self.world, self.sight, self.settings, self.started, endless.restart)
-        return Run(self.world, self.sight, self.settings, self.started, promises.restart)
+            return Controller(self.world, self.observation, self.settings, self.started, endless.restart)
+        return Run(self.world, self.observation, self.settings, self.started, promises.restart)
 
     @property
     def lied(self) -> bool:
@@ -87,9 +88,9 @@ class Story:
         return any(step.what in endless.TIMES_THAT_LIE for step in self.history.steps)
 
     @property
-    def followers(self) -> list[Follower]:
+    def followers(self) -> list[Controller]:
         """Give the runs that never end."""
-        return [one for one in self.runs if isinstance(one, Follower)]
+        return [one for one in self.runs if isinstance(one, Controller)]
 
     def tell(self) -> None:
         """Let everything happen, to the end in peace. Raises BrokenPromiseError."""
@@ -113,8 +114,8 @@ class Story:
         elif step.what == "killed":
             self.runs[which % len(self.runs)] = self._process()
         elif step.what == "times_move":
-            for follower in self.followers:
-                follower.times_moved(machines[which % len(machines)])
+            for controller in self.followers:
+                controller.times_moved(machines[which % len(machines)])
             machines[which % len(machines)].times_move(self.world.now)
         elif step.what in OF_THE_CLUSTER:
             OF_THE_CLUSTER[step.what](self.world)
@@ -141,7 +142,7 @@ class Story:
         promises.looks(process)
         process.look()
         promises.looked(process)
-        if isinstance(process, Follower):
+        if isinstance(process, Controller):
             endless.looked(process, lied=self.lied)
         else:
             promises.still_going(process, self.started)

@@ -85,8 +85,8 @@ def test_a_function_that_the_program_does_not_bind_is_refused() -> None:
             id="imported-elsewhere",
         ),
         pytest.param(views.Pod.live, {(views.Pod, "live")}, id="property"),
-        pytest.param(restarts.Places.has, {(restarts.Places, "has")}, id="method"),
-        pytest.param(restarts.Places.left, {(restarts.Places, "left")}, id="class-method"),
+        pytest.param(restarts.DisruptionBudget.has, {(restarts.DisruptionBudget, "has")}, id="method"),
+        pytest.param(restarts.DisruptionBudget.left, {(restarts.DisruptionBudget, "left")}, id="class-method"),
     ],
 )
 def test_a_function_is_replaced_wherever_it_is_bound(target: object, names: set[tuple[object, str]]) -> None:

@@ -34,7 +34,7 @@ def outcome(replay: Replay) -> dict[str, Any]:
     """Return how a replay ended, and what it restarted on the way."""
     ended, last = replay.told[-1]
     return {
-        "verdict": str(last.verdict),
+        "verdict": str(last.phase),
         "at": round(ended, 3),
         "restarts": [f"{node} at {at:.3f}" for at, node in replay.plugins.restarts],
     }

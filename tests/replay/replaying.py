@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from hook.config import Settings, WhenManual
+from hook.config import OnManualUpgrade, Settings
 from hook.decide.decide import decide
 from hook.decide.result import Decision, DeletePod, NodeState
 from hook.decide.state import Memory
@@ -29,7 +29,7 @@ STILL: Final = 90
 """Seconds for which the cluster stays as it was recorded last: a plugin comes back, quiet times end."""
 JUDGED: Final = (NodeState.STALE, NodeState.RESTARTING, NodeState.VERIFYING, NodeState.VERIFIED, NodeState.FAILED)
 """States of a node whose driver the core calls settled."""
-WAITING_FOR_A_PERSON: Final = Settings(when_manual=WhenManual.WAIT)
+WAITING_FOR_A_PERSON: Final = Settings(on_manual_upgrade=OnManualUpgrade.WAIT)
 """An administrator deletes the driver pods by hand where ``autoUpgrade`` is off, and the run waits for it."""
 
 
@@ -49,7 +49,7 @@ class Replay:
     @property
     def settled(self) -> Iterator[tuple[float, str]]:
         """Every moment at which the core judged a node's plugin, hence called its driver settled."""
-        return ((at, one.node) for at, decision in self.told for one in decision.judgements if one.state in JUDGED)
+        return ((at, one.node) for at, decision in self.told for one in decision.statuses if one.state in JUDGED)
 
 
 @cache
@@ -98,9 +98,9 @@ def together(recorded: Snapshot, imagined: Snapshot, *, operator_seen: bool) -> 
     return replace(
         recorded,
         daemonsets=recorded.daemonsets + imagined.daemonsets,
-        consumer_pods=imagined.consumer_pods,
+        plugin_pods=imagined.plugin_pods,
         slices=imagined.slices,
         deployments=recorded.deployments if operator_seen else (),
         leases=recorded.leases if operator_seen else (),
-        unreadable=recorded.unreadable + imagined.unreadable,
+        malformed=recorded.malformed + imagined.malformed,
     )

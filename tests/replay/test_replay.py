@@ -12,7 +12,7 @@ import pytest
 
 from hook.config import Settings
 from hook.decide.reasons import Reason
-from hook.decide.result import Verdict
+from hook.decide.result import Phase
 from tests.replay import baseline
 from tests.replay.replaying import EVERY, INSTALLS, MIGRATIONS, play
 
@@ -41,7 +41,7 @@ def test_done_is_never_said_before_the_truth(name: str, delay: float) -> None:
     """Done comes after the last driver pod became Ready for good, whatever policy and labels say before."""
     replay = play(name, delay)
     truth = replay.recording.truth()
-    assert [] == [at for at, one in replay.told if one.verdict is Verdict.DONE and at < truth]
+    assert [] == [at for at, one in replay.told if one.phase is Phase.DONE and at < truth]
 
 
 @starts
@@ -51,7 +51,7 @@ def test_every_recording_ends_done_with_no_plugin_stale(name: str, delay: float)
     replay = play(name, delay)
     now = replay.told[-1][0]
     stale = [node for node in replay.recording.gpu_nodes if replay.plugins.is_stale(node, now)]
-    assert (Verdict.DONE, []) == (replay.last.verdict, stale)
+    assert (Phase.DONE, []) == (replay.last.phase, stale)
 
 
 @starts
@@ -75,7 +75,7 @@ def test_nothing_is_restarted_where_nothing_is_stale(name: str, delay: float) ->
 def test_an_invisible_operator_does_not_make_done_early(name: str) -> None:
     """Where neither Deployment nor Lease can be found, as under OLM, Done still comes after the truth."""
     replay = play(name, 0.2, operator_seen=False)
-    assert (Verdict.DONE, True) == (replay.last.verdict, replay.told[-1][0] >= replay.recording.truth())
+    assert (Phase.DONE, True) == (replay.last.phase, replay.told[-1][0] >= replay.recording.truth())
 
 
 @pytest.mark.parametrize("name", MIGRATIONS)
@@ -83,16 +83,16 @@ def test_a_recording_cut_before_its_truth_ends_in_wait(name: str) -> None:
     """While one driver pod is still to come the run waits, whatever else is ready."""
     replay = play(name, 0.2)
     truth = replay.recording.truth()
-    assert {Verdict.WAIT} == {decision.verdict for at, decision in replay.told if at < truth}
+    assert {Phase.WAIT} == {decision.phase for at, decision in replay.told if at < truth}
 
 
 def test_manual_upgrades_are_reported_and_hold_nothing_back() -> None:
     """With autoUpgrade off and the default setting, only a node whose driver pod somebody deleted is served."""
     replay = play("v26.3.3-autoupgrade-off", 0.2, settings=Settings())
-    states = {one.node: one.reason for one in replay.last.judgements}
+    states = {one.node: one.reason for one in replay.last.statuses}
     manual = Reason.MANUAL_UPGRADE
     assert {"gpu-0": manual, "gpu-1": Reason.VERIFIED, "gpu-2": manual} == states
-    assert (Verdict.DONE, ["gpu-1"]) == (replay.last.verdict, [node for _at, node in replay.plugins.restarts])
+    assert (Phase.DONE, ["gpu-1"]) == (replay.last.phase, [node for _at, node in replay.plugins.restarts])
 
 
 @recordings

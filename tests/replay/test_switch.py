@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hook.decide.result import DeletePod, Verdict
+from hook.decide.result import DeletePod, Phase
 from hook.decide.state import Memory
 from tests.fixtures.cluster import Cluster, cluster, labelled
 from tests.fixtures.modes import Pool, owner, pool_daemonset, pooled
@@ -121,5 +121,5 @@ def test_a_run_between_the_two_edits_waits_for_what_the_second_one_brings() -> N
             pods[now + 10] = merged(plugin_pod(waited=now + 3, started=now + 4), name)
         if decision.final:
             break
-    assert (Verdict.DONE, LABEL) == (decision.verdict, now)
+    assert (Phase.DONE, LABEL) == (decision.phase, now)
     assert [(FIRST_READY, "plugin-gpu-0-uid"), (SECOND_READY, f"plugin-{FIRST_READY}")] == restarts

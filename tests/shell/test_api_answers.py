@@ -17,7 +17,7 @@ from hook.errors import (
     UnauthorizedError,
     UnreachableError,
 )
-from hook.kube.requests import NODES, Request, Selection
+from hook.kube.requests import NODES, ListOptions, Request
 from tests.shell.server import HTML, JSON, Said, serving
 
 PAGE = b"<html>default backend - 404</html>"
@@ -98,4 +98,4 @@ def test_a_date_of_an_unknown_place() -> None:
 def test_a_watch_that_is_no_watch() -> None:
     """A page in its place is an outage, from its first byte."""
     with serving(lambda _line: Said(200, PAGE, HTML)) as server, pytest.raises(UnreachableError):
-        server.api.open_watch(Selection(NODES).watch("1", 60), 60)
+        server.api.open_watch(ListOptions(NODES).watch("1", 60), 60)

@@ -15,11 +15,12 @@ import pytest
 from hook import cli
 from hook.config import Settings
 from hook.decide.reasons import Reason
-from hook.decide.result import Verdict
+from hook.decide.result import Phase
 from hook.errors import RejectedError, UnauthorizedError, UnreachableError
-from hook.kube import cache, retry
-from hook.kube.cache import Observer
-from hook.kube.events import Teller
+from hook.kube import cache as caches
+from hook.kube import retry
+from hook.kube.cache import Cache
+from hook.kube.events import EventRecorder
 from hook.kube.owners import own_job, own_workload
 from hook.objects.drivers import GPU_OPERATOR
 from hook.run import lookup
@@ -129,8 +130,8 @@ def test_no_patience_is_no_trouble_with_credentials() -> None:
 def test_the_time_before_the_job_could_be_read_counts() -> None:
     """From when this process connected: the time of the Job continues meanwhile."""
     with serving(fleet) as server:
-        observer = Observer(server.api, [], SHORT, retry.starting(1))
-        runner = Runner(server.api, observer, SHORT, Teller(server.api, "", silent=True), None)
+        cache = Cache(server.api, [], SHORT, retry.starting(1))
+        runner = Runner(server.api, cache, SHORT, EventRecorder(server.api, "", silent=True), None)
         assert runner._started == server.api.began
         until(lambda: server.api.now() > server.api.began, "time passes")
         assert runner._started == server.api.began
@@ -147,38 +148,38 @@ def test_asking_for_the_version_of_slices_ends_with_the_run(
         assert questions(server) >= 1
         over.set()
     told = json.loads(Path(values["termination_log"]).read_text())
-    assert (told["verdict"], told["reason"]) == (Verdict.DEADLINE, Reason.TIME_UP)
+    assert (told["verdict"], told["reason"]) == (Phase.DEADLINE, Reason.TIME_UP)
 
 
 def test_slices_are_read_once_their_version_is_known(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Trouble that passes ends nothing: until then nothing is judged, and one line says why."""
-    monkeypatch.setattr(cache, "FIRST_ASK_SECONDS", 0.0)
+    monkeypatch.setattr(caches, "FIRST_ASK_SECONDS", 0.0)
     up = threading.Event()
     down = without_slices(UNAVAILABLE)
     with serving(lambda line: fleet(line) if up.is_set() else down(line)) as server:
-        observer = Observer(server.api, [GPU_OPERATOR], Settings(), retry.starting(FAR_SECONDS))
-        observer.look_at_intent()
+        cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(FAR_SECONDS))
+        cache.look_at_intent()
         for _time in range(3):
-            observer.look_at_fleet()
+            cache.look_at_fleet()
         assert questions(server) == 3
         assert [logging.WARNING] == [one.levelno for one in caplog.records if "ResourceSlices" in one.message]
         until(lambda: server.count("/nodes?") and server.count("/leases?"), "the rest is read")
-        assert not observer.synced
+        assert not cache.synced
         up.set()
 
         def known() -> bool:
-            observer.look_at_fleet()
-            return observer._known
+            cache.look_at_fleet()
+            return cache._known
 
         until(known, "the version is known")
         asked = questions(server)
-        observer.look_at_fleet()
+        cache.look_at_fleet()
         assert questions(server) == asked
-        until(lambda: observer.synced, "slices are read")
-        assert observer.snapshot()["gpu"].slices == ()
-        observer.stop()
+        until(lambda: cache.synced, "slices are read")
+        assert cache.snapshot()["gpu"].slices == ()
+        cache.stop()
 
 
 @pytest.mark.parametrize(
@@ -192,26 +193,26 @@ def test_slices_are_read_once_their_version_is_known(
 def test_what_is_worth_no_other_try_ends_a_run(said: Said, patience: retry.Patience, kind: type[Exception]) -> None:
     """By its own error, and not by the deadline."""
     with serving(without_slices(said)) as server:
-        observer = Observer(server.api, [GPU_OPERATOR], Settings(), patience)
+        cache = Cache(server.api, [GPU_OPERATOR], Settings(), patience)
         with pytest.raises(kind):
-            observer.look_at_fleet()
-        observer.stop()
+            cache.look_at_fleet()
+        cache.stop()
 
 
 def test_a_server_that_asks_for_time_is_not_asked_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """For as long as it says."""
-    monkeypatch.setattr(cache, "FIRST_ASK_SECONDS", 0.0)
+    monkeypatch.setattr(caches, "FIRST_ASK_SECONDS", 0.0)
     with serving(without_slices(Said(429, b"", {**JSON, "retry-after": "60"}))) as server:
-        observer = Observer(server.api, [GPU_OPERATOR], Settings(), retry.starting(FAR_SECONDS))
+        cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(FAR_SECONDS))
         for _time in range(3):
-            observer.look_at_fleet()
-        observer.stop()
+            cache.look_at_fleet()
+        cache.stop()
         assert questions(server) == 1
 
 
 def test_status_asks_again_for_the_version_of_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that is away for a moment is no cluster without slices."""
-    monkeypatch.setattr(cache, "FIRST_ASK_SECONDS", 0.0)
+    monkeypatch.setattr(caches, "FIRST_ASK_SECONDS", 0.0)
     answers = [UNAVAILABLE, UNAVAILABLE]
     with serving(lambda line: answers.pop() if line.endswith("resource.k8s.io") and answers else fleet(line)) as server:
         assert lookup.once(server.api, Settings())["gpu"].slices == ()

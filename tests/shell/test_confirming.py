@@ -13,7 +13,7 @@ import pytest
 
 from hook.config import Settings
 from hook.kube import confirm, retry
-from hook.kube.cache import Observer
+from hook.kube.cache import Cache
 from hook.objects.drivers import GPU_OPERATOR
 from tests.fixtures.objects import obj
 from tests.shell.server import METADATA, Said, serving
@@ -68,24 +68,24 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def observed(cluster: Cluster) -> Iterator[tuple[Observer, Server]]:
+def observed(cluster: Cluster) -> Iterator[tuple[Cache, Server]]:
     """Observe the cluster as it is, with watches that are open and say nothing."""
     with serving(cluster.answer) as server:
-        observer = Observer(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
-        observer.look_at_intent()
-        until(lambda: observer.synced and server.count("watch=true") >= 2)
+        cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
+        cache.look_at_intent()
+        until(lambda: cache.synced and server.count("watch=true") >= 2)
         try:
-            yield observer, server
+            yield cache, server
         finally:
-            observer.stop()
+            cache.stop()
             cluster.deliver.set()
 
 
 def confirmed(cluster: Cluster, happens: Callable[[], object] = lambda: None) -> tuple[list[tuple[str, int]], int]:
     """Read a second time: return the policies that are seen then, and how many full lists of them that took."""
-    with observed(cluster) as (observer, server):
+    with observed(cluster) as (cache, server):
         happens()
-        seen = observer.read_again(PATIENCE)[GPU_OPERATOR.name]
+        seen = cache.read_again(PATIENCE)[GPU_OPERATOR.name]
         lists = sum(OURS in line and "limit=" in line and METADATA not in line for line in server.asked) - 1
     return [(policy.name, policy.generation) for policy in seen.policies or ()], lists
 
@@ -177,11 +177,11 @@ def test_a_kind_that_vanished_is_absent_from_a_second_read() -> None:
     cluster = Cluster()
     with serving(lambda line: UNKNOWN if gone.is_set() and OURS in line else cluster.answer(line)) as server:
         gone = threading.Event()
-        observer = Observer(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
-        observer.look_at_intent()
-        until(lambda: observer.synced and server.count("watch=true") >= 2)
+        cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
+        cache.look_at_intent()
+        until(lambda: cache.synced and server.count("watch=true") >= 2)
         gone.set()
-        seen = observer.read_again(PATIENCE)[GPU_OPERATOR.name]
-        observer.stop()
+        seen = cache.read_again(PATIENCE)[GPU_OPERATOR.name]
+        cache.stop()
         cluster.deliver.set()
     assert (seen.policies, seen.daemonsets) == (None, ())

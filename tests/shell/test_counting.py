@@ -9,8 +9,8 @@ import pytest
 
 from hook.errors import ClusterError
 from hook.kube import retry
-from hook.kube.informer import Reflector
-from hook.kube.requests import NODES, Request, Selection
+from hook.kube.informer import Informer
+from hook.kube.requests import NODES, ListOptions, Request
 from hook.objects import readers
 from tests.shell.server import Said, Server, serving
 from tests.shell.test_losing_contact import EMPTY, PATIENCE, until
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ONE: Final = Request("get", NODES, name="gpu-0")
-EVERY: Final = Selection(NODES)
+EVERY: Final = ListOptions(NODES)
 
 
 def refused(code: int) -> Said:
@@ -97,9 +97,9 @@ def test_what_succeeds_is_not_counted() -> None:
 def test_a_watch_that_is_opened_again(said: Said, why: str, errors: set[tuple[str, str, str]]) -> None:
     """Each end of a watch counts by its reason; an end as agreed is no error."""
     with serving(lambda line: said if "watch" in line else EMPTY) as server:
-        reflector = Reflector(server.api, EVERY, readers.node, lambda: None, retry.starting(PATIENCE))
-        reflector.start()
+        informer = Informer(server.api, EVERY, readers.node, lambda: None, retry.starting(PATIENCE))
+        informer.start()
         until(lambda: server.api.counters.watches.get(("nodes", why), 0) >= 2)
-        reflector.stop()
+        informer.stop()
         assert {reason for _resource, reason in server.api.counters.watches} == {why}
         assert set(server.api.counters.errors) == errors

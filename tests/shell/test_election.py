@@ -387,9 +387,9 @@ def test_annotations_meet_others(scene: Scene) -> None:
     """They leave there what others have written, and the Lease is kept."""
     elector = scene.leader()
     scene.kept.change({"metadata": {"annotations": {"of": "others"}, "labels": None}})
-    elector.annotate({names.FOLLOWING_ANNOTATION: "{}"})
+    elector.annotate({names.STATUS_ANNOTATION: "{}"})
     assert scene.kept.lease is not None
-    assert scene.kept.lease["metadata"]["annotations"] == {names.FOLLOWING_ANNOTATION: "{}", "of": "others"}
+    assert scene.kept.lease["metadata"]["annotations"] == {names.STATUS_ANNOTATION: "{}", "of": "others"}
     assert scene.kept.lease["metadata"]["labels"] == names.OWN_LABELS
     assert elector._try()
 
@@ -407,8 +407,8 @@ def test_renewals_that_come_in_between_again_and_again(scene: Scene, conflicts: 
     scene.kept.instead = renew
     written = conflicts < election.ANNOTATE_TRIES
     with nullcontext() if written else pytest.raises(ConflictError):
-        elector.annotate({names.FOLLOWING_ANNOTATION: "{}"})
-    assert ((scene.kept.said(names.FOLLOWING_ANNOTATION) == "{}"), times) == (written, [])
+        elector.annotate({names.STATUS_ANNOTATION: "{}"})
+    assert ((scene.kept.said(names.STATUS_ANNOTATION) == "{}"), times) == (written, [])
 
 
 def test_conflicts_end_with_the_renew_deadline(scene: Scene) -> None:
@@ -424,7 +424,7 @@ def test_conflicts_end_with_the_renew_deadline(scene: Scene) -> None:
 
     scene.kept.instead = conflict
     with pytest.raises(ConflictError):
-        elector.annotate({names.FOLLOWING_ANNOTATION: "{}"})
+        elector.annotate({names.STATUS_ANNOTATION: "{}"})
     assert scene.server.count("PATCH") == 2
 
 
@@ -439,8 +439,8 @@ def test_what_is_lost_between_two_tries_is_not_annotated(scene: Scene) -> None:
 
     scene.kept.instead = change
     with pytest.raises(LeaseLostError, match="held by b"):
-        elector.annotate({names.FOLLOWING_ANNOTATION: "{}"})
-    assert (scene.kept.said(names.FOLLOWING_ANNOTATION), scene.server.count("PATCH")) == ("", 2)
+        elector.annotate({names.STATUS_ANNOTATION: "{}"})
+    assert (scene.kept.said(names.STATUS_ANNOTATION), scene.server.count("PATCH")) == ("", 2)
 
 
 def test_nothing_is_annotated_without_the_lease(scene: Scene) -> None:
@@ -450,7 +450,7 @@ def test_nothing_is_annotated_without_the_lease(scene: Scene) -> None:
     for asked in (1, 0):
         before = len(scene.server.asked)
         with pytest.raises(LeaseLostError):
-            elector.annotate({names.FOLLOWING_ANNOTATION: "{}"})
+            elector.annotate({names.STATUS_ANNOTATION: "{}"})
         assert len(scene.server.asked) - before == asked
     assert scene.server.count("PATCH") == 0
 
@@ -460,7 +460,7 @@ def test_a_malformed_lease_is_not_annotated(scene: Scene) -> None:
     elector = scene.leader()
     scene.kept.change({"spec": {"leaseTransitions": "7"}})
     with pytest.raises(RejectedError, match="cannot be read"):
-        elector.annotate({names.FOLLOWING_ANNOTATION: "{}"})
+        elector.annotate({names.STATUS_ANNOTATION: "{}"})
 
 
 @pytest.fixture

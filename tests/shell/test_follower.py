@@ -23,9 +23,9 @@ from hook.kube.election import LeaderElectionConfig
 from hook.kube.events import Subject
 from hook.objects import names
 from hook.run import controller
-from hook.run.controller import Follower, Identity
+from hook.run.controller import Controller, Identity
 from hook.run.metrics import Telemetry
-from hook.run.status import Following
+from hook.run.status import ControllerStatus
 from tests.shell.leases import NAME, NAMESPACE, PATH, PATIENCE, Leases, keeping, until
 from tests.shell.program import ended, start_logged
 from tests.shell.server import JSON, Said
@@ -117,9 +117,9 @@ def test_it_follows_while_there_is_nothing_to_protect(tmp_path: Path, processes:
     """It is ready, looks again, says what it found in its record, and never ends by itself."""
     with keeping() as (kept, server):
         processes.append(one := Process(tmp_path, server, "a"))
-        until(lambda: kept.said(names.FOLLOWING_ANNOTATION), "it has a record")
-        record = Following.decode(kept.said(names.FOLLOWING_ANNOTATION))
-        assert (record.epochs, record.to_go, record.restarted, record.last_acted) == ({}, 0, 0, None)
+        until(lambda: kept.said(names.STATUS_ANNOTATION), "it has a record")
+        record = ControllerStatus.decode(kept.said(names.STATUS_ANNOTATION))
+        assert (record.epochs, record.remaining, record.restarted, record.last_acted) == ({}, 0, 0, None)
         assert record.by == kept.holder
         until(lambda: one.asked("/readyz") == 200, "it is ready")
         until(lambda: one.asked("/healthz") == 200, "it is alive")
@@ -144,7 +144,7 @@ def test_what_loses_its_lease_ends(tmp_path: Path, processes: list[Process]) -> 
     """So that the kubelet starts it again, which stands by: it must not act beside who has the Lease now."""
     with keeping() as (kept, server):
         processes.append(one := Process(tmp_path, server, "a"))
-        until(lambda: kept.said(names.FOLLOWING_ANNOTATION), "it has a record")
+        until(lambda: kept.said(names.STATUS_ANNOTATION), "it has a record")
         kept.change({"spec": {"holderIdentity": "b", "renewTime": "2099-01-01T00:00:00.000000Z"}})
         assert ended(one.process).code == 1
         assert kept.holder == "b"
@@ -234,7 +234,7 @@ def test_who_hears_nothing_about_the_lease_starts_anew(monkeypatch: pytest.Monke
     monkeypatch.setattr(controller, "SILENT_SECONDS", 1.0)
     with keeping() as (kept, server):
         kept.instead = lambda _line: Said()
-        one = Follower(server.api, Settings(follow=True), Identity(ELECTION), _telemetry(server))
+        one = Controller(server.api, Settings(follow=True), Identity(ELECTION), _telemetry(server))
         with pytest.raises(UnreachableError):
             one.run()
         one.stop()
@@ -250,19 +250,19 @@ def test_what_was_told_is_written_before_the_lease_is_given_back(monkeypatch: py
             return None
 
         kept.instead = slow
-        one = Follower(server.api, Settings(follow=True), Identity(ELECTION), _telemetry(server))
+        one = Controller(server.api, Settings(follow=True), Identity(ELECTION), _telemetry(server))
         threading.Thread(target=_led, args=(one,), daemon=True).start()
-        until(lambda: kept.said(names.FOLLOWING_ANNOTATION), "it has a record")
+        until(lambda: kept.said(names.STATUS_ANNOTATION), "it has a record")
         assert one._serving is not None
         for number in range(4):
             subject = Subject("apps/v1", "DaemonSet", "dra", "plugin", "uid")
-            one._serving._chronicler.teller.tell(subject, "Restarted", "note", about=str(number))
+            one._serving._reporter.recorder.tell(subject, "Restarted", "note", about=str(number))
         one.stop()
         assert server.count("POST /api/v1/namespaces/dra/events") == 4
         until(lambda: kept.holder == "", "the Lease is given back")
 
 
-def _led(one: Follower) -> None:
+def _led(one: Controller) -> None:
     """Follow until the Lease is given back."""
     with contextlib.suppress(LeaseLostError):
         one.run()

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.shell.controller import exposition
 
 from devcluster.patience import TooSlowError
 from devcluster.ports import free_ports
-from tests.shell.follower import exposition
 from tests.shell.program import ENOUGH_SECONDS, ROOT, run, start_logged
 from tests.shell.server import Said, serving
 
@@ -76,10 +76,10 @@ def following(folder: Path, server: str) -> Iterator[tuple[subprocess.Popen[str]
         process.wait()
 
 
-def until(holds: Callable[[], bool], log: Path) -> None:
+def until(blockers: Callable[[], bool], log: Path) -> None:
     """Wait for something that the process does."""
     end = time.monotonic() + ENOUGH_SECONDS
-    while not holds():
+    while not blockers():
         if time.monotonic() > end:
             raise TooSlowError(f"the follower did not come so far:\n{log.read_text()}")
         time.sleep(0.1)

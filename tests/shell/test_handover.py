@@ -15,9 +15,9 @@ from hook.kube import retry
 from hook.objects import names
 from hook.objects.decoding import MalformedObjectError
 from hook.run import job, lookup
-from hook.run.job import Lookout
+from hook.run.job import LeaseObserver
 from hook.run.lookup import Lookup
-from hook.run.status import Following, Led, Opened, find, read
+from hook.run.status import ControllerStatus, LeaseStatus, Opened, find, read
 from tests.shell.leases import NAME, NAMESPACE, keeping
 from tests.shell.server import Said, serving
 
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 EPOCH, OTHER = "0123456789abcdef", "fedcba9876543210"
-RECORD = Following(epochs={"gpu": EPOCH}, to_go=3, about=360, restarted=7, last_look=NOW, last_acted=NOW, by="pod-a")
+RECORD = ControllerStatus(
+    epochs={"gpu": EPOCH}, remaining=3, about=360, restarted=7, last_look=NOW, last_acted=NOW, by="pod-a"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -35,15 +37,15 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job, "LOOK_SECONDS", 0.0)
 
 
-def lease(record: Following | str | None = RECORD, **spec: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+def lease(record: ControllerStatus | str | None = RECORD, **spec: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     """Give a follower's Lease."""
-    text = record.encode() if isinstance(record, Following) else record
+    text = record.encode() if isinstance(record, ControllerStatus) else record
     return {
         "kind": "Lease",
         "metadata": {
             "name": NAME,
             "namespace": NAMESPACE,
-            "annotations": {names.FOLLOWING_ANNOTATION: text} if text is not None else {},
+            "annotations": {names.STATUS_ANNOTATION: text} if text is not None else {},
         },
         "spec": {"holderIdentity": "pod-a", "renewTime": "2026-03-01T11:59:58.000001Z", **spec},
     }
@@ -57,49 +59,49 @@ def renewed(kept: Leases, times: int) -> None:
 def test_a_follower_that_renews_while_we_look_and_saw_the_same_takes_over() -> None:
     """Whatever the clocks say: a Lease that a dead one left looks the same on the first look."""
     with keeping() as (kept, server):
-        lookout = Lookout(server.api, NAMESPACE, NAME)
-        assert "no controller has run yet" in lookout.standing({"gpu": EPOCH}).why
+        lease_observer = LeaseObserver(server.api, NAMESPACE, NAME)
+        assert "no controller has run yet" in lease_observer.standing({"gpu": EPOCH}).why
         kept._keep(lease())
-        assert "checking whether controller pod-a still renews" in lookout.standing({"gpu": EPOCH}).why
+        assert "checking whether controller pod-a still renews" in lease_observer.standing({"gpu": EPOCH}).why
         renewed(kept, 1)
-        found = lookout.standing({"gpu": EPOCH})
+        found = lease_observer.standing({"gpu": EPOCH})
         assert found.why == ""
         assert found.led is not None
         assert found.led.record == RECORD
-        assert "gpu" in lookout.standing({"gpu": OTHER}).why
-        assert "does not refresh stack network" in lookout.standing({"gpu": EPOCH, "network": EPOCH}).why
+        assert "gpu" in lease_observer.standing({"gpu": OTHER}).why
+        assert "does not refresh stack network" in lease_observer.standing({"gpu": EPOCH, "network": EPOCH}).why
 
 
 def test_a_dead_follower_is_called_so_once_it_was_looked_at_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not before: the first look tells nothing. A Lease without a holder says it by itself."""
     with keeping() as (kept, server):
-        lookout = Lookout(server.api, NAMESPACE, NAME)
+        lease_observer = LeaseObserver(server.api, NAMESPACE, NAME)
         kept._keep(lease())
-        assert "checking whether" in lookout.standing({"gpu": EPOCH}).why
+        assert "checking whether" in lease_observer.standing({"gpu": EPOCH}).why
         monkeypatch.setattr(job, "ALIVE_SECONDS", 0.0)
-        assert "the last leader was pod-a" in lookout.standing({"gpu": EPOCH}).why
+        assert "the last leader was pod-a" in lease_observer.standing({"gpu": EPOCH}).why
         monkeypatch.undo()
         kept.change({"spec": {"holderIdentity": ""}})
-        assert "is not renewed" in Lookout(server.api, NAMESPACE, NAME).standing({"gpu": EPOCH}).why
+        assert "is not renewed" in LeaseObserver(server.api, NAMESPACE, NAME).standing({"gpu": EPOCH}).why
 
 
 def test_a_follower_that_gave_back_or_fell_silent_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """It saw the intent, but nobody serves it now."""
     with keeping() as (kept, server):
-        lookout = Lookout(server.api, NAMESPACE, NAME)
+        lease_observer = LeaseObserver(server.api, NAMESPACE, NAME)
         kept._keep(lease())
-        lookout.standing({})
+        lease_observer.standing({})
         renewed(kept, 1)
-        assert lookout.standing({"gpu": EPOCH}).why == ""
+        assert lease_observer.standing({"gpu": EPOCH}).why == ""
         kept.change({"spec": {"holderIdentity": "", "renewTime": "2026-03-01T12:00:02.000001Z"}})
-        assert lookout.standing({"gpu": EPOCH}).why
+        assert lease_observer.standing({"gpu": EPOCH}).why
         kept.change({"spec": {"holderIdentity": "pod-b", "renewTime": "2026-03-01T12:00:03.000001Z"}})
-        assert "has not read the fleet yet" in lookout.standing({"gpu": EPOCH}).why
-        own = {names.FOLLOWING_ANNOTATION: replace(RECORD, by="pod-b").encode()}
+        assert "has not read the fleet yet" in lease_observer.standing({"gpu": EPOCH}).why
+        own = {names.STATUS_ANNOTATION: replace(RECORD, by="pod-b").encode()}
         kept.change({"metadata": {"annotations": own}})
-        assert lookout.standing({"gpu": EPOCH}).why == ""
+        assert lease_observer.standing({"gpu": EPOCH}).why == ""
         monkeypatch.setattr(job, "ALIVE_SECONDS", 0.0)
-        assert "the last leader was pod-b" in lookout.standing({"gpu": EPOCH}).why
+        assert "the last leader was pod-b" in lease_observer.standing({"gpu": EPOCH}).why
 
 
 @pytest.mark.parametrize(
@@ -107,46 +109,48 @@ def test_a_follower_that_gave_back_or_fell_silent_is_none(monkeypatch: pytest.Mo
     [
         pytest.param(None, "does not say yet", id="none"),
         pytest.param("{}", "cannot be read", id="of-another-version"),
-        pytest.param(Following(by="pod-a"), "has not read the fleet yet", id="just-began"),
+        pytest.param(ControllerStatus(by="pod-a"), "has not read the fleet yet", id="just-began"),
         pytest.param(replace(RECORD, by=""), "has not read the fleet yet", id="of-nobody"),
-        pytest.param(Following(epochs={"gpu": ""}, by="pod-a"), "has not observed this spec", id="not-rendered-for-it"),
+        pytest.param(
+            ControllerStatus(epochs={"gpu": ""}, by="pod-a"), "has not observed this spec", id="not-rendered-for-it"
+        ),
     ],
 )
-def test_a_follower_that_does_not_say_the_same_is_waited_for(record: Following | str | None, why: str) -> None:
+def test_a_follower_that_does_not_say_the_same_is_waited_for(record: ControllerStatus | str | None, why: str) -> None:
     """It may be about to."""
     with keeping() as (kept, server):
-        lookout = Lookout(server.api, NAMESPACE, NAME)
+        lease_observer = LeaseObserver(server.api, NAMESPACE, NAME)
         kept._keep(lease(record))
-        lookout.standing({})
+        lease_observer.standing({})
         renewed(kept, 1)
-        assert why in lookout.standing({"gpu": EPOCH}).why
+        assert why in lease_observer.standing({"gpu": EPOCH}).why
 
 
 def test_a_follower_that_restarts_nothing_takes_nothing_over() -> None:
     """Its breaker may be open until a person closes it; the deployer would hear success. Another stack is served."""
     with keeping() as (kept, server):
-        lookout = Lookout(server.api, NAMESPACE, NAME)
+        lease_observer = LeaseObserver(server.api, NAMESPACE, NAME)
         opened = {"gpu": Opened(NOW, "9 of 10 nodes")}
         kept._keep(lease(replace(RECORD, epochs={"gpu": EPOCH, "network": EPOCH}, breakers=opened)))
-        lookout.standing({})
+        lease_observer.standing({})
         renewed(kept, 1)
-        why = lookout.standing({"gpu": EPOCH}).why
+        why = lease_observer.standing({"gpu": EPOCH}).why
         assert ("circuit breaker is open" in why, "9 of 10 nodes" in why) == (True, True)
-        assert lookout.standing({"network": EPOCH}).why == ""
+        assert lease_observer.standing({"network": EPOCH}).why == ""
 
 
 def test_a_lease_that_cannot_be_read_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """An outage passes; a missing permission is said at once, because nobody grants it by waiting."""
     monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0, denied=0))
     with keeping() as (kept, server):
-        lookout = Lookout(server.api, NAMESPACE, NAME)
+        lease_observer = LeaseObserver(server.api, NAMESPACE, NAME)
         kept.instead = lambda _line: Said(503)
-        assert "cannot be read" in lookout.standing({}).why
+        assert "cannot be read" in lease_observer.standing({}).why
         kept.instead = lambda _line: Said(200, b'{"kind": "Lease", "metadata": 7}')
-        assert "cannot be read" in lookout.standing({}).why
+        assert "cannot be read" in lease_observer.standing({}).why
         kept.instead = lambda _line: Said(403, b'{"kind": "Status", "code": 403}')
         with pytest.raises(PermissionDeniedError):
-            lookout.standing({})
+            lease_observer.standing({})
 
 
 def test_status_says_whether_a_follower_is_alive() -> None:
@@ -222,7 +226,7 @@ def test_without_a_follower_status_says_nothing() -> None:
 def test_of_several_followers_the_one_of_these_stacks_is_shown() -> None:
     """A release a stack is possible; the most recently renewed one speaks."""
     leases = [
-        lease(Following(epochs={"network": EPOCH}), renewTime="2026-03-01T12:00:09.000000Z"),
+        lease(ControllerStatus(epochs={"network": EPOCH}), renewTime="2026-03-01T12:00:09.000000Z"),
         lease(RECORD, holderIdentity="old", renewTime="2026-03-01T11:00:00.000000Z"),
         lease(RECORD, holderIdentity="new"),
         {"kind": "Lease", "metadata": {"name": 7}},
@@ -250,4 +254,4 @@ def test_what_is_no_lease_is_refused() -> None:
     """A record without a name belongs to nobody."""
     with pytest.raises(MalformedObjectError):
         read({"metadata": {}})
-    assert not Led("a", "b").alive(NOW)
+    assert not LeaseStatus("a", "b").alive(NOW)

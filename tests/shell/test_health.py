@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from hook.kube.informer import Lost
+from hook.kube.informer import OutOfSync
 from hook.run.health import ALIVE_SECONDS, LOST_SECONDS, Health
 
 STACK = "gpu"
@@ -29,8 +29,8 @@ def clock() -> Clock:
     return Clock()
 
 
-def _lost(seconds: float) -> Lost:
-    return Lost("pods", time.monotonic() - seconds, "connection refused")
+def _lost(seconds: float) -> OutOfSync:
+    return OutOfSync("pods", time.monotonic() - seconds, "connection refused")
 
 
 def _unready(health: Health) -> str:

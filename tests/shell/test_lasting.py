@@ -13,19 +13,20 @@ import pytest
 from hook.config import Settings
 from hook.decide import decide
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, DeletePod, Judgement, NodeState, RolloutRestart, StalePod, Verdict
+from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase, RolloutRestart, StalePod
 from hook.decide.state import Breaker, Memory
 from hook.errors import PermissionDeniedError, UnauthorizedError, UnreachableError
-from hook.kube import cache, events, retry
-from hook.kube.cache import Observer
-from hook.kube.events import Findable, Subject, Teller
+from hook.kube import cache as caches
+from hook.kube import events, retry
+from hook.kube.cache import Cache
+from hook.kube.events import EventRecorder, Findable, Subject
 from hook.objects import names
 from hook.objects.drivers import GPU_OPERATOR
 from hook.run import controller, status
-from hook.run.controller import Chronicler, Identity, Serving
-from hook.run.loop import Actor
+from hook.run.controller import ControllerReporter, Identity, Leading
+from hook.run.loop import Restarter
 from hook.run.metrics import Telemetry
-from hook.run.status import Following, Opened, Record
+from hook.run.status import ControllerStatus, Opened, Record
 from tests.fixtures.cluster import LATER, cluster
 from tests.fixtures.modes import Pool, pooled
 from tests.fixtures.objects import obj
@@ -60,55 +61,55 @@ def test_slices_are_asked_for_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, patience: retry.Patience
 ) -> None:
     """An answer that fails is none, and is said once; where an upgrade takes a version away, the next is followed."""
-    monkeypatch.setattr(cache, "ASK_SECONDS", 0.0)
-    monkeypatch.setattr(cache, "FIRST_ASK_SECONDS", 0.0)
+    monkeypatch.setattr(caches, "ASK_SECONDS", 0.0)
+    monkeypatch.setattr(caches, "FIRST_ASK_SECONDS", 0.0)
     with keeping() as (kept, server):
-        observer = Observer(server.api, [GPU_OPERATOR], FOLLOW, patience)
-        observer.look_at_intent()
+        cache = Cache(server.api, [GPU_OPERATOR], FOLLOW, patience)
+        cache.look_at_intent()
         kept.instead = lambda line: Said(503) if line.endswith("resource.k8s.io") else None
         for _time in range(3):
-            observer.look_at_fleet()
+            cache.look_at_fleet()
         assert [logging.WARNING] == [one.levelno for one in caplog.records if "ResourceSlices" in one.message]
         until(lambda: server.count("/nodes?") and server.count("/leases?"), "the rest is read")
-        assert not observer.synced
+        assert not cache.synced
         kept.served = {"v1beta1"}
         kept.instead = lambda line: Said(404, b'{"kind": "Status"}') if "/v1/resourceslices" in line else None
-        observer.look_at_fleet()
-        until(lambda: observer.synced and server.count("v1beta1/resourceslices"), "slices are read")
-        assert observer.snapshot()["gpu"].slices == ()
+        cache.look_at_fleet()
+        until(lambda: cache.synced and server.count("v1beta1/resourceslices"), "slices are read")
+        assert cache.snapshot()["gpu"].slices == ()
         kept.served = {"v1"}
         kept.instead = lambda line: Said(404, b'{"kind": "Status"}') if "v1beta1" in line else None
 
         def moved() -> int:
-            observer.look_closer()
+            cache.look_closer()
             return server.count("/v1/resourceslices")
 
         until(moved, "the next version is read")
-        until(lambda: observer.synced and observer.snapshot()["gpu"].slices == (), "it is shown")
-        observer.stop()
+        until(lambda: cache.synced and cache.snapshot()["gpu"].slices == (), "it is shown")
+        cache.stop()
 
 
 def test_what_is_known_of_slices_outlives_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without any answer a run has only the patience to begin; after one, it continues with that answer."""
-    monkeypatch.setattr(cache, "ASK_SECONDS", 0.0)
-    monkeypatch.setattr(cache, "FIRST_ASK_SECONDS", 0.0)
+    monkeypatch.setattr(caches, "ASK_SECONDS", 0.0)
+    monkeypatch.setattr(caches, "FIRST_ASK_SECONDS", 0.0)
     monkeypatch.setattr(retry, "WATCHING", retry.Patience(unreachable=0.0, denied=0.0))
     with keeping() as (kept, server):
         kept.served = set()
-        observer = Observer(server.api, [GPU_OPERATOR], Settings(), retry.Patience(unreachable=60.0, denied=0.0))
-        observer.look_at_intent()
+        cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.Patience(unreachable=60.0, denied=0.0))
+        cache.look_at_intent()
         kept.instead = lambda line: DENIED if line.endswith("resource.k8s.io") else None
         with pytest.raises(PermissionDeniedError):
-            observer.look_at_fleet()
+            cache.look_at_fleet()
         kept.instead = lambda _line: None
-        observer.look_at_fleet()
-        until(lambda: observer.synced, "all is read")
+        cache.look_at_fleet()
+        until(lambda: cache.synced, "all is read")
         kept.instead = lambda line: DENIED if line.endswith("resource.k8s.io") else None
         asked = server.count("GET /apis/resource.k8s.io")
         for _time in range(3):
-            observer.look_closer()
+            cache.look_closer()
         assert server.count("GET /apis/resource.k8s.io") == asked + 3
-        observer.stop()
+        cache.stop()
 
 
 def _listed(*objects: Object) -> Said:
@@ -130,19 +131,19 @@ def test_what_a_policy_left_behind_is_forgotten(patience: retry.Patience) -> Non
             return _listed(*policy) if "clusterpolicies" in line else None
 
         kept.instead = instead
-        observer = Observer(server.api, [GPU_OPERATOR], FOLLOW, patience)
-        observer.look_at_intent()
-        observer.look_at_fleet()
+        cache = Cache(server.api, [GPU_OPERATOR], FOLLOW, patience)
+        cache.look_at_intent()
+        cache.look_at_fleet()
 
         def pools() -> list[str] | None:
-            if observer.synced:
-                observer.look_closer()
-            return [one.name for one in observer.snapshot()["gpu"].pools] if observer.synced else None
+            if cache.synced:
+                cache.look_closer()
+            return [one.name for one in cache.snapshot()["gpu"].pools] if cache.synced else None
 
         until(lambda: pools() == ["one"], "the policy leaves drivers to a pool")
         policy = cluster("a").of("policy")
         until(lambda: pools() == [], "it decides by itself again")
-        observer.stop()
+        cache.stop()
 
 
 def _plugin(name: str) -> tuple[Object, Object]:
@@ -172,28 +173,28 @@ def test_pods_of_a_daemonset_that_is_gone_are_let_go_after_a_while(
 
     with keeping() as (kept, server):
         kept.instead = instead
-        observer = Observer(server.api, [GPU_OPERATOR], FOLLOW, patience)
-        observer.look_at_intent()
-        observer.look_at_fleet()
+        cache = Cache(server.api, [GPU_OPERATOR], FOLLOW, patience)
+        cache.look_at_intent()
+        cache.look_at_fleet()
 
         def pods() -> list[str] | None:
-            if observer.synced:
-                observer.look_closer()
-            return sorted(one.name for one in observer.snapshot()["gpu"].consumer_pods) if observer.synced else None
+            if cache.synced:
+                cache.look_closer()
+            return sorted(one.name for one in cache.snapshot()["gpu"].plugin_pods) if cache.synced else None
 
         both = ["dra-driver-nvidia-gpu-kubelet-plugin-0", "mine-0"]
         until(lambda: pods() == both, "the pods of both are read")
-        mine = next(one for one in observer._reflectors if "mine" in one.selection.labels)
-        reflector = observer._reflectors[mine]
+        mine = next(one for one in cache._informers if "mine" in one.selection.labels)
+        informer = cache._informers[mine]
         del there["dra-driver-nvidia-gpu-kubelet-plugin"]
         seen = server.count("/daemonsets?")
         until(lambda: server.count("/daemonsets?") > seen + 2, "the DaemonSet is seen to be gone")
         assert pods() in (both, None)
-        monkeypatch.setattr(cache, "UNWANTED_SECONDS", 0.0)
+        monkeypatch.setattr(caches, "UNWANTED_SECONDS", 0.0)
         until(lambda: pods() == ["mine-0"], "its pods are let go")
-        observer.look_closer()
-        assert reflector is observer._reflectors[mine]
-        observer.stop()
+        cache.look_closer()
+        assert informer is cache._informers[mine]
+        cache.stop()
 
 
 def test_a_cluster_that_never_rests_is_looked_at_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,16 +209,16 @@ def test_a_cluster_that_never_rests_is_looked_at_now_and_then(monkeypatch: pytes
     monkeypatch.setattr(controller, "look_first", looked)
     with keeping() as (_kept, server):
         lease = held(server)
-        one = Serving(server.api, FOLLOW, Identity(lease.config), lease, Telemetry(server.api.counters))
-        one.observer.look_at_intent()
-        until(lambda: one.observer.synced, "all is read")
+        one = Leading(server.api, FOLLOW, Identity(lease.config), lease, Telemetry(server.api.counters))
+        one.cache.look_at_intent()
+        until(lambda: one.cache.synced, "all is read")
         threading.Thread(target=one._await_something_to_protect, daemon=True).start()
         until(lambda: looks, "it looks")
         for _time in range(40):
-            one.observer._note_change()
+            one.cache._note_change()
             time.sleep(0.05)
         assert len(looks) == 1
-        one.observer.stop()
+        one.cache.stop()
         lease.release()
 
 
@@ -226,14 +227,14 @@ def test_a_missing_permission_to_restart_ends_no_follower(monkeypatch: pytest.Mo
     monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0, denied=0))
     with serving(lambda _line: DENIED) as server:
         for action in (DELETE, ROLLOUT):
-            actor = Actor(server.api, lasting=True)
-            (deed,) = actor.act([action], 60)
-            assert (bool(deed.trouble), deed.note, deed.refused) == (True, "", "")
+            restarter = Restarter(server.api, lasting=True)
+            (result,) = restarter.act([action], 60)
+            assert (bool(result.trouble), result.note, result.refused) == (True, "", "")
             asked = len(server.asked)
-            assert list(actor.act([action], 60)) == []
+            assert list(restarter.act([action], 60)) == []
             assert len(server.asked) == asked
             with pytest.raises(PermissionDeniedError):
-                list(Actor(server.api).act([action], 60))
+                list(Restarter(server.api).act([action], 60))
 
 
 def test_the_record_is_written_when_somebody_may_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,21 +243,21 @@ def test_the_record_is_written_when_somebody_may_wait_for_it(monkeypatch: pytest
         monkeypatch.setattr(status, name, seconds)
     with keeping() as (kept, server):
         record = Record(held(server))
-        first = Following(epochs={"gpu": "0123456789abcdef"}, last_look=LATER)
+        first = ControllerStatus(epochs={"gpu": "0123456789abcdef"}, last_look=LATER)
         assert record.keep(first)
-        assert Following.decode(kept.said(names.FOLLOWING_ANNOTATION)) == first
-        more = Following(epochs=first.epochs, to_go=3, last_look=LATER)
+        assert ControllerStatus.decode(kept.said(names.STATUS_ANNOTATION)) == first
+        more = ControllerStatus(epochs=first.epochs, remaining=3, last_look=LATER)
         assert not record.keep(more)
-        assert Following.decode(kept.said(names.FOLLOWING_ANNOTATION)) == first
-        other = Following(epochs={"gpu": "fedcba9876543210"}, to_go=3)
+        assert ControllerStatus.decode(kept.said(names.STATUS_ANNOTATION)) == first
+        other = ControllerStatus(epochs={"gpu": "fedcba9876543210"}, remaining=3)
         assert record.keep(other)
-        assert Following.decode(kept.said(names.FOLLOWING_ANNOTATION)) == other
-        looked = Following(epochs=other.epochs, to_go=3, last_look=LATER, about=7)
+        assert ControllerStatus.decode(kept.said(names.STATUS_ANNOTATION)) == other
+        looked = ControllerStatus(epochs=other.epochs, remaining=3, last_look=LATER, about=7)
         assert record.keep(looked)
-        assert Following.decode(kept.said(names.FOLLOWING_ANNOTATION)) == other
+        assert ControllerStatus.decode(kept.said(names.STATUS_ANNOTATION)) == other
         monkeypatch.setattr(status, "LOOK_SECONDS", 0.0)
         assert record.keep(looked)
-        assert Following.decode(kept.said(names.FOLLOWING_ANNOTATION)) == looked
+        assert ControllerStatus.decode(kept.said(names.STATUS_ANNOTATION)) == looked
 
 
 def test_a_record_that_cannot_be_written_is_written_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,9 +266,9 @@ def test_a_record_that_cannot_be_written_is_written_later(monkeypatch: pytest.Mo
     with keeping() as (kept, server):
         record = Record(held(server))
         kept.instead = lambda line: Said(500) if "PATCH" in line else None
-        assert not record.keep(Following())
+        assert not record.keep(ControllerStatus())
         kept.instead = lambda _line: None
-        assert record.keep(Following())
+        assert record.keep(ControllerStatus())
 
 
 def test_what_opened_or_closed_is_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,34 +277,34 @@ def test_what_opened_or_closed_is_written_at_once(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(status, name, seconds)
     with keeping() as (kept, server):
         record = Record(held(server))
-        opened = Following(breakers={"gpu": Opened(LATER, "9 of 10")})
-        for one in (Following(), opened, Following()):
+        opened = ControllerStatus(breakers={"gpu": Opened(LATER, "9 of 10")})
+        for one in (ControllerStatus(), opened, ControllerStatus()):
             assert record.keep(one)
-            assert Following.decode(kept.said(names.FOLLOWING_ANNOTATION)) == one
+            assert ControllerStatus.decode(kept.said(names.STATUS_ANNOTATION)) == one
 
 
 def test_who_is_blind_or_stopped_promises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """It acknowledges no intent that it cannot see to, and estimates no time while its breaker is open."""
     with keeping() as (kept, server):
         lease = held(server)
-        one = Serving(server.api, FOLLOW, Identity(lease.config), lease, Telemetry(server.api.counters))
-        one.observer.look_at_intent()
-        one.observer.look_at_fleet()
-        until(lambda: one.observer.synced, "all is read")
-        fleets, done = decide.indexed(one.observer.snapshot(), FOLLOW), _decision(Verdict.DONE, Reason.NOTHING_STALE)
+        one = Leading(server.api, FOLLOW, Identity(lease.config), lease, Telemetry(server.api.counters))
+        one.cache.look_at_intent()
+        one.cache.look_at_fleet()
+        until(lambda: one.cache.synced, "all is read")
+        fleets, done = decide.indexed(one.cache.snapshot(), FOLLOW), _decision(Phase.DONE, Reason.NOTHING_STALE)
         assert (one._epochs(fleets), one._left(fleets, done)) == ({"gpu": ""}, 0)
         one.rounds.memories["gpu"] = Memory(started=LATER, breaker=Breaker(LATER, "9 of 10"))
         assert one._left(fleets, done) is None
         kept.instead = lambda line: DENIED if "watch=true" in line else None
-        until(lambda: one.observer.lost, "it is blind")
+        until(lambda: one.cache.lost, "it is blind")
         assert one._epochs(fleets) == {"gpu": ""}
         monkeypatch.setattr(controller, "LOST_SECONDS", 0.0)
         until(lambda: not one._epochs(fleets), "it is blind for long")
-        one.observer.stop()
+        one.cache.stop()
         lease.release()
 
 
-class Ear(Teller):
+class Ear(EventRecorder):
     """Keeps what events would say."""
 
     def __init__(self) -> None:
@@ -317,30 +318,30 @@ class Ear(Teller):
         self.heard.append((subject.kind, str(reason), warning))
 
 
-def _decision(verdict: Verdict, reason: Reason, *nodes: str) -> Decision:
-    judged = tuple(Judgement(node, NodeState.VERIFIED, Reason.VERIFIED, "ok", stack="gpu") for node in nodes)
-    return Decision(verdict, reason, "so it is", judgements=judged, stack="gpu")
+def _decision(phase: Phase, reason: Reason, *nodes: str) -> Decision:
+    judged = tuple(NodeStatus(node, NodeState.VERIFIED, Reason.VERIFIED, "ok", stack="gpu") for node in nodes)
+    return Decision(phase, reason, "so it is", statuses=judged, stack="gpu")
 
 
 def test_a_chronicle_tells_each_change_once() -> None:
     """What opens and closes, what fails, and what was served; nothing of a fleet at rest."""
     ear = Ear()
-    told = Chronicler(ear, OWNER)
+    told = ControllerReporter(ear, OWNER)
     daemonset = Subject("apps/v1", "DaemonSet", "dra", "plugin", "ds")
     for _time in range(3):
         told.tell_breakers({"gpu": Breaker()}, [daemonset])
-        told.tell_moment(_decision(Verdict.DONE, Reason.NOTHING_STALE), 0, [daemonset])
+        told.tell_moment(_decision(Phase.DONE, Reason.NOTHING_STALE), 0, [daemonset])
     assert ear.heard == []
     for _time in range(3):
         told.tell_breakers({"gpu": Breaker(LATER, "9 of 10")}, [daemonset])
-        told.tell_moment(_decision(Verdict.FAIL, Reason.UPGRADE_FAILED), 0, [daemonset])
+        told.tell_moment(_decision(Phase.FAIL, Reason.UPGRADE_FAILED), 0, [daemonset])
     assert ear.heard == [
         ("Deployment", "BreakerOpen", True), ("DaemonSet", "BreakerOpen", True), ("Deployment", "UpgradeFailed", True)
     ]  # fmt: skip
     ear.heard.clear()
     for _time in range(3):
         told.tell_breakers({"gpu": Breaker()}, [daemonset])
-        told.tell_moment(_decision(Verdict.DONE, Reason.REFRESHED), 2, [daemonset])
+        told.tell_moment(_decision(Phase.DONE, Reason.REFRESHED), 2, [daemonset])
     assert ear.heard == [
         ("Deployment", "BreakerClosed", False), ("DaemonSet", "BreakerClosed", False),
         ("Deployment", "Refreshed", False), ("DaemonSet", "Refreshed", False),
@@ -349,12 +350,12 @@ def test_a_chronicle_tells_each_change_once() -> None:
 
 def test_a_chronicle_forgets_nodes_that_are_gone(caplog: pytest.LogCaptureFixture) -> None:
     """Nodes come and go under new names for months; one that comes back is told again."""
-    told = Chronicler(Ear(), None)
+    told = ControllerReporter(Ear(), None)
     with caplog.at_level(logging.INFO):
         for number in range(50):
-            told.tell_moment(_decision(Verdict.DONE, Reason.NOTHING_STALE, f"node-{number}"), 0, [])
+            told.tell_moment(_decision(Phase.DONE, Reason.NOTHING_STALE, f"node-{number}"), 0, [])
         assert len(told._told) == 1
-        told.tell_moment(_decision(Verdict.DONE, Reason.NOTHING_STALE, "node-0"), 0, [])
+        told.tell_moment(_decision(Phase.DONE, Reason.NOTHING_STALE, "node-0"), 0, [])
     assert 2 == sum("node node-0: " in record.message for record in caplog.records)
 
 
@@ -362,8 +363,8 @@ def test_counts_of_events_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> Non
     """Each restart is a fact of its own, and a follower sees many."""
     monkeypatch.setattr(events, "KEPT", 3)
     with serving(lambda _line: Said(201, b'{"kind": "Event"}')) as server:
-        teller = Teller(server.api, "run", silent=False)
+        recorder = EventRecorder(server.api, "run", silent=False)
         for about in ("a", "b", "c", "d", "a", "a"):
-            teller.tell(OWNER, "Restarted", "note", about=about)
+            recorder.tell(OWNER, "Restarted", "note", about=about)
         until(lambda: server.count("PATCH") == 1 and server.count("POST") == 5, "all are written")
-        until(lambda: len(teller._known.counts) == 3, "the last answer is taken, and the oldest counts are gone")
+        until(lambda: len(recorder._known.counts) == 3, "the last answer is taken, and the oldest counts are gone")

@@ -11,15 +11,15 @@ import pytest
 
 from hook.config import Settings
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, DeletePod, StalePod, Verdict
+from hook.decide.result import Decision, DeletePod, Phase, StalePod
 from hook.errors import LeaseLostError
 from hook.kube.election import LeaderElectionConfig
 from hook.kube.requests import delete_pod
 from hook.objects import names
-from hook.run.controller import Follower, Identity, Serving
-from hook.run.loop import Deed
+from hook.run.controller import Controller, Identity, Leading
+from hook.run.loop import RestartResult
 from hook.run.metrics import Telemetry
-from hook.run.status import Following, Opened
+from hook.run.status import ControllerStatus, Opened
 from tests.fixtures.cluster import stale
 from tests.shell.leases import NAME, NAMESPACE, PATH, held, keeping, until
 from tests.shell.server import Said
@@ -35,12 +35,12 @@ ELECTION: Final = LeaderElectionConfig(NAMESPACE, NAME, "a")
 DELETE: Final = delete_pod("dra", "a", "uid", "7")
 STALE: Final = StalePod("dra", "a", "uid-a", "7", "ds", because="it is stale", driver_run="run")
 ACTION: Final = DeletePod("gpu-0", STALE, "gpu")
-DONE: Final = Decision(Verdict.DONE, Reason.NOTHING_STALE, "all is well", stack="gpu")
+DONE: Final = Decision(Phase.DONE, Reason.NOTHING_STALE, "all is well", stack="gpu")
 
 
-def leader(server: Server, lease: LeaderElector) -> Serving:
+def leader(server: Server, lease: LeaderElector) -> Leading:
     """Lead with it."""
-    return Serving(server.api, FOLLOW, Identity(lease.config), lease, Telemetry(server.api.counters))
+    return Leading(server.api, FOLLOW, Identity(lease.config), lease, Telemetry(server.api.counters))
 
 
 def aged(lease: LeaderElector, seconds: float) -> None:
@@ -49,7 +49,7 @@ def aged(lease: LeaderElector, seconds: float) -> None:
 
 
 @pytest.fixture
-def led() -> Iterator[tuple[Server, LeaderElector, Serving]]:
+def led() -> Iterator[tuple[Server, LeaderElector, Leading]]:
     """Lead on a cluster that shows nothing."""
     with keeping() as (_kept, server):
         lease = held(server)
@@ -58,13 +58,13 @@ def led() -> Iterator[tuple[Server, LeaderElector, Serving]]:
 
 
 def test_restarts_have_what_is_left_of_the_lease(
-    led: tuple[Server, LeaderElector, Serving], monkeypatch: pytest.MonkeyPatch
+    led: tuple[Server, LeaderElector, Leading], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Since its last renewal, and not since this round began: after it another one may act."""
     _server, lease, one = led
     granted: list[float] = []
 
-    def act(_decision: Decision, left: float) -> list[Deed]:
+    def act(_decision: Decision, left: float) -> list[RestartResult]:
         granted.append(left)
         return []
 
@@ -78,7 +78,7 @@ def test_restarts_have_what_is_left_of_the_lease(
 
 
 def test_nothing_is_restarted_once_the_lease_is_lost(
-    led: tuple[Server, LeaderElector, Serving], monkeypatch: pytest.MonkeyPatch
+    led: tuple[Server, LeaderElector, Leading], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A decision over a large fleet takes its time; what it decides comes too late then."""
     server, lease, one = led
@@ -98,7 +98,7 @@ def test_nothing_is_restarted_once_the_lease_is_lost(
 
 @pytest.mark.parametrize("protecting", [False, True])
 def test_every_round_begins_with_the_lease(
-    led: tuple[Server, LeaderElector, Serving], monkeypatch: pytest.MonkeyPatch, *, protecting: bool
+    led: tuple[Server, LeaderElector, Leading], monkeypatch: pytest.MonkeyPatch, *, protecting: bool
 ) -> None:
     """Also while nothing is read yet, and while there is nothing to protect."""
     _server, lease, one = led
@@ -107,18 +107,18 @@ def test_every_round_begins_with_the_lease(
         monkeypatch.setattr(one, "_await_something_to_protect", lambda: None)
         monkeypatch.setattr(one.rounds, "observe", lambda: pytest.fail("it looks"))
     else:
-        monkeypatch.setattr(one.observer, "snapshot", lambda: pytest.fail("it looks"))
+        monkeypatch.setattr(one.cache, "snapshot", lambda: pytest.fail("it looks"))
         monkeypatch.setattr(one, "_wait", lambda: pytest.fail("it waits"))
     with pytest.raises(LeaseLostError):
         one.run()
-    one.observer.stop()
+    one.cache.stop()
 
 
 def test_who_does_not_lead_writes_nothing() -> None:
     """Not from the first moment on: while it waits for the LeaderElector, whatever asks for a write is refused."""
     with keeping() as (kept, server):
         kept.instead = lambda line: Said(500) if PATH in line else None
-        one = Follower(server.api, FOLLOW, Identity(ELECTION), Telemetry(server.api.counters))
+        one = Controller(server.api, FOLLOW, Identity(ELECTION), Telemetry(server.api.counters))
         ended: list[BaseException] = []
 
         def run() -> None:
@@ -148,15 +148,15 @@ def test_a_leader_begins_with_a_closed_breaker(monkeypatch: pytest.MonkeyPatch) 
     with keeping() as (kept, server):
         lease = held(server)
         now = server.api.now()
-        left = Following(restarted=3, last_acted=now, breakers={"gpu": Opened(now, "9 of 10")}, by="b")
-        lease.annotate({names.FOLLOWING_ANNOTATION: left.encode()})
+        left = ControllerStatus(restarted=3, last_acted=now, breakers={"gpu": Opened(now, "9 of 10")}, by="b")
+        lease.annotate({names.STATUS_ANNOTATION: left.encode()})
         one = leader(server, lease)
         monkeypatch.setattr(one.rounds, "rest", enough)
         with pytest.raises(_EnoughError):
             one.run()
-        record = Following.decode(kept.said(names.FOLLOWING_ANNOTATION))
+        record = ControllerStatus.decode(kept.said(names.STATUS_ANNOTATION))
         assert (record.by, record.breakers, record.restarted, record.last_acted) == ("a", {}, 0, None)
-        one.observer.stop()
+        one.cache.stop()
         lease.release()
 
 
@@ -169,13 +169,13 @@ def test_what_was_restarted_is_in_the_record() -> None:
     with keeping() as (kept, server):
         lease = held(server)
         one = leader(server, lease)
-        one.rounds.remember(Deed(ACTION, trouble="it failed"))
+        one.rounds.remember(RestartResult(ACTION, trouble="it failed"))
         assert one.rounds.last_acted is None
         before = server.api.now() - timedelta(seconds=1)
-        one.rounds.remember(Deed(ACTION, note="restarted"))
-        one.rounds.actor.restarted = 1
+        one.rounds.remember(RestartResult(ACTION, note="restarted"))
+        one.rounds.restarter.restarted = 1
         one._finish(DONE, {"gpu": "0123456789abcdef"}, 7)
-        record = Following.decode(kept.said(names.FOLLOWING_ANNOTATION))
+        record = ControllerStatus.decode(kept.said(names.STATUS_ANNOTATION))
         assert (record.restarted, record.by, record.about) == (1, "a", 7)
         assert record.epochs == {"gpu": "0123456789abcdef"}
         assert record.last_acted is not None

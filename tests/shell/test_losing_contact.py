@@ -13,18 +13,19 @@ import pytest
 from devcluster.patience import TooSlowError
 from hook.config import Settings
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, DeletePod, StalePod, Verdict
+from hook.decide.result import Decision, DeletePod, Phase, StalePod
 from hook.errors import UnreachableError
-from hook.kube import client, informer, requests, retry
-from hook.kube.cache import Observer
-from hook.kube.events import Subject, Teller
-from hook.kube.informer import Reflector
-from hook.kube.requests import NODES, Request, Selection
+from hook.kube import client, requests, retry
+from hook.kube import informer as informers
+from hook.kube.cache import Cache
+from hook.kube.events import EventRecorder, Subject
+from hook.kube.informer import Informer
+from hook.kube.requests import NODES, ListOptions, Request
 from hook.objects import readers
 from hook.objects.drivers import GPU_OPERATOR
 from hook.run import loop
-from hook.run.loop import Actor, Rounds
-from hook.run.report import Narrator
+from hook.run.loop import ReconcileLoop, Restarter
+from hook.run.report import ProgressReporter
 from tests.shell.server import JSON, Said, Server, serving
 
 if TYPE_CHECKING:
@@ -44,20 +45,20 @@ def told(**fields: Any) -> Said:  # noqa: ANN401 - JSON
 EMPTY: Final = told(items=[], metadata={"resourceVersion": "1"})
 
 
-def until(holds: Callable[[], bool]) -> None:
+def until(blockers: Callable[[], bool]) -> None:
     """Wait for something that a thread does."""
     end = time.monotonic() + PATIENCE
-    while not holds():
+    while not blockers():
         if time.monotonic() > end:
             raise TooSlowError("a reflector did not come so far")
         time.sleep(0.02)
 
 
-def following(server: Server) -> Reflector:
+def following(server: Server) -> Informer:
     """Start to follow the nodes."""
-    reflector = Reflector(server.api, Selection(NODES), readers.node, lambda: None, retry.starting(PATIENCE))
-    reflector.start()
-    return reflector
+    informer = Informer(server.api, ListOptions(NODES), readers.node, lambda: None, retry.starting(PATIENCE))
+    informer.start()
+    return informer
 
 
 @pytest.mark.parametrize(
@@ -72,10 +73,10 @@ def test_what_is_no_list_is_asked_for_again(wrong: Said) -> None:
     """It is no answer, so it ends no run."""
     answers = [wrong, wrong, EMPTY]
     with serving(lambda line: told() if "watch" in line else answers.pop(0) if answers else EMPTY) as server:
-        reflector = following(server)
-        until(lambda: reflector.synced)
-        reflector.stop()
-        assert reflector.problem is None
+        informer = following(server)
+        until(lambda: informer.synced)
+        informer.stop()
+        assert informer.problem is None
         assert server.count("limit") >= 3
 
 
@@ -84,73 +85,73 @@ def test_a_refusal_within_a_watch_may_pass(code: int) -> None:
     """Credentials rotate, and RBAC changes: the list after it decides whether only a person can help."""
     error = json.dumps({"type": "ERROR", "object": {"kind": "Status", "code": code, "message": "no"}}).encode() + b"\n"
     with serving(lambda line: Said(200, error) if "watch=true" in line else EMPTY) as server:
-        reflector = following(server)
+        informer = following(server)
         until(lambda: server.count("watch=true") > 1)
-        assert reflector.problem is None
-        reflector.stop()
+        assert informer.problem is None
+        informer.stop()
 
 
 def test_a_list_that_expires_again_and_again_ends_no_follower(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kind may come into sight late, on a server that is busy; a Job's run ends, and is tried again."""
-    monkeypatch.setattr(informer, "GAP_SECONDS", 0.1)
+    monkeypatch.setattr(informers, "GAP_SECONDS", 0.1)
     gone = Said(410, b'{"kind": "Status", "code": 410}')
     with serving(lambda _line: gone) as server:
         job = following(server)
         until(lambda: job.problem is not None)
         assert isinstance(job.problem, UnreachableError)
     with serving(lambda _line: gone) as server:
-        reflector = Reflector(server.api, Selection(NODES), readers.node, lambda: None, retry.FOLLOWING)
-        reflector.start()
+        informer = Informer(server.api, ListOptions(NODES), readers.node, lambda: None, retry.FOLLOWING)
+        informer.start()
         until(lambda: server.count("/nodes") > 3)
-        assert (reflector.problem, reflector.synced) == (None, False)
-        reflector.stop()
+        assert (informer.problem, informer.synced) == (None, False)
+        informer.stop()
 
 
 @pytest.mark.parametrize("said", [Said(), Said(403, b'{"kind": "Status", "code": 403}')])
 def test_who_is_told_to_stop_tries_nothing_again(said: Said) -> None:
     """A kind that nobody needs any more is let go of also while it cannot be read, however endless the patience."""
     with serving(lambda _line: said) as server:
-        reflector = Reflector(server.api, Selection(NODES), readers.node, lambda: None, retry.FOLLOWING)
-        reflector.start()
+        informer = Informer(server.api, ListOptions(NODES), readers.node, lambda: None, retry.FOLLOWING)
+        informer.start()
         until(lambda: server.count("/nodes") > 1)
-        reflector.stop()
-        until(lambda: not reflector._thread.is_alive())
-        assert reflector.problem is None
+        informer.stop()
+        until(lambda: not informer._thread.is_alive())
+        assert informer.problem is None
 
 
 def test_watches_that_bring_nothing_become_rare() -> None:
     """A server that ends each one at once is not asked five times a second, by a dozen watches, for hours."""
     with serving(lambda line: Said(200) if "watch" in line else EMPTY) as server:
-        reflector = following(server)
+        informer = following(server)
         time.sleep(4.0)
-        reflector.stop()
+        informer.stop()
         assert 2 <= server.count("watch") <= 8
 
 
 def test_after_a_long_gap_all_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A watch does not say when it has caught up; until a list says so, contact is lost."""
-    monkeypatch.setattr(informer, "GAP_SECONDS", 0.5)
+    monkeypatch.setattr(informers, "GAP_SECONDS", 0.5)
     up = [True]
 
     def answer(line: str) -> Said:
         return (Said(200) if "watch" in line else EMPTY) if up[0] else Said()
 
     with serving(answer) as server:
-        reflector = following(server)
+        informer = following(server)
         until(lambda: server.count("watch") > 0)
         lists, up[0] = server.count("limit"), False
-        until(lambda: reflector.contact.lost is not None and reflector.contact.lost.seconds > 1)
-        assert "nodes" in str(reflector.contact.lost)
+        until(lambda: informer.contact.lost is not None and informer.contact.lost.seconds > 1)
+        assert "nodes" in str(informer.contact.lost)
         up[0] = True
-        until(lambda: reflector.contact.lost is None)
-        reflector.stop()
+        until(lambda: informer.contact.lost is None)
+        informer.stop()
         assert server.count("limit") > lists
 
 
 def test_after_silence_all_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A watch that outlives its time without a byte was cut off somewhere; what it missed is not asked of it."""
-    monkeypatch.setattr(informer, "WATCH_SECONDS", 0)
-    monkeypatch.setattr(informer, "WATCH_SPREAD_SECONDS", 1)
+    monkeypatch.setattr(informers, "WATCH_SECONDS", 0)
+    monkeypatch.setattr(informers, "WATCH_SPREAD_SECONDS", 1)
     monkeypatch.setattr(client, "WATCH_SLACK_SECONDS", 0.3)
     over = threading.Event()
 
@@ -158,9 +159,9 @@ def test_after_silence_all_is_read_again(monkeypatch: pytest.MonkeyPatch) -> Non
         return Said(200, b"", {**JSON, "content-length": "9"}) if "watch" in line else EMPTY
 
     with serving(answer, linger=over) as server:
-        reflector = following(server)
+        informer = following(server)
         until(lambda: server.count("limit") >= 3)
-        reflector.stop()
+        informer.stop()
         over.set()
         assert 2 <= server.count("watch") <= server.count("limit")
 
@@ -175,14 +176,14 @@ def test_a_second_read_has_a_bound() -> None:
         return EMPTY if "limit" in line else Said(200)
 
     with serving(answer) as server:
-        observer = Observer(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
-        observer.look_at_intent()
-        until(lambda: observer.synced)
+        cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
+        cache.look_at_intent()
+        until(lambda: cache.synced)
         slow[0], began = True, time.monotonic()
         with pytest.raises(UnreachableError):
-            observer.read_again(1.0)
+            cache.read_again(1.0)
         slow[0] = False
-        observer.stop()
+        cache.stop()
         assert time.monotonic() - began < 30  # unbounded it is a minute for each kind
 
 
@@ -197,20 +198,20 @@ def test_nothing_is_restarted_while_contact_is_lost() -> None:
 
     with serving(answer) as server:
         settings = Settings()
-        observer = Observer(server.api, [GPU_OPERATOR], settings, retry.starting(PATIENCE))
-        observer.look_at_intent()
-        until(lambda: observer.synced and observer.lost is None)
-        narrator = Narrator(Teller(server.api, "run", silent=True), None)
-        rounds = Rounds(server.api, observer, settings, narrator, server.api.now())
-        decision = Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=(stale("a"),))
+        cache = Cache(server.api, [GPU_OPERATOR], settings, retry.starting(PATIENCE))
+        cache.look_at_intent()
+        until(lambda: cache.synced and cache.lost is None)
+        reporter = ProgressReporter(EventRecorder(server.api, "run", silent=True), None)
+        rounds = ReconcileLoop(server.api, cache, settings, reporter, server.api.now())
+        decision = Decision(Phase.WAIT, Reason.NODES_PENDING, "", actions=(stale("a"),))
         up[0] = False
-        until(lambda: observer.lost is not None)
+        until(lambda: cache.lost is not None)
         rounds.act(decision, 60)
         assert server.count("DELETE") == 0
         up[0] = True
-        until(lambda: observer.lost is None)
+        until(lambda: cache.lost is None)
         rounds.act(decision, 60)
-        observer.stop()
+        cache.stop()
         assert server.count("DELETE") == 1
 
 
@@ -223,13 +224,13 @@ def stale(name: str) -> DeletePod:
 def test_a_deletion_without_an_answer_counts_once_its_pod_is_gone() -> None:
     """The server may have done it, or not: what is there then tells."""
     with serving(lambda _line: Said()) as server:
-        actor = Actor(server.api)
-        (deed,) = actor.act([stale("a")], 60)
-        assert deed.trouble
-        assert (actor.settle({"uid-a"}), actor.restarted) == ([], 0)
-        (deed,) = actor.settle(set())
-        assert (deed.action, actor.restarted) == (stale("a"), 1)
-        assert actor.settle(set()) == []
+        restarter = Restarter(server.api)
+        (result,) = restarter.act([stale("a")], 60)
+        assert result.trouble
+        assert (restarter.settle({"uid-a"}), restarter.restarted) == ([], 0)
+        (result,) = restarter.settle(set())
+        assert (result.action, restarter.restarted) == (stale("a"), 1)
+        assert restarter.settle(set()) == []
 
 
 def test_a_deletion_that_is_granted_after_all_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,12 +238,12 @@ def test_a_deletion_that_is_granted_after_all_counts_once(monkeypatch: pytest.Mo
     monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0))
     answers = [Said()]
     with serving(lambda _line: answers.pop() if answers else told()) as server:
-        actor = Actor(server.api)
-        (deed,) = actor.act([stale("a")], 60)
-        assert deed.trouble
-        (deed,) = actor.act([stale("a")], 60)
-        assert deed.note
-        assert (actor.settle({"uid-a"}), actor.settle(set()), actor.restarted) == ([], [], 1)
+        restarter = Restarter(server.api)
+        (result,) = restarter.act([stale("a")], 60)
+        assert result.trouble
+        (result,) = restarter.act([stale("a")], 60)
+        assert result.note
+        assert (restarter.settle({"uid-a"}), restarter.settle(set()), restarter.restarted) == ([], [], 1)
 
 
 @pytest.mark.parametrize("then", [404, 409])
@@ -251,11 +252,11 @@ def test_a_deletion_without_an_answer_that_is_gone_then_was_ours(then: int) -> N
     answers = [Said()]
     status = Said(then, json.dumps({"kind": "Status", "code": then}).encode())
     with serving(lambda _line: answers.pop() if answers else status) as server:
-        actor = Actor(server.api)
-        assert list(actor.act([stale("a")], 60)) == []
-        assert (actor.settle({"uid-a"}), actor.restarted) == ([], 0)
-        (deed,) = actor.settle(set())
-        assert (bool(deed.note), actor.restarted) == (True, 1)
+        restarter = Restarter(server.api)
+        assert list(restarter.act([stale("a")], 60)) == []
+        assert (restarter.settle({"uid-a"}), restarter.restarted) == ([], 0)
+        (result,) = restarter.settle(set())
+        assert (bool(result.note), restarter.restarted) == (True, 1)
 
 
 def test_a_deletion_that_did_not_happen_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,11 +264,11 @@ def test_a_deletion_that_did_not_happen_is_forgotten(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(loop, "ASK_AGAIN", timedelta(0))
     monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0))
     with serving(lambda _line: Said()) as server:
-        actor = Actor(server.api)
-        assert len(list(actor.act([stale("a"), stale("b")], 60))) == 2
-        assert actor.settle({"uid-a", "uid-b"}, current=False) == []
-        assert [stale("a")] == [one.action for one in actor.settle({"uid-b"})]
-        assert (actor.settle(set()), actor.restarted) == ([], 1)
+        restarter = Restarter(server.api)
+        assert len(list(restarter.act([stale("a"), stale("b")], 60))) == 2
+        assert restarter.settle({"uid-a", "uid-b"}, current=False) == []
+        assert [stale("a")] == [one.action for one in restarter.settle({"uid-b"})]
+        assert (restarter.settle(set()), restarter.restarted) == ([], 1)
 
 
 def test_no_try_of_a_write_goes_on_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,8 +284,8 @@ def test_no_try_of_a_write_goes_on_when_the_time_is_up(monkeypatch: pytest.Monke
 
         monkeypatch.setattr(server.api, "send", asked)
         began = time.monotonic()
-        (deed,) = Actor(server.api).act([stale("a")], 4)
-        assert deed.trouble
+        (result,) = Restarter(server.api).act([stale("a")], 4)
+        assert result.trouble
         assert len(granted) > 1
         assert sorted(set(granted), reverse=True) == granted
         assert 1 <= granted[-1] < granted[0] <= 4
@@ -312,12 +313,12 @@ def test_a_server_that_asks_for_time_has_it_for_all_writes() -> None:
     """Longer than one write is tried for: the next decision does not ask again at once."""
     refused = Said(429, b"", {**JSON, "retry-after": "30"})
     with serving(lambda _line: refused) as server:
-        actor = Actor(server.api)
-        (deed,) = actor.act([stale("a"), stale("b")], 60)
-        assert deed.trouble
-        assert list(actor.act([stale("a"), stale("b")], 60)) == []
+        restarter = Restarter(server.api)
+        (result,) = restarter.act([stale("a"), stale("b")], 60)
+        assert result.trouble
+        assert list(restarter.act([stale("a"), stale("b")], 60)) == []
         assert server.count("DELETE") == 1
-        assert actor.settle(set()) == []
+        assert restarter.settle(set()) == []
 
 
 def test_nobody_waits_for_ever_between_two_tries() -> None:
@@ -329,10 +330,10 @@ def test_nobody_waits_for_ever_between_two_tries() -> None:
 def test_last_words_are_tried_whatever_failed_before() -> None:
     """Events are given up for a while after a failure, but not the one that tells the end."""
     with serving(lambda _line: Said(500)) as server:
-        teller = Teller(server.api, "run", silent=False)
+        recorder = EventRecorder(server.api, "run", silent=False)
         for reason in ("One", "Two"):
-            teller.tell(SUBJECT, reason, "note")
-        teller.last_words()
+            recorder.tell(SUBJECT, reason, "note")
+        recorder.flush()
         assert server.count("POST") == 1
-        teller.tell(SUBJECT, "End", "note")
+        recorder.tell(SUBJECT, "End", "note")
         assert server.count("POST") == 2

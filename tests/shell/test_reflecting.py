@@ -7,12 +7,12 @@ import re
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from hook.kube import informer
-from hook.kube.informer import Reflector
-from hook.kube.requests import NODES, Selection
+from hook.kube import informer as informers
+from hook.kube.informer import Informer
+from hook.kube.requests import NODES, ListOptions
 from hook.kube.retry import starting
 from hook.objects import readers
-from hook.objects.views import Unreadable
+from hook.objects.views import Malformed
 from tests.fixtures.objects import obj
 from tests.shell.server import Said, serving
 from tests.shell.test_losing_contact import PATIENCE, following, told, until
@@ -59,10 +59,10 @@ class Watched:
 def after(watched: Watched, watches: int) -> tuple[dict[str, Any], Server]:
     """Follow until so many watches were opened; return what is known then, by name."""
     with serving(watched) as server:
-        reflector = following(server)
+        informer = following(server)
         until(lambda: len(watched.versions) > watches)
-        reflector.stop()
-        return {view.name: view for view in reflector.views()}, server
+        informer.stop()
+        return {view.name: view for view in informer.views()}, server
 
 
 def test_each_event_does_what_it_says() -> None:
@@ -84,10 +84,10 @@ def test_versions_are_those_that_the_watch_has_brought_since_the_last_list() -> 
     for later, expected in ((Said(200), ({("", "b"): "13"}, "10", "14")), (GONE, ({}, "10", "10"))):
         watched = Watched(changes, later)
         with serving(watched) as server:
-            reflector = following(server)
+            informer = following(server)
             until(lambda: len(watched.versions) > 2)  # noqa: B023 - it ends within this turn
-            reflector.stop()
-            found = reflector.contents()
+            informer.stop()
+            found = informer.contents()
         assert (found.changes, found.listed, found.version) == expected
 
 
@@ -107,17 +107,17 @@ def test_an_object_that_cannot_be_read_is_known_to_be_there() -> None:
     odd["spec"] = {"taints": 7}
     known = Watched(events(("MODIFIED", odd)))
     with serving(known) as server:
-        reflector = following(server)
+        informer = following(server)
         until(lambda: len(known.versions) > 1)
-        reflector.stop()
-        found = [view for view in reflector.views() if isinstance(view, Unreadable)]
+        informer.stop()
+        found = [view for view in informer.views() if isinstance(view, Malformed)]
     assert 1 == len(found)
     assert "a" in found[0].name
 
 
 def test_a_kind_that_comes_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not served is known, too: it is absent then, and nothing of before is left; it is asked for again."""
-    monkeypatch.setattr(informer, "ABSENT_SECONDS", 0.05)
+    monkeypatch.setattr(informers, "ABSENT_SECONDS", 0.05)
     served = threading.Event()
     page = told(items=[node("a", "1")], metadata={"resourceVersion": "10"})
 
@@ -125,16 +125,16 @@ def test_a_kind_that_comes_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
         return NOT_FOUND if not served.is_set() else Said(200) if "watch=true" in line else page
 
     with serving(answer) as server:
-        reflector = following(server)
-        until(lambda: reflector.synced)
-        assert (reflector.absent, reflector.views(), reflector.contact.lost) == (True, (), None)
+        informer = following(server)
+        until(lambda: informer.synced)
+        assert (informer.absent, informer.views(), informer.contact.lost) == (True, (), None)
         served.set()
-        until(lambda: not reflector.absent)
-        assert ["a"] == [view.name for view in reflector.views()]
+        until(lambda: not informer.absent)
+        assert ["a"] == [view.name for view in informer.views()]
         served.clear()
-        until(lambda: reflector.absent)
-        assert (reflector.views(), reflector.problem) == ((), None)
-        reflector.stop()
+        until(lambda: informer.absent)
+        assert (informer.views(), informer.problem) == ((), None)
+        informer.stop()
 
 
 def test_what_is_known_already_wakes_nobody() -> None:
@@ -149,10 +149,10 @@ def test_what_is_known_already_wakes_nobody() -> None:
         changes.append(len(watched.versions))
 
     with serving(watched) as server:
-        reflector = Reflector(server.api, Selection(NODES), readers.node, note, starting(PATIENCE))
-        reflector.start()
+        informer = Informer(server.api, ListOptions(NODES), readers.node, note, starting(PATIENCE))
+        informer.start()
         until(lambda: len(watched.versions) > 2)
-        reflector.stop()
+        informer.stop()
     assert changes[:2] == [0, 2]  # the list, and what the second watch brings; then it was stopped
 
 

@@ -13,7 +13,7 @@ import pytest
 from hook.errors import PermissionDeniedError
 from hook.kube import retry
 from hook.run import loop
-from hook.run.loop import SIDE_BY_SIDE, Actor
+from hook.run.loop import SIDE_BY_SIDE, Restarter
 from tests.shell.server import JSON, Said, serving
 from tests.shell.test_side_by_side import GRANTED, refused, stale
 
@@ -63,8 +63,8 @@ def test_a_wave_that_admission_refuses_costs_one_question() -> None:
     """Eight answers side by side, then one pod after the other: RBAC allows the deletion of each or of none."""
     asked: list[dict[str, str]] = []
     with serving(lambda _line: GRANTED, wrote=admission(reviewed(allowed=True), asked)) as server:
-        deeds = list(Actor(server.api).act(stale(WAVE + 3), 60))
-    assert [False] + [True] * (SIDE_BY_SIDE + 3) == [bool(one.refused) for one in deeds]
+        results = list(Restarter(server.api).act(stale(WAVE + 3), 60))
+    assert [False] + [True] * (SIDE_BY_SIDE + 3) == [bool(one.refused) for one in results]
     assert [("delete", "", "pods", "dra", "")] == [
         tuple(one[key] for key in ("verb", "group", "resource", "namespace", "name")) for one in asked
     ]
@@ -75,8 +75,8 @@ def test_each_namespace_is_a_question_of_its_own() -> None:
     asked: list[dict[str, str]] = []
     wave = [*stale(3), *map(elsewhere, stale(WAVE)[3:])]
     with serving(lambda _line: GRANTED, wrote=admission(reviewed(allowed=True), asked)) as server:
-        deeds = list(Actor(server.api).act(wave, 60))
-    assert SIDE_BY_SIDE == sum(bool(one.refused) for one in deeds)
+        results = list(Restarter(server.api).act(wave, 60))
+    assert SIDE_BY_SIDE == sum(bool(one.refused) for one in results)
     assert ["dra", "monitoring"] == sorted(one["namespace"] for one in asked)
 
 
@@ -84,10 +84,10 @@ def test_an_answer_about_permissions_is_good_for_one_decision() -> None:
     """A permission that is taken away meanwhile would look like admission's refusal, which is for good."""
     asked: list[dict[str, str]] = []
     with serving(lambda _line: GRANTED, wrote=admission(reviewed(allowed=True), asked)) as server:
-        actor = Actor(server.api)
+        restarter = Restarter(server.api)
         for _time in range(3):
-            (deed,) = actor.act(stale(2)[1:], 60)
-            assert deed.refused
+            (result,) = restarter.act(stale(2)[1:], 60)
+            assert result.refused
     assert 3 == len(asked)
 
 
@@ -97,16 +97,16 @@ def test_a_question_that_is_not_answered_does_not_outlast_the_time(left: float) 
     over, asked = threading.Event(), list[dict[str, str]]()
     silent = Said(200, b"", {**JSON, "content-length": "9"})
     with serving(lambda _line: GRANTED, over, admission(silent, asked)) as server:
-        actor = Actor(server.api)
-        (deed,) = actor.act(stale(1), 60)  # is granted, so that the others go side by side
-        actor._width = SIDE_BY_SIDE
+        restarter = Restarter(server.api)
+        (result,) = restarter.act(stale(1), 60)  # is granted, so that the others go side by side
+        restarter._width = SIDE_BY_SIDE
         began = time.monotonic()
-        deeds = list(actor.act(stale(WAVE + 3)[1:], left))
+        results = list(restarter.act(stale(WAVE + 3)[1:], left))
         took = time.monotonic() - began
         over.set()
-    assert (deed.note != "", len(asked)) == (True, 1)
+    assert (result.note != "", len(asked)) == (True, 1)
     assert took < FAR_SECONDS
-    assert [True] * SIDE_BY_SIDE == [bool(one.trouble) and not one.refused for one in deeds]
+    assert [True] * SIDE_BY_SIDE == [bool(one.trouble) and not one.refused for one in results]
 
 
 def test_a_question_has_a_few_seconds_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,8 +119,8 @@ def test_a_question_has_a_few_seconds_at_most(monkeypatch: pytest.MonkeyPatch) -
 
     with serving(lambda _line: GRANTED, wrote=admission(reviewed(allowed=True), [])) as server:
         monkeypatch.setattr(server.api, "allows", allows)
-        list(Actor(server.api).act(stale(2)[1:], 3600))
-        list(Actor(server.api).act(stale(2)[1:], 3))
+        list(Restarter(server.api).act(stale(2)[1:], 3600))
+        list(Restarter(server.api).act(stale(2)[1:], 3))
     assert granted[0] == loop.RIGHTS_SECONDS
     assert granted[1] <= 3
 
@@ -129,10 +129,10 @@ def test_a_permission_that_lapses_has_its_time_for_the_whole_wave() -> None:
     """Every refusal of the wave was one without patience: none of them ends the run, and the next one may."""
     asked: list[dict[str, str]] = []
     with serving(lambda _line: GRANTED, wrote=admission(reviewed(allowed=False), asked)) as server:
-        actor = Actor(server.api)
-        actor._patience = replace(retry.WRITING, denied=0.0)  # as after a refusal by admission
-        deeds = list(actor.act(stale(WAVE + 3), 60))
-        assert (WAVE, len(asked)) == (len(deeds), 1)
-        assert all(one.trouble and not one.refused for one in deeds[1:])
+        restarter = Restarter(server.api)
+        restarter._patience = replace(retry.WRITING, denied=0.0)  # as after a refusal by admission
+        results = list(restarter.act(stale(WAVE + 3), 60))
+        assert (WAVE, len(asked)) == (len(results), 1)
+        assert all(one.trouble and not one.refused for one in results[1:])
         with pytest.raises(PermissionDeniedError):
-            list(actor.act(stale(WAVE), 60))
+            list(restarter.act(stale(WAVE), 60))

@@ -13,13 +13,13 @@ import pytest
 
 from hook.config import Regarded, Settings
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, Judgement, NodeState, Verdict
+from hook.decide.result import Decision, NodeState, NodeStatus, Phase
 from hook.kube import events, retry
-from hook.kube.cache import Observer
-from hook.kube.events import Regarding, Subject, Teller
+from hook.kube.cache import Cache
+from hook.kube.events import EventRecorder, Regarding, Subject
 from hook.kube.owners import Job
 from hook.run.job import Runner
-from hook.run.report import Narrator
+from hook.run.report import ProgressReporter
 from tests.shell.server import Said, Server, serving
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ ABOUT: Final = {
 }
 JOB: Final = Subject("batch/v1", "Job", "gpu-operator", "post", "job-uid")
 PLUGIN: Final = Subject("apps/v1", "DaemonSet", "dra", "plugin", "plugin-uid")
-OVER: Final = Decision(Verdict.DEADLINE, Reason.STALLED, "no node advanced", stack="gpu")
-REFRESHED: Final = Decision(Verdict.DONE, Reason.REFRESHED, "all is done", stack="gpu")
+OVER: Final = Decision(Phase.DEADLINE, Reason.STALLED, "no node advanced", stack="gpu")
+REFRESHED: Final = Decision(Phase.DONE, Reason.REFRESHED, "all is done", stack="gpu")
 
 Answers = dict[str, Any]
 """By request: a status, an object, or how to answer; with a status of 0 the connection is closed."""
@@ -101,9 +101,9 @@ class Heard:
 def runner(server: Server, *, dry_run: bool = False, regarding: tuple[Regarded, ...] = (OURS,)) -> Runner:
     """Give a run that is about to end, with a plugin in sight."""
     settings = Settings(regarding=regarding, dry_run=dry_run)
-    observer = Observer(server.api, [], settings, retry.WRITING)
-    teller = Teller(server.api, JOB.uid, silent=settings.dry_run)
-    found = Runner(server.api, observer, settings, teller, Job(JOB, server.api.now()))
+    cache = Cache(server.api, [], settings, retry.WRITING)
+    recorder = EventRecorder(server.api, JOB.uid, silent=settings.dry_run)
+    found = Runner(server.api, cache, settings, recorder, Job(JOB, server.api.now()))
     found._rounds.subjects = {PLUGIN.uid: PLUGIN}
     return found
 
@@ -136,7 +136,7 @@ def test_a_happy_end_is_told_where_something_was_done(restarted: int, told: list
     heard = Heard(answers())
     with serving(heard.answer, wrote=heard.wrote) as server:
         one = runner(server)
-        one._rounds.actor.restarted = restarted
+        one._rounds.restarter.restarted = restarted
         one.tell_end(REFRESHED)
         assert bool(restarted) == bool(server.count(GROUP))
     assert told == heard.kinds
@@ -184,7 +184,7 @@ def test_a_server_that_hangs_over_it_holds_up_no_end(monkeypatch: pytest.MonkeyP
     heard = Heard(answers(**{what: hang}))
     with serving(heard.answer, wrote=heard.wrote) as server:
         one = runner(server, regarding=(OURS, replace(OURS, name="above")))
-        one._narrator.tell_changes(_failed("a"))
+        one._reporter.tell_changes(_failed("a"))
         began = time.monotonic()
         one.tell_end(OVER)
         took = time.monotonic() - began
@@ -216,21 +216,21 @@ def test_a_dry_run_asks_for_nothing() -> None:
 
 
 def _failed(node: str) -> Decision:
-    judged = Judgement(node, NodeState.FAILED, Reason.DRIVER_FAILING, "its image cannot be pulled", stack="gpu")
-    return Decision(Verdict.WAIT, Reason.NODES_PENDING, "waiting", judgements=(judged,), stack="gpu")
+    judged = NodeStatus(node, NodeState.FAILED, Reason.DRIVER_FAILING, "its image cannot be pulled", stack="gpu")
+    return Decision(Phase.WAIT, Reason.NODES_PENDING, "waiting", statuses=(judged,), stack="gpu")
 
 
 def test_a_node_that_fails_is_told_at_once() -> None:
     """Who looks why a release hangs finds it long before the end; what else goes on is told on the Job alone."""
     heard = Heard(answers())
     with serving(heard.answer, wrote=heard.wrote) as server:
-        teller = Teller(server.api, "run", silent=False)
-        narrator = Narrator(teller, JOB, [Regarding(server.api, OURS)])
+        recorder = EventRecorder(server.api, "run", silent=False)
+        reporter = ProgressReporter(recorder, JOB, [Regarding(server.api, OURS)])
         for node in ("a", "b"):
-            narrator.tell_changes(_failed(node))
-        narrator.summarise(_failed("b"))
-        teller.last_words()
-        teller.await_found(PATIENCE)
+            reporter.tell_changes(_failed(node))
+        reporter.summarise(_failed("b"))
+        recorder.flush()
+        recorder.await_found(PATIENCE)
         assert 1 == server.asked.count(OBJECT)
     assert ["HelmRelease"] * 2 + ["Job"] * 3 == sorted(heard.kinds)
     told = [message for kind, message in zip(heard.kinds, heard.messages, strict=True) if kind == "HelmRelease"]
@@ -243,7 +243,7 @@ def test_only_the_first_nodes_that_fail_are_told_on_it() -> None:
     with serving(heard.answer, wrote=heard.wrote) as server:
         one = runner(server)
         for node in range(25):
-            one._narrator.tell_changes(_failed(f"n{node}"))
+            one._reporter.tell_changes(_failed(f"n{node}"))
         one.tell_end(OVER)
     assert [26, 10 + 1] == [heard.kinds.count(kind) for kind in ("Job", "HelmRelease")]
     assert "HelmRelease" == heard.kinds[-1]
@@ -261,7 +261,7 @@ def test_what_was_not_found_is_looked_for_once_more_at_the_end(caplog: pytest.Lo
     with serving(heard.answer, wrote=heard.wrote) as server:
         one = runner(server)
         for node in ("a", "b", "c"):
-            one._narrator.tell_changes(_failed(node))
+            one._reporter.tell_changes(_failed(node))
         one.tell_end(OVER)
         assert 2 == server.asked.count(OBJECT)
     assert ["Job", "Job", "Job", "Job", "DaemonSet", "HelmRelease"] == heard.kinds
@@ -281,7 +281,7 @@ def test_what_it_refuses_neither_silences_nor_delays_all_else(answer: object) ->
     with serving(heard.answer, wrote=heard.wrote) as server:
         one = runner(server)
         for node in range(20):
-            one._narrator.tell_changes(_failed(f"n{node}"))
+            one._reporter.tell_changes(_failed(f"n{node}"))
         one.tell_end(OVER)
         hangs.set()
     assert [21, 2] == [heard.kinds.count(kind) for kind in ("Job", "HelmRelease")]

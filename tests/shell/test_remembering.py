@@ -10,15 +10,15 @@ from kubernetes import client
 
 from hook.config import Settings
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, DeletePod, RolloutRestart, StalePod, Verdict
+from hook.decide.result import Decision, DeletePod, Phase, RolloutRestart, StalePod
 from hook.errors import PermissionDeniedError, UnreachableError
 from hook.kube import requests, retry
-from hook.kube.cache import Observer
+from hook.kube.cache import Cache
 from hook.kube.client import Api
 from hook.kube.connection import by_library
-from hook.kube.events import Teller
-from hook.run.loop import Deed, Rounds
-from hook.run.report import Narrator
+from hook.kube.events import EventRecorder
+from hook.run.loop import ReconcileLoop, RestartResult
+from hook.run.report import ProgressReporter
 from tests.fixtures.cluster import LATER
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ def _rollout(stack: str, *also: Action) -> RolloutRestart:
     return RolloutRestart("ns", "exporter", "exporter-ds", LATER, (("x", _pod(f"{stack}-run")),), stack, also)
 
 
-def _rounds(*stacks: str) -> Rounds:
+def _rounds(*stacks: str) -> ReconcileLoop:
     """Give rounds that have begun to look at nothing."""
     api, settings = Api(by_library(client.Configuration())), Settings(stacks=stacks)
-    observer = Observer(api, [], settings, retry.WRITING)
-    return Rounds(api, observer, settings, Narrator(Teller(api, "", silent=True), None), LATER)
+    cache = Cache(api, [], settings, retry.WRITING)
+    return ReconcileLoop(api, cache, settings, ProgressReporter(EventRecorder(api, "", silent=True), None), LATER)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def _rounds(*stacks: str) -> Rounds:
 def test_each_stack_remembers_its_own_drivers_run(action: Action) -> None:
     """One restart serves both; noted with one only, the other would ask for it again."""
     rounds = _rounds("gpu", "network")
-    rounds.remember(Deed(action))
+    rounds.remember(RestartResult(action))
     assert {"gpu": ["gpu-run"], "network": ["network-run"]} == {
         stack: [asked.driver_run for asked in memory.restarts.values()] for stack, memory in rounds.memories.items()
     }
@@ -64,12 +64,12 @@ def test_each_stack_remembers_why_a_restart_failed(monkeypatch: pytest.MonkeyPat
     """It is tried again; if the time is up before, the report says why."""
     rounds = _rounds("gpu", "network")
     action = _delete("gpu", _delete("network"))
-    monkeypatch.setattr(rounds.actor, "_patience", retry.Patience(unreachable=0))
+    monkeypatch.setattr(rounds.restarter, "_patience", retry.Patience(unreachable=0))
     monkeypatch.setattr(rounds._api, "send", _unreachable)
-    rounds.act(Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=(action,)), 60)
+    rounds.act(Decision(Phase.WAIT, Reason.NODES_PENDING, "", actions=(action,)), 60)
     troubles = [memory.troubles for memory in rounds.memories.values()]
     assert [{"pod": "nobody answers"}] * 2 == troubles
-    assert rounds.actor.restarted == 0
+    assert rounds.restarter.restarted == 0
 
 
 def _unreachable(*_: object) -> None:
@@ -96,9 +96,9 @@ def test_only_what_rbac_allows_is_refused_for_this_pod_alone(
         return answer
 
     monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0, denied=0))
-    monkeypatch.setattr(rounds.actor, "_patience", retry.WRITING)
+    monkeypatch.setattr(rounds.restarter, "_patience", retry.WRITING)
     monkeypatch.setattr(rounds._api, "send", send)
-    decision = Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=(_delete("gpu"),))
+    decision = Decision(Phase.WAIT, Reason.NODES_PENDING, "", actions=(_delete("gpu"),))
     with nullcontext() if refused else pytest.raises(PermissionDeniedError):
         rounds.act(decision, 60)
     asked = rounds.memories["gpu"].restarts.values()
@@ -118,14 +118,14 @@ def test_a_right_that_lapses_after_a_refusal_has_its_time_to_come_back(monkeypat
         return answer
 
     monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0, denied=0))
-    monkeypatch.setattr(rounds.actor, "_patience", retry.WRITING)
+    monkeypatch.setattr(rounds.restarter, "_patience", retry.WRITING)
     monkeypatch.setattr(rounds._api, "send", send)
-    decision = Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=(_delete("gpu"),))
+    decision = Decision(Phase.WAIT, Reason.NODES_PENDING, "", actions=(_delete("gpu"),))
     for _time in range(3):
         rounds.act(decision, 60)
     assert answers == []
     assert len(rounds.memories["gpu"].restarts) == 1
-    assert rounds.actor._patience is retry.WRITING
+    assert rounds.restarter._patience is retry.WRITING
     answers.append({"status": {"allowed": False}})
     with pytest.raises(PermissionDeniedError):
         rounds.act(decision, 60)
@@ -134,6 +134,6 @@ def test_a_right_that_lapses_after_a_refusal_has_its_time_to_come_back(monkeypat
 def test_a_stack_that_did_not_ask_remembers_nothing() -> None:
     """Its own count of restarts, and what it says in the end, stay its own."""
     rounds = _rounds("gpu", "network")
-    rounds.remember(Deed(_delete("network"), refused="no"))
+    rounds.remember(RestartResult(_delete("network"), refused="no"))
     assert [0, 1] == [len(memory.restarts) for memory in rounds.memories.values()]
     assert ["no"] == [asked.refused for asked in rounds.memories["network"].restarts.values()]

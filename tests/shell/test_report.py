@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, Judgement, NodeState, Verdict
+from hook.decide.result import Decision, NodeState, NodeStatus, Phase
 from hook.kube.events import Subject
 from hook.run import report
-from hook.run.report import Narrator
+from hook.run.report import ProgressReporter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,15 +23,15 @@ MINUTE = timedelta(seconds=60)
 JOB = Subject("batch/v1", "Job", "ns", "job", "uid")
 
 
-def _waiting(*judgements: Judgement) -> Decision:
-    return Decision(Verdict.WAIT, Reason.NODES_PENDING, "0 of 1 nodes verified", judgements=judgements, stack="gpu")
+def _waiting(*statuses: NodeStatus) -> Decision:
+    return Decision(Phase.WAIT, Reason.NODES_PENDING, "0 of 1 nodes verified", statuses=statuses, stack="gpu")
 
 
-def _judged(stack: str, reason: Reason, consumer: str = "", node: str = "x") -> Judgement:
-    return Judgement(node, NodeState.WAITING, reason, "its pod is not ready", consumer=consumer, stack=stack)
+def _evaluated(stack: str, reason: Reason, plugin: str = "", node: str = "x") -> NodeStatus:
+    return NodeStatus(node, NodeState.WAITING, reason, "its pod is not ready", plugin=plugin, stack=stack)
 
 
-GPU, NIC = _judged("gpu", Reason.DRIVER_NOT_READY), _judged("network", Reason.DRIVER_OUTDATED)
+GPU, NIC = _evaluated("gpu", Reason.DRIVER_NOT_READY), _evaluated("network", Reason.DRIVER_OUTDATED)
 
 
 class Ear:
@@ -48,26 +48,26 @@ class Ear:
 
 
 def _told(decisions: Sequence[Decision], ear: Any = None) -> None:  # noqa: ANN401 - a double of the Teller
-    narrator = Narrator(ear, JOB if ear else None)
+    reporter = ProgressReporter(ear, JOB if ear else None)
     for decision in decisions:
-        narrator.tell(decision, MINUTE)
+        reporter.tell(decision, MINUTE)
 
 
-@pytest.mark.parametrize("judgements", [(GPU, NIC), (GPU, _judged("gpu", Reason.PLUGIN_QUEUED, "a/b"))],
+@pytest.mark.parametrize("judgements", [(GPU, NIC), (GPU, _evaluated("gpu", Reason.PLUGIN_QUEUED, "a/b"))],
                          ids=["two-stacks", "two-consumers"])  # fmt: skip
 def test_a_node_of_which_nothing_changed_is_told_once(
-    judgements: tuple[Judgement, ...], caplog: pytest.LogCaptureFixture
+    statuses: tuple[NodeStatus, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     """However often it is decided upon: each stack and each consumer stands by itself."""
     with caplog.at_level(logging.INFO):
-        _told([_waiting(*judgements)] * 4)
+        _told([_waiting(*statuses)] * 4)
     assert 2 == sum(record.message.startswith("node x: ") for record in caplog.records)
 
 
-@pytest.mark.parametrize("reason", [Reason.PLUGIN_QUEUED, Reason.PLUGIN_SUSPECT, Reason.RESTART_BACKED_OFF])
+@pytest.mark.parametrize("reason", [Reason.PLUGIN_QUEUED, Reason.STALE_UNEXPLAINED, Reason.RESTART_BACKED_OFF])
 def test_what_holds_a_restart_back_is_told(reason: Reason, caplog: pytest.LogCaptureFixture) -> None:
     """Without being asked: nothing else that people look at shows it. What is restarted at once is not."""
-    held = replace(_judged("gpu", reason, "a/b"), state=NodeState.STALE, message="waits for its turn (max 1)")
+    held = replace(_evaluated("gpu", reason, "a/b"), state=NodeState.STALE, message="waits for its turn (max 1)")
     stale = replace(held, node="y", reason=Reason.PLUGIN_STALE)
     with caplog.at_level(logging.INFO):
         _told([_waiting(held, stale)])
@@ -79,7 +79,7 @@ def test_what_holds_a_restart_back_is_told(reason: Reason, caplog: pytest.LogCap
 def test_the_log_says_of_which_stack_a_line_is(caplog: pytest.LogCaptureFixture) -> None:
     """Both may say that a driver pod is not ready; of a single stack nobody reads."""
     with caplog.at_level(logging.INFO):
-        _told([_waiting(GPU, _judged("network", Reason.DRIVER_NOT_READY))])
+        _told([_waiting(GPU, _evaluated("network", Reason.DRIVER_NOT_READY))])
         _told([_waiting(GPU)])
     lines = [record.message for record in caplog.records if record.message.startswith("node x: ")]
     assert [(True, False), (False, True), (False, False)] == [("[gpu]" in one, "[network]" in one) for one in lines]
@@ -88,7 +88,7 @@ def test_the_log_says_of_which_stack_a_line_is(caplog: pytest.LogCaptureFixture)
 def test_a_node_that_fails_for_both_stacks_is_an_event_of_each() -> None:
     """Events about the same thing are told once, so they must not be about the same."""
     ear = Ear()
-    failed = [_judged(stack, Reason.DRIVER_FAILING).failed() for stack in ("gpu", "network")]
+    failed = [_evaluated(stack, Reason.DRIVER_FAILING).failed() for stack in ("gpu", "network")]
     _told([_waiting(*failed)] * 2, ear)
     assert [("NodeFailed", "gpu/x"), ("NodeFailed", "network/x")] == ear.heard
 
@@ -103,7 +103,7 @@ def test_a_table_of_two_stacks_says_of_which_each_line_is() -> None:
 
 def test_the_termination_message_says_it_too() -> None:
     """It is all that some deployers show."""
-    late = Decision(Verdict.DEADLINE, Reason.TIME_UP, "late", judgements=(GPU, NIC), stack="gpu")
+    late = Decision(Phase.DEADLINE, Reason.TIME_UP, "late", statuses=(GPU, NIC), stack="gpu")
     nodes = json.loads(report.termination_message(late, 124, 0))["nodes"]
     assert ["[gpu] its pod is not ready", "[network] its pod is not ready"] == [one["message"] for one in nodes]
 
@@ -111,6 +111,6 @@ def test_the_termination_message_says_it_too() -> None:
 def test_the_command_for_a_node_that_people_upgrade_is_printed_although_all_is_done() -> None:
     """The release succeeds; that node still has to be drained."""
     words = "excluded, with an outdated driver: b. To fix, after x: kubectl -n gpu-operator delete pod driver-b"
-    done = Decision(Verdict.DONE, Reason.NOTHING_STALE, "done", warnings=(words,), stack="gpu")
+    done = Decision(Phase.DONE, Reason.NOTHING_STALE, "done", warnings=(words,), stack="gpu")
     assert f"WARNING {words}" in report.ending(done)
     assert [words] == json.loads(report.termination_message(done, 0, 0))["warnings"]

@@ -7,38 +7,35 @@ import threading
 import time
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import pytest
 
 from hook.config import OnDeadline, Settings
 from hook.decide.decide import chosen
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, DeletePod, StalePod, Verdict
+from hook.decide.result import Decision, DeletePod, Phase, StalePod
 from hook.errors import PermissionDeniedError
 from hook.kube import cache, confirm, retry
-from hook.kube.cache import Observer
-from hook.kube.events import Subject, Teller
-from hook.kube.informer import Lost
+from hook.kube.cache import Cache
+from hook.kube.events import EventRecorder, Subject
+from hook.kube.informer import OutOfSync
 from hook.kube.owners import Job
-from hook.kube.requests import NODES, Selection
+from hook.kube.requests import NODES, ListOptions
 from hook.run import loop
-from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Handover, Runner, Standing
-from hook.run.loop import Rounds
-from hook.run.report import LOST_SECONDS, Narrator
-from hook.run.status import Following, Led
+from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Delegation, LeaseObserver, Runner, Standing
+from hook.run.loop import ReconcileLoop
+from hook.run.report import LOST_SECONDS, ProgressReporter
+from hook.run.status import ControllerStatus, LeaseStatus
 from tests.fixtures.cluster import cluster, stale
 from tests.shell.clusters import Shown
 from tests.shell.leases import until
 from tests.shell.server import Said, Server, serving
 
-if TYPE_CHECKING:
-    from hook.run.job import Lookout
-
 JOB: Final = Subject("batch/v1", "Job", "gpu-operator", "post", "uid")
-DONE: Final = Decision(Verdict.DONE, Reason.NOTHING_STALE, "all is well", stack="gpu")
-FAIL: Final = Decision(Verdict.FAIL, Reason.DRIVER_FAILING, "it crashes", stack="gpu")
-LATE: Final = Decision(Verdict.DEADLINE, Reason.TIME_UP, "the time is up", stack="gpu")
+DONE: Final = Decision(Phase.DONE, Reason.NOTHING_STALE, "all is well", stack="gpu")
+FAIL: Final = Decision(Phase.FAIL, Reason.DRIVER_FAILING, "it crashes", stack="gpu")
+LATE: Final = Decision(Phase.DEADLINE, Reason.TIME_UP, "the time is up", stack="gpu")
 DENIED: Final = Said(403, b'{"kind": "Status", "code": 403, "message": "no"}')
 DELETING: Final = "metadata: {deletionTimestamp: '2026-01-01T10:59:59Z'}"
 POD: Final = StalePod("dra", "p", "uid-p", "7", "ds", because="it is stale", driver_run="run")
@@ -47,11 +44,11 @@ DELETE: Final = DeletePod("gpu-0", POD, "gpu")
 
 def runner(server: Server, settings: Settings | None = None, ago: float = 0.0, kind: type[Runner] = Runner) -> Runner:
     """Return a run whose Job started so many seconds ago, by the server's clock."""
-    server.api.list_page(Selection(NODES).page())
+    server.api.list_page(ListOptions(NODES).page())
     asked = settings or Settings()
-    observer = Observer(server.api, chosen(asked), asked, retry.starting(60))
+    cache = Cache(server.api, chosen(asked), asked, retry.starting(60))
     job = Job(JOB, server.api.now() - timedelta(seconds=ago))
-    return kind(server.api, observer, asked, Teller(server.api, "run", silent=True), job)
+    return kind(server.api, cache, asked, EventRecorder(server.api, "run", silent=True), job)
 
 
 def writes(server: Server) -> list[str]:
@@ -64,7 +61,7 @@ def test_a_fleet_that_is_well_is_done() -> None:
     with serving(Shown(cluster())) as server:
         one = runner(server)
         ended = one.run()
-        one._observer.stop()
+        one._cache.stop()
         assert (ended.decision.reason, ended.exit_code, writes(server)) == (Reason.NOTHING_STALE, 0, [])
 
 
@@ -76,7 +73,7 @@ def test_a_run_continues_once_the_version_of_slices_is_known(monkeypatch: pytest
         one = runner(server, Settings(timeout=timedelta(seconds=40)))
         shown.instead = lambda line: answers.pop() if line.endswith("/apis/resource.k8s.io") and answers else None
         ended = one.run()
-        one._observer.stop()
+        one._cache.stop()
     assert (ended.decision.reason, answers) == (Reason.NOTHING_STALE, [])
 
 
@@ -86,8 +83,8 @@ def test_a_dry_run_writes_nothing(caplog: pytest.LogCaptureFixture) -> None:
     with serving(Shown(stale())) as server:
         one = runner(server, Settings(dry_run=True))
         ended = one.run()
-        one._observer.stop()
-        assert (ended.decision.verdict, ended.exit_code, writes(server)) == (Verdict.WAIT, 0, [])
+        one._cache.stop()
+        assert (ended.decision.phase, ended.exit_code, writes(server)) == (Phase.WAIT, 0, [])
     assert 1 == sum("dry run: would delete pod" in record.message for record in caplog.records)
 
 
@@ -106,7 +103,7 @@ def test_a_stale_plugin_is_deleted_as_it_was_read() -> None:
         one = runner(server)
         threading.Thread(target=one.run, daemon=True).start()
         until(lambda: deleted, "the pod is deleted")
-        one._observer.stop()
+        one._cache.stop()
     assert deleted[0]["preconditions"] == {
         "uid": pod["metadata"]["uid"],
         "resourceVersion": pod["metadata"]["resourceVersion"],
@@ -119,11 +116,11 @@ def test_the_time_counts_from_the_jobs_start(settings: Settings) -> None:
     with serving(Shown(cluster())) as server:
         one = runner(server, settings, ago=settings.timeout.total_seconds())
         ended = one.run()
-        one._observer.stop()
+        one._cache.stop()
         assert ended.decision.reason is Reason.TIME_UP
         assert ended.exit_code == (0 if settings.on_deadline is OnDeadline.REPORT else EXIT_DEADLINE)
         assert one._deadline == one._started + settings.timeout - settings.margin
-        assert abs(one._observer.end - time.monotonic() - one._left) < 30  # its questions know the same end
+        assert abs(one._cache.end - time.monotonic() - one._left) < 30  # its questions know the same end
 
 
 @pytest.mark.parametrize("missing", ["clusterpolicies", "/nodes"])
@@ -131,16 +128,16 @@ def test_a_cluster_that_cannot_be_read_ends_with_the_time(missing: str) -> None:
     """Before the first list, and after it: the loop looks at its deadline while it waits."""
     with serving(shown := Shown(cluster())) as server:
         one = runner(server, ago=Settings().timeout.total_seconds() + 1)
-        one._observer._patience = retry.starting(5)
+        one._cache._patience = retry.starting(5)
         shown.instead = lambda line: Said(503) if missing in line else None
         if missing == "/nodes":
-            one._observer.look_at_intent()
-            until(lambda: one._observer.synced, "the intent is read")
-            one._observer.look_at_fleet()
+            one._cache.look_at_intent()
+            until(lambda: one._cache.synced, "the intent is read")
+            one._cache.look_at_fleet()
             assert one._loop().reason is Reason.TIME_UP
         else:
             assert one.run().decision.reason is Reason.TIME_UP
-        one._observer.stop()
+        one._cache.stop()
 
 
 def test_an_end_that_could_not_be_confirmed_in_time_is_a_deadline() -> None:
@@ -151,7 +148,7 @@ def test_an_end_that_could_not_be_confirmed_in_time_is_a_deadline() -> None:
         for decision in (DONE, FAIL):
             found = one._confirmed(decision)
             assert found is not None
-            assert (found.verdict, found.reason) == (Verdict.DEADLINE, Reason.TIME_UP)
+            assert (found.phase, found.reason) == (Phase.DEADLINE, Reason.TIME_UP)
             assert decision.message in found.message
         assert one._confirmed(LATE) is LATE
         assert len(server.asked) == before
@@ -161,8 +158,8 @@ def test_an_end_is_believed_if_a_second_read_agrees() -> None:
     """The one that is given is the second one; one that differs is none, and is not asked for again at once."""
     with serving(Shown(cluster())) as server:
         one = runner(server)
-        one._observer.look_at_intent()
-        one._observer.look_at_fleet()
+        one._cache.look_at_intent()
+        one._cache.look_at_fleet()
         until(one._rounds.observe, "all is read")
         assert one._confirmed(FAIL) is None
         asked = len(server.asked)
@@ -170,9 +167,9 @@ def test_an_end_is_believed_if_a_second_read_agrees() -> None:
         assert len(server.asked) == asked
         one._confirm_after = 0.0
         found = one._confirmed(DONE)
-        one._observer.stop()
+        one._cache.stop()
     assert found is not None
-    assert (found.verdict, found.message != DONE.message) == (Verdict.DONE, True)
+    assert (found.phase, found.message != DONE.message) == (Phase.DONE, True)
 
 
 def test_a_second_read_that_fails_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,9 +177,9 @@ def test_a_second_read_that_fails_is_tried_again_later(monkeypatch: pytest.Monke
     monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0, unauthorized=0, denied=0))
     with serving(shown := Shown(cluster())) as server:
         one = runner(server)
-        one._observer.look_at_intent()
-        until(lambda: one._observer.synced, "all is read")
-        one._observer.stop()
+        one._cache.look_at_intent()
+        until(lambda: one._cache.synced, "all is read")
+        one._cache.stop()
         shown.instead = lambda _line: Said(503)
         assert one._confirmed(DONE) is None
         shown.instead = lambda _line: DENIED
@@ -206,14 +203,14 @@ def test_what_was_not_seen_is_named_where_the_time_ran_out(
     """It is the cause if it lasted; watches break off now and then, and are back at once."""
     with serving(Shown(cluster())) as server:
         one = runner(server)
-        one._observer.look_at_intent()
-        until(lambda: one._observer.synced, "all is read")
-        one._observer.stop()
-        reflectors = list(one._observer._reflectors.values())
-        until(lambda: not any(each._thread.is_alive() for each in reflectors), "no watch continues")
-        for number, each in enumerate(reflectors):
+        one._cache.look_at_intent()
+        until(lambda: one._cache.synced, "all is read")
+        one._cache.stop()
+        informers = list(one._cache._informers.values())
+        until(lambda: not any(each._thread.is_alive() for each in informers), "no watch continues")
+        for number, each in enumerate(informers):
             lost = seconds is not None and number == 0
-            each.contact.lost = Lost("nodes", time.monotonic() - (seconds or 0), "it hangs") if lost else None
+            each.contact.lost = OutOfSync("nodes", time.monotonic() - (seconds or 0), "it hangs") if lost else None
         found = one._with_what_was_not_seen(decision)
     assert (found.cause is Reason.API_UNREACHABLE, "it hangs" in found.message) == (named, named)
     if not named:
@@ -224,16 +221,16 @@ def test_the_longest_loss_of_contact_counts() -> None:
     """One kind that was lost a moment ago does not hide another one."""
     with serving(Shown(cluster())) as server:
         one = runner(server)
-        one._observer.look_at_intent()
-        until(lambda: one._observer.synced, "all is read")
-        one._observer.stop()
-        reflectors = list(one._observer._reflectors.values())
-        until(lambda: not any(each._thread.is_alive() for each in reflectors), "no watch continues")
-        for number, each in enumerate(reflectors):
-            each.contact.lost = Lost(f"kind {number}", time.monotonic() - 10 * number, "it hangs")
-        lost = one._observer.lost
+        one._cache.look_at_intent()
+        until(lambda: one._cache.synced, "all is read")
+        one._cache.stop()
+        informers = list(one._cache._informers.values())
+        until(lambda: not any(each._thread.is_alive() for each in informers), "no watch continues")
+        for number, each in enumerate(informers):
+            each.contact.lost = OutOfSync(f"kind {number}", time.monotonic() - 10 * number, "it hangs")
+        lost = one._cache.lost
         assert lost is not None
-        assert lost.plural == f"kind {len(reflectors) - 1}"
+        assert lost.plural == f"kind {len(informers) - 1}"
 
 
 @pytest.mark.parametrize(
@@ -244,8 +241,8 @@ def test_the_longest_loss_of_contact_counts() -> None:
         pytest.param(LATE, Settings(), EXIT_DEADLINE, id="late"),
         pytest.param(LATE, Settings(dry_run=True), EXIT_DEADLINE, id="late-and-dry"),
         pytest.param(FAIL, Settings(dry_run=True), EXIT_FAILED, id="failed-and-dry"),
-        pytest.param(replace(LATE, verdict=Verdict.WAIT), Settings(dry_run=True), 0, id="waiting-and-dry"),
-        pytest.param(replace(LATE, verdict=Verdict.WAIT), Settings(), EXIT_FAILED, id="waiting"),
+        pytest.param(replace(LATE, phase=Phase.WAIT), Settings(dry_run=True), 0, id="waiting-and-dry"),
+        pytest.param(replace(LATE, phase=Phase.WAIT), Settings(), EXIT_FAILED, id="waiting"),
     ],
 )
 def test_exit_codes(decision: Decision, settings: Settings, code: int) -> None:
@@ -254,12 +251,12 @@ def test_exit_codes(decision: Decision, settings: Settings, code: int) -> None:
         assert runner(server, settings)._exit_code(decision) == code
 
 
-def rounds(server: Server) -> tuple[Rounds, Observer]:
+def rounds(server: Server) -> tuple[ReconcileLoop, Cache]:
     """Return rounds at their beginning."""
     settings = Settings()
-    observer = Observer(server.api, chosen(settings), settings, retry.starting(60))
-    narrator = Narrator(Teller(server.api, "run", silent=True), None)
-    return Rounds(server.api, observer, settings, narrator, server.api.now()), observer
+    cache = Cache(server.api, chosen(settings), settings, retry.starting(60))
+    reporter = ProgressReporter(EventRecorder(server.api, "run", silent=True), None)
+    return ReconcileLoop(server.api, cache, settings, reporter, server.api.now()), cache
 
 
 def test_a_deletion_without_an_answer_is_ours_once_its_pod_ends() -> None:
@@ -267,14 +264,14 @@ def test_a_deletion_without_an_answer_is_ours_once_its_pod_ends() -> None:
     found = stale()
     (action,) = found.decide()[0].actions
     with serving(lambda line: Said() if "DELETE" in line else Said(200, b'{"kind": "Status"}')) as server:
-        one, _observer = rounds(server)
-        one.act(Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=(action,)), 60)
+        one, _cache = rounds(server)
+        one.act(Decision(Phase.WAIT, Reason.NODES_PENDING, "", actions=(action,)), 60)
         one.decide({"gpu": found.seen()})
-        assert one.actor.restarted == 0
+        assert one.restarter.restarted == 0
         one.decide({"gpu": found.change("plugin-pod", DELETING).seen()})
-        assert one.actor.restarted == 1
+        assert one.restarter.restarted == 1
         one.decide({"gpu": found.drop("plugin-pod").seen()})
-        assert one.actor.restarted == 1
+        assert one.restarter.restarted == 1
 
 
 def test_what_is_long_past_shows_no_deletion_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,15 +279,15 @@ def test_what_is_long_past_shows_no_deletion_that_failed(monkeypatch: pytest.Mon
     monkeypatch.setattr(loop, "ASK_AGAIN", timedelta(0))
     found = stale()
     (action,) = found.decide()[0].actions
-    lost: list[Lost | None] = [None, Lost("pods", time.monotonic(), "it hangs")]
+    lost: list[OutOfSync | None] = [None, OutOfSync("pods", time.monotonic(), "it hangs")]
     with serving(lambda _line: Said()) as server:
         for gone_for in lost:
-            one, observer = rounds(server)
-            one.act(Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=(action,)), 60)
-            monkeypatch.setattr(type(observer), "lost", gone_for)
+            one, cache = rounds(server)
+            one.act(Decision(Phase.WAIT, Reason.NODES_PENDING, "", actions=(action,)), 60)
+            monkeypatch.setattr(type(cache), "lost", gone_for)
             one.decide({"gpu": found.seen()})
             one.decide({"gpu": stale().drop("plugin-pod").seen()})
-            assert one.actor.restarted == (0 if gone_for is None else 1)
+            assert one.restarter.restarted == (0 if gone_for is None else 1)
             monkeypatch.undo()
             monkeypatch.setattr(loop, "ASK_AGAIN", timedelta(0))
 
@@ -298,38 +295,38 @@ def test_what_is_long_past_shows_no_deletion_that_failed(monkeypatch: pytest.Mon
 def test_an_outage_at_the_beginning_is_not_outlived_by_looking() -> None:
     """Only what was read once makes a run wait for an API server without end."""
     with serving(lambda _line: Said(503)) as server:
-        one, observer = rounds(server)
-        before = observer._patience
-        observer.look_at_intent()
+        one, cache = rounds(server)
+        before = cache._patience
+        cache.look_at_intent()
         assert one.observe() is None
-        assert observer._patience is before
-        observer.stop()
+        assert cache._patience is before
+        cache.stop()
 
 
 def test_nothing_is_decided_before_what_came_into_sight_is_read() -> None:
     """The pods of a plugin that is seen for the first time are not listed yet: they would look missing."""
-    hold = threading.Event()
+    blocker = threading.Event()
     with serving(shown := Shown(cluster())) as server:
 
         def held(line: str) -> None:
             if "/pods?" in line and "driver" not in line.partition("?")[2]:
-                hold.wait(60)
+                blocker.wait(60)
 
         shown.instead = held
-        one, observer = rounds(server)
-        observer.look_at_intent()
-        observer.look_at_fleet()
-        until(lambda: observer.synced, "what is known to matter is read")
+        one, cache = rounds(server)
+        cache.look_at_intent()
+        cache.look_at_fleet()
+        until(lambda: cache.synced, "what is known to matter is read")
         assert one.observe() is None
-        hold.set()
+        blocker.set()
         found = None
         end = time.monotonic() + 60
         while found is None and time.monotonic() < end:
             found = one.observe()
-            observer.wait(0.1)
-        observer.stop()
+            cache.wait(0.1)
+        cache.stop()
     assert found is not None
-    assert len(found["gpu"].consumer_pods) == 1
+    assert len(found["gpu"].plugin_pods) == 1
 
 
 class Beheld:
@@ -346,24 +343,24 @@ class Beheld:
 def test_a_job_that_hands_over_restarts_nothing() -> None:
     """Its account may not, and the controller does."""
     with serving(Shown(stale())) as server:
-        one = runner(server, kind=Handover)
-        assert isinstance(one, Handover)
-        one._act(Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=(DELETE,)))
+        one = runner(server, kind=Delegation)
+        assert isinstance(one, Delegation)
+        one._act(Decision(Phase.WAIT, Reason.NODES_PENDING, "", actions=(DELETE,)))
         assert writes(server) == []
         one._missing = "no controller"
         late = one._final(LATE, {})
         assert late is not None
-        assert (late.cause, "no controller" in late.message) == (Reason.FOLLOWER_MISSING, True)
+        assert (late.cause, "no controller" in late.message) == (Reason.CONTROLLER_MISSING, True)
         one._missing = ""
         assert one._final(LATE, {}) is LATE
 
 
-LED: Final = Led("gpu-operator", "post", "pod-a", record=Following(to_go=3, about=360, by="pod-a"))
+LED: Final = LeaseStatus("gpu-operator", "post", "pod-a", record=ControllerStatus(remaining=3, about=360, by="pod-a"))
 
 
 @pytest.mark.parametrize(
     "standing",
-    [Standing("", LED), Standing("it has not seen this", LED), Standing("none"), Standing("", Led("a", "b"))],
+    [Standing("", LED), Standing("it has not seen this", LED), Standing("none"), Standing("", LeaseStatus("a", "b"))],
 )
 def test_a_job_hands_over_to_a_controller_that_saw_the_same(
     standing: Standing, monkeypatch: pytest.MonkeyPatch
@@ -371,11 +368,11 @@ def test_a_job_hands_over_to_a_controller_that_saw_the_same(
     """Once a second read shows the same intent: a watch may be behind what was applied a moment ago."""
     monkeypatch.setattr(confirm, "DELIVERY_SECONDS", 0.0)
     with serving(shown := Shown(stale())) as server:
-        one = runner(server, kind=Handover)
-        assert isinstance(one, Handover)
-        one.lookout = cast("Lookout", Beheld(standing))
-        one._observer.look_at_intent()
-        one._observer.look_at_fleet()
+        one = runner(server, kind=Delegation)
+        assert isinstance(one, Delegation)
+        one.lease_observer = cast("LeaseObserver", Beheld(standing))
+        one._cache.look_at_intent()
+        one._cache.look_at_fleet()
         until(one._rounds.observe, "all is read")
         seen_first = one._rounds.observe()
         assert seen_first is not None
@@ -386,12 +383,12 @@ def test_a_job_hands_over_to_a_controller_that_saw_the_same(
             assert (found, one._missing) == (None, standing.why)
         else:
             assert found is not None
-            assert (found.verdict, found.reason, found.actions) == (Verdict.DONE, Reason.HANDED_OVER, ())
+            assert (found.phase, found.reason, found.actions) == (Phase.DONE, Reason.DELEGATED, ())
             assert ("pod-a" in found.message, "3 nodes" in found.message, "6m" in found.message) == (True, True, True)
         # Now the policy changes, and no watch shows it.
         shown.instead = lambda line: Said(200) if "watch=true" in line else None
         shown.found = stale().change("policy", "metadata: {generation: 99, resourceVersion: '1001'}")
         shown.version = 1001
         assert one._final(decision, seen_first) is None
-        one._observer.stop()
+        one._cache.stop()
         assert writes(server) == []

@@ -13,15 +13,15 @@ import pytest
 from hook import cli
 from hook.config import Settings
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, DeletePod, RolloutRestart, StalePod, Verdict
+from hook.decide.result import Decision, DeletePod, Phase, RolloutRestart, StalePod
 from hook.errors import PermissionDeniedError, RejectedError, TerminatedError
 from hook.kube import events, retry
-from hook.kube.cache import Observer
-from hook.kube.events import Outbox, Subject, Teller
+from hook.kube.cache import Cache
+from hook.kube.events import EventRecorder, Outbox, Subject
 from hook.run import loop
 from hook.run.job import Runner
-from hook.run.loop import SIDE_BY_SIDE, Actor, Rounds
-from hook.run.report import Narrator
+from hook.run.loop import SIDE_BY_SIDE, ReconcileLoop, Restarter
+from hook.run.report import ProgressReporter
 from tests.fixtures.cluster import LATER
 from tests.shell.server import Said, serving
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from hook.run.job import Outcome
-    from hook.run.loop import Deed
+    from hook.run.loop import RestartResult
     from tests.shell.server import Server
 
 PATIENCE: Final = 60.0
@@ -86,9 +86,9 @@ def test_a_wave_is_restarted_side_by_side_once_one_was_granted() -> None:
         return GRANTED
 
     with serving(answer) as server:
-        actor = Actor(server.api)
-        deeds = list(actor.act(stale(1 + SIDE_BY_SIDE), 60))
-    assert (1 + SIDE_BY_SIDE, 1 + SIDE_BY_SIDE) == (len(deeds), actor.restarted)
+        restarter = Restarter(server.api)
+        results = list(restarter.act(stale(1 + SIDE_BY_SIDE), 60))
+    assert (1 + SIDE_BY_SIDE, 1 + SIDE_BY_SIDE) == (len(results), restarter.restarted)
     assert not together.broken
 
 
@@ -96,7 +96,7 @@ def test_whoever_is_not_granted_one_asks_for_one_at_a_time() -> None:
     """Pods that changed meanwhile, here: a server that refuses is not pressed."""
     counting = Counting(lambda _line: refused(409))
     with serving(counting) as server:
-        assert list(Actor(server.api).act(stale(5), 60)) == []
+        assert list(Restarter(server.api).act(stale(5), 60)) == []
     assert counting.most == 1
 
 
@@ -119,46 +119,46 @@ def test_after_any_other_answer_one_is_asked_for_alone(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(loop, "at_once", noted)
     with serving(answer) as server:
-        actor = Actor(server.api)
+        restarter = Restarter(server.api)
         # No name of another pod begins as the refused one's does.
-        list(actor.act(stale(9) + [one for one in stale(99) if one.pod.name > "p9"][:9], PATIENCE))
+        list(restarter.act(stale(9) + [one for one in stale(99) if one.pod.name > "p9"][:9], PATIENCE))
     assert [1, 8, 1, 8] == waves
-    assert actor.restarted == 17
+    assert restarter.restarted == 17
 
 
 def test_what_is_decided_is_done_for_a_moment_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rest is decided anew, from what is there then."""
     monkeypatch.setattr(loop, "ACT_SECONDS", -1.0)
     with serving(lambda _line: GRANTED) as server:
-        assert list(Actor(server.api).act(stale(3), 60)) == []
+        assert list(Restarter(server.api).act(stale(3), 60)) == []
         assert server.asked == []
     monkeypatch.setattr(loop, "ACT_SECONDS", 0.0)
     with serving(lambda _line: GRANTED) as server:
-        assert 1 >= len(list(Actor(server.api).act(stale(3), 60)))
+        assert 1 >= len(list(Restarter(server.api).act(stale(3), 60)))
 
 
 @pytest.mark.parametrize("left", [0.0, -5.0])
 def test_a_write_has_a_chance_when_the_time_is_nearly_up(left: float) -> None:
     """A second at least: what is decided in the last moment is done."""
     with serving(lambda _line: GRANTED) as server:
-        (deed,) = Actor(server.api).act(stale(1), left)
-        assert deed.note
+        (result,) = Restarter(server.api).act(stale(1), left)
+        assert result.note
 
 
 def test_only_a_missing_permission_is_asked_about() -> None:
     """What the server refuses for another reason is refused by its own words."""
     with serving(lambda _line: refused(422)) as server:
-        (deed,) = Actor(server.api).act(stale(1), 60)
-        assert (deed.refused, deed.trouble, server.count("POST")) == ("no", "", 0)
+        (result,) = Restarter(server.api).act(stale(1), 60)
+        assert (result.refused, result.trouble, server.count("POST")) == ("no", "", 0)
 
 
 @pytest.mark.parametrize("status", [404, 409])
 def test_what_is_gone_or_changed_was_not_our_restart(status: int) -> None:
     """It is looked at again, and no event reports it."""
     with serving(lambda _line: refused(status)) as server:
-        actor = Actor(server.api)
-        assert list(actor.act([*stale(1), ROLLOUT], 60)) == []
-        assert (actor.restarted, actor.settle(set())) == (0, [])
+        restarter = Restarter(server.api)
+        assert list(restarter.act([*stale(1), ROLLOUT], 60)) == []
+        assert (restarter.restarted, restarter.settle(set())) == (0, [])
 
 
 def test_a_rollout_without_an_answer_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,22 +166,22 @@ def test_a_rollout_without_an_answer_is_tried_again(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0))
     answers = [Said()]
     with serving(lambda _line: answers.pop() if answers else GRANTED) as server:
-        actor = Actor(server.api)
-        (deed,) = actor.act([ROLLOUT], 60)
-        assert (deed.note, bool(deed.trouble), actor.restarted) == ("", True, 0)
-        (deed,) = actor.act([ROLLOUT], 60)
-        assert (bool(deed.note), deed.trouble, actor.restarted) == (True, "", 2)
+        restarter = Restarter(server.api)
+        (result,) = restarter.act([ROLLOUT], 60)
+        assert (result.note, bool(result.trouble), restarter.restarted) == ("", True, 0)
+        (result,) = restarter.act([ROLLOUT], 60)
+        assert (bool(result.note), result.trouble, restarter.restarted) == (True, "", 2)
 
 
 def test_a_refused_rollout_ends_a_job_and_no_controller() -> None:
     """No other restart follows it; a controller tries again, but not the next second."""
     with serving(lambda _line: refused(422)) as server:
         with pytest.raises(RejectedError):
-            list(Actor(server.api).act([ROLLOUT], 60))
-        actor = Actor(server.api, lasting=True)
-        (deed,) = actor.act([ROLLOUT, *stale(1)], 60)
-        assert (deed.note, deed.trouble, actor.restarted) == ("", "no", 0)
-        assert list(actor.act(stale(1), 60)) == []
+            list(Restarter(server.api).act([ROLLOUT], 60))
+        restarter = Restarter(server.api, lasting=True)
+        (result,) = restarter.act([ROLLOUT, *stale(1)], 60)
+        assert (result.note, result.trouble, restarter.restarted) == ("", "no", 0)
+        assert list(restarter.act(stale(1), 60)) == []
         assert server.count("DELETE") == 0
 
 
@@ -194,14 +194,14 @@ def test_what_was_granted_is_known_although_something_beside_it_ends_the_run(mon
             return Said(200, json.dumps({"kind": "SelfSubjectAccessReview", "status": {"allowed": False}}).encode())
         return refused(403) if "p1" in line else GRANTED
 
-    found: list[Deed] = []
+    found: list[RestartResult] = []
     with serving(answer) as server:
-        actor = Actor(server.api)
-        deeds = actor.act(stale(4), 60)
+        restarter = Restarter(server.api)
+        results = restarter.act(stale(4), 60)
         with pytest.raises(PermissionDeniedError):
-            found.extend(deeds)
+            found.extend(results)
     nodes = [one.action.node for one in found if isinstance(one.action, DeletePod)]
-    assert (3, ["gpu-0", "gpu-2", "gpu-3"]) == (actor.restarted, nodes)
+    assert (3, ["gpu-0", "gpu-2", "gpu-3"]) == (restarter.restarted, nodes)
 
 
 def test_restarts_are_told_although_what_comes_next_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,11 +219,11 @@ def test_restarts_are_told_although_what_comes_next_ends_the_run(monkeypatch: py
         return answer(line) if "DELETE" in line else GRANTED
 
     with serving(answer, wrote=wrote) as server:
-        rounds, teller = _rounds(server)
-        decision = Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=tuple(stale(4)))
+        rounds, recorder = _rounds(server)
+        decision = Decision(Phase.WAIT, Reason.NODES_PENDING, "", actions=tuple(stale(4)))
         with pytest.raises(PermissionDeniedError):
             rounds.act(decision, 60)
-        teller.last_words()
+        recorder.flush()
     assert [True] * 3 == [any(f"plugin pod p{number}:".encode() in one for one in told) for number in (0, 2, 3)]
 
 
@@ -247,21 +247,21 @@ def test_who_is_told_to_stop_knows_what_was_granted_meanwhile(monkeypatch: pytes
     main, before = threading.get_ident(), signal.signal(signal.SIGTERM, stop)
     try:
         with serving(lambda _line: GRANTED, wrote=wrote) as server:
-            rounds, teller = _rounds(server)
+            rounds, recorder = _rounds(server)
             with pytest.raises(TerminatedError):
-                rounds.act(Decision(Verdict.WAIT, Reason.NODES_PENDING, "", actions=tuple(stale(4))), 60)
-            teller.last_words()
-            assert (rounds.actor.restarted, server.count("POST")) == (4, 4)
+                rounds.act(Decision(Phase.WAIT, Reason.NODES_PENDING, "", actions=tuple(stale(4))), 60)
+            recorder.flush()
+            assert (rounds.restarter.restarted, server.count("POST")) == (4, 4)
             assert len(rounds.memories["gpu"].restarts) == 4
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def _rounds(server: Server) -> tuple[Rounds, Teller]:
+def _rounds(server: Server) -> tuple[ReconcileLoop, EventRecorder]:
     """Give rounds that have begun to look at nothing, and who tells of them."""
-    settings, teller = Settings(stacks=("gpu",)), Teller(server.api, "run", silent=False)
-    observer = Observer(server.api, [], settings, retry.WRITING)
-    return Rounds(server.api, observer, settings, Narrator(teller, SUBJECT), server.api.now()), teller
+    settings, recorder = Settings(stacks=("gpu",)), EventRecorder(server.api, "run", silent=False)
+    cache = Cache(server.api, [], settings, retry.WRITING)
+    return ReconcileLoop(server.api, cache, settings, ProgressReporter(recorder, SUBJECT), server.api.now()), recorder
 
 
 def test_nobody_waits_for_an_event() -> None:
@@ -274,13 +274,13 @@ def test_nobody_waits_for_an_event() -> None:
         return GRANTED
 
     with serving(answer) as server:
-        teller = Teller(server.api, "run", silent=False)
+        recorder = EventRecorder(server.api, "run", silent=False)
         for number in range(9):
-            teller.tell(SUBJECT, "Restarted", "note", about=str(number))
-        (deed,) = Actor(server.api).act(stale(1), 60)
-        assert (deed.note != "", server.count("POST") <= 1) == (True, True)
+            recorder.tell(SUBJECT, "Restarted", "note", about=str(number))
+        (result,) = Restarter(server.api).act(stale(1), 60)
+        assert (result.note != "", server.count("POST") <= 1) == (True, True)
         slow.set()
-        teller.last_words()
+        recorder.flush()
         assert server.count("POST") == 9
 
 
@@ -297,11 +297,11 @@ def test_what_waits_holds_up_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
     asked: list[str] = []
     with serving(answer) as server:
-        teller = Teller(server.api, "run", silent=False)
+        recorder = EventRecorder(server.api, "run", silent=False)
         for number in range(99):
-            teller.tell(SUBJECT, "Restarted", "note", about=str(number))
-        teller.last_words()
-        teller.tell(SUBJECT, "End", "note")
+            recorder.tell(SUBJECT, "Restarted", "note", about=str(number))
+        recorder.flush()
+        recorder.tell(SUBJECT, "End", "note")
         assert server.count("POST") <= 3
 
 
@@ -314,7 +314,7 @@ def test_who_is_told_to_stop_writes_what_waits_or_gives_up_soon(
 
     def run(self: Runner) -> Outcome:
         for number in range(5):
-            self._teller.tell(SUBJECT, "Restarted", "note", about=str(number))
+            self._recorder.tell(SUBJECT, "Restarted", "note", about=str(number))
         raise TerminatedError(signal.SIGTERM)
 
     def answer(line: str) -> Said:
@@ -339,11 +339,11 @@ def test_who_is_told_to_stop_waits_for_no_server_that_hangs(monkeypatch: pytest.
         return GRANTED
 
     with serving(answer) as server:
-        teller = Teller(server.api, "run", silent=False)
+        recorder = EventRecorder(server.api, "run", silent=False)
         for number in range(5):
-            teller.tell(SUBJECT, "Restarted", "note", about=str(number))
+            recorder.tell(SUBJECT, "Restarted", "note", about=str(number))
         began = time.monotonic()
-        teller.stop()
+        recorder.stop()
         assert time.monotonic() - began < PATIENCE / 2  # half a second; with an answer it were all of it
         assert server.count("POST") <= 1
         hangs.set()
@@ -352,10 +352,10 @@ def test_who_is_told_to_stop_waits_for_no_server_that_hangs(monkeypatch: pytest.
 def test_an_outbox_keeps_order_and_takes_no_more_than_it_can_hold() -> None:
     """What breaks is no hindrance for what follows."""
     done: list[int] = []
-    gate = threading.Event()
+    blocker = threading.Event()
 
     def work(number: int) -> None:
-        gate.wait(PATIENCE)
+        blocker.wait(PATIENCE)
         if number == 1:
             raise ValueError(number)
         done.append(number)
@@ -367,6 +367,6 @@ def test_an_outbox_keeps_order_and_takes_no_more_than_it_can_hold() -> None:
     while taken < 3 and time.monotonic() < end:  # the thread takes the first at some moment
         taken += outbox.put(taken + 1)
     assert not outbox.put(9)
-    gate.set()
+    blocker.set()
     assert outbox.flush(PATIENCE) == 0
     assert [0, 2, 3] == done

@@ -6,25 +6,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from hook.kube.informer import CONSUMER_PODS, DRIVER_PODS, POLICIES, POOLS, REVISIONS, SLICES, Source, assembled
-from hook.kube.requests import PODS, RESOURCE_SLICES, Selection, policies_of
+from hook.kube.informer import DRIVER_PODS, PLUGIN_PODS, POLICIES, POOLS, REVISIONS, SLICES, Source, assembled
+from hook.kube.requests import PODS, RESOURCE_SLICES, ListOptions, policies_of
 from hook.objects import readers
 from hook.objects.drivers import GPU_OPERATOR
-from hook.objects.views import Unreadable
+from hook.objects.views import Malformed
 from tests.fixtures.cluster import cluster
 
 if TYPE_CHECKING:
     from hook.kube.informer import Found
 
 FOUND: Final = cluster("a", "b").seen()
-ODD: Final = Unreadable("Pod", "dra", "odd", "a", "it has no spec")
+ODD: Final = Malformed("Pod", "dra", "odd", "a", "it has no spec")
 
 
 def source(part: str, namespace: str = "") -> Source:
     """Name a selection; how it is read does not matter here."""
     kinds = {POLICIES: policies_of(GPU_OPERATOR.policy), POOLS: policies_of(GPU_OPERATOR.policy)}
     resource = kinds.get(part, RESOURCE_SLICES if part == SLICES else PODS)
-    return Source(Selection(resource, namespace, labels=part), readers.pod)
+    return Source(ListOptions(resource, namespace, labels=part), readers.pod)
 
 
 def shown(part: str, *found: object, unknown: bool = False) -> Any:  # noqa: ANN401 - a snapshot's part
@@ -63,18 +63,18 @@ def test_one_namespace_in_which_a_kind_is_unknown_makes_it_absent() -> None:
 
 def test_what_cannot_be_read_is_kept_apart() -> None:
     """It is among the unreadable, and not among those that count."""
-    one = source(CONSUMER_PODS)
-    seen = assembled({one: CONSUMER_PODS}, {one: ((*FOUND.consumer_pods, ODD), False)})
-    assert (seen.consumer_pods, seen.unreadable) == (FOUND.consumer_pods, (ODD,))
+    one = source(PLUGIN_PODS)
+    seen = assembled({one: PLUGIN_PODS}, {one: ((*FOUND.plugin_pods, ODD), False)})
+    assert (seen.plugin_pods, seen.malformed) == (FOUND.plugin_pods, (ODD,))
 
 
-@pytest.mark.parametrize("part", [CONSUMER_PODS, DRIVER_PODS, REVISIONS])
+@pytest.mark.parametrize("part", [PLUGIN_PODS, DRIVER_PODS, REVISIONS])
 def test_what_two_selections_bring_counts_once(part: str) -> None:
     """Labels of two charts may overlap: a node with two driver pods would wait without end."""
     first, second = source(part, "a"), source(part, "b")
-    found = {CONSUMER_PODS: FOUND.consumer_pods, DRIVER_PODS: FOUND.driver_pods, REVISIONS: FOUND.revisions}[part]
+    found = {PLUGIN_PODS: FOUND.plugin_pods, DRIVER_PODS: FOUND.driver_pods, REVISIONS: FOUND.revisions}[part]
     assert found
     views: Found = {first: (tuple(found), False), second: (tuple(found), False)}
     seen = assembled({first: part, second: part}, views)
-    got = {CONSUMER_PODS: seen.consumer_pods, DRIVER_PODS: seen.driver_pods, REVISIONS: seen.revisions}[part]
+    got = {PLUGIN_PODS: seen.plugin_pods, DRIVER_PODS: seen.driver_pods, REVISIONS: seen.revisions}[part]
     assert tuple(got) == tuple(found)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, DeletePod, Judgement, NodeState, Verdict
+from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase
 from hook.objects import names
 from hook.run import lookup
 from hook.run.lookup import Lookup
-from hook.run.status import Following, Opened, read
+from hook.run.status import ControllerStatus, Opened, read
 from tests.fixtures.cluster import cluster, labelled, stale
 from tests.fixtures.objects import obj
+from tests.shell.controller import stale_pod
 from tests.shell.fixtured import showing
-from tests.shell.follower import stale_pod
 from tests.shell.program import run, write_kubeconfig
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.shell.program import Ended
 
 NOW: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
-RECORD: Final = Following(epochs={"gpu": ""}, by="pod-a")
+RECORD: Final = ControllerStatus(epochs={"gpu": ""}, by="pod-a")
 NOTHING_RESTARTS: Final = "nothing restarts the plugin by itself"
 DELETE: Final = "kubectl -n nvidia-dra-driver-gpu delete pod plugin-"
 UNTOLERATED: Final = {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}
@@ -46,10 +46,10 @@ def status(folder: Path, found: Cluster, *arguments: str, controller: bool = Fal
         return run("status", f"--kubeconfig={file}", *arguments)
 
 
-def lease(renewed: datetime, record: Following | None = RECORD) -> Object:
+def lease(renewed: datetime, record: ControllerStatus | None = RECORD) -> Object:
     """Return the Lease of a controller."""
     metadata = {"name": "post", "namespace": "gpu-operator", "labels": names.OWN_LABELS}
-    annotations = {names.FOLLOWING_ANNOTATION: record.encode()} if record is not None else {}
+    annotations = {names.STATUS_ANNOTATION: record.encode()} if record is not None else {}
     spec = {"holderIdentity": "pod-a", "renewTime": renewed.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
     return {"kind": "Lease", "metadata": {**metadata, "annotations": annotations}, "spec": spec}
 
@@ -128,20 +128,20 @@ def test_help_says_what_each_exit_code_means() -> None:
     assert "0 otherwise, also while nodes wait or restart" in shown
 
 
-def judged(state: NodeState, reason: Reason = Reason.PLUGIN_STALE, node: str = "a", stack: str = "gpu") -> Judgement:
+def judged(state: NodeState, reason: Reason = Reason.PLUGIN_STALE, node: str = "a", stack: str = "gpu") -> NodeStatus:
     """Judge a node."""
-    return Judgement(node, state, reason, "so it is", subject=f"ns/plugin-{node}", stack=stack)
+    return NodeStatus(node, state, reason, "so it is", subject=f"ns/plugin-{node}", stack=stack)
 
 
-def pending(*judgements: Judgement) -> Decision:
+def pending(*statuses: NodeStatus) -> Decision:
     """Wait for nodes."""
-    due = tuple(DeletePod(one.node, stale_pod()) for one in judgements if one.reason is Reason.PLUGIN_STALE)
-    return Decision(Verdict.WAIT, Reason.NODES_PENDING, "so it is", judgements=judgements, actions=due, stack="gpu")
+    due = tuple(DeletePod(one.node, stale_pod()) for one in statuses if one.reason is Reason.PLUGIN_STALE)
+    return Decision(Phase.WAIT, Reason.NODES_PENDING, "so it is", statuses=statuses, actions=due, stack="gpu")
 
 
-def advice(*judgements: Judgement, seen: Lookup | None = None) -> str:
+def advice(*statuses: NodeStatus, seen: Lookup | None = None) -> str:
     """Return what one look advises."""
-    return "\n".join(lookup.advice(pending(*judgements), seen or Lookup(NOW)))
+    return "\n".join(lookup.advice(pending(*statuses), seen or Lookup(NOW)))
 
 
 STALE: Final = judged(NodeState.STALE)
@@ -181,7 +181,7 @@ def test_several_stale_plugins_share_one_advice() -> None:
         pytest.param(Lookup(NOW), "No controller is active here, so", id="no-lease"),
         pytest.param(Lookup(NOW, read(lease(NOW - timedelta(minutes=5)))),
                      "No controller is active here, so", id="dead"),
-        pytest.param(Lookup(NOW, read(lease(NOW, Following(epochs={"network": ""}, by="pod-a")))),
+        pytest.param(Lookup(NOW, read(lease(NOW, ControllerStatus(epochs={"network": ""}, by="pod-a")))),
                      "No controller is active here, so", id="of-another-stack"),
         pytest.param(Lookup(NOW, read(lease(NOW, None))), "(it does not say yet what it follows)", id="just-began"),
         pytest.param(Lookup(NOW, problem="no"), "No controller is known to be active here (no), so", id="not-allowed"),
@@ -219,8 +219,8 @@ def test_each_stack_is_advised_by_itself() -> None:
 
 def test_no_controller_restarts_what_has_no_name() -> None:
     """A stale plugin that is not among the names has its own advice, and no command that deletes its pod."""
-    told = advice(STALE, judged(NodeState.STALE, Reason.UNNAMED_CONSUMER, node="b"), seen=Lookup(NOW, read(lease(NOW))))
-    assert ["UnnamedConsumer (b)", "PluginStale (a)"] == [line.split(":")[0] for line in told.splitlines()]
+    told = advice(STALE, judged(NodeState.STALE, Reason.UNNAMED_PLUGIN, node="b"), seen=Lookup(NOW, read(lease(NOW))))
+    assert ["UnnamedPlugin (b)", "PluginStale (a)"] == [line.split(":")[0] for line in told.splitlines()]
 
 
 def test_a_failure_that_a_run_would_wait_with_is_advised_at_once() -> None:
@@ -232,5 +232,5 @@ def test_a_failure_that_a_run_would_wait_with_is_advised_at_once() -> None:
 
 def test_a_fleet_that_is_done_needs_no_advice() -> None:
     """Neither a meaning nor a command."""
-    done = Decision(Verdict.DONE, Reason.NOTHING_STALE, "", judgements=(judged(NodeState.VERIFIED, Reason.VERIFIED),))
+    done = Decision(Phase.DONE, Reason.NOTHING_STALE, "", statuses=(judged(NodeState.VERIFIED, Reason.VERIFIED),))
     assert lookup.advice(done, Lookup(NOW)) == []

@@ -14,10 +14,10 @@ from hook.decide.result import DeletePod, NodeState, RolloutRestart
 from hook.decide.state import Breaker
 from hook.errors import NotFoundError, PermissionDeniedError, UnreachableError
 from hook.kube.connection import Counters
-from hook.kube.informer import Lost
-from hook.run.loop import Deed
+from hook.kube.informer import OutOfSync
+from hook.run.loop import RestartResult
 from hook.run.metrics import Telemetry
-from tests.shell.follower import (
+from tests.shell.controller import (
     NOW,
     STACK,
     decision,
@@ -35,7 +35,7 @@ from tests.shell.program import ROOT
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from hook.decide.result import Judgement
+    from hook.decide.result import NodeStatus
 
 
 class Shown:
@@ -46,9 +46,9 @@ class Shown:
         self.telemetry = Telemetry(self.counters, clock=lambda: 0.0)
         self.telemetry.leading(leading=True)
 
-    def look(self, *judgements: Judgement, at: datetime = NOW, breaker: Breaker | None = None) -> None:
+    def look(self, *statuses: NodeStatus, at: datetime = NOW, breaker: Breaker | None = None) -> None:
         """Finish a round."""
-        self.telemetry.round(decision(judgements), memories(breaker), None, at)
+        self.telemetry.round(decision(statuses), memories(breaker), None, at)
 
     def value(self, name: str, **labels: str) -> float | None:
         """Give a sample; None where there is none."""
@@ -82,8 +82,8 @@ def test_nodes_by_state_and_reason(shown: Shown) -> None:
 def test_a_node_counts_once(shown: Shown) -> None:
     """A node with several plugins counts by the one that is worst off, in each stack by itself."""
     others = (
-        standing(NodeState.VERIFYING, Reason.PLUGIN_STARTING, consumer="dra/exporter"),
-        standing(NodeState.FAILED, Reason.PLUGIN_NOT_READY, consumer="dra/profiler"),
+        standing(NodeState.VERIFYING, Reason.PLUGIN_STARTING, plugin="dra/exporter"),
+        standing(NodeState.FAILED, Reason.PLUGIN_NOT_READY, plugin="dra/profiler"),
         standing(NodeState.EXCLUDED, Reason.NODE_SKIPPED, stack="network"),
     )
     shown.look(verified(), *others)
@@ -92,7 +92,7 @@ def test_a_node_counts_once(shown: Shown) -> None:
 
 def test_stale_plugins(shown: Shown) -> None:
     """What holds an old driver is stale, whatever is being done about it; and none is a number, too."""
-    unwelcome = standing(NodeState.WAITING, Reason.PLUGIN_UNWELCOME, "gpu-2")
+    unwelcome = standing(NodeState.WAITING, Reason.TAINT_NOT_TOLERATED, "gpu-2")
     restarting = replace(stale("gpu-3"), state=NodeState.RESTARTING, reason=Reason.PLUGIN_RESTARTING)
     shown.look(stale("gpu-1"), unwelcome, restarting, verified("gpu-4"), waiting("gpu-5"))
     assert shown.value("stale_plugins", stack=STACK) == 3
@@ -124,7 +124,7 @@ def test_how_long_a_plugin_was_stale(shown: Shown) -> None:
         pytest.param([stale(ready=later(60))], id="another-driver-run"),
     ],
 )
-def test_stale_until_it_is_served(shown: Shown, between: list[Judgement]) -> None:
+def test_stale_until_it_is_served(shown: Shown, between: list[NodeStatus]) -> None:
     """A plugin that was stale is not back before it is verified, whatever comes in between."""
     shown.look(stale())
     shown.look(*between, at=later(60))
@@ -137,11 +137,11 @@ def test_stale_until_it_is_served(shown: Shown, between: list[Judgement]) -> Non
     "after",
     [
         pytest.param([], id="node-is-gone"),
-        pytest.param([standing(NodeState.EXCLUDED, Reason.NODE_SKIPPED, consumer="")], id="node-is-left-alone"),
-        pytest.param([standing(NodeState.VERIFIED, Reason.VERIFIED, consumer="dra/other")], id="plugin-is-uninstalled"),
+        pytest.param([standing(NodeState.EXCLUDED, Reason.NODE_SKIPPED, plugin="")], id="node-is-left-alone"),
+        pytest.param([standing(NodeState.VERIFIED, Reason.VERIFIED, plugin="dra/other")], id="plugin-is-uninstalled"),
     ],
 )
-def test_stale_no_more_without_being_served(shown: Shown, after: list[Judgement]) -> None:
+def test_stale_no_more_without_being_served(shown: Shown, after: list[NodeStatus]) -> None:
     """What need not be served any more is forgotten, and counts as no recovery."""
     shown.look(stale())
     shown.look(*after, at=later(60))
@@ -153,7 +153,7 @@ def test_stale_no_more_without_being_served(shown: Shown, after: list[Judgement]
 def test_reaction_from_a_ready_driver(shown: Shown) -> None:
     """The time from the driver's readiness to the restart."""
     shown.look(verified())
-    shown.telemetry.deed(restart(stale_pod(ready=later(100))), later(101.5))
+    shown.telemetry.executed(restart(stale_pod(ready=later(100))), later(101.5))
     assert shown.value("reaction_seconds_sum", stack=STACK) == 1.5
     assert shown.value("reaction_seconds_bucket", stack=STACK, le="1.0") == 0
     assert shown.value("reaction_seconds_bucket", stack=STACK, le="2.0") == 1
@@ -162,12 +162,12 @@ def test_reaction_from_a_ready_driver(shown: Shown) -> None:
 def test_reaction_of_who_came_later(shown: Shown) -> None:
     """Leftovers of weeks are no slow reaction: it counts from when this replica could see them."""
     shown.look(stale(ready=later(-1_000_000)))
-    shown.telemetry.deed(restart(stale_pod(ready=later(-1_000_000))), later(3))
+    shown.telemetry.executed(restart(stale_pod(ready=later(-1_000_000))), later(3))
     assert shown.value("reaction_seconds_sum", stack=STACK) == 3
 
 
 @pytest.mark.parametrize(
-    "deed",
+    "result",
     [
         pytest.param(restart(stale_pod(again=True)), id="second-try"),
         pytest.param(restart(stale_pod(ready=None)), id="times-unknown"),
@@ -175,10 +175,10 @@ def test_reaction_of_who_came_later(shown: Shown) -> None:
         pytest.param(restart(stale_pod(), trouble="no answer"), id="failed"),
     ],
 )
-def test_no_reaction(shown: Shown, deed: Deed) -> None:
+def test_no_reaction(shown: Shown, result: RestartResult) -> None:
     """Only a first restart that was made tells how fast it came."""
     shown.look(stale())
-    shown.telemetry.deed(deed, later(9))
+    shown.telemetry.executed(result, later(9))
     assert shown.value("reaction_seconds_count", stack=STACK) == 0
 
 
@@ -186,9 +186,9 @@ def test_restarts_by_cause_and_result(shown: Shown) -> None:
     """Each restart counts by why the plugin was stale and what came of it; all of them from zero on."""
     shown.look(stale())
     assert shown.value("restarts_total", stack=STACK, reason="Doubt", result="restarted") == 0
-    for deed in (restart(stale_pod()), restart(stale_pod()), restart(stale_pod(), refused="no")):
-        shown.telemetry.deed(deed, NOW)
-    shown.telemetry.deed(restart(stale_pod(), trouble="no answer"), NOW)
+    for result in (restart(stale_pod()), restart(stale_pod()), restart(stale_pod(), refused="no")):
+        shown.telemetry.executed(result, NOW)
+    shown.telemetry.executed(restart(stale_pod(), trouble="no answer"), NOW)
     counted = {
         result: shown.value("restarts_total", stack=STACK, reason="Doubt", result=result)
         for result in ("restarted", "refused", "failed")
@@ -200,7 +200,7 @@ def test_a_rollout_restarts_each_of_its_pods(shown: Shown) -> None:
     """One write that restarts three plugins counts as three."""
     pods = tuple((f"gpu-{number}", stale_pod(f"plugin-{number}")) for number in range(3))
     rollout = RolloutRestart("dra", "plugin", "ds", NOW, pods, stack=STACK)
-    shown.telemetry.deed(Deed(rollout, note="restarted"), NOW)
+    shown.telemetry.executed(RestartResult(rollout, note="restarted"), NOW)
     assert shown.value("restarts_total", stack=STACK, reason="Doubt", result="restarted") == 3
 
 
@@ -208,7 +208,7 @@ def test_one_pod_for_two_stacks_is_one_restart(shown: Shown) -> None:
     """What another stack asked of the same pod is no second restart."""
     pod = stale_pod()
     action = DeletePod("gpu-1", pod, STACK, also=(DeletePod("gpu-1", pod, "network"),))
-    shown.telemetry.deed(Deed(action, note="restarted"), NOW)
+    shown.telemetry.executed(RestartResult(action, note="restarted"), NOW)
     assert shown.value("restarts_total", stack=STACK, reason="Doubt", result="restarted") == 1
     assert shown.value("restarts_total", stack="network", reason="Doubt", result="restarted") is None
 
@@ -241,13 +241,13 @@ def test_a_new_term_begins_anew(shown: Shown) -> None:
     shown.telemetry.leading(leading=True)
     shown.look(verified(), at=later(600))
     assert shown.value("stale_seconds_count", stack=STACK) == 0
-    shown.telemetry.deed(restart(stale_pod()), later(603))
+    shown.telemetry.executed(restart(stale_pod()), later(603))
     assert shown.value("reaction_seconds_sum", stack=STACK) == 3
 
 
 def test_lost_contact(shown: Shown) -> None:
     """The time without contact grows while nothing is heard, and is zero again with it."""
-    lost = Lost("pods", time.monotonic() - 120, "refused")
+    lost = OutOfSync("pods", time.monotonic() - 120, "refused")
     shown.telemetry.round(decision([]), memories(), lost, NOW)
     first, second = (shown.value("contact_lost_seconds") or 0.0 for _look in range(2))
     assert 120 <= first < second

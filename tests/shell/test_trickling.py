@@ -16,10 +16,10 @@ from kubernetes import client
 from hook.config import Settings
 from hook.errors import ClusterError, GoneError, UnauthorizedError, UnreachableError
 from hook.kube import requests, retry
-from hook.kube.cache import Observer
+from hook.kube.cache import Cache
 from hook.kube.client import Api
 from hook.kube.connection import by_library
-from hook.kube.requests import NODES, Request, Selection
+from hook.kube.requests import NODES, ListOptions, Request
 from hook.objects.drivers import GPU_OPERATOR
 from tests.fixtures.objects import obj
 from tests.shell.leases import until
@@ -141,7 +141,7 @@ def test_an_answer_has_its_time_as_a_whole(request_: Request, answer: tuple[byte
 def test_a_list_has_its_time_as_a_whole() -> None:
     """A page, too."""
     with sending(lambda _line: ANSWERS["body"]) as api, pytest.raises(UnreachableError):
-        api.list_page(Selection(NODES).page(), BOUND_SECONDS)
+        api.list_page(ListOptions(NODES).page(), BOUND_SECONDS)
 
 
 def test_an_answer_that_is_complete_in_time_is_taken() -> None:
@@ -156,7 +156,7 @@ def test_a_watch_lasts_as_long_as_it_brings_something(monkeypatch: pytest.Monkey
     """It is no answer that is complete at some moment: only silence that was not agreed on ends it."""
     monkeypatch.setattr("hook.kube.client.WATCH_SLACK_SECONDS", 1)
     with sending(lambda _line: (head(), EVENT)) as api:
-        response = api.open_watch(Selection(NODES).watch("1", 1), 1)
+        response = api.open_watch(ListOptions(NODES).watch("1", 1), 1)
         assert ["ADDED"] == [kind for kind, _obj in api.events(response, NODES)]
 
 
@@ -165,7 +165,7 @@ def test_a_watch_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("hook.kube.client.READ_SECONDS", 0.5)
     monkeypatch.setattr("hook.kube.client.WATCH_SLACK_SECONDS", FAR_SECONDS)
     with sending(lambda _line: (head(), b"\n" * 1500)) as api:
-        response = api.open_watch(Selection(NODES).watch("1", 1), 1)
+        response = api.open_watch(ListOptions(NODES).watch("1", 1), 1)
         began = time.monotonic()
         with pytest.raises(GoneError):
             list(api.events(response, NODES))
@@ -179,7 +179,7 @@ def test_a_refusal_of_a_watch_is_given_up(monkeypatch: pytest.MonkeyPatch) -> No
     with sending(lambda _line: ANSWERS["refusal"]) as api:
         began = time.monotonic()
         with pytest.raises(UnreachableError):
-            api.open_watch(Selection(NODES).watch("1", 1), 1)
+            api.open_watch(ListOptions(NODES).watch("1", 1), 1)
         assert time.monotonic() - began < FAR_SECONDS
 
 
@@ -200,15 +200,15 @@ def test_a_second_read_has_its_time_as_a_whole(*, metadata: bool) -> None:
         return head() + json.dumps(page).encode(), b""
 
     with sending(answer) as api:
-        observer = Observer(api, [GPU_OPERATOR], Settings(), retry.starting(FAR_SECONDS))
-        observer.look_at_intent()
-        until(lambda: observer.synced, "all is read")
+        cache = Cache(api, [GPU_OPERATOR], Settings(), retry.starting(FAR_SECONDS))
+        cache.look_at_intent()
+        until(lambda: cache.synced, "all is read")
         slow.set()
         began = time.monotonic()
         with pytest.raises(ClusterError):
-            observer.read_again(BOUND_SECONDS)
+            cache.read_again(BOUND_SECONDS)
         took = time.monotonic() - began
-        observer.stop()
+        cache.stop()
     assert took < FAR_SECONDS
 
 
@@ -220,15 +220,15 @@ def test_a_second_read_tries_nothing_again_when_the_time_is_up() -> None:
         return Said(401, b"", JSON) if refuses.is_set() else Said(200) if "watch=true" in line else EMPTY
 
     with serving(answer) as server:
-        observer = Observer(server.api, [GPU_OPERATOR], Settings(), retry.starting(FAR_SECONDS))
-        observer.look_at_intent()
-        until(lambda: observer.synced, "all is read")
-        observer.stop()
-        until(lambda: not any(one._thread.is_alive() for one in observer._reflectors.values()), "no watch continues")
+        cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(FAR_SECONDS))
+        cache.look_at_intent()
+        until(lambda: cache.synced, "all is read")
+        cache.stop()
+        until(lambda: not any(one._thread.is_alive() for one in cache._informers.values()), "no watch continues")
         refuses.set()
         before = len(server.asked)
         with pytest.raises(UnauthorizedError):
-            observer.read_again(0.5)
+            cache.read_again(0.5)
         # As many tries as begin within half a second.
         assert len(server.asked) - before <= 6
 

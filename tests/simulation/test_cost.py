@@ -16,7 +16,7 @@ from devcluster.layout import State
 from hook.config import Settings
 from hook.decide.decide import decide_all
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeState, Verdict
+from hook.decide.result import NodeState, Phase
 from hook.decide.state import Memory
 from hook.objects import policies, readers
 from hook.objects.views import Snapshot
@@ -53,7 +53,7 @@ def judged(changed: dict[str, Any] | None = None) -> Any:  # noqa: ANN401 - a de
         daemonsets=tuple(found["DaemonSet"]),
         revisions=tuple(found["ControllerRevision"]),
         driver_pods=tuple(found[f"Pod{atrest.OPERATOR}"]),
-        consumer_pods=tuple(found[f"Pod{atrest.DRA}"]),
+        plugin_pods=tuple(found[f"Pod{atrest.DRA}"]),
         slices=tuple(found["ResourceSlice"]),
     )
     decision, _memories = decide_all({"gpu": seen}, {"gpu": Memory(started=at(YEAR))}, Settings(), at(YEAR))
@@ -63,17 +63,17 @@ def judged(changed: dict[str, Any] | None = None) -> Any:  # noqa: ANN401 - a de
 def test_there_is_nothing_to_do() -> None:
     """Every plugin of the fleet is fresh and verified, and there is no other reason to wait but time."""
     decision = judged()
-    assert {one.state for one in decision.judgements} == {NodeState.VERIFIED}
-    assert len(decision.judgements) == NODES
+    assert {one.state for one in decision.statuses} == {NodeState.VERIFIED}
+    assert len(decision.statuses) == NODES
     assert decision.actions == ()
 
 
 def test_a_busy_fleet_is_waited_for() -> None:
     """Nodes whose driver is not ready are waited for, and nobody is restarted there."""
     decision = judged({each["metadata"]["name"]: each for each in unready()})
-    waiting = [one for one in decision.judgements if one.state is not NodeState.VERIFIED]
+    waiting = [one for one in decision.statuses if one.state is not NodeState.VERIFIED]
     assert len(waiting) == UPGRADING
-    assert (decision.verdict, decision.actions) == (Verdict.WAIT, ())
+    assert (decision.phase, decision.actions) == (Phase.WAIT, ())
     assert decision.reason is not Reason.NOTHING_STALE
 
 

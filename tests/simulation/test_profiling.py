@@ -54,7 +54,7 @@ def test_each_variant_reads_the_same(name: str) -> None:
     change(name)
     assert expected == views()
     wanted = int(name.rpartition(" ")[2]) if name.startswith("pages of") else size
-    assert f"{wanted}" == requests.Selection(requests.NODES).page().query["limit"]
+    assert f"{wanted}" == requests.ListOptions(requests.NODES).page().query["limit"]
 
 
 def burn(over: threading.Event) -> None:

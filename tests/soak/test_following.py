@@ -17,7 +17,7 @@ from devcluster.soak.plan import Cycle, Fault, Upgrade
 from devcluster.soak.processes import KILLED
 from devcluster.soak.stage import DAEMONSET, Stage
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, Verdict, headline
+from hook.decide.result import Decision, Phase, headline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CYCLE: Final = Cycle(0, Upgrade.NONE)
 NODE: Final = "gpu-0"
-LOST: Final = headline(Decision(Verdict.FAIL, Reason.LEASE_LOST, "the Lease a/b was not renewed in time"))
+LOST: Final = headline(Decision(Phase.FAIL, Reason.LEASE_LOST, "the Lease a/b was not renewed in time"))
 """The last words of the real program."""
 BEGIN: Final = """
 import json, pathlib, sys, time

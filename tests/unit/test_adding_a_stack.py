@@ -12,11 +12,11 @@ from hook.config import Settings
 from hook.decide import decide
 from hook.decide.explain import remedy
 from hook.decide.reasons import Reason
-from hook.decide.result import DeletePod, Verdict
+from hook.decide.result import DeletePod, Phase
 from hook.kube import requests
 from hook.objects import drivers, names
 from hook.objects.decoding import reads
-from hook.objects.drivers import ConsumerKind, DriverPods, NodeLabels, Operator, PolicyKind, Stack, UpgradeLabels
+from hook.objects.drivers import DriverPods, NodeLabels, Operator, PluginKind, PolicyKind, Stack, UpgradeLabels
 from hook.objects.policies import nic_cluster_policy
 from tests.contract.needs import Role, permissions
 from tests.fixtures.cluster import LATER, Cluster
@@ -50,7 +50,7 @@ STORAGE: Final = Stack(
     ),
     nodes=NodeLabels(present=PRESENT),
     upgrade=UpgradeLabels(state="example.com/state", skip="example.com/skip", counts_cordoned=False),
-    consumer=ConsumerKind(noun="csi plugin", names=("storage-csi-node",)),
+    plugin=PluginKind(noun="csi plugin", names=("storage-csi-node",)),
     words=dict.fromkeys(drivers.NETWORK_OPERATOR.words, "whatever it is"),
     failed_upgrade_command="kubectl -n {namespace} delete pod {name}",
 )
@@ -107,7 +107,7 @@ def storage(plugin_started: float = R + 6, **driver: object) -> Cluster:
 def test_a_fresh_plugin_of_a_third_stack_is_done() -> None:
     """End to end through ``decide``: rendered, settled, fresh, verified."""
     decision, _memory = storage().decide()
-    assert (Verdict.DONE, Reason.NOTHING_STALE) == (decision.verdict, decision.reason)
+    assert (Phase.DONE, Reason.NOTHING_STALE) == (decision.phase, decision.reason)
     assert "no csi plugin needed a restart, 1 run on the loaded driver" == decision.message
 
 
@@ -116,11 +116,11 @@ def test_a_stale_one_is_restarted_and_then_done() -> None:
     decision, memory = storage(-9).decide()
     (action,) = decision.actions
     assert isinstance(action, DeletePod)
-    assert (Verdict.WAIT, "csi-a") == (decision.verdict, action.pod.name)
-    assert decision.judgements[0].message.startswith("csi plugin pod csi-a is stale")
+    assert (Phase.WAIT, "csi-a") == (decision.phase, action.pod.name)
+    assert decision.statuses[0].message.startswith("csi plugin pod csi-a is stale")
     memory = memory.asked(action.node, action.pod, LATER)
     done, _memory = storage().decide(memory=memory, now=LATER + timedelta(seconds=30))
-    assert (Verdict.DONE, Reason.REFRESHED) == (done.verdict, done.reason)
+    assert (Phase.DONE, Reason.REFRESHED) == (done.phase, done.reason)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_it_takes_part_in_a_run_of_several() -> None:
     """Chosen by its name."""
     settings = Settings(stacks=("storage",))
     decision, memories = decide.decide_all({"storage": storage(-9).seen()}, {}, settings, LATER)
-    assert ({"storage"}, ["storage"]) == (set(memories), [one.stack for one in decision.judgements])
+    assert ({"storage"}, ["storage"]) == (set(memories), [one.stack for one in decision.statuses])
 
 
 def test_the_rule_of_rbac_that_it_needs_is_named() -> None:

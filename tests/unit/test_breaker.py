@@ -11,11 +11,11 @@ import pytest
 from hook.config import Settings, Strategy, Wanted
 from hook.decide.breaker import FEWEST
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, NodeState, Verdict
+from hook.decide.result import Decision, NodeState, Phase
 from hook.decide.state import Breaker, Memory
 from hook.format import Bound
 from tests.fixtures.cluster import LATER, cluster, labelled, reasons
-from tests.fixtures.following import FOLLOWING, Follower, moment
+from tests.fixtures.following import FOLLOWING, Controller, moment
 from tests.fixtures.modes import with_exporter, with_toolkit
 from tests.fixtures.objects import Object, driver_pod, merged, obj, plugin_pod, running, waiting
 
@@ -34,7 +34,7 @@ NOW = 3600
 
 
 @dataclass
-class Scene(Follower):
+class Scene(Controller):
     """A follower of a fleet that is done; what happens to its nodes is told."""
 
     found: Cluster = field(default_factory=lambda: cluster(*NODES))
@@ -60,13 +60,13 @@ class Scene(Follower):
 def scene() -> Scene:
     """Give a fleet that a follower has seen in peace once."""
     made = Scene()
-    assert Verdict.DONE is made.look(-1).verdict
+    assert Phase.DONE is made.look(-1).phase
     return made
 
 
 def opened(decision: Decision) -> bool:
     """Whether a decision tells of an open breaker, and does nothing."""
-    told = (decision.verdict, decision.reason) == (Verdict.WAIT, Reason.BREAKER_OPEN)
+    told = (decision.phase, decision.reason) == (Phase.WAIT, Reason.BREAKER_OPEN)
     assert not told or decision.actions == ()
     return told
 
@@ -76,7 +76,7 @@ def test_a_crowd_that_turns_stale_without_a_reload_stops_everything(scene: Scene
     scene.jump(*CROWD)
     decision = scene.look(0)
     assert opened(decision)
-    assert {"PluginStale", "PluginSuspect", "Verified"} >= set(reasons(decision.judgements))
+    assert {"PluginStale", "StaleUnexplained", "Verified"} >= set(reasons(decision.statuses))
     for words in ("5 of 8 nodes", "n0, n1, n2, n3, n4", "seen at 2026-01-01T11:00:00Z", "at 2026-01-01T11:30:00Z"):
         assert words in decision.message
 
@@ -93,8 +93,8 @@ def test_a_crowd_is_counted_over_a_minute_and_none_of_it_is_restarted(scene: Sce
 def test_what_turns_stale_alone_is_restarted_after_a_minute(scene: Scene) -> None:
     """It may be doubt; a suspect says so while it is held."""
     scene.jump(*NODES[:4])
-    assert {"PluginSuspect", "Verified"} == set(reasons(scene.act(0).judgements))
-    assert {NodeState.STALE, NodeState.VERIFIED} == {one.state for one in scene.act(60).judgements}
+    assert {"StaleUnexplained", "Verified"} == set(reasons(scene.act(0).statuses))
+    assert {NodeState.STALE, NodeState.VERIFIED} == {one.state for one in scene.act(60).statuses}
     assert [] == scene.restarted
     scene.act(61)
     assert [(61, node) for node in NODES[:4]] == scene.restarted
@@ -128,7 +128,7 @@ def test_a_rollout_of_all_nodes_at_once_is_no_fault(scene: Scene) -> None:
 def test_a_kubelet_that_takes_ready_away_and_gives_it_again_reloads_nothing(scene: Scene) -> None:
     """In between the driver looks as if it were coming; its pod and its count of restarts say that it is not."""
     scene.found.put("driver-pod", *(driver_pod(node, ready=None) for node in CROWD))
-    assert {"DriverNotReady", "Verified"} == set(reasons(scene.act(0).judgements))
+    assert {"DriverNotReady", "Verified"} == set(reasons(scene.act(0).statuses))
     scene.jump(*CROWD)
     assert opened(scene.act(5))
 
@@ -191,11 +191,11 @@ def test_a_node_that_turns_stale_twice_counts_once(scene: Scene) -> None:
     scene.look(5)
     scene.jump(*NODES[:4], ready=NOW + 10)
     assert not opened(scene.look(10))
-    both = Scene(with_exporter(cluster(*NODES)), replace(FOLLOWING, consumers=EXPORTER))
+    both = Scene(with_exporter(cluster(*NODES)), replace(FOLLOWING, plugins=EXPORTER))
     both.look(-1)
     both.jump(*NODES[:3])
     decision = both.look(0)
-    assert 6 == sum(one.reason is Reason.PLUGIN_SUSPECT for one in decision.judgements)
+    assert 6 == sum(one.reason is Reason.STALE_UNEXPLAINED for one in decision.statuses)
     assert not opened(decision)
 
 
@@ -204,11 +204,11 @@ def test_a_plugin_that_is_not_proven_yet_cannot_turn_stale(scene: Scene) -> None
     scene.reload(*NODES)
     slow = (merged(plugin_pod(node, waited=NOW, started=NOW + 3), STARTING) for node in NODES)
     scene.found.put("plugin-pod", *slow)
-    assert {"PluginStarting"} == set(reasons(scene.look(10).judgements))
+    assert {"PluginStarting"} == set(reasons(scene.look(10).statuses))
     early = (plugin_pod(node, waited=NOW - 1, started=NOW + 3) for node in NODES)
     scene.found.put("plugin-pod", *early)
     decision = scene.look(15)
-    assert {"PluginStale"} == set(reasons(decision.judgements))
+    assert {"PluginStale"} == set(reasons(decision.statuses))
     assert not opened(decision)
 
 
@@ -276,7 +276,7 @@ def test_it_stays_open_though_the_nodes_are_well_again(tripped: Scene) -> None:
     """Whoever was called must find it so; the run is not done."""
     tripped.serve(*CROWD)
     assert opened(tripped.look(60))
-    assert Verdict.DONE is tripped.look(1800).verdict
+    assert Phase.DONE is tripped.look(1800).phase
 
 
 def test_a_restart_of_the_controller_closes_it(tripped: Scene) -> None:
@@ -344,7 +344,7 @@ def test_a_fleet_with_nothing_to_protect_says_that() -> None:
     """There is nothing to hold back; the breaker's time runs on."""
     first = Scene(memory=Memory(started=LATER, breaker=Breaker(moment(-60), "seen before")))
     first.found.drop("daemonset", "dra-driver-nvidia-gpu-kubelet-plugin").drop("plugin-pod")
-    assert Verdict.SKIP is first.look(0).verdict
+    assert Phase.SKIP is first.look(0).phase
     assert first.memory.breaker.opened_at is not None
     first.look(1740)
     assert first.memory.breaker.opened_at is None
@@ -365,8 +365,8 @@ def test_a_run_with_a_deadline_has_no_breaker() -> None:
 def test_a_replaced_provider_is_no_fault() -> None:
     """It restarted in place, so plugins must start after it, all at once. Where only its times move, nothing does."""
     for restarts in (0, 1):
-        scene = Scene(with_toolkit(cluster(*NODES)), replace(FOLLOWING, providers=("toolkit",)))
-        assert {"Verified"} == set(reasons(scene.look(-1).judgements))
+        scene = Scene(with_toolkit(cluster(*NODES)), replace(FOLLOWING, prerequisites=("toolkit",)))
+        assert {"Verified"} == set(reasons(scene.look(-1).statuses))
         with_toolkit(scene.found, NOW).change(
             "provider-pod",
             {"status": {"containerStatuses": [running("nvidia-container-toolkit-ctr", NOW - 1, restarts=restarts)]}},
@@ -382,6 +382,6 @@ def test_nodes_that_are_gone_are_forgotten(scene: Scene) -> None:
     for node in NODES[1:]:
         scene.found.drop("node", node).drop("driver-pod", f"driver-{node}").drop("plugin-pod", f"plugin-{node}")
     scene.look(30)
-    assert {"n0"} == scene.memory.breaker.sights.keys()
+    assert {"n0"} == scene.memory.breaker.observations.keys()
     scene.look(100)
     assert {} == scene.memory.breaker.turned

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hook.config import Settings, Wanted, WhenManual
-from hook.decide.result import Verdict
+from hook.config import OnManualUpgrade, Settings, Wanted
+from hook.decide.result import Phase
 from hook.format import some
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale
 from tests.fixtures.modes import network, openshift, with_exporter
@@ -48,7 +48,7 @@ WARNED: dict[str, tuple[Cluster, Settings, str]] = {
     "another-plugin-beside-the-named-one": (
         cluster().put("daemonset", obj("plugin-daemonset", "metadata: {name: mine, uid: mine}")), Settings(),
         "nvidia-dra-driver-gpu/mine looks like a DRA kubelet plugin but is not in consumer.names"),
-    "consumer-that-matches-nothing": (cluster(), Settings(consumers=(Wanted("gpu", "a", "b"),)),
+    "consumer-that-matches-nothing": (cluster(), Settings(plugins=(Wanted("gpu", "a", "b"),)),
                                       "no DaemonSet matches the driver client a/b"),
     "plugin-selects-a-label-that-is-not-read-and-that-decides": (
         unlabelled(ELSEWHERE).change("policy", {"spec": {"driver": {"manager": {"env": [
@@ -85,9 +85,9 @@ SILENT: dict[str, tuple[Cluster, Settings]] = {
         cluster("a", "b").change("daemonset", ELSEWHERE, PLUGIN).change("policy", {"spec": {"driver": {"manager": {
             "env": [{"name": "NODE_LABEL_FOR_GPU_POD_EVICTION", "value": "example.com/dra"}]}}}}), Settings()),
     "node-that-people-upgrade-is-waited-for": (
-        waiting().change("policy", BY_HAND), Settings(when_manual=WhenManual.WAIT)),
+        waiting().change("policy", BY_HAND), Settings(on_manual_upgrade=OnManualUpgrade.WAIT)),
     "plugin-not-wanted-for-another-reason": (unlabelled(CLIENT, "true"), Settings()),
-    "consumer-found": (with_exporter(cluster()), Settings(consumers=(Wanted("gpu", "monitoring", "dcgm-exporter"),))),
+    "consumer-found": (with_exporter(cluster()), Settings(plugins=(Wanted("gpu", "monitoring", "dcgm-exporter"),))),
     "network": (network(), Settings(stacks=("network",))),
     "no-policy": (cluster().drop("policy"), Settings()),
     "no-policy-but-one-is-expected": (cluster().drop("policy"), Settings(expect_driver_version="1.2.3")),
@@ -112,4 +112,4 @@ def test_many_nodes_are_named_in_part() -> None:
 
 def test_a_cordoned_node_that_is_done_is_no_failure() -> None:
     """A person cordoned it before the upgrade, and the controller leaves it so."""
-    assert Verdict.DONE is cluster("a", "b").change("node", CORDONED, "b").decide()[0].verdict
+    assert Phase.DONE is cluster("a", "b").change("node", CORDONED, "b").decide()[0].phase

@@ -10,7 +10,7 @@ import pytest
 
 from hook.decide.explain import remedy
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeState, Verdict
+from hook.decide.result import NodeState, Phase
 from hook.decide.state import Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster, stale_plugin
 from tests.fixtures.modes import network, ofed_pod, rdma_pod, wants
@@ -131,10 +131,10 @@ CONDITIONS: dict[str, tuple[Callable[[Side], Cluster], Reason]] = {
                        .change("daemonset", wants(1), side.plugin_daemonset), Reason.UPGRADE_FAILED),
     "upgrade-failed-and-stale-is-served": (lambda side: side.label(side.state, "upgrade-failed"), Reason.PLUGIN_STALE),
     "cordoned-by-a-person": (lambda side: side.node({"spec": {"unschedulable": True}}), Reason.PLUGIN_STALE),
-    "not-ready-a-blip": (lambda side: side.node(lost(5)), Reason.NODE_BLIP),
+    "not-ready-a-blip": (lambda side: side.node(lost(5)), Reason.NODE_NOT_READY_BRIEFLY),
     "not-ready-before-the-upgrade": (lambda side: side.node(lost(7200)), Reason.NODE_NOT_READY),
     "came-back": (lambda side: side.node(lost(1, "True")), Reason.PLUGIN_STALE),
-    "never-reported": (lambda side: side.node({"status": None}), Reason.NODE_BLIP),
+    "never-reported": (lambda side: side.node({"status": None}), Reason.NODE_NOT_READY_BRIEFLY),
     "nfd-labels-vanished": (lambda side: side.label(side.present, None), Reason.LABELS_MISSING),
     "node-deleted-pods-not-yet": (lambda side: side.cluster().drop("node", "b"), Reason.LABELS_MISSING),
     "driver-pod-deleted": (lambda side: side.without(plugin=False), Reason.DRIVER_MISSING),
@@ -162,7 +162,7 @@ CONDITIONS: dict[str, tuple[Callable[[Side], Cluster], Reason]] = {
 @pytest.mark.parametrize(("make", "expected"), CONDITIONS.values(), ids=CONDITIONS)
 def test_a_condition_has_its_reason(side: Side, make: Callable[[Side], Cluster], expected: Reason) -> None:
     """On the node that has it; the reason is the same in each stack."""
-    judged = {one.node: one for one in make(side).decide()[0].judgements}
+    judged = {one.node: one for one in make(side).decide()[0].statuses}
     assert expected is judged["b"].reason
     assert judged["b"].message
 
@@ -172,8 +172,8 @@ def test_a_condition_has_its_reason(side: Side, make: Callable[[Side], Cluster],
 def test_the_node_beside_it_is_served(side: Side, name: str) -> None:
     """Nothing that is the matter with one node holds up another one's plugin."""
     decision, _memory = CONDITIONS[name][0](side).decide()
-    (first,) = [one for one in decision.judgements if one.node == "a"]
-    assert (Reason.PLUGIN_STALE, Verdict.WAIT) == (first.reason, decision.verdict)
+    (first,) = [one for one in decision.statuses if one.node == "a"]
+    assert (Reason.PLUGIN_STALE, Phase.WAIT) == (first.reason, decision.phase)
     assert "a" in [one.node for one in decision.actions if hasattr(one, "node")]
 
 
@@ -182,16 +182,16 @@ def test_a_failed_upgrade_is_told_after_all_others_are_served(side: Side) -> Non
     """Not at once, for it may clear by itself; not before the others, for they can be helped."""
     failed = side.make("a", "b").change("node", {"metadata": {"labels": {side.state: "upgrade-failed"}}}, "b")
     busy = failed.decide(memory=Memory(started=LATER))
-    memory, told = busy[1], [busy[0].verdict]
+    memory, told = busy[1], [busy[0].phase]
     failed.put("plugin-pod", merged(side.stale("a"), {"metadata": {"uid": "another"}}))
     decision, memory = failed.decide(memory=memory, now=LATER + timedelta(minutes=6))
-    told.append(decision.verdict)
+    told.append(decision.phase)
     assert len(decision.actions) == 1
     failed.put("plugin-pod", *side.make("a").of("plugin-pod"))
     decision, memory = failed.decide(memory=memory, now=LATER + timedelta(minutes=7))
-    told.append(decision.verdict)
-    assert [Verdict.WAIT, Verdict.WAIT, Verdict.FAIL] == told
-    judged = next(one for one in decision.judgements if one.node == "b")
+    told.append(decision.phase)
+    assert [Phase.WAIT, Phase.WAIT, Phase.FAIL] == told
+    judged = next(one for one in decision.statuses if one.node == "b")
     stack = failed.stack
     assert stack.words["failed_upgrade"] in remedy(judged.reason, judged.node, judged.subject, stack)
 
@@ -202,7 +202,7 @@ def test_a_failed_upgrade_that_clears_is_no_failure(side: Side) -> None:
     found = side.make("a").change("node", {"metadata": {"labels": {side.state: "upgrade-failed"}}})
     memory = found.decide(memory=Memory(started=LATER))[1]
     found.change("node", {"metadata": {"labels": {side.state: "upgrade-done"}}})
-    assert Verdict.DONE is found.decide(memory=memory, now=LATER + timedelta(minutes=9))[0].verdict
+    assert Phase.DONE is found.decide(memory=memory, now=LATER + timedelta(minutes=9))[0].phase
 
 
 @pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
@@ -212,7 +212,7 @@ def test_a_blip_at_the_last_read_is_not_done(side: Side) -> None:
     done, memory = good.decide(memory=Memory(started=LATER))
     blip, memory = side.make("a", "b").change("node", lost(0, "False"), "b").decide(memory=memory)
     back, memory = good.decide(memory=memory)
-    assert [Verdict.DONE, Verdict.WAIT, Verdict.DONE] == [done.verdict, blip.verdict, back.verdict]
+    assert [Phase.DONE, Phase.WAIT, Phase.DONE] == [done.phase, blip.phase, back.phase]
 
 
 @pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
@@ -222,8 +222,8 @@ def test_a_node_that_is_lost_during_the_upgrade_is_served_when_it_is_back(side: 
     for seconds, patch in ((10, lost(0)), (311, lost(0)), (400, lost(-399, "True"))):
         found = side.make("a", "b").put("plugin-pod", side.stale("b")).change("node", patch, "b")
         decision, memory = found.decide(memory=memory, now=LATER + timedelta(seconds=seconds))
-        told.append(next(one.reason for one in decision.judgements if one.node == "b"))
-    assert [Reason.NODE_BLIP, Reason.NODE_NOT_READY, Reason.PLUGIN_STALE] == told
+        told.append(next(one.reason for one in decision.statuses if one.node == "b"))
+    assert [Reason.NODE_NOT_READY_BRIEFLY, Reason.NODE_NOT_READY, Reason.PLUGIN_STALE] == told
 
 
 @pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
@@ -234,9 +234,9 @@ def test_a_fleet_that_is_scaled_to_zero_and_back_is_followed(side: Side) -> None
     memory, told = Memory(started=LATER), []
     for seconds, found in ((0, side.cluster()), (20, gone), (200, side.cluster()), (300, gone), (601, gone)):
         decision, memory = found.decide(memory=memory, now=LATER + timedelta(seconds=seconds))
-        told.append((decision.verdict, len(decision.actions)))
-    wait = (Verdict.WAIT, 0)
-    assert [(Verdict.WAIT, 2), wait, (Verdict.WAIT, 2), wait, (Verdict.SKIP, 0)] == told
+        told.append((decision.phase, len(decision.actions)))
+    wait = (Phase.WAIT, 0)
+    assert [(Phase.WAIT, 2), wait, (Phase.WAIT, 2), wait, (Phase.SKIP, 0)] == told
 
 
 @pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
@@ -244,15 +244,15 @@ def test_a_node_that_is_added_in_the_middle_is_waited_for(side: Side) -> None:
     """Its driver is being built; its plugin comes after it."""
     found = side.make("a").put("node", *side.make("a", "b").of("node")).change("daemonset", wants(2))
     decision, _memory = found.decide()
-    assert {"a": Reason.VERIFIED, "b": Reason.DRIVER_MISSING} == {one.node: one.reason for one in decision.judgements}
-    assert Verdict.WAIT is decision.verdict
+    assert {"a": Reason.VERIFIED, "b": Reason.DRIVER_MISSING} == {one.node: one.reason for one in decision.statuses}
+    assert Phase.WAIT is decision.phase
 
 
 @pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
 def test_a_daemonset_that_is_deleted_in_the_middle_is_waited_for(side: Side) -> None:
     """Nothing is stale, and nothing is settled either."""
     found = side.make("a").drop("daemonset", side.driver_daemonset)
-    assert (Verdict.WAIT, Reason.DRIVER_ORPHANED) == (found.decide()[0].verdict, found.judge().reason)
+    assert (Phase.WAIT, Reason.DRIVER_ORPHANED) == (found.decide()[0].phase, found.judge().reason)
 
 
 @pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
@@ -379,7 +379,7 @@ def test_a_stale_plugin_that_would_not_come_back_is_not_deleted(effect: str) -> 
     taint = {"spec": {"taints": [{"key": "maintenance", "value": "yes", "effect": effect}]}}
     decision, _memory = GPU.node(taint).decide()
     assert ["a"] == [one.node for one in decision.actions if hasattr(one, "node")]
-    assert Reason.PLUGIN_UNWELCOME is decision.judgements[1].reason
+    assert Reason.TAINT_NOT_TOLERATED is decision.statuses[1].reason
 
 
 def test_a_driver_that_ended_its_setup_is_not_taken_for_a_crash_loop_after_a_reboot() -> None:
@@ -394,8 +394,8 @@ def test_labels_that_vanish_with_the_whole_daemonset_are_waited_for(side: Side) 
     """No node wants a driver any more, by its labels; a plugin still runs there."""
     found = side.make("a").change("node", {"metadata": {"labels": {side.present: None}}}).drop("driver-pod")
     decision, _memory = found.change("daemonset", wants(0), side.driver_daemonset).decide()
-    assert (Verdict.WAIT, Reason.NODES_PENDING, Reason.LABELS_MISSING) == (
-        decision.verdict,
+    assert (Phase.WAIT, Reason.NODES_PENDING, Reason.LABELS_MISSING) == (
+        decision.phase,
         decision.reason,
-        decision.judgements[0].reason,
+        decision.statuses[0].reason,
     )

@@ -8,7 +8,7 @@ import pytest
 
 from hook.config import Settings
 from hook.decide.reasons import Reason
-from hook.decide.result import Verdict
+from hook.decide.result import Phase
 from hook.decide.state import Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, stale
 
@@ -37,7 +37,7 @@ def test_the_veto_counts_from_when_all_else_holds() -> None:
     memory = found.decide()[1]
     served = cluster().change("policy", NOT_READY)
     decision, _memory = served.decide(memory=memory, now=LATER + timedelta(minutes=10))
-    assert (Verdict.WAIT, Reason.POLICY_NOT_READY) == (decision.verdict, decision.reason)
+    assert (Phase.WAIT, Reason.POLICY_NOT_READY) == (decision.phase, decision.reason)
 
 
 def test_a_policy_that_becomes_ready_ends_the_veto() -> None:
@@ -45,13 +45,13 @@ def test_a_policy_that_becomes_ready_ends_the_veto() -> None:
     memory = cluster().change("policy", NOT_READY).decide()[1]
     ready, memory = cluster().decide(memory=memory, now=LATER + timedelta(seconds=60))
     again, _memory = cluster().change("policy", NOT_READY).decide(memory=memory, now=LATER + timedelta(seconds=130))
-    assert [Verdict.DONE, Verdict.WAIT] == [ready.verdict, again.verdict]
+    assert [Phase.DONE, Phase.WAIT] == [ready.phase, again.phase]
 
 
 def test_the_grace_of_the_veto_is_a_setting() -> None:
     """Zero: the policy's state is not asked about."""
     found = cluster().change("policy", NOT_READY)
-    assert found.decide(Settings(policy_grace=timedelta()))[0].verdict is Verdict.DONE
+    assert found.decide(Settings(policy_grace=timedelta()))[0].phase is Phase.DONE
 
 
 @pytest.mark.parametrize(
@@ -88,12 +88,12 @@ NODES = ("a", "b", "c")
 def test_done_says_how_many_were_restarted(asked: str, refused: str, reason: Reason, message: str) -> None:
     """By what this run asked for and was granted."""
     found, memory = stale(*NODES), Memory(started=LATER)
-    for one in found.decide()[0].judgements:
+    for one in found.decide()[0].statuses:
         assert one.stale_pod is not None
         if one.node in asked:
             memory = memory.asked(one.node, one.stale_pod, LATER, refused="no" if one.node in refused else "")
     decision, _memory = cluster(*NODES).decide(memory=memory)
-    assert (Verdict.DONE, reason, message) == (decision.verdict, decision.reason, decision.message)
+    assert (Phase.DONE, reason, message) == (decision.phase, decision.reason, decision.message)
 
 
 def test_done_counts_what_was_left_alone() -> None:
@@ -101,7 +101,7 @@ def test_done_counts_what_was_left_alone() -> None:
     found = stale(*NODES).change("node", not_ready_since(0)).change("node", labelled("a", skip="true"), "a")
     decision, _memory = found.decide()
     expected = "no plugin needed a restart, 0 run on the loaded driver; 3 nodes are excluded"
-    assert (Verdict.DONE, expected) == (decision.verdict, decision.message)
+    assert (Phase.DONE, expected) == (decision.phase, decision.message)
 
 
 @pytest.mark.parametrize(
@@ -122,13 +122,13 @@ def test_a_plugin_that_wants_no_pod_at_all_is_done_with_a_warning() -> None:
     found = cluster().drop("plugin-pod").change("daemonset", "status: {desiredNumberScheduled: 0}", "")
     found.change("daemonset", "status: {desiredNumberScheduled: 1}", "nvidia-driver-daemonset")
     decision, _memory = found.decide()
-    assert (Verdict.DONE, 1) == (decision.verdict, len(decision.warnings))
+    assert (Phase.DONE, 1) == (decision.phase, len(decision.warnings))
 
 
 def test_done_is_not_said_while_the_expected_version_is_not_seen() -> None:
     """Though every node is verified, on the driver of before."""
     decision, _memory = cluster().decide(Settings(expect_driver_version="590.1"))
-    assert (Verdict.WAIT, Reason.EXPECTATION_UNMET) == (decision.verdict, decision.reason)
+    assert (Phase.WAIT, Reason.EXPECTATION_UNMET) == (decision.phase, decision.reason)
 
 
 def test_many_pending_nodes_are_named_shortly() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import pytest
 
-from hook.config import Regarded, Settings, Wait, Wanted, WhenAbsent, WhenManual, settings_from
+from hook.config import OnManualUpgrade, OnMissingPlugin, Regarded, Settings, Wait, Wanted, settings_from
 from hook.errors import SettingsError
 from hook.flags import Bounded
 from hook.format import Bound
@@ -96,7 +96,7 @@ def test_a_follower_belongs_to_no_deployment() -> None:
 )  # fmt: skip
 def test_a_further_consumer_is_a_name_or_labels(text: str, expected: Wanted) -> None:
     """Both in one flag: a name has a slash and no equals sign."""
-    assert (expected,) == settings(stacks=BOTH, consumers=(text,)).consumers
+    assert (expected,) == settings(stacks=BOTH, plugins=(text,)).plugins
 
 
 @pytest.mark.parametrize(
@@ -137,10 +137,14 @@ def test_a_consumer_of_a_stack_that_is_not_served_is_refused(flag: str, text: st
 def test_simpler_behaviours_are_chosen_by_word() -> None:
     """The defaults are the strict ones."""
     plain = settings()
-    chosen = settings(when_absent="wait", when_manual="fail", providers=("toolkit",))
-    assert (WhenAbsent.SKIP, WhenManual.REPORT, ()) == (plain.when_absent, plain.when_manual, plain.providers)
-    assert (WhenAbsent.WAIT, WhenManual.FAIL, ("toolkit",)) == (
-        chosen.when_absent, chosen.when_manual, chosen.providers,
+    chosen = settings(on_missing_plugin="wait", on_manual_upgrade="fail", prerequisites=("toolkit",))
+    assert (OnMissingPlugin.SKIP, OnManualUpgrade.REPORT, ()) == (
+        plain.on_missing_plugin,
+        plain.on_manual_upgrade,
+        plain.prerequisites,
+    )
+    assert (OnMissingPlugin.WAIT, OnManualUpgrade.FAIL, ("toolkit",)) == (
+        chosen.on_missing_plugin, chosen.on_manual_upgrade, chosen.prerequisites,
     )  # fmt: skip
 
 
@@ -255,4 +259,4 @@ def test_a_pause_that_is_none_or_too_long_is_refused(pause: timedelta) -> None:
 
 def test_a_job_hands_over_by_word() -> None:
     """It waits for all by default."""
-    assert (Wait.COMPLETE, Wait.HANDOVER) == (settings().wait, settings(wait="handover").wait)
+    assert (Wait.COMPLETE, Wait.DELEGATE) == (settings().wait, settings(wait="handover").wait)

@@ -11,9 +11,9 @@ import pytest
 from hook.config import Settings, Wanted
 from hook.decide.decide import decide_all
 from hook.decide.reasons import Reason
-from hook.decide.result import DeletePod, NodeState, Verdict
+from hook.decide.result import DeletePod, NodeState, Phase
 from tests.fixtures.cluster import LATER, cluster, labelled, not_ready_since, reasons, stale
-from tests.fixtures.following import FOLLOWING, Follower, moment, successor
+from tests.fixtures.following import FOLLOWING, Controller, moment, successor
 from tests.fixtures.modes import network, rdma_pod, with_exporter
 from tests.fixtures.objects import driver_pod, merged, obj, plugin_pod
 
@@ -25,27 +25,27 @@ PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
 UNLABELLED = {"metadata": {"labels": {"nvidia.com/gpu.present": "false", "nvidia.com/gpu.deploy.driver": None}}}
 
 
-def waiting() -> Follower:
+def waiting() -> Controller:
     """Give a follower of a node whose driver does not come."""
-    return Follower(cluster("a", "b").put("driver-pod", driver_pod("a", ready=None)))
+    return Controller(cluster("a", "b").put("driver-pod", driver_pod("a", ready=None)))
 
 
 def test_there_is_no_deadline_and_no_stall() -> None:
     """A year without an advance is a year of waiting."""
-    follower = waiting()
-    assert [Verdict.WAIT, Verdict.WAIT] == [follower.look(seconds).verdict for seconds in (0, YEAR)]
-    follower.found.put("driver-pod", driver_pod("a", started=YEAR, ready=YEAR + 70))
-    assert ["a"] == [one.node for one in follower.act(YEAR).actions if isinstance(one, DeletePod)]
+    controller = waiting()
+    assert [Phase.WAIT, Phase.WAIT] == [controller.look(seconds).phase for seconds in (0, YEAR)]
+    controller.found.put("driver-pod", driver_pod("a", started=YEAR, ready=YEAR + 70))
+    assert ["a"] == [one.node for one in controller.act(YEAR).actions if isinstance(one, DeletePod)]
 
 
 def test_done_is_said_of_the_moment() -> None:
     """The next reload is served as the one before."""
-    follower = Follower(stale())
-    follower.act(0)
-    follower.found.only("plugin-pod", plugin_pod())
-    assert Verdict.DONE is follower.act(20).verdict
-    follower.found.only("driver-pod", driver_pod(started=YEAR, ready=YEAR + 5, restarts=1))
-    assert (Verdict.WAIT, 1) == ((found := follower.act(YEAR)).verdict, len(found.actions))
+    controller = Controller(stale())
+    controller.act(0)
+    controller.found.only("plugin-pod", plugin_pod())
+    assert Phase.DONE is controller.act(20).phase
+    controller.found.only("driver-pod", driver_pod(started=YEAR, ready=YEAR + 5, restarts=1))
+    assert (Phase.WAIT, 1) == ((found := controller.act(YEAR)).phase, len(found.actions))
 
 
 def test_what_needs_a_person_does_not_hold_up_what_is_due() -> None:
@@ -54,86 +54,86 @@ def test_what_needs_a_person_does_not_hold_up_what_is_due() -> None:
     found.change("daemonset", {"metadata": {"name": "my-own-plugin"}}, PLUGIN)
     exporter = (Wanted("gpu", "monitoring", "dcgm-exporter"),)
     for follow in (True, False):
-        decision = Follower(found, replace(FOLLOWING, follow=follow, consumers=exporter)).look()
-        assert (Verdict.FAIL, Reason.UNNAMED_CONSUMER) == (decision.verdict, decision.reason)
+        decision = Controller(found, replace(FOLLOWING, follow=follow, plugins=exporter)).look()
+        assert (Phase.FAIL, Reason.UNNAMED_PLUGIN) == (decision.phase, decision.reason)
         assert int(follow) == len(decision.actions)
 
 
 def test_nothing_is_touched_while_the_intent_cannot_be_read() -> None:
     """Whatever the verdict is."""
-    follower = Follower(stale().put("revision", obj("revision", "{metadata: {name: odd}, revision: many}")))
-    decision = follower.look()
-    assert (["PluginStale"], ()) == (reasons(decision.judgements), decision.actions)
+    controller = Controller(stale().put("revision", obj("revision", "{metadata: {name: odd}, revision: many}")))
+    decision = controller.look()
+    assert (["PluginStale"], ()) == (reasons(decision.statuses), decision.actions)
 
 
 def test_a_fleet_that_vanishes_is_skipped_after_a_while_and_served_when_it_is_back() -> None:
     """An outage of NFD looks like the end of all nodes."""
-    follower = Follower(stale())
-    follower.act(0)
-    follower.found.change("node", UNLABELLED).drop("driver-pod").drop("plugin-pod")
-    follower.found.change("daemonset", "status: {desiredNumberScheduled: 0}")
-    assert [Verdict.WAIT, Verdict.SKIP, Verdict.SKIP] == [follower.look(at).verdict for at in (10, 400, YEAR)]
-    follower.found = stale()
-    assert 1 == len(follower.look(YEAR + 10).actions)
+    controller = Controller(stale())
+    controller.act(0)
+    controller.found.change("node", UNLABELLED).drop("driver-pod").drop("plugin-pod")
+    controller.found.change("daemonset", "status: {desiredNumberScheduled: 0}")
+    assert [Phase.WAIT, Phase.SKIP, Phase.SKIP] == [controller.look(at).phase for at in (10, 400, YEAR)]
+    controller.found = stale()
+    assert 1 == len(controller.look(YEAR + 10).actions)
 
 
 def test_a_lost_node_is_judged_again_when_it_is_back() -> None:
     """Nobody has to run anything for that, and nobody is told to."""
-    follower = Follower(stale("a", "b").change("node", not_ready_since(0), "a"))
-    lost = follower.act(0).judgements[0]
+    controller = Controller(stale("a", "b").change("node", not_ready_since(0), "a"))
+    lost = controller.act(0).statuses[0]
     assert (NodeState.EXCLUDED, False) == (lost.state, "run the release again" in lost.message)
-    follower.found.put("node", obj("node", {"metadata": {"name": "a"}}))
-    follower.found.put("plugin-pod", plugin_pod("b"))
-    assert ["a"] == [one.node for one in follower.act(YEAR).actions if isinstance(one, DeletePod)]
-    job = stale("a", "b").change("node", not_ready_since(0), "a").decide(Settings())[0].judgements[0]
+    controller.found.put("node", obj("node", {"metadata": {"name": "a"}}))
+    controller.found.put("plugin-pod", plugin_pod("b"))
+    assert ["a"] == [one.node for one in controller.act(YEAR).actions if isinstance(one, DeletePod)]
+    job = stale("a", "b").change("node", not_ready_since(0), "a").decide(Settings())[0].statuses[0]
     assert "run the release again" in job.message
 
 
 def test_a_plugin_that_took_too_long_is_well_again_when_it_is() -> None:
     """Its failure was one of the moment."""
-    follower = Follower(cluster().put("plugin-pod", plugin_pod(ready=None)))
-    assert [NodeState.VERIFYING, NodeState.FAILED] == [follower.look(at).judgements[0].state for at in (0, 300)]
-    follower.found.put("plugin-pod", plugin_pod())
-    assert Verdict.DONE is follower.look(600).verdict
+    controller = Controller(cluster().put("plugin-pod", plugin_pod(ready=None)))
+    assert [NodeState.VERIFYING, NodeState.FAILED] == [controller.look(at).statuses[0].state for at in (0, 300)]
+    controller.found.put("plugin-pod", plugin_pod())
+    assert Phase.DONE is controller.look(600).phase
 
 
 def test_memory_does_not_grow() -> None:
     """Nodes come and go, their plugins are restarted, refused and in trouble; what is gone is forgotten."""
-    follower = Follower(stale("n0"))
+    controller = Controller(stale("n0"))
     for number in range(1, 50):
-        follower.act(number * 100)
-        (judged,) = follower.look(number * 100).judgements
+        controller.act(number * 100)
+        (judged,) = controller.look(number * 100).statuses
         assert judged.stale_pod is not None
-        follower.memory = follower.memory.troubled(judged.stale_pod, "busy")
-        follower.found = stale(f"n{number}")
-    follower.act(YEAR)
-    memory = follower.memory
+        controller.memory = controller.memory.troubled(judged.stale_pod, "busy")
+        controller.found = stale(f"n{number}")
+    controller.act(YEAR)
+    memory = controller.memory
     assert ({"plugin-ds/n49"}, {}) == (set(memory.restarts), memory.troubles)
     assert {"n49"} == memory.eligible
-    assert ({"n49"}, {"n49"}) == (set(memory.ranks), set(memory.breaker.sights))
+    assert ({"n49"}, {"n49"}) == (set(memory.ranks), set(memory.breaker.observations))
 
 
 def test_what_is_still_there_is_not_forgotten() -> None:
     """A node without its object but with a plugin, one that lost its labels, a pod in trouble."""
-    follower = Follower(stale("a", "b"))
-    decision = follower.act(0)
-    (_first, second) = decision.judgements
+    controller = Controller(stale("a", "b"))
+    decision = controller.act(0)
+    (_first, second) = decision.statuses
     assert second.stale_pod is not None
-    follower.memory = follower.memory.troubled(second.stale_pod, "busy")
-    follower.found.drop("node", "a").change("node", UNLABELLED, "b")
-    follower.look(1)
-    assert {"plugin-ds/a", "plugin-ds/b"} == set(follower.memory.restarts)
-    assert [second.stale_pod.uid] == list(follower.memory.troubles)
-    assert {"a", "b"} == follower.memory.eligible
+    controller.memory = controller.memory.troubled(second.stale_pod, "busy")
+    controller.found.drop("node", "a").change("node", UNLABELLED, "b")
+    controller.look(1)
+    assert {"plugin-ds/a", "plugin-ds/b"} == set(controller.memory.restarts)
+    assert [second.stale_pod.uid] == list(controller.memory.troubles)
+    assert {"a", "b"} == controller.memory.eligible
 
 
 def test_a_consumer_that_is_gone_is_forgotten() -> None:
     """One that is installed anew has another UID."""
-    follower = Follower(stale())
-    follower.act(0)
-    follower.found.change("daemonset", "metadata: {uid: another}", PLUGIN)
-    follower.look(1)
-    assert {} == follower.memory.restarts
+    controller = Controller(stale())
+    controller.act(0)
+    controller.found.change("daemonset", "metadata: {uid: another}", PLUGIN)
+    controller.look(1)
+    assert {} == controller.memory.restarts
 
 
 def test_a_run_with_an_end_remembers_nodes_that_are_gone() -> None:
@@ -159,19 +159,19 @@ def test_stacks_have_breakers_of_their_own() -> None:
     nic.put("plugin-pod", rdma_pod("n0", started=-400))
     seen = {"gpu": gpu.seen(), "network": nic.seen()}
     decision, memories = decide_all(seen, memories, settings, moment(5))
-    assert (Verdict.WAIT, Reason.BREAKER_OPEN, "gpu") == (decision.verdict, decision.reason, decision.stack)
+    assert (Phase.WAIT, Reason.BREAKER_OPEN, "gpu") == (decision.phase, decision.reason, decision.stack)
     assert [("n0", "network")] == [(one.node, one.stack) for one in decision.actions if isinstance(one, DeletePod)]
     assert (True, False) == tuple(memories[name].breaker.opened_at is not None for name in ("gpu", "network"))
 
 
 def test_what_failed_is_no_stall_of_the_others() -> None:
     """A node that backs off for ever, and another that reloads meanwhile."""
-    follower = Follower(stale("a", "b"))
-    follower.act(0)
-    follower.found.only("plugin-pod", successor(1, "a"), plugin_pod("b"))
-    follower.look(3600 * 24)
-    follower.found.change("node", labelled("b", state="pod-restart-required"), "b")
-    assert ["PluginStale", "Verified"] == reasons(follower.look(3600 * 24 + 1).judgements)
+    controller = Controller(stale("a", "b"))
+    controller.act(0)
+    controller.found.only("plugin-pod", successor(1, "a"), plugin_pod("b"))
+    controller.look(3600 * 24)
+    controller.found.change("node", labelled("b", state="pod-restart-required"), "b")
+    assert ["PluginStale", "Verified"] == reasons(controller.look(3600 * 24 + 1).statuses)
 
 
 def test_a_deadline_is_never_reached() -> None:
@@ -182,6 +182,6 @@ def test_a_deadline_is_never_reached() -> None:
 @pytest.mark.parametrize("follow", [True, False])
 def test_only_the_moment_of_following_has_no_end(*, follow: bool) -> None:
     """The same fleet, hours later."""
-    follower = waiting()
-    follower.settings = replace(FOLLOWING, follow=follow)
-    assert (Verdict.WAIT if follow else Verdict.DEADLINE) is follower.look(YEAR).verdict
+    controller = waiting()
+    controller.settings = replace(FOLLOWING, follow=follow)
+    assert (Phase.WAIT if follow else Phase.DEADLINE) is controller.look(YEAR).phase

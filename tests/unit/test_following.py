@@ -14,14 +14,14 @@ from hook.config import Settings
 from hook.decide.decide import index
 from hook.objects.decoding import MalformedObjectError
 from hook.run import status
-from hook.run.status import Following, Opened
+from hook.run.status import ControllerStatus, Opened
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale
 from tests.fixtures.modes import Pool, network, pooled
 from tests.fixtures.objects import at, driver_pod, obj, stamp
 
-WHOLE = Following(
+WHOLE = ControllerStatus(
     epochs={"gpu": "0123456789abcdef", "network": ""},
-    to_go=3,
+    remaining=3,
     about=360,
     restarted=5,
     last_look=at(10),
@@ -31,11 +31,13 @@ WHOLE = Following(
 )
 
 
-@pytest.mark.parametrize("record", [pytest.param(Following(), id="nothing-yet"), pytest.param(WHOLE, id="everything")])
-def test_what_is_written_is_read(record: Following) -> None:
+@pytest.mark.parametrize(
+    "record", [pytest.param(ControllerStatus(), id="nothing-yet"), pytest.param(WHOLE, id="everything")]
+)
+def test_what_is_written_is_read(record: ControllerStatus) -> None:
     """The same comes back, in one line."""
     text = record.encode()
-    assert record == Following.decode(text)
+    assert record == ControllerStatus.decode(text)
     assert "\n" not in text
 
 
@@ -45,22 +47,22 @@ def test_the_record_is_the_same_for_the_same() -> None:
         '{"about":360,"breakers":{"gpu":{"openedAt":"2026-01-01T10:00:01Z","why":"w"}},"by":"me",'
         '"epochs":{"gpu":"0123456789abcdef"},"lastActed":"2026-01-01T10:00:05Z",'
         '"lastLook":"2026-01-01T10:00:10Z","restarted":5,"toGo":3,"version":1}'
-    ) == Following(
+    ) == ControllerStatus(
         {"gpu": "0123456789abcdef"}, 3, 360, 5, at(10.9), at(5.1), {"gpu": Opened(at(1), "w")}, by="me"
     ).encode()  # fmt: skip
 
 
 def test_whatever_time_is_left_can_be_told() -> None:
     """Nobody plans for more than a year, and a sum of seconds may be more than a time can be."""
-    assert 365 * 24 * 3600 == Following.decode(Following(about=10**15).encode()).about
-    assert 0 == Following.decode(Following(about=0).encode()).about
+    assert 365 * 24 * 3600 == ControllerStatus.decode(ControllerStatus(about=10**15).encode()).about
+    assert 0 == ControllerStatus.decode(ControllerStatus(about=0).encode()).about
 
 
 def test_a_long_reason_is_cut_and_fits() -> None:
     """Whatever it is made of, of every stack."""
     opened = Opened(at(1), "\N{SNOWMAN}" * 10_000)
-    text = Following(breakers={"gpu": opened, "network": opened}).encode()
-    assert 512 == len(Following.decode(text).breakers["gpu"].why)
+    text = ControllerStatus(breakers={"gpu": opened, "network": opened}).encode()
+    assert 512 == len(ControllerStatus.decode(text).breakers["gpu"].why)
 
 
 def changed(**fields: Any) -> str:  # noqa: ANN401 - JSON is any of it
@@ -105,7 +107,7 @@ def changed(**fields: Any) -> str:  # noqa: ANN401 - JSON is any of it
 def test_what_this_version_would_not_write_is_refused(text: str) -> None:
     """Anybody who may write the Lease may write anything there."""
     with pytest.raises(MalformedObjectError):
-        Following.decode(text)
+        ControllerStatus.decode(text)
 
 
 @pytest.mark.parametrize("key", ["epochs", "breakers"])
@@ -113,7 +115,9 @@ def test_what_a_later_program_says_besides_is_ignored(key: str) -> None:
     """After a roll-back a record stays readable although it shows more: further fields, or stacks."""
     written = json.loads(WHOLE.encode())
     written["breakers"]["gpu"]["severity"] = 1
-    assert WHOLE == Following.decode(json.dumps({**written, "more": [], key: {**written[key], "disk": {"x": 1}}}))
+    assert WHOLE == ControllerStatus.decode(
+        json.dumps({**written, "more": [], key: {**written[key], "disk": {"x": 1}}})
+    )
 
 
 JSON: st.SearchStrategy[Any] = st.recursive(
@@ -127,10 +131,10 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 def test_whatever_is_read_can_be_written(fields: dict[str, Any]) -> None:
     """Damage is refused by its own error, or says nothing."""
     try:
-        found = Following.decode(changed(**fields))
+        found = ControllerStatus.decode(changed(**fields))
     except MalformedObjectError:
         return
-    assert found == Following.decode(found.encode())
+    assert found == ControllerStatus.decode(found.encode())
 
 
 # Which intent.
@@ -225,4 +229,4 @@ def test_stacks_have_names_of_their_own() -> None:
 )
 def test_nodes_to_go_are_counted(found: Cluster, expected: int) -> None:
     """Each once, however many plugins it has."""
-    assert expected == status.to_go(found.decide()[0])
+    assert expected == status.remaining(found.decide()[0])

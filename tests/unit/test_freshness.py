@@ -51,9 +51,9 @@ NODE_OUTAGE = merged(
 )  # Ready moved long after ContainersReady
 
 
-def freshness_of(consumer: Object, driver: Object) -> Freshness:
+def freshness_of(plugin: Object, driver: Object) -> Freshness:
     """Judge one pair of API objects."""
-    return freshness.judge(readers.pod(consumer), DRA_PLUGIN, readers.pod(driver), GPU_OPERATOR).freshness
+    return freshness.judge(readers.pod(plugin), DRA_PLUGIN, readers.pod(driver), GPU_OPERATOR).freshness
 
 
 def main_containers(first: float, second: float) -> Object:
@@ -111,9 +111,9 @@ def half_running(first: float, waited: float | None = -99) -> Object:
         pytest.param(half_running(1, waited=5), DRIVER, STARTING, id="half-of-it-after-waiting"),
     ],
 )
-def test_fresh_only_with_a_proof(consumer: Object, driver: Object, expected: Freshness) -> None:
+def test_fresh_only_with_a_proof(plugin: Object, driver: Object, expected: Freshness) -> None:
     """A plugin is fresh if its start-up or its start time proves it; equality and doubt are stale."""
-    assert expected == freshness_of(consumer, driver)
+    assert expected == freshness_of(plugin, driver)
 
 
 def statuses(init: list[Object], main: list[Object]) -> Object:
@@ -144,9 +144,9 @@ BOTH_WAIT = [waiting("compute-domains", "PodInitializing"), waiting("gpus", "Pod
                      "its init container init-container is not running (ContainerCreating)", id="nothing-reported-yet"),
     ],
 )  # fmt: skip
-def test_a_pod_without_all_main_containers_running_is_starting(consumer: Object, expected: str) -> None:
+def test_a_pod_without_all_main_containers_running_is_starting(plugin: Object, expected: str) -> None:
     """It is neither fresh nor stale, and says what it waits for."""
-    evidence = freshness.judge(readers.pod(consumer), DRA_PLUGIN, readers.pod(DRIVER), GPU_OPERATOR)
+    evidence = freshness.judge(readers.pod(plugin), DRA_PLUGIN, readers.pod(DRIVER), GPU_OPERATOR)
     assert (STARTING, expected) == (evidence.freshness, evidence.because)
 
 
@@ -160,8 +160,8 @@ def test_a_pod_without_all_main_containers_running_is_starting(consumer: Object,
 )
 def test_stale_says_why(started: float, driver: Object, expected: str) -> None:
     """The sentence carries the comparison that failed."""
-    consumer = readers.pod(plugin_pod(waited=None, started=started))
-    assert expected == freshness.judge(consumer, DRA_PLUGIN, readers.pod(driver), GPU_OPERATOR).because
+    plugin = readers.pod(plugin_pod(waited=None, started=started))
+    assert expected == freshness.judge(plugin, DRA_PLUGIN, readers.pod(driver), GPU_OPERATOR).because
 
 
 def crashing(restarts: int, ended_before: float = -1) -> Object:

@@ -10,9 +10,9 @@ from hook.config import Settings, Strategy, Wanted
 from hook.decide import fleet
 from hook.decide.decide import first_look
 from hook.decide.reasons import Reason
-from hook.decide.result import DeletePod, NodeState, Verdict
+from hook.decide.result import DeletePod, NodeState, Phase
 from hook.objects import readers
-from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR, OTHER_CONSUMER
+from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR, OTHER_PLUGIN
 from tests.fixtures.cluster import LATER, Cluster, cluster, stale, stale_plugin
 from tests.fixtures.modes import network, wants, with_exporter, with_toolkit
 from tests.fixtures.objects import Object, R, merged, obj, parsed, plugin_pod, running
@@ -25,7 +25,7 @@ KUBE_SRIOV = "{metadata: {name: kube-sriov-device-plugin, namespace: kube-system
 
 def serving(*wanted: Wanted, **others: object) -> Settings:
     """Give settings with further consumers."""
-    return Settings(consumers=wanted, **others)  # type: ignore[arg-type]
+    return Settings(plugins=wanted, **others)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_daemonset_is_added_beside_the_plugins(wanted: Wanted, found: bool) ->
 def test_it_is_fresh_by_the_same_rule(started: float, expected: Reason) -> None:
     """By time; it has no init container that could prove more, and no slice to verify."""
     decision, _memory = with_exporter(cluster(), started).drop("slice").unserved("slice").decide(serving(BY_NAME))
-    assert [Reason.VERIFIED, expected] == [one.reason for one in decision.judgements]
+    assert [Reason.VERIFIED, expected] == [one.reason for one in decision.statuses]
 
 
 def test_it_is_restarted_and_verified_like_a_plugin() -> None:
@@ -68,17 +68,17 @@ def test_it_is_restarted_and_verified_like_a_plugin() -> None:
     (action,) = decision.actions
     assert isinstance(action, DeletePod)
     assert "exporter-gpu-0" == action.pod.name
-    assert decision.judgements[1].message.startswith("consumer pod exporter-gpu-0 is stale")
+    assert decision.statuses[1].message.startswith("consumer pod exporter-gpu-0 is stale")
     memory = memory.asked(action.node, action.pod, LATER)
     done, _memory = with_exporter(cluster()).decide(serving(BY_LABELS), memory, LATER + timedelta(seconds=40))
-    assert (Verdict.DONE, Reason.REFRESHED) == (done.verdict, done.reason)
+    assert (Phase.DONE, Reason.REFRESHED) == (done.phase, done.reason)
 
 
 def test_it_is_served_without_any_plugin() -> None:
     """A cluster of classic device plugins has other holders of the driver."""
     found = with_exporter(cluster(), -9).drop("daemonset", PLUGIN).drop("plugin-pod", "plugin-gpu-0")
     decision, _memory = found.decide(serving(BY_NAME))
-    assert [Reason.PLUGIN_STALE] == [one.reason for one in decision.judgements]
+    assert [Reason.PLUGIN_STALE] == [one.reason for one in decision.statuses]
 
 
 def test_it_may_be_restarted_by_rollout() -> None:
@@ -94,13 +94,13 @@ def test_what_matches_nothing_is_told() -> None:
         "no DaemonSet matches the driver client monitoring/dcgm-exporter",
         "no DaemonSet matches the driver client app.kubernetes.io/name=dcgm-exporter,team=telemetry",
     ) == decision.warnings
-    assert decision.verdict is Verdict.DONE
+    assert decision.phase is Phase.DONE
 
 
 def test_without_any_of_them_the_skip_names_all_that_was_looked_for() -> None:
     """Names of plugins, and what was named beside them."""
     decision, _memory = cluster().drop("daemonset", PLUGIN).drop("plugin-pod").decide(serving(BY_NAME))
-    assert Reason.NO_CONSUMER is decision.reason
+    assert Reason.NO_PLUGIN is decision.reason
     assert "dra-driver-nvidia-gpu-kubelet-plugin or monitoring/dcgm-exporter in any namespace" in decision.message
 
 
@@ -114,13 +114,13 @@ def test_a_plugin_under_another_name_is_known_as_one() -> None:
     """Named as a further consumer it is verified by its slices all the same."""
     found = cluster().change("daemonset", "metadata: {name: mine}", PLUGIN).drop("slice")
     mine = Wanted("gpu", "nvidia-dra-driver-gpu", "mine")
-    assert Reason.SLICE_MISSING is found.decide(serving(mine))[0].judgements[0].reason
+    assert Reason.SLICE_MISSING is found.decide(serving(mine))[0].statuses[0].reason
 
 
 def test_the_plugins_namespace_does_not_confine_the_others() -> None:
     """It is where consumers are that are known by name alone."""
     settings = serving(BY_NAME, consumer_namespace="nvidia-dra-driver-gpu")
-    assert 2 == len(with_exporter(cluster()).decide(settings)[0].judgements)
+    assert 2 == len(with_exporter(cluster()).decide(settings)[0].statuses)
 
 
 NEVER: dict[str, tuple[Object, tuple[tuple[str, str], ...]]] = {
@@ -156,13 +156,13 @@ def test_a_driver_pod_is_never_deleted() -> None:
     found.put("plugin-pod", *found.of("driver-pod"))
     wanted = Wanted("gpu", labels=(("helm.sh/chart", "gpu-operator-v26.3.4"),))
     decision, _memory = found.decide(serving(wanted))
-    assert (Verdict.DONE, ()) == (decision.verdict, decision.actions)
+    assert (Phase.DONE, ()) == (decision.phase, decision.actions)
 
 
 def test_the_toolkit_is_not_restarted_for_being_a_provider() -> None:
     """It is waited for, and nobody named it."""
     found = with_toolkit(cluster(), R + 99)
-    decision, _memory = found.decide(Settings(providers=("toolkit",)))
+    decision, _memory = found.decide(Settings(prerequisites=("toolkit",)))
     assert ["plugin-gpu-0"] == [one.pod.name for one in decision.actions if isinstance(one, DeletePod)]
 
 
@@ -173,15 +173,15 @@ def test_a_network_consumer_is_named_with_its_stack() -> None:
     pod = obj("network/sriov-pod", "{metadata: {ownerReferences: [{uid: kube, controller: true}]}}")
     found.put("plugin-pod", merged(pod, old))
     settings = Settings(
-        stacks=("gpu", "network"), consumers=(Wanted("network", "kube-system", "kube-sriov-device-plugin"),)
+        stacks=("gpu", "network"), plugins=(Wanted("network", "kube-system", "kube-sriov-device-plugin"),)
     )
-    assert [Reason.VERIFIED, Reason.PLUGIN_STALE] == [one.reason for one in found.decide(settings)[0].judgements]
+    assert [Reason.VERIFIED, Reason.PLUGIN_STALE] == [one.reason for one in found.decide(settings)[0].statuses]
 
 
 def test_an_unknown_owner_is_another_consumer() -> None:
     """Nothing is known of it but that it holds the driver."""
     found = fleet.find([], GPU_OPERATOR, Settings())
-    assert OTHER_CONSUMER == found.of_kind("nobody")
+    assert OTHER_PLUGIN == found.of_kind("nobody")
 
 
 def test_two_consumers_on_a_node_are_both_needed_for_done() -> None:
@@ -200,16 +200,16 @@ def test_a_consumer_on_a_node_without_the_device_is_nothing_to_wait_for() -> Non
         "daemonset", wants(2), "dcgm-exporter"
     )
     decision, _memory = found.decide(serving(BY_NAME))
-    assert Verdict.DONE is decision.verdict
+    assert Phase.DONE is decision.phase
     assert {"cpu-0": Reason.DRIVER_NOT_DEPLOYED} == {
-        one.node: one.reason for one in decision.judgements if one.state is NodeState.EXCLUDED
+        one.node: one.reason for one in decision.statuses if one.state is NodeState.EXCLUDED
     }
 
 
 def test_the_stacks_own_plugin_on_such_a_node_is_waited_for() -> None:
     """There was a device when it came up: the node lost its labels."""
     found = cluster("gpu-0").put("plugin-pod", plugin_pod("gpu-1")).change("daemonset", wants(2), PLUGIN)
-    assert Reason.LABELS_MISSING is found.decide(serving(BY_NAME))[0].judgements[-1].reason
+    assert Reason.LABELS_MISSING is found.decide(serving(BY_NAME))[0].statuses[-1].reason
 
 
 @pytest.mark.parametrize("settings", [Settings(), serving(BY_NAME)], ids=["alone", "beside-a-named-consumer"])
@@ -217,7 +217,7 @@ def test_a_plugin_under_an_unknown_name_needs_a_person_whatever_else_is_named(se
     """That an exporter is served says nothing about the plugin, which is stale and would stay so."""
     found = with_exporter(cluster()).change("daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN)
     decision, _memory = found.put("plugin-pod", stale_plugin()).decide(settings)
-    assert (Verdict.FAIL, Reason.UNNAMED_CONSUMER) == (decision.verdict, decision.reason)
+    assert (Phase.FAIL, Reason.UNNAMED_PLUGIN) == (decision.phase, decision.reason)
 
 
 def test_a_consumer_that_was_refused_is_told_although_there_is_nothing_to_protect() -> None:
@@ -227,5 +227,5 @@ def test_a_consumer_that_was_refused_is_told_although_there_is_nothing_to_protec
     first = first_look(found.seen(), serving(wanted))
     assert first is not None
     for decision in (first, found.decide(serving(wanted))[0]):
-        assert (Verdict.SKIP, Reason.NO_CONSUMER) == (decision.verdict, decision.reason)
+        assert (Phase.SKIP, Reason.NO_PLUGIN) == (decision.phase, decision.reason)
         assert any("gpu-operator/nvidia-driver-daemonset loads a driver" in one for one in decision.warnings)

@@ -10,7 +10,7 @@ import pytest
 from hook.config import Settings
 from hook.decide.decide import look_first
 from hook.decide.reasons import Reason
-from hook.decide.result import DeletePod, NodeState, Verdict
+from hook.decide.result import DeletePod, NodeState, Phase
 from hook.decide.state import Memory
 from hook.format import Bound
 from tests.fixtures.cluster import (
@@ -66,36 +66,36 @@ def test_an_outdated_driver_that_crashed_in_place_leaves_a_stale_plugin() -> Non
     """It is loaded and Ready, so the plugin must have started after it; only the outdated version is left as it is."""
     found = by_hand(driver_pod(started=300, ready=370, restarts=1, ended_before=299))
     decision, memory = found.decide()
-    assert (["gpu-0"], [NodeState.STALE]) == (restarted(decision), [one.state for one in decision.judgements])
+    assert (["gpu-0"], [NodeState.STALE]) == (restarted(decision), [one.state for one in decision.statuses])
     found.put("plugin-pod", merged(plugin_pod(waited=400, started=401, ready=405), {"metadata": {"uid": "next"}}))
     done, _memory = found.decide(memory=memory)
-    assert (Verdict.DONE, ["ManualUpgrade"]) == (done.verdict, reasons(done.judgements))
+    assert (Phase.DONE, ["ManualUpgrade"]) == (done.phase, reasons(done.statuses))
 
 
 def test_an_outdated_driver_that_is_not_ready_is_waited_for() -> None:
     """Its crash may be over in a minute; then the plugin is stale."""
     decision, _memory = by_hand(driver_pod(ready=None)).decide()
-    assert (Verdict.WAIT, ["DriverNotReady"]) == (decision.verdict, reasons(decision.judgements))
+    assert (Phase.WAIT, ["DriverNotReady"]) == (decision.phase, reasons(decision.statuses))
 
 
 def test_an_outdated_drivers_slices_say_the_version_that_is_loaded() -> None:
     """The policy's version comes with the next driver pod, so it is not expected of the one before."""
     published: Object = {"spec": {"devices": [{"name": "g", "attributes": {"driverVersion": {"version": "570.1.2"}}}]}}
     decision, _memory = by_hand(driver_pod()).change("slice", published).decide()
-    assert (Verdict.DONE, ["ManualUpgrade"]) == (decision.verdict, reasons(decision.judgements))
+    assert (Phase.DONE, ["ManualUpgrade"]) == (decision.phase, reasons(decision.statuses))
 
 
 def test_a_state_that_an_upgrade_controller_left_behind_holds_nothing() -> None:
     """It was turned off in the middle of an upgrade."""
     found = by_hand(driver_pod()).change("node", labelled(state="upgrade-required"))
-    assert Verdict.DONE is found.decide()[0].verdict
+    assert Phase.DONE is found.decide()[0].phase
 
 
 def test_a_rolling_update_is_no_manual_upgrade() -> None:
     """The DaemonSet controller rotates outdated driver pods, also with autoUpgrade off."""
     found = by_hand(driver_pod()).change("daemonset", ROLLING, DRIVER)
     decision, _memory = found.decide()
-    assert (Verdict.WAIT, ["DriverOutdated"]) == (decision.verdict, reasons(decision.judgements))
+    assert (Phase.WAIT, ["DriverOutdated"]) == (decision.phase, reasons(decision.statuses))
 
 
 def test_a_policy_that_vanishes_is_waited_for_while_its_drivers_run() -> None:
@@ -106,13 +106,13 @@ def test_a_policy_that_vanishes_is_waited_for_while_its_drivers_run() -> None:
 
     for kind in ("known", "unknown"):
         first, memory = away(stale(), kind).decide()
-        assert (Verdict.WAIT, Reason.NO_POLICY, ["gpu-0"]) == (first.verdict, first.reason, restarted(first))
+        assert (Phase.WAIT, Reason.NO_POLICY, ["gpu-0"]) == (first.phase, first.reason, restarted(first))
         told = []
         for seconds in (60, 119, 120):
             now = LATER + timedelta(seconds=seconds)
             decision, memory = away(cluster(), kind).decide(memory=memory, now=now)
-            told.append((decision.verdict, decision.reason))
-        assert [(Verdict.WAIT, Reason.NO_POLICY)] * 2 + [(Verdict.SKIP, Reason.NO_POLICY)] == told
+            told.append((decision.phase, decision.reason))
+        assert [(Phase.WAIT, Reason.NO_POLICY)] * 2 + [(Phase.SKIP, Reason.NO_POLICY)] == told
 
 
 def test_the_grace_of_a_vanished_policy_ends_no_upgrade() -> None:
@@ -120,14 +120,14 @@ def test_the_grace_of_a_vanished_policy_ends_no_upgrade() -> None:
     found = cluster("a", "b").drop("policy").put("driver-pod", driver_pod("b", ready=None))
     _first, memory = found.decide()
     decision, _memory = found.decide(memory=memory, now=LATER + timedelta(minutes=10))
-    assert (Verdict.WAIT, Reason.NO_POLICY) == (decision.verdict, decision.reason)
+    assert (Phase.WAIT, Reason.NO_POLICY) == (decision.phase, decision.reason)
 
 
 def test_without_a_policy_nothing_is_restarted_before_the_daemonset_is_observed() -> None:
     """Its newest revision may be about to come, with or without a policy."""
     found = stale().drop("policy").change("daemonset", "metadata: {generation: 3}", DRIVER)
     decision, _memory = found.decide()
-    assert (["NotRendered"], []) == (reasons(decision.judgements), restarted(decision))
+    assert (["NotRendered"], []) == (reasons(decision.statuses), restarted(decision))
 
 
 def test_a_node_without_labels_does_not_hold_a_run_whose_policy_is_gone() -> None:
@@ -136,15 +136,15 @@ def test_a_node_without_labels_does_not_hold_a_run_whose_policy_is_gone() -> Non
     found.drop("policy").change("daemonset", "status: {desiredNumberScheduled: 1}", DRIVER)
     first, memory = found.decide()
     later, _memory = found.decide(memory=memory, now=LATER + timedelta(minutes=5))
-    assert (Verdict.WAIT, (Verdict.SKIP, Reason.NO_POLICY)) == (first.verdict, (later.verdict, later.reason))
+    assert (Phase.WAIT, (Phase.SKIP, Reason.NO_POLICY)) == (first.phase, (later.phase, later.reason))
 
 
 def test_a_first_look_cannot_tell_a_policy_that_is_away() -> None:
     """Its drivers' DaemonSets go with it; only driver pods tell, which are read after that."""
     gone = cluster().drop("policy").drop("daemonset", DRIVER)
     assert look_first({"gpu": gone.seen()}, Settings()) is None
-    assert Verdict.WAIT is gone.decide()[0].verdict
-    assert Verdict.SKIP is without_operator(cluster()).decide()[0].verdict
+    assert Phase.WAIT is gone.decide()[0].phase
+    assert Phase.SKIP is without_operator(cluster()).decide()[0].phase
 
 
 def second_plugin(started: float) -> Cluster:
@@ -159,15 +159,15 @@ def second_plugin(started: float) -> Cluster:
 def test_a_stale_plugin_under_an_unknown_name_is_no_success() -> None:
     """It may not be restarted, so the run ends with a failure that names it, once nothing else can progress."""
     decision, memory = second_plugin(-500).decide()
-    assert [(NodeState.STALE, Reason.UNNAMED_CONSUMER)] == [
-        (one.state, one.reason) for one in decision.judgements if one.reason is not Reason.VERIFIED
+    assert [(NodeState.STALE, Reason.UNNAMED_PLUGIN)] == [
+        (one.state, one.reason) for one in decision.statuses if one.reason is not Reason.VERIFIED
     ]
-    assert (Verdict.FAIL, Reason.UNNAMED_CONSUMER, []) == (decision.verdict, decision.reason, restarted(decision))
+    assert (Phase.FAIL, Reason.UNNAMED_PLUGIN, []) == (decision.phase, decision.reason, restarted(decision))
     assert "mine-0 is stale" in decision.message
     busy = second_plugin(-500).put("plugin-pod", stale_plugin())
-    assert (Verdict.WAIT, ["gpu-0"]) == ((first := busy.decide()[0]).verdict, restarted(first))
+    assert (Phase.WAIT, ["gpu-0"]) == ((first := busy.decide()[0]).phase, restarted(first))
     fresh, _memory = second_plugin(R + 6).decide(memory=memory)
-    assert (Verdict.DONE, 1) == (fresh.verdict, len(fresh.warnings))
+    assert (Phase.DONE, 1) == (fresh.phase, len(fresh.warnings))
 
 
 def test_a_stale_plugin_under_an_unknown_name_counts_in_no_bound() -> None:
@@ -177,7 +177,7 @@ def test_a_stale_plugin_under_an_unknown_name_counts_in_no_bound() -> None:
     queued = found.put("plugin-pod", merged(stale_plugin(), parsed(DELETING))).decide(
         Settings(max_unavailable=Bound(1))
     )
-    assert "PluginRestarting" in reasons(queued[0].judgements)
+    assert "PluginRestarting" in reasons(queued[0].statuses)
 
 
 def orphan(pod: Object | None = None) -> Object:
@@ -193,15 +193,15 @@ def test_an_orphaned_plugin_pod_counts() -> None:
     both = cluster().put("plugin-pod", orphan())
     for found in (alone, both):
         decision, _memory = found.decide()
-        assert (Verdict.WAIT, ["orphan"]) == (
-            decision.verdict,
+        assert (Phase.WAIT, ["orphan"]) == (
+            decision.phase,
             [one.pod.name for one in decision.actions if isinstance(one, DeletePod)],
         )
-    assert Verdict.DONE is cluster().put("plugin-pod", orphan(plugin_pod())).decide()[0].verdict
+    assert Phase.DONE is cluster().put("plugin-pod", orphan(plugin_pod())).decide()[0].phase
     elsewhere: Object = {"metadata": {"namespace": "default"}}
-    assert Verdict.DONE is cluster().put("plugin-pod", merged(orphan(), elsewhere)).decide()[0].verdict
+    assert Phase.DONE is cluster().put("plugin-pod", merged(orphan(), elsewhere)).decide()[0].phase
     unlike: Object = {"metadata": {"labels": {"dra-driver-nvidia-gpu-component": "controller"}}}
-    assert Verdict.DONE is cluster().put("plugin-pod", merged(orphan(), unlike)).decide()[0].verdict
+    assert Phase.DONE is cluster().put("plugin-pod", merged(orphan(), unlike)).decide()[0].phase
 
 
 def test_an_orphan_that_a_daemonset_adopts_is_restarted_although_it_was_refused_before() -> None:
@@ -212,7 +212,7 @@ def test_an_orphan_that_a_daemonset_adopts_is_restarted_although_it_was_refused_
     assert isinstance(action, DeletePod)
     memory = memory.asked(action.node, action.pod, LATER, refused="not a pod of a named DaemonSet")
     refused, memory = found.decide(memory=memory)
-    assert (["RestartRefused"], []) == (reasons(refused.judgements), restarted(refused))
+    assert (["RestartRefused"], []) == (reasons(refused.statuses), restarted(refused))
     adopted: Object = {"metadata": {"ownerReferences": stale_plugin()["metadata"]["ownerReferences"]}}
     assert ["gpu-0"] == restarted(found.change("plugin-pod", adopted).decide(memory=memory)[0])
 
@@ -232,7 +232,7 @@ def test_two_stale_pods_on_one_node_are_restarted_one_after_the_other() -> None:
         assert ["orphan", "plugin-gpu-0"] == gone
         assert [1] == [one.tries for one in memory.restarts.values()]
         found.put("plugin-pod", merged(stale_plugin(), {"metadata": {"uid": "next"}}))
-        assert NodeState.FAILED is found.decide(settings, memory)[0].judgements[0].state
+        assert NodeState.FAILED is found.decide(settings, memory)[0].statuses[0].state
 
 
 def test_a_pod_that_ran_next_to_a_restarted_one_is_not_its_successor() -> None:
@@ -242,7 +242,7 @@ def test_a_pod_that_ran_next_to_a_restarted_one_is_not_its_successor() -> None:
     action = next(one for one in decision.actions if isinstance(one, DeletePod))
     memory = memory.asked(action.node, action.pod, LATER)
     left = found.drop("plugin-pod", action.pod.name).decide(memory=memory)[0]
-    assert [Reason.PLUGIN_STALE] == [one.reason for one in left.judgements]
+    assert [Reason.PLUGIN_STALE] == [one.reason for one in left.statuses]
 
 
 def test_two_plugins_on_one_node_hide_no_missing_one_on_another() -> None:
@@ -250,7 +250,7 @@ def test_two_plugins_on_one_node_hide_no_missing_one_on_another() -> None:
     found = cluster("a", "b").drop("plugin-pod", "plugin-b")
     found.put("plugin-pod", merged(plugin_pod("a"), {"metadata": {"name": "plugin-a2", "uid": "a2"}}))
     decision, _memory = found.decide()
-    assert (Verdict.WAIT, ["Verified", "PluginMissing"]) == (decision.verdict, reasons(decision.judgements))
+    assert (Phase.WAIT, ["Verified", "PluginMissing"]) == (decision.phase, reasons(decision.statuses))
 
 
 WHOLE = {"repository": None, "version": None}
@@ -276,7 +276,7 @@ def test_a_driver_image_as_one_whole_reference_is_compared(image: str, rendered:
     if "@" in image:
         containers = [{"name": "nvidia-driver-ctr", "image": image}]
         found.change("daemonset", {"spec": {"template": {"spec": {"containers": containers}}}}, DRIVER)
-        assert Verdict.DONE is found.decide()[0].verdict
+        assert Phase.DONE is found.decide()[0].phase
 
 
 def test_where_nothing_can_be_compared_the_quiet_time_is_longer() -> None:
@@ -286,8 +286,8 @@ def test_where_nothing_can_be_compared_the_quiet_time_is_longer() -> None:
     told, memory = [], Memory(started=LATER)
     for seconds in (0, 16, 59, 60):
         decision, memory = found.decide(memory=memory, now=LATER + timedelta(seconds=seconds))
-        told.append(decision.verdict)
-    assert [Verdict.WAIT, Verdict.WAIT, Verdict.WAIT, Verdict.DONE] == told
+        told.append(decision.phase)
+    assert [Phase.WAIT, Phase.WAIT, Phase.WAIT, Phase.DONE] == told
     assert any("60 s without a change" in one for one in decision.warnings)
 
 
@@ -309,7 +309,7 @@ def test_a_network_driver_that_is_about_to_come_is_waited_for() -> None:
         network("gpu-0").put("driver-pod", ofed_pod("gpu-0", ready=None)),
     ):
         decision, _memory = rdma(missing).decide()
-        assert (["PriorDriverUnsettled"], []) == (reasons(decision.judgements), restarted(decision))
+        assert (["PriorDriverUnsettled"], []) == (reasons(decision.statuses), restarted(decision))
     for absent in (
         network("gpu-0").drop("driver-pod").change("daemonset", "status: {desiredNumberScheduled: 0}"),
         network("gpu-0").drop("driver-pod").drop("daemonset"),
@@ -334,7 +334,7 @@ def test_nothing_is_restarted_where_the_network_drivers_intent_cannot_be_read() 
     for part in ("revision", "daemonset"):
         broken = network("gpu-0").change(part, "metadata: {uid: 7, creationTimestamp: 7}")
         decision, _memory = rdma(broken).decide()
-        assert ([], Reason.UNREADABLE) == (restarted(decision), decision.reason), part
+        assert ([], Reason.MALFORMED_OBJECT) == (restarted(decision), decision.reason), part
 
 
 def with_side_container(driver: Object, started: float, *, restarts: int = 1) -> Object:
@@ -354,13 +354,13 @@ def test_what_was_fresh_under_one_run_of_the_driver_stays_fresh() -> None:
     for settings in (Settings(), Settings(follow=True)):
         found = cluster().put("plugin-pod", time_only())
         decision, memory = found.decide(settings)
-        assert Verdict.DONE is decision.verdict
+        assert Phase.DONE is decision.phase
         for ready in (900, 1500):
             found.put("driver-pod", with_side_container(driver_pod(ready=ready), ready - 5))
             decision, memory = found.decide(settings, memory)
-            assert (Verdict.DONE, []) == (decision.verdict, restarted(decision))
+            assert (Phase.DONE, []) == (decision.phase, restarted(decision))
         found.put("driver-pod", with_side_container(driver_pod(started=2000, ready=2070, restarts=1), 2060))
-        assert NodeState.STALE is found.decide(settings, memory)[0].judgements[0].state
+        assert NodeState.STALE is found.decide(settings, memory)[0].statuses[0].state
 
 
 def test_what_came_of_our_own_restart_outlives_a_moved_time() -> None:
@@ -372,9 +372,9 @@ def test_what_came_of_our_own_restart_outlives_a_moved_time() -> None:
     memory = memory.asked(action.node, action.pod, LATER)
     found.put("plugin-pod", merged(time_only(R), {"metadata": {"uid": "next"}}))
     done, memory = found.decide(memory=memory)
-    assert Verdict.DONE is done.verdict
+    assert Phase.DONE is done.phase
     found.put("driver-pod", with_side_container(driver_pod(ready=900), 895))
-    assert Verdict.DONE is found.decide(memory=memory)[0].verdict
+    assert Phase.DONE is found.decide(memory=memory)[0].phase
 
 
 def test_a_fresh_pod_whose_container_crashes_is_starting_again() -> None:
@@ -385,7 +385,7 @@ def test_a_fresh_pod_whose_container_crashes_is_starting_again() -> None:
     state = {"name": "gpus", "restartCount": 1, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
     statuses = [pod["status"]["containerStatuses"][0], state]
     found.put("plugin-pod", merged(pod, {"status": {"containerStatuses": statuses, "conditions": conditions(None)}}))
-    assert ["PluginStarting"] == reasons(found.decide(memory=memory)[0].judgements)
+    assert ["PluginStarting"] == reasons(found.decide(memory=memory)[0].statuses)
 
 
 def test_what_is_remembered_as_fresh_is_forgotten_with_its_pod() -> None:
@@ -395,12 +395,12 @@ def test_what_is_remembered_as_fresh_is_forgotten_with_its_pod() -> None:
     assert {} == cluster().drop("plugin-pod").decide(memory=memory)[1].fresh
 
 
-TOOLKIT = Settings(providers=("toolkit",))
+TOOLKIT = Settings(prerequisites=("toolkit",))
 
 
 def test_a_toolkit_that_restarts_in_place_is_another_run() -> None:
     """The restart that each run needs is no restart that did not help, nor one that lengthens the back-off."""
-    for settings in (TOOLKIT, Settings(providers=("toolkit",), follow=True)):
+    for settings in (TOOLKIT, Settings(prerequisites=("toolkit",), follow=True)):
         found, memory = with_toolkit(cluster()), Memory(started=LATER)
         memory = found.decide(settings, memory)[1]
         for count in (1, 2, 3):
@@ -417,7 +417,7 @@ def test_a_toolkit_that_restarts_in_place_is_another_run() -> None:
             fresh = plugin_pod(waited=began + 60, started=began + 61, ready=began + 65)
             found.put("plugin-pod", merged(fresh, {"metadata": {"uid": f"next-{count}"}}))
             decision, memory = found.decide(settings, memory, now)
-            assert [NodeState.VERIFIED] == [one.state for one in decision.judgements]
+            assert [NodeState.VERIFIED] == [one.state for one in decision.statuses]
 
 
 # Never done, or the wrong end.
@@ -444,7 +444,7 @@ def test_an_image_that_a_webhook_rewrote_is_rendered(image: str, same: bool) -> 
     containers = [{"name": "nvidia-driver-ctr", "image": image}]
     found = cluster().change("daemonset", {"spec": {"template": {"spec": {"containers": containers}}}}, DRIVER)
     decision, _memory = found.decide()
-    assert (Verdict.DONE if same else Verdict.WAIT) is decision.verdict
+    assert (Phase.DONE if same else Phase.WAIT) is decision.phase
     assert same is any(image in one for one in decision.warnings)
 
 
@@ -452,22 +452,22 @@ def test_a_repository_without_a_registry_is_a_path() -> None:
     """The container runtime's default registry serves it, or a mirror that a webhook names."""
     containers = [{"name": "nvidia-driver-ctr", "image": "mirror.example.com/nvidia/driver:580.126.20-ubuntu22.04"}]
     found = cluster().change("daemonset", {"spec": {"template": {"spec": {"containers": containers}}}}, DRIVER)
-    for repository, verdict in (("nvidia", Verdict.DONE), ("other", Verdict.WAIT)):
+    for repository, phase in (("nvidia", Phase.DONE), ("other", Phase.WAIT)):
         found.change("policy", {"spec": {"driver": {"repository": repository}}})
-        assert verdict is found.decide()[0].verdict, repository
+        assert phase is found.decide()[0].phase, repository
 
 
 def test_a_digest_that_a_mirror_serves_is_the_policys() -> None:
     """The policy names a digest, and a webhook another registry."""
     found = cluster().change("policy", {"spec": {"driver": {"version": DIGEST[1:]}}})
-    for image, verdict in (
-        (f"mirror.example.com/nvidia/driver:any{DIGEST}", Verdict.DONE),
-        (f"mirror.example.com/nvidia/driver{DIGEST}", Verdict.DONE),
-        (f"mirror.example.com/nvidia/driver{DIGEST[:-1]}0", Verdict.WAIT),
+    for image, phase in (
+        (f"mirror.example.com/nvidia/driver:any{DIGEST}", Phase.DONE),
+        (f"mirror.example.com/nvidia/driver{DIGEST}", Phase.DONE),
+        (f"mirror.example.com/nvidia/driver{DIGEST[:-1]}0", Phase.WAIT),
     ):
         containers = [{"name": "nvidia-driver-ctr", "image": image}]
         found.change("daemonset", {"spec": {"template": {"spec": {"containers": containers}}}}, DRIVER)
-        assert verdict is found.decide()[0].verdict, image
+        assert phase is found.decide()[0].phase, image
 
 
 def test_a_rewritten_image_asks_for_a_longer_quiet_time() -> None:
@@ -484,7 +484,7 @@ def test_an_operator_that_is_named_by_its_host_leads(pods: Object) -> None:
     found = cluster().change("lease", "spec: {holderIdentity: node-7_0f3c}")
     assert Reason.OPERATOR_NOT_LEADING is found.decide()[0].reason
     found.change("deployment", {"spec": {"template": {"spec": pods}}})
-    assert Verdict.DONE is found.decide()[0].verdict
+    assert Phase.DONE is found.decide()[0].phase
     found.change("lease", {"spec": {"acquireTime": stamp(3600 - 20)}})
     assert Reason.OPERATOR_SETTLING is found.decide()[0].reason
 
@@ -502,14 +502,14 @@ def test_a_policy_whose_metadata_is_touched_all_the_time_is_quiet() -> None:
         entries = [written("helm", -3600, "metadata", "spec"), written("backup", 3600 + seconds, "metadata")]
         found.change("policy", {"metadata": {"managedFields": entries}})
         decision, memory = found.decide(memory=memory, now=LATER + timedelta(seconds=seconds))
-        assert Verdict.DONE is decision.verdict
+        assert Phase.DONE is decision.phase
     # One manager may own both; then its writes say nothing, and the generation is looked at for as long.
     memory, told = Memory(started=LATER), []
     for seconds in (0, 5, 10, 15):
         found.change("policy", {"metadata": {"managedFields": [written("helm", 3600 + seconds, "metadata", "spec")]}})
         decision, memory = found.decide(memory=memory, now=LATER + timedelta(seconds=seconds))
-        told.append(decision.verdict)
-    assert [Verdict.WAIT, Verdict.WAIT, Verdict.WAIT, Verdict.DONE] == told
+        told.append(decision.phase)
+    assert [Phase.WAIT, Phase.WAIT, Phase.WAIT, Phase.DONE] == told
     found.change("policy", "metadata: {generation: 99}")
     assert Reason.OPERATOR_SETTLING is found.decide(memory=memory, now=LATER + timedelta(seconds=16))[0].reason
 
@@ -523,8 +523,8 @@ def test_nodes_that_blip_do_not_begin_the_policys_grace_anew() -> None:
         now = LATER + timedelta(seconds=seconds)
         away.change("node", not_ready_since(3600 + seconds - 1), "b")
         decision, memory = (away if seconds % 40 else ill).decide(memory=memory, now=now)
-        told.append(decision.verdict)
-    assert [Verdict.WAIT] * 6 + [Verdict.DONE] == told
+        told.append(decision.phase)
+    assert [Phase.WAIT] * 6 + [Phase.DONE] == told
 
 
 def test_a_side_container_that_restarts_unseen_leaves_its_node_settled() -> None:
@@ -533,7 +533,7 @@ def test_a_side_container_that_restarts_unseen_leaves_its_node_settled() -> None
     assert ["gpu-0"] == restarted(found.decide()[0])
     # The driver container itself is another matter: R is of its run before.
     moved = driver_pod(restarts=1, started=1000, ended_before=999)
-    assert ["DriverNotReady"] == reasons(stale().put("driver-pod", moved).decide()[0].judgements)
+    assert ["DriverNotReady"] == reasons(stale().put("driver-pod", moved).decide()[0].statuses)
 
 
 def test_a_node_that_lost_its_gpu_is_excluded_after_a_grace() -> None:
@@ -541,17 +541,17 @@ def test_a_node_that_lost_its_gpu_is_excluded_after_a_grace() -> None:
     found = cluster("a", "b").change("node", labelled("b", present="false"), "b").drop("driver-pod", "driver-b")
     found.change("daemonset", "status: {desiredNumberScheduled: 1}", DRIVER)
     first, memory = found.decide()
-    assert (Verdict.WAIT, NodeState.WAITING) == (first.verdict, first.judgements[1].state)
+    assert (Phase.WAIT, NodeState.WAITING) == (first.phase, first.statuses[1].state)
     later, _memory = found.decide(memory=memory, now=LATER + timedelta(minutes=5))
-    judged = later.judgements[1]
-    assert (Verdict.DONE, NodeState.EXCLUDED, Reason.LABELS_MISSING) == (later.verdict, judged.state, judged.reason)
+    judged = later.statuses[1]
+    assert (Phase.DONE, NodeState.EXCLUDED, Reason.LABELS_MISSING) == (later.phase, judged.state, judged.reason)
     lone = cluster().change("node", labelled(present="false")).drop("driver-pod")
     lone.change("daemonset", "status: {desiredNumberScheduled: 0}", DRIVER)
     memory = lone.decide()[1]
-    assert Verdict.DONE is lone.decide(memory=memory, now=LATER + timedelta(minutes=5))[0].verdict
+    assert Phase.DONE is lone.decide(memory=memory, now=LATER + timedelta(minutes=5))[0].phase
     with_driver = cluster("a", "b").change("node", labelled("b", present="false"), "b")
     memory = with_driver.decide()[1]
-    assert Verdict.WAIT is with_driver.decide(memory=memory, now=LATER + timedelta(minutes=5))[0].verdict
+    assert Phase.WAIT is with_driver.decide(memory=memory, now=LATER + timedelta(minutes=5))[0].phase
 
 
 def test_a_slice_of_an_older_generation_says_nothing() -> None:
@@ -562,9 +562,9 @@ def test_a_slice_of_an_older_generation_says_nothing() -> None:
             {"name": "g", "attributes": {"driverVersion": {"version": "570.1.2"}}}]},
     }  # fmt: skip
     found = cluster().change("slice", "spec: {pool: {generation: 2}}").put("slice", obj("slice", old))
-    assert Verdict.DONE is found.decide()[0].verdict
+    assert Phase.DONE is found.decide()[0].phase
     found.change("slice", "spec: {pool: {generation: 2}}", "old")
-    assert ["SliceOutdated"] == reasons(found.decide()[0].judgements)
+    assert ["SliceOutdated"] == reasons(found.decide()[0].statuses)
 
 
 def test_a_network_driver_counts_also_while_the_policy_is_away() -> None:
@@ -587,9 +587,9 @@ def test_an_orphans_restart_that_does_not_help_is_not_repeated() -> None:
     assert isinstance(action, DeletePod)
     memory = memory.asked(action.node, action.pod, LATER)
     again = found.only("plugin-pod", stale_plugin()).decide(memory=memory)[0]
-    assert (["RestartDidNotHelp"], []) == (reasons(again.judgements), restarted(again))
+    assert (["RestartDidNotHelp"], []) == (reasons(again.statuses), restarted(again))
     doubt = found.only("plugin-pod", plugin_pod(waited=None, started=R)).decide(memory=memory)[0]
-    assert ["Verified"] == reasons(doubt.judgements)
+    assert ["Verified"] == reasons(doubt.statuses)
 
 
 def test_a_toolkit_that_restarts_unseen_provides_since_then() -> None:
@@ -600,7 +600,7 @@ def test_a_toolkit_that_restarts_unseen_provides_since_then() -> None:
     )
     assert ["gpu-0"] == restarted(found.decide(TOOLKIT)[0])
     found.put("plugin-pod", plugin_pod(waited=1001, started=1002, ready=1006))
-    assert Verdict.DONE is found.decide(TOOLKIT)[0].verdict
+    assert Phase.DONE is found.decide(TOOLKIT)[0].phase
 
 
 def test_a_node_that_is_excluded_without_labels_is_named() -> None:
@@ -615,7 +615,7 @@ def test_a_node_that_is_excluded_without_labels_is_named() -> None:
 def test_a_stale_pod_under_an_unknown_name_that_terminates_fails_nothing() -> None:
     """What comes after it may be fresh."""
     found = second_plugin(-500).change("plugin-pod", DELETING, "mine-0")
-    assert Verdict.DONE is found.decide()[0].verdict
+    assert Phase.DONE is found.decide()[0].phase
 
 
 def test_what_begins_the_policys_grace_anew() -> None:
@@ -623,7 +623,7 @@ def test_what_begins_the_policys_grace_anew() -> None:
     ill = cluster().change("policy", "status: {state: notReady}")
     memory = ill.decide()[1]
     late = LATER + timedelta(minutes=2)
-    assert Verdict.DONE is ill.decide(memory=memory, now=late)[0].verdict
+    assert Phase.DONE is ill.decide(memory=memory, now=late)[0].phase
     for part, patch in (
         ("policy", "metadata: {generation: 9}"),
         ("revision", "metadata: {labels: {controller-revision-hash: b}}"),
@@ -644,8 +644,8 @@ def test_a_move_begins_the_grace_of_a_failure_anew() -> None:
     memory, told = Memory(started=LATER), []
     for minutes, found in ((0, outdated), (4, moving), (5, outdated), (9, outdated), (10, outdated)):
         decision, memory = found.decide(settings, memory, LATER + timedelta(minutes=minutes))
-        told.append(decision.verdict)
-    assert [Verdict.WAIT] * 4 + [Verdict.FAIL] == told
+        told.append(decision.phase)
+    assert [Phase.WAIT] * 4 + [Phase.FAIL] == told
 
 
 def test_a_rollout_of_the_operator_begins_the_quiet_time_anew() -> None:
@@ -656,5 +656,5 @@ def test_a_rollout_of_the_operator_begins_the_quiet_time_anew() -> None:
         return cluster().change("deployment", {"status": {"conditions": [condition]}})
 
     memory = rolled(7200).decide()[1]
-    assert Verdict.DONE is rolled(7200).decide(memory=memory, now=LATER + timedelta(seconds=15))[0].verdict
-    assert Verdict.WAIT is rolled(7210).decide(memory=memory, now=LATER + timedelta(seconds=15))[0].verdict
+    assert Phase.DONE is rolled(7200).decide(memory=memory, now=LATER + timedelta(seconds=15))[0].phase
+    assert Phase.WAIT is rolled(7210).decide(memory=memory, now=LATER + timedelta(seconds=15))[0].phase

@@ -8,7 +8,7 @@ import pytest
 
 from hook.config import Settings, Strategy
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, DeletePod, RolloutRestart, Verdict
+from hook.decide.result import Decision, DeletePod, Phase, RolloutRestart
 from hook.decide.state import Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster, not_ready_since, reasons, stale, stale_plugin
 from tests.fixtures.modes import network, ofed_pod, with_ofed
@@ -75,7 +75,7 @@ def test_what_is_fresh_next_to_an_outdated_driver_stays_fresh() -> None:
     _decision, memory = found.decide()
     found.put("driver-pod", merged(flapped(900), OUTDATED))
     decision, _memory = found.decide(memory=memory)
-    assert (Verdict.DONE, []) == (decision.verdict, restarted(decision))
+    assert (Phase.DONE, []) == (decision.phase, restarted(decision))
     assert ["plugin-gpu-0"] == restarted(found.decide()[0])
 
 
@@ -91,7 +91,7 @@ def test_each_crash_of_an_outdated_driver_is_followed_at_once() -> None:
         assert [1] == [one.tries for one in memory.restarts.values()]
         found.put("plugin-pod", named(plugin_pod(waited=began + 80, started=began + 81), f"next-{count}"))
         decision, memory = found.decide(FOLLOW, memory, now + timedelta(minutes=1))
-        assert Verdict.DONE is decision.verdict
+        assert Phase.DONE is decision.phase
 
 
 def test_what_came_of_a_restart_is_not_doubted_after_the_restart_of_another_pod() -> None:
@@ -103,7 +103,7 @@ def test_what_came_of_a_restart_is_not_doubted_after_the_restart_of_another_pod(
     decision, memory = found.decide(memory=memory)
     assert ["second"] == restarted(decision)
     decision, memory = found.decide(memory=asked(memory, decision, found))
-    assert (Verdict.DONE, []) == (decision.verdict, restarted(decision))
+    assert (Phase.DONE, []) == (decision.phase, restarted(decision))
 
 
 def test_a_restart_that_did_not_help_is_not_repeated_for_the_pod_next_to_it() -> None:
@@ -125,9 +125,9 @@ def test_what_came_of_a_restart_is_fresh_although_the_driver_was_ready_anew() ->
     decision, memory = found.decide()
     memory = asked(memory, decision, found)
     found.put("driver-pod", driver_pod(ready=900))
-    for started, verdict in ((R + 100, Verdict.DONE), (R - 1, Verdict.FAIL)):
+    for started, phase in ((R + 100, Phase.DONE), (R - 1, Phase.FAIL)):
         found.only("plugin-pod", named(plugin_pod(waited=None, started=started), "successor"))
-        assert verdict is found.decide(memory=memory)[0].verdict
+        assert phase is found.decide(memory=memory)[0].phase
     found.put("driver-pod", driver_pod(started=800, ready=900, restarts=1))
     found.only("plugin-pod", named(plugin_pod(waited=None, started=R + 100), "successor"))
     assert ["successor"] == restarted(found.decide(memory=memory)[0])
@@ -145,11 +145,11 @@ def test_an_operator_that_has_just_been_replaced_may_render_again(elected: str) 
         found.change("lease", "spec: {holderIdentity: node-7_0f3c}")
     else:
         found.drop("lease")
-    assert Verdict.DONE is found.decide()[0].verdict
+    assert Phase.DONE is found.decide()[0].phase
     found.change("deployment", progressing(3600 - 59))
     assert Reason.OPERATOR_SETTLING is found.decide()[0].reason
     found.change("deployment", progressing(3600 - 60))
-    assert Verdict.DONE is found.decide()[0].verdict
+    assert Phase.DONE is found.decide()[0].phase
 
 
 def progressing(seconds: float) -> Object:
@@ -179,7 +179,7 @@ def test_an_operator_with_a_long_name_leads(length: int, reason: Reason) -> None
     found.change("lease", {"spec": {"holderIdentity": holder, "acquireTime": stamp(3600 - 20)}})
     assert reason is found.decide()[0].reason
     found.change("lease", {"spec": {"acquireTime": stamp(0)}})
-    assert Verdict.DONE is found.decide()[0].verdict
+    assert Phase.DONE is found.decide()[0].phase
     found.change("lease", {"spec": {"holderIdentity": "b" + holder}})
     assert Reason.OPERATOR_NOT_LEADING is found.decide()[0].reason
 
@@ -193,12 +193,12 @@ def test_a_pod_that_terminates_on_a_dead_node_is_not_missing_on_another() -> Non
         found.change("node", not_ready_since(0), "dead").change("plugin-pod", DELETING, "plugin-dead")
         found.drop("plugin-pod", "plugin-without")
         decision, _memory = found.decide()
-        assert (Verdict.DONE, ["NodeNotReady", "NothingToRefresh", "Verified"]) == (
-            decision.verdict,
-            sorted(reasons(decision.judgements)),
+        assert (Phase.DONE, ["NodeNotReady", "NothingToRefresh", "Verified"]) == (
+            decision.phase,
+            sorted(reasons(decision.statuses)),
         )
         found.drop("plugin-pod", "plugin-well")
-        assert ["NodeNotReady", "PluginMissing", "PluginMissing"] == sorted(reasons(found.decide()[0].judgements))
+        assert ["NodeNotReady", "PluginMissing", "PluginMissing"] == sorted(reasons(found.decide()[0].statuses))
 
 
 def test_nodes_that_blip_do_not_hide_that_a_node_needs_an_administrator() -> None:
@@ -211,7 +211,7 @@ def test_nodes_that_blip_do_not_hide_that_a_node_needs_an_administrator() -> Non
         if seconds % 100 == 0:
             found.change("node", not_ready_since(3600 + seconds - 1), "blips")
         decision, memory = found.decide(memory=memory, now=LATER + timedelta(seconds=seconds))
-        ends += [seconds] if decision.verdict is Verdict.FAIL else []
+        ends += [seconds] if decision.phase is Phase.FAIL else []
     assert (620, Reason.DRIVER_FAILING) == (ends[0], decision.reason)
 
 
@@ -223,7 +223,7 @@ def test_a_rollout_that_a_dead_node_never_ends_does_not_hold_the_next_one() -> N
     assert [RolloutRestart] == [type(one) for one in decision.actions]
     found.change("daemonset", "status: {updatedNumberScheduled: 0}", PLUGIN)
     decision, _memory = found.decide(Settings(strategy=Strategy.ROLLOUT))
-    assert ["PluginRestarting", "NodeNotReady"] == reasons(decision.judgements)
+    assert ["PluginRestarting", "NodeNotReady"] == reasons(decision.statuses)
 
 
 def test_a_fresh_plugin_under_an_unknown_name_stays_fresh() -> None:
@@ -233,8 +233,8 @@ def test_a_fresh_plugin_under_an_unknown_name_stays_fresh() -> None:
     found.put("plugin-pod", merged(named(plugin_pod(waited=None), "m"), {"metadata": {"ownerReferences": owner}}))
     _decision, memory = found.decide()
     found.put("driver-pod", flapped(900))
-    assert Verdict.DONE is found.decide(memory=memory)[0].verdict
-    assert Verdict.FAIL is found.decide()[0].verdict
+    assert Phase.DONE is found.decide(memory=memory)[0].phase
+    assert Phase.FAIL is found.decide()[0].phase
     assert {"plugin-gpu-0-uid"} == found.drop("plugin-pod", "m").decide(memory=memory)[1].fresh.keys()
 
 
@@ -246,10 +246,10 @@ def test_a_fleet_that_lost_all_its_labels_is_no_success() -> None:
     found.change("daemonset", "status: {desiredNumberScheduled: 0}", DRIVER)
     for minutes in (0, 5, 10):
         decision, memory = found.decide(memory=memory, now=LATER + timedelta(minutes=minutes))
-        assert (Verdict.WAIT, ["LabelsMissing"] * 2) == (decision.verdict, reasons(decision.judgements))
+        assert (Phase.WAIT, ["LabelsMissing"] * 2) == (decision.phase, reasons(decision.statuses))
     found.change("node", {"metadata": {"labels": {"nvidia.com/gpu.present": "true"}}}, "a")
     decision, _memory = found.decide(memory=memory, now=LATER + timedelta(minutes=11))
-    assert ["DriverNotDeployed", "LabelsMissing"] == reasons(decision.judgements)
+    assert ["DriverNotDeployed", "LabelsMissing"] == reasons(decision.statuses)
 
 
 def test_a_policy_that_is_ready_only_while_a_node_blips_does_not_begin_its_grace_anew() -> None:
@@ -261,8 +261,8 @@ def test_a_policy_that_is_ready_only_while_a_node_blips_does_not_begin_its_grace
         if blips:
             found.change("node", not_ready_since(3600 + seconds - 1), "b")
         decision, memory = found.decide(memory=memory, now=LATER + timedelta(seconds=seconds))
-        verdicts.append(decision.verdict)
-    assert [Verdict.WAIT] * 6 + [Verdict.DONE] == verdicts
+        verdicts.append(decision.phase)
+    assert [Phase.WAIT] * 6 + [Phase.DONE] == verdicts
 
 
 def test_a_network_driver_that_terminates_on_a_dead_node_is_not_missing_on_another() -> None:
@@ -271,10 +271,10 @@ def test_a_network_driver_that_terminates_on_a_dead_node_is_not_missing_on_anoth
     ofed = network("dead", "gpu-0").drop("plugin-pod").drop("node").drop("policy").drop("driver-pod", "mofed-gpu-0")
     ofed.change("driver-pod", DELETING).change("daemonset", "status: {desiredNumberScheduled: 1}")
     found = with_ofed(stale("dead", "gpu-0").change("node", device), ofed)
-    assert ["PriorDriverUnsettled"] * 2 == reasons(found.decide()[0].judgements)
+    assert ["PriorDriverUnsettled"] * 2 == reasons(found.decide()[0].statuses)
     found.change("node", not_ready_since(0), "dead")
     decision, _memory = found.decide()
-    assert (["NodeNotReady", "PluginStale"], ["plugin-gpu-0"]) == (reasons(decision.judgements), restarted(decision))
+    assert (["NodeNotReady", "PluginStale"], ["plugin-gpu-0"]) == (reasons(decision.statuses), restarted(decision))
 
 
 # Held.
@@ -302,7 +302,7 @@ def test_a_surge_has_two_plugins_on_a_node() -> None:
     decision, _memory = stale().put("plugin-pod", new).decide()
     assert ["plugin-gpu-0"] == restarted(decision)
     decision, _memory = cluster().put("plugin-pod", new).decide()
-    assert (["PluginNotReady"], []) == (reasons(decision.judgements), restarted(decision))
+    assert (["PluginNotReady"], []) == (reasons(decision.statuses), restarted(decision))
 
 
 def test_two_pods_whose_restarts_do_not_help_are_restarted_ever_more_seldom() -> None:
@@ -321,10 +321,10 @@ def test_two_pods_whose_restarts_do_not_help_are_restarted_ever_more_seldom() ->
 def test_a_kubelet_that_restarts_makes_no_plugin_stale() -> None:
     """ContainersReady moves on all pods of its node. By times alone a run must have seen them before."""
     found = cluster().put("driver-pod", driver_pod(ready=2000)).change("plugin-pod", ready(2003))
-    assert Verdict.DONE is found.decide()[0].verdict
+    assert Phase.DONE is found.decide()[0].phase
     nics = network()
     _decision, memory = nics.decide()
-    assert Verdict.DONE is nics.put("driver-pod", ofed_pod(ready=2000)).decide(memory=memory)[0].verdict
+    assert Phase.DONE is nics.put("driver-pod", ofed_pod(ready=2000)).decide(memory=memory)[0].phase
 
 
 def ready(moment: float) -> Object:
@@ -342,8 +342,8 @@ def test_a_policy_whose_drivers_are_deleted_with_it_ends_in_a_skip() -> None:
         steps.get(seconds, lambda: found)()
         decision, memory = found.decide(memory=memory, now=LATER + timedelta(seconds=seconds))
         assert (Reason.NO_POLICY, []) == (decision.reason, restarted(decision))
-        told.append(decision.verdict)
-    assert [Verdict.WAIT] * 5 + [Verdict.SKIP] == told
+        told.append(decision.phase)
+    assert [Phase.WAIT] * 5 + [Phase.SKIP] == told
 
 
 def test_a_policy_that_comes_back_with_another_version_is_waited_for() -> None:
@@ -364,11 +364,11 @@ def test_labels_that_vanish_while_a_driver_pod_is_replaced_exclude_nothing_too_e
         if minutes == 7:
             found.drop("driver-pod", "driver-b")
         decision, memory = found.decide(memory=memory, now=LATER + timedelta(minutes=minutes))
-        told.append(decision.verdict)
-    assert [Verdict.WAIT] * 4 + [Verdict.DONE] == told
+        told.append(decision.phase)
+    assert [Phase.WAIT] * 4 + [Phase.DONE] == told
     again: Object = {"metadata": {"labels": {"nvidia.com/gpu.present": "true", "nvidia.com/gpu.deploy.driver": "true"}}}
     decision, _memory = found.change("node", again, "b").decide(memory=memory, now=LATER + timedelta(minutes=13))
-    assert (Verdict.WAIT, ["Verified", "DriverMissing"]) == (decision.verdict, reasons(decision.judgements))
+    assert (Phase.WAIT, ["Verified", "DriverMissing"]) == (decision.phase, reasons(decision.statuses))
 
 
 def test_what_replaces_a_restarted_plugin_elsewhere_is_not_its_successor() -> None:
@@ -389,7 +389,7 @@ def test_a_plugin_that_terminates_without_end_is_a_failure() -> None:
     found = cluster().change("plugin-pod", DELETING)
     _decision, memory = found.decide()
     decision, _memory = found.decide(memory=memory, now=LATER + timedelta(minutes=5))
-    assert (Verdict.FAIL, Reason.PLUGIN_RESTARTING) == (decision.verdict, decision.reason)
+    assert (Phase.FAIL, Reason.PLUGIN_RESTARTING) == (decision.phase, decision.reason)
 
 
 def test_sidecars_and_ephemeral_containers_say_nothing() -> None:
@@ -401,7 +401,7 @@ def test_sidecars_and_ephemeral_containers_say_nothing() -> None:
     plugin["spec"]["initContainers"].append({"name": "side", "restartPolicy": "Always"})
     plugin["status"]["ephemeralContainerStatuses"] = [running("debugger", -5)]
     found = cluster().put("driver-pod", driver).put("plugin-pod", plugin)
-    assert Verdict.DONE is found.decide()[0].verdict
+    assert Phase.DONE is found.decide()[0].phase
 
 
 def test_each_pool_of_a_node_must_show_the_driver() -> None:
@@ -411,14 +411,14 @@ def test_each_pool_of_a_node_must_show_the_driver() -> None:
         device = {"name": "m", "basic": {"attributes": {"driverVersion": {"version": version}}}}
         pool = {"name": "gpu-0-b", "generation": 7}
         found.put("slice", obj("slice", {"metadata": {"name": "b"}, "spec": {"pool": pool, "devices": [device]}}))
-        assert [reason] == reasons(found.decide()[0].judgements)
+        assert [reason] == reasons(found.decide()[0].statuses)
 
 
 def test_the_next_of_two_policies_counts_once_the_first_is_gone() -> None:
     """Both were created in one second; the operator follows the first by name."""
     found = cluster().put("policy", obj("policy", "{metadata: {name: z, uid: z}, spec: {driver: {version: 1.2.3}}}"))
     decision, memory = found.decide()
-    assert Verdict.DONE is decision.verdict
+    assert Phase.DONE is decision.phase
     assert Reason.NOT_RENDERED is found.drop("policy", "cluster-policy").decide(memory=memory)[0].reason
 
 
@@ -427,14 +427,14 @@ def test_an_operator_that_is_paused_or_scaled_to_zero_is_not_quiet_at_once() -> 
     paused = cluster().change("deployment", "{spec: {paused: true}, status: {updatedReplicas: null}}")
     assert Reason.OPERATOR_ROLLING_OUT is paused.decide()[0].reason
     none: Object = {"replicas": None, "updatedReplicas": None, "availableReplicas": None}
-    for seconds, verdict in ((59, Verdict.WAIT), (60, Verdict.DONE)):
+    for seconds, phase in ((59, Phase.WAIT), (60, Phase.DONE)):
         found = cluster().change("deployment", {"spec": {"replicas": 0}, "status": none})
         found.change("revision", {"metadata": {"creationTimestamp": stamp(3600 - seconds)}})
-        assert verdict is found.decide()[0].verdict
+        assert phase is found.decide()[0].phase
 
 
 def test_a_node_whose_clock_is_an_hour_ahead_is_done() -> None:
     """All times of a node are compared with each other alone."""
     found = cluster().put("driver-pod", driver_pod(started=7000, ready=7070))
-    assert Verdict.DONE is found.put("plugin-pod", plugin_pod(waited=7060, started=7065)).decide()[0].verdict
+    assert Phase.DONE is found.put("plugin-pod", plugin_pod(waited=7060, started=7065)).decide()[0].phase
     assert ["plugin-gpu-0"] == restarted(found.put("plugin-pod", plugin_pod()).decide()[0])

@@ -6,7 +6,7 @@ import pytest
 
 from hook.decide.nodes import Label
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeState, Verdict
+from hook.decide.result import NodeState, Phase
 from hook.objects import names
 from tests.fixtures.cluster import cluster, labelled, stale
 
@@ -24,15 +24,15 @@ def test_states_before_the_restart_veto(state: str) -> None:
 def test_states_after_the_restart_do_not_hold_back_serving(state: str | None) -> None:
     """Labels trail the truth by up to two minutes: a node with its new driver Ready is served now."""
     decision, _memory = stale().change("node", labelled(state=state)).decide()
-    assert (Reason.PLUGIN_STALE, 1) == (decision.judgements[0].reason, len(decision.actions))
+    assert (Reason.PLUGIN_STALE, 1) == (decision.statuses[0].reason, len(decision.actions))
 
 
 @pytest.mark.parametrize("state", AFTER)
 def test_states_after_the_restart_hold_back_done(state: str) -> None:
     """A node is served, but the run is not done before its label is quiet."""
     decision, _memory = cluster("gpu-0", "gpu-1").change("node", labelled("gpu-1", state=state), "gpu-1").decide()
-    assert (Verdict.WAIT, Reason.UPGRADE_LABELS_PENDING) == (decision.verdict, decision.reason)
-    assert [False, True] == [one.label_pending for one in decision.judgements]
+    assert (Phase.WAIT, Reason.UPGRADE_LABELS_PENDING) == (decision.phase, decision.reason)
+    assert [False, True] == [one.label_pending for one in decision.statuses]
 
 
 @pytest.mark.parametrize("state", ["drain-requested", "Upgrade-Done", "true"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from hook.decide.state import AskedRestart, Memory, Timers, restart_key
+from hook.decide.state import Memory, RestartRecord, Timers, restart_key
 from tests.fixtures.cluster import LATER, cluster, stale
 
 BEFORE = LATER - timedelta(seconds=40)
@@ -17,7 +17,7 @@ def test_asking_gives_another_memory() -> None:
     assert pod is not None
     once = memory.asked("gpu-0", pod, BEFORE)
     twice = once.asked("gpu-0", pod, LATER)
-    entry = AskedRestart(pod.uid, pod.driver_run, LATER, driver_ready=pod.driver_ready)
+    entry = RestartRecord(pod.uid, pod.driver_run, LATER, driver_ready=pod.driver_ready)
     assert {} == memory.restarts
     assert {restart_key("plugin-ds", "gpu-0"): entry} == twice.restarts
     assert BEFORE == once.restarts[restart_key("plugin-ds", "gpu-0")].at

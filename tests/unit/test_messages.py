@@ -10,7 +10,7 @@ import pytest
 
 from hook.decide.explain import Explanation, explained, remedy, words
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, Judgement, NodeState, Verdict, headline, in_need
+from hook.decide.result import Decision, NodeState, NodeStatus, Phase, headline, in_need
 from hook.objects.drivers import STACKS
 from tests.fixtures.cluster import stale
 
@@ -152,28 +152,28 @@ def test_a_meaning_holds_no_command_that_changes_something() -> None:
 
 def test_a_headline_says_verdict_and_reason() -> None:
     """One line that people grep for."""
-    decision = Decision(Verdict.FAIL, Reason.UPGRADE_FAILED, "node a needs manual action")
+    decision = Decision(Phase.FAIL, Reason.UPGRADE_FAILED, "node a needs manual action")
     assert "Fail (UpgradeFailed): node a needs manual action" == headline(decision)
 
 
 @pytest.mark.parametrize(
     ("verdict", "expected"),
     [
-        pytest.param(Verdict.FAIL, ["b", "a"], id="fail"),
-        pytest.param(Verdict.DEADLINE, ["b", "a"], id="deadline"),
-        pytest.param(Verdict.WAIT, [], id="wait"),
-        pytest.param(Verdict.DONE, [], id="done"),
+        pytest.param(Phase.FAIL, ["b", "a"], id="fail"),
+        pytest.param(Phase.DEADLINE, ["b", "a"], id="deadline"),
+        pytest.param(Phase.WAIT, [], id="wait"),
+        pytest.param(Phase.DONE, [], id="done"),
     ],
 )
-def test_a_failing_run_names_the_nodes_in_need(verdict: Verdict, expected: list[str]) -> None:
+def test_a_failing_run_names_the_nodes_in_need(phase: Phase, expected: list[str]) -> None:
     """The failed ones first; those that are done with, not at all."""
     states = {"a": NodeState.WAITING, "b": NodeState.FAILED, "c": NodeState.VERIFIED, "d": NodeState.EXCLUDED}
-    judged = tuple(Judgement(node, state, Reason.NODE_BLIP, "") for node, state in states.items())
-    decision = Decision(verdict, Reason.STALLED, "", judgements=judged)
+    judged = tuple(NodeStatus(node, state, Reason.NODE_NOT_READY_BRIEFLY, "") for node, state in states.items())
+    decision = Decision(phase, Reason.STALLED, "", statuses=judged)
     assert expected == [one.node for one in in_need(decision)]
 
 
 def test_every_judgement_carries_a_sentence() -> None:
     """A line of the table is never empty."""
     decision, _memory = stale("a", "b").drop("driver-pod", "driver-b").decide()
-    assert all(one.message for one in decision.judgements)
+    assert all(one.message for one in decision.statuses)

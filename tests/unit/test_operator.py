@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hook.decide.reasons import Reason
-from hook.decide.result import Verdict
+from hook.decide.result import Phase
 from tests.fixtures.cluster import LATER, Cluster, cluster
 from tests.fixtures.objects import merged, obj, parsed, stamp
 
@@ -171,10 +171,10 @@ def test_quiet_time_runs_beside_other_holds() -> None:
     memory = found.decide()[1]
     found.put("slice", obj("slice"))
     decision, _memory = found.decide(memory=memory, now=LATER + timedelta(seconds=15))
-    assert decision.verdict is Verdict.DONE
+    assert decision.phase is Phase.DONE
 
 
 def test_without_any_driver_there_is_nothing_to_be_quiet_about() -> None:
     """No revision and no lease: other gates decide."""
     found = cluster().drop("deployment").drop("revision").drop("driver-pod").drop("plugin-pod").drop("node")
-    assert found.drop("daemonset", "nvidia-driver-daemonset").decide()[0].verdict is Verdict.SKIP
+    assert found.drop("daemonset", "nvidia-driver-daemonset").decide()[0].phase is Phase.SKIP

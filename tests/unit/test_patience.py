@@ -8,7 +8,7 @@ import pytest
 
 from hook.config import Settings
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, NodeState, Verdict
+from hook.decide.result import Decision, NodeState, Phase
 from hook.decide.state import Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale
 from tests.fixtures.modes import owner, with_toolkit
@@ -56,14 +56,14 @@ def over(time: list[int], found: Cluster, settings: Settings | None = None) -> l
 def test_a_state_that_lasts_beyond_its_grace_fails_with_its_reason(found: Cluster, reason: Reason) -> None:
     """Five minutes by default, not a second less."""
     early, late = over([0, 5 * MINUTES - 1, 5 * MINUTES], found)[1:]
-    assert [Verdict.WAIT, Verdict.FAIL] == [early.verdict, late.verdict]
-    assert (reason, NodeState.FAILED) == (late.reason, late.judgements[0].state)
+    assert [Phase.WAIT, Phase.FAIL] == [early.phase, late.phase]
+    assert (reason, NodeState.FAILED) == (late.reason, late.statuses[0].state)
 
 
 def test_a_failure_says_once_how_long_it_lasted() -> None:
     """The sentence is for people."""
     found = cluster().put("driver-pod", image_pull())
-    assert 1 == over([0, 300], found)[1].judgements[0].message.count("(for 300 s)")
+    assert 1 == over([0, 300], found)[1].statuses[0].message.count("(for 300 s)")
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_failure_says_once_how_long_it_lasted() -> None:
 )  # fmt: skip
 def test_the_graces_are_settings(found: Cluster, settings: Settings) -> None:
     """Each its own."""
-    assert [Verdict.WAIT, Verdict.WAIT, Verdict.FAIL] == [one.verdict for one in over([0, 8, 9], found, settings)]
+    assert [Phase.WAIT, Phase.WAIT, Phase.FAIL] == [one.phase for one in over([0, 8, 9], found, settings)]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_the_graces_are_settings(found: Cluster, settings: Settings) -> None:
 )  # fmt: skip
 def test_waiting_for_the_driver_has_no_patience_of_its_own(found: Cluster) -> None:
     """Only the stall and the deadline end it: a serial upgrade takes hours."""
-    assert {Verdict.WAIT} == {one.verdict for one in over([0, 1200], found)}
+    assert {Phase.WAIT} == {one.phase for one in over([0, 1200], found)}
 
 
 def test_a_state_that_breaks_off_starts_anew() -> None:
@@ -102,7 +102,7 @@ def test_a_state_that_breaks_off_starts_anew() -> None:
     memory = cluster().drop("slice").decide()[1]
     memory = cluster().decide(memory=memory, now=LATER + timedelta(seconds=200))[1]
     decision, _memory = cluster().drop("slice").decide(memory=memory, now=LATER + timedelta(seconds=400))
-    assert decision.verdict is Verdict.WAIT
+    assert decision.phase is Phase.WAIT
 
 
 def test_a_driver_that_crash_loops_fails_though_it_runs_now_and_then() -> None:
@@ -113,9 +113,9 @@ def test_a_driver_that_crash_loops_fails_though_it_runs_now_and_then() -> None:
     for number in range(6):
         found = cluster().put("driver-pod", back_off if number % 2 else crashed(restarts=2 + number))
         decision, memory = found.decide(memory=memory, now=LATER + timedelta(minutes=number))
-        told.append((decision.verdict, decision.judgements[0].reason))
-    assert [(Verdict.WAIT, Reason.DRIVER_FAILING)] * 5 == told[:-1]
-    assert (Verdict.FAIL, Reason.DRIVER_FAILING) == told[-1]
+        told.append((decision.phase, decision.statuses[0].reason))
+    assert [(Phase.WAIT, Reason.DRIVER_FAILING)] * 5 == told[:-1]
+    assert (Phase.FAIL, Reason.DRIVER_FAILING) == told[-1]
 
 
 def test_a_plugins_timeout_runs_through_all_its_states() -> None:
@@ -129,43 +129,43 @@ def test_a_plugins_timeout_runs_through_all_its_states() -> None:
     verdicts = []
     for number, found in enumerate(states):
         decision, memory = found.decide(memory=memory, now=LATER + timedelta(seconds=150 * number))
-        verdicts.append(decision.verdict)
-    assert [Verdict.WAIT, Verdict.WAIT, Verdict.FAIL] == verdicts
+        verdicts.append(decision.phase)
+    assert [Phase.WAIT, Phase.WAIT, Phase.FAIL] == verdicts
 
 
 def test_upgrade_failed_that_clears_in_time_is_done() -> None:
     """It was seen to clear by itself after 240 s."""
     memory = cluster().change("node", labelled(state="upgrade-failed")).decide()[1]
     decision, _memory = cluster().decide(memory=memory, now=LATER + timedelta(seconds=240))
-    assert decision.verdict is Verdict.DONE
+    assert decision.phase is Phase.DONE
 
 
 def test_upgrade_failed_that_clears_late_is_still_served_by_a_run_that_goes_on() -> None:
     """While another node moves the run goes on, and what failed before may be well again."""
     moving = driver_pod("b", ready=None)
     failed = cluster("a", "b").put("driver-pod", moving).change("node", labelled("a", state="upgrade-failed"), "a")
-    assert [NodeState.WAITING, NodeState.FAILED] == [one.judgements[0].state for one in over([0, 400], failed)]
+    assert [NodeState.WAITING, NodeState.FAILED] == [one.statuses[0].state for one in over([0, 400], failed)]
     memory = failed.decide(memory=failed.decide()[1], now=LATER + timedelta(seconds=400))[1]
     well, _memory = cluster("a", "b").decide(memory=memory, now=LATER + timedelta(seconds=500))
-    assert well.verdict is Verdict.DONE
+    assert well.phase is Phase.DONE
 
 
 @pytest.mark.parametrize(
     ("found", "verdict"),
     [
-        pytest.param(cluster("a", "b"), Verdict.FAIL, id="the-other-is-served"),
-        pytest.param(cluster("a", "b").change("node", labelled("b", skip="true"), "b"), Verdict.FAIL,
+        pytest.param(cluster("a", "b"), Phase.FAIL, id="the-other-is-served"),
+        pytest.param(cluster("a", "b").change("node", labelled("b", skip="true"), "b"), Phase.FAIL,
                      id="the-other-is-excluded"),
-        pytest.param(cluster("a", "b").put("driver-pod", driver_pod("b", ready=None)), Verdict.WAIT,
+        pytest.param(cluster("a", "b").put("driver-pod", driver_pod("b", ready=None)), Phase.WAIT,
                      id="the-other-builds-its-driver"),
-        pytest.param(stale("a", "b"), Verdict.WAIT, id="the-other-is-stale"),
-        pytest.param(cluster("a", "b").drop("driver-pod", "driver-b"), Verdict.WAIT, id="the-other-is-rotating"),
+        pytest.param(stale("a", "b"), Phase.WAIT, id="the-other-is-stale"),
+        pytest.param(cluster("a", "b").drop("driver-pod", "driver-b"), Phase.WAIT, id="the-other-is-rotating"),
     ],
 )  # fmt: skip
-def test_the_others_are_served_before_a_failure_is_said(found: Cluster, verdict: Verdict) -> None:
+def test_the_others_are_served_before_a_failure_is_said(found: Cluster, phase: Phase) -> None:
     """One node whose driver cannot start must not leave the rest of the fleet stale."""
     found.put("driver-pod", image_pull("a"))
-    assert verdict is over([0, 300], found)[1].verdict
+    assert phase is over([0, 300], found)[1].phase
 
 
 def test_stale_plugins_are_still_restarted_beside_a_failed_node() -> None:
@@ -184,7 +184,7 @@ def test_stale_plugins_are_still_restarted_beside_a_failed_node() -> None:
 def test_nodes_that_only_wait_for_their_turn_do_not_hold_a_failure_for_ever(patch: dict[str, object]) -> None:
     """The upgrade controller stops at a failed node: after another grace it is said."""
     found = cluster("a", "b").change("node", patch, "b").put("driver-pod", image_pull("a"))
-    assert [Verdict.WAIT, Verdict.WAIT, Verdict.FAIL] == [one.verdict for one in over([0, 300, 600], found)]
+    assert [Phase.WAIT, Phase.WAIT, Phase.FAIL] == [one.phase for one in over([0, 300, 600], found)]
 
 
 ORPHANED: Object = {"metadata": {"ownerReferences": owner("gone")}}
@@ -201,8 +201,8 @@ STUCK = {
 def test_nodes_that_wait_for_a_person_do_not_hide_a_failed_one(found: Cluster) -> None:
     """Nothing moves: what failed is told long before the time is up."""
     found.put("driver-pod", image_pull("a"))
-    told = over([0, 300, 600], found, Settings(providers=("toolkit",)))
-    assert [Verdict.WAIT, Verdict.WAIT, Verdict.FAIL] == [one.verdict for one in told]
+    told = over([0, 300, 600], found, Settings(prerequisites=("toolkit",)))
+    assert [Phase.WAIT, Phase.WAIT, Phase.FAIL] == [one.phase for one in told]
 
 
 def test_a_plugin_that_must_not_be_restarted_does_not_hold_a_failure_for_ever() -> None:
@@ -210,7 +210,7 @@ def test_a_plugin_that_must_not_be_restarted_does_not_hold_a_failure_for_ever() 
     found = stale("a", "b").change("node", "spec: {taints: [{key: mine, effect: NoSchedule}]}", "b")
     found.put("driver-pod", image_pull("a"))
     told = over([0, 300, 600], found, Settings(plugin_timeout=timedelta(hours=1)))
-    assert [Verdict.WAIT, Verdict.WAIT, Verdict.FAIL] == [one.verdict for one in told]
+    assert [Phase.WAIT, Phase.WAIT, Phase.FAIL] == [one.phase for one in told]
 
 
 def test_a_failure_counts_the_other_failed_nodes() -> None:

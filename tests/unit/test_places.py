@@ -84,7 +84,7 @@ def test_a_plugin_that_is_down_takes_a_place_whoever_took_it_down(change: object
     assert callable(change)
     found = change(stale("a", "b"))
     assert [] == deleted(found)
-    judged = found.decide(ONE)[0].judgements[1]
+    judged = found.decide(ONE)[0].statuses[1]
     assert "PluginQueued" == judged.reason.value
     assert judged.message.endswith("waits for its turn (max 1 of 2 plugins down at once, 1 are: a)")
     assert ["b"] == deleted(found, Settings(max_unavailable=Bound(2)))
@@ -128,7 +128,7 @@ def test_both_bounds_hold() -> None:
     assert ["a", "b"] == deleted(found, Settings(max_unavailable=Bound(2), max_parallel_restarts=4))
     found.put("plugin-pod", *(merged(stale_plugin(node), NOT_READY) for node in EIGHT))
     assert ["a", "b", "c"] == deleted(found, Settings(max_unavailable=Bound(1), max_parallel_restarts=3))
-    told = found.decide(Settings(max_unavailable=Bound(1), max_parallel_restarts=3))[0].judgements[7].message
+    told = found.decide(Settings(max_unavailable=Bound(1), max_parallel_restarts=3))[0].statuses[7].message
     assert "max 3 because of this program, max 1 of 8 plugins down at once, 8 are: a, b, c, d, e and 3 more" in told
 
 
@@ -204,7 +204,7 @@ def test_a_plugin_that_came_back_before_its_driver_reloads_takes_no_place() -> N
 
 def test_the_other_plugin_of_its_node_takes_no_place() -> None:
     """One of two is down, and a label hides what each of them is."""
-    settings = Settings(max_unavailable=Bound(2), consumers=_exporter())
+    settings = Settings(max_unavailable=Bound(2), plugins=_exporter())
     found = with_exporter(stale("a", "b"))
     memory = asked_for_the_first(found, settings)
     found.drop("plugin-pod", "plugin-a").change("node", labelled("a", state="upgrade-failed"), "a")
@@ -239,7 +239,7 @@ def asked_for_the_first(found: Cluster, settings: Settings, refused: str = "") -
 def test_every_consumer_is_a_plugin() -> None:
     """Two on a node are two."""
     found = with_exporter(stale("a", "b"), started=-400)
-    settings = Settings(max_unavailable=Bound(50, percent=True), consumers=_exporter())
+    settings = Settings(max_unavailable=Bound(50, percent=True), plugins=_exporter())
     assert 2 == len(deleted(found, settings))
 
 
@@ -255,7 +255,7 @@ def test_a_rollout_begins_only_while_there_is_a_place(down: int, expected: int) 
     settings = Settings(max_unavailable=Bound(2), strategy=Strategy.ROLLOUT)
     decision, _memory = found.decide(settings)
     assert expected == len(decision.actions)
-    assert ("PluginQueued" in reasons(decision.judgements)) is not bool(expected)
+    assert ("PluginQueued" in reasons(decision.statuses)) is not bool(expected)
 
 
 def test_a_served_fleet_needs_no_place() -> None:

@@ -99,7 +99,7 @@ def test_nodes_that_will_not_reload_are_named(patch: Object, reason: Reason) -> 
     pool = only(fleet(3).change("node", patch, "gpu-1"))
     assert (("gpu-0", "gpu-2"), [("gpu-1", reason)]) == (
         pool.nodes,
-        [(one.node, one.reason) for one in pool.left_alone],
+        [(one.node, one.reason) for one in pool.excluded],
     )
     assert obstacles(pool)[Obstacle.NODES_LEFT_ALONE].nodes == ("gpu-1",)
 
@@ -109,7 +109,7 @@ def test_where_people_rotate_every_node_waits_for_one() -> None:
     found = fleet(2, {"autoUpgrade": False})
     found.change("driver-pod", {"metadata": {"labels": {"controller-revision-hash": "old"}}}, "driver-gpu-1")
     pool = only(found)
-    assert (("gpu-0", "gpu-1"), (), None) == (pool.nodes, pool.left_alone, pool.batches)
+    assert (("gpu-0", "gpu-1"), (), None) == (pool.nodes, pool.excluded, pool.batches)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,8 @@ def test_where_people_rotate_every_node_waits_for_one() -> None:
             "metadata": {"name": "nvidia-dra-driver-kubelet-plugin",
                          "ownerReferences": [{"kind": "GPUCluster", "uid": "u", "controller": True}]}})),
                      Reason.OPERATOR_MANAGED, id="gpu-cluster"),
-        pytest.param(cluster().change("policy", "spec: {driver: null}"), Reason.UNREADABLE, id="unreadable-policy"),
+        pytest.param(cluster().change("policy", "spec: {driver: null}"), Reason.MALFORMED_OBJECT,
+                     id="malformed-policy"),
         pytest.param(cluster().drop("policy").change("node", {"metadata": {"labels": 7}}), Reason.NO_POLICY,
                      id="no-policy-and-an-unreadable-node"),
         pytest.param(cluster().change("node", labelled(deploy_driver="false")), Reason.NO_ELIGIBLE_NODE,
@@ -145,7 +146,7 @@ def test_where_there_is_nothing_to_plan_the_reason_is_given(found: Cluster, reas
 def test_a_plugin_that_is_not_installed_yet_does_not_matter() -> None:
     """The upgrade takes as long without it; that nothing turns stale is said."""
     pool = only(fleet(2).drop("daemonset", "dra-driver-nvidia-gpu-kubelet-plugin").drop("plugin-pod"))
-    assert (2, True) == (len(pool.nodes), Obstacle.NO_CONSUMER in obstacles(pool))
+    assert (2, True) == (len(pool.nodes), Obstacle.NO_PLUGIN in obstacles(pool))
 
 
 def test_both_stacks_are_planned_side_by_side() -> None:
@@ -162,4 +163,4 @@ def test_both_stacks_are_planned_side_by_side() -> None:
 def test_an_object_that_cannot_be_read_is_told() -> None:
     """It does not count, and the plan may be wrong by it."""
     pool = only(fleet(2).change("node", {"metadata": {"labels": "none"}}, "gpu-1"))
-    assert "gpu-1" in obstacles(pool)[Obstacle.UNREADABLE].message
+    assert "gpu-1" in obstacles(pool)[Obstacle.MALFORMED_OBJECT].message

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from hook.config import Settings, WhenManual
+from hook.config import OnManualUpgrade, Settings
 from hook.decide.decide import decide_all, indexed
 from hook.format import Bound
 from hook.plan.timing import about
@@ -53,7 +53,7 @@ def test_by_reloads_and_parallelism(found: Cluster, expected: int | None) -> Non
 def test_nodes_that_people_upgrade_cannot_be_told() -> None:
     """Nobody knows when they will."""
     found = outdated("a", at_once="autoUpgrade: false")
-    assert None is remaining(found, Settings(when_manual=WhenManual.WAIT))
+    assert None is remaining(found, Settings(on_manual_upgrade=OnManualUpgrade.WAIT))
 
 
 def test_a_plugin_that_needs_a_person_cannot_be_told() -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeState, Verdict
+from hook.decide.result import NodeState, Phase
 from tests.fixtures.cluster import LATER, Cluster, cluster, reasons, stale_plugin
 from tests.fixtures.objects import (
     Object,
@@ -147,14 +147,14 @@ def test_the_least_proven_pod_speaks_for_the_node(pods: list[dict[str, object]],
 def test_a_node_without_a_plugin_pod_has_nothing_to_refresh_or_misses_one(patch: str, expected: Reason) -> None:
     """By whether the DaemonSet, observed, has as many live pods as it wants."""
     found = cluster("gpu-0", "gpu-1").drop("plugin-pod", "plugin-gpu-1").change("daemonset", patch, PLUGIN)
-    assert [Reason.VERIFIED, expected] == [one.reason for one in found.decide()[0].judgements]
+    assert [Reason.VERIFIED, expected] == [one.reason for one in found.decide()[0].statuses]
 
 
 def test_a_pod_that_is_going_or_not_scheduled_does_not_count_as_there() -> None:
     """A deletion that is not replaced, as under a quota, is a missing pod."""
     unscheduled = merged(plugin_pod(), parsed("{metadata: {name: new, uid: new}, spec: {nodeName: null}}"))
     found = cluster("gpu-0", "gpu-1").drop("plugin-pod", "plugin-gpu-1").put("plugin-pod", unscheduled)
-    assert ["Verified", "PluginMissing"] == reasons(found.decide()[0].judgements)
+    assert ["Verified", "PluginMissing"] == reasons(found.decide()[0].statuses)
 
 
 def test_a_terminating_pod_does_not_stand_for_one_that_is_missing() -> None:
@@ -163,7 +163,7 @@ def test_a_terminating_pod_does_not_stand_for_one_that_is_missing() -> None:
         plugin_pod("gpu-1"), parsed("metadata: {name: leaving, deletionTimestamp: '2026-01-01T10:30:00Z'}")
     )
     found = cluster("gpu-0", "gpu-1").drop("plugin-pod", "plugin-gpu-0").put("plugin-pod", leaving)
-    assert ["PluginMissing", "Verified"] == reasons(found.decide()[0].judgements)
+    assert ["PluginMissing", "Verified"] == reasons(found.decide()[0].statuses)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_a_pod_where_none_is_wanted_does_not_stand_for_one_that_is_missing(
     found = cluster("a", "b", "c", "d").drop("plugin-pod", "plugin-c")
     status = {"desiredNumberScheduled": desired, "numberMisscheduled": misscheduled}
     decision, _memory = found.change("daemonset", {"status": status}, PLUGIN).decide()
-    assert ["Verified", "Verified", expected, "Verified"] == reasons(decision.judgements)
+    assert ["Verified", "Verified", expected, "Verified"] == reasons(decision.statuses)
 
 
 def test_each_consumer_on_a_node_is_judged() -> None:
@@ -191,15 +191,15 @@ def test_each_consumer_on_a_node_is_judged() -> None:
     other = f"metadata: {{name: other, uid: other, ownerReferences: [{{uid: old-ds, controller: true, name: {old}}}]}}"
     found.put("plugin-pod", merged(stale_plugin(), parsed(other)))
     decision, _memory = found.decide()
-    assert {"Verified", "PluginStale"} == set(reasons(decision.judgements))
-    assert [old] == [one.consumer.rpartition("/")[2] for one in decision.judgements if one.state is NodeState.STALE]
+    assert {"Verified", "PluginStale"} == set(reasons(decision.statuses))
+    assert [old] == [one.plugin.rpartition("/")[2] for one in decision.statuses if one.state is NodeState.STALE]
 
 
 def test_pods_of_other_daemonsets_are_not_judged() -> None:
     """The plugin's selector may match more than its own pods."""
     foreign = "metadata: {name: other, uid: other, ownerReferences: [{uid: foreign, controller: true}]}"
     found = cluster().put("plugin-pod", merged(stale_plugin(), parsed(foreign)))
-    assert found.decide()[0].verdict is Verdict.DONE
+    assert found.decide()[0].phase is Phase.DONE
 
 
 def test_a_stale_pod_is_told_by_all_that_a_precondition_needs() -> None:

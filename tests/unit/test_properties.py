@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hook.decide import freshness
 from hook.decide.freshness import Freshness
-from hook.decide.result import DeletePod, Verdict
+from hook.decide.result import DeletePod, Phase
 from hook.objects import readers
 from hook.objects.drivers import DRA_PLUGIN, GPU_OPERATOR
 from tests.fixtures.cluster import Cluster, cluster, stale
@@ -84,13 +84,13 @@ def damaged_clusters(draw: st.DrawFn) -> Cluster:
 def test_nothing_good_is_concluded_from_damage(found: Cluster) -> None:
     """A decision is always made; with anything unreadable it is neither Done nor Skip."""
     decision, _memory = found.decide()
-    unreadable = bool(found.seen().unreadable)
-    assert not unreadable or decision.verdict not in (Verdict.DONE, Verdict.SKIP)
+    malformed = bool(found.seen().malformed)
+    assert not malformed or decision.phase not in (Phase.DONE, Phase.SKIP)
 
 
 @given(found=damaged_clusters())
 def test_only_a_pod_that_was_judged_stale_is_ever_deleted(found: Cluster) -> None:
     """Whatever else is wrong."""
     decision, _memory = found.decide()
-    judged = {one.stale_pod for one in decision.judgements}
+    judged = {one.stale_pod for one in decision.statuses}
     assert {one.pod for one in decision.actions if isinstance(one, DeletePod)} <= judged

@@ -8,14 +8,14 @@ import pytest
 
 from hook.config import Settings
 from hook.decide.reasons import Reason
-from hook.decide.result import DeletePod, Verdict
+from hook.decide.result import DeletePod, Phase
 from hook.decide.state import Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster
 from tests.fixtures.modes import with_exporter, with_toolkit
 from tests.fixtures.objects import R, merged, obj, plugin_pod, stamp
 
 TOOLKIT = "nvidia-container-toolkit-daemonset"
-ASKED = Settings(providers=("toolkit",))
+ASKED = Settings(prerequisites=("toolkit",))
 DEPLOY = "nvidia.com/gpu.deploy.container-toolkit"
 OLD_HASH = "metadata: {labels: {controller-revision-hash: old}}"
 STARTED = R + 6
@@ -33,17 +33,18 @@ def toolkit(ready: float | None = R + 2) -> Cluster:
         pytest.param(toolkit(), Reason.VERIFIED, id="ready-before-the-plugin-started"),
         pytest.param(toolkit(STARTED), Reason.PLUGIN_STALE, id="in-the-same-second"),
         pytest.param(toolkit(900), Reason.PLUGIN_STALE, id="replaced-under-the-plugin"),
-        pytest.param(toolkit(None), Reason.PROVIDER_NOT_READY, id="not-ready"),
-        pytest.param(toolkit().drop("provider-pod"), Reason.PROVIDER_NOT_READY, id="no-pod"),
+        pytest.param(toolkit(None), Reason.PREREQUISITE_NOT_READY, id="not-ready"),
+        pytest.param(toolkit().drop("provider-pod"), Reason.PREREQUISITE_NOT_READY, id="no-pod"),
         pytest.param(toolkit().change("provider-pod", {"metadata": {"deletionTimestamp": stamp(900)}}),
-                     Reason.PROVIDER_NOT_READY, id="terminating"),
+                     Reason.PREREQUISITE_NOT_READY, id="terminating"),
         pytest.param(toolkit().put("provider-pod", obj("toolkit/pod", "metadata: {name: b, uid: b}")),
-                     Reason.PROVIDER_NOT_READY, id="two-pods"),
-        pytest.param(toolkit().change("provider-pod", OLD_HASH), Reason.PROVIDER_NOT_READY, id="about-to-be-replaced"),
+                     Reason.PREREQUISITE_NOT_READY, id="two-pods"),
+        pytest.param(toolkit().change("provider-pod", OLD_HASH), Reason.PREREQUISITE_NOT_READY,
+                     id="about-to-be-replaced"),
         pytest.param(toolkit().change("provider-pod", OLD_HASH)
                      .change("daemonset", "spec: {updateStrategy: {type: OnDelete}}", TOOLKIT), Reason.VERIFIED,
                      id="outdated-and-nobody-replaces-it"),
-        pytest.param(toolkit().change("provider-pod", "metadata: {ownerReferences: []}"), Reason.PROVIDER_NOT_READY,
+        pytest.param(toolkit().change("provider-pod", "metadata: {ownerReferences: []}"), Reason.PREREQUISITE_NOT_READY,
                      id="not-the-daemonsets-own"),
         pytest.param(toolkit(900).change("node", {"metadata": {"labels": {DEPLOY: "false"}}}).drop("provider-pod"),
                      Reason.VERIFIED, id="none-wanted-on-this-node"),
@@ -73,13 +74,13 @@ def test_a_replacement_under_an_unchanged_driver_is_a_new_run() -> None:
         with_toolkit(cluster(), 1000).of("provider-pod")[0], {"metadata": {"uid": "toolkit-2"}})).put(
         "plugin-pod", fresh)  # fmt: skip
     again, _memory = replaced.decide(ASKED, memory, LATER + timedelta(seconds=60))
-    assert (Reason.PLUGIN_STALE, 1) == (again.judgements[0].reason, len(again.actions))
+    assert (Reason.PLUGIN_STALE, 1) == (again.statuses[0].reason, len(again.actions))
 
 
 def test_every_consumer_is_held_to_it() -> None:
     """Also one that people named: it holds the same devices."""
     found = with_exporter(toolkit(STARTED + 1), started=STARTED)
-    judged = found.decide(Settings(providers=("toolkit",), consumers=()))[0].judgements
+    judged = found.decide(Settings(prerequisites=("toolkit",), plugins=()))[0].statuses
     assert [Reason.PLUGIN_STALE] == [one.reason for one in judged]
 
 
@@ -93,7 +94,7 @@ def test_a_missing_toolkit_daemonset_is_named() -> None:
     """The operator's toolkit may be switched off; whoever asks for it must learn that there is none."""
     found = toolkit().drop("daemonset", TOOLKIT).drop("provider-pod")
     judged = found.judge(ASKED)
-    assert Reason.PROVIDER_NOT_READY is judged.reason
+    assert Reason.PREREQUISITE_NOT_READY is judged.reason
     assert "there is no container toolkit DaemonSet" in judged.message
 
 
@@ -101,9 +102,9 @@ def test_a_toolkit_that_is_replaced_in_the_middle_holds_done_back() -> None:
     """Until it is ready again, and the plugin was restarted after it."""
     found = with_toolkit(cluster("a", "b")).drop("provider-pod", "toolkit-b")
     decision, _memory = found.decide(ASKED)
-    assert (Verdict.WAIT, [Reason.VERIFIED, Reason.PROVIDER_NOT_READY]) == (
-        decision.verdict,
-        [one.reason for one in decision.judgements],
+    assert (Phase.WAIT, [Reason.VERIFIED, Reason.PREREQUISITE_NOT_READY]) == (
+        decision.phase,
+        [one.reason for one in decision.statuses],
     )
 
 
@@ -112,11 +113,11 @@ def test_a_toolkit_that_does_not_come_needs_a_person() -> None:
     found = toolkit().drop("daemonset", TOOLKIT).drop("provider-pod")
     first, memory = found.decide(ASKED, Memory(started=LATER))
     last, _memory = found.decide(ASKED, memory, LATER + Settings().failed_grace)
-    assert (Verdict.WAIT, Verdict.FAIL, Reason.PROVIDER_NOT_READY) == (first.verdict, last.verdict, last.reason)
+    assert (Phase.WAIT, Phase.FAIL, Reason.PREREQUISITE_NOT_READY) == (first.phase, last.phase, last.reason)
 
 
 def test_a_toolkit_that_is_on_its_way_is_given_time() -> None:
     """Its DaemonSet is there."""
     found = toolkit().drop("provider-pod")
     memory = found.decide(ASKED, Memory(started=LATER))[1]
-    assert Verdict.WAIT is found.decide(ASKED, memory, LATER + Settings().failed_grace)[0].verdict
+    assert Phase.WAIT is found.decide(ASKED, memory, LATER + Settings().failed_grace)[0].phase

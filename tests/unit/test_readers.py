@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeState, Verdict
+from hook.decide.result import NodeState, Phase
 from hook.objects import readers, views
 from hook.objects.decoding import MalformedObjectError
 from tests.fixtures.cluster import cluster, stale, stale_plugin
@@ -323,9 +323,9 @@ def test_a_lease_is_read(patch: str, expected: tuple[str, float | None]) -> None
 )
 def test_what_cannot_be_read_is_set_apart(found: Object, expected: tuple[str, str, str]) -> None:
     """A malformed object is kept as such, with as much of its identity as can be told."""
-    unreadable = readers.entry(readers.pod, "Pod", raw(found)).view
-    assert isinstance(unreadable, views.Unreadable)
-    assert ("Pod", *expected) == (unreadable.kind, unreadable.namespace, unreadable.name, unreadable.node)
+    malformed = readers.entry(readers.pod, "Pod", raw(found)).view
+    assert isinstance(malformed, views.Malformed)
+    assert ("Pod", *expected) == (malformed.kind, malformed.namespace, malformed.name, malformed.node)
 
 
 def test_what_can_be_read_is_a_view() -> None:
@@ -407,12 +407,12 @@ def test_a_stale_plugin_that_claims_a_later_start_is_neither_done_nor_restarted(
         stale_plugin("b"), containerStatuses=[running("gpus", FUTURE), running("compute-domains", FUTURE)]
     )
     decision, _memory = stale("a", "b").put("plugin-pod", forged).decide()
-    assert Verdict.WAIT is decision.verdict
-    assert [("a", NodeState.STALE, Reason.PLUGIN_STALE), ("b", NodeState.WAITING, Reason.UNREADABLE)] == [
-        (one.node, one.state, one.reason) for one in decision.judgements
+    assert Phase.WAIT is decision.phase
+    assert [("a", NodeState.STALE, Reason.PLUGIN_STALE), ("b", NodeState.WAITING, Reason.MALFORMED_OBJECT)] == [
+        (one.node, one.state, one.reason) for one in decision.statuses
     ]
     assert ["a"] == [one.node for one in decision.actions if hasattr(one, "node")]
-    assert "plugin-b" in decision.judgements[1].message
+    assert "plugin-b" in decision.statuses[1].message
 
 
 def test_a_plugin_whose_liveness_probe_restarted_it_is_judged_as_any_other() -> None:
@@ -420,14 +420,14 @@ def test_a_plugin_whose_liveness_probe_restarted_it_is_judged_as_any_other() -> 
     again = {"restarts": 1, "ended_before": R + 899}
     statuses = [running("gpus", R + 900, **again), running("compute-domains", R + 900, **again)]
     found = stale("a").put("plugin-pod", merged(stale_plugin("a"), {"status": {"containerStatuses": statuses}}))
-    assert [Reason.VERIFIED] == [one.reason for one in found.decide()[0].judgements]
+    assert [Reason.VERIFIED] == [one.reason for one in found.decide()[0].statuses]
 
 
 def test_a_driver_that_seems_ready_since_an_earlier_run_is_not_settled() -> None:
     """When it is ready is part of the proof, and nobody knows."""
     early = driver_pod("a", started=R + 900, ended_before=R + 899, restarts=1, ready=R)
     decision, _memory = stale("a").put("driver-pod", early).decide()
-    assert [(NodeState.WAITING, Reason.DRIVER_NOT_READY)] == [(one.state, one.reason) for one in decision.judgements]
+    assert [(NodeState.WAITING, Reason.DRIVER_NOT_READY)] == [(one.state, one.reason) for one in decision.statuses]
 
 
 @pytest.mark.parametrize(
@@ -443,9 +443,9 @@ def test_a_node_that_is_left_alone_holds_nobody_back(node: Object, reason: Reaso
     """Whatever its pods say; a person who skips it has dealt with it."""
     odd = reported(stale_plugin("b"), initContainerStatuses=[finished("init-container", R)])
     found = cluster("a", "b").put("plugin-pod", odd)
-    assert Verdict.WAIT is found.decide()[0].verdict
+    assert Phase.WAIT is found.decide()[0].phase
     decision, _memory = found.change("node", node, "b").decide()
-    assert (Verdict.DONE, reason) == (decision.verdict, decision.judgements[1].reason)
+    assert (Phase.DONE, reason) == (decision.phase, decision.statuses[1].reason)
 
 
 def test_the_base_objects_are_possible() -> None:

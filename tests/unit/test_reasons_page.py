@@ -59,7 +59,7 @@ def test_a_failed_upgrade_is_told_for_each_stack(stack: Stack) -> None:
     [
         pytest.param(Reason.NODE_SKIPPED, True, id="another-label"),
         pytest.param(Reason.NODE_NOT_READY, False, id="the-same-for-all"),
-        pytest.param(Reason.PROVIDER_NOT_READY, False, id="only-one-stack-has-it"),
+        pytest.param(Reason.PREREQUISITE_NOT_READY, False, id="only-one-stack-has-it"),
     ],
 )
 def test_a_stack_is_named_only_where_stacks_differ(reason: Reason, several: bool) -> None:

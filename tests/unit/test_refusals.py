@@ -9,7 +9,7 @@ import pytest
 
 from hook.config import Settings
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, DeletePod, NodeState, Verdict
+from hook.decide.result import Decision, DeletePod, NodeState, Phase
 from hook.objects import readers, views
 from tests.fixtures.cluster import LATER, Cluster, cluster, reasons, stale
 from tests.fixtures.objects import obj, parsed, plugin_pod, running
@@ -87,13 +87,13 @@ MINE = "{key: mine, effect: NoSchedule}"
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        pytest.param(tainted(stale(), MINE), Reason.PLUGIN_UNWELCOME, id="stale"),
-        pytest.param(tainted(stale().change("plugin-pod", HALF_RUNNING), MINE), Reason.PLUGIN_UNWELCOME,
+        pytest.param(tainted(stale(), MINE), Reason.TAINT_NOT_TOLERATED, id="stale"),
+        pytest.param(tainted(stale().change("plugin-pod", HALF_RUNNING), MINE), Reason.TAINT_NOT_TOLERATED,
                      id="half-running"),
-        pytest.param(tolerating(tainted(stale(), MINE), "{key: other, operator: Exists}"), Reason.PLUGIN_UNWELCOME,
+        pytest.param(tolerating(tainted(stale(), MINE), "{key: other, operator: Exists}"), Reason.TAINT_NOT_TOLERATED,
                      id="tolerating-another-one"),
         pytest.param(tolerating(tainted(stale(), f"{MINE}, {{key: b, effect: NoExecute}}"), "{key: mine}"),
-                     Reason.PLUGIN_UNWELCOME, id="tolerating-one-of-two"),
+                     Reason.TAINT_NOT_TOLERATED, id="tolerating-one-of-two"),
         pytest.param(tolerating(tainted(stale(), MINE), "{key: b}", "{key: mine}"), Reason.PLUGIN_STALE,
                      id="tolerated"),
         pytest.param(tainted(stale(), CORDON), Reason.PLUGIN_STALE, id="cordoned"),
@@ -104,7 +104,7 @@ MINE = "{key: mine, effect: NoSchedule}"
 def test_a_stale_plugin_that_would_not_come_back_is_not_deleted(found: Cluster, expected: Reason) -> None:
     """A stale plugin serves somehow; none at all serves nobody."""
     decision, _memory = found.decide()
-    (judged,) = decision.judgements
+    (judged,) = decision.statuses
     assert (expected, expected is Reason.PLUGIN_STALE) == (judged.reason, len(decision.actions) == 1)
 
 
@@ -115,9 +115,9 @@ def test_the_others_are_served_beside_a_tainted_node() -> None:
     served = tainted(stale("a", "b").put("plugin-pod", *cluster("a").of("plugin-pod")), MINE, "b")
     early, memory = served.decide(memory=memory, now=soon(299))
     late, _memory = served.decide(memory=memory, now=soon(300))
-    assert (Verdict.WAIT, ["a"]) == (first.verdict, deleted(first))
-    assert (Verdict.WAIT, []) == (early.verdict, deleted(early))
-    assert (Verdict.FAIL, Reason.PLUGIN_UNWELCOME, []) == (late.verdict, late.reason, deleted(late))
+    assert (Phase.WAIT, ["a"]) == (first.phase, deleted(first))
+    assert (Phase.WAIT, []) == (early.phase, deleted(early))
+    assert (Phase.FAIL, Reason.TAINT_NOT_TOLERATED, []) == (late.phase, late.reason, deleted(late))
 
 
 def test_a_taint_that_goes_away_makes_its_node_served() -> None:
@@ -148,9 +148,9 @@ def test_a_refused_deletion_needs_a_person_and_is_not_asked_again(seconds: float
     """An admission policy decides by rules that do not change by asking; the others are served."""
     found = stale("a", "b")
     decision, _memory = found.decide(memory=refused(found, "a"), now=soon(seconds))
-    assert (Verdict.WAIT, ["b"]) == (decision.verdict, deleted(decision))
-    assert ["RestartRefused", "PluginStale"] == reasons(decision.judgements)
-    assert (NodeState.FAILED, True) == (decision.judgements[0].state, DENIED in decision.judgements[0].message)
+    assert (Phase.WAIT, ["b"]) == (decision.phase, deleted(decision))
+    assert ["RestartRefused", "PluginStale"] == reasons(decision.statuses)
+    assert (NodeState.FAILED, True) == (decision.statuses[0].state, DENIED in decision.statuses[0].message)
 
 
 def test_a_refusal_is_what_the_run_ends_with_in_the_servers_words() -> None:
@@ -158,8 +158,8 @@ def test_a_refusal_is_what_the_run_ends_with_in_the_servers_words() -> None:
     memory = refused(stale("a", "b"), "a")
     found = stale("a", "b").put("plugin-pod", *cluster("b").of("plugin-pod"))
     decision, _memory = found.decide(memory=memory, now=soon())
-    assert (Verdict.FAIL, Reason.RESTART_REFUSED, True) == (
-        decision.verdict,
+    assert (Phase.FAIL, Reason.RESTART_REFUSED, True) == (
+        decision.phase,
         decision.reason,
         DENIED in decision.message,
     )
@@ -174,13 +174,13 @@ def test_a_deletion_that_fails_is_asked_for_again_and_its_trouble_is_told() -> N
     pods = {one.node: one.pod for one in decision.actions if isinstance(one, DeletePod)}
     memory = memory.troubled(pods["a"], "no webhook answers")
     decision, _memory = stale("a", "b").decide(memory=memory, now=soon())
-    assert [True, False] == ["no webhook answers" in one.message for one in decision.judgements]
+    assert [True, False] == ["no webhook answers" in one.message for one in decision.statuses]
     assert ["b", "a"] == deleted(decision)
     both = memory.troubled(pods["b"], "nor here").troubled(pods["a"], "still none answers")
     assert ["b", "a"] == deleted(stale("a", "b").decide(memory=both, now=soon())[0])
     asked = memory.asked("a", pods["a"], LATER)
     decision, _memory = stale("a", "b").decide(memory=asked, now=soon())
-    assert "no webhook answers" not in decision.judgements[0].message
+    assert "no webhook answers" not in decision.statuses[0].message
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_plugin_that_went_without_us_need_not_come_back() -> None:
     gone = cluster("a", "b").drop("plugin-pod", "plugin-a")
     gone.change("daemonset", "status: {desiredNumberScheduled: 1}", PLUGIN)
     decision, _memory = gone.decide(memory=refused(stale("a", "b"), "a"), now=soon())
-    assert ["NothingToRefresh", "Verified"] == reasons(decision.judgements)
+    assert ["NothingToRefresh", "Verified"] == reasons(decision.statuses)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from hook.config import Settings
 from hook.decide.reasons import Reason
-from hook.decide.result import DeletePod, NodeState, Verdict
+from hook.decide.result import DeletePod, NodeState, Phase
 from hook.decide.state import Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons, stale, stale_plugin
 from tests.fixtures.objects import Object, R, driver_pod, merged, parsed, plugin_pod, running
@@ -76,7 +76,7 @@ def test_what_was_asked_is_not_asked_again() -> None:
     """The pod shows as restarting until its deletion is seen."""
     found = stale()
     decision, _memory = found.decide(memory=asked_of(found, "gpu-0"), now=LATER + timedelta(seconds=29))
-    (judged,) = decision.judgements
+    (judged,) = decision.statuses
     assert ((), NodeState.RESTARTING) == (decision.actions, judged.state)
 
 
@@ -100,7 +100,7 @@ def test_a_second_restart_under_the_same_driver_run_needs_a_person() -> None:
     found = stale()
     successor = merged(stale_plugin(), parsed("metadata: {name: next, uid: next}"))
     decision, _memory = found.only("plugin-pod", successor).decide(memory=asked_of(stale(), "gpu-0"))
-    assert (Verdict.FAIL, Reason.RESTART_DID_NOT_HELP, ()) == (decision.verdict, decision.reason, decision.actions)
+    assert (Phase.FAIL, Reason.RESTART_DID_NOT_HELP, ()) == (decision.phase, decision.reason, decision.actions)
 
 
 def test_a_new_driver_run_makes_a_plugin_stale_again() -> None:
@@ -119,7 +119,7 @@ def test_a_fresh_plugin_is_never_touched() -> None:
 def test_a_bound_on_parallel_restarts_queues_the_rest() -> None:
     """By node name; the others wait for their turn and say so."""
     decision, _memory = stale("a", "b", "c").decide(TWO_AT_A_TIME)
-    assert ["PluginStale", "PluginStale", "PluginQueued"] == reasons(decision.judgements)
+    assert ["PluginStale", "PluginStale", "PluginQueued"] == reasons(decision.statuses)
     assert ["a", "b"] == [one.node for one in decision.actions if isinstance(one, DeletePod)]
 
 
@@ -160,14 +160,14 @@ def test_one_plugin_that_does_not_come_back_gives_its_place_back() -> None:
     first, memory = found.decide(held, memory, LATER)
     (action,) = first.actions
     assert isinstance(action, DeletePod)
-    assert ("b", Verdict.WAIT) == (action.node, first.verdict)
+    assert ("b", Phase.WAIT) == (action.node, first.phase)
     memory = memory.asked("b", action.pod, LATER)
     found.put("plugin-pod", unready("b"))
     second, memory = found.decide(held, memory, LATER)
     later, _memory = found.decide(held, memory, LATER + held.failed_grace)
-    assert ((), Verdict.WAIT) == (second.actions, second.verdict)
-    assert ((), Verdict.FAIL, Reason.PLUGIN_NOT_READY) == (later.actions, later.verdict, later.reason)
-    assert ["PluginNotReady", "PluginNotReady", "PluginQueued"] == reasons(later.judgements)
+    assert ((), Phase.WAIT) == (second.actions, second.phase)
+    assert ((), Phase.FAIL, Reason.PLUGIN_NOT_READY) == (later.actions, later.phase, later.reason)
+    assert ["PluginNotReady", "PluginNotReady", "PluginQueued"] == reasons(later.statuses)
 
 
 def without_plugin(node: str) -> Cluster:
@@ -186,7 +186,7 @@ def without_plugin(node: str) -> Cluster:
 def test_a_node_whose_plugin_was_restarted_must_have_one_again(node: str, expected: list[str]) -> None:
     """Whatever the DaemonSet says: a taint put on the node since then makes it want none there."""
     decision, _memory = without_plugin(node).decide(memory=asked_of(stale("a", "b"), "a"))
-    assert expected == reasons(decision.judgements)
+    assert expected == reasons(decision.statuses)
 
 
 def test_a_plugin_that_came_back_may_go_again() -> None:
@@ -194,7 +194,7 @@ def test_a_plugin_that_came_back_may_go_again() -> None:
     memory = asked_of(stale("a", "b"), "a")
     memory = cluster("a", "b").decide(memory=memory, now=LATER + timedelta(seconds=20))[1]
     decision, _memory = without_plugin("a").decide(memory=memory, now=LATER + timedelta(seconds=40))
-    assert ["NothingToRefresh", "Verified"] == reasons(decision.judgements)
+    assert ["NothingToRefresh", "Verified"] == reasons(decision.statuses)
 
 
 def test_a_plugin_that_never_comes_back_fails_after_the_plugins_timeout() -> None:
@@ -202,16 +202,16 @@ def test_a_plugin_that_never_comes_back_fails_after_the_plugins_timeout() -> Non
     memory, verdicts = asked_of(stale("a", "b"), "a"), []
     for seconds in (5, 304, 305):
         decision, memory = without_plugin("a").decide(memory=memory, now=LATER + timedelta(seconds=seconds))
-        verdicts.append(decision.verdict)
-    assert [Verdict.WAIT, Verdict.WAIT, Verdict.FAIL] == verdicts
-    assert (Reason.PLUGIN_MISSING, NodeState.FAILED) == (decision.reason, decision.judgements[0].state)
+        verdicts.append(decision.phase)
+    assert [Phase.WAIT, Phase.WAIT, Phase.FAIL] == verdicts
+    assert (Reason.PLUGIN_MISSING, NodeState.FAILED) == (decision.reason, decision.statuses[0].state)
 
 
 def test_nothing_is_restarted_after_the_last_word() -> None:
     """A deadline ends the run; what it would still do is left to the next one."""
     found, memory = stale(), Memory(started=LATER - timedelta(hours=1))
     decision, _memory = found.decide(memory=memory)
-    assert (Verdict.DEADLINE, ()) == (decision.verdict, decision.actions)
+    assert (Phase.DEADLINE, ()) == (decision.phase, decision.actions)
 
 
 def _same_second_as_ready(name: str) -> Object:
@@ -237,9 +237,9 @@ def test_the_successor_of_our_own_restart_is_fresh_in_the_same_second() -> None:
     memory = memory.asked(action.node, action.pod, LATER)
     found.only("plugin-pod", _same_second_as_ready("new"))
     after, _memory = found.decide(memory=memory)
-    assert ([Reason.VERIFIED], ()) == ([one.reason for one in after.judgements], after.actions)
+    assert ([Reason.VERIFIED], ()) == ([one.reason for one in after.statuses], after.actions)
     forgotten, _memory = found.decide()
-    assert [Reason.PLUGIN_STALE] == [one.reason for one in forgotten.judgements]
+    assert [Reason.PLUGIN_STALE] == [one.reason for one in forgotten.statuses]
 
 
 def test_the_successor_is_fresh_too_where_the_driver_was_ready_in_the_second_of_its_start() -> None:
@@ -252,7 +252,7 @@ def test_the_successor_is_fresh_too_where_the_driver_was_ready_in_the_second_of_
     successor["metadata"]["uid"] = "new"
     found = cluster().only("driver-pod", driver).only("plugin-pod", successor)
     after, _memory = found.decide(memory=memory.asked(action.node, action.pod, LATER))
-    assert ([Reason.VERIFIED], ()) == ([one.reason for one in after.judgements], after.actions)
+    assert ([Reason.VERIFIED], ()) == ([one.reason for one in after.statuses], after.actions)
 
 
 def test_the_successor_is_doubted_after_a_driver_that_crashed_again_within_the_second() -> None:
@@ -264,7 +264,7 @@ def test_the_successor_is_doubted_after_a_driver_that_crashed_again_within_the_s
     again = driver_pod(restarts=2, ended_before=-1, unloaded=-300)
     found.only("driver-pod", again).only("plugin-pod", _same_second_as_ready("new"))
     after, _memory = found.decide(memory=memory.asked(action.node, action.pod, LATER))
-    assert [Reason.PLUGIN_STALE] == [one.reason for one in after.judgements]
+    assert [Reason.PLUGIN_STALE] == [one.reason for one in after.statuses]
 
 
 def test_the_successor_is_doubted_after_another_driver_run() -> None:
@@ -276,4 +276,4 @@ def test_the_successor_is_doubted_after_another_driver_run() -> None:
     memory = memory.asked(action.node, replace(action.pod, driver_run="another"), LATER)
     found.only("plugin-pod", _same_second_as_ready("new"))
     after, _memory = found.decide(memory=memory)
-    assert [Reason.PLUGIN_STALE] == [one.reason for one in after.judgements]
+    assert [Reason.PLUGIN_STALE] == [one.reason for one in after.statuses]

@@ -8,7 +8,7 @@ import pytest
 
 from hook.config import Settings, Strategy
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeState, RolloutRestart, Verdict
+from hook.decide.result import NodeState, Phase, RolloutRestart
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons, stale, stale_plugin
 from tests.fixtures.objects import merged, obj, parsed, plugin_pod
 
@@ -51,7 +51,7 @@ def test_the_template_is_stamped_once_every_node_is_settled(found: Cluster, expe
 def test_a_rollout_that_is_going_on_is_not_started_anew(patch: str) -> None:
     """Whoever started it; its stale pods show as restarting."""
     decision, _memory = stale("a", "b").change("daemonset", patch, PLUGIN).decide(ROLLOUT)
-    assert ((), {NodeState.RESTARTING}) == (decision.actions, {one.state for one in decision.judgements})
+    assert ((), {NodeState.RESTARTING}) == (decision.actions, {one.state for one in decision.statuses})
 
 
 def test_a_rollout_that_hangs_runs_out_of_patience() -> None:
@@ -59,7 +59,7 @@ def test_a_rollout_that_hangs_runs_out_of_patience() -> None:
     found = stale("a", "b").change("daemonset", "status: {updatedNumberScheduled: 1}", PLUGIN)
     memory = found.decide(ROLLOUT)[1]
     decision, _memory = found.decide(ROLLOUT, memory, LATER + timedelta(minutes=5))
-    assert (Verdict.FAIL, {NodeState.FAILED}) == (decision.verdict, {one.state for one in decision.judgements})
+    assert (Phase.FAIL, {NodeState.FAILED}) == (decision.phase, {one.state for one in decision.statuses})
 
 
 def test_a_rollout_has_patience_anew_with_each_pod_that_it_updates() -> None:
@@ -71,17 +71,17 @@ def test_a_rollout_has_patience_anew_with_each_pod_that_it_updates() -> None:
         found.change("daemonset", {"status": {"updatedNumberScheduled": number}}, PLUGIN)
         found.put("plugin-pod", plugin_pod(node))
         decision, memory = found.decide(ROLLOUT, memory, LATER + timedelta(seconds=40 * number))
-        verdicts.add(decision.verdict)
+        verdicts.add(decision.phase)
     last, _memory = found.decide(ROLLOUT, memory, LATER + timedelta(seconds=40 * 10 + 300))
-    assert ({Verdict.WAIT}, Verdict.FAIL) == (verdicts, last.verdict)
-    assert ["l"] == [one.node for one in last.judgements if one.state is NodeState.FAILED]
+    assert ({Phase.WAIT}, Phase.FAIL) == (verdicts, last.phase)
+    assert ["l"] == [one.node for one in last.statuses if one.state is NodeState.FAILED]
 
 
 def test_a_fresh_plugin_in_a_rollout_is_judged_as_ever() -> None:
     """Only a stale one is said to be restarting."""
     found = stale("a", "b").put("plugin-pod", plugin_pod("b"))
     found.change("daemonset", "status: {updatedNumberScheduled: 1}", PLUGIN)
-    assert ["PluginRestarting", "Verified"] == reasons(found.decide(ROLLOUT)[0].judgements)
+    assert ["PluginRestarting", "Verified"] == reasons(found.decide(ROLLOUT)[0].statuses)
 
 
 DELETING = "metadata: {deletionTimestamp: '2026-01-01T10:59:59Z'}"
@@ -91,8 +91,8 @@ MINE = "spec: {taints: [{key: mine, effect: NoSchedule}]}"
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        pytest.param(stale("a", "b"), ["PluginUnwelcome", "PluginUnwelcome"], id="stale"),
-        pytest.param(stale("a", "b").put("plugin-pod", plugin_pod("b")), ["PluginUnwelcome", "Verified"], id="fresh"),
+        pytest.param(stale("a", "b"), ["TaintNotTolerated", "TaintNotTolerated"], id="stale"),
+        pytest.param(stale("a", "b").put("plugin-pod", plugin_pod("b")), ["TaintNotTolerated", "Verified"], id="fresh"),
         pytest.param(stale("a", "b").drop("plugin-pod", "plugin-b").change("daemonset",
                      "status: {desiredNumberScheduled: 1, updatedNumberScheduled: 1}", PLUGIN),
                      ["PluginStale", "NothingToRefresh"], id="none-there"),
@@ -105,9 +105,9 @@ def test_a_template_is_not_stamped_where_a_plugin_would_not_come_back(found: Clu
     found.change("node", MINE, "b")
     first, memory = found.decide(ROLLOUT)
     later, _memory = found.decide(ROLLOUT, memory, LATER + timedelta(minutes=5))
-    held = "PluginUnwelcome" in expected
-    assert (expected, 0 if held else 1) == (reasons(first.judgements), len(first.actions))
-    assert held == (later.reason is Reason.PLUGIN_UNWELCOME)
+    held = "TaintNotTolerated" in expected
+    assert (expected, 0 if held else 1) == (reasons(first.statuses), len(first.actions))
+    assert held == (later.reason is Reason.TAINT_NOT_TOLERATED)
 
 
 def test_a_taint_under_another_consumers_pod_holds_no_rollout() -> None:
@@ -133,7 +133,7 @@ def test_an_on_delete_daemonset_is_refused() -> None:
     """A stamp would restart nothing, and the run would wait for nothing."""
     found = stale("a", "b").change("daemonset", "spec: {updateStrategy: {type: OnDelete}}", PLUGIN)
     decision, _memory = found.put("plugin-pod", plugin_pod("b")).decide(ROLLOUT)
-    assert (Verdict.FAIL, ["RolloutImpossible", "Verified"]) == (decision.verdict, reasons(decision.judgements))
+    assert (Phase.FAIL, ["RolloutImpossible", "Verified"]) == (decision.phase, reasons(decision.statuses))
 
 
 def test_what_was_asked_is_not_stamped_again() -> None:
@@ -166,4 +166,4 @@ def test_a_second_rollout_that_did_not_help_needs_a_person() -> None:
     memory = memory.asked("gpu-0", action.pods[0][1], LATER)
     found.change("plugin-pod", "metadata: {uid: next}")
     decision, _memory = found.decide(ROLLOUT, memory, LATER + timedelta(seconds=40))
-    assert (Verdict.FAIL, Reason.RESTART_DID_NOT_HELP) == (decision.verdict, decision.reason)
+    assert (Phase.FAIL, Reason.RESTART_DID_NOT_HELP) == (decision.phase, decision.reason)

@@ -9,10 +9,10 @@ import pytest
 
 from hook.config import Settings, Wanted
 from hook.decide.reasons import Reason
-from hook.decide.result import Verdict
+from hook.decide.result import Phase
 from hook.decide.state import Breaker, Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons
-from tests.fixtures.following import FOLLOWING, Follower
+from tests.fixtures.following import FOLLOWING, Controller
 from tests.fixtures.modes import with_exporter
 from tests.fixtures.objects import Object, conditions, driver_pod, merged, parsed, plugin_pod, running, stamp, waiting
 
@@ -25,14 +25,14 @@ STARTING: Object = {"status": {"conditions": conditions(None), "containerStatuse
 OPEN = Memory(started=LATER, breaker=Breaker(LATER - timedelta(seconds=1), "five of eight"))
 
 
-def seen_once(found: Cluster, settings: Settings = FOLLOWING) -> Follower:
+def seen_once(found: Cluster, settings: Settings = FOLLOWING) -> Controller:
     """Return a controller that saw a fleet in order."""
-    controller = Follower(found, settings)
-    assert Verdict.DONE is controller.look(-1).verdict
+    controller = Controller(found, settings)
+    assert Phase.DONE is controller.look(-1).phase
     return controller
 
 
-def jump(controller: Follower, *nodes: str, ready: float = SEEN) -> None:
+def jump(controller: Controller, *nodes: str, ready: float = SEEN) -> None:
     """Move the times of drivers on some nodes, without a reload."""
     controller.found.put("driver-pod", *(driver_pod(node, started=ready - 70, ready=ready) for node in nodes))
 
@@ -50,13 +50,13 @@ def test_nodes_that_were_excluded_since_they_turned_stale_are_no_part_of_a_crowd
 
 def test_one_stale_client_makes_its_node_count_whatever_the_others_are() -> None:
     """Clients that started since on the same nodes do not hide that plugins turned stale."""
-    controller = seen_once(with_exporter(cluster(*CROWD)), replace(FOLLOWING, consumers=EXPORTER))
+    controller = seen_once(with_exporter(cluster(*CROWD)), replace(FOLLOWING, plugins=EXPORTER))
     jump(controller, *CROWD[:5])
     started = {"status": {"conditions": conditions(SEEN + 2), "containerStatuses": [running("exporter", SEEN + 1)]}}
     for node in CROWD[:5]:
         controller.found.change("plugin-pod", started, f"exporter-{node}")
     decision = controller.look(2)
-    assert {"PluginStale", "PluginSuspect", "Verified"} >= set(reasons(decision.judgements))
+    assert {"PluginStale", "StaleUnexplained", "Verified"} >= set(reasons(decision.statuses))
     assert Reason.BREAKER_OPEN is decision.reason
 
 
@@ -65,8 +65,8 @@ def test_a_client_that_wants_no_pod_on_a_node_hides_nothing() -> None:
     found = with_exporter(cluster(*CROWD)).change("daemonset", "status: {desiredNumberScheduled: 0}", "dcgm-exporter")
     for node in CROWD:
         found.drop("plugin-pod", f"exporter-{node}")
-    controller = Follower(found, replace(FOLLOWING, consumers=EXPORTER))
-    assert {"Verified", "NothingToRefresh"} == set(reasons(controller.look(-1).judgements))
+    controller = Controller(found, replace(FOLLOWING, plugins=EXPORTER))
+    assert {"Verified", "NothingToRefresh"} == set(reasons(controller.look(-1).statuses))
     jump(controller, *CROWD[:5])
     assert Reason.BREAKER_OPEN is controller.look(0).reason
 
@@ -86,8 +86,8 @@ OTHER_VERSION: Object = {"spec": {"devices": [{"attributes": {"driverVersion": {
 )
 def test_a_plugin_that_is_not_verified_yet_can_turn_stale(part: str, patch: Object, expected: str) -> None:
     """It started on the loaded driver, which no missing proof takes back."""
-    controller = Follower(cluster(*CROWD).change(part, patch))
-    assert {expected} == set(reasons(controller.look(-1).judgements))
+    controller = Controller(cluster(*CROWD).change(part, patch))
+    assert {expected} == set(reasons(controller.look(-1).statuses))
     jump(controller, *CROWD[:5])
     assert Reason.BREAKER_OPEN is controller.look(0).reason
 
@@ -105,7 +105,7 @@ def test_a_plugin_that_starts_again_leaves_what_was_known_of_its_node() -> None:
     for node in CROWD[:5]:
         controller.found.change("plugin-pod", STARTING, f"plugin-{node}")
     between = controller.look(0)
-    assert {"PluginStarting", "Verified"} == set(reasons(between.judgements))
+    assert {"PluginStarting", "Verified"} == set(reasons(between.statuses))
     assert Reason.BREAKER_OPEN is not between.reason
     controller.found.put("plugin-pod", *(plugin_pod(node) for node in CROWD[:5]))
     jump(controller, *CROWD[:5])

@@ -7,15 +7,15 @@ from datetime import timedelta
 
 import pytest
 
-from hook.config import Settings, Wanted, WhenAbsent
+from hook.config import OnMissingPlugin, Settings, Wanted
 from hook.decide import decide
 from hook.decide.decide import first_look
 from hook.decide.reasons import Reason
-from hook.decide.result import DeletePod, NodeState, Verdict
+from hook.decide.result import DeletePod, NodeState, Phase
 from hook.decide.state import restart_key
 from hook.format import Bound
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons, stale, stale_plugin
-from tests.fixtures.following import Follower
+from tests.fixtures.following import Controller
 from tests.fixtures.modes import Pool, network, ofed_pod, owner, pool_daemonset, pooled, with_ofed
 from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, parsed, plugin_pod, stamp
 
@@ -40,7 +40,7 @@ def test_a_plugin_that_the_operator_manages_does_not_speak_for_the_others() -> N
     both = stale().put("daemonset", managed_plugin())
     assert 1 == len(both.decide()[0].actions)
     both.drop("daemonset", PLUGIN).drop("plugin-pod")
-    waiting = Settings(when_absent=WhenAbsent.WAIT)
+    waiting = Settings(on_missing_plugin=OnMissingPlugin.WAIT)
     assert [Reason.OPERATOR_MANAGED] * 2 == [both.decide(settings)[0].reason for settings in (None, waiting)]
 
 
@@ -49,8 +49,8 @@ def test_labels_are_doubted_only_where_pods_are_around() -> None:
     bare = cluster("gpu-0", "gpu-1").drop("driver-pod").drop("plugin-pod").change("policy", "status: {state: null}")
     bare.change("node", {"metadata": {"labels": {"nvidia.com/gpu.deploy.driver": "false"}}})
     decision, _memory = bare.decide()
-    assert (Verdict.SKIP, Reason.NO_ELIGIBLE_NODE) == (decision.verdict, decision.reason)
-    assert Verdict.SKIP is not bare.put("plugin-pod", plugin_pod("gpu-1")).decide()[0].verdict
+    assert (Phase.SKIP, Reason.NO_ELIGIBLE_NODE) == (decision.phase, decision.reason)
+    assert Phase.SKIP is not bare.put("plugin-pod", plugin_pod("gpu-1")).decide()[0].phase
 
 
 def test_a_fleet_that_was_seen_once_is_remembered_through_a_time_without_eligible_nodes() -> None:
@@ -60,7 +60,7 @@ def test_a_fleet_that_was_seen_once_is_remembered_through_a_time_without_eligibl
     found.change("node", labelled(skip="true")).change("policy", "status: {state: notReady}")
     memory = found.decide(memory=memory)[1]
     decision, _memory = found.drop("policy").decide(memory=memory)
-    assert (Verdict.WAIT, Reason.NO_POLICY) == (decision.verdict, decision.reason)
+    assert (Phase.WAIT, Reason.NO_POLICY) == (decision.phase, decision.reason)
 
 
 def test_what_vanishes_for_another_reason_is_waited_for_anew() -> None:
@@ -69,7 +69,7 @@ def test_what_vanishes_for_another_reason_is_waited_for_anew() -> None:
     memory = cluster().drop("policy").decide(memory=memory)[1]
     without = cluster().drop("daemonset", PLUGIN).drop("plugin-pod")
     decision, _memory = without.decide(memory=memory, now=LATER + timedelta(minutes=5))
-    assert (Verdict.WAIT, Reason.NO_CONSUMER) == (decision.verdict, decision.reason)
+    assert (Phase.WAIT, Reason.NO_PLUGIN) == (decision.phase, decision.reason)
 
 
 def test_every_decision_says_which_stack_and_which_nodes_it_is_about() -> None:
@@ -86,7 +86,7 @@ def test_every_decision_says_which_stack_and_which_nodes_it_is_about() -> None:
         gone.decide(memory=memory, now=late)[0],
         gone.decide(memory=replace(memory, first_seen={}, started=LATER - timedelta(hours=1)))[0],
     ):
-        assert ("gpu", ["gpu"]) == (decision.stack, [one.stack for one in decision.judgements]), decision
+        assert ("gpu", ["gpu"]) == (decision.stack, [one.stack for one in decision.statuses]), decision
     first = first_look(disabled.seen(), Settings())
     assert first is not None
     assert "gpu" == first.stack
@@ -104,11 +104,11 @@ def test_an_unreadable_slice_holds_done_back_also_on_an_excluded_node() -> None:
     found.change("daemonset", "status: {desiredNumberScheduled: 1, updatedNumberScheduled: 1}")
     memory = found.decide(memory=memory)[1]
     later = LATER + timedelta(minutes=5)
-    assert Verdict.DONE is found.decide(memory=memory, now=later)[0].verdict
+    assert Phase.DONE is found.decide(memory=memory, now=later)[0].phase
     found.change("slice", "spec: {devices: 8}", "0-gpu.nvidia.com-gpu-1")
     decision, _memory = found.decide(memory=memory, now=later)
-    assert NodeState.EXCLUDED is decision.judgements[1].state
-    assert (Verdict.WAIT, Reason.UNREADABLE) == (decision.verdict, decision.reason)
+    assert NodeState.EXCLUDED is decision.statuses[1].state
+    assert (Phase.WAIT, Reason.MALFORMED_OBJECT) == (decision.phase, decision.reason)
 
 
 def test_a_deployment_outside_the_operators_namespace_says_nothing() -> None:
@@ -169,7 +169,7 @@ def test_an_unreadable_pod_on_a_node_that_is_not_known_holds_done_back() -> None
     """It may be a driver or a plugin on a node whose labels have not arrived yet."""
     found = cluster().put("driver-pod", merged(driver_pod("gpu-9"), parsed("spec: {containers: broken}")))
     decision, _memory = found.decide()
-    assert (["Verified"], Reason.UNREADABLE) == (reasons(decision.judgements), decision.reason)
+    assert (["Verified"], Reason.MALFORMED_OBJECT) == (reasons(decision.statuses), decision.reason)
 
 
 def test_nothing_is_restarted_under_the_old_intent_while_some_of_it_is_not_rendered_either() -> None:
@@ -192,10 +192,10 @@ def test_one_node_that_wants_a_driver_needs_a_driver_daemonset() -> None:
 def test_the_warnings_of_a_run_outlast_the_policys_veto() -> None:
     """After the grace the policy's state is one more warning, not the only one."""
     found = cluster().change("policy", "status: {state: notReady}")
-    settings = Settings(consumers=EXPORTER)
+    settings = Settings(plugins=EXPORTER)
     memory = found.decide(settings)[1]
     decision, _memory = found.decide(settings, memory, LATER + timedelta(minutes=2))
-    assert Verdict.DONE is decision.verdict
+    assert Phase.DONE is decision.phase
     for words in (" is notReady", "no DaemonSet matches"):
         assert any(words in warning for warning in decision.warnings)
 
@@ -230,20 +230,20 @@ def test_a_node_that_only_waits_for_its_turn_does_not_delay_a_failure(found: Clu
     found.put("plugin-pod", merged(plugin_pod("a"), {"status": {"conditions": conditions(None)}}))
     settings = Settings(plugin_timeout=timedelta(), max_unavailable=Bound(1))
     first, memory = found.decide(settings)
-    assert (Verdict.WAIT, reason) == (first.verdict, first.judgements[1].reason)
+    assert (Phase.WAIT, reason) == (first.phase, first.statuses[1].reason)
     decision, _memory = found.decide(settings, memory, LATER + timedelta(minutes=5))
-    assert (Verdict.FAIL, Reason.PLUGIN_NOT_READY) == (decision.verdict, decision.reason)
+    assert (Phase.FAIL, Reason.PLUGIN_NOT_READY) == (decision.phase, decision.reason)
 
 
 def test_a_node_whose_operands_are_paused_has_begun() -> None:
     """A driver that is being unloaded is further than one that waits for its turn."""
     patient = Settings(timeout=timedelta(days=1), stall_timeout=timedelta(minutes=30))
     before, paused = {"state": "upgrade-required"}, {"state": "", "deploy_toolkit": "paused-for-driver-upgrade"}
-    for after, expected in ((before, Verdict.DEADLINE), (paused, Verdict.WAIT)):
+    for after, expected in ((before, Phase.DEADLINE), (paused, Phase.WAIT)):
         found = cluster().change("node", labelled(**before))
         memory = found.decide(patient)[1]
         later = found.change("node", labelled(**after)).decide(patient, memory, LATER + timedelta(minutes=30))[0]
-        assert expected is later.verdict
+        assert expected is later.phase
 
 
 def test_a_node_that_moves_is_waited_for_before_a_failure() -> None:
@@ -253,7 +253,7 @@ def test_a_node_that_moves_is_waited_for_before_a_failure() -> None:
     settings, memory = Settings(plugin_timeout=timedelta()), None
     for minutes in (0, 6, 12):
         decision, memory = found.decide(settings, memory, LATER + timedelta(minutes=minutes))
-        assert Verdict.WAIT is decision.verdict
+        assert Phase.WAIT is decision.phase
 
 
 def test_a_restart_that_was_asked_for_is_an_advance() -> None:
@@ -265,7 +265,7 @@ def test_a_restart_that_was_asked_for_is_an_advance() -> None:
     assert isinstance(action, DeletePod)
     asked = LATER + timedelta(minutes=29, seconds=50)
     memory = found.decide(patient, memory.asked(action.node, action.pod, asked), asked)[1]
-    assert Verdict.WAIT is found.decide(patient, memory, LATER + timedelta(minutes=30))[0].verdict
+    assert Phase.WAIT is found.decide(patient, memory, LATER + timedelta(minutes=30))[0].phase
 
 
 def test_a_fleet_without_a_node_stalls_like_any_other() -> None:
@@ -282,8 +282,8 @@ def test_a_fleet_without_a_node_stalls_like_any_other() -> None:
 
 def test_a_restart_that_failed_is_forgotten_once_its_pod_goes() -> None:
     """A pod on its way out is restarted no more, so a controller does not keep what was wrong with it."""
-    controller = Follower(stale())
-    (judgement,) = controller.look().judgements
+    controller = Controller(stale())
+    (judgement,) = controller.look().statuses
     assert judgement.stale_pod is not None
     controller.memory = controller.memory.troubled(judgement.stale_pod, "no answer")
     controller.look(1)
@@ -295,8 +295,8 @@ def test_a_restart_that_failed_is_forgotten_once_its_pod_goes() -> None:
 
 def test_a_node_without_a_plugin_is_not_one_whose_plugin_came_back() -> None:
     """After a refusal the pauses are counted on, although the node wanted no plugin for a while."""
-    controller = Follower(stale())
+    controller = Controller(stale())
     controller.act(0, refused="not on a Friday")
     controller.found.drop("plugin-pod").change("daemonset", "status: {desiredNumberScheduled: 0}", PLUGIN)
-    assert ["NothingToRefresh"] == reasons(controller.look(1).judgements)
+    assert ["NothingToRefresh"] == reasons(controller.look(1).statuses)
     assert not controller.memory.restarts[restart_key("plugin-ds", "gpu-0")].came_back

@@ -76,7 +76,7 @@ def test_what_a_policy_does_not_say_is_off() -> None:
 
 def test_what_plugins_start_after_is_never_restarted_as_one_of_them() -> None:
     """The container toolkit is older than itself, so it would always look stale."""
-    named = Settings(consumers=(Wanted("gpu", "gpu-operator", "nvidia-container-toolkit-daemonset"),))
+    named = Settings(plugins=(Wanted("gpu", "gpu-operator", "nvidia-container-toolkit-daemonset"),))
     found = fleet.find(with_toolkit(cluster()).seen().daemonsets, GPU_OPERATOR, named)
     assert (["nvidia-container-toolkit-daemonset"], [PLUGIN]) == (
         [one.name for one in found.refused],
@@ -152,7 +152,7 @@ def test_an_expected_version_that_one_pool_names_was_looked_for_in_the_policy() 
 def test_the_names_of_one_stacks_plugins_leave_those_of_the_others() -> None:
     """Only for a stack that is named are the default names replaced."""
     named = Settings(consumer_names=(Wanted("network", name="mine"),))
-    assert (GPU_OPERATOR.consumer.names, ("mine",)) == (
+    assert (GPU_OPERATOR.plugin.names, ("mine",)) == (
         fleet.plugin_names(GPU_OPERATOR, named),
         fleet.plugin_names(NETWORK_OPERATOR, named),
     )

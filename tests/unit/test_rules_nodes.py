@@ -10,7 +10,7 @@ from hook.config import Settings, Wanted
 from hook.decide import freshness
 from hook.decide.freshness import Freshness
 from hook.decide.reasons import Reason
-from hook.decide.result import DeletePod, NodeState, Verdict
+from hook.decide.result import DeletePod, NodeState, Phase
 from hook.decide.state import Memory
 from hook.objects import readers
 from hook.objects.drivers import DRA_PLUGIN, GPU_OPERATOR
@@ -23,9 +23,9 @@ OLD_HASH = "metadata: {labels: {controller-revision-hash: old}}"
 PRE_INSTALLED = labelled(deploy_driver="pre-installed")
 
 
-def judged(consumer: Object, driver: Object) -> Freshness:
+def judged(plugin: Object, driver: Object) -> Freshness:
     """Return the freshness of a plugin pod on a node with this driver pod."""
-    return freshness.judge(readers.pod(consumer), DRA_PLUGIN, readers.pod(driver), GPU_OPERATOR).freshness
+    return freshness.judge(readers.pod(plugin), DRA_PLUGIN, readers.pod(driver), GPU_OPERATOR).freshness
 
 
 # What proves a plugin.
@@ -41,15 +41,15 @@ def test_an_unloader_that_ended_in_the_second_of_the_crash_proves_nothing() -> N
 def test_an_init_container_that_failed_has_seen_no_driver() -> None:
     """Only exit code 0 shows that the driver worked, whenever the init container ended."""
     status = {"status": {"initContainerStatuses": [finished("init-container", 5, exit_code=1)]}}
-    consumer = merged(plugin_pod(waited=5, started=6), status)
-    assert Freshness.STALE is judged(consumer, driver_pod())
+    plugin = merged(plugin_pod(waited=5, started=6), status)
+    assert Freshness.STALE is judged(plugin, driver_pod())
 
 
 def test_an_init_container_that_ended_at_no_time_proves_nothing() -> None:
     """Its exit code alone does not show which driver it saw."""
     ended = {"name": "init-container", "state": {"terminated": {"exitCode": 0}}}
-    consumer = merged(plugin_pod(waited=5, started=6), {"status": {"initContainerStatuses": [ended]}})
-    assert Freshness.STALE is judged(consumer, driver_pod())
+    plugin = merged(plugin_pod(waited=5, started=6), {"status": {"initContainerStatuses": [ended]}})
+    assert Freshness.STALE is judged(plugin, driver_pod())
 
 
 def test_a_driver_whose_init_containers_ended_at_no_time_is_not_known_to_crash() -> None:
@@ -71,7 +71,7 @@ def test_a_pod_that_was_asked_to_go_is_not_its_own_successor() -> None:
     (action,) = first.actions
     assert isinstance(action, DeletePod)
     memory = memory.asked(action.node, action.pod, LATER)
-    (still,) = found.decide(memory=memory)[0].judgements
+    (still,) = found.decide(memory=memory)[0].statuses
     assert (NodeState.RESTARTING, Reason.PLUGIN_RESTARTING) == (still.state, still.reason)
 
 
@@ -102,8 +102,8 @@ def test_a_node_is_excluded_for_the_reason_that_waiting_does_not_change(
     for patch in patches:
         found.change("node", merged(patch, {"metadata": {"name": "gpu-1"}}), "gpu-1")
     decision, _memory = found.decide()
-    assert (NodeState.EXCLUDED, expected) == (decision.judgements[1].state, decision.judgements[1].reason)
-    assert Verdict.DONE is decision.verdict
+    assert (NodeState.EXCLUDED, expected) == (decision.statuses[1].state, decision.statuses[1].reason)
+    assert Phase.DONE is decision.phase
 
 
 def failing(found: Cluster) -> Cluster:
@@ -130,7 +130,7 @@ def failing(found: Cluster) -> Cluster:
 )  # fmt: skip
 def test_a_node_waits_for_what_must_happen_first(found: Cluster, expected: Reason) -> None:
     """The reason names the cause, not what follows from it: graces and remedies hang on the reason."""
-    judgement = found.judge(Settings(providers=("toolkit",)))
+    judgement = found.judge(Settings(prerequisites=("toolkit",)))
     assert (NodeState.WAITING, expected) == (judgement.state, judgement.reason)
 
 
@@ -157,8 +157,9 @@ def test_a_failing_driver_is_reported_in_the_kubelets_own_words() -> None:
     [
         pytest.param(labelled(skip="true"), "plugin-pod", "metadata: {uid: 7}", Reason.NODE_SKIPPED, id="skipped"),
         pytest.param(not_ready_since(0), "driver-pod", "metadata: {uid: 7}", Reason.NODE_NOT_READY, id="not-ready"),
-        pytest.param(labelled(skip="true"), "slice", "spec: {devices: 8}", Reason.UNREADABLE, id="skipped-no-pod"),
-        pytest.param(labelled(deploy_driver=None), "driver-pod", "metadata: {uid: 7}", Reason.UNREADABLE,
+        pytest.param(labelled(skip="true"), "slice", "spec: {devices: 8}", Reason.MALFORMED_OBJECT,
+                     id="skipped-no-pod"),
+        pytest.param(labelled(deploy_driver=None), "driver-pod", "metadata: {uid: 7}", Reason.MALFORMED_OBJECT,
                      id="by-the-driver-pods-that-can-be-read"),
     ],
 )  # fmt: skip
@@ -217,7 +218,7 @@ def test_a_driver_whose_pool_is_unknown_may_be_one_that_follows_the_network_driv
 
 def test_a_node_without_a_providers_label_waits_for_no_provider() -> None:
     """Also where no DaemonSet of that provider exists."""
-    assert Reason.VERIFIED is cluster().judge(Settings(providers=("toolkit",))).reason
+    assert Reason.VERIFIED is cluster().judge(Settings(prerequisites=("toolkit",))).reason
 
 
 @pytest.mark.parametrize(
@@ -238,7 +239,7 @@ def test_a_node_is_listed_for_a_driver_or_for_a_plugin_of_ours_on_it() -> None:
     found = cluster("gpu-0", "gpu-1").change("node", labelled("gpu-1", present=None), "gpu-1")
     foreign = merged(plugin_pod("cpu-0"), {"metadata": {"ownerReferences": owner("foreign-ds")}})
     found.drop("plugin-pod", "plugin-gpu-1").put("plugin-pod", foreign)
-    assert ["gpu-0", "gpu-1"] == [one.node for one in found.decide()[0].judgements]
+    assert ["gpu-0", "gpu-1"] == [one.node for one in found.decide()[0].statuses]
 
 
 def test_a_node_that_keeps_its_label_is_not_taken_for_one_that_lost_it() -> None:
@@ -247,7 +248,7 @@ def test_a_node_that_keeps_its_label_is_not_taken_for_one_that_lost_it() -> None
     memory = found.decide()[1]
     found.change("node", labelled("gpu-1", skip="true"), "gpu-1").drop("driver-pod", "driver-gpu-1")
     decision, _memory = found.decide(memory=memory)
-    assert ["Verified", "NodeSkipped"] == reasons(decision.judgements)
+    assert ["Verified", "NodeSkipped"] == reasons(decision.statuses)
 
 
 def test_the_network_driver_matters_only_where_the_policy_asks_for_rdma() -> None:
@@ -255,14 +256,14 @@ def test_the_network_driver_matters_only_where_the_policy_asks_for_rdma() -> Non
     broken = network("gpu-0").drop("daemonset").change("driver-pod", "metadata: {uid: 7}")
     namespaced = Settings(namespaces=("gpu-operator",))
     found = with_ofed(cluster(), broken)
-    assert Verdict.WAIT is found.decide(namespaced)[0].verdict
+    assert Phase.WAIT is found.decide(namespaced)[0].phase
     decision, _memory = found.change("policy", "spec: {driver: {rdma: {enabled: false}}}").decide(namespaced)
-    assert (Verdict.DONE, ()) == (decision.verdict, decision.warnings)
+    assert (Phase.DONE, ()) == (decision.phase, decision.warnings)
 
 
 def test_each_driver_client_on_a_node_has_its_own_patience() -> None:
     """A plugin that was not Ready for four minutes does not use up the patience with another one."""
-    settings = Settings(consumers=(Wanted("gpu", "monitoring", "dcgm-exporter"),))
+    settings = Settings(plugins=(Wanted("gpu", "monitoring", "dcgm-exporter"),))
     first = with_exporter(cluster()).put("plugin-pod", plugin_pod(ready=None))
     second = with_exporter(cluster())
     not_ready = [{"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T10:00:00Z"}]
@@ -271,6 +272,6 @@ def test_each_driver_client_on_a_node_has_its_own_patience() -> None:
     told = []
     for seconds, found in ((0, first), (240, first), (241, second), (300, second), (540, second), (541, second)):
         decision, memory = found.decide(settings, memory, LATER + timedelta(seconds=seconds))
-        told.append(decision.verdict)
-    assert [Verdict.WAIT] * 5 + [Verdict.FAIL] == told
-    assert ["Verified", "PluginNotReady"] == reasons(decision.judgements)
+        told.append(decision.phase)
+    assert [Phase.WAIT] * 5 + [Phase.FAIL] == told
+    assert ["Verified", "PluginNotReady"] == reasons(decision.statuses)

@@ -149,7 +149,7 @@ def test_a_selector_that_asks_for_absence_holds_where_the_key_is_absent() -> Non
     """And an absent key has no value, not an empty one."""
     for operator, there, absent in (("DoesNotExist", False, True), ("Exists", True, False), ("In", True, False)):
         wanted = Requirement("team", operator, frozenset({"", "x"}))
-        assert (there, absent) == (wanted.holds({"team": "x"}), wanted.holds({})), operator
+        assert (there, absent) == (wanted.blockers({"team": "x"}), wanted.blockers({})), operator
 
 
 # How long things take.

@@ -10,19 +10,19 @@ import pytest
 from hook.config import Settings, Strategy, Wanted
 from hook.decide import decide
 from hook.decide.reasons import Reason
-from hook.decide.restarts import Places
-from hook.decide.result import Cause, Decision, DeletePod, NodeState, RolloutRestart, Verdict
+from hook.decide.restarts import DisruptionBudget
+from hook.decide.result import Cause, Decision, DeletePod, NodeState, Phase, RolloutRestart
 from hook.decide.state import Memory, restart_key
 from hook.format import Bound
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons, stale, stale_plugin
-from tests.fixtures.following import FOLLOWING, Follower
+from tests.fixtures.following import FOLLOWING, Controller
 from tests.fixtures.modes import with_exporter, with_toolkit
 from tests.fixtures.objects import Object, R, conditions, driver_pod, merged, parsed, plugin_pod, running, waiting
 
 PLUGIN = "nvidia-dra-driver-gpu/dra-driver-nvidia-gpu-kubelet-plugin"
 POD = "nvidia-dra-driver-gpu/plugin-gpu-0"
-BOTH = Settings(consumers=(Wanted("gpu", "monitoring", "dcgm-exporter"),))
-TOOLKIT = Settings(providers=("toolkit",))
+BOTH = Settings(plugins=(Wanted("gpu", "monitoring", "dcgm-exporter"),))
+TOOLKIT = Settings(prerequisites=("toolkit",))
 DELETING = "metadata: {deletionTimestamp: '2026-01-01T10:59:59Z'}"
 TAINT = "spec: {taints: [{key: mine, effect: NoSchedule}]}"
 NOT_READY: Object = {"status": {"conditions": conditions(None)}}
@@ -53,7 +53,7 @@ def in_place() -> Cluster:
     [
         pytest.param(cluster(), Reason.VERIFIED, POD, id="verified"),
         pytest.param(stale(), Reason.PLUGIN_STALE, POD, id="stale"),
-        pytest.param(stale().change("node", TAINT), Reason.PLUGIN_UNWELCOME, POD, id="unwelcome"),
+        pytest.param(stale().change("node", TAINT), Reason.TAINT_NOT_TOLERATED, POD, id="unwelcome"),
         pytest.param(cluster().change("node", TAINT), Reason.VERIFIED, POD, id="fresh-on-a-tainted-node"),
         pytest.param(cluster().change("plugin-pod", DELETING), Reason.PLUGIN_RESTARTING, POD, id="terminating"),
         pytest.param(cluster().change("plugin-pod", STARTING), Reason.PLUGIN_STARTING, POD, id="starting"),
@@ -68,7 +68,7 @@ def test_a_node_whose_driver_is_settled_names_its_client_and_its_pod(
 ) -> None:
     """Remedies, reports and the time that is left are by client."""
     judgement = found.judge()
-    assert (reason, PLUGIN, subject) == (judgement.reason, judgement.consumer, judgement.subject)
+    assert (reason, PLUGIN, subject) == (judgement.reason, judgement.plugin, judgement.subject)
 
 
 def test_a_stale_plugin_that_would_not_come_back_fails_after_the_plugins_timeout() -> None:
@@ -77,14 +77,14 @@ def test_a_stale_plugin_that_would_not_come_back_fails_after_the_plugins_timeout
     memory = None
     for seconds in (0, 299, 300):
         decision, memory = found.decide(memory=memory, now=LATER + timedelta(seconds=seconds))
-        states.append(decision.judgements[0].state)
+        states.append(decision.statuses[0].state)
     assert [NodeState.WAITING, NodeState.WAITING, NodeState.FAILED] == states
 
 
 def test_a_stale_plugin_says_what_it_did_not_start_after() -> None:
     """Metrics count restarts by this cause."""
     late = with_toolkit(cluster(), ready=R + 900)
-    for found, expected in ((stale(), Cause.DRIVER), (late, Cause.PROVIDER), (in_place(), Cause.DOUBT)):
+    for found, expected in ((stale(), Cause.DRIVER), (late, Cause.PREREQUISITE), (in_place(), Cause.DOUBT)):
         pod = found.judge(TOOLKIT if found is late else None).stale_pod
         assert pod is not None
         assert expected is pod.cause
@@ -112,7 +112,7 @@ def test_a_restart_that_was_refused_has_no_successor() -> None:
     assert isinstance(action, DeletePod)
     memory = memory.asked(action.node, action.pod, LATER, refused="no")
     found.change("plugin-pod", "metadata: {name: other, uid: other}")
-    assert ["RestartDidNotHelp"] == reasons(found.decide(memory=memory)[0].judgements)
+    assert ["RestartDidNotHelp"] == reasons(found.decide(memory=memory)[0].statuses)
 
 
 def test_a_container_that_came_back_this_second_is_not_proven() -> None:
@@ -126,10 +126,10 @@ def test_a_container_that_came_back_this_second_is_not_proven() -> None:
 @pytest.mark.parametrize("refused", ["", "not on a Friday"])
 def test_a_plugin_that_was_verified_is_restarted_for_a_new_run_however_soon_that_comes(refused: str) -> None:
     """The restart before it helped, by the program or by other hands, so there is nothing to wait for."""
-    controller = Follower(stale())
+    controller = Controller(stale())
     controller.act(0, refused)
     controller.found.only("plugin-pod", plugin_pod())
-    assert ["Verified"] == reasons(controller.look(5).judgements)
+    assert ["Verified"] == reasons(controller.look(5).statuses)
     controller.found.only("driver-pod", driver_pod(started=3600, ready=3605, restarts=1, ended_before=3599))
     controller.found.change("plugin-pod", "metadata: {name: next, uid: next}")
     controller.act(10)
@@ -138,18 +138,18 @@ def test_a_plugin_that_was_verified_is_restarted_for_a_new_run_however_soon_that
 
 def test_a_rollout_that_was_asked_for_is_under_way_until_its_pods_are_replaced() -> None:
     """The pod that is still there is no successor that was not helped."""
-    controller = Follower(stale(), replace(FOLLOWING, strategy=Strategy.ROLLOUT))
+    controller = Controller(stale(), replace(FOLLOWING, strategy=Strategy.ROLLOUT))
     assert 1 == len(controller.stamped(0))
-    (judgement,) = controller.look(10).judgements
+    (judgement,) = controller.look(10).statuses
     assert (NodeState.RESTARTING, Reason.PLUGIN_RESTARTING) == (judgement.state, judgement.reason)
 
 
 def test_a_plugin_that_did_not_come_back_is_looked_for_at_its_daemonset() -> None:
     """There is no pod to describe."""
-    controller = Follower(stale())
+    controller = Controller(stale())
     controller.act(0)
     controller.found.drop("plugin-pod").change("daemonset", "status: {desiredNumberScheduled: 0}", PLUGIN.split("/")[1])
-    (judgement,) = controller.look(1).judgements
+    (judgement,) = controller.look(1).statuses
     assert (Reason.PLUGIN_MISSING, PLUGIN) == (judgement.reason, judgement.subject)
 
 
@@ -165,11 +165,11 @@ def test_a_plugin_whose_restart_failed_waits_behind_all_others() -> None:
         memory = memory.troubled(action.pod, "no answer")
     decision, _memory = found.decide(memory=memory)
     assert ["plugin-c", "plugin-a", "plugin-b"] == deleted(decision)
-    assert [True, True, False] == ["no answer" in one.message for one in decision.judgements]
+    assert [True, True, False] == ["no answer" in one.message for one in decision.statuses]
     (again, *_others) = decision.actions
     assert isinstance(again, DeletePod)
     memory = memory.asked(again.node, again.pod, LATER).troubled(again.pod, "no answer")
-    restarting = found.decide(memory=memory)[0].judgements[2]
+    restarting = found.decide(memory=memory)[0].statuses[2]
     assert (NodeState.RESTARTING, False) == (restarting.state, "no answer" in restarting.message)
 
 
@@ -225,7 +225,7 @@ def test_a_stale_pod_that_serves_nothing_needs_no_place_whatever_else_runs_on_it
 
 def test_places_are_counted_down_one_by_one() -> None:
     """A pod that does not serve takes one of ours, and none of the bound for all."""
-    places = Places(ours=2, anyones=1).taken(serving=False)
+    places = DisruptionBudget(ours=2, anyones=1).taken(serving=False)
     assert (1, 1) == (places.ours, places.anyones)
     assert places.has(serving=True)
     assert not places.taken(serving=True).has(serving=False)
@@ -245,7 +245,7 @@ def test_a_client_that_would_not_come_back_holds_up_no_other_one() -> None:
     tolerant = "spec: {template: {spec: {tolerations: [{operator: Exists}]}}}"
     decision = rolling(found.change("daemonset", tolerant, "dcgm-exporter"))
     assert ["dcgm-exporter"] == stamped(decision)
-    held = {one.state for one in decision.judgements if one.consumer == PLUGIN}
+    held = {one.state for one in decision.statuses if one.plugin == PLUGIN}
     assert {NodeState.WAITING} == held
 
 
@@ -262,30 +262,30 @@ def test_only_stale_plugins_wait_for_a_place_of_a_rollout() -> None:
     """A plugin that is verified, or down by itself, waits for nothing."""
     found = stale("a", "b", "c").put("plugin-pod", plugin_pod("b"), merged(plugin_pod("c"), NOT_READY))
     decision = rolling(found, Settings(max_unavailable=Bound(1)))
-    assert ["PluginQueued", "Verified", "PluginNotReady"] == reasons(decision.judgements)
+    assert ["PluginQueued", "Verified", "PluginNotReady"] == reasons(decision.statuses)
 
 
 def test_a_rollout_does_not_restart_a_suspect_along_with_others() -> None:
     """One node's driver reloaded, another's times moved alone: the template is stamped after the suspect's minute."""
     nodes = tuple(f"n{number}" for number in range(8))
-    controller = Follower(cluster(*nodes), replace(FOLLOWING, strategy=Strategy.ROLLOUT))
+    controller = Controller(cluster(*nodes), replace(FOLLOWING, strategy=Strategy.ROLLOUT))
     controller.look(-1)
     reloaded = driver_pod("n0", started=3600, ready=3605, restarts=1)
     controller.found.put("driver-pod", reloaded, driver_pod("n1", started=3530, ready=3600))
     held = controller.look(10)
-    assert ["PluginSuspect", "PluginSuspect"] == reasons(held.judgements)[:2]
+    assert ["StaleUnexplained", "StaleUnexplained"] == reasons(held.statuses)[:2]
     assert ([], 1) == (stamped(held), len(stamped(controller.look(72))))
 
 
 def test_a_node_that_turned_stale_and_came_back_by_itself_is_no_suspect() -> None:
     """Only what would be restarted now is held for a minute."""
     nodes = tuple(f"n{number}" for number in range(8))
-    controller = Follower(cluster(*nodes))
+    controller = Controller(cluster(*nodes))
     controller.look(-1)
     controller.found.put("driver-pod", driver_pod("n0", started=3530, ready=3600))
-    assert "waits for a minute" in controller.look(0).judgements[0].message
+    assert "waits for a minute" in controller.look(0).statuses[0].message
     controller.found.put("plugin-pod", plugin_pod("n0", waited=3601, started=3602, ready=3610))
-    assert {"Verified"} == set(reasons(controller.look(10).judgements))
+    assert {"Verified"} == set(reasons(controller.look(10).statuses))
 
 
 # What is remembered.
@@ -293,11 +293,11 @@ def test_a_node_that_turned_stale_and_came_back_by_itself_is_no_suspect() -> Non
 
 def test_a_restart_is_remembered_as_long_as_its_node_is_there() -> None:
     """Also while no pod of the plugin is on it: that is when it matters."""
-    controller = Follower(stale("gpu-0", "gpu-1"))
+    controller = Controller(stale("gpu-0", "gpu-1"))
     controller.act(0)
     controller.found.drop("plugin-pod").change("daemonset", "status: {desiredNumberScheduled: 0}", PLUGIN.split("/")[1])
     for seconds in (1, 2):
-        assert ["PluginMissing"] * 2 == reasons(controller.look(seconds).judgements)
+        assert ["PluginMissing"] * 2 == reasons(controller.look(seconds).statuses)
     controller.found.drop("node", "gpu-1").drop("driver-pod", "driver-gpu-1")
     controller.look(3)
     assert {restart_key("plugin-ds", "gpu-0")} == controller.memory.restarts.keys()
@@ -305,7 +305,7 @@ def test_a_restart_is_remembered_as_long_as_its_node_is_there() -> None:
 
 def test_only_eligible_nodes_are_remembered_as_such() -> None:
     """A node that was always excluded is not waited for when it loses its label."""
-    controller = Follower(cluster("gpu-0", "gpu-1").change("node", labelled("gpu-1", skip="true"), "gpu-1"))
+    controller = Controller(cluster("gpu-0", "gpu-1").change("node", labelled("gpu-1", skip="true"), "gpu-1"))
     controller.look(0)
     assert {"gpu-0"} == controller.memory.eligible
 
@@ -313,7 +313,7 @@ def test_only_eligible_nodes_are_remembered_as_such() -> None:
 def test_the_trouble_with_one_pod_does_not_hide_that_with_another() -> None:
     """The last one is last, and one that is tried again moves there."""
     memory = Memory(started=LATER)
-    pods = [one.stale_pod for one in stale("a", "b").decide()[0].judgements]
+    pods = [one.stale_pod for one in stale("a", "b").decide()[0].statuses]
     for pod in (*pods, pods[0]):
         assert pod is not None
         memory = memory.troubled(pod, "no answer")
@@ -325,8 +325,8 @@ def test_the_trouble_with_one_pod_does_not_hide_that_with_another() -> None:
 
 def test_work_that_is_left_in_one_stack_speaks_before_what_was_done_in_another() -> None:
     """The stack that restarted something speaks only among equal verdicts, and each stack is heard once."""
-    done = Decision(Verdict.DONE, Reason.REFRESHED, "two were restarted")
-    wait = Decision(Verdict.WAIT, Reason.NODES_PENDING, "one is left")
+    done = Decision(Phase.DONE, Reason.REFRESHED, "two were restarted")
+    wait = Decision(Phase.WAIT, Reason.NODES_PENDING, "one is left")
     both = decide.combined({"gpu": done, "network": wait})
-    assert (Verdict.WAIT, Reason.NODES_PENDING, "network") == (both.verdict, both.reason, both.stack)
+    assert (Phase.WAIT, Reason.NODES_PENDING, "network") == (both.phase, both.reason, both.stack)
     assert "network: one is left; gpu: two were restarted" == both.message

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hook.config import OnDeadline, Settings, Strategy, Wait, WhenManual
+from hook.config import OnDeadline, OnManualUpgrade, Settings, Strategy, Wait
 from hook.format import Bound
 
 
@@ -33,10 +33,10 @@ def test_the_defaults_are_those_that_are_documented() -> None:
         settings.stall_timeout,
         settings.plugin_timeout,
     )
-    assert (OnDeadline.FAIL, Strategy.STALE_PODS, WhenManual.REPORT, 0) == (
+    assert (OnDeadline.FAIL, Strategy.STALE_PODS, OnManualUpgrade.REPORT, 0) == (
         settings.on_deadline,
         settings.strategy,
-        settings.when_manual,
+        settings.on_manual_upgrade,
         settings.max_parallel_restarts,
     )
 

@@ -143,5 +143,5 @@ def test_no_driver_daemonset_is_never_a_reason_to_skip() -> None:
     decision, _memory = found.decide()
     assert (Reason.NOT_RENDERED, [Reason.DRIVER_MISSING]) == (
         decision.reason,
-        [one.reason for one in decision.judgements],
+        [one.reason for one in decision.statuses],
     )

@@ -11,7 +11,7 @@ import pytest
 from hook.config import Settings
 from hook.decide.decide import first_look
 from hook.decide.reasons import Reason
-from hook.decide.result import Verdict
+from hook.decide.result import Phase
 from hook.decide.state import Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale, without_operator
 from tests.fixtures.objects import conditions, merged, obj, parsed, plugin_pod, waiting
@@ -52,11 +52,11 @@ def without_nodes() -> Cluster:
 @pytest.mark.parametrize(
     ("found", "settings", "expected"),
     [
-        pytest.param(without_plugin(), Settings(), Reason.NO_CONSUMER, id="no-plugin"),
-        pytest.param(cluster(), Settings(consumer_namespace="x"), Reason.NO_CONSUMER, id="no-plugin-in-its-namespace"),
-        pytest.param(without_plugin(), Settings(namespaces=("gpu-operator",)), Reason.NO_CONSUMER,
+        pytest.param(without_plugin(), Settings(), Reason.NO_PLUGIN, id="no-plugin"),
+        pytest.param(cluster(), Settings(consumer_namespace="x"), Reason.NO_PLUGIN, id="no-plugin-in-its-namespace"),
+        pytest.param(without_plugin(), Settings(namespaces=("gpu-operator",)), Reason.NO_PLUGIN,
                      id="no-plugin-where-it-may-look"),
-        pytest.param(without_plugin(), EXPECTING, Reason.NO_CONSUMER, id="no-plugin-whatever-is-expected"),
+        pytest.param(without_plugin(), EXPECTING, Reason.NO_PLUGIN, id="no-plugin-whatever-is-expected"),
         pytest.param(without_plugin().put("daemonset", obj("plugin-daemonset", MANAGED)), Settings(),
                      Reason.OPERATOR_MANAGED, id="operator-managed-plugin"),
         pytest.param(without_operator(cluster()), Settings(), Reason.NO_POLICY, id="no-policy"),
@@ -72,7 +72,7 @@ def without_nodes() -> Cluster:
 def test_a_run_with_nothing_to_protect_is_skipped(found: Cluster, settings: Settings, expected: Reason) -> None:
     """The deployer hears success, with the reason; nothing is done."""
     decision, _memory = found.decide(settings)
-    assert (Verdict.SKIP, expected, ()) == (decision.verdict, decision.reason, decision.actions)
+    assert (Phase.SKIP, expected, ()) == (decision.phase, decision.reason, decision.actions)
 
 
 @pytest.mark.parametrize(
@@ -85,11 +85,11 @@ def test_a_run_with_nothing_to_protect_is_skipped(found: Cluster, settings: Sett
         pytest.param(without_nodes(), EXPECTING, Reason.EXPECTATION_UNMET, id="no-node-before-the-expected-policy"),
         pytest.param(without_nodes().drop("policy"), EXPECTING, Reason.POLICY_EXPECTED, id="no-node-and-no-policy-yet"),
         pytest.param(cluster().drop("policy").put("policy", obj("policy", UNREADABLE_POLICY)), Settings(),
-                     Reason.UNREADABLE, id="policy-unreadable"),
+                     Reason.MALFORMED_OBJECT, id="policy-unreadable"),
         pytest.param(without_plugin().put("daemonset", obj("plugin-daemonset", "status: {desiredNumberScheduled: x}")),
-                     Settings(), Reason.UNREADABLE, id="plugin-daemonset-unreadable"),
-        pytest.param(without_nodes().put("node", obj("node", "metadata: {labels: []}")), Settings(), Reason.UNREADABLE,
-                     id="node-unreadable"),
+                     Settings(), Reason.MALFORMED_OBJECT, id="plugin-daemonset-unreadable"),
+        pytest.param(without_nodes().put("node", obj("node", "metadata: {labels: []}")), Settings(),
+                     Reason.MALFORMED_OBJECT,                     id="node-unreadable"),
         pytest.param(cluster().drop("node"), Settings(), Reason.NODES_PENDING, id="labels-vanished-pods-run"),
         pytest.param(cluster().change("node", labelled(present="false")), Settings(), Reason.NODES_PENDING,
                      id="labels-false-pods-run"),
@@ -104,7 +104,7 @@ def test_what_is_not_known_is_never_a_reason_to_skip(found: Cluster, settings: S
     decision, _memory = found.change("revision", "metadata: {creationTimestamp: '2026-01-01T10:59:50Z'}").decide(
         settings
     )
-    assert (Verdict.WAIT, expected) == (decision.verdict, decision.reason)
+    assert (Phase.WAIT, expected) == (decision.phase, decision.reason)
 
 
 def fresh_install() -> Cluster:
@@ -115,20 +115,20 @@ def fresh_install() -> Cluster:
 
 def test_a_fresh_install_is_not_skipped_before_the_operator_labelled_its_nodes() -> None:
     """Plugins are there, and a policy that was never reconciled: labels are still to come."""
-    assert fresh_install().decide()[0].verdict is Verdict.WAIT
+    assert fresh_install().decide()[0].phase is Phase.WAIT
 
 
 def test_plugins_on_nodes_without_a_gpu_are_skipped_once_the_operator_has_spoken() -> None:
     """It reconciled, it is quiet, and it labelled no node."""
     found = fresh_install().change("policy", "status: {state: ready}")
     decision, _memory = found.decide()
-    assert (Verdict.SKIP, Reason.NO_ELIGIBLE_NODE) == (decision.verdict, decision.reason)
+    assert (Phase.SKIP, Reason.NO_ELIGIBLE_NODE) == (decision.phase, decision.reason)
 
 
 def test_plugins_without_labels_wait_for_a_quiet_operator() -> None:
     """A new operator may label them."""
     found = without_nodes().only("plugin-pod", WAITING_PLUGIN).change("deployment", "status: {replicas: 2}")
-    assert found.decide()[0].verdict is Verdict.WAIT
+    assert found.decide()[0].phase is Phase.WAIT
 
 
 @pytest.mark.parametrize(
@@ -143,8 +143,8 @@ def test_a_plugin_under_another_name_fails_with_the_name(found: Cluster) -> None
     """It is never half-handled, nor skipped: what to set is said, with exit 3."""
     found.change("daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN)
     decision, _memory = found.decide()
-    assert (Verdict.FAIL, Reason.UNNAMED_CONSUMER, True) == (
-        decision.verdict,
+    assert (Phase.FAIL, Reason.UNNAMED_PLUGIN, True) == (
+        decision.phase,
         decision.reason,
         "mine-kubelet-plugin" in decision.message,
     )
@@ -154,13 +154,13 @@ def test_a_lookalike_beside_a_named_plugin_is_a_warning() -> None:
     """The named one is served."""
     found = cluster().put("daemonset", obj("plugin-daemonset", "metadata: {name: mine, uid: mine}"))
     decision, _memory = found.decide()
-    assert (Verdict.DONE, 1) == (decision.verdict, len(decision.warnings))
+    assert (Phase.DONE, 1) == (decision.phase, len(decision.warnings))
 
 
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        pytest.param(without_plugin(), Reason.NO_CONSUMER, id="pointless"),
+        pytest.param(without_plugin(), Reason.NO_PLUGIN, id="pointless"),
         pytest.param(stale(), None, id="worth-a-second-look"),
     ],
 )
@@ -189,7 +189,7 @@ def test_a_follower_that_skips_forgets_what_is_gone() -> None:
         memory = replace(before, first_seen={})
         for now in (LATER, later):
             decision, memory = found.decide(settings, memory, now)
-        assert (Verdict.SKIP, kept) == (decision.verdict, set(memory.eligible))
+        assert (Phase.SKIP, kept) == (decision.phase, set(memory.eligible))
 
 
 def unlabelled() -> Cluster:
@@ -201,7 +201,7 @@ def unlabelled() -> Cluster:
 
 VANISHED = {
     "policy-recreated": (without_operator(cluster()), Reason.NO_POLICY),
-    "plugin-daemonset-recreated": (without_plugin(), Reason.NO_CONSUMER),
+    "plugin-daemonset-recreated": (without_plugin(), Reason.NO_PLUGIN),
     "labels-and-all-pods-gone": (unlabelled(), Reason.NO_ELIGIBLE_NODE),
 }
 
@@ -212,8 +212,8 @@ def test_a_fleet_that_vanishes_is_skipped_only_after_a_grace(found: Cluster, rea
     memory, told = stale().decide(memory=Memory(started=LATER))[1], []
     for seconds in (2, 301, 302):
         decision, memory = found.decide(memory=memory, now=LATER + timedelta(seconds=seconds))
-        told.append((decision.verdict, decision.reason, decision.actions))
-    assert [(Verdict.WAIT, reason, ()), (Verdict.WAIT, reason, ()), (Verdict.SKIP, reason, ())] == told
+        told.append((decision.phase, decision.reason, decision.actions))
+    assert [(Phase.WAIT, reason, ()), (Phase.WAIT, reason, ()), (Phase.SKIP, reason, ())] == told
 
 
 @pytest.mark.parametrize(("found", "reason"), VANISHED.values(), ids=VANISHED)
@@ -222,10 +222,10 @@ def test_a_fleet_that_comes_back_is_served(found: Cluster, reason: Reason) -> No
     memory, told = stale().decide(memory=Memory(started=LATER))[1], []
     for seconds, seen in ((2, found), (200, stale()), (250, found), (549, found), (550, found)):
         decision, memory = seen.decide(memory=memory, now=LATER + timedelta(seconds=seconds))
-        told.append((decision.verdict, decision.reason, len(decision.actions)))
-    gone = (Verdict.WAIT, reason, 0)
-    back = (Verdict.WAIT, Reason.NODES_PENDING, 1)
-    assert [gone, back, gone, gone, (Verdict.SKIP, reason, 0)] == told
+        told.append((decision.phase, decision.reason, len(decision.actions)))
+    gone = (Phase.WAIT, reason, 0)
+    back = (Phase.WAIT, Reason.NODES_PENDING, 1)
+    assert [gone, back, gone, gone, (Phase.SKIP, reason, 0)] == told
 
 
 def test_a_fleet_that_vanishes_at_the_end_of_the_time_is_no_success() -> None:
@@ -235,7 +235,7 @@ def test_a_fleet_that_vanishes_at_the_end_of_the_time_is_no_success() -> None:
         without_operator(cluster()).decide(memory=memory, now=LATER + timedelta(seconds=seconds))[0]
         for seconds in (25 * 60 - 31, 25 * 60 - 30)
     )
-    assert (Verdict.WAIT, Verdict.DEADLINE) == (early.verdict, late.verdict)
+    assert (Phase.WAIT, Phase.DEADLINE) == (early.phase, late.phase)
     assert (Reason.TIME_UP, Reason.NO_POLICY) == (late.reason, late.cause)
 
 
@@ -253,10 +253,10 @@ def test_a_skip_that_nothing_speaks_against_is_said_at_once(before: Cluster, aft
     """The run waited for something, but no fleet was there to vanish; or somebody switched drivers off."""
     first, memory = before.decide()
     second, _memory = after.decide(memory=memory, now=LATER + timedelta(seconds=90))
-    assert (Verdict.WAIT, Verdict.SKIP, reason) == (first.verdict, second.verdict, second.reason)
+    assert (Phase.WAIT, Phase.SKIP, reason) == (first.phase, second.phase, second.reason)
 
 
 def test_an_unreadable_object_without_a_name_is_still_a_hold() -> None:
     """It might be the one that matters."""
     found = cluster().put("slice", merged(obj("slice"), parsed("metadata: {name: ''}")))
-    assert found.decide()[0].reason is Reason.UNREADABLE
+    assert found.decide()[0].reason is Reason.MALFORMED_OBJECT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeState, Verdict
+from hook.decide.result import NodeState, Phase
 from tests.fixtures.cluster import Cluster, cluster
 from tests.fixtures.modes import Pool, pooled
 
@@ -40,7 +40,7 @@ def told(found: Cluster) -> Cluster:
 def test_a_plugin_that_was_restarted_already_is_left_alone_and_it_says_so(found: Cluster, label: str) -> None:
     """It is found fresh: nothing is done, and the deployer reads why."""
     decision, _memory = found.decide()
-    assert (Verdict.DONE, Reason.NOTHING_STALE, ()) == (decision.verdict, decision.reason, decision.actions)
+    assert (Phase.DONE, Reason.NOTHING_STALE, ()) == (decision.phase, decision.reason, decision.actions)
     assert f"the driver manager evicts them before it reloads a driver: {label}" in decision.message
 
 
@@ -53,7 +53,7 @@ def test_a_selector_that_nobody_was_told_of_explains_nothing() -> None:
 def test_a_node_whose_label_is_paused_is_waited_for(label: str) -> None:
     """The driver manager is unloading the old driver; the plugin is gone, and comes back."""
     found = told(wired(label)).change("node", {"metadata": {"labels": {label: PAUSED}}}, "gpu-1")
-    judged = found.drop("plugin-pod", "plugin-gpu-1").decide()[0].judgements[1]
+    judged = found.drop("plugin-pod", "plugin-gpu-1").decide()[0].statuses[1]
     assert (NodeState.WAITING, Reason.OPERANDS_PAUSED) == (judged.state, judged.reason)
     assert label in judged.message
 
@@ -65,7 +65,7 @@ def test_a_node_without_the_label_silently_gets_no_plugin_and_is_named() -> None
     found.change("daemonset", "status: {desiredNumberScheduled: 1, updatedNumberScheduled: 1}", PLUGIN)
     decision, _memory = found.decide()
     (warning,) = decision.warnings
-    assert decision.verdict is Verdict.DONE
+    assert decision.phase is Phase.DONE
     assert f"{PLUGIN} runs no pod on gpu-1: its nodeSelector asks for {TOLD}=true" in warning
 
 
@@ -74,5 +74,5 @@ def test_a_plugin_that_is_wanted_nowhere_is_told() -> None:
     found = wired(TOLD, value="false").drop("plugin-pod")
     found.change("daemonset", "status: {desiredNumberScheduled: 0, updatedNumberScheduled: 0}", PLUGIN)
     decision, _memory = found.decide()
-    assert decision.verdict is Verdict.DONE
+    assert decision.phase is Phase.DONE
     assert "DESIRED=0" in decision.warnings[0]

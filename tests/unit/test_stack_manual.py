@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from hook.config import Settings, WhenManual
+from hook.config import OnManualUpgrade, Settings
 from hook.decide.explain import remedy
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeState, Verdict
+from hook.decide.result import NodeState, Phase
 from hook.decide.state import Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster, stale_plugin
 from tests.fixtures.modes import Pool, network, pooled, rdma_pod
@@ -45,20 +45,20 @@ def nic() -> Cluster:
 MODES = {"gpu": gpu, "pools": pools, "network": nic}
 
 
-def asking(found: Cluster, when: WhenManual) -> Settings:
+def asking(found: Cluster, when: OnManualUpgrade) -> Settings:
     """Give settings for a cluster's stack."""
-    return Settings(stacks=(found.stack.name,), when_manual=when)
+    return Settings(stacks=(found.stack.name,), on_manual_upgrade=when)
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("when", WhenManual)
-def test_a_rotated_node_is_served_whatever_becomes_of_the_others(mode: str, when: WhenManual) -> None:
+@pytest.mark.parametrize("when", OnManualUpgrade)
+def test_a_rotated_node_is_served_whatever_becomes_of_the_others(mode: str, when: OnManualUpgrade) -> None:
     """Its driver is new and its plugin is stale; that another waits for a person does not matter."""
     found = MODES[mode]()
     decision, _memory = found.decide(asking(found, when))
-    assert (Reason.PLUGIN_STALE, Reason.MANUAL_UPGRADE, Verdict.WAIT, 1) == (
-        *(one.reason for one in decision.judgements),
-        decision.verdict,
+    assert (Reason.PLUGIN_STALE, Reason.MANUAL_UPGRADE, Phase.WAIT, 1) == (
+        *(one.reason for one in decision.statuses),
+        decision.phase,
         len(decision.actions),
     )
 
@@ -67,24 +67,24 @@ def test_a_rotated_node_is_served_whatever_becomes_of_the_others(mode: str, when
 @pytest.mark.parametrize(
     ("when", "state", "verdict"),
     [
-        pytest.param(WhenManual.REPORT, NodeState.EXCLUDED, Verdict.DONE, id="report"),
-        pytest.param(WhenManual.WAIT, NodeState.WAITING, Verdict.WAIT, id="wait"),
-        pytest.param(WhenManual.FAIL, NodeState.FAILED, Verdict.FAIL, id="fail"),
+        pytest.param(OnManualUpgrade.REPORT, NodeState.EXCLUDED, Phase.DONE, id="report"),
+        pytest.param(OnManualUpgrade.WAIT, NodeState.WAITING, Phase.WAIT, id="wait"),
+        pytest.param(OnManualUpgrade.FAIL, NodeState.FAILED, Phase.FAIL, id="fail"),
     ],
 )
-def test_an_outdated_node_is_handled_as_asked(mode: str, when: WhenManual, state: NodeState, verdict: Verdict) -> None:
+def test_an_outdated_node_is_handled_as_asked(mode: str, when: OnManualUpgrade, state: NodeState, phase: Phase) -> None:
     """Once the rotated one is served: report and be done, wait for a person, or fail at once."""
     found = MODES[mode]()
     found.put("plugin-pod", *(cluster("a") if mode != "network" else network("a")).of("plugin-pod"))
     decision, _memory = found.decide(asking(found, when))
-    assert (state, verdict) == (decision.judgements[1].state, decision.verdict)
+    assert (state, phase) == (decision.statuses[1].state, decision.phase)
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_the_remedy_names_the_pod_to_delete(mode: str) -> None:
     """With the operator's own reason why nobody does it."""
     found = MODES[mode]()
-    judged = found.decide()[0].judgements[1]
+    judged = found.decide()[0].statuses[1]
     pod = found.of("driver-pod")[1]["metadata"]
     fix = remedy(judged.reason, judged.node, judged.subject, found.stack)
     assert "autoUpgrade is off" in judged.message
@@ -95,8 +95,8 @@ def test_waiting_for_a_person_ends_with_the_time() -> None:
     """The run cannot know whether somebody will come."""
     found = gpu().put("plugin-pod", *cluster("a").of("plugin-pod"))
     late = LATER + timedelta(minutes=25)
-    decision, _memory = found.decide(asking(found, WhenManual.WAIT), Memory(started=LATER), late)
-    assert (Verdict.DEADLINE, Reason.NODES_PENDING) == (decision.verdict, decision.cause)
+    decision, _memory = found.decide(asking(found, OnManualUpgrade.WAIT), Memory(started=LATER), late)
+    assert (Phase.DEADLINE, Reason.NODES_PENDING) == (decision.phase, decision.cause)
 
 
 AUTO: Object = {"upgradePolicy": {"autoUpgrade": True}}
@@ -121,6 +121,6 @@ def test_who_rotates_a_pool(policy: Object, pool: Object, nodes: Object, rotates
     """A pool's own policy counts from 26.7 on, where on is the default; sandbox workloads turn all of it off."""
     found = pools().change("policy", {"spec": policy}).change("pool", {"spec": pool}).change("node", nodes)
     found.change("node", {"metadata": {"labels": {"nvidia.com/gpu.workload.config": "container"}}})
-    reason = found.decide()[0].judgements[1].reason
+    reason = found.decide()[0].statuses[1].reason
     assert (reason is Reason.DRIVER_OUTDATED) is rotates
     assert (reason is Reason.MANUAL_UPGRADE) is not rotates

@@ -10,7 +10,7 @@ from hook.config import Settings
 from hook.decide import rollout
 from hook.decide.explain import remedy
 from hook.decide.reasons import Reason
-from hook.decide.result import DeletePod, NodeState, Verdict
+from hook.decide.result import DeletePod, NodeState, Phase
 from hook.decide.state import Memory
 from hook.objects import policies, readers
 from hook.objects.drivers import NETWORK_OPERATOR
@@ -96,15 +96,15 @@ def test_both_device_plugins_are_served() -> None:
     """Each by itself."""
     found = with_sriov(network("a", "b"), started=-5)
     decision, _memory = found.decide()
-    assert [Reason.VERIFIED, Reason.PLUGIN_STALE] * 2 == [one.reason for one in decision.judgements]
+    assert [Reason.VERIFIED, Reason.PLUGIN_STALE] * 2 == [one.reason for one in decision.statuses]
     assert ["sriov-a", "sriov-b"] == [one.pod.name for one in decision.actions if isinstance(one, DeletePod)]
 
 
 def test_no_slice_is_looked_for() -> None:
     """Device plugins publish none: Ready and fresh is all that there is to prove."""
     decision, _memory = network().decide()
-    assert (Verdict.DONE, "no device plugin needed a restart, 1 run on the loaded driver") == (
-        decision.verdict,
+    assert (Phase.DONE, "no device plugin needed a restart, 1 run on the loaded driver") == (
+        decision.phase,
         decision.message,
     )
 
@@ -146,10 +146,10 @@ def test_nodes_of_several_kernels_have_daemonsets_of_their_own() -> None:
     second = "{metadata: {name: mofed-b, uid: b-ds}}"
     found.put("daemonset", obj("network/driver-daemonset", second))
     found.change("driver-pod", "metadata: {ownerReferences: [{uid: b-ds, controller: true}]}", "mofed-b")
-    assert [Reason.PLUGIN_STALE, Reason.DRIVER_OUTDATED] == [one.reason for one in found.decide()[0].judgements]
+    assert [Reason.PLUGIN_STALE, Reason.DRIVER_OUTDATED] == [one.reason for one in found.decide()[0].statuses]
     revision = "{metadata: {name: b, ownerReferences: [{uid: b-ds, controller: true}]}}"
     found.put("revision", obj("network/revision", revision))
-    assert [Reason.PLUGIN_STALE] * 2 == [one.reason for one in found.decide()[0].judgements]
+    assert [Reason.PLUGIN_STALE] * 2 == [one.reason for one in found.decide()[0].statuses]
 
 
 @pytest.mark.parametrize(
@@ -166,14 +166,14 @@ def test_nodes_of_several_kernels_have_daemonsets_of_their_own() -> None:
 )  # fmt: skip
 def test_no_label_says_where_a_driver_belongs_so_the_daemonsets_do(found: Cluster, expected: Reason) -> None:
     """A node without a driver pod has none to come once they all have as many as they want."""
-    assert expected is found.decide()[0].judgements[1].reason
+    assert expected is found.decide()[0].statuses[1].reason
 
 
 def test_a_network_without_any_wanted_driver_is_left_alone() -> None:
     """No node has the kernel or system of any DaemonSet."""
     found = network().drop("driver-pod").drop("plugin-pod")
     decision, _memory = found.change("daemonset", "status: {desiredNumberScheduled: 0}").decide()
-    assert (Verdict.SKIP, Reason.NO_ELIGIBLE_NODE) == (decision.verdict, decision.reason)
+    assert (Phase.SKIP, Reason.NO_ELIGIBLE_NODE) == (decision.phase, decision.reason)
     assert "no driver DaemonSet wants a pod there" in decision.message
 
 
@@ -254,8 +254,8 @@ def test_a_failed_network_upgrade_is_told_with_the_networks_own_steps(found: Clu
     found.change("node", labels(state="upgrade-failed"))
     first, memory = found.decide(memory=Memory(started=LATER))
     last, _memory = found.decide(memory=memory, now=LATER + timedelta(minutes=5))
-    assert (Verdict.WAIT, Verdict.FAIL, Reason.UPGRADE_FAILED) == (first.verdict, last.verdict, last.reason)
-    judged = last.judgements[0]
+    assert (Phase.WAIT, Phase.FAIL, Reason.UPGRADE_FAILED) == (first.phase, last.phase, last.reason)
+    judged = last.statuses[0]
     fix = remedy(judged.reason, judged.node, judged.subject, NETWORK_OPERATOR)
     assert "after removing the cause and draining the node (kubectl drain nic-0 " in fix
     assert "driver-wait-for-safe-load" in fix
@@ -266,7 +266,7 @@ def test_a_cordoned_network_node_takes_nobodys_turn() -> None:
     """The network operator has no maxUnavailable that it could use up."""
     found = network("a", "b").change("node", labels(state="upgrade-required"), "a")
     decision, _memory = found.change("node", "spec: {unschedulable: true}", "b").decide()
-    assert Reason.UPGRADE_IN_PROGRESS is decision.judgements[0].reason
+    assert Reason.UPGRADE_IN_PROGRESS is decision.statuses[0].reason
     assert not any("maxUnavailable" in one for one in decision.warnings)
 
 
@@ -287,20 +287,20 @@ def test_a_whole_rotation_of_the_network_driver() -> None:
     for seconds, found in zip((3600, 3610, 3645, 3700), steps, strict=True):
         found.change("revision", {"metadata": {"creationTimestamp": stamp(3590)}})
         decision, memory = found.decide(memory=memory, now=base + timedelta(seconds=seconds))
-        told.append((decision.judgements[0].reason, len(decision.actions)))
+        told.append((decision.statuses[0].reason, len(decision.actions)))
     assert [
         (Reason.DRIVER_MISSING, 0), (Reason.DRIVER_NOT_READY, 0), (Reason.PLUGIN_STALE, 1), (Reason.VERIFIED, 0)
     ] == told  # fmt: skip
-    assert decision.verdict is Verdict.DONE
+    assert decision.phase is Phase.DONE
 
 
 def test_what_is_expected_is_expected_of_the_first_stack() -> None:
     """A GPU driver's version is no OFED version."""
     both = Settings(stacks=("gpu", "network"), expect_driver_version="580.126.20", expect_chart_version="v26.3.4")
-    assert Verdict.DONE is network().decide(both)[0].verdict
+    assert Phase.DONE is network().decide(both)[0].phase
     alone = Settings(stacks=("network",), expect_driver_version="doca3.4.0-26.04-0.8.6.0-0")
     assert Reason.EXPECTATION_UNMET is network().decide(alone)[0].reason
-    assert Verdict.DONE is network().decide(Settings(stacks=("network",), expect_chart_version="1"))[0].verdict
+    assert Phase.DONE is network().decide(Settings(stacks=("network",), expect_chart_version="1"))[0].phase
 
 
 def test_what_gpus_are_for_says_nothing_about_a_network_device() -> None:
@@ -308,7 +308,7 @@ def test_what_gpus_are_for_says_nothing_about_a_network_device() -> None:
     found = network("a", "b").drop("driver-pod", "mofed-b").drop("plugin-pod", "rdma-b")
     found.change("daemonset", "status: {desiredNumberScheduled: 1}")
     found.change("node", {"metadata": {"labels": {"nvidia.com/gpu.workload.config": "vm-passthrough"}}}, "b")
-    assert Reason.DRIVER_NOT_DEPLOYED is found.decide()[0].judgements[1].reason
+    assert Reason.DRIVER_NOT_DEPLOYED is found.decide()[0].statuses[1].reason
 
 
 OTHER_OWNER: Object = {"metadata": {"ownerReferences": [{"kind": "NicNodePolicy", "uid": "nnp", "controller": True}]}}
@@ -330,7 +330,7 @@ ELSEWHERE = "spec: {ofedDriver: {version: doca3.4.0-26.04-0.8.6.0-0}}"
 def test_drivers_of_node_policies_are_judged_without_the_policy(found: Cluster, expected: Reason) -> None:
     """A NicNodePolicy is not read: its DaemonSets are judged by generation and revision."""
     decision, _memory = found.change("daemonset", OTHER_OWNER, DRIVER).decide()
-    assert (Verdict.WAIT, [expected]) == (decision.verdict, [one.reason for one in decision.judgements])
+    assert (Phase.WAIT, [expected]) == (decision.phase, [one.reason for one in decision.statuses])
 
 
 def test_node_policies_that_want_no_driver_do_not_hold() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from hook.config import Settings
 from hook.decide.reasons import Reason
-from hook.decide.result import Verdict
+from hook.decide.result import Phase
 from hook.decide.state import Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster, stale_plugin
 from tests.fixtures.modes import DIGEST, openshift
@@ -51,7 +51,7 @@ def test_it_says_that_the_intent_could_not_be_compared() -> None:
     """Under OLM the policy names no image."""
     decision, _memory = openshift().decide()
     (warning,) = decision.warnings
-    assert decision.verdict is Verdict.DONE
+    assert decision.phase is Phase.DONE
     for words in (
         "ClusterPolicy gpu-cluster-policy names no driver image",
         "generation",
@@ -89,9 +89,9 @@ def test_without_a_deployment_to_look_at_it_is_quiet_for_longer() -> None:
     memory, told = Memory(started=LATER), []
     for seconds in (0, 30, 60):
         decision, memory = found.decide(memory=memory, now=LATER + timedelta(seconds=seconds))
-        told.append((decision.verdict, decision.reason))
-    waiting = (Verdict.WAIT, Reason.OPERATOR_SETTLING)
-    assert [waiting, waiting, (Verdict.DONE, Reason.NOTHING_STALE)] == told
+        told.append((decision.phase, decision.reason))
+    waiting = (Phase.WAIT, Reason.OPERATOR_SETTLING)
+    assert [waiting, waiting, (Phase.DONE, Reason.NOTHING_STALE)] == told
 
 
 def test_a_toolkit_daemonset_of_a_new_release_replaces_the_old_one() -> None:

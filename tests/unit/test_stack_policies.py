@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hook.config import Settings, Wanted, WhenAbsent
+from hook.config import OnMissingPlugin, Settings, Wanted
 from hook.decide.decide import first_look
 from hook.decide.reasons import Reason
-from hook.decide.result import Verdict
+from hook.decide.result import Phase
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale, stale_plugin, without_operator
 from tests.fixtures.modes import network, rdma_pod, with_exporter
 from tests.fixtures.objects import Object, obj
@@ -52,7 +52,7 @@ def test_a_network_policy_of_another_name_is_of_no_account() -> None:
     )
     assert network().decide() == network().put("policy", older).decide()
     decision, _memory = without_operator(network()).only("policy", older).decide()
-    assert (Verdict.SKIP, Reason.NO_POLICY) == (decision.verdict, decision.reason)
+    assert (Phase.SKIP, Reason.NO_POLICY) == (decision.phase, decision.reason)
 
 
 def gpu_cluster(*, beside: bool = False) -> Cluster:
@@ -67,7 +67,7 @@ def gpu_cluster(*, beside: bool = False) -> Cluster:
 
 @pytest.mark.parametrize("settings", [
     pytest.param(Settings(), id="default"),
-    pytest.param(Settings(when_absent=WhenAbsent.WAIT), id="waiting-where-absent"),
+    pytest.param(Settings(on_missing_plugin=OnMissingPlugin.WAIT), id="waiting-where-absent"),
 ])  # fmt: skip
 @pytest.mark.parametrize("found", [
     pytest.param(gpu_cluster(), id="alone"), pytest.param(gpu_cluster(beside=True), id="beside-a-chart-of-its-own"),
@@ -75,7 +75,7 @@ def gpu_cluster(*, beside: bool = False) -> Cluster:
 def test_a_gpu_cluster_restarts_its_own_plugin(found: Cluster, settings: Settings) -> None:
     """It is never touched, and the reason says why."""
     decision, _memory = found.decide(settings)
-    assert (Verdict.SKIP, Reason.OPERATOR_MANAGED, ()) == (decision.verdict, decision.reason, decision.actions)
+    assert (Phase.SKIP, Reason.OPERATOR_MANAGED, ()) == (decision.phase, decision.reason, decision.actions)
     assert "nvidia-dra-driver-kubelet-plugin is managed by the GPU operator" in decision.message
 
 
@@ -93,7 +93,7 @@ def test_a_gpu_cluster_restarts_its_own_plugin(found: Cluster, settings: Setting
 def test_host_drivers_are_not_reloaded_by_anybody_here(found: Cluster, expected: Reason) -> None:
     """A plugin that is older than some driver pod is not touched."""
     decision, _memory = found.decide()
-    assert (Verdict.SKIP, expected, ()) == (decision.verdict, decision.reason, decision.actions)
+    assert (Phase.SKIP, expected, ()) == (decision.phase, decision.reason, decision.actions)
 
 
 def test_a_network_operator_without_ofed_is_told_by_the_first_look() -> None:
@@ -110,22 +110,22 @@ OVERRIDDEN = "metadata: {name: nvidia-dra-driver-kubelet-plugin}"
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        pytest.param(Settings(), (Verdict.FAIL, Reason.UNNAMED_CONSUMER, 0), id="not-named"),
+        pytest.param(Settings(), (Phase.FAIL, Reason.UNNAMED_PLUGIN, 0), id="not-named"),
         pytest.param(Settings(consumer_names=(Wanted("gpu", name="nvidia-dra-driver-kubelet-plugin"),)),
-                     (Verdict.WAIT, Reason.NODES_PENDING, 1), id="named"),
+                     (Phase.WAIT, Reason.NODES_PENDING, 1), id="named"),
     ],
 )  # fmt: skip
 def test_a_plugin_that_only_has_the_operators_name_is_no_operators(
-    settings: Settings, expected: tuple[Verdict, Reason, int]
+    settings: Settings, expected: tuple[Phase, Reason, int]
 ) -> None:
     """``nameOverride: nvidia-dra-driver`` gives it, and nobody restarts that one."""
     decision, _memory = stale().change("daemonset", OVERRIDDEN, PLUGIN).decide(settings)
-    assert expected == (decision.verdict, decision.reason, len(decision.actions))
+    assert expected == (decision.phase, decision.reason, len(decision.actions))
 
 
 def test_what_was_named_beside_a_gpu_cluster_is_not_passed_over_in_silence() -> None:
     """Without a policy nothing can be said about it, and that is said."""
-    by_name = Settings(consumers=(Wanted("gpu", "monitoring", "dcgm-exporter"),))
+    by_name = Settings(plugins=(Wanted("gpu", "monitoring", "dcgm-exporter"),))
     found = gpu_cluster()
     told = with_exporter(found, -9).decide(by_name)[0].message
     assert "without a ClusterPolicy the state of monitoring/dcgm-exporter is unknown" in told

@@ -8,7 +8,7 @@ import pytest
 
 from hook.config import Settings
 from hook.decide.reasons import Reason
-from hook.decide.result import Verdict
+from hook.decide.result import Phase
 from hook.decide.state import Memory
 from tests.fixtures.cluster import LATER, Cluster, stale_plugin
 from tests.fixtures.modes import DIGEST, Pool, owner, pool_daemonset, pooled
@@ -27,7 +27,7 @@ def stale_pools() -> Cluster:
 
 def by_node(found: Cluster, settings: Settings | None = None) -> dict[str, Reason]:
     """Give each node's reason."""
-    return {one.node: one.reason for one in found.decide(settings)[0].judgements}
+    return {one.node: one.reason for one in found.decide(settings)[0].statuses}
 
 
 def rendered_for(name: str, version: str) -> Object:
@@ -39,8 +39,8 @@ def rendered_for(name: str, version: str) -> Object:
 def test_pools_of_different_versions_are_done_together() -> None:
     """Each node is verified against its own pool's version."""
     decision, _memory = pooled(A, B).decide()
-    assert (Verdict.DONE, {"gpu-a": Reason.VERIFIED, "gpu-b": Reason.VERIFIED}, ()) == (
-        decision.verdict,
+    assert (Phase.DONE, {"gpu-a": Reason.VERIFIED, "gpu-b": Reason.VERIFIED}, ()) == (
+        decision.phase,
         by_node(pooled(A, B)),
         decision.warnings,
     )
@@ -102,8 +102,8 @@ def test_an_unready_pool_vetoes_for_a_while_only() -> None:
     memory, verdicts = Memory(started=LATER), []
     for seconds in (0, 119, 120):
         decision, memory = found.decide(memory=memory, now=LATER + timedelta(seconds=seconds))
-        verdicts.append(decision.verdict)
-    assert [Verdict.WAIT, Verdict.WAIT, Verdict.DONE] == verdicts
+        verdicts.append(decision.phase)
+    assert [Phase.WAIT, Phase.WAIT, Phase.DONE] == verdicts
     assert "the state of NVIDIADriver a is notReady" in decision.warnings[0]
 
 
@@ -144,8 +144,8 @@ def test_a_pool_whose_intent_cannot_be_compared_is_told(version: str, warned: bo
     rendered: Object = {"spec": {"template": {"spec": {"containers": containers}}}}
     found.change("daemonset", rendered, "nvidia-gpu-driver-a")
     decision, _memory = found.decide()
-    assert (Verdict.DONE, warned) == (
-        decision.verdict,
+    assert (Phase.DONE, warned) == (
+        decision.phase,
         any("names no driver image" in one for one in decision.warnings),
     )
 
@@ -160,7 +160,7 @@ def test_a_pool_that_appears_is_waited_for() -> None:
 def test_a_leftover_of_a_pool_that_is_gone_does_not_count() -> None:
     """It wants no pods and has none."""
     found = pooled(A).put("daemonset", merged(pool_daemonset(EMPTY), {"metadata": {"ownerReferences": owner("gone")}}))
-    assert found.decide()[0].verdict is Verdict.DONE
+    assert found.decide()[0].phase is Phase.DONE
 
 
 def test_a_migration_from_one_policy_to_pools_is_waited_for() -> None:
@@ -172,7 +172,7 @@ def test_a_migration_from_one_policy_to_pools_is_waited_for() -> None:
 def test_an_object_without_a_spec_says_nothing() -> None:
     """It is unreadable, so nothing is touched and nothing is called done."""
     decision, _memory = stale_pools().put("pool", merged(obj("pool/policy"), parsed("spec: null"))).decide()
-    assert (Verdict.WAIT, Reason.UNREADABLE, ()) == (decision.verdict, decision.reason, decision.actions)
+    assert (Phase.WAIT, Reason.MALFORMED_OBJECT, ()) == (decision.phase, decision.reason, decision.actions)
 
 
 OFF, ON = ({"spec": {"upgradePolicy": {"autoUpgrade": on}}} for on in (False, True))
@@ -204,7 +204,7 @@ def test_whether_a_person_rotates_is_asked_of_the_pool(found: Cluster, expected:
 def test_nothing_is_done_while_pools_still_rotate() -> None:
     """Every plugin is about to go stale."""
     found = pooled(A, B).change("policy", POLICY_OFF).change("pool", ON).change("driver-pod", OLD_HASH)
-    assert Verdict.WAIT is found.decide()[0].verdict
+    assert Phase.WAIT is found.decide()[0].phase
 
 
 def test_a_migration_back_to_one_policy_is_waited_for() -> None:

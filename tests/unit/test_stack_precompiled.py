@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hook.decide.reasons import Reason
-from hook.decide.result import Verdict
+from hook.decide.result import Phase
 from tests.fixtures.cluster import Cluster, cluster, stale
 from tests.fixtures.modes import owner, wants
 from tests.fixtures.objects import Object, driver_pod, merged, obj, stamp
@@ -86,14 +86,14 @@ def test_nodes_of_several_kernels_are_judged_by_their_own_daemonset() -> None:
     """The revisions of one say nothing about the pods of another."""
     outdated = "metadata: {labels: {controller-revision-hash: x}}"
     found = precompiled(OLD_KERNEL, NEW_KERNEL).change("driver-pod", outdated, "driver-gpu-1")
-    assert [Reason.PLUGIN_STALE, Reason.DRIVER_OUTDATED] == [one.reason for one in found.decide()[0].judgements]
+    assert [Reason.PLUGIN_STALE, Reason.DRIVER_OUTDATED] == [one.reason for one in found.decide()[0].statuses]
 
 
 def test_done_waits_for_a_daemonset_while_there_is_none() -> None:
     """For seconds nothing exists that could be unready."""
     found = cluster().change("policy", PRECOMPILED).drop("daemonset", "nvidia-driver-daemonset").drop("driver-pod")
     decision, _memory = found.decide()
-    assert (Verdict.WAIT, Reason.NOT_RENDERED) == (decision.verdict, decision.reason)
+    assert (Phase.WAIT, Reason.NOT_RENDERED) == (decision.phase, decision.reason)
 
 
 def test_a_branch_is_verified_by_the_first_part_of_the_version() -> None:

@@ -64,7 +64,7 @@ def test_no_two_rows_share_what_tells_them_apart() -> None:
         [one.nodes.present for one in stacks],
         [one.upgrade.state for one in stacks],
         [one.upgrade.skip for one in stacks],
-        [name for one in stacks for name in one.consumer.names],
+        [name for one in stacks for name in one.plugin.names],
         [owner for one in stacks for owner in one.driver.owners],
     ):
         assert len(told) == len(set(told))
@@ -74,9 +74,9 @@ def test_no_two_rows_share_what_tells_them_apart() -> None:
 def test_every_label_of_a_row_survives_being_read(stack: Stack) -> None:
     """Nodes and DaemonSets are cut down to a few labels: those of the table must be among them."""
     of_nodes = (stack.nodes.present, stack.nodes.deploy, stack.nodes.operands, stack.nodes.wait, stack.upgrade.state,
-                stack.upgrade.skip, *(one.deploy_label for one in stack.providers.values()))  # fmt: skip
+                stack.upgrade.skip, *(one.deploy_label for one in stack.prerequisites.values()))  # fmt: skip
     assert all(label.startswith(names.NODE_LABEL_PREFIXES) for label in of_nodes if label)
-    assert {stack.driver.label[0], *(one.label[0] for one in stack.providers.values())} <= names.DAEMONSET_LABELS
+    assert {stack.driver.label[0], *(one.label[0] for one in stack.prerequisites.values())} <= names.DAEMONSET_LABELS
     assert stack.nodes.safe_load in ("", names.OFED_SAFE_LOAD_ANNOTATION)
 
 

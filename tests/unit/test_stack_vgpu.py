@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hook.decide.reasons import Reason
-from hook.decide.result import NodeState, Verdict
+from hook.decide.result import NodeState, Phase
 from tests.fixtures.cluster import Cluster, labelled, stale
 from tests.fixtures.objects import Object, merged, plugin_pod
 
@@ -42,20 +42,20 @@ def test_a_node_without_a_driver_for_containers_is_left_out(patch: Object, expec
     """With the reason; the container node beside it is served."""
     decision, _memory = sandbox(patch).decide()
     assert {"gpu-0": (NodeState.STALE, Reason.PLUGIN_STALE), "gpu-1": (NodeState.EXCLUDED, expected)} == {
-        one.node: (one.state, one.reason) for one in decision.judgements
+        one.node: (one.state, one.reason) for one in decision.statuses
     }
 
 
 def test_the_reason_names_what_the_gpus_are_for() -> None:
     """A person sees the label that decided."""
-    message = sandbox(workload("vm-vgpu")).decide()[0].judgements[1].message
+    message = sandbox(workload("vm-vgpu")).decide()[0].statuses[1].message
     assert "nvidia.com/gpu.workload.config=vm-vgpu" in message
 
 
 def test_labels_are_gone_everywhere_and_nobody_rotates() -> None:
     """Sandbox workloads turn the upgrade controller off: an outdated container node waits for a person."""
     found = sandbox(workload("vm-vgpu")).change("driver-pod", OLD_HASH).put("plugin-pod", plugin_pod("gpu-0"))
-    judged = found.decide()[0].judgements[0]
+    judged = found.decide()[0].statuses[0]
     assert (NodeState.EXCLUDED, Reason.MANUAL_UPGRADE) == (judged.state, judged.reason)
     assert "sandbox workloads" in judged.message
 
@@ -64,7 +64,7 @@ def test_a_driver_that_still_runs_on_such_a_node_is_not_touched() -> None:
     """It is on its way out, and so is the plugin."""
     found = stale("gpu-0", "gpu-1").change("policy", SANDBOX).change("node", workload("vm-passthrough"), "gpu-1")
     decision, _memory = found.decide()
-    assert Reason.VIRTUAL_MACHINE_NODE is decision.judgements[1].reason
+    assert Reason.VIRTUAL_MACHINE_NODE is decision.statuses[1].reason
     assert ["gpu-0"] == [one.node for one in decision.actions if hasattr(one, "node")]
 
 
@@ -72,5 +72,5 @@ def test_only_virtual_machine_nodes_leave_nothing_to_do() -> None:
     """There is no driver on any of them."""
     found = sandbox(workload("vm-vgpu")).drop("node", "gpu-0").drop("driver-pod").drop("plugin-pod")
     decision, _memory = found.change("daemonset", "status: {desiredNumberScheduled: 0}").decide()
-    assert (Verdict.SKIP, Reason.NO_ELIGIBLE_NODE) == (decision.verdict, decision.reason)
+    assert (Phase.SKIP, Reason.NO_ELIGIBLE_NODE) == (decision.phase, decision.reason)
     assert "virtual machines" in decision.message

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from hook.config import Settings
-from hook.decide.result import Decision, DeletePod, Verdict
+from hook.decide.result import Decision, DeletePod, Phase
 from hook.decide.state import Memory
 from tests.fixtures.cluster import Cluster, cluster, labelled, reasons
 from tests.fixtures.objects import at, driver_pod, merged, obj, parsed, plugin_pod, stamp
@@ -56,7 +56,7 @@ def test_an_operator_that_renders_twice_is_done_only_after_the_second() -> None:
     story.revision("first", 3, 5)
     story.driver("d1", 20, "first")
     story.plugin("p0", -400)
-    assert ["PluginStale"] == reasons(story.tell(31).judgements)
+    assert ["PluginStale"] == reasons(story.tell(31).statuses)
     story.plugin("p1", 40)
     assert ("Verified", "OperatorNotLeading") == _told(story.tell(50))
     lease = {"holderIdentity": "gpu-operator-5ddc6f64ff-x_uuid", "acquireTime": stamp(55)}
@@ -133,7 +133,7 @@ def test_an_outage_of_nfd_in_the_middle_is_waited_for() -> None:
     story.found.change("node", lost).drop("plugin-pod")
     story.found.change("daemonset", "status: {desiredNumberScheduled: 0}")
     gone = story.tell(110)
-    assert ("Wait", "NoEligibleNode") == (gone.verdict.value, gone.reason.value)
+    assert ("Wait", "NoEligibleNode") == (gone.phase.value, gone.reason.value)
     story.found.put("node", obj("node")).change("daemonset", "status: {desiredNumberScheduled: 1}")
     story.driver("d1", 300, "new")
     story.plugin("p1", 299)
@@ -201,7 +201,7 @@ def test_time_alone_never_turns_a_served_fleet_stale() -> None:
 
 def _told(decision: Decision) -> tuple[str, str]:
     """Give the reason for the only node, and that of the decision."""
-    (judged,) = decision.judgements
+    (judged,) = decision.statuses
     return judged.reason.value, decision.reason.value
 
 
@@ -226,7 +226,7 @@ def _without_labels() -> Story:
     """Give a run in which a node that is about to be served loses its labels, and with them its pods."""
     story = Story(cluster("gpu-0", "gpu-1"))
     story.found.put("driver-pod", driver_pod("gpu-1", ready=None))
-    assert ["Verified", "DriverNotReady"] == reasons(story.tell(100).judgements)
+    assert ["Verified", "DriverNotReady"] == reasons(story.tell(100).statuses)
     story.found.change("node", UNLABELLED, "gpu-1").change("daemonset", ONE)
     story.found.drop("driver-pod", "driver-gpu-1").drop("plugin-pod", "plugin-gpu-1")
     return story
@@ -236,10 +236,10 @@ def test_a_node_that_loses_its_labels_in_the_middle_is_waited_for() -> None:
     """Its driver and plugin pods go with them; they come back, and the plugin is on the driver of then."""
     story = _without_labels()
     decision = story.tell(105)
-    assert ("NodesPending", ["Verified", "LabelsMissing"]) == (decision.reason.value, reasons(decision.judgements))
+    assert ("NodesPending", ["Verified", "LabelsMissing"]) == (decision.reason.value, reasons(decision.statuses))
     back = cluster("gpu-0", "gpu-1").put("driver-pod", driver_pod("gpu-1", started=150, ready=180))
     story.found = back.put("plugin-pod", plugin_pod("gpu-1", waited=140, started=141, ready=145))
-    assert ["Verified", "PluginStale"] == reasons(story.tell(200).judgements)
+    assert ["Verified", "PluginStale"] == reasons(story.tell(200).statuses)
     assert [(200, "gpu-1")] == story.restarted
 
 
@@ -247,10 +247,10 @@ def test_a_node_whose_labels_stay_away_is_left_alone_after_a_while() -> None:
     """As one that is lost; the end of the run tells of it."""
     story = _without_labels()
     grace = Settings().not_ready_grace.total_seconds()
-    assert Verdict.WAIT is story.tell(105).verdict
-    assert Verdict.WAIT is story.tell(105 + grace - 1).verdict
+    assert Phase.WAIT is story.tell(105).phase
+    assert Phase.WAIT is story.tell(105 + grace - 1).phase
     late = story.tell(105 + grace)
-    assert (Verdict.DONE, ["Verified", "LabelsMissing"]) == (late.verdict, reasons(late.judgements))
+    assert (Phase.DONE, ["Verified", "LabelsMissing"]) == (late.phase, reasons(late.statuses))
     assert "1 nodes are excluded" in late.message
 
 
@@ -258,14 +258,14 @@ def test_a_node_that_is_removed_in_the_middle_is_not_missed() -> None:
     """Its object is gone with everything on it."""
     story = _without_labels()
     story.found.drop("node", "gpu-1")
-    assert Verdict.DONE is story.tell(105).verdict
+    assert Phase.DONE is story.tell(105).phase
 
 
 def test_a_node_that_was_never_served_may_lose_its_labels() -> None:
     """It was left alone before."""
     story = Story(cluster("gpu-0", "gpu-1"))
     story.found.change("node", labelled("gpu-1", skip="true"), "gpu-1").put("driver-pod", driver_pod(ready=None))
-    assert ["DriverNotReady", "NodeSkipped"] == reasons(story.tell(100).judgements)
+    assert ["DriverNotReady", "NodeSkipped"] == reasons(story.tell(100).statuses)
     story.found.change("node", UNLABELLED, "gpu-1").change("daemonset", ONE)
     story.found.drop("driver-pod", "driver-gpu-1").drop("plugin-pod", "plugin-gpu-1").put("driver-pod", driver_pod())
-    assert Verdict.DONE is story.tell(105).verdict
+    assert Phase.DONE is story.tell(105).phase

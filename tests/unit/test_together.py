@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.config import Settings, Strategy, Wanted, WhenAbsent
+from hook.config import OnMissingPlugin, Settings, Strategy, Wanted
 from hook.decide import decide as together
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, DeletePod, RolloutRestart, Verdict
+from hook.decide.result import Decision, DeletePod, Phase, RolloutRestart
 from tests.fixtures.cluster import LATER, Cluster, cluster, stale, without_operator
 from tests.fixtures.modes import Pool, network, ofed_pod, pooled, rdma_pod, with_exporter, with_ofed
 from tests.fixtures.objects import Object, conditions
@@ -44,25 +44,25 @@ GONE_NETWORK = without_operator(network())
 @pytest.mark.parametrize(
     ("gpu", "nic", "verdict", "reason", "speaker"),
     [
-        pytest.param(cluster(), network(), Verdict.DONE, Reason.NOTHING_STALE, "gpu", id="both-done"),
-        pytest.param(cluster(), stale_network(), Verdict.WAIT, Reason.NODES_PENDING, "network", id="one-still-waits"),
-        pytest.param(stale(), network(), Verdict.WAIT, Reason.NODES_PENDING, "gpu", id="the-other-still-waits"),
-        pytest.param(cluster(), GONE_NETWORK, Verdict.DONE, Reason.NOTHING_STALE, "gpu",
+        pytest.param(cluster(), network(), Phase.DONE, Reason.NOTHING_STALE, "gpu", id="both-done"),
+        pytest.param(cluster(), stale_network(), Phase.WAIT, Reason.NODES_PENDING, "network", id="one-still-waits"),
+        pytest.param(stale(), network(), Phase.WAIT, Reason.NODES_PENDING, "gpu", id="the-other-still-waits"),
+        pytest.param(cluster(), GONE_NETWORK, Phase.DONE, Reason.NOTHING_STALE, "gpu",
                      id="done-beside-skipped"),
-        pytest.param(GONE, GONE_NETWORK, Verdict.SKIP, Reason.NO_POLICY, "gpu", id="both-skipped"),
+        pytest.param(GONE, GONE_NETWORK, Phase.SKIP, Reason.NO_POLICY, "gpu", id="both-skipped"),
         pytest.param(cluster().put("daemonset", *stale().of("daemonset")).change(
-            "daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN), network(), Verdict.FAIL,
-            Reason.UNNAMED_CONSUMER, "gpu", id="one-needs-a-person"),
+            "daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN), network(), Phase.FAIL,
+            Reason.UNNAMED_PLUGIN, "gpu", id="one-needs-a-person"),
         pytest.param(cluster().change("daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN), stale_network(),
-                     Verdict.WAIT, Reason.NODES_PENDING, "network", id="a-person-is-called-when-the-other-is-served"),
+                     Phase.WAIT, Reason.NODES_PENDING, "network", id="a-person-is-called-when-the-other-is-served"),
     ],
 )  # fmt: skip
 def test_the_most_telling_verdict_speaks_for_all(
-    gpu: Cluster, nic: Cluster, verdict: Verdict, reason: Reason, speaker: str
+    gpu: Cluster, nic: Cluster, phase: Phase, reason: Reason, speaker: str
 ) -> None:
     """The message tells of each stack, the speaker first."""
     decision, _memories = decide(gpu, nic)
-    assert (verdict, reason, speaker) == (decision.verdict, decision.reason, decision.stack)
+    assert (phase, reason, speaker) == (decision.phase, decision.reason, decision.stack)
     first, second = decision.message.split("; ", 1) if decision.message.count("; ") == 1 else (decision.message, "")
     assert first.startswith(f"{speaker}: ")
     assert all(f"{name}: " in f"{first}; {second}" for name in ("gpu", "network"))
@@ -71,7 +71,7 @@ def test_the_most_telling_verdict_speaks_for_all(
 def test_each_stack_is_served_at_once() -> None:
     """None waits for another one's nodes; each judgement says whose it is."""
     decision, _memories = decide(stale("a"), stale_network("b"))
-    assert [("a", "gpu"), ("b", "network")] == [(one.node, one.stack) for one in decision.judgements]
+    assert [("a", "gpu"), ("b", "network")] == [(one.node, one.stack) for one in decision.statuses]
     assert ["plugin-a", "rdma-b"] == [one.pod.name for one in decision.actions if isinstance(one, DeletePod)]
 
 
@@ -106,7 +106,7 @@ def test_a_deadline_is_shared() -> None:
     """Both runs began with the Job."""
     memories = decide(stale(), network())[1]
     late, _memories = decide(stale(), network(), memories=memories, seconds=25 * 60)
-    assert (Verdict.DEADLINE, Reason.NODES_PENDING, "gpu") == (late.verdict, late.cause, late.stack)
+    assert (Phase.DEADLINE, Reason.NODES_PENDING, "gpu") == (late.phase, late.cause, late.stack)
 
 
 def test_a_stack_that_is_named_twice_is_served_once() -> None:
@@ -117,7 +117,7 @@ def test_a_stack_that_is_named_twice_is_served_once() -> None:
 @pytest.mark.parametrize(
     ("gpu", "nic", "expected"),
     [
-        pytest.param(cluster().drop("daemonset"), network().drop("daemonset"), Reason.NO_CONSUMER, id="no-plugin"),
+        pytest.param(cluster().drop("daemonset"), network().drop("daemonset"), Reason.NO_PLUGIN, id="no-plugin"),
         pytest.param(cluster().drop("daemonset"), network(), None, id="a-plugin-of-one"),
         pytest.param(cluster(), network().drop("daemonset"), None, id="a-plugin-of-the-other"),
         pytest.param(GONE, network().drop("daemonset"), None, id="a-plugin-and-no-policy"),
@@ -131,11 +131,11 @@ def test_the_first_look_skips_only_if_every_stack_can_be(gpu: Cluster, nic: Clus
 
 def test_holding_for_an_absent_plugin_is_asked_of_each_stack() -> None:
     """One may be settled while the other is not."""
-    settings = Settings(stacks=("gpu", "network"), when_absent=WhenAbsent.WAIT)
+    settings = Settings(stacks=("gpu", "network"), on_missing_plugin=OnMissingPlugin.WAIT)
     gpu = cluster().drop("daemonset", PLUGIN).drop("plugin-pod")
     nic = network().drop("daemonset", "rdma-shared-dp-ds").drop("plugin-pod")
-    assert Verdict.DONE is decide(gpu, nic, settings)[0].verdict
-    assert Verdict.WAIT is decide(gpu, nic.drop("driver-pod"), settings)[0].verdict
+    assert Phase.DONE is decide(gpu, nic, settings)[0].phase
+    assert Phase.WAIT is decide(gpu, nic.drop("driver-pod"), settings)[0].phase
 
 
 def ofed(ready: float | None = 70, **labels: str | None) -> Cluster:
@@ -203,7 +203,7 @@ def test_only_the_pools_that_ask_for_both_wait() -> None:
         network("gpu-a", "gpu-b").drop("plugin-pod").change("driver-pod", {"status": {"conditions": conditions(None)}})
     )
     assert {"gpu-a": Reason.PRIOR_DRIVER_UNSETTLED, "gpu-b": Reason.VERIFIED} == {
-        one.node: one.reason for one in found.decide()[0].judgements
+        one.node: one.reason for one in found.decide()[0].statuses
     }
 
 
@@ -219,9 +219,9 @@ def test_in_a_run_of_both_the_gpu_node_follows_its_network_driver() -> None:
     gpu = stale("x").change("policy", "spec: {driver: {rdma: {enabled: true}}}")
     loading = network("x").put("driver-pod", ofed_pod("x", ready=None)).put("plugin-pod", rdma_pod("x", started=-99))
     first, memories = decide(gpu, loading)
-    assert [Reason.PRIOR_DRIVER_UNSETTLED, Reason.DRIVER_NOT_READY] == [one.reason for one in first.judgements]
+    assert [Reason.PRIOR_DRIVER_UNSETTLED, Reason.DRIVER_NOT_READY] == [one.reason for one in first.statuses]
     second, _memories = decide(gpu, stale_network("x"), memories=memories, seconds=60)
-    assert [Reason.PLUGIN_STALE, Reason.PLUGIN_STALE] == [one.reason for one in second.judgements]
+    assert [Reason.PLUGIN_STALE, Reason.PLUGIN_STALE] == [one.reason for one in second.statuses]
 
 
 def scoped(state: str | None) -> Cluster:
@@ -262,14 +262,14 @@ def test_an_unreadable_network_driver_is_not_taken_for_none() -> None:
     assert found.prior is not None
     found.prior.change("driver-pod", "metadata: {resourceVersion: null}")
     decision, _memory = found.decide()
-    assert (Verdict.WAIT, [Reason.UNREADABLE], ()) == (
-        decision.verdict,
-        [one.reason for one in decision.judgements],
+    assert (Phase.WAIT, [Reason.MALFORMED_OBJECT], ()) == (
+        decision.phase,
+        [one.reason for one in decision.statuses],
         decision.actions,
     )
     fresh = cluster().change("policy", "spec: {driver: {rdma: {enabled: true}}}")
     fresh.prior = found.prior
-    assert Verdict.WAIT is fresh.decide()[0].verdict
+    assert Phase.WAIT is fresh.decide()[0].phase
 
 
 AUTO, BY_HAND = ({"spec": {"ofedDriver": {"upgradePolicy": {"autoUpgrade": on}}}} for on in (True, False))
@@ -292,9 +292,9 @@ def test_an_outdated_network_driver_comes_first_although_its_label_is_quiet(
     nic = nic.change("policy", policy) if policy else nic.drop("policy")
     gpu = stale("x").change("policy", "spec: {driver: {rdma: {enabled: true}}}")
     decision, _memories = decide(gpu.change("node", {"metadata": {"labels": labels}}), nic)
-    assert expected is decision.judgements[0].reason
+    assert expected is decision.statuses[0].reason
     waits = expected is Reason.PRIOR_DRIVER_UNSETTLED
-    assert waits == ("it is about to be upgraded" in decision.judgements[0].message)
+    assert waits == ("it is about to be upgraded" in decision.statuses[0].message)
 
 
 def test_the_stack_that_restarted_something_speaks_for_done() -> None:
@@ -304,12 +304,12 @@ def test_the_stack_that_restarted_something_speaks_for_done() -> None:
     assert isinstance(action, DeletePod)
     memories = {**memories, action.stack: memories[action.stack].asked(action.node, action.pod, LATER)}
     done, _memories = decide(cluster("x"), network("x"), memories=memories, seconds=60)
-    assert (Verdict.DONE, Reason.REFRESHED, "network") == (done.verdict, done.reason, done.stack)
+    assert (Phase.DONE, Reason.REFRESHED, "network") == (done.phase, done.reason, done.stack)
 
 
 SHARED = Settings(
     stacks=("gpu", "network"),
-    consumers=tuple(Wanted(stack, "monitoring", "dcgm-exporter") for stack in ("gpu", "network")),
+    plugins=tuple(Wanted(stack, "monitoring", "dcgm-exporter") for stack in ("gpu", "network")),
 )
 
 
@@ -323,18 +323,18 @@ def test_a_consumer_of_both_stacks_is_restarted_once_and_remembered_by_both() ->
         for found in (gpu, nic):
             found.change("plugin-pod", successor, "exporter-x")
         decision, memories = decide(gpu, nic, SHARED, memories, seconds=40 * number)
-        rounds.append((decision.verdict, len(decision.actions)))
+        rounds.append((decision.phase, len(decision.actions)))
         for action in decision.actions:
             for one in (action, *action.also):
                 assert isinstance(one, DeletePod)
                 memories = {**memories, one.stack: memories[one.stack].asked(one.node, one.pod, LATER)}
-    assert [(Verdict.WAIT, 1), *[(Verdict.FAIL, 0)] * 3] == rounds
+    assert [(Phase.WAIT, 1), *[(Phase.FAIL, 0)] * 3] == rounds
 
 
 def test_a_rollout_that_both_stacks_ask_for_is_one() -> None:
     """Each with the pods that it calls stale."""
     gpu, nic = with_exporter(cluster("x"), -9), with_exporter(network("x"), -9)
-    settings = Settings(stacks=SHARED.stacks, consumers=SHARED.consumers, strategy=Strategy.ROLLOUT)
+    settings = Settings(stacks=SHARED.stacks, plugins=SHARED.plugins, strategy=Strategy.ROLLOUT)
     (action,) = decide(gpu, nic, settings)[0].actions
     assert isinstance(action, RolloutRestart)
     assert (("gpu",), ("network",)) == ((action.stack,), tuple(one.stack for one in action.also))
@@ -345,6 +345,6 @@ def test_an_expected_chart_is_that_of_the_stack_that_says_its_chart(stacks: tupl
     """Whichever comes first: it is what keeps a run from ending before the operator's own release."""
     settings = Settings(stacks=stacks, expect_chart_version="v99.0.0")
     decision, _memories = decide(cluster(), network(), settings)
-    assert (Verdict.WAIT, Reason.EXPECTATION_UNMET, "gpu") == (decision.verdict, decision.reason, decision.stack)
+    assert (Phase.WAIT, Reason.EXPECTATION_UNMET, "gpu") == (decision.phase, decision.reason, decision.stack)
     gone = together.look_first({"gpu": GONE.seen(), "network": network().drop("policy").seen()}, settings)
     assert gone is None

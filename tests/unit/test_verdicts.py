@@ -10,7 +10,7 @@ import pytest
 from hook.config import OnDeadline, Settings
 from hook.decide.decide import succeeded
 from hook.decide.reasons import Reason
-from hook.decide.result import Decision, NodeState, Verdict
+from hook.decide.result import Decision, NodeState, Phase
 from hook.decide.state import Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale, stale_plugin
 from tests.fixtures.objects import driver_pod, merged, obj, parsed, plugin_pod
@@ -33,17 +33,17 @@ def decided(
 @pytest.mark.parametrize(
     ("timeout", "seconds", "expected"),
     [
-        pytest.param(25 * 60, 25 * 60 - 31, Verdict.WAIT, id="before-the-margin"),
-        pytest.param(25 * 60, 25 * 60 - 30, Verdict.DEADLINE, id="margin-of-half-a-minute"),
-        pytest.param(100, 94, Verdict.WAIT, id="before-a-short-margin"),
-        pytest.param(100, 95, Verdict.DEADLINE, id="margin-of-a-twentieth"),
+        pytest.param(25 * 60, 25 * 60 - 31, Phase.WAIT, id="before-the-margin"),
+        pytest.param(25 * 60, 25 * 60 - 30, Phase.DEADLINE, id="margin-of-half-a-minute"),
+        pytest.param(100, 94, Phase.WAIT, id="before-a-short-margin"),
+        pytest.param(100, 95, Phase.DEADLINE, id="margin-of-a-twentieth"),
     ],
 )
-def test_the_time_is_up_a_margin_before_the_jobs_end(timeout: int, seconds: int, expected: Verdict) -> None:
+def test_the_time_is_up_a_margin_before_the_jobs_end(timeout: int, seconds: int, expected: Phase) -> None:
     """Counted from the Job's start, so that retries share it, with time left to report."""
     memory = Memory(started=LATER - timedelta(seconds=seconds))
     decision, _memory = rotating().decide(Settings(timeout=timedelta(seconds=timeout)), memory)
-    assert expected is decision.verdict
+    assert expected is decision.phase
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_deadline_says_what_held_the_run_up(found: Cluster, minutes: int, expe
 def test_done_is_said_even_after_the_time_is_up() -> None:
     """A retry that starts late and finds nothing to do succeeds."""
     decision, _memory = cluster().decide(memory=Memory(started=LATER - timedelta(hours=2)))
-    assert decision.verdict is Verdict.DONE
+    assert decision.phase is Phase.DONE
 
 
 def test_the_deadline_comes_before_a_failure() -> None:
@@ -75,18 +75,18 @@ def test_the_deadline_comes_before_a_failure() -> None:
 @pytest.mark.parametrize(
     ("stall", "minutes", "expected"),
     [
-        pytest.param(30, 29.9, Verdict.WAIT, id="not-yet"),
-        pytest.param(30, 30, Verdict.DEADLINE, id="stalled"),
-        pytest.param(0, 500, Verdict.WAIT, id="never"),
+        pytest.param(30, 29.9, Phase.WAIT, id="not-yet"),
+        pytest.param(30, 30, Phase.DEADLINE, id="stalled"),
+        pytest.param(0, 500, Phase.WAIT, id="never"),
     ],
 )
-def test_a_fleet_that_does_not_advance_has_stalled(stall: int, minutes: float, expected: Verdict) -> None:
+def test_a_fleet_that_does_not_advance_has_stalled(stall: int, minutes: float, expected: Phase) -> None:
     """No node came further for so long; zero means never."""
     settings = Settings(timeout=timedelta(days=1), stall_timeout=timedelta(minutes=stall))
     memory = decided(rotating(), Memory(started=LATER), 0, settings)[1]
     decision, _memory = decided(rotating(), memory, minutes, settings)
-    assert expected is decision.verdict
-    assert (expected is Verdict.DEADLINE) == (decision.reason is Reason.STALLED)
+    assert expected is decision.phase
+    assert (expected is Phase.DEADLINE) == (decision.reason is Reason.STALLED)
 
 
 LONG = Settings(timeout=timedelta(days=1))
@@ -104,8 +104,8 @@ def test_a_node_that_comes_further_starts_the_stall_anew(further: Cluster) -> No
     """Each step of each node counts."""
     memory = decided(rotating(), Memory(started=LATER), 0, LONG)[1]
     memory = decided(further, memory, 20, LONG)[1]
-    verdicts = [decided(further, memory, minutes, LONG)[0].verdict for minutes in (49, 50)]
-    assert [Verdict.WAIT, Verdict.DEADLINE] == verdicts
+    verdicts = [decided(further, memory, minutes, LONG)[0].phase for minutes in (49, 50)]
+    assert [Phase.WAIT, Phase.DEADLINE] == verdicts
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_new_intent_starts_the_stall_anew(found: Cluster) -> None:
     """The fleet starts from the beginning under it."""
     memory = decided(rotating(), Memory(started=LATER), 0, LONG)[1]
     memory = decided(found, memory, 20, LONG)[1]
-    assert decided(found, memory, 45, LONG)[0].verdict is Verdict.WAIT
+    assert decided(found, memory, 45, LONG)[0].phase is Phase.WAIT
 
 
 def leave(found: Cluster, *nodes: str) -> Cluster:
@@ -138,8 +138,8 @@ def test_a_node_that_comes_further_counts_though_others_leave() -> None:
     memory = decided(found, Memory(started=LATER), 0, LONG)[1]
     memory = decided(leave(found, *names[:6]), memory, 10, LONG)[1]
     memory = decided(found.put("driver-pod", driver_pod("g")), memory, 20, LONG)[1]
-    verdicts = [decided(found, memory, minutes, LONG)[0].verdict for minutes in (49, 50)]
-    assert [Verdict.WAIT, Verdict.DEADLINE] == verdicts
+    verdicts = [decided(found, memory, minutes, LONG)[0].phase for minutes in (49, 50)]
+    assert [Phase.WAIT, Phase.DEADLINE] == verdicts
 
 
 def test_a_node_that_comes_further_counts_though_another_falls_back() -> None:
@@ -147,7 +147,7 @@ def test_a_node_that_comes_further_counts_though_another_falls_back() -> None:
     memory = decided(cluster(*TWO).drop("driver-pod", "driver-b"), Memory(started=LATER), 0, LONG)[1]
     found = cluster(*TWO).drop("driver-pod", "driver-a").drop("slice", "0-gpu.nvidia.com-b")
     memory = decided(found, memory, 20, LONG)[1]
-    assert decided(found, memory, 49, LONG)[0].verdict is Verdict.WAIT
+    assert decided(found, memory, 49, LONG)[0].phase is Phase.WAIT
 
 
 def test_a_node_with_two_plugins_is_as_far_as_the_one_that_is_behind() -> None:
@@ -158,8 +158,8 @@ def test_a_node_with_two_plugins_is_as_far_as_the_one_that_is_behind() -> None:
     both.put("plugin-pod", merged(plugin_pod(), parsed(f"metadata: {{name: other, uid: other, {owner}}}")))
     memory = decided(both.drop("plugin-pod", "plugin-gpu-0"), Memory(started=LATER), 0, PATIENT)[1]
     memory = decided(both.put("plugin-pod", plugin_pod(ready=None)), memory, 20, PATIENT)[1]
-    verdicts = [decided(both, memory, minutes, PATIENT)[0].verdict for minutes in (49, 50)]
-    assert [Verdict.WAIT, Verdict.DEADLINE] == verdicts
+    verdicts = [decided(both, memory, minutes, PATIENT)[0].phase for minutes in (49, 50)]
+    assert [Phase.WAIT, Phase.DEADLINE] == verdicts
 
 
 def test_nodes_that_leave_are_no_advance() -> None:
@@ -174,7 +174,7 @@ def test_a_node_that_joins_is_an_advance() -> None:
     """Its driver is still to come, and may take its time."""
     memory = decided(leave(rotating(), "b"), Memory(started=LATER), 0, LONG)[1]
     memory = decided(rotating(), memory, 20, LONG)[1]
-    assert decided(rotating(), memory, 49, LONG)[0].verdict is Verdict.WAIT
+    assert decided(rotating(), memory, 49, LONG)[0].phase is Phase.WAIT
 
 
 def test_going_back_and_forth_is_no_advance() -> None:
@@ -197,24 +197,24 @@ def test_without_a_policy_there_is_still_a_stall() -> None:
 @pytest.mark.parametrize(
     ("verdict", "on_deadline", "expected"),
     [
-        pytest.param(Verdict.DONE, OnDeadline.FAIL, True, id="done"),
-        pytest.param(Verdict.SKIP, OnDeadline.FAIL, True, id="skip"),
-        pytest.param(Verdict.FAIL, OnDeadline.REPORT, False, id="fail"),
-        pytest.param(Verdict.DEADLINE, OnDeadline.FAIL, False, id="deadline"),
-        pytest.param(Verdict.DEADLINE, OnDeadline.REPORT, True, id="deadline-report-only"),
-        pytest.param(Verdict.WAIT, OnDeadline.FAIL, False, id="wait"),
+        pytest.param(Phase.DONE, OnDeadline.FAIL, True, id="done"),
+        pytest.param(Phase.SKIP, OnDeadline.FAIL, True, id="skip"),
+        pytest.param(Phase.FAIL, OnDeadline.REPORT, False, id="fail"),
+        pytest.param(Phase.DEADLINE, OnDeadline.FAIL, False, id="deadline"),
+        pytest.param(Phase.DEADLINE, OnDeadline.REPORT, True, id="deadline-report-only"),
+        pytest.param(Phase.WAIT, OnDeadline.FAIL, False, id="wait"),
     ],
 )
-def test_what_the_deployer_hears(verdict: Verdict, on_deadline: OnDeadline, expected: bool) -> None:
+def test_what_the_deployer_hears(phase: Phase, on_deadline: OnDeadline, expected: bool) -> None:
     """A deadline is a success only for those who asked for a report."""
-    decision = Decision(verdict, Reason.NODES_PENDING, "")
+    decision = Decision(phase, Reason.NODES_PENDING, "")
     assert expected == succeeded(decision, Settings(on_deadline=on_deadline))
 
 
-@pytest.mark.parametrize("verdict", Verdict)
-def test_every_verdict_but_wait_is_final(verdict: Verdict) -> None:
+@pytest.mark.parametrize("verdict", Phase)
+def test_every_verdict_but_wait_is_final(phase: Phase) -> None:
     """There is nothing left to wait for."""
-    assert (verdict is not Verdict.WAIT) == Decision(verdict, Reason.NODES_PENDING, "").final
+    assert (phase is not Phase.WAIT) == Decision(phase, Reason.NODES_PENDING, "").final
 
 
 def test_a_decision_counts_its_judgements() -> None:

@@ -153,7 +153,7 @@ def test_a_malformed_object_is_refused(name: str) -> None:
         with pytest.raises(MalformedObjectError):
             read(found)
         entry = readers.entry(read, good["kind"], raw(found))
-        assert isinstance(entry.view, views.Unreadable), what
+        assert isinstance(entry.view, views.Malformed), what
         assert (found["metadata"].get("name") or "", good["kind"]) == (entry.view.name, entry.view.kind), what
 
 

@@ -100,7 +100,7 @@ class WholeObjects:
 
 
 @dataclass(frozen=True)
-class Hold:
+class Blocker:
     """The request stays where it is until an event, with its connection open."""
 
     until: threading.Event

@@ -42,30 +42,30 @@ class Outcome:
     truth: Truth
 
     @property
-    def consumer(self) -> str:
+    def plugin(self) -> str:
         """As the journal knows it."""
         return f"{NAMESPACE}/{self.name}"
 
     @property
-    def verdict(self) -> tuple[str, str, int]:
+    def phase(self) -> tuple[str, str, int]:
         """Verdict, reason, exit code."""
         return self.story["verdict"], self.story["reason"], self.code
 
     def restarts(self) -> list[str]:
         """Name the nodes whose plugin was restarted, once a restart."""
-        return sorted(each.node for each in self.truth.restarts(self.consumer, since=self.began))
+        return sorted(each.node for each in self.truth.restarts(self.plugin, since=self.began))
 
     def assert_served(self, nodes: list[str]) -> None:
         """Assert the promises: done, nothing stale by then, nothing early, nothing needless, and the story is true."""
-        assert self.verdict == ("Done", "Refreshed", 0), self.said
+        assert self.phase == ("Done", "Refreshed", 0), self.said
         assert self.restarts() == nodes, self.said
         self._assert_none_early()
         with promised():
-            assert self.truth.stale_now(self.consumer) == ()
+            assert self.truth.stale_now(self.plugin) == ()
         started = [
             each.t
             for each in self.truth.since(self.began)
-            if each.event == "plugin-ready" and each.concerns(self.consumer)
+            if each.event == "plugin-ready" and each.concerns(self.plugin)
         ]
         assert len(started) == len(nodes)
         assert max(started) <= self.ended
@@ -78,8 +78,8 @@ class Outcome:
 
     def _assert_none_early(self) -> None:
         with promised():
-            assert self.truth.early_restarts(self.consumer, since=self.began) == (), self.said
-            assert self.truth.needless_restarts(self.consumer, since=self.began) == (), self.said
+            assert self.truth.early_restarts(self.plugin, since=self.began) == (), self.said
+            assert self.truth.needless_restarts(self.plugin, since=self.began) == (), self.said
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +108,14 @@ class Fleet:
         self.nodes = [f"gpu-{number}" for number in range(nodes)]
         self.proxies: list[Proxy] = []
 
-    def up(self, consumers: list[str]) -> None:
+    def up(self, plugins: list[str]) -> None:
         """Bring the drivers up, then consumers that hold them; no plugin."""
         self.lab.operator(**ALL_AT_ONCE)
         self.lab.until(lambda: self.on(OLD), "the drivers are loaded", acts.PATIENCE)
-        items = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, *map(consumer, consumers)]
+        items = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, *map(plugin, plugins)]
         manifests = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
         self.lab.cluster.kubectl("apply", "-f", "-", text=manifests)
-        count = len(consumers) * len(self.nodes)
+        count = len(plugins) * len(self.nodes)
         self.lab.until(lambda: self.lab.ready_pods(NAMESPACE) == count, "all consumers run", acts.PATIENCE)
 
     def on(self, version: str) -> bool:
@@ -163,7 +163,7 @@ class Fleet:
             proxy.stop()
 
 
-def consumer(name: str) -> dict[str, Any]:
+def plugin(name: str) -> dict[str, Any]:
     """Describe a DaemonSet that holds the driver, as the exporter's chart does; so many releases would take long."""
     labels = {"app.kubernetes.io/name": name}
     spec = {
@@ -186,13 +186,13 @@ def together(lab: Lab, hooks: list[Hook]) -> dict[str, Outcome]:
 
 
 @contextlib.contextmanager
-def fleet_of(folder: Path, nodes: int, consumers: list[str]) -> Iterator[Fleet]:
+def fleet_of(folder: Path, nodes: int, plugins: list[str]) -> Iterator[Fleet]:
     """Boot a cluster with a fleet, for all chapters of a module."""
     with Cluster(folder) as cluster:
         cluster.up(nodes=nodes, fleet=True)
         fleet = Fleet(Lab(cluster), nodes)
         try:
-            fleet.up(consumers)
+            fleet.up(plugins)
             yield fleet
         finally:
             fleet.down()

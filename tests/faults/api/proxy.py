@@ -178,9 +178,9 @@ class Proxy:
         config["clusters"][0]["cluster"]["tls-server-name"] = name
         self.kubeconfig.write_text(yaml.safe_dump(config))
 
-    def watches(self, consumer: str) -> bool:
+    def watches(self, plugin: str) -> bool:
         """Tell whether its client has read everything once: the pods of its consumer come last."""
-        watched = [one for one in self.asked("watch", "pods") if consumer in one.asked.target]
+        watched = [one for one in self.asked("watch", "pods") if plugin in one.asked.target]
         return any((one.status, one.fault) in {(HTTPStatus.OK, ""), (0, "CutShort")} for one in watched)
 
     def freeze(self) -> None:
@@ -315,10 +315,10 @@ def abort(request: web.BaseRequest) -> web.Response:
     return web.Response(status=500)
 
 
-def until(holds: Callable[[], bool], what: str, seconds: float = 120) -> None:
+def until(blockers: Callable[[], bool], what: str, seconds: float = 120) -> None:
     """Wait for something that a program does."""
     end = time.monotonic() + seconds
-    while not holds():
+    while not blockers():
         if time.monotonic() > end:
             raise TooSlowError(f"not within {seconds} s: {what}")
         time.sleep(0.1)

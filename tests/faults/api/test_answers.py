@@ -114,7 +114,7 @@ def test_black_hole(storm: Storm) -> None:
     """A watch that is silent for longer than was agreed is given up, and opened anew."""
     hole, proxy = storm.outcomes["hole"], storm.proxies["hole"]
     assert proxy.held_back > 0
-    served = [each.t for each in hole.truth.restarts(hole.consumer, since=proxy.frozen_at)]
+    served = [each.t for each in hole.truth.restarts(hole.plugin, since=proxy.frozen_at)]
     assert len(served) == len(NODES)
     # Half as much again: many processes share few cores here.
     assert max(served) - proxy.frozen_at < 1.5 * BLIND_SECONDS
@@ -146,7 +146,7 @@ def test_a_lost_answer(storm: Storm) -> None:
 def test_out_of_reach_to_the_end(storm: Storm) -> None:
     """It ends by its deadline, restarts nothing, and says why it could not see."""
     gone = storm.outcomes["gone"]
-    assert gone.verdict == ("Deadline", "TimeUp", 124), gone.said
+    assert gone.phase == ("Deadline", "TimeUp", 124), gone.said
     gone.assert_untouched()
     assert "refused" in gone.story["message"]
     assert gone.ended - gone.began < LATE_SECONDS + START_SECONDS
@@ -157,5 +157,5 @@ def test_out_of_reach_to_the_end(storm: Storm) -> None:
 )
 def test_nothing_to_read_from_the_start(storm: Storm, name: str, cause: str) -> None:
     """It is worth another try, soon, and the cause is named; a load balancer's 404 is no empty cluster."""
-    assert storm.outcomes[name].verdict == ("Fail", "ApiUnreachable", 1), storm.outcomes[name].said
+    assert storm.outcomes[name].phase == ("Fail", "ApiUnreachable", 1), storm.outcomes[name].said
     assert cause in storm.outcomes[name].story["message"]

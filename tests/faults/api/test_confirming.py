@@ -74,7 +74,7 @@ def test_nothing_to_do_reads_whole_objects_once(fleet: Fleet) -> None:
         proxy.rule(JustBefore(happens, WholeObjects() if name == "whole" else None), "list")
     hooks = [fleet.hook(name, proxy=proxy) for name, proxy in proxies.items()]
     for outcome in together(fleet.lab, hooks).values():
-        assert outcome.verdict == ("Done", "NothingStale", 0), outcome.said
+        assert outcome.phase == ("Done", "NothingStale", 0), outcome.said
         outcome.assert_untouched()
     for proxy in proxies.values():
         objects = lists(proxy)

@@ -13,7 +13,7 @@ from devcluster import etcd
 from hook.kube.requests import PAGE_SIZE
 from tests.e2e.lab import NEW, OLD
 from tests.faults.api import outage
-from tests.faults.api.breaking import Before, Hold, LoseAnswer
+from tests.faults.api.breaking import Before, Blocker, LoseAnswer
 from tests.faults.api.fleet import Fleet, fleet_of, together
 from tests.faults.api.proxy import until
 
@@ -56,7 +56,7 @@ def test_down_for_a_minute(fleet: Fleet) -> None:
     outage.fill_pages(cluster, PAGE_SIZE + 10)
     proxies = {name: fleet.proxy(name) for name in ("watching", "listing", "looking")}
     back = threading.Event()
-    proxies["listing"].rule(Hold(back), "list", of="daemonsets", each=1, pages=2)
+    proxies["listing"].rule(Blocker(back), "list", of="daemonsets", each=1, pages=2)
     hooks = [fleet.hook(name, *WAIT, proxy=proxy, timeout="5m") for name, proxy in proxies.items()]
     for name in ("watching", "looking"):
         until(functools.partial(proxies[name].watches, name), f"{name} has read everything once")
@@ -64,7 +64,7 @@ def test_down_for_a_minute(fleet: Fleet) -> None:
     fleet.migrate(NEW, driver__upgradePolicy=ONE_BY_ONE)
     for name in ("watching", "looking"):
         until(functools.partial(fleet.restarted, name), f"{name} restarts a first plugin")
-    proxies["watching"].rule(Hold(back), "watch")
+    proxies["watching"].rule(Blocker(back), "watch")
     outage.kill(cluster)
     killed = time.monotonic()
     etcd.compact(cluster.files)

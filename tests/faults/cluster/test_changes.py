@@ -40,7 +40,7 @@ def test_another_leader(ground: Ground) -> None:
     before = ground.cluster.get(LEASE)["spec"]["holderIdentity"]
     ground.cluster.kubectl("delete", "pod", "-n", NAMESPACE, "-l", OPERATOR, "--wait=false")
     done = run.told()
-    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert done.phase == ("Done", "Refreshed", 0), done.said
     lease = ground.cluster.get(LEASE)["spec"]
     assert lease["holderIdentity"] not in ("", before)
     acquired = datetime.fromisoformat(lease["acquireTime"]).timestamp()
@@ -65,7 +65,7 @@ def test_another_driver_in_the_middle(ground: Ground, then: str) -> None:
     finally:
         ground.annotate("gpu-1", "driver-fault", None)
     done = run.told()
-    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert done.phase == ("Done", "Refreshed", 0), done.said
     assert migrated(ground, NODES, then)
     ground.assert_clean(["gpu-0", "gpu-0", "gpu-1"])
 
@@ -80,7 +80,7 @@ def test_driver_daemonset_replaced(ground: Ground, *, pods_stay: bool) -> None:
     component = "app.kubernetes.io/component=nvidia-driver"
     ground.cluster.kubectl("delete", "daemonset", "-n", NAMESPACE, "-l", component, *how)
     done = run.told()
-    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert done.phase == ("Done", "Refreshed", 0), done.said
     assert migrated(ground, NODES, NEW)
     ground.assert_clean(ground.nodes if pods_stay else sorted(ground.nodes * 2))
 

@@ -59,7 +59,7 @@ def test_daemonset_deleted(ground: Ground) -> None:
     _without_daemonset(ground, run)
     ground.migrate()
     told = run.told()
-    assert told.verdict == ("Skip", "NoConsumer", 0), told.said
+    assert told.phase == ("Skip", "NoPlugin", 0), told.said
     assert PLUGIN_NAME in told.story["message"]
 
 
@@ -74,14 +74,14 @@ def test_daemonset_created_again(ground: Ground, *, pods_stay: bool) -> None:
     ground.began = time.time()
     ground.migrate()
     told = run.told()
-    assert told.verdict == ("Done", "Refreshed", 0), told.said
+    assert told.phase == ("Done", "Refreshed", 0), told.said
     ground.assert_clean(ground.nodes)
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        pytest.param(OTHER, ("Fail", "UnnamedConsumer", 3), id="by-a-name-that-nobody-gave"),
+        pytest.param(OTHER, ("Fail", "UnnamedPlugin", 3), id="by-a-name-that-nobody-gave"),
         pytest.param(MANAGED, ("Skip", "OperatorManagedPlugin", 0), id="by-the-operators-own"),
     ],
 )
@@ -94,7 +94,7 @@ def test_daemonset_replaced(ground: Ground, name: str, expected: tuple[str, str,
     try:
         ground.migrate()
         told = run.told()
-        assert told.verdict == expected, told.said
+        assert told.phase == expected, told.said
         assert name in told.story["message"]
         assert _by_us(ground, name) == []
     finally:
@@ -165,7 +165,7 @@ def test_node_deleted_while_its_plugin_ends(ground: Ground) -> None:
     ground.cluster.kubectl("delete", "pods", "-A", "--field-selector=spec.nodeName=gpu-1", "--force")
     try:
         told = run.told()
-        assert told.verdict == ("Done", "Refreshed", 0), told.said
+        assert told.phase == ("Done", "Refreshed", 0), told.said
         with promised():
             assert ground.truth.stale_now() == ()
             assert ground.truth.needless_restarts(since=ground.began) == ()

@@ -79,7 +79,7 @@ def test_rights_that_come_back(ground: Ground, door: Doorway) -> None:
     ground.assert_untouched()
     allow(ground.cluster, "forgiven", _charted(ground))
     done = run.told()
-    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert done.phase == ("Done", "Refreshed", 0), done.said
     ground.assert_clean(ground.nodes)
 
 
@@ -94,13 +94,13 @@ def test_rights_that_do_not_come_back(ground: Ground, door: Doorway) -> None:
     ground.migrate()
     ends = {"watch": blind.told(), "delete pods": bound.told()}
     for right, end in ends.items():
-        assert end.verdict == ("Fail", "PermissionMissing", 3), end.said
+        assert end.phase == ("Fail", "PermissionMissing", 3), end.said
         assert f"permission missing: {right}" in end.story["message"]
         assert end.story["next"].startswith("PermissionMissing")
     assert f"in namespace {PLUGIN_NAMESPACE}" in ends["delete pods"].story["message"]
     ground.assert_untouched()
     done = ground.begin().told()
-    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert done.phase == ("Done", "Refreshed", 0), done.said
     ground.assert_clean(ground.nodes)
 
 
@@ -168,7 +168,7 @@ def test_dead_tokens_and_a_long_sleep(ground: Ground) -> None:
     mount.renew(LONG_SECONDS)
     ground.migrate()
     done = renewed.told()
-    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert done.phase == ("Done", "Refreshed", 0), done.said
     ground.assert_clean(ground.nodes)
 
     ground.spoil("gpu-1")
@@ -176,9 +176,9 @@ def test_dead_tokens_and_a_long_sleep(ground: Ground) -> None:
     for each in sleepers:
         os.kill(each.process.pid, signal.SIGCONT)
     told = late.told()
-    assert told.verdict == ("Deadline", "TimeUp", 124), told.said
+    assert told.phase == ("Deadline", "TimeUp", 124), told.said
     awake = asleep.told()
-    assert awake.verdict == ("Done", "Refreshed", 0), awake.said
+    assert awake.phase == ("Done", "Refreshed", 0), awake.said
     ground.assert_clean(["gpu-1"])
     refused = hopeless.told()
-    assert refused.verdict == ("Fail", "Unauthorized", 1), refused.said
+    assert refused.phase == ("Fail", "Unauthorized", 1), refused.said

@@ -76,7 +76,7 @@ def test_at_each_delete(ground: Ground, door: Doorway) -> None:
         _killed(ground, door, (DELETE, moment))
         ground.until(partial(_restarted, ground, restarted), "the deletion is seen", PATIENCE)
         assert len(ground.restarts()) == restarted
-    assert _finished(ground).verdict == ("Done", "NothingStale", 0)
+    assert _finished(ground).phase == ("Done", "NothingStale", 0)
     ground.assert_clean(ground.nodes)
 
 
@@ -92,7 +92,7 @@ def test_at_events_and_between_the_reads(ground: Ground, door: Doorway) -> None:
         ground.until(partial(_restarted, ground, 1), "what the event is about is seen", PATIENCE)
         _killed(ground, door, (LIST, moment), *OF_THE_JOB, number=2)
         _killed(ground, door, (TELL, moment), *OF_THE_JOB)
-        assert _finished(ground, *OF_THE_JOB).verdict == ("Done", "NothingStale", 0)
+        assert _finished(ground, *OF_THE_JOB).phase == ("Done", "NothingStale", 0)
         ground.assert_clean(ground.nodes)
     assert len(ground.events("Job", "NothingStale")) == 1
 

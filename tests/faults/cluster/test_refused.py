@@ -59,7 +59,7 @@ def _refusal(ground: Ground) -> str:
 def _served(ground: Ground) -> None:
     """Run again, now that nothing is in the way: it goes on where the last run stopped."""
     done = ground.begin().told()
-    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert done.phase == ("Done", "Refreshed", 0), done.said
     ground.assert_clean(ground.nodes)
 
 
@@ -68,7 +68,7 @@ def test_refused_by_an_admission_policy(ground: Ground) -> None:
     ground.spoil()
     with _frozen(ground):
         refused = ground.begin().told()
-    assert refused.verdict == ("Fail", "RestartRefused", 3), refused.said
+    assert refused.phase == ("Fail", "RestartRefused", 3), refused.said
     assert refused.reasons() == dict.fromkeys(ground.nodes, "RestartRefused")
     assert WORDS in refused.story["message"]
     assert "validatingadmissionpolicies" in refused.story["next"]
@@ -86,7 +86,7 @@ def test_forbidden_by_a_webhook(ground: Ground) -> None:
         ground.until(lambda: WORDS in _refusal(ground), "deletions are refused", PATIENCE)
         webhook.spares = {pod["metadata"]["name"] for pod in ground.plugins("gpu-1")}
         forbidden = ground.begin().told()
-    assert forbidden.verdict == ("Fail", "RestartRefused", 3), forbidden.said
+    assert forbidden.phase == ("Fail", "RestartRefused", 3), forbidden.said
     assert forbidden.reasons() == {"gpu-0": "RestartRefused"}
     assert all(words in forbidden.story["message"] for words in (NAME, WORDS))
     assert ground.truth.stale_now() == ("gpu-0",)
@@ -107,7 +107,7 @@ def test_a_webhook_in_the_way_for_a_while(ground: Ground, *, broken: bool) -> No
         ground.assert_untouched()
         webhook.allows, webhook.broken = True, False
         done = run.told()
-    assert done.verdict == ("Done", "Refreshed", 0), done.said
+    assert done.phase == ("Done", "Refreshed", 0), done.said
     ground.assert_clean(ground.nodes)
 
 
@@ -118,7 +118,7 @@ def test_a_webhook_that_stays_broken(ground: Ground) -> None:
         webhook.broken = True
         ground.until(lambda: NAME in _refusal(ground), "deletions are refused", PATIENCE)
         late = ground.begin(timeout="30s").told()
-    assert late.verdict == ("Deadline", "TimeUp", 124), late.said
+    assert late.phase == ("Deadline", "TimeUp", 124), late.said
     assert any(NAME in node["message"] for node in late.story["nodes"])
     ground.assert_untouched()
     _served(ground)
@@ -148,7 +148,7 @@ def test_a_finalizer_that_keeps_the_old_pod(ground: Ground) -> None:
     ground.cluster.patch(f"{PLUGINS}/{name}", HOLD)
     try:
         stuck = ground.begin("--plugin-timeout=6s").told()
-        assert stuck.verdict == ("Fail", "PluginRestarting", 3), stuck.said
+        assert stuck.phase == ("Fail", "PluginRestarting", 3), stuck.said
         assert stuck.reasons() == {"gpu-1": "PluginRestarting"}
         assert all(words in stuck.story["message"] for words in (name, "terminating"))
         patient = ground.begin("--plugin-timeout=100s", "--log-format=json", "--verbose")
@@ -156,5 +156,5 @@ def test_a_finalizer_that_keeps_the_old_pod(ground: Ground) -> None:
     finally:
         ground.cluster.patch(f"{PLUGINS}/{name}", RELEASE)
     done = patient.told()
-    assert done.verdict == ("Done", "NothingStale", 0), done.said
+    assert done.phase == ("Done", "NothingStale", 0), done.said
     ground.assert_clean(["gpu-1"])

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 from prometheus_client import generate_latest
 
 from hook.decide.reasons import Reason
-from hook.decide.result import Cause, Decision, DeletePod, Judgement, NodeState, StalePod, Verdict
+from hook.decide.result import Cause, Decision, DeletePod, NodeState, NodeStatus, Phase, StalePod
 from hook.decide.state import Memory
 from hook.errors import UnreachableError
 from hook.kube.connection import ENDED, Counters
-from hook.run.loop import Deed
+from hook.run.loop import RestartResult
 from hook.run.metrics import Telemetry
 
 if TYPE_CHECKING:
@@ -37,37 +37,37 @@ def stale_pod(name: str = "plugin-1", ready: datetime | None = NOW, *, again: bo
     )
 
 
-def stale(node: str = "gpu-1", ready: datetime | None = NOW) -> Judgement:
+def stale(node: str = "gpu-1", ready: datetime | None = NOW) -> NodeStatus:
     """Judge a node's plugin stale."""
-    return _judged(node, NodeState.STALE, Reason.PLUGIN_STALE, CONSUMER, stale_pod(f"plugin-{node}", ready))
+    return _evaluated(node, NodeState.STALE, Reason.PLUGIN_STALE, CONSUMER, stale_pod(f"plugin-{node}", ready))
 
 
 def standing(
-    state: NodeState, reason: Reason, node: str = "gpu-1", consumer: str = CONSUMER, stack: str = STACK
-) -> Judgement:
+    state: NodeState, reason: Reason, node: str = "gpu-1", plugin: str = CONSUMER, stack: str = STACK
+) -> NodeStatus:
     """Judge a node without a stale pod."""
-    return _judged(node, state, reason, consumer, stack=stack)
+    return _evaluated(node, state, reason, plugin, stack=stack)
 
 
-def verified(node: str = "gpu-1") -> Judgement:
+def verified(node: str = "gpu-1") -> NodeStatus:
     """Judge a node's plugin verified."""
     return standing(NodeState.VERIFIED, Reason.VERIFIED, node)
 
 
-def waiting(node: str = "gpu-1") -> Judgement:
+def waiting(node: str = "gpu-1") -> NodeStatus:
     """Judge a node whose driver reloads: nothing is said of its plugins."""
-    return standing(NodeState.WAITING, Reason.DRIVER_NOT_READY, node, consumer="")
+    return standing(NodeState.WAITING, Reason.DRIVER_NOT_READY, node, plugin="")
 
 
-def _judged(  # noqa: PLR0913, PLR0917 - as many as a judgement has
-    node: str, state: NodeState, reason: Reason, consumer: str, pod: StalePod | None = None, stack: str = STACK
-) -> Judgement:
-    return Judgement(node, state, reason, "so it is", consumer=consumer, stale_pod=pod, stack=stack)
+def _evaluated(  # noqa: PLR0913, PLR0917 - as many as a judgement has
+    node: str, state: NodeState, reason: Reason, plugin: str, pod: StalePod | None = None, stack: str = STACK
+) -> NodeStatus:
+    return NodeStatus(node, state, reason, "so it is", plugin=plugin, stale_pod=pod, stack=stack)
 
 
-def decision(judgements: Iterable[Judgement]) -> Decision:
+def decision(statuses: Iterable[NodeStatus]) -> Decision:
     """Decide to wait."""
-    return Decision(Verdict.WAIT, Reason.NODES_PENDING, "so it is", judgements=tuple(judgements))
+    return Decision(Phase.WAIT, Reason.NODES_PENDING, "so it is", statuses=tuple(statuses))
 
 
 def memories(breaker: Breaker | None = None) -> dict[str, Memory]:
@@ -76,9 +76,9 @@ def memories(breaker: Breaker | None = None) -> dict[str, Memory]:
     return {STACK: memory if breaker is None else Memory(started=NOW, breaker=breaker)}
 
 
-def restart(pod: StalePod, **how: str) -> Deed:
+def restart(pod: StalePod, **how: str) -> RestartResult:
     """Restart a plugin; it went well unless said otherwise."""
-    return Deed(DeletePod("gpu-1", pod, STACK), **(how or {"note": "restarted"}))
+    return RestartResult(DeletePod("gpu-1", pod, STACK), **(how or {"note": "restarted"}))
 
 
 def exposition() -> str:
@@ -89,5 +89,5 @@ def exposition() -> str:
     telemetry = Telemetry(counters)
     telemetry.leading(leading=True)
     telemetry.round(decision([stale()]), memories(), None, NOW)
-    telemetry.deed(restart(stale_pod()), NOW)
+    telemetry.executed(restart(stale_pod()), NOW)
     return generate_latest(telemetry.registry).decode()

@@ -23,7 +23,7 @@ PLUGIN_KINDS: Final = frozenset({"consumer_pods", "slices"})
 """Kinds that say nothing about whether a node is settled."""
 
 
-class Sight:
+class Observation:
     """Shows a world. What did not change is read once, as by a watch."""
 
     def __init__(self, world: World) -> None:
@@ -106,8 +106,8 @@ class Sight:
 class Watch:
     """One run's watches: each kind as it was at some moment, never going back."""
 
-    def __init__(self, sight: Sight) -> None:
-        self._sight = sight
+    def __init__(self, observation: Observation) -> None:
+        self._sight = observation
         self.held: dict[str, Views | None] = {}
         """By kind; None where the API server does not know it."""
         self.hears()
@@ -134,12 +134,12 @@ class Watch:
             kind: found if found is None else tuple(filter(_is_readable, found)) for kind, found in self.held.items()
         }
         held["nodes"] = {node.name: node for node in held["nodes"]}
-        unreadable = tuple(one for found in self.held.values() for one in found or () if not _is_readable(one))
-        return views.Snapshot(**held, unreadable=unreadable)
+        malformed = tuple(one for found in self.held.values() for one in found or () if not _is_readable(one))
+        return views.Snapshot(**held, malformed=malformed)
 
 
 def _is_readable(view: object) -> bool:
-    return not isinstance(view, views.Unreadable)
+    return not isinstance(view, views.Malformed)
 
 
 def _version(pod: Any) -> tuple[str, int]:  # noqa: ANN401 - a pod of either kind
