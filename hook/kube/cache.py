@@ -63,7 +63,7 @@ class Cache:
     It is the same for one run and for months: kinds that come are watched, and what nothing needs any more is dropped.
     """
 
-    def __init__(self, api: Api, stacks: Sequence[Stack], settings: Settings, patience: retry.Patience) -> None:
+    def __init__(self, api: Api, stacks: Sequence[Stack], settings: Settings, patience: retry.RetryPolicy) -> None:
         self._api, self._stacks, self._settings, self._patience = api, stacks, settings, patience
         self._namespaces = settings.namespaces or ("",)
         self._informers: dict[Source, Informer] = {}
@@ -121,7 +121,7 @@ class Cache:
             found = find(seen.daemonsets, stack, self._settings)
             known[stack.name] = found.named
             self._look_at_what_the_policy_says(stack, seen)
-            self._patience = retry.watching(self._patience)
+            self._patience = retry.synced(self._patience)
             # What looks like a plugin and was not named is never restarted, but a stale one is reported.
             pods = [self._pods_of(ds) for ds in (*found.named, *found.unnamed)]
             self._replace(stack, PLUGIN_PODS, pods, UNWANTED_SECONDS)
@@ -241,7 +241,7 @@ class Cache:
             served = self._api.served_versions(requests.RESOURCE_SLICES, left)
         except ClusterError as error:
             pause = ASK_SECONDS if self._known else FIRST_ASK_SECONDS
-            self._ask_after = time.monotonic() + max(pause, retry.asked(error))
+            self._ask_after = time.monotonic() + max(pause, retry.retry_after(error))
             self._note_failure(error)
         else:
             self._slices, self._known, self._trouble = requests.resource_slices(served), True, ""

@@ -44,7 +44,7 @@ class SecondRead:
     def __init__(self, api: Api, seconds: float) -> None:
         self._api, self._seconds = api, seconds
         self._end = time.monotonic() + seconds
-        self._retrier = retry.retrying(retry.WRITING, time.sleep, self._end)
+        self._retrier = retry.retrying(retry.WRITE, time.sleep, self._end)
         self._patience = DELIVERY_SECONDS
 
     def of(self, source: Source, informer: Informer) -> tuple[tuple[Any, ...], bool]:

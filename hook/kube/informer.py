@@ -175,7 +175,7 @@ class Informer:
         selection: ListOptions,
         read: Reader[Any],
         changed: Callable[[], None],
-        patience: retry.Patience,
+        patience: retry.RetryPolicy,
     ) -> None:
         self.selection = selection
         self.read = read
@@ -186,7 +186,7 @@ class Informer:
         self.contact = Contact(selection.resource.plural)
         self._api = api
         self._changed = changed
-        self._starting, self._watching = patience, retry.watching(patience)
+        self._starting, self._watching = patience, retry.synced(patience)
         self._views: dict[Key, Any] = {}
         self._changes: dict[Key, str] = {}
         """Versions that the watch has brought since the last list."""
@@ -256,7 +256,7 @@ class Informer:
             self._stopping.wait(ABSENT_SECONDS)
             return
         except UnreachableError as error:
-            if not self._synced and self._starting is not retry.FOLLOWING:
+            if not self._synced and self._starting is not retry.CONTROLLER:
                 raise
             # What was read once is outlived, also a list that expires again and again while it is read; by who
             # follows, from the beginning.
@@ -285,11 +285,11 @@ class Informer:
             why = kind_of(error)
             log.debug("watching %s again: %s", self.selection.resource.plural, error)
             self.contact.break_off(error)
-            asked = retry.asked(error)
+            asked = retry.retry_after(error)
         self._api.counters.watch_ended(self.selection.resource.grant, why)
         brought = self._version not in (version, "") or time.monotonic() - started > FRUITLESS_SECONDS
         self._fruitless = 0 if brought else self._fruitless + 1
-        self._stopping.wait(max(asked, retry.pause(self._fruitless) if self._fruitless > 1 else BREATH_SECONDS))
+        self._stopping.wait(max(asked, retry.backoff(self._fruitless) if self._fruitless > 1 else BREATH_SECONDS))
 
     def _follow(self, response: urllib3.BaseHTTPResponse) -> None:
         """Take what an open watch sends."""
@@ -339,7 +339,7 @@ class Informer:
         self.contact.restore()
         self._changed()
 
-    def _retrier(self, patience: retry.Patience) -> retry.Retrier:
+    def _retrier(self, patience: retry.RetryPolicy) -> retry.Retrier:
         return retry.retrying(patience, self._sleep)
 
     def _sleep(self, seconds: float) -> None:

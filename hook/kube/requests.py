@@ -164,6 +164,11 @@ def delete_pod(namespace: str, name: str, uid: str, resource_version: str) -> Re
     )
 
 
+def merge_patch(resource: GroupVersionResource, namespace: str, name: str, body: Mapping[str, Any]) -> Request:
+    """Return the request to change the named fields of an object, and no others."""
+    return Request("patch", resource, namespace, name, body=body, content_type="application/merge-patch+json")
+
+
 def can_i(request: Request) -> Request:
     """Return the SelfSubjectAccessReview for a request. If RBAC allows it, a refusal came from admission."""
     wanted = {

@@ -43,7 +43,7 @@ NOT_OVER: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
 def once(api: Api, settings: Settings) -> Seen:
     """Return one snapshot of every selected stack."""
-    cache = Cache(api, chosen(settings), settings, retry.looking(PATIENCE_SECONDS))
+    cache = Cache(api, chosen(settings), settings, retry.interactive(PATIENCE_SECONDS))
     cache.look_at_intent()
     cache.look_at_fleet()
     while (seen := _seen(cache)) is None:
@@ -93,7 +93,7 @@ def workloads(api: Api, settings: Settings, *, wanted: bool) -> tuple[list[Workl
 
 def _listed(api: Api, selection: ListOptions, read: Reader[View]) -> list[View]:
     """List once, without malformed objects."""
-    patience = retry.retrying(retry.looking(PATIENCE_SECONDS), time.sleep)
+    patience = retry.retrying(retry.interactive(PATIENCE_SECONDS), time.sleep)
     found, _version = list_views(api.list_page, selection, read, patience)
     return [view for view in found.values() if not isinstance(view, Malformed)]
 

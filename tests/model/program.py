@@ -5,23 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from tests.model.observation import Watch, moment_of
-
 from hook.decide.reasons import Reason
 from hook.errors import ConflictError, NotFoundError
 from hook.kube import retry
 from hook.kube.cache import Cache
-from hook.kube.events import EventRecorder, Subject
-from hook.kube.owners import Job
+from hook.kube.events import EventRecorder, Job, ObjectReference
 from hook.objects.drivers import GPU_OPERATOR
 from hook.run.job import Outcome, Runner
 from tests.fixtures.objects import at
+from tests.model.observation import Watch, moment_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
-
-    from tests.model.observation import Observation
 
     from hook.config import Settings
     from hook.decide.result import Decision
@@ -29,6 +25,7 @@ if TYPE_CHECKING:
     from hook.kube.requests import Request
     from hook.objects.views import DaemonSet, Snapshot
     from tests.model.machine import Machine
+    from tests.model.observation import Observation
     from tests.model.pods import PluginPod
     from tests.model.world import World
 
@@ -82,7 +79,7 @@ class Eyes(Cache):
     """An observer that follows no API server: it shows what one run's watches show, and a second, consistent read."""
 
     def __init__(self, run: Run, door: Api) -> None:
-        super().__init__(door, [GPU_OPERATOR], run.settings, retry.WATCHING)
+        super().__init__(door, [GPU_OPERATOR], run.settings, retry.JOB)
         self._run = run
 
     def look_at_intent(self) -> None:
@@ -128,7 +125,7 @@ class Run:
         self.served_at: dict[str, int] = {}
         """By node: when this run last looked while a plugin served there."""
         self._began = False
-        job = Job(Subject("batch/v1", "Job", "gpu-operator", "hook", "job"), at(started))
+        job = Job(ObjectReference("batch/v1", "Job", "gpu-operator", "hook", "job"), at(started))
         door = cast("Api", Door(self))
         self._runner = Runner(door, Eyes(self, door), settings, EventRecorder(door, "run", silent=True), job)
 

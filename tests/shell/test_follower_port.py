@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.shell.controller import exposition
 
 from devcluster.patience import TooSlowError
 from devcluster.ports import free_ports
+from tests.shell.controller import exposition
 from tests.shell.program import ENOUGH_SECONDS, ROOT, run, start_logged
 from tests.shell.server import Said, serving
 

@@ -19,7 +19,7 @@ from hook.errors import PermissionDeniedError, UnauthorizedError, UnreachableErr
 from hook.kube import cache as caches
 from hook.kube import events, retry
 from hook.kube.cache import Cache
-from hook.kube.events import EventRecorder, Findable, Subject
+from hook.kube.events import EventRecorder, ObjectReference, Target
 from hook.objects import names
 from hook.objects.drivers import GPU_OPERATOR
 from hook.run import controller, status
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tests.fixtures.objects import Object
 
 FOLLOW = Settings(follow=True)
-OWNER = Subject("apps/v1", "Deployment", NAMESPACE, "post", "uid")
+OWNER = ObjectReference("apps/v1", "Deployment", NAMESPACE, "post", "uid")
 STALE = StalePod("dra", "a", "uid-a", "7", "ds", because="it is stale", driver_run="run")
 DELETE = DeletePod("gpu-0", STALE, "gpu")
 ROLLOUT = RolloutRestart("dra", "plugin", "ds", LATER, (("gpu-0", STALE),), "gpu")
@@ -48,17 +48,17 @@ DENIED = Said(403, b'{"kind": "Status", "code": 403, "message": "no"}')
 def test_a_follower_waits_for_ever_for_what_may_pass() -> None:
     """From the first moment on, and also once it has seen the cluster; a Job's run does not."""
     errors = (UnreachableError("no"), UnauthorizedError("no"), PermissionDeniedError("list", "nodes", ""))
-    assert {retry.FOREVER} == {retry.watching(retry.FOLLOWING).of(error) for error in errors}
-    assert retry.watching(retry.starting(60)) is retry.WATCHING
+    assert {retry.FOREVER} == {retry.synced(retry.CONTROLLER).seconds(error) for error in errors}
+    assert retry.synced(retry.starting(60)) is retry.JOB
 
 
-BOTH: Final = pytest.mark.parametrize("patience", [retry.FOLLOWING, retry.starting(60.0)], ids=["for-ever", "one-run"])
+BOTH: Final = pytest.mark.parametrize("patience", [retry.CONTROLLER, retry.starting(60.0)], ids=["for-ever", "one-run"])
 """A cache is the same for a run that ends and for months."""
 
 
 @BOTH
 def test_slices_are_asked_for_again(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, patience: retry.Patience
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, patience: retry.RetryPolicy
 ) -> None:
     """An answer that fails is none, and is said once; where an upgrade takes a version away, the next is followed."""
     monkeypatch.setattr(caches, "ASK_SECONDS", 0.0)
@@ -93,10 +93,10 @@ def test_what_is_known_of_slices_outlives_refusals(monkeypatch: pytest.MonkeyPat
     """Without any answer a run has only the patience to begin; after one, it continues with that answer."""
     monkeypatch.setattr(caches, "ASK_SECONDS", 0.0)
     monkeypatch.setattr(caches, "FIRST_ASK_SECONDS", 0.0)
-    monkeypatch.setattr(retry, "WATCHING", retry.Patience(unreachable=0.0, denied=0.0))
+    monkeypatch.setattr(retry, "JOB", retry.RetryPolicy(unreachable=0.0, denied=0.0))
     with keeping() as (kept, server):
         kept.served = set()
-        cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.Patience(unreachable=60.0, denied=0.0))
+        cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.RetryPolicy(unreachable=60.0, denied=0.0))
         cache.look_at_intent()
         kept.instead = lambda line: DENIED if line.endswith("resource.k8s.io") else None
         with pytest.raises(PermissionDeniedError):
@@ -117,7 +117,7 @@ def _listed(*objects: Object) -> Said:
 
 
 @BOTH
-def test_what_a_policy_left_behind_is_forgotten(patience: retry.Patience) -> None:
+def test_what_a_policy_left_behind_is_forgotten(patience: retry.RetryPolicy) -> None:
     """Pools mean nothing once the policy decides by itself again: a Job that begins then knows of none."""
     before = pooled(Pool("one", ("a",)))
     policy = before.of("policy")
@@ -158,7 +158,7 @@ def _plugin(name: str) -> tuple[Object, Object]:
 
 @BOTH
 def test_pods_of_a_daemonset_that_is_gone_are_let_go_after_a_while(
-    monkeypatch: pytest.MonkeyPatch, patience: retry.Patience
+    monkeypatch: pytest.MonkeyPatch, patience: retry.RetryPolicy
 ) -> None:
     """Not at once, because releases are reinstalled; nor what looks like a plugin under a name of its own."""
     there = {name: _plugin(name) for name in ("dra-driver-nvidia-gpu-kubelet-plugin", "mine")}
@@ -224,7 +224,7 @@ def test_a_cluster_that_never_rests_is_looked_at_now_and_then(monkeypatch: pytes
 
 def test_a_missing_permission_to_restart_ends_no_follower(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is trouble that another try may mend, but not the next second; a Job's run ends for it."""
-    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0, denied=0))
+    monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=0, denied=0))
     with serving(lambda _line: DENIED) as server:
         for action in (DELETE, ROLLOUT):
             restarter = Restarter(server.api, lasting=True)
@@ -311,11 +311,11 @@ class Ear(EventRecorder):
         """Begin without any."""
         self.heard: list[tuple[str, str, bool]] = []
 
-    def tell(self, subject: Findable, reason: str, _note: str, *, about: str = "", warning: bool = False) -> None:
+    def event(self, target: Target, reason: str, _note: str, *, about: str = "", warning: bool = False) -> None:
         """Note it."""
         assert about == ""
-        assert isinstance(subject, Subject)
-        self.heard.append((subject.kind, str(reason), warning))
+        assert isinstance(target, ObjectReference)
+        self.heard.append((target.kind, str(reason), warning))
 
 
 def _decision(phase: Phase, reason: Reason, *nodes: str) -> Decision:
@@ -327,7 +327,7 @@ def test_a_chronicle_tells_each_change_once() -> None:
     """What opens and closes, what fails, and what was served; nothing of a fleet at rest."""
     ear = Ear()
     told = ControllerReporter(ear, OWNER)
-    daemonset = Subject("apps/v1", "DaemonSet", "dra", "plugin", "ds")
+    daemonset = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "ds")
     for _time in range(3):
         told.tell_breakers({"gpu": Breaker()}, [daemonset])
         told.tell_moment(_decision(Phase.DONE, Reason.NOTHING_STALE), 0, [daemonset])
@@ -361,10 +361,10 @@ def test_a_chronicle_forgets_nodes_that_are_gone(caplog: pytest.LogCaptureFixtur
 
 def test_counts_of_events_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each restart is a fact of its own, and a follower sees many."""
-    monkeypatch.setattr(events, "KEPT", 3)
+    monkeypatch.setattr(events, "COUNTS_LIMIT", 3)
     with serving(lambda _line: Said(201, b'{"kind": "Event"}')) as server:
         recorder = EventRecorder(server.api, "run", silent=False)
         for about in ("a", "b", "c", "d", "a", "a"):
-            recorder.tell(OWNER, "Restarted", "note", about=about)
+            recorder.event(OWNER, "Restarted", "note", about=about)
         until(lambda: server.count("PATCH") == 1 and server.count("POST") == 5, "all are written")
-        until(lambda: len(recorder._known.counts) == 3, "the last answer is taken, and the oldest counts are gone")
+        until(lambda: len(recorder._counts) == 3, "the last answer is taken, and the oldest counts are gone")

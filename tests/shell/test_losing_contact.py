@@ -18,7 +18,7 @@ from hook.errors import UnreachableError
 from hook.kube import client, requests, retry
 from hook.kube import informer as informers
 from hook.kube.cache import Cache
-from hook.kube.events import EventRecorder, Subject
+from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.informer import Informer
 from hook.kube.requests import NODES, ListOptions, Request
 from hook.objects import readers
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import urllib3
 
 PATIENCE: Final = 60.0
-SUBJECT: Final = Subject("apps/v1", "DaemonSet", "dra", "plugin", "uid")
+SUBJECT: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "uid")
 
 
 def told(**fields: Any) -> Said:  # noqa: ANN401 - JSON
@@ -100,7 +100,7 @@ def test_a_list_that_expires_again_and_again_ends_no_follower(monkeypatch: pytes
         until(lambda: job.problem is not None)
         assert isinstance(job.problem, UnreachableError)
     with serving(lambda _line: gone) as server:
-        informer = Informer(server.api, ListOptions(NODES), readers.node, lambda: None, retry.FOLLOWING)
+        informer = Informer(server.api, ListOptions(NODES), readers.node, lambda: None, retry.CONTROLLER)
         informer.start()
         until(lambda: server.count("/nodes") > 3)
         assert (informer.problem, informer.synced) == (None, False)
@@ -111,7 +111,7 @@ def test_a_list_that_expires_again_and_again_ends_no_follower(monkeypatch: pytes
 def test_who_is_told_to_stop_tries_nothing_again(said: Said) -> None:
     """A kind that nobody needs any more is let go of also while it cannot be read, however endless the patience."""
     with serving(lambda _line: said) as server:
-        informer = Informer(server.api, ListOptions(NODES), readers.node, lambda: None, retry.FOLLOWING)
+        informer = Informer(server.api, ListOptions(NODES), readers.node, lambda: None, retry.CONTROLLER)
         informer.start()
         until(lambda: server.count("/nodes") > 1)
         informer.stop()
@@ -235,7 +235,7 @@ def test_a_deletion_without_an_answer_counts_once_its_pod_is_gone() -> None:
 
 def test_a_deletion_that_is_granted_after_all_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first answer was lost, the second one came: what is gone then is the same restart."""
-    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0))
+    monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=0))
     answers = [Said()]
     with serving(lambda _line: answers.pop() if answers else told()) as server:
         restarter = Restarter(server.api)
@@ -262,7 +262,7 @@ def test_a_deletion_without_an_answer_that_is_gone_then_was_ours(then: int) -> N
 def test_a_deletion_that_did_not_happen_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever deletes that pod days later is somebody else; what is long past shows nothing either way."""
     monkeypatch.setattr(loop, "ASK_AGAIN", timedelta(0))
-    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0))
+    monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=0))
     with serving(lambda _line: Said()) as server:
         restarter = Restarter(server.api)
         assert len(list(restarter.act([stale("a"), stale("b")], 60))) == 2
@@ -273,7 +273,7 @@ def test_a_deletion_that_did_not_happen_is_forgotten(monkeypatch: pytest.MonkeyP
 
 def test_no_try_of_a_write_goes_on_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever has the Lease next may act then: each try has only what is left of the same time."""
-    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=PATIENCE))
+    monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=PATIENCE))
     with serving(lambda _line: Said()) as server:
         granted: list[float] = []
         send = server.api.send
@@ -323,8 +323,8 @@ def test_a_server_that_asks_for_time_has_it_for_all_writes() -> None:
 
 def test_nobody_waits_for_ever_between_two_tries() -> None:
     """Ten seconds at most, and something by chance, however often it failed."""
-    assert max(retry.pause(failures) for failures in (5, 50, 5000)) <= 10.5
-    assert retry.asked(UnreachableError("no")) == 0
+    assert max(retry.backoff(failures) for failures in (5, 50, 5000)) <= 10.5
+    assert retry.retry_after(UnreachableError("no")) == 0
 
 
 def test_last_words_are_tried_whatever_failed_before() -> None:
@@ -332,8 +332,9 @@ def test_last_words_are_tried_whatever_failed_before() -> None:
     with serving(lambda _line: Said(500)) as server:
         recorder = EventRecorder(server.api, "run", silent=False)
         for reason in ("One", "Two"):
-            recorder.tell(SUBJECT, reason, "note")
+            recorder.event(SUBJECT, reason, "note")
         recorder.flush()
         assert server.count("POST") == 1
-        recorder.tell(SUBJECT, "End", "note")
+        recorder.event(SUBJECT, "End", "note")
+        recorder.shutdown(PATIENCE)
         assert server.count("POST") == 2

@@ -18,9 +18,8 @@ from hook.decide.result import Decision, DeletePod, Phase, StalePod
 from hook.errors import PermissionDeniedError
 from hook.kube import cache, confirm, retry
 from hook.kube.cache import Cache
-from hook.kube.events import EventRecorder, Subject
+from hook.kube.events import EventRecorder, Job, ObjectReference
 from hook.kube.informer import OutOfSync
-from hook.kube.owners import Job
 from hook.kube.requests import NODES, ListOptions
 from hook.run import loop
 from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Delegation, LeaseObserver, Runner, Standing
@@ -32,7 +31,7 @@ from tests.shell.clusters import Shown
 from tests.shell.leases import until
 from tests.shell.server import Said, Server, serving
 
-JOB: Final = Subject("batch/v1", "Job", "gpu-operator", "post", "uid")
+JOB: Final = ObjectReference("batch/v1", "Job", "gpu-operator", "post", "uid")
 DONE: Final = Decision(Phase.DONE, Reason.NOTHING_STALE, "all is well", stack="gpu")
 FAIL: Final = Decision(Phase.FAIL, Reason.DRIVER_FAILING, "it crashes", stack="gpu")
 LATE: Final = Decision(Phase.DEADLINE, Reason.TIME_UP, "the time is up", stack="gpu")
@@ -174,7 +173,7 @@ def test_an_end_is_believed_if_a_second_read_agrees() -> None:
 
 def test_a_second_read_that_fails_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """An outage passes; a permission that is gone does not, and ends the run."""
-    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0, unauthorized=0, denied=0))
+    monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=0, unauthorized=0, denied=0))
     with serving(shown := Shown(cluster())) as server:
         one = runner(server)
         one._cache.look_at_intent()
