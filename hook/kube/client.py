@@ -154,7 +154,7 @@ class Api:
 
     def events(self, response: urllib3.BaseHTTPResponse, resource: GroupVersionResource) -> Iterator[tuple[str, Raw]]:
         """Yield type and object of each event of a watch, until the server or an error ends it."""
-        with self.counters.counting("watch", resource.grant):
+        with self.counters.counting("watch", resource.group_resource):
             try:
                 for line in response:
                     if line.strip():
@@ -190,11 +190,11 @@ class Api:
         status = decoding.decode(body)
         code = status.get("code")
         error = refusal(selection.watch("", 0), code if isinstance(code, int) else 500, status)
-        self.counters.failed(error, "watch", selection.resource.grant)
+        self.counters.failed(error, "watch", selection.resource.group_resource)
         return error
 
     def _counting(self, request: Request) -> AbstractContextManager[None]:
-        return self.counters.counting(request.verb, request.resource.grant)
+        return self.counters.counting(request.verb, request.resource.group_resource)
 
     def _body(self, request: Request, read_seconds: float) -> bytes:
         response = self._open(request, read_seconds, read_seconds)
@@ -304,7 +304,7 @@ def refusal(request: Request, status: int, body: Mapping[str, Any], retry_after:
     """Return the error for a status code. The text of the response is only shown to users."""
     message = str(body.get("message") or f"HTTP {status}")
     if status == 403:  # noqa: PLR2004 - HTTP: forbidden
-        what = request.path or request.resource.grant
+        what = request.path or request.resource.group_resource
         return PermissionDeniedError(request.verb, what, request.namespace, message)
     if status >= 500:  # noqa: PLR2004 - HTTP: server errors
         return UnreachableError(f"the API server answered {status}: {message}", retry_after)

@@ -35,8 +35,8 @@ class GroupVersionResource:
     namespaced: bool = True
 
     @property
-    def grant(self) -> str:
-        """Return the name in RBAC messages: resource and group."""
+    def group_resource(self) -> str:
+        """Return resource and group as text, such as ``daemonsets.apps`` (apimachinery's GroupResource)."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "") -> str:

@@ -194,15 +194,15 @@ class Leading:
 
     def run(self) -> NoReturn:
         """Reconcile until an error ends the process. Raises HookError."""
-        self.cache.look_at_intent()
+        self.cache.watch_policies()
         self._await_something_to_protect()
-        self.cache.look_at_fleet()
+        self.cache.watch_fleet()
         while True:
             self._lease.check()
             seen = self.rounds.observe()
             if seen is None:
                 # Retry discovery that failed at the start.
-                self.cache.look_at_fleet()
+                self.cache.watch_fleet()
                 self._wait()
             else:
                 self._round(seen)
@@ -223,7 +223,7 @@ class Leading:
             self.rounds.rest(QUIET_SECONDS)
 
     def _wait(self) -> None:
-        self._telemetry.waiting(self.cache.lost)
+        self._telemetry.waiting(self.cache.out_of_sync)
         self.rounds.await_sight()
 
     def _round(self, seen: Seen) -> None:
@@ -238,7 +238,7 @@ class Leading:
 
     def _epochs(self, fleets: dict[str, Fleet]) -> dict[str, str]:
         """Return the spec hash of each stack; none while the cache is out of sync."""
-        if self.cache.lost is not None and self.cache.lost.seconds > LOST_SECONDS:
+        if self.cache.out_of_sync is not None and self.cache.out_of_sync.seconds > LOST_SECONDS:
             return {}
         return {stack: epoch(fleet) for stack, fleet in fleets.items()}
 
@@ -252,7 +252,7 @@ class Leading:
         now = self._api.now()
         memories, plugins = self.rounds.memories, list(self.rounds.subjects.values())
         breakers = {stack: memory.breaker for stack, memory in memories.items()}
-        self._telemetry.round(decision, memories, self.cache.lost, now)
+        self._telemetry.round(decision, memories, self.cache.out_of_sync, now)
         self._reporter.tell_breakers(breakers, plugins)
         self._reporter.tell_moment(decision, self.rounds.restarter.restarted, plugins)
         return self._record.keep(

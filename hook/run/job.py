@@ -75,10 +75,10 @@ class Runner:
     def run(self) -> Outcome:
         """Run until done. Raises ClusterError if the cluster cannot be read or written."""
         self._cache.end = time.monotonic() + self._left
-        self._cache.look_at_intent()
+        self._cache.watch_policies()
         decision = self._first_look()
         if decision is None:
-            self._cache.look_at_fleet()
+            self._cache.watch_fleet()
             decision = self._loop()
         self.last = decision = self._with_what_was_not_seen(decision)
         return Outcome(decision, self._exit_code(decision))
@@ -104,7 +104,7 @@ class Runner:
                 if late := self._late():
                     return late
                 # Retry discovery that failed before.
-                self._cache.look_at_fleet()
+                self._cache.watch_fleet()
                 self._rounds.await_sight()
                 continue
             self._rounds.begin(self._started)
@@ -127,7 +127,7 @@ class Runner:
 
     def _with_what_was_not_seen(self, decision: Decision) -> Decision:
         """Return the decision, with the cause if the time ran out while the cache was out of sync."""
-        lost = self._cache.lost
+        lost = self._cache.out_of_sync
         if decision.phase is not Phase.DEADLINE or lost is None or lost.seconds < LOST_SECONDS:
             return decision
         return replace(decision, message=f"{decision.message}; {lost}", cause=Reason.API_UNREACHABLE)
@@ -152,7 +152,7 @@ class Runner:
             return None
         self._confirm_after = time.monotonic() + CONFIRM_AGAIN_SECONDS
         try:
-            again = self._cache.read_again(self._left)
+            again = self._cache.read_consistently(self._left)
             second, _memories = decide_all(again, self._rounds.memories, self._settings, self._api.now())
         except PermissionDeniedError:
             raise
@@ -330,7 +330,7 @@ class Delegation(Runner):
     def _again(self, epochs: dict[str, str]) -> bool:
         """Return whether a second, consistent read gives the same spec hashes. A watch may be behind."""
         try:
-            return self._epochs(self._cache.read_again(self._left)) == epochs
+            return self._epochs(self._cache.read_consistently(self._left)) == epochs
         except PermissionDeniedError:
             raise
         except ClusterError as error:

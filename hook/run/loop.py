@@ -311,7 +311,7 @@ class ReconcileLoop:
         """Return snapshots with the pods of all plugins, or None while the cache is not synced."""
         if not self._cache.synced:
             return None
-        plugins = self._cache.look_closer()
+        plugins = self._cache.watch_plugins()
         self.subjects = {ds.uid: events.daemonset_reference(ds) for found in plugins.values() for ds in found}
         # A new DaemonSet may need a watch of its pods that is not synced yet.
         return self._cache.snapshot() if self._cache.synced else None
@@ -322,22 +322,22 @@ class ReconcileLoop:
 
     def await_sight(self) -> None:
         """Wait a moment for the cache to sync."""
-        self._reporter.tell_contact(self._cache.lost)
+        self._reporter.tell_contact(self._cache.out_of_sync)
         self._cache.wait(TICK_SECONDS)
 
     def decide(self, seen: Seen) -> Decision:
         """Record the results of writes whose response was lost, then decide."""
         live = {pod.uid for snapshot in seen.values() for pod in snapshot.plugin_pods if pod.live}
-        self._account(self.restarter.settle(live, current=self._cache.lost is None))
+        self._account(self.restarter.settle(live, current=self._cache.out_of_sync is None))
         started = time.monotonic()
         self.last, self.memories = decide_all(seen, self.memories, self._settings, self._api.now())
         self._took = time.monotonic() - started
-        self._reporter.tell_contact(self._cache.lost)
+        self._reporter.tell_contact(self._cache.out_of_sync)
         return self.last
 
     def act(self, decision: Decision, left: float) -> list[RestartResult]:
         """Execute the restarts, unless the cache is out of sync. Return their results."""
-        return self._account(self.restarter.act(decision.actions, left)) if self._cache.lost is None else []
+        return self._account(self.restarter.act(decision.actions, left)) if self._cache.out_of_sync is None else []
 
     def rest(self, seconds: float = TICK_SECONDS) -> None:
         """Wait for the next change, with a pause that limits the CPU usage."""

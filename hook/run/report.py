@@ -55,7 +55,7 @@ class ProgressReporter:
     def tell_contact(self, lost: OutOfSync | None) -> None:
         """Log once when the cache is out of sync, and once when it has recovered."""
         if lost is not None and lost.seconds >= LOST_SECONDS and self._lost_since is None:
-            self._lost_since = lost.since
+            self._lost_since = lost.last_synced
             log.warning("%s; nothing is restarted until it can be read again", lost)
         elif lost is None and self._lost_since is not None:
             log.info("the cluster can be read again, after %.0f s", time.monotonic() - self._lost_since)

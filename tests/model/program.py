@@ -82,13 +82,13 @@ class Eyes(Cache):
         super().__init__(door, [GPU_OPERATOR], run.settings, retry.JOB)
         self._run = run
 
-    def look_at_intent(self) -> None:
+    def watch_policies(self) -> None:
         """All kinds are watched from the start."""
 
-    def look_at_fleet(self) -> None:
+    def watch_fleet(self) -> None:
         """All kinds are watched from the start."""
 
-    def look_closer(self) -> dict[str, tuple[DaemonSet, ...]]:
+    def watch_plugins(self) -> dict[str, tuple[DaemonSet, ...]]:
         """Give nobody to tell events about."""
         return {}
 
@@ -96,7 +96,7 @@ class Eyes(Cache):
         """Give what the watches show."""
         return {GPU_OPERATOR.name: self._run.watch.snapshot()}
 
-    def read_again(self, _left: float) -> dict[str, Snapshot]:
+    def read_consistently(self, _left: float) -> dict[str, Snapshot]:
         """Give what is there now."""
         return {GPU_OPERATOR.name: Watch(self._run.observation).snapshot()}
 

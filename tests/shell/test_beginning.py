@@ -154,14 +154,14 @@ def test_slices_are_read_once_their_version_is_known(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Trouble that passes ends nothing: until then nothing is judged, and one line says why."""
-    monkeypatch.setattr(caches, "FIRST_ASK_SECONDS", 0.0)
+    monkeypatch.setattr(caches, "FIRST_DISCOVERY_SECONDS", 0.0)
     up = threading.Event()
     down = without_slices(UNAVAILABLE)
     with serving(lambda line: fleet(line) if up.is_set() else down(line)) as server:
         cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(FAR_SECONDS))
-        cache.look_at_intent()
+        cache.watch_policies()
         for _time in range(3):
-            cache.look_at_fleet()
+            cache.watch_fleet()
         assert questions(server) == 3
         assert [logging.WARNING] == [one.levelno for one in caplog.records if "ResourceSlices" in one.message]
         until(lambda: server.count("/nodes?") and server.count("/leases?"), "the rest is read")
@@ -169,12 +169,12 @@ def test_slices_are_read_once_their_version_is_known(
         up.set()
 
         def known() -> bool:
-            cache.look_at_fleet()
-            return cache._known
+            cache.watch_fleet()
+            return cache._discovered
 
         until(known, "the version is known")
         asked = questions(server)
-        cache.look_at_fleet()
+        cache.watch_fleet()
         assert questions(server) == asked
         until(lambda: cache.synced, "slices are read")
         assert cache.snapshot()["gpu"].slices == ()
@@ -194,24 +194,24 @@ def test_what_is_worth_no_other_try_ends_a_run(said: Said, patience: retry.Retry
     with serving(without_slices(said)) as server:
         cache = Cache(server.api, [GPU_OPERATOR], Settings(), patience)
         with pytest.raises(kind):
-            cache.look_at_fleet()
+            cache.watch_fleet()
         cache.stop()
 
 
 def test_a_server_that_asks_for_time_is_not_asked_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """For as long as it says."""
-    monkeypatch.setattr(caches, "FIRST_ASK_SECONDS", 0.0)
+    monkeypatch.setattr(caches, "FIRST_DISCOVERY_SECONDS", 0.0)
     with serving(without_slices(Said(429, b"", {**JSON, "retry-after": "60"}))) as server:
         cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(FAR_SECONDS))
         for _time in range(3):
-            cache.look_at_fleet()
+            cache.watch_fleet()
         cache.stop()
         assert questions(server) == 1
 
 
 def test_status_asks_again_for_the_version_of_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that is away for a moment is no cluster without slices."""
-    monkeypatch.setattr(caches, "FIRST_ASK_SECONDS", 0.0)
+    monkeypatch.setattr(caches, "FIRST_DISCOVERY_SECONDS", 0.0)
     answers = [UNAVAILABLE, UNAVAILABLE]
     with serving(lambda line: answers.pop() if line.endswith("resource.k8s.io") and answers else fleet(line)) as server:
         assert lookup.once(server.api, Settings())["gpu"].slices == ()
