@@ -10,7 +10,8 @@ import json
 import re
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -32,7 +33,6 @@ from hook.errors import (
 )
 from hook.kube import connection as connections
 from hook.kube import listing
-from hook.kube.connection import Counters
 from hook.kube.requests import can_i, versions_of
 from hook.objects import decoding, wire
 from hook.objects.decoding import MalformedObjectError
@@ -81,6 +81,60 @@ _BY_STATUS: Final[Mapping[int, type[ClusterError]]] = {
     410: GoneError,
     429: ThrottledError,
 }
+
+
+ENDED: Final = "Ended"
+"""Reason for the restart of a watch: its timeout ended."""
+
+Failure = tuple[str, str, str]
+"""Kind, verb, resource."""
+Restart = tuple[str, str]
+"""Resource, and why its watch was restarted: ``ENDED`` or a kind of error."""
+
+
+def kind_of(error: ClusterError) -> str:
+    """Return the class name of an error in the style of reasons."""
+    return type(error).__name__.removesuffix("Error")
+
+
+class Counters:
+    """Counters of one client since its start. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._errors: Counter[Failure] = Counter()
+        self._watches: Counter[Restart] = Counter()
+
+    @contextmanager
+    def counting(self, verb: str, resource: str) -> Iterator[None]:
+        """Count a ClusterError that is raised inside the context."""
+        try:
+            yield
+        except ClusterError as error:
+            self.failed(error, verb, resource)
+            raise
+
+    def failed(self, error: ClusterError, verb: str, resource: str) -> None:
+        """Count an error."""
+        with self._lock:
+            self._errors[kind_of(error), verb, resource] += 1
+
+    def watch_ended(self, resource: str, why: str) -> None:
+        """Count a watch that will be restarted."""
+        with self._lock:
+            self._watches[resource, why] += 1
+
+    @property
+    def errors(self) -> Mapping[Failure, int]:
+        """Return the number of errors by kind, verb and resource."""
+        with self._lock:
+            return dict(self._errors)
+
+    @property
+    def watches(self) -> Mapping[Restart, int]:
+        """Return the number of ended watches by resource and reason."""
+        with self._lock:
+            return dict(self._watches)
 
 
 def connect(kubeconfig: str, context: str, service_account_dir: str) -> Api:

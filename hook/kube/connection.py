@@ -15,9 +15,7 @@ import ipaddress
 import math
 import os
 import socket
-import threading
 import time
-from collections import Counter
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -28,66 +26,12 @@ from urllib.request import getproxies
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 
-from hook.errors import ClusterError, SettingsError
+from hook.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from kubernetes.client import Configuration
-
-ENDED: Final = "Ended"
-"""Reason for the restart of a watch: its timeout ended."""
-
-Failure = tuple[str, str, str]
-"""Kind, verb, resource."""
-Restart = tuple[str, str]
-"""Resource, and why its watch was restarted: ``ENDED`` or a kind of error."""
-
-
-def kind_of(error: ClusterError) -> str:
-    """Return the class name of an error in the style of reasons."""
-    return type(error).__name__.removesuffix("Error")
-
-
-class Counters:
-    """Counters of one client since its start. Safe to use from several threads."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._errors: Counter[Failure] = Counter()
-        self._watches: Counter[Restart] = Counter()
-
-    @contextmanager
-    def counting(self, verb: str, resource: str) -> Iterator[None]:
-        """Count a ClusterError that is raised inside the context."""
-        try:
-            yield
-        except ClusterError as error:
-            self.failed(error, verb, resource)
-            raise
-
-    def failed(self, error: ClusterError, verb: str, resource: str) -> None:
-        """Count an error."""
-        with self._lock:
-            self._errors[kind_of(error), verb, resource] += 1
-
-    def watch_ended(self, resource: str, why: str) -> None:
-        """Count a watch that will be restarted."""
-        with self._lock:
-            self._watches[resource, why] += 1
-
-    @property
-    def errors(self) -> Mapping[Failure, int]:
-        """Return the number of errors by kind, verb and resource."""
-        with self._lock:
-            return dict(self._errors)
-
-    @property
-    def watches(self) -> Mapping[Restart, int]:
-        """Return the number of ended watches by resource and reason."""
-        with self._lock:
-            return dict(self._watches)
-
 
 _END: Final[ContextVar[float]] = ContextVar("end", default=math.inf)
 """Deadline of the response to the request that this thread sends, by the monotonic clock."""

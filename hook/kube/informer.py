@@ -24,7 +24,7 @@ from hook.errors import (
     UnreachableError,
 )
 from hook.kube import retry
-from hook.kube.connection import ENDED, kind_of
+from hook.kube.client import ENDED, kind_of
 from hook.kube.listing import Contents, list_views, version_of
 from hook.objects import readers
 

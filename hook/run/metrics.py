@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hook.decide.decide import Memories
     from hook.decide.result import Action, Decision, NodeStatus, StalePod
     from hook.decide.state import Memory
-    from hook.kube.connection import Counters
+    from hook.kube.client import Counters
     from hook.kube.informer import OutOfSync
     from hook.run.loop import RestartResult
 

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from hook import errors
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState
-from hook.kube.connection import kind_of
+from hook.kube.client import kind_of
 from hook.run import metrics
 from tests.chart.promql import engine
 from tests.chart.rendering import NAMESPACE, ROOT

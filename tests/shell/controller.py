@@ -11,7 +11,7 @@ from hook.decide.reasons import Reason
 from hook.decide.result import Cause, Decision, DeletePod, NodeState, NodeStatus, Phase, StalePod
 from hook.decide.state import Memory
 from hook.errors import UnreachableError
-from hook.kube.connection import ENDED, Counters
+from hook.kube.client import ENDED, Counters
 from hook.run.loop import RestartResult
 from hook.run.metrics import Telemetry
 

@@ -13,7 +13,7 @@ from hook.decide.reasons import Reason
 from hook.decide.result import DeletePod, NodeState, RolloutRestart
 from hook.decide.state import Breaker
 from hook.errors import NotFoundError, PermissionDeniedError, UnreachableError
-from hook.kube.connection import Counters
+from hook.kube.client import Counters
 from hook.kube.informer import OutOfSync
 from hook.run.loop import RestartResult
 from hook.run.metrics import Telemetry

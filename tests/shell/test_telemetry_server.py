@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from devcluster.patience import TooSlowError
 from hook.errors import HookError, SettingsError
-from hook.kube.connection import Counters
+from hook.kube.client import Counters
 from hook.run.health import _Handler, address, serve
 from hook.run.metrics import Telemetry
 from tests.shell.controller import NOW, decision, memories, verified
