@@ -136,8 +136,8 @@ def _own(api: Api, request: Request, policy: retry.RetryPolicy, seconds: float) 
         return None
 
 
-class EventTarget:
-    """Object that Events are about and that must be read first. The thread that writes Events reads it."""
+class TargetLookup:
+    """Event target, which must be read first. The thread that writes Events reads it."""
 
     def __init__(self, api: Api, named: Regarded) -> None:
         self._api, self._named = api, named
@@ -174,7 +174,7 @@ class EventTarget:
         raise missing
 
 
-Target = ObjectReference | EventTarget
+Target = ObjectReference | TargetLookup
 
 
 class _Worker:
@@ -227,7 +227,7 @@ class EventRecorder:
         self._own, self._targets = _Worker(), _Worker()
         self._counts: OrderedDict[str, int] = OrderedDict()
         """By name of an Event: how often it occurred. Each name is used by one thread."""
-        self._unusable: set[EventTarget] = set()
+        self._unusable: set[TargetLookup] = set()
         """Targets that could not be read, or whose Events were refused. They do not affect other Events."""
         self._paused_until = self._retry_after_until = 0.0
         self._logged = False
@@ -282,7 +282,7 @@ class EventRecorder:
         if len(self._counts) > COUNTS_LIMIT:
             self._counts.popitem(last=False)
 
-    def _resolve(self, target: EventTarget) -> ObjectReference | None:
+    def _resolve(self, target: TargetLookup) -> ObjectReference | None:
         """Return the object, unless it was unusable before."""
         if target in self._unusable:
             return None
@@ -314,7 +314,7 @@ class EventRecorder:
         """Write no Events for some time after an error. If only an event target refuses them, only obey Retry-After."""
         now = time.monotonic()
         self._retry_after_until = now + retry.retry_after(error)
-        if isinstance(target, EventTarget):
+        if isinstance(target, TargetLookup):
             self._unusable.add(target)
             self._paused_until = max(self._paused_until, self._retry_after_until)
         else:

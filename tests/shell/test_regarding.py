@@ -16,7 +16,7 @@ from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase
 from hook.kube import events, retry
 from hook.kube.cache import Cache
-from hook.kube.events import EventRecorder, EventTarget, Job, ObjectReference
+from hook.kube.events import EventRecorder, Job, ObjectReference, TargetLookup
 from hook.run.job import Runner
 from hook.run.report import ProgressReporter
 from tests.shell.server import Said, Server, serving
@@ -237,7 +237,7 @@ def test_a_node_that_fails_is_told_at_once() -> None:
     heard = Heard(answers())
     with serving(heard.answer, wrote=heard.wrote) as server:
         recorder = EventRecorder(server.api, "run", silent=False)
-        reporter = ProgressReporter(recorder, JOB, [EventTarget(server.api, OURS)])
+        reporter = ProgressReporter(recorder, JOB, [TargetLookup(server.api, OURS)])
         for node in ("a", "b"):
             reporter.tell_changes(_failed(node))
         reporter.summarise(_failed("b"))
