@@ -35,7 +35,7 @@ DISTRIBUTIONS = (*ASYNCIO_CLIENT, *TIME_ZONES, *INSTALLERS)
 
 MODELS = ("kubernetes/client/api", "kubernetes/client/models")
 """Generated classes, half of the library. It loads them one by one when they are used; the program reads raw JSON
-(docs/decisions/0003-raw-json-no-typed-models.md). Their ``__init__`` stays, because it is imported."""
+(docs/dev/decisions/0003-raw-json-no-typed-models.md). Their ``__init__`` stays, because it is imported."""
 
 WHOLE = ("kubernetes/aio",)
 
