@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 AS_IT_IS: Final = "as it is"
 PAGES: Final = (25, 100, 250, 500)
-"""Objects a page, beside the program's own."""
+"""Objects per page, in addition to the program's own number."""
 
 
 def _read(loads: Callable[[bytes], Any]) -> Callable[[type[Any], object], Any]:
