@@ -2,7 +2,7 @@
 
 A list of metadata shows at which version each object is now. A cache that holds all of that is as good as a list of
 whole objects; one that does not hold it yet has a moment for its watch to deliver. What is still not held then is
-listed in full (docs/decisions/0013-metadata-confirms-an-end.md).
+listed in full (docs/dev/decisions/0013-metadata-confirms-an-end.md).
 """
 
 from __future__ import annotations
