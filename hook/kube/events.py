@@ -28,7 +28,7 @@ from hook.objects.decoding import MalformedObjectError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hook.config import Regarded
+    from hook.config import EventTarget
     from hook.kube.client import Api
     from hook.objects.decoding import Json
     from hook.objects.views import DaemonSet
@@ -334,7 +334,7 @@ MOST_VERSIONS: Final = 4
 class Regarding:
     """One event target. The thread that writes Events reads it when there is one to write."""
 
-    def __init__(self, api: Api, named: Regarded) -> None:
+    def __init__(self, api: Api, named: EventTarget) -> None:
         self._api, self._named = api, named
         self._found: Subject | None = None
         self._complained = False

@@ -139,7 +139,7 @@ class Stack:
     """Driver stack: the names and labels of its parts."""
 
     name: str
-    """Value of ``--stack``."""
+    """Value of ``--driver``."""
     device: str
     """Word for the device in messages, with its article."""
     policy: PolicyKind

@@ -10,7 +10,7 @@ import pytest
 
 from devcluster.access import ApiError
 from devcluster.client import path
-from hook.config import Regarded
+from hook.config import EventTarget
 from hook.decide.reasons import Reason
 from hook.kube.client import connect
 from hook.kube.events import COMPONENT, EventRecorder, Regarding
@@ -116,7 +116,7 @@ def _tell_end(cluster: Cluster, name: str, account: Account, which: str) -> None
     api = connect(str(kubeconfig_of(cluster, name, account.token)), "", "")
     recorder = EventRecorder(api, uuid.uuid4().hex, silent=False)
     recorder.flush()
-    about = Regarding(api, Regarded("applications", GROUP, OTHER, which))
+    about = Regarding(api, EventTarget("applications", GROUP, OTHER, which))
     recorder.tell(about, Reason.STALLED, NOTE, warning=True)
     recorder.await_found(60.0)
 

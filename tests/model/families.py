@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hypothesis import strategies as st
-from tests.model.observation import PLUGIN_KINDS
 
 from tests.model.histories import EVENTS, KINDS, PACES, TIMES, anything
+from tests.model.observation import PLUGIN_KINDS
 from tests.model.pods import SECOND, Pace, Side
 from tests.model.rollout import Image, Site
 from tests.model.story import NOTHING, History, Step

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hypothesis import strategies as st
-from tests.model.observation import PLUGIN_KINDS
 
+from tests.model.observation import PLUGIN_KINDS
 from tests.model.pods import Pace, Side
 from tests.model.rollout import Image, Site
 from tests.model.story import NOTHING, OF_A_NODE, OF_THE_CLUSTER, History, Step

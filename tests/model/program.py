@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from tests.model.observation import Watch, moment_of
-
 from hook.decide.reasons import Reason
 from hook.errors import ConflictError, NotFoundError
 from hook.kube import retry
@@ -16,12 +14,11 @@ from hook.kube.owners import Job
 from hook.objects.drivers import GPU_OPERATOR
 from hook.run.job import Outcome, Runner
 from tests.fixtures.objects import at
+from tests.model.observation import Watch, moment_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
-
-    from tests.model.observation import Observation
 
     from hook.config import Settings
     from hook.decide.result import Decision
@@ -29,6 +26,7 @@ if TYPE_CHECKING:
     from hook.kube.requests import Request
     from hook.objects.views import DaemonSet, Snapshot
     from tests.model.machine import Machine
+    from tests.model.observation import Observation
     from tests.model.pods import PluginPod
     from tests.model.world import World
 

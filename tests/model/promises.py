@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tests.model.observation import moment_of
-
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase, headline
 from hook.run import report
 from tests.fixtures.objects import at
 from tests.model.machine import FAILED, QUIET, Machine
+from tests.model.observation import moment_of
 from tests.model.pods import SECOND, PluginPod
 
 if TYPE_CHECKING:

@@ -7,12 +7,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 from unittest import mock
 
-from tests.model.observation import Observation, moment_of
-
 from hook.config import Settings
 from hook.format import Bound
 from hook.run import job, loop
 from tests.model import endless, promises
+from tests.model.observation import Observation, moment_of
 from tests.model.pods import SECOND, Pace
 from tests.model.program import Clock, Controller, Run
 from tests.model.rollout import Site

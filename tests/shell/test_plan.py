@@ -57,7 +57,7 @@ def as_json(found: Cluster, settings: Settings | None = None) -> dict[str, Any]:
         pytest.param("--target-window=0s", "--target-window", id="no-time"),
         pytest.param("--target-window=soon", "--target-window", id="a-word"),
         pytest.param("--output=yaml", "--output", id="unknown-output"),
-        pytest.param("--stack=disk", "--stack", id="unknown-stack"),
+        pytest.param("--driver=disk", "--driver", id="unknown-stack"),
         pytest.param("--timeout=1h", "--timeout", id="a-flag-of-run"),
         pytest.param("--kubeconfig=/nonexistent", "/nonexistent", id="no-kubeconfig"),
     ],

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from hook.config import Regarded, Settings
+from hook.config import EventTarget, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase
 from hook.kube import events, retry
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PATIENCE: Final = 60.0
-OURS: Final = Regarded("helmreleases", "helm.toolkit.fluxcd.io", "flux-system", "post")
+OURS: Final = EventTarget("helmreleases", "helm.toolkit.fluxcd.io", "flux-system", "post")
 GROUP: Final = "GET /apis/helm.toolkit.fluxcd.io"
 OBJECT: Final = f"{GROUP}/v2/namespaces/flux-system/helmreleases/post"
 EVENTS: Final = "POST /api/v1/namespaces/{}/events"
@@ -98,9 +98,9 @@ class Heard:
         return [each["kind"] for each in self.about]
 
 
-def runner(server: Server, *, dry_run: bool = False, regarding: tuple[Regarded, ...] = (OURS,)) -> Runner:
+def runner(server: Server, *, dry_run: bool = False, event_targets: tuple[EventTarget, ...] = (OURS,)) -> Runner:
     """Give a run that is about to end, with a plugin in sight."""
-    settings = Settings(regarding=regarding, dry_run=dry_run)
+    settings = Settings(event_targets=event_targets, dry_run=dry_run)
     cache = Cache(server.api, [], settings, retry.WRITING)
     recorder = EventRecorder(server.api, JOB.uid, silent=settings.dry_run)
     found = Runner(server.api, cache, settings, recorder, Job(JOB, server.api.now()))
@@ -183,7 +183,7 @@ def test_a_server_that_hangs_over_it_holds_up_no_end(monkeypatch: pytest.MonkeyP
 
     heard = Heard(answers(**{what: hang}))
     with serving(heard.answer, wrote=heard.wrote) as server:
-        one = runner(server, regarding=(OURS, replace(OURS, name="above")))
+        one = runner(server, event_targets=(OURS, replace(OURS, name="above")))
         one._reporter.tell_changes(_failed("a"))
         began = time.monotonic()
         one.tell_end(OVER)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.shell.controller import NOW, decision, memories, verified
 
 from devcluster.patience import TooSlowError
 from hook.errors import HookError, SettingsError
 from hook.kube.connection import Counters
 from hook.run.health import _Handler, address, serve
 from hook.run.metrics import Telemetry
+from tests.shell.controller import NOW, decision, memories, verified
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
