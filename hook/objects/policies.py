@@ -1,13 +1,8 @@
-"""Build one view of the objects that state what a driver stack must be, whichever kind they are.
-
-What only plans read stays lenient: a policy that the operator understands must not become unreadable to a run because
-of it, so a field of a wrong type there reads as its default.
-"""
+"""Policies: one view of the objects that specify the drivers of a stack, for every kind of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -28,55 +23,12 @@ from hook.objects.decoding import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from hook.objects.decoding import Json
 
 _STATE_OF_OFED: Final = "state-OFED"
 """NO ``pkg/state/state_ofed.go``: name of the driver's entry in ``status.appliedStates``."""
-PARALLEL: Final = "maxParallelUpgrades"
-UNAVAILABLE: Final = "maxUnavailable"
-DEFAULT_PARALLEL: Final = 1
-DEFAULT_UNAVAILABLE: Final = "25%"
-"""LIB ``api/upgrade/v1alpha1``, GO ``api/nvidia/v1alpha1``: defaults of the kinds."""
-LOOKS_LIKE_A_LIMIT: Final = ("maxparallel", "maxunavailable")
-"""Beginnings of such fields, in lower case: a misspelt one must be found, too."""
-LONGEST: Final = 80
-"""Characters of what users wrote that are kept: nothing that means anything here is longer."""
-DEEPEST: Final = 20
-"""Levels of an object that are searched; the real kinds have half as many."""
-MOST: Final = 8
-"""Fields in the wrong place that are reported."""
-LARGEST: Final = 10**9
-HARMLESS: Final = ("", "1")
-"""What charts write by themselves (GO ``daemonsets.rollingUpdate.maxUnavailable``): no user meant anything by it."""
-
-
-@dataclass(frozen=True, slots=True)
-class UpgradePolicy:
-    """How an upgrade controller handles its nodes, as it was written; defaults are those of the kinds.
-
-    Only for planning: nothing here says whether a driver is settled, so nothing here makes a policy malformed.
-    """
-
-    stated: bool = False
-    """The object says anything about it."""
-    parallel: int = 1
-    """Nodes at once; zero is no limit."""
-    unavailable: str = ""
-    """Nodes that may be unavailable, a number or a percentage; empty where the kind has no such limit."""
-    waits_for: str = ""
-    """Selector of pods that must complete before a node begins."""
-    wait_seconds: int = 0
-    """How long they may take; zero is without end."""
-    force: bool = False
-    """Pods without a controller are deleted, too."""
-    delete_empty_dir: bool = False
-    """Pods with local data are deleted, too."""
-    drains: bool = False
-    elsewhere: tuple[str, ...] = ()
-    """Fields that look like such limits where no upgrade controller reads them, as ``path=value``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +66,10 @@ class Policy:
     """One more node label that the driver manager pauses, so that what selects it goes away during a reload."""
     changed: datetime | None
     """When its spec was last written (``managedFields``)."""
-    upgrade: UpgradePolicy = UpgradePolicy()
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    """As written. Only plans read it, and leniently (``hook.plan.limits``)."""
+    last_applied: str = ""
+    """The manifest of the last ``kubectl apply``, with fields that the API server dropped."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
@@ -127,7 +82,7 @@ class _Managed(Part):
 
 
 class _Object(wire.Object):
-    """A policy of any kind. Its spec is decoded twice: by its kind's Struct, and leniently for plans."""
+    """A policy of any kind. Its spec is decoded by `_Stated`; plans read the plain values."""
 
     class Meta(wire.Metadata, kw_only=True):
         uid: Name
@@ -228,7 +183,6 @@ def cluster_policy(found: _Object) -> Policy:
         # GO api/nvidia/v1: the CRD's default is false; the chart sets it.
         manual=halted or ("" if driver.auto_upgrade else "autoUpgrade is off"),
         halted=halted,
-        upgrade=_upgrade(found, ("driver", "upgradePolicy")),
     )
 
 
@@ -237,7 +191,7 @@ def nvidia_driver(found: _Object) -> Policy:
     """Read an NVIDIADriver: the intent for one pool of nodes. What it has no field for is left to the policy."""
     if not found.spec:
         raise MalformedObjectError("spec: missing")
-    driver, upgrade = found.stated, _upgrade(found, ("upgradePolicy",))
+    driver = found.stated
     # GO >= v26.7.0, api/nvidia/v1alpha1: its default is true.
     manual = "its upgradePolicy.autoUpgrade is off" if driver.auto_upgrade is False else ""
     return Policy(
@@ -247,9 +201,8 @@ def nvidia_driver(found: _Object) -> Policy:
         driver_enabled=True,
         pooled=False,
         chart="",
-        manual=manual if upgrade.stated else None,
+        manual=manual if found.spec.get("upgradePolicy") else None,
         halted="",
-        upgrade=upgrade,
     )
 
 
@@ -269,7 +222,6 @@ def nic_cluster_policy(found: _Object) -> Policy:
         # NO api/v1alpha1: the CRD's default is false.
         manual="" if driver.auto_upgrade else "ofedDriver.upgradePolicy.autoUpgrade is off",
         halted="",
-        upgrade=_upgrade(found, ("ofedDriver", "upgradePolicy"), has_unavailable=False),
     )
 
 
@@ -286,6 +238,8 @@ def _common(kind: str, found: _Object, driver: _Driver) -> dict[str, Any]:
         "generation": found.metadata.generation or 0,
         "ready_since": moment(ready.last_transition_time) if ready.true else None,
         "changed": _spec_changed(found.metadata.managed_fields or ()),
+        "spec": found.spec or {},
+        "last_applied": found.metadata.noted.last_applied or "",
         **_image(driver),
         "precompiled": bool(driver.use_precompiled),
         # The driver manager waits for a containerised network driver (DM isGPUDirectRDMAEnabled).
@@ -319,80 +273,3 @@ def _spec_changed(writes: Iterable[_Managed]) -> datetime | None:
     specs = (each for each in writes if each.subresource != "status")
     moments = (moment(each.time) for each in specs if each.fields_v1 is None or "f:spec" in each.fields_v1)
     return max((at for at in moments if at), default=None)
-
-
-# Only for plans.
-
-
-def _upgrade(found: _Object, path: tuple[str, ...], *, has_unavailable: bool = True) -> UpgradePolicy:
-    """Read the upgrade policy at a path of a spec; `has_unavailable` says whether its kind has that limit."""
-    policy = _inside(found.spec, *path)
-    deletion, drain, waiting = (_inside(policy, part) for part in ("podDeletion", "drain", "waitForCompletion"))
-    known = {PARALLEL, UNAVAILABLE} if has_unavailable else {PARALLEL}
-    return UpgradePolicy(
-        stated=bool(policy),
-        parallel=_number(policy, PARALLEL, DEFAULT_PARALLEL),
-        unavailable=_limit(policy.get(UNAVAILABLE, DEFAULT_UNAVAILABLE)) if has_unavailable else "",
-        waits_for=_text(waiting.get("podSelector", "")),
-        wait_seconds=_number(waiting, "timeoutSeconds", 0),
-        force=deletion.get("force") is True,
-        delete_empty_dir=deletion.get("deleteEmptyDir") is True,
-        drains=drain.get("enable") is True,
-        elsewhere=tuple(sorted(_elsewhere(found, {(*path, name) for name in known}))[:MOST]),
-    )
-
-
-def _elsewhere(found: _Object, known: set[tuple[str, ...]]) -> set[str]:
-    """Find fields that look like limits, in what is there and in what was applied; but those that are read."""
-    try:
-        applied = msgspec.json.decode(found.metadata.noted.last_applied or "{}")
-    except (ValueError, RecursionError):
-        applied = {}
-    fields = (field for spec in (found.spec, _inside(applied, "spec")) for field in _fields(spec, ()))
-    return {
-        f"{_plain('.'.join(path))}={_text(value)}"
-        for path, value in fields
-        if path not in known and _text(value) not in HARMLESS
-    }
-
-
-def _fields(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], object]]:
-    if not isinstance(value, Mapping) or len(path) >= DEEPEST:
-        return
-    for key, inner in value.items():
-        here = (*path, str(key))
-        if here[-1].lower().startswith(LOOKS_LIKE_A_LIMIT):
-            yield here, inner
-        yield from _fields(inner, here)
-
-
-def _inside(found: Any, *path: str) -> Json:  # noqa: ANN401 - JSON is any of it
-    for key in path:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
-
-
-def _number(found: Json, key: str, default: int) -> int:
-    value = found.get(key)
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST:
-        return value
-    return default
-
-
-def _limit(value: object) -> str:
-    """Write a limit; a text that is no percentage keeps its quotes, because ``"7"`` is no number (K8S ``intstr``)."""
-    written = _text(value)
-    return f'"{written}"' if isinstance(value, str) and not value.endswith("%") else written
-
-
-def _text(value: object) -> str:
-    """Write a number or a text as text; anything else says nothing."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value) if abs(value) <= LARGEST else "(out of range)"
-    return _plain(value) if isinstance(value, str) else ""
-
-
-def _plain(text: str) -> str:
-    """Make text of any origin short and plain: it is shown to users."""
-    short = text[:LONGEST].encode("ascii", "backslashreplace").decode()
-    return "".join(char if char.isprintable() else "?" for char in short)

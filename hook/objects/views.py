@@ -236,13 +236,13 @@ class Snapshot:
     policies: tuple[Policy, ...] | None = ()
     """None: the API server does not know the kind."""
     pools: tuple[Policy, ...] = ()
-    """The intent for each pool of nodes, where the policy says that it is there."""
+    """The objects that specify the drivers of one pool of nodes each, if the policy leaves the drivers to them."""
     nodes: Mapping[str, Node] = field(default_factory=dict)
     daemonsets: tuple[DaemonSet, ...] = ()
     revisions: tuple[Revision, ...] = ()
     driver_pods: tuple[Pod, ...] = ()
     prerequisite_pods: tuple[Pod, ...] = ()
-    """Pods of what a consumer must have started after beside the driver (opt-in)."""
+    """Pods of components that a plugin must have started after, in addition to the driver (opt-in)."""
     plugin_pods: tuple[Pod, ...] = ()
     slices: tuple[DeviceSlice, ...] | None = ()
     """None: the API server serves no ResourceSlices."""

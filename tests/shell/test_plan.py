@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from hook.config import Settings
 from hook.decide.reasons import Reason
 from hook.plan import plan
-from hook.plan.plan import Asked, make_plan
+from hook.plan.plan import Options, make_plan
 from hook.plan.result import Obstacle
 from tests.fixtures.cluster import LATER, cluster, labelled
 from tests.fixtures.modes import Pool, network, pooled
@@ -28,25 +28,23 @@ if TYPE_CHECKING:
 DOCS: Final = Path(__file__).parents[2] / "docs"
 SCHEMA: Final = json.loads((DOCS / "plan.schema.json").read_text(encoding="utf-8"))
 EVERY: Final = {"maxParallelUpgrades": 0, "maxUnavailable": "100%"}
-TWO_HOURS: Final = Asked(timedelta(hours=2), ())
+TWO_HOURS: Final = Options(timedelta(hours=2), ())
 
 
-def planned(found: Cluster, asked: Asked = TWO_HOURS, settings: Settings | None = None) -> Plan:
+def planned(found: Cluster, asked: Options = TWO_HOURS, settings: Settings | None = None) -> Plan:
     """Plan the upgrade of a cluster."""
     given = settings or Settings(stacks=(found.stack.name,))
     return make_plan({found.stack.name: found.seen()}, given, LATER, asked)
 
 
-def table(found: Cluster, asked: Asked = TWO_HOURS) -> str:
+def table(found: Cluster, asked: Options = TWO_HOURS) -> str:
     """Give what people see."""
-    return "\n".join(plan.table(planned(found, asked), Settings()))
+    return "\n".join(plan.table(planned(found, asked)))
 
 
 def as_json(found: Cluster, settings: Settings | None = None) -> dict[str, Any]:
     """Give what programs see, as they see it."""
-    chosen = settings or Settings()
-    made = planned(found, settings=chosen) if settings else planned(found)
-    written: dict[str, Any] = json.loads(json.dumps(plan.as_json(made, chosen)))
+    written: dict[str, Any] = json.loads(json.dumps(plan.as_json(planned(found, settings=settings))))
     return written
 
 
@@ -105,7 +103,7 @@ def test_the_table_names_every_pool_obstacle_and_remedy(scene: str) -> None:
     for pool in made.pools:
         assert f"{pool.stack}: {pool.name}" in shown
         assert all(one.obstacle in shown and one.message in shown and one.remedy in shown for one in pool.obstacles)
-    assert all(reason in shown and message in shown for _stack, reason, message in made.nothing)
+    assert all(one.reason in shown and one.message in shown for one in made.nothing)
     assert ("Timeouts:" in shown) is (made.window is not None)
 
 
@@ -175,7 +173,7 @@ def test_a_step_longer_than_the_stall_timeout_is_told(stall: int, expected: str 
 )  # fmt: skip
 def test_the_answer_about_a_window(found: Cluster, window: timedelta, words: str) -> None:
     """What to set, and why."""
-    assert words in table(found, Asked(window, ()))
+    assert words in table(found, Options(window, ()))
 
 
 def test_terminal_escapes_in_names_are_shown() -> None:
