@@ -25,7 +25,7 @@ class View(msgspec.Struct, frozen=True, gc=False):
     """A view holds values and other views, never itself, so the garbage collector need not visit it."""
 
 
-class Taint(View):
+class Taint(View, frozen=True):
     """A taint of a node, or (with ``exists``) a toleration of a pod template."""
 
     key: str
@@ -41,7 +41,7 @@ class Taint(View):
         return self.exists or (bool(self.key) and self.value == taint.value)
 
 
-class Node(View):
+class Node(View, frozen=True):
     """A node that has, or had, a device of a driver stack."""
 
     name: str
@@ -59,7 +59,7 @@ class Node(View):
     """What its device plugin reports (``status.capacity``); None without one, as with DRA alone."""
 
 
-class DaemonSet(View):
+class DaemonSet(View, frozen=True):
     """A DaemonSet of drivers, prerequisites or driver clients."""
 
     namespace: str
@@ -98,7 +98,7 @@ class DaemonSet(View):
         return f"{self.namespace}/{self.name}"
 
 
-class Revision(View):
+class Revision(View, frozen=True):
     """A ControllerRevision of a DaemonSet."""
 
     owner_uid: str
@@ -107,7 +107,7 @@ class Revision(View):
     created: datetime
 
 
-class Container(View):
+class Container(View, frozen=True):
     """The status of one container of a pod."""
 
     name: str
@@ -127,7 +127,7 @@ class Container(View):
     """Seconds of the run that ended; None where there is none, or its times are not known."""
 
 
-class Pod(View):
+class Pod(View, frozen=True):
     """A pod of a driver, a prerequisite or a driver client."""
 
     namespace: str
@@ -162,7 +162,7 @@ class Pod(View):
         return f"{self.namespace}/{self.name}"
 
 
-class DeviceSlice(View):
+class DeviceSlice(View, frozen=True):
     """A ResourceSlice, reduced to what verifies a plugin."""
 
     node: str
@@ -174,7 +174,7 @@ class DeviceSlice(View):
     """As published, without leading zeros; empty where devices have none (MIG, VFIO)."""
 
 
-class Deployment(View):
+class Deployment(View, frozen=True):
     """The operator's Deployment."""
 
     namespace: str
@@ -200,7 +200,7 @@ class Deployment(View):
         )
 
 
-class ReplicaSet(View):
+class ReplicaSet(View, frozen=True):
     """A ReplicaSet of the operator's Deployment."""
 
     name: str
@@ -208,7 +208,7 @@ class ReplicaSet(View):
     revision: str
 
 
-class Lease(View):
+class Lease(View, frozen=True):
     """The operator's leader lease."""
 
     namespace: str
@@ -217,7 +217,7 @@ class Lease(View):
     acquired: datetime | None
 
 
-class Malformed(View):
+class Malformed(View, frozen=True):
     """An object that does not match its kind. It never counts as ready or fresh."""
 
     kind: str

@@ -56,7 +56,7 @@ def _workload(resources: tuple[str, ...], pod: wire.Pod) -> Workload | None:
     spec = pod.spec or wire.PodSpec()
     if not spec.node_name or pod.status is None or pod.status.phase not in ("Pending", "Running"):
         return None
-    if not any(name.startswith(resources) for container in spec.containers or () for name in container.asked):
+    if not any(name.startswith(resources) for container in spec.containers or () for name in container.resource_names):
         return None
     return Workload(
         namespace=pod.metadata.namespace,
