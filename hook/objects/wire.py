@@ -192,13 +192,32 @@ class Pod(Object):
 
 
 class Selector(Part):
+    """A label selector."""
+
     class Requirement(Part):
+        """K8S ``LabelSelectorRequirement``."""
+
         key: Text | None = None
         operator: Text | None = None
         values: list[Text] | None = None
 
+        def met_by(self, labels: Labels) -> bool:
+            """Return whether labels meet the requirement. An unknown operator is never met."""
+            present, value = self.key in labels, labels.get(self.key or "")
+            return {
+                "In": present and value in (self.values or ()),
+                "NotIn": not present or value not in (self.values or ()),
+                "Exists": present,
+                "DoesNotExist": not present,
+            }.get(self.operator or "", False)
+
     match_labels: Labels | None = None
     match_expressions: list[Requirement] | None = None
+
+    def matches(self, labels: Labels) -> bool:
+        """Return whether an object with these labels is selected. An empty selector selects every object."""
+        exact = (self.match_labels or {}).items() <= labels.items()
+        return exact and all(requirement.met_by(labels) for requirement in self.match_expressions or ())
 
 
 class Labelled(Part):
@@ -300,6 +319,16 @@ class DisruptionBudget(Object):
     metadata: Namespaced
     spec: Spec | None = None
     status: Status | None = None
+
+    @property
+    def exhausted(self) -> bool:
+        """Return whether it allows no disruption now."""
+        return not (self.status and self.status.disruptions_allowed)
+
+    def selects(self, namespace: str, labels: Labels) -> bool:
+        """Return whether it protects a pod. Without a selector it protects none (K8S ``policy/v1``)."""
+        selector = self.spec.selector if self.spec else None
+        return namespace == self.metadata.namespace and selector is not None and selector.matches(labels)
 
 
 class Identified(Part, kw_only=True):

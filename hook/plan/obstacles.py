@@ -21,7 +21,7 @@ from hook.plan.result import Finding, Obstacle, Severity
 from hook.plan.timing import REQUEUE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hook.plan.limits import UpgradePolicy
     from hook.plan.pools import Pool
@@ -39,7 +39,7 @@ class Workload:
     """Kind of its controlling owner; empty if it has none."""
     local_data: bool
     """It has an ``emptyDir`` volume."""
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
     protected_by: str = ""
     """A PodDisruptionBudget that allows no disruption now."""
 
@@ -68,58 +68,21 @@ def _workload(resources: tuple[str, ...], pod: wire.Pod) -> Workload | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
-    """One line of a label selector (K8S ``LabelSelectorRequirement``)."""
-
-    key: str
-    operator: str
-    values: frozenset[str] = frozenset()
-
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        """Return whether a pod's labels meet the requirement. An unknown operator is never met."""
-        present = self.key in labels
-        return {
-            "In": present and labels.get(self.key, "") in self.values,
-            "NotIn": labels.get(self.key) not in self.values,
-            "Exists": present,
-            "DoesNotExist": not present,
-        }.get(self.operator, False)
-
-
-@dataclass(frozen=True, slots=True)
-class Protection:
-    """A PodDisruptionBudget that allows no disruption now."""
-
-    namespace: str
-    name: str
-    selector: tuple[Requirement, ...]
-
-    def protects(self, pod: Workload) -> bool:
-        """Return whether this budget selects the pod."""
-        return pod.namespace == self.namespace and all(requirement.matches(pod.labels) for requirement in self.selector)
-
-
 @reads(wire.DisruptionBudget)
-def protection(budget: wire.DisruptionBudget) -> Protection | None:
-    """Read a PodDisruptionBudget; None where it allows a disruption, or has no selector (K8S: no pods then)."""
-    allowed = budget.status.disruptions_allowed if budget.status is not None else None
-    if allowed or budget.spec is None or budget.spec.selector is None:
-        return None
-    selector = budget.spec.selector
-    exact = (Requirement(key, "In", frozenset({value})) for key, value in (selector.match_labels or {}).items())
-    further = (
-        Requirement(expression.key or "", expression.operator or "", frozenset(expression.values or ()))
-        for expression in selector.match_expressions or ()
-    )
-    return Protection(budget.metadata.namespace, budget.metadata.name, (*exact, *further))
+def disruption_budget(budget: wire.DisruptionBudget) -> wire.DisruptionBudget | None:
+    """Keep a PodDisruptionBudget only if it allows no disruption now."""
+    return budget if budget.exhausted else None
 
 
-def protected(pods: Iterable[Workload], protections: Iterable[Protection]) -> list[Workload]:
-    """Record on each pod the budget that protects it."""
-    known = list(protections)
-    found = ((pod, next((budget.name for budget in known if budget.protects(pod)), "")) for pod in pods)
-    return [replace(pod, protected_by=name) for pod, name in found]
+def protected(pods: Iterable[Workload], budgets: Iterable[wire.DisruptionBudget]) -> list[Workload]:
+    """Record on each pod the exhausted budget that protects it."""
+    exhausted = list(budgets)
+    return [
+        replace(pod, protected_by=budget.metadata.name)
+        if (budget := next((budget for budget in exhausted if budget.selects(pod.namespace, pod.labels)), None))
+        else pod
+        for pod in pods
+    ]
 
 
 def refusal(pod: Workload, policy: UpgradePolicy) -> str:

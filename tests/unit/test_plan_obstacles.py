@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from hook.objects.decoding import MalformedObjectError
-from hook.plan.obstacles import Workload, protected, protection, reader
+from hook.plan.obstacles import Workload, disruption_budget, protected, reader
 from hook.plan.plan import Options
 from hook.plan.result import Obstacle, Severity
 from tests.fixtures.modes import network
@@ -142,7 +142,7 @@ LABELLED: Final = replace(workload(), labels={"app": "train"})
 )
 def test_a_budget_without_disruptions_left_protects_its_pods(obj: Object, *, held: bool) -> None:
     """By the rules of label selectors."""
-    found = [one for one in [protection(obj)] if one is not None]
+    found = [one for one in [disruption_budget(obj)] if one is not None]
     (pod,) = protected([LABELLED], found)
     assert ("pdb" if held else "") == pod.protected_by
 
