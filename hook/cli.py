@@ -44,7 +44,7 @@ from hook.kube.cache import Cache
 from hook.kube.owners import own_job
 from hook.logs import configure, end_on_signals, ignore_signals
 from hook.plan import plan as planreport
-from hook.plan.plan import Asked, make_plan
+from hook.plan.plan import Options, make_plan
 from hook.run import lookup, report
 from hook.run.job import EXIT_FAILED, Delegation, LeaseObserver, Outcome, Runner
 
@@ -153,14 +153,14 @@ def plan(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
         api = _connect(values)
         seen = lookup.once(api, settings)
         pods, unread = lookup.workloads(api, settings, wanted=values["workloads"])
-        made = make_plan(seen, settings, api.now(), Asked(values["target_window"], pods, unread))
+        made = make_plan(seen, settings, api.now(), Options(values["target_window"], pods, unread))
     except HookError as error:
         click.echo(f"Error: {shown(str(error))}", err=True)
         sys.exit(_exit_code(error))
     if values["output"] == "json":
-        click.echo(json.dumps(planreport.as_json(made, settings), indent=2))
+        click.echo(json.dumps(planreport.as_json(made), indent=2))
     else:
-        click.echo("\n".join(planreport.table(made, settings)))
+        click.echo("\n".join(planreport.table(made)))
     sys.exit(0)
 
 

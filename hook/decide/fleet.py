@@ -289,7 +289,7 @@ def _adopted(pods: Iterable[Pod], named: Sequence[DaemonSet]) -> Iterator[Pod]:
     for pod in pods:
         heirs = () if pod.owner_uid else (ds for ds in named if ds.namespace == pod.namespace)
         heir = next((ds for ds in heirs if ds.selects(pod.labels)), None)
-        yield pod if heir is None else replace(pod, owner_uid=heir.uid)
+        yield pod if heir is None else pod.owned_by(heir.uid)
 
 
 def _by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
