@@ -41,7 +41,7 @@ from hook.flags import (
 from hook.format import shown
 from hook.kube import client, events, retry
 from hook.kube.cache import Cache
-from hook.kube.owners import own_job
+from hook.kube.events import own_job
 from hook.logs import configure, end_on_signals, ignore_signals
 from hook.plan import plan as planreport
 from hook.plan.plan import Options, make_plan
@@ -178,7 +178,7 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     try:
         namespace = values["job_namespace"] or _pod_namespace(values)
         job = own_job(api, namespace, values["job_name"], patience, ours.total_seconds())
-        recorder = events.EventRecorder(api, job.subject.uid if job else "", silent=settings.dry_run)
+        recorder = events.EventRecorder(api, job.reference.uid if job else "", silent=settings.dry_run)
         runner = (Delegation if settings.mode is Mode.DELEGATE else Runner)(api, cache, settings, recorder, job)
         if isinstance(runner, Delegation):
             namespace = values["lease_namespace"] or _pod_namespace(values)

@@ -1,4 +1,4 @@
-"""Cache: all informers that a decision needs, and the snapshot that they show together."""
+"""Cache: the informers of everything that a decision needs, and the snapshot of each driver stack."""
 
 from __future__ import annotations
 
@@ -11,94 +11,125 @@ from hook.decide import rollout
 from hook.decide.fleet import find
 from hook.errors import ClusterError
 from hook.kube import requests, retry
-from hook.kube.confirm import SecondRead
-from hook.kube.informer import (
-    DAEMON_SETS,
-    DEPLOYMENTS,
-    DRIVER_PODS,
-    INTENT,
-    LEASES,
-    NODES,
-    PLUGIN_PODS,
-    POLICIES,
-    POOLS,
-    PREREQUISITE_PODS,
-    REPLICA_SETS,
-    REVISIONS,
-    SLICES,
-    Informer,
-    Source,
-    assembled,
-)
+from hook.kube.confirm import ConsistentRead
+from hook.kube.informer import Informer
+from hook.kube.listing import ListWatch
 from hook.kube.requests import ListOptions
 from hook.objects import readers
 from hook.objects.drivers import STACKS, is_driver, selector
+from hook.objects.views import Malformed, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from hook.config import Settings
     from hook.kube.client import Api
-    from hook.kube.informer import Found, OutOfSync
+    from hook.kube.informer import OutOfSync
     from hook.objects.decoding import Reader
     from hook.objects.drivers import Stack
-    from hook.objects.views import DaemonSet, Snapshot
+    from hook.objects.views import DaemonSet
 
 log = logging.getLogger(__name__)
 
-FIRST_ASK_SECONDS: Final = 2.0
-"""Between two questions which version of ResourceSlices the server has: nothing can be judged before."""
-ASK_SECONDS: Final = 60.0
-"""Between two such questions while the server has none, or no longer has ours: an upgrade of Kubernetes takes away old
-versions of an API, and may bring the first one."""
-UNWANTED_SECONDS: Final = 600.0
-"""After its DaemonSet is gone, a plugin's pods are watched for a while: releases are reinstalled under other names."""
-ANSWER_SECONDS: Final = 5.0
-"""The loop waits for this answer. It must look at its deadline, and show that it lives."""
+FIRST_DISCOVERY_SECONDS: Final = 2.0
+"""Pause between two requests for the versions of ResourceSlices, until one succeeds: no node can be verified before."""
+DISCOVERY_SECONDS: Final = 60.0
+"""Pause between two such requests while the API server has no supported version, or no longer has the one in use:
+an upgrade of Kubernetes removes old versions of an API, and may bring the first one."""
+DISCOVERY_TIMEOUT_SECONDS: Final = 5.0
+"""Timeout of such a request. The reconcile loop waits for it, and must keep its deadline and its heartbeat."""
+UNUSED_SECONDS: Final = 600.0
+"""Time for which pods of a plugin are watched after its DaemonSet is gone: it is often installed again."""
+
+POLICIES, POOLS, DAEMON_SETS, NODES, SLICES = "policies", "pools", "daemonsets", "nodes", "slices"
+DRIVER_PODS, PREREQUISITE_PODS, PLUGIN_PODS, REVISIONS = "driver_pods", "prerequisite_pods", "plugin_pods", "revisions"
+DEPLOYMENTS, REPLICA_SETS, LEASES = "deployments", "replicasets", "leases"
+"""Fields of a Snapshot."""
+INTENT: Final = frozenset({POLICIES, POOLS, DAEMON_SETS})
+"""Fields that decide what else is watched."""
+
+Lists = dict[ListWatch, tuple[tuple[Any, ...], bool]]
+"""The views of each ListWatch, and whether the API server does not know the kind."""
+
+
+def assemble(fields: Mapping[ListWatch, str], lists: Lists) -> Snapshot:
+    """Build the snapshot of one driver stack, in which each ListWatch fills a field."""
+    found: dict[str, list[Any]] = {}
+    unknown: set[str] = set()
+    for list_watch, field in fields.items():
+        if list_watch not in lists:
+            continue
+        views, absent = lists[list_watch]
+        found.setdefault(field, []).extend(views)
+        if absent:
+            unknown.add(field)
+    malformed = tuple(view for views in found.values() for view in views if isinstance(view, Malformed))
+    good = {field: tuple(view for view in views if not isinstance(view, Malformed)) for field, views in found.items()}
+    return Snapshot(
+        policies=None if POLICIES in unknown else good.get(POLICIES, ()),
+        pools=good.get(POOLS, ()),
+        nodes={node.name: node for node in good.get(NODES, ())},
+        daemonsets=good.get(DAEMON_SETS, ()),
+        revisions=_unique(good.get(REVISIONS, ())),
+        driver_pods=_unique(good.get(DRIVER_PODS, ())),
+        prerequisite_pods=good.get(PREREQUISITE_PODS, ()),
+        plugin_pods=_unique(good.get(PLUGIN_PODS, ())),
+        slices=None if SLICES in unknown or SLICES not in good else good[SLICES],
+        deployments=good.get(DEPLOYMENTS, ()),
+        replicasets=good.get(REPLICA_SETS, ()),
+        leases=good.get(LEASES, ()),
+        malformed=malformed,
+    )
+
+
+def _unique(views: Iterable[Any]) -> tuple[Any, ...]:
+    """Return each object once. Selectors may overlap: pods of v0.4.0 have the labels of both charts."""
+    return tuple({getattr(view, "uid", "") or (view.namespace, view.name): view for view in views}.values())
 
 
 class Cache:
-    """A set of reflectors that follows what is worth looking at. What two stacks share is read once.
+    """Informers of everything that matters for the driver stacks. Stacks share informers.
 
-    It is the same for one run and for months: kinds that come are watched, and what nothing needs any more is dropped.
+    It serves a Job of minutes and a controller of months: it watches kinds that are installed later, and stops
+    informers that are no longer used.
     """
 
-    def __init__(self, api: Api, stacks: Sequence[Stack], settings: Settings, patience: retry.Patience) -> None:
-        self._api, self._stacks, self._settings, self._patience = api, stacks, settings, patience
+    def __init__(self, api: Api, stacks: Sequence[Stack], settings: Settings, policy: retry.RetryPolicy) -> None:
+        self._api, self._stacks, self._settings, self._policy = api, stacks, settings, policy
         self._namespaces = settings.namespaces or ("",)
-        self._informers: dict[Source, Informer] = {}
-        self._parts: dict[str, dict[Source, str]] = {}
-        """By stack: which part of its snapshot a source fills."""
-        self._unwanted: dict[tuple[str, Source], float] = {}
-        """By stack and source: since when nothing needs it, by the monotonic clock."""
-        self._changed = threading.Condition()
-        self._changes = 0
+        self._informers: dict[ListWatch, Informer] = {}
+        self._fields: dict[str, dict[ListWatch, str]] = {}
+        """By stack: the field of its snapshot that a ListWatch fills."""
+        self._unused_since: dict[tuple[str, ListWatch], float] = {}
+        """By stack and ListWatch, by the monotonic clock."""
+        self._condition = threading.Condition()
+        self._changed = False
+        """Whether a view has changed since the last wait. The condition guards it."""
         self.end = retry.FOREVER
-        """When the time of a run is up, by the monotonic clock: its loop asks nothing then."""
+        """Deadline of the run, by the monotonic clock. After it, the cache requests no versions."""
         self._slices: requests.GroupVersionResource | None = None
-        self._known = self._looked = False
-        """Whether the version of ResourceSlices is known, and whether the fleet is looked at."""
-        self._ask_after = float("-inf")
-        self._failures, self._trouble = retry.Failures(), ""
+        self._discovered = self._watches_fleet = False
+        self._discover_after = float("-inf")
+        self._failures, self._logged = retry.Failures(), ""
 
-    def look_at_intent(self) -> None:
-        """Start with what tells whether there is anything to protect: cheap on any cluster."""
+    def watch_policies(self) -> None:
+        """Watch the objects that show whether there are drivers to protect. They are few on any cluster."""
         for stack in self._stacks:
-            policies = Source(ListOptions(requests.policies_of(stack.policy)), stack.policy.read)
+            policies = ListWatch(ListOptions(requests.policies_of(stack.policy)), stack.policy.read)
             self._add(stack, POLICIES, [policies])
             self._add(stack, DAEMON_SETS, self._everywhere(requests.DAEMON_SETS, readers.daemonset))
 
-    def look_at_fleet(self) -> None:
-        """Go on with nodes, driver pods, revisions, slices and the operator.
+    def watch_fleet(self) -> None:
+        """Watch nodes, driver pods, revisions, slices and the operator.
 
-        May be called again, as long as not all is synced: that asks for what could not be asked before. Raises the
-        ClusterError for which there is no patience left.
+        Call it again until the cache is synced, because it also requests the versions of ResourceSlices. Raises
+        ClusterError when the time for retries is over.
         """
-        self._looked = True
+        self._watches_fleet = True
         for stack in self._stacks:
-            self._look_at_drivers(stack)
+            self._watch_drivers(stack)
             operator = stack.operator
-            self._add(stack, NODES, [Source(ListOptions(requests.NODES, labels=stack.nodes.present), readers.node)])
+            self._add(stack, NODES, [ListWatch(ListOptions(requests.NODES, labels=stack.nodes.present), readers.node)])
             for part, resource, read in (
                 (DEPLOYMENTS, requests.DEPLOYMENTS, readers.deployment),
                 (REPLICA_SETS, requests.REPLICA_SETS, readers.replicaset),
@@ -107,85 +138,84 @@ class Cache:
             leader = f"metadata.name={operator.lease}"
             self._add(stack, LEASES, self._everywhere(requests.LEASES, readers.lease, fields=leader))
             self._add(stack, SLICES, self._slices_of(stack))
-            self._look_at_providers(stack)
+            self._watch_prerequisites(stack)
 
-    def look_closer(self) -> Mapping[str, tuple[DaemonSet, ...]]:
-        """Follow what the last snapshot shows to matter, and nothing else: pods of consumers, pools, other drivers.
+    def watch_plugins(self) -> Mapping[str, tuple[DaemonSet, ...]]:
+        """Watch what the current policies and DaemonSets refer to: pods of plugins, pools, other drivers.
 
-        From now on any outage is outlived. Return the consumers of each stack.
+        From now on, transient errors do not end the run. Return the plugins of each stack.
         """
-        known: dict[str, tuple[DaemonSet, ...]] = {}
+        plugins: dict[str, tuple[DaemonSet, ...]] = {}
         for stack in self._stacks:
-            # Called before every decision: only the small parts are put together here, not the fleet.
-            seen = assembled(self._parts[stack.name], self._views(stack))
+            # This runs before every decision, so it reads the few objects that it needs, not the fleet.
+            seen = self._intent(stack)
             found = find(seen.daemonsets, stack, self._settings)
-            known[stack.name] = found.named
-            self._look_at_what_the_policy_says(stack, seen)
-            self._patience = retry.watching(self._patience)
-            # What looks like a plugin and was not named is never restarted, but a stale one is reported.
+            plugins[stack.name] = found.named
+            self._watch_what_policies_name(stack, seen)
+            self._policy = retry.synced(self._policy)
+            # A DaemonSet that looks like a plugin and is not named is never restarted, but reported if it is stale.
             pods = [self._pods_of(ds) for ds in (*found.named, *found.unnamed)]
-            self._replace(stack, PLUGIN_PODS, pods, UNWANTED_SECONDS)
-            if self._looked:
+            self._replace(stack, PLUGIN_PODS, pods, UNUSED_SECONDS)
+            if self._watches_fleet:
                 self._replace(stack, SLICES, self._slices_of(stack))
-        return known
+        return plugins
 
     @property
     def synced(self) -> bool:
-        """Everything that is looked at was read once, and nothing is left out because it could not be asked for.
-
-        Raises what made a reflector give up.
-        """
+        """Return whether everything was listed once. Raises the ClusterError that ended an informer."""
         for informer in self._informers.values():
             if informer.problem is not None:
                 raise informer.problem
-        wanted = self._looked and any(stack.plugin.slice_driver for stack in self._stacks)
-        return all(informer.synced for informer in self._informers.values()) and (self._known or not wanted)
+        discovers = self._watches_fleet and any(stack.plugin.slice_driver for stack in self._stacks)
+        return all(informer.synced for informer in self._informers.values()) and (self._discovered or not discovers)
 
     @property
-    def lost(self) -> OutOfSync | None:
-        """Give the longest loss of contact; None while all that is known is of now, as far as we can know."""
-        found = (informer.contact.lost for informer in self._informers.values())
-        return min((one for one in found if one is not None), key=lambda one: one.since, default=None)
+    def out_of_sync(self) -> OutOfSync | None:
+        """Return the informer that has been out of sync for the longest time, or None. Meanwhile, restart nothing."""
+        gaps = [informer.out_of_sync for informer in self._informers.values()]
+        return min((gap for gap in gaps if gap is not None), key=lambda gap: gap.last_synced, default=None)
 
     def wait(self, seconds: float) -> None:
-        """Wait until something changed since the last wait, at most so long."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._changes > 0, timeout=seconds)
-            self._changes = 0
+        """Wait until a view has changed since the last wait, at most `seconds`."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._changed, timeout=seconds)
+            self._changed = False
 
     def stop(self) -> None:
-        """Tell all reflectors to end."""
+        """Stop all informers."""
         for informer in self._informers.values():
             informer.stop()
 
     def snapshot(self) -> dict[str, Snapshot]:
-        """Give what is known now, by the name of the stack."""
-        views = self._views()
-        return {name: assembled(parts, views) for name, parts in self._parts.items()}
+        """Return the current snapshot of each stack, by its name."""
+        return self._assemble(self._lists(self._informers))
 
-    def read_again(self, seconds: float) -> dict[str, Snapshot]:
-        """Return what is there now, at least as new as this call, consistently: no watch may be behind in it.
+    def read_consistently(self, seconds: float) -> dict[str, Snapshot]:
+        """Return the snapshot of each stack as of this call or later, also if a watch is behind.
 
-        It takes at most `seconds`; raises the ClusterError that kept it from being complete by then.
+        It takes at most `seconds`. Raises the ClusterError that prevented it.
         """
-        read = SecondRead(self._api, seconds)
-        views = {source: read.of(source, informer) for source, informer in self._informers.items()}
-        return {name: assembled(parts, views) for name, parts in self._parts.items()}
+        read = ConsistentRead(self._api, seconds)
+        return self._assemble({list_watch: read.of(informer) for list_watch, informer in self._informers.items()})
 
-    def _views(self, intent_of: Stack | None = None) -> Found:
-        """Give what the reflectors hold; of one stack's intent alone, if that is asked for."""
-        wanted: Iterable[Source] = self._informers
-        if intent_of is not None:
-            wanted = [source for source, part in self._parts[intent_of.name].items() if part in INTENT]
-        return {source: (self._informers[source].views(), self._informers[source].absent) for source in wanted}
+    def _assemble(self, lists: Lists) -> dict[str, Snapshot]:
+        return {stack: assemble(fields, lists) for stack, fields in self._fields.items()}
 
-    def _look_at_drivers(self, stack: Stack) -> None:
-        """Read a stack's driver pods and the revisions that tell which of them are outdated."""
+    def _intent(self, stack: Stack) -> Snapshot:
+        """Return the snapshot of a stack with the fields of `INTENT` alone."""
+        fields = {each: field for each, field in self._fields[stack.name].items() if field in INTENT}
+        return assemble(fields, self._lists(fields))
+
+    def _lists(self, list_watches: Iterable[ListWatch]) -> Lists:
+        return {each: (self._informers[each].views(), self._informers[each].absent) for each in list_watches}
+
+    def _watch_drivers(self, stack: Stack) -> None:
+        """Watch the driver pods of a stack, and the revisions that show which of them are outdated."""
         labels = selector(stack.driver.label)
         self._add(stack, DRIVER_PODS, self._everywhere(requests.PODS, readers.pod, labels=labels))
         self._add(stack, REVISIONS, self._everywhere(requests.CONTROLLER_REVISIONS, readers.revision, labels=labels))
 
-    def _look_at_providers(self, stack: Stack) -> None:
+    def _watch_prerequisites(self, stack: Stack) -> None:
         for name, prerequisite in stack.prerequisites.items():
             if name in self._settings.prerequisites:
                 labels = selector(prerequisite.label)
@@ -193,103 +223,106 @@ class Cache:
                 self._add(stack, PREREQUISITE_PODS, self._everywhere(requests.PODS, readers.pod, labels=labels))
                 self._add(stack, REVISIONS, revisions)
 
-    def _look_at_what_the_policy_says(self, stack: Stack, seen: Snapshot) -> None:
-        """Follow pools, the driver that comes first, and drivers whose labels were overridden."""
+    def _watch_what_policies_name(self, stack: Stack, seen: Snapshot) -> None:
+        """Watch pools, the driver that loads first, and drivers whose labels were overridden."""
         policy = rollout.active_policy(seen.policies or (), stack)
         if policy is not None and stack.pool is not None:
-            # Pools mean nothing once the policy decides by itself again.
-            pools = Source(ListOptions(requests.policies_of(stack.pool)), stack.pool.read)
+            # Pools have no effect unless the policy delegates to them.
+            pools = ListWatch(ListOptions(requests.policies_of(stack.pool)), stack.pool.read)
             self._replace(stack, POOLS, [pools] if policy.pooled else [])
-        if any(one.rdma for one in rollout.sources(policy, seen.pools)) and stack.after:
+        if any(source.rdma for source in rollout.sources(policy, seen.pools)) and stack.after:
             prior = STACKS[stack.after]
             self._add(prior, DAEMON_SETS, self._everywhere(requests.DAEMON_SETS, readers.daemonset))
-            self._look_at_drivers(prior)
+            self._watch_drivers(prior)
         for daemonset in seen.daemonsets:
             key, value = stack.driver.label
             if is_driver(daemonset, stack) and daemonset.template_labels.get(key) != value:
                 pods = self._pods_of(daemonset)
-                revisions = ListOptions(requests.CONTROLLER_REVISIONS, pods.selection.namespace, pods.selection.labels)
+                revisions = ListOptions(requests.CONTROLLER_REVISIONS, pods.options.namespace, pods.options.labels)
                 self._add(stack, DRIVER_PODS, [pods])
-                self._add(stack, REVISIONS, [Source(revisions, readers.revision)])
+                self._add(stack, REVISIONS, [ListWatch(revisions, readers.revision)])
 
-    def _pods_of(self, daemonset: DaemonSet) -> Source:
-        """Read a DaemonSet's pods by its own selector."""
+    def _pods_of(self, daemonset: DaemonSet) -> ListWatch:
+        """Return the pods of a DaemonSet, by its selector."""
         labels = ",".join(f"{key}={value}" for key, value in daemonset.selector)
-        return Source(ListOptions(requests.PODS, daemonset.namespace, labels=labels), readers.pod)
+        return ListWatch(ListOptions(requests.PODS, daemonset.namespace, labels=labels), readers.pod)
 
-    def _slices_of(self, stack: Stack) -> list[Source]:
-        """Find out which version of ResourceSlices the server has; none on a cluster without DRA.
+    def _slices_of(self, stack: Stack) -> list[ListWatch]:
+        """Return the ResourceSlices of a stack in the version that the API server supports; none without DRA.
 
-        Ask again where the server has none, or no longer has the one that is known.
+        Request the versions again if there is none, or if the one in use is no longer supported.
         """
         if not stack.plugin.slice_driver:
             return []
-        current = [source for source, part in self._parts[stack.name].items() if part == SLICES]
-        if not current or any(self._informers[source].absent for source in current):
-            self._ask()
+        current = [each for each, field in self._fields[stack.name].items() if field == SLICES]
+        if not current or any(self._informers[each].absent for each in current):
+            self._discover()
         if self._slices is None:
             return []
-        selection = ListOptions(self._slices, fields=f"spec.driver={stack.plugin.slice_driver}")
-        return [Source(selection, readers.device_slice)]
+        options = ListOptions(self._slices, fields=f"spec.driver={stack.plugin.slice_driver}")
+        return [ListWatch(options, readers.device_slice)]
 
-    def _ask(self) -> None:
-        """Ask once for the version of ResourceSlices, unless that was a moment ago. The next look asks again."""
-        if time.monotonic() < self._ask_after:
+    def _discover(self) -> None:
+        """Request the versions of ResourceSlices once, unless it is too soon. The next reconcile tries again."""
+        if time.monotonic() < self._discover_after:
             return
         try:
-            left = min(ANSWER_SECONDS, self.end - time.monotonic())
+            left = min(DISCOVERY_TIMEOUT_SECONDS, self.end - time.monotonic())
             served = self._api.served_versions(requests.RESOURCE_SLICES, left)
         except ClusterError as error:
-            pause = ASK_SECONDS if self._known else FIRST_ASK_SECONDS
-            self._ask_after = time.monotonic() + max(pause, retry.asked(error))
+            pause = DISCOVERY_SECONDS if self._discovered else FIRST_DISCOVERY_SECONDS
+            self._discover_after = time.monotonic() + max(pause, retry.retry_after(error))
             self._note_failure(error)
         else:
-            self._slices, self._known, self._trouble = requests.resource_slices(served), True, ""
-            self._ask_after = time.monotonic() + ASK_SECONDS
+            self._slices, self._discovered, self._logged = requests.resource_slices(served), True, ""
+            self._discover_after = time.monotonic() + DISCOVERY_SECONDS
 
     def _note_failure(self, error: ClusterError) -> None:
-        """Outlive an error while there is patience for it, or an earlier answer; when the time is up, the loop ends."""
-        # Logged once for each reason: nothing is judged until this is known, and no other line reports it.
-        level = logging.DEBUG if str(error) == self._trouble else logging.WARNING
-        log.log(level, "cannot ask which ResourceSlices the API server has, asking again: %s", error)
-        self._trouble = str(error)
-        impatient = self._failures.exceed(self._patience, error)
-        if impatient and not self._known and time.monotonic() < self.end:
+        """Raise an error when the time for its retries is over, unless an earlier request succeeded.
+
+        At the deadline of the run, the reconcile loop ends the run itself.
+        """
+        # Each reason is logged once: no node can be verified meanwhile, and no other line reports it.
+        level = logging.DEBUG if str(error) == self._logged else logging.WARNING
+        log.log(level, "cannot read the versions of ResourceSlices, trying again: %s", error)
+        self._logged = str(error)
+        exceeded = self._failures.exceed(self._policy, error)
+        if exceeded and not self._discovered and time.monotonic() < self.end:
             raise error
 
     def _everywhere(
         self, resource: requests.GroupVersionResource, read: Reader[Any], labels: str = "", fields: str = ""
-    ) -> list[Source]:
-        return [Source(ListOptions(resource, namespace, labels, fields), read) for namespace in self._namespaces]
+    ) -> list[ListWatch]:
+        return [ListWatch(ListOptions(resource, namespace, labels, fields), read) for namespace in self._namespaces]
 
-    def _add(self, stack: Stack, part: str, sources: Iterable[Source]) -> None:
-        """Let sources fill a part of a stack's snapshot; each selection is followed once."""
-        filled = self._parts.setdefault(stack.name, {})
-        for source in sources:
-            filled[source] = part
-            if source not in self._informers:
-                informer = Informer(self._api, source.selection, source.read, self._note_change, self._patience)
-                self._informers[source] = informer
+    def _add(self, stack: Stack, field: str, list_watches: Iterable[ListWatch]) -> None:
+        """Fill a field of a stack's snapshot in addition from these, each of which has one informer."""
+        fields = self._fields.setdefault(stack.name, {})
+        for list_watch in list_watches:
+            fields[list_watch] = field
+            if list_watch not in self._informers:
+                informer = Informer(self._api, list_watch, self._note_change, self._policy)
+                self._informers[list_watch] = informer
                 informer.start()
 
-    def _replace(self, stack: Stack, part: str, sources: list[Source], grace: float = 0.0) -> None:
-        """Fill a part from these sources alone; drop others once nothing has needed them for `grace` seconds."""
+    def _replace(self, stack: Stack, field: str, list_watches: list[ListWatch], grace: float = 0.0) -> None:
+        """Fill a field from these alone. Drop the others once they have been unused for `grace` seconds."""
         now = time.monotonic()
-        for source in [source for source, filled in self._parts[stack.name].items() if filled == part]:
-            if source in sources:
-                self._unwanted.pop((stack.name, source), None)
-            elif now - self._unwanted.setdefault((stack.name, source), now) >= grace:
-                self._drop(stack, source)
-        self._add(stack, part, sources)
+        for list_watch in [each for each, filled in self._fields[stack.name].items() if filled == field]:
+            if list_watch in list_watches:
+                self._unused_since.pop((stack.name, list_watch), None)
+            elif now - self._unused_since.setdefault((stack.name, list_watch), now) >= grace:
+                self._drop(stack, list_watch)
+        self._add(stack, field, list_watches)
 
-    def _drop(self, stack: Stack, source: Source) -> None:
-        """Stop to follow a source, unless another stack needs it, too."""
-        del self._parts[stack.name][source]
-        del self._unwanted[stack.name, source]
-        if not any(source in parts for parts in self._parts.values()):
-            self._informers.pop(source).stop()
+    def _drop(self, stack: Stack, list_watch: ListWatch) -> None:
+        """Drop a ListWatch from a stack's snapshot. Stop its informer unless another stack uses it."""
+        del self._fields[stack.name][list_watch]
+        del self._unused_since[stack.name, list_watch]
+        if not any(list_watch in fields for fields in self._fields.values()):
+            self._informers.pop(list_watch).stop()
 
     def _note_change(self) -> None:
-        with self._changed:
-            self._changes += 1
-            self._changed.notify_all()
+        with self._condition:
+            self._changed = True
+            self._condition.notify_all()

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from collections import deque
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import urllib3
 
@@ -24,6 +25,7 @@ from hook.errors import (
     NotFoundError,
     PermissionDeniedError,
     RejectedError,
+    TerminatedError,
     ThrottledError,
     UnauthorizedError,
     UnreachableError,
@@ -43,12 +45,18 @@ if TYPE_CHECKING:
     from hook.kube.requests import GroupVersionResource, ListOptions, Request
     from hook.objects.decoding import Json, Raw
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
 CONNECT_SECONDS: Final = 5.0
 """Timeout of a connection attempt."""
 READ_SECONDS: Final = 60.0
 """Timeout of a whole response. A page of 50 objects takes well below a second."""
 WATCH_SLACK_SECONDS: Final = 15.0
 """Time by which a watch may outlast its timeout. The server ends a watch itself, so a longer silence is an error."""
+JOIN_SECONDS: Final = 0.2
+"""Time for pending calls after a signal: twice the response time of a busy API server. With the time for Events and one
+second for the Lease, the program exits within two seconds."""
 CLOCK_TOLERANCE: Final = timedelta(seconds=2)
 """Smallest difference between clocks that counts. ``Date`` has whole seconds, and responses take some time."""
 OFFSETS_KEPT: Final = 9
@@ -146,7 +154,7 @@ class Api:
 
     def events(self, response: urllib3.BaseHTTPResponse, resource: GroupVersionResource) -> Iterator[tuple[str, Raw]]:
         """Yield type and object of each event of a watch, until the server or an error ends it."""
-        with self.counters.counting("watch", resource.grant):
+        with self.counters.counting("watch", resource.group_resource):
             try:
                 for line in response:
                     if line.strip():
@@ -182,11 +190,11 @@ class Api:
         status = decoding.decode(body)
         code = status.get("code")
         error = refusal(selection.watch("", 0), code if isinstance(code, int) else 500, status)
-        self.counters.failed(error, "watch", selection.resource.grant)
+        self.counters.failed(error, "watch", selection.resource.group_resource)
         return error
 
     def _counting(self, request: Request) -> AbstractContextManager[None]:
-        return self.counters.counting(request.verb, request.resource.grant)
+        return self.counters.counting(request.verb, request.resource.group_resource)
 
     def _body(self, request: Request, read_seconds: float) -> bytes:
         response = self._open(request, read_seconds, read_seconds)
@@ -249,6 +257,38 @@ class Api:
         self._clock_offset = offset if abs(offset) > CLOCK_TOLERANCE else timedelta()
 
 
+def at_once(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result | Exception]:
+    """Call a function for several items at the same time, each in a thread. Return the results or exceptions in order.
+
+    The threads are daemons, unlike those of `concurrent.futures`, so a process that gets a signal does not wait for a
+    response that never comes.
+    """
+    found: dict[int, Result | Exception] = {}
+    complete = threading.Event()
+
+    def do(number: int) -> None:
+        try:
+            found[number] = work(items[number])
+        except Exception as error:  # noqa: BLE001 - returned to the caller, which raises it
+            found[number] = error
+        if len(found) == len(items):
+            complete.set()
+
+    if len(items) <= 1:
+        for number in range(len(items)):
+            do(number)
+        return list(found.values())
+    threads = [threading.Thread(target=do, args=(number,), daemon=True) for number in range(len(items))]
+    try:
+        for thread in threads:
+            thread.start()
+        complete.wait()
+    except TerminatedError:
+        complete.wait(JOIN_SECONDS)
+        raise
+    return [found[number] for number in range(len(items))]
+
+
 def _steady() -> timedelta:
     """Return the time of a monotonic clock."""
     return timedelta(seconds=time.monotonic() if BOOTTIME is None else time.clock_gettime(BOOTTIME))
@@ -264,7 +304,7 @@ def refusal(request: Request, status: int, body: Mapping[str, Any], retry_after:
     """Return the error for a status code. The text of the response is only shown to users."""
     message = str(body.get("message") or f"HTTP {status}")
     if status == 403:  # noqa: PLR2004 - HTTP: forbidden
-        what = request.path or request.resource.grant
+        what = request.path or request.resource.group_resource
         return PermissionDeniedError(request.verb, what, request.namespace, message)
     if status >= 500:  # noqa: PLR2004 - HTTP: server errors
         return UnreachableError(f"the API server answered {status}: {message}", retry_after)

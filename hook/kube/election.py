@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from hook.errors import ClusterError, ConflictError, LeaseLostError, NotFoundError, RejectedError, UnreachableError
-from hook.kube.requests import LEASES, Request
+from hook.kube.requests import LEASES, Request, merge_patch
 from hook.objects import decoding, names
 from hook.objects.decoding import Count, MalformedObjectError, Name, Part, Text
 
@@ -245,22 +245,22 @@ class LeaderElector:
 
     def _send(self, verb: str, body: Mapping[str, Any] | None = None) -> LeaderElectionRecord:
         """Send a request, and note what the answer shows, whichever thread asked. Raises ClusterError."""
-        name, content_type = self.config.name, "application/json"
+        namespace, name = self.config.namespace, self.config.name
+        request = Request(verb, LEASES, namespace, name)
         if verb == "create":
-            name, body = "", {"apiVersion": f"{LEASES.group}/{LEASES.version}", "kind": LEASES.kind, **(body or {})}
+            lease = {"apiVersion": f"{LEASES.group}/{LEASES.version}", "kind": LEASES.kind, **(body or {})}
+            request = Request(verb, LEASES, namespace, body=lease)
         if verb == "patch":
-            # A merge patch leaves all fields and annotations as they are that it does not name.
-            content_type = "application/merge-patch+json"
-        request = Request(verb, LEASES, self.config.namespace, name, body=body, content_type=content_type)
+            request = merge_patch(LEASES, namespace, name, body or {})
         try:
-            lease = self._api.send(request, self._timeout())
+            answer = self._api.send(request, self._timeout())
         except ClusterError as error:
             if not isinstance(error, UnreachableError):  # A refusal is an answer, too.
                 self.answered = self._clock()
             raise
         self.answered = self._clock()
         try:
-            found = decoding.read(_Lease, lease)
+            found = decoding.read(_Lease, answer)
         except MalformedObjectError as error:
             raise RejectedError(f"the Lease cannot be read: {error}") from error
         spec = found.spec or _Lease.Spec()

@@ -11,140 +11,62 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import queue
 import threading
 import time
-from collections import deque
-from collections.abc import Callable
+from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
-from hook.errors import ClusterError, ConflictError, LeaseLostError, NotFoundError, TerminatedError
+from hook.errors import ClusterError, ConflictError, LeaseLostError, NotFoundError, UnreachableError
 from hook.format import shown
 from hook.kube import retry
-from hook.kube.requests import EVENTS, GroupVersionResource, Request, versions_of
+from hook.kube.client import READ_SECONDS
+from hook.kube.requests import DEPLOYMENTS, EVENTS, JOBS, GroupVersionResource, Request, merge_patch, versions_of
 from hook.objects import decoding, wire
 from hook.objects.decoding import MalformedObjectError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
+    from datetime import datetime
 
     from hook.config import EventTarget
     from hook.kube.client import Api
-    from hook.objects.decoding import Json
     from hook.objects.views import DaemonSet
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 log = logging.getLogger(__name__)
 
-JOIN_SECONDS: Final = 0.2
-"""Time for pending calls after a signal: twice the response time of a busy API server. With the time for Events and one
-second for the Lease, the program exits within two seconds."""
-
-
-def at_once(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result | Exception]:
-    """Call a function for several items, each in a thread. Return the results or exceptions in order.
-
-    The threads are daemons, unlike those of `concurrent.futures`, so a process that gets a signal does not wait for a
-    response that never comes.
-    """
-    found: dict[int, Result | Exception] = {}
-    complete = threading.Event()
-
-    def do(number: int) -> None:
-        try:
-            found[number] = work(items[number])
-        except Exception as error:  # noqa: BLE001 - returned to the caller, which raises it
-            found[number] = error
-        if len(found) == len(items):
-            complete.set()
-
-    if len(items) <= 1:
-        for number in range(len(items)):
-            do(number)
-        return list(found.values())
-    threads = [threading.Thread(target=do, args=(number,), daemon=True) for number in range(len(items))]
-    try:
-        for thread in threads:
-            thread.start()
-        complete.wait()
-    except TerminatedError:
-        complete.wait(JOIN_SECONDS)
-        raise
-    return [found[number] for number in range(len(items))]
-
-
-class Outbox(Generic[Item]):
-    """Queue of work that a background thread does in order."""
-
-    def __init__(self, work: Callable[[Item], None], limit: int) -> None:
-        self._work, self._limit = work, limit
-        self._waiting: deque[Item] = deque()
-        self._busy = False
-        self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
-
-    def put(self, item: Item) -> bool:
-        """Add an item. Return False if the queue is full."""
-        with self._changed:
-            if len(self._waiting) >= self._limit:
-                return False
-            self._waiting.append(item)
-            self._changed.notify_all()
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
-                self._thread.start()
-        return True
-
-    def flush(self, seconds: float) -> int:
-        """Wait until the queue is empty, at most `seconds`. Drop the rest and return its length."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._waiting and not self._busy, timeout=seconds)
-            left = len(self._waiting)
-            self._waiting.clear()
-        return left
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: bool(self._waiting))
-                item = self._waiting.popleft()
-                self._busy = True
-            try:
-                self._work(item)
-            except Exception:
-                log.exception("a background task failed")
-            finally:
-                with self._changed:
-                    self._busy = False
-                    self._changed.notify_all()
-
-
 COMPONENT: Final = "gpu-operator-post"
-EVENT_SECONDS: Final = 3.0
-"""Timeout of one write. Events must not delay restarts."""
-QUIET_SECONDS: Final = 30.0
-"""Pause after a failure, so that the program does not retry for each node."""
-KEPT: Final = 4096
-"""Latest facts whose count is kept, so that the memory of the controller does not grow."""
-MOST_WAITING: Final = 2048
-"""Longest queue, at a kilobyte per fact: enough for a thousand nodes that are refreshed at the same time."""
-LAST_SECONDS: Final = 5.0
-"""Time to flush the queue at the end of a run: enough for 500 Events at 10 ms each."""
-FOUND_SECONDS: Final = 5.0
-"""Time to write the last Events on targets that must be read first, after all other Events."""
-SPARE_SECONDS: Final = 1.0
-"""Time that is reserved for the process to exit before its deadline."""
-STOPPED_SECONDS: Final = 0.5
-"""Time to flush the queue after a signal, when the kubelet waits: enough for 50 Events."""
-NOTE_LIMIT: Final = 1024
+MESSAGE_LIMIT: Final = 1024
 """Longest message, in bytes (K8S ``pkg/apis/core/validation/events.go``)."""
+QUEUE_LIMIT: Final = 2048
+"""Longest queue, at a kilobyte per Event: enough for a thousand nodes that are refreshed at the same time."""
+COUNTS_LIMIT: Final = 4096
+"""Latest Events whose count is kept, so that the memory of the controller does not grow."""
+TARGET_VERSIONS: Final = 4
+"""Most versions of a group in which the kind of an event target is searched."""
+
+WRITE_SECONDS: Final = 3.0
+"""Timeout of one write."""
+TARGET_SECONDS: Final = 2.0
+"""Timeout of one request that looks for an event target."""
+OWNER_SECONDS: Final = 5.0
+"""Timeout of all requests for the own Deployment together, and the shortest timeout of one request for the own Job."""
+PAUSE_SECONDS: Final = 30.0
+"""Pause after a failure, so that the program does not retry for each node."""
+FLUSH_SECONDS: Final = 5.0
+"""Time to write the Events in a queue at the end of a run: enough for 500 at 10 ms each."""
+TARGET_FLUSH_SECONDS: Final = 5.0
+"""Time to write the Events on event targets, after all others."""
+STOP_SECONDS: Final = 0.5
+"""Time to write the Events in the queue after a signal, when the kubelet waits: enough for 50."""
+EXIT_SECONDS: Final = 1.0
+"""Time that is reserved for the process to exit before its deadline."""
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
-    """Target of an Event."""
+class ObjectReference:
+    """Object that Events are about (core/v1 ``ObjectReference``)."""
 
     api_version: str
     kind: str
@@ -153,219 +75,277 @@ class Subject:
     uid: str
 
 
-Findable = Subject | Callable[[], Subject | None]
-"""Target of an Event, or a function that reads it and returns None if it cannot."""
+def daemonset_reference(daemonset: DaemonSet) -> ObjectReference:
+    """Return the reference to a DaemonSet."""
+    return ObjectReference("apps/v1", "DaemonSet", daemonset.namespace, daemonset.name, daemonset.uid)
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """Fact in the queue."""
+class Job:
+    """The Job that runs this program."""
 
-    subject: Findable
-    about: str
-    fact: dict[str, Any]
-    last: bool
-    """The fact is about the end of the run, so targets that failed before are tried again."""
+    reference: ObjectReference
+    started: datetime
 
 
-class _Lane:
-    """Queue of Events with its own thread, so that it does not wait for another queue."""
+def own_job(
+    api: Api, namespace: str, name: str, policy: retry.RetryPolicy, seconds: float = retry.FOREVER
+) -> Job | None:
+    """Return the own Job, read within `seconds`, or None. Without it, the timeout counts from the start of the process.
 
-    def __init__(self, write: Callable[[_Told], None]) -> None:
-        self.waiting = Outbox(write, MOST_WAITING)
-        self.writing = threading.Lock()
-        self.counts: dict[str, int] = {}
+    Raises UnreachableError.
+    """
+    found = _own(api, Request("get", JOBS, namespace, name), policy, seconds)
+    if found is None:
+        return None
+    began = decoding.moment(found.status.start_time) if found.status is not None else None
+    # A start time in the future would delay the deadline.
+    started = min(began or api.now(), api.now())
+    return Job(ObjectReference("batch/v1", "Job", namespace, name, found.metadata.uid), started)
+
+
+def own_deployment(api: Api, namespace: str, name: str) -> ObjectReference | None:
+    """Return the own Deployment, or None if it cannot be read within a few seconds. Then its Events are dropped."""
+    policy = retry.RetryPolicy(OWNER_SECONDS, OWNER_SECONDS, OWNER_SECONDS)
+    try:
+        found = _own(api, Request("get", DEPLOYMENTS, namespace, name), policy, OWNER_SECONDS)
+    except UnreachableError as error:
+        log.warning("cannot read the own Deployment %s/%s, continuing without it: %s", namespace, name, error)
+        return None
+    if found is None:
+        return None
+    return ObjectReference("apps/v1", "Deployment", namespace, name, found.metadata.uid)
+
+
+def _own(api: Api, request: Request, policy: retry.RetryPolicy, seconds: float) -> wire.Job | None:
+    """Read the object that runs this program. Raises UnreachableError."""
+    if not request.name:
+        return None
+    end = time.monotonic() + seconds
+    timeout = min(READ_SECONDS, max(policy.unreachable, OWNER_SECONDS))
+    try:
+        answer = retry.retrying(policy, time.sleep, end)(
+            lambda: api.send(request, min(timeout, end - time.monotonic()))
+        )
+        return decoding.read(wire.Job, answer)
+    except UnreachableError:
+        raise
+    except (ClusterError, MalformedObjectError) as error:
+        where = f"{request.resource.kind} {request.namespace}/{request.name}"
+        log.warning("cannot read the own %s, continuing without it: %s", where, error)
+        return None
+
+
+class TargetResolver:
+    """Object that Events are about and that must be read first. The thread that writes Events reads it."""
+
+    def __init__(self, api: Api, named: EventTarget) -> None:
+        self._api, self._named = api, named
+        self._reference: ObjectReference | None = None
+        self._logged = False
+
+    def resolve(self) -> ObjectReference | None:
+        """Return the object, or None if it cannot be read. Then its Events are dropped."""
+        if self._reference is None:
+            try:
+                self._reference = self._read()
+            except (ClusterError, MalformedObjectError) as error:
+                level = logging.DEBUG if self._logged else logging.WARNING
+                self._logged = True
+                log.log(level, "cannot read %s, continuing without Events on it: %s", self._named, error)
+        return self._reference
+
+    def _read(self) -> ObjectReference:
+        """Read the object in the version that the API server prefers, or in another one that has the kind."""
+        named = self._named
+        discovery = versions_of(GroupVersionResource(named.group, "", named.resource, kind=""))
+        group = decoding.read(wire.ApiGroup, self._api.send(discovery, TARGET_SECONDS))
+        versions = [*filter(None, (group.preferred_version,)), *(group.versions or ())]
+        missing = NotFoundError(f"the API server has no version of {named.group}")
+        for version in list(dict.fromkeys(each.version for each in versions))[:TARGET_VERSIONS]:
+            resource = GroupVersionResource(named.group, version, named.resource, kind="")
+            try:
+                answer = self._api.send(Request("get", resource, named.namespace, named.name), TARGET_SECONDS)
+            except NotFoundError as error:
+                missing = error
+                continue
+            found = decoding.read(wire.EventTarget, answer)
+            return ObjectReference(found.api_version, found.kind, named.namespace, named.name, found.metadata.uid)
+        raise missing
+
+
+Target = ObjectReference | TargetResolver
+
+
+class _Worker:
+    """Queue of tasks that a thread of its own executes in order."""
+
+    def __init__(self) -> None:
+        self._tasks: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, task: Callable[[], object]) -> bool:
+        """Add a task. Return False if the queue is full."""
+        if self._tasks.qsize() >= QUEUE_LIMIT:
+            return False
+        self._tasks.put(task)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="events", daemon=True)
+            self._thread.start()
+        return True
 
     def flush(self, seconds: float) -> None:
-        """Return when the queue is empty, or after a time drop the rest."""
-        if left := self.waiting.flush(seconds):
-            log.warning("%d Kubernetes Events could not be written in time; the log has the same facts", left)
+        """Wait until the tasks are done, at most `seconds`. Drop those that wait longer."""
+        if self._thread is None:
+            return
+        done = threading.Event()
+        self._tasks.put(done.set)
+        if done.wait(seconds):
+            return
+        dropped = 0
+        while not self._tasks.empty():
+            dropped += self._tasks.get() != done.set
+        log.warning("%d Kubernetes Events could not be written in time; the log has the same facts", dropped)
 
-
-def daemonset(seen: DaemonSet) -> Subject:
-    """Return a DaemonSet as the target of an Event."""
-    return Subject("apps/v1", "DaemonSet", seen.namespace, seen.name, seen.uid)
+    def _run(self) -> None:
+        while True:
+            try:
+                self._tasks.get()()
+            except Exception:
+                log.exception("a background task failed")
 
 
 class EventRecorder:
-    """Event recorder. Errors are logged once and never stop the program.
+    """Event recorder (client-go's EventRecorder). Errors are logged once and never stop the program.
 
-    A thread writes the Events in order, so that restarts do not wait for them. Events on targets that must be read
-    first, which may hang, have another thread.
+    A thread writes the Events in order, so that restarts do not wait for them. Event targets have another thread:
+    to find one, or to write an Event on it, may hang.
     """
 
     def __init__(self, api: Api, run_id: str, *, silent: bool) -> None:
         self._api, self._run_id, self._silent = api, run_id, silent
-        self._quiet_until = self._asked_until = 0.0
-        self._complained = False
-        self._excluded: set[Findable] = set()
-        """Targets that could not be read, or whose Events were refused. They do not affect other targets."""
-        self._known, self._to_find = _Lane(self._write), _Lane(self._write)
-        self._over = False
+        self._own, self._targets = _Worker(), _Worker()
+        self._counts: OrderedDict[str, int] = OrderedDict()
+        """By name of an Event: how often it occurred. Each name is used by one thread."""
+        self._unusable: set[TargetResolver] = set()
+        """Targets that could not be read, or whose Events were refused. They do not affect other Events."""
+        self._paused_until = self._retry_after_until = 0.0
+        self._logged = False
 
-    def tell(self, subject: Findable, reason: str, note: str, *, about: str = "", warning: bool = False) -> None:
-        """Record a fact. The same reason for the same `about` (such as a node) updates the Event and its count.
-
-        If the target must be read first, the thread that writes does that.
-        """
+    def event(self, target: Target, reason: str, message: str, *, about: str = "", warning: bool = False) -> None:
+        """Record an Event. The same reason for the same `about` (such as a node) updates an Event and its count."""
         if self._silent:
             return
-        when = self._api.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        kind = "Warning" if warning else "Normal"
-        fact = {"message": _fitting(note), "lastTimestamp": when, "type": kind, "reason": reason}
-        queued = _Told(subject, about, fact, self._over)
-        if self._over and isinstance(subject, Subject):
-            self._write(queued)
-        elif not self._lane(subject).waiting.put(queued):
+        fields = {
+            "message": _fitting(message),
+            "lastTimestamp": self._api.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "type": "Warning" if warning else "Normal",
+            "reason": reason,
+        }
+        worker = self._own if isinstance(target, ObjectReference) else self._targets
+        if not worker.submit(lambda: self._write(target, fields, about)):
             log.debug("too many Events wait to be written; dropping %s %s", reason, about)
 
     def flush(self) -> None:
-        """Flush the queue for a short time, then write directly, because users look for the end of a run.
+        """Write the Events in the queue for a short time, except those on event targets.
 
-        End the pause after a failure, but obey Retry-After.
+        Then end the pause after a failure, because users look for the end of a run. Obey Retry-After.
         """
-        self._known.flush(LAST_SECONDS)
-        self._quiet_until, self._over = self._asked_until, True
+        self._own.flush(FLUSH_SECONDS)
+        self._paused_until = self._retry_after_until
+        # The thread that uses the set also clears it, after the Events that wait.
+        self._targets.submit(self._unusable.clear)
 
-    def await_found(self, left: float) -> None:
-        """Return once Events on targets that must be read are written, or the time is over."""
-        self._to_find.flush(max(0.0, min(FOUND_SECONDS, left - SPARE_SECONDS)))
+    def shutdown(self, left: float) -> None:
+        """Write the last Events, those on event targets only as long as the process has time `left`."""
+        end = time.monotonic() + left - EXIT_SECONDS
+        self._own.flush(FLUSH_SECONDS)
+        self._targets.flush(max(0.0, min(TARGET_FLUSH_SECONDS, end - time.monotonic())))
 
     def stop(self) -> None:
-        """Flush the queue briefly after a signal, because the kubelet waits for the process to exit."""
-        self._known.flush(STOPPED_SECONDS)
+        """Write the Events in the queue briefly after a signal, because the kubelet waits for the process to exit."""
+        self._own.flush(STOP_SECONDS)
 
-    def _lane(self, subject: Findable) -> _Lane:
-        return self._known if isinstance(subject, Subject) else self._to_find
-
-    def _write(self, queued: _Told) -> None:
-        subject = (
-            queued.subject if isinstance(queued.subject, Subject) else self._found(queued.subject, last=queued.last)
-        )
-        if subject is None:
+    def _write(self, target: Target, fields: dict[str, Any], about: str) -> None:
+        if time.monotonic() < self._paused_until:
             return
-        lane = self._lane(queued.subject)
-        with lane.writing:
-            if time.monotonic() < self._quiet_until:
-                return
-            name = self._name(subject, queued.fact["reason"], queued.about)
-            count = lane.counts.pop(name, 0) + 1
-            fact = {**queued.fact, "count": count}
-            request = _first(subject, name, fact) if count == 1 else _again(subject, name, fact)
-            lane.counts[name] = count if self._written(request, queued.subject) else 0
-            if len(lane.counts) > KEPT:
-                del lane.counts[next(iter(lane.counts))]
+        reference = target if isinstance(target, ObjectReference) else self._resolve(target)
+        if reference is None:
+            return
+        # The name depends on the fact, so that the same fact of one run is one object.
+        fact = f"{self._run_id}\0{reference.uid}\0{fields['reason']}\0{about}"
+        name = f"{reference.name[:200].rstrip('-.')}.{hashlib.sha256(fact.encode()).hexdigest()[:16]}"
+        count = self._counts.pop(name, 0) + 1
+        fields = {**fields, "count": count}
+        request = _create(reference, name, fields) if count == 1 else _update(reference, name, fields)
+        self._counts[name] = count if self._send(request, target) else 0
+        if len(self._counts) > COUNTS_LIMIT:
+            self._counts.popitem(last=False)
 
-    def _found(self, find: Callable[[], Subject | None], *, last: bool) -> Subject | None:
-        """Resolve the target, unless resolving it failed before. At the end of the run, try again."""
-        if (find in self._excluded and not last) or time.monotonic() < self._quiet_until:
+    def _resolve(self, target: TargetResolver) -> ObjectReference | None:
+        """Return the object, unless it was unusable before."""
+        if target in self._unusable:
             return None
-        subject = find()
-        if subject is None:
-            self._excluded.add(find)
-        return subject
+        reference = target.resolve()
+        if reference is None:
+            self._unusable.add(target)
+        return reference
 
-    def _written(self, request: Request, about: Findable) -> bool:
+    def _send(self, request: Request, target: Target) -> bool:
         """Write an Event. Return whether it exists now."""
         try:
-            self._api.send(request, EVENT_SECONDS)
+            self._api.send(request, WRITE_SECONDS)
         except ConflictError:
             log.debug("Event %s exists already", request.name)
         except NotFoundError:
             log.debug("Event %s has expired; the next one is new", request.name)
             return False
         except ClusterError as error:
-            level = logging.DEBUG if self._complained else logging.WARNING
-            self._complained = True
-            self._asked_until = time.monotonic() + retry.asked(error)
-            ours = isinstance(about, Subject)
-            self._quiet_until = max(time.monotonic() + QUIET_SECONDS if ours else 0.0, self._asked_until)
-            if not ours:
-                self._excluded.add(about)
+            self._pause(error, target)
+            level = logging.DEBUG if self._logged else logging.WARNING
+            self._logged = True
             log.log(level, "cannot write Kubernetes Events, continuing without them: %s", error)
             return False
         except LeaseLostError:
             return False  # this process is about to exit, and the new leader reports
         return True
 
-    def _name(self, subject: Subject, reason: str, about: str) -> str:
-        """Return the name of an Event. It depends on the fact, so that the same fact of one run is one object."""
-        fact = f"{self._run_id}\0{subject.uid}\0{reason}\0{about}"
-        return f"{subject.name[:200].rstrip('-.')}.{hashlib.sha256(fact.encode()).hexdigest()[:16]}"
+    def _pause(self, error: ClusterError, target: Target) -> None:
+        """Write no Events for some time after an error. If only an event target refuses them, only obey Retry-After."""
+        now = time.monotonic()
+        self._retry_after_until = now + retry.retry_after(error)
+        if isinstance(target, TargetResolver):
+            self._unusable.add(target)
+            self._paused_until = max(self._paused_until, self._retry_after_until)
+        else:
+            self._paused_until = max(now + PAUSE_SECONDS, self._retry_after_until)
 
 
-def _fitting(note: str) -> str:
-    """Return a note without control characters, cut to the length that the API server accepts."""
-    return shown(note, NOTE_LIMIT).encode()[:NOTE_LIMIT].decode(errors="ignore")
+def _fitting(message: str) -> str:
+    """Return a message without control characters, cut to the length that the API server accepts."""
+    return shown(message, MESSAGE_LIMIT).encode()[:MESSAGE_LIMIT].decode(errors="ignore")
 
 
-def _first(subject: Subject, name: str, fact: dict[str, Any]) -> Request:
-    regarding = {
-        "apiVersion": subject.api_version,
-        "kind": subject.kind,
-        "namespace": subject.namespace,
-        "name": subject.name,
-        "uid": subject.uid,
-    }
+def _create(reference: ObjectReference, name: str, fields: dict[str, Any]) -> Request:
     body: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": name, "namespace": subject.namespace},
-        "involvedObject": regarding,
+        "metadata": {"name": name, "namespace": reference.namespace},
+        "involvedObject": {
+            "apiVersion": reference.api_version,
+            "kind": reference.kind,
+            "namespace": reference.namespace,
+            "name": reference.name,
+            "uid": reference.uid,
+        },
         "source": {"component": COMPONENT},
         "reportingComponent": COMPONENT,
-        "firstTimestamp": fact["lastTimestamp"],
-        **fact,
+        "firstTimestamp": fields["lastTimestamp"],
+        **fields,
     }
-    return Request("create", EVENTS, subject.namespace, body=body)
+    return Request("create", EVENTS, reference.namespace, body=body)
 
 
-def _again(subject: Subject, name: str, fact: dict[str, Any]) -> Request:
-    body = {key: fact[key] for key in ("message", "count", "lastTimestamp")}
-    return Request("patch", EVENTS, subject.namespace, name, body=body, content_type="application/merge-patch+json")
-
-
-LOOK_SECONDS: Final = 2.0
-"""Timeout of each request."""
-MOST_VERSIONS: Final = 4
-"""Most versions of a group in which the kind is searched."""
-
-
-class Regarding:
-    """One event target. The thread that writes Events reads it when there is one to write."""
-
-    def __init__(self, api: Api, named: EventTarget) -> None:
-        self._api, self._named = api, named
-        self._found: Subject | None = None
-        self._complained = False
-
-    def __call__(self) -> Subject | None:
-        """Return the target, or None if it cannot be read. Then its Events are dropped."""
-        if self._found is None:
-            try:
-                self._found = self._look()
-            except (ClusterError, MalformedObjectError) as error:
-                level = logging.DEBUG if self._complained else logging.WARNING
-                self._complained = True
-                log.log(level, "cannot read %s, continuing without Events on it: %s", self._named, error)
-        return self._found
-
-    def _look(self) -> Subject:
-        """Read the object in the version that the API server prefers, or in another one that has the kind."""
-        group = decoding.read(wire.ApiGroup, self._api.send(versions_of(self._resource("")), LOOK_SECONDS))
-        found = [*filter(None, (group.preferred_version,)), *(group.versions or ())]
-        missing = NotFoundError(f"the API server has no version of {self._named.group}")
-        for version in list(dict.fromkeys(each.version for each in found))[:MOST_VERSIONS]:
-            request = Request("get", self._resource(version), self._named.namespace, self._named.name)
-            try:
-                return self._subject(self._api.send(request, LOOK_SECONDS))
-            except NotFoundError as error:
-                missing = error
-        raise missing
-
-    def _subject(self, found: Json) -> Subject:
-        named, target = self._named, decoding.read(wire.EventTarget, found)
-        return Subject(target.api_version, target.kind, named.namespace, named.name, target.metadata.uid)
-
-    def _resource(self, version: str) -> GroupVersionResource:
-        return GroupVersionResource(self._named.group, version, self._named.resource, kind="")
+def _update(reference: ObjectReference, name: str, fields: dict[str, Any]) -> Request:
+    body = {key: fields[key] for key in ("message", "count", "lastTimestamp")}
+    return merge_patch(EVENTS, reference.namespace, name, body)

@@ -1,15 +1,15 @@
-"""Lists of one resource: its objects page by page, or the versions of all of them.
+"""Lists: the views of a resource's objects, or the versions of all of them, to compare a cache with.
 
 Versions of one resource compare as numbers of any length, those of custom resources included (Kubernetes API concepts,
-"Resource versions"; conformance-tested since 1.35, KEP-5504). A later version of a name is therefore later knowledge,
-also where the object was deleted and created again under another UID. Versions that are no numbers prove nothing.
+"Resource versions"; conformance-tested since 1.35, KEP-5504). So a later version under a name is a later state, also if
+the object was deleted and created again with another UID. Versions that are not numbers prove nothing.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
@@ -22,32 +22,33 @@ if TYPE_CHECKING:
     from hook.kube import retry
     from hook.kube.requests import ListOptions, Request
     from hook.objects.decoding import Json, Key, Raw, Reader
-    from hook.objects.views import Malformed
 
+LIST_ATTEMPTS: Final = 3
+"""Attempts of a list whose pages expire while it is read."""
 ORDERED: Final = re.compile("[1-9][0-9]*")
 """Versions that compare as numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Everything that a cache holds of one selection at one moment."""
+    """Everything that an informer holds at one moment."""
 
     views: Mapping[Key, Any]
     changes: Mapping[Key, str]
-    """Versions of objects that a watch has brought."""
+    """Versions of the objects that the watch has delivered."""
     listed: str
-    """Of the list before that watch: as of this version, the other objects are what they are here."""
+    """Version of the list before that watch. All other objects are as they were at this version."""
     version: str
-    """Up to which the watch has delivered; empty where no watch follows."""
+    """Version up to which the watch has delivered; empty without a watch."""
 
     def of(self, key: Key) -> str:
-        """Return a version as of which an object is what it is here; empty for an object that is not here."""
+        """Return the latest version at which an object is known to be as it is here; empty if it is not here."""
         return self.changes.get(key, self.listed) if key in self.views else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What a consistent list shows: the version of each object, and of the list."""
+    """Versions of a consistent list: of each object, and of the list."""
 
     objects: Mapping[Key, str]
     version: str
@@ -81,9 +82,9 @@ _PAGE: Final = msgspec.json.Decoder(_Page)
 
 
 def page(body: bytes) -> tuple[Listed, str]:
-    """Return what one page of a list shows, and where the next page begins; empty at the end.
+    """Return the versions of one page of a list, and the token of the next page; empty at the end.
 
-    Raise UnreachableError for an answer that broke off, and RejectedError for one that is no list of objects.
+    Raise UnreachableError for a response that broke off, and RejectedError for one that is not a list of objects.
     """
     try:
         found = _PAGE.decode(body)
@@ -97,20 +98,20 @@ def page(body: bytes) -> tuple[Listed, str]:
 
 
 def at_least(version: str, wanted: str) -> bool:
-    """Return whether a version of a resource is as new as another one; False also where they are no numbers."""
+    """Return whether a version of a resource is as new as another one; False if one is not a number."""
     if not (ORDERED.fullmatch(version) and ORDERED.fullmatch(wanted)):
         return False
     return (len(version), version) >= (len(wanted), wanted)
 
 
 def as_new(before: Contents, now: Contents, listed: Listed) -> bool:
-    """Return whether a cache holds nothing older than a list that was asked for after the cache held `before`.
+    """Return whether a cache holds nothing older than a list that was requested after the cache held `before`.
 
-    The cache must have held that version of each listed object, or a later one: what it held and no longer holds was
-    deleted since. What it holds beyond the list must be newer than the list.
+    The cache must hold that version of each listed object or a later one, or have held it before: then the object was
+    deleted since. An object that is not in the list must be newer than the list.
     """
     if not before.version or _later(before.version, listed.version):
-        # The cluster was set back, as by a restored backup: what the cache holds may be of a future that is gone.
+        # The cluster was restored from a backup: the cache may hold states that no longer exist.
         return False
     for key, version in listed.objects.items():
         if not at_least(now.of(key), version) and not at_least(before.of(key), version):
@@ -122,64 +123,63 @@ def _later(version: str, than: str) -> bool:
     return version != than and at_least(version, than)
 
 
+@dataclass(frozen=True, slots=True)
+class ListWatch:
+    """Objects to list and watch, and how they become views."""
+
+    options: ListOptions
+    read: Reader[Any]
+
+
 if TYPE_CHECKING:
     Fetch = Callable[[Request], tuple[Json, Iterable[Raw]]]
     """Reads one page: its metadata and its objects."""
-
-View = TypeVar("View")
+    Views = dict[Key, Any]
+    """By key: a view, or a Malformed."""
 
 
 def list_views(
     fetch: Fetch,
-    selection: ListOptions,
-    read: Reader[View],
-    patience: retry.Retrier,
-    known: Callable[[Key], View | None] = lambda _key: None,
-) -> tuple[dict[Key, View | Malformed], str]:
-    """Read the current state, page by page. Gives the views and the version to watch from.
+    list_watch: ListWatch,
+    retrier: retry.Retrier,
+    cached: Callable[[Key], Any | None] = lambda _key: None,
+) -> tuple[Views, str]:
+    """List the current state, page by page. Return the views and the version to watch from.
 
-    A page that expired (410) starts the list anew: half of two states is no state. A view that is known already and
-    still true is given again, so that a fleet that is read twice stands in memory once.
+    If a page has expired (410), start again, because pages of two lists are not consistent. A cached view that is
+    equal is used again, so that a fleet that is listed twice is in memory once.
     """
-    for _attempt in range(3):
+    for _attempt in range(LIST_ATTEMPTS):
         try:
-            return _list_once(fetch, selection, read, patience, known)
+            return _list_once(fetch, list_watch, retrier, cached)
         except GoneError:
             continue
-    raise UnreachableError(f"the list of {selection.resource.plural} expired three times while it was read")
+    plural = list_watch.options.resource.plural
+    raise UnreachableError(f"the list of {plural} expired {LIST_ATTEMPTS} times while it was read")
 
 
 def _list_once(
-    fetch: Fetch,
-    selection: ListOptions,
-    read: Reader[View],
-    patience: retry.Retrier,
-    known: Callable[[Key], View | None],
-) -> tuple[dict[Key, View | Malformed], str]:
-    views: dict[Key, View | Malformed] = {}
+    fetch: Fetch, list_watch: ListWatch, retrier: retry.Retrier, cached: Callable[[Key], Any | None]
+) -> tuple[Views, str]:
+    options, views = list_watch.options, {}
 
-    def take(request: Request) -> Json:
-        """Take one page. Decoding is part of the try: an answer that is broken in its middle is asked for again."""
-        meta, objects = fetch(request)
+    def add_page(request: Request) -> Json:
+        """Add the views of one page. Decoding is part of the attempt, so a response that broke off is retried."""
+        metadata, objects = fetch(request)
         for obj in objects:
-            key, _version, view = readers.entry(read, selection.resource.kind, obj)
-            before = known(key)
-            views[key] = before if before is not None and before == view else view
-        return meta
+            key, _version, view = readers.entry(list_watch.read, options.resource.kind, obj)
+            before = cached(key)
+            views[key] = before if before == view else view
+        return metadata
 
-    request = selection.page()
+    continue_from = ""
     while True:
-        meta = patience(take, request)
-        if not meta.get("continue"):
-            return views, str(meta.get("resourceVersion") or "")
-        request = selection.page(str(meta["continue"]))
-
-
-def key_of(obj: Raw) -> Key:
-    """Return what tells an object, which may be malformed, from others of its kind."""
-    return decoding.identity(decoding.decode(obj))[0]
+        metadata = retrier(add_page, options.page(continue_from))
+        continue_from = str(metadata.get("continue") or "")
+        if not continue_from:
+            return views, str(metadata.get("resourceVersion") or "")
 
 
 def version_of(obj: Raw) -> str:
-    """Return the version that an object, or a bookmark, is at; empty if it has none."""
+    """Return the version of an object or a bookmark; empty if it has none."""
     return decoding.identity(decoding.decode(obj))[1]

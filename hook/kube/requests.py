@@ -35,8 +35,8 @@ class GroupVersionResource:
     namespaced: bool = True
 
     @property
-    def grant(self) -> str:
-        """Return the name in RBAC messages: resource and group."""
+    def group_resource(self) -> str:
+        """Return resource and group as text, such as ``daemonsets.apps`` (apimachinery's GroupResource)."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "") -> str:
@@ -162,6 +162,11 @@ def delete_pod(namespace: str, name: str, uid: str, resource_version: str) -> Re
         name,
         body={"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions},
     )
+
+
+def merge_patch(resource: GroupVersionResource, namespace: str, name: str, body: Mapping[str, Any]) -> Request:
+    """Return the request to change the named fields of an object, and no others."""
+    return Request("patch", resource, namespace, name, body=body, content_type="application/merge-patch+json")
 
 
 def can_i(request: Request) -> Request:

@@ -1,4 +1,8 @@
-"""Retry policies for requests to the API server."""
+"""Retry policies: for how long a failed request to the API server is tried again, and how long to wait in between.
+
+Two loops have their own retries: a watch that ends is opened again (informer.py), and the next reconcile asks again for
+the version of ResourceSlices (cache.py). They use the policies and the backoff of this module.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ JITTER_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """Time for which each kind of error is retried, in seconds."""
 
     unreachable: float
@@ -32,7 +36,7 @@ class Patience:
     denied: float = 15.0
     """New RBAC objects take a moment to reach every API server."""
 
-    def of(self, error: BaseException | None) -> float:
+    def seconds(self, error: BaseException | None) -> float:
         """Return for how long an error is retried; zero means not at all."""
         if isinstance(error, UnauthorizedError):
             return self.unauthorized
@@ -41,103 +45,91 @@ class Patience:
         return self.unreachable if isinstance(error, UnreachableError | ThrottledError) else 0.0
 
 
+FOREVER: Final = float("inf")
+JOB: Final = RetryPolicy(unreachable=FOREVER)
+"""Job with a synced cache: retry until the deadline of the run."""
+CONTROLLER: Final = RetryPolicy(unreachable=FOREVER, unauthorized=FOREVER, denied=FOREVER)
+"""Controller: retry transient errors without end. It restarts nothing and reports that meanwhile."""
+WRITE: Final = RetryPolicy(unreachable=5.0, unauthorized=30.0)
+"""One write, or one request of a consistent read. If it fails for longer, a new decision follows."""
+
+
+def starting(seconds: float) -> RetryPolicy:
+    """Return the policy of a Job before its cache is synced. If the server is unreachable, another pod follows."""
+    return RetryPolicy(unreachable=seconds)
+
+
+def synced(policy: RetryPolicy) -> RetryPolicy:
+    """Return the policy that replaces another one once the cache is synced."""
+    return CONTROLLER if policy is CONTROLLER else JOB
+
+
+def interactive(seconds: float) -> RetryPolicy:
+    """Return the policy of ``status`` and ``plan``: the user waits at a terminal."""
+    return RetryPolicy(unreachable=seconds, unauthorized=seconds, denied=seconds / 4)
+
+
 Retrier = tenacity.Retrying
 """Calls a function and retries it: ``retrier(function, *arguments)``."""
 
-FOREVER: Final = float("inf")
-WATCHING: Final = Patience(unreachable=FOREVER)
-"""Job with a synced cache: retry until the deadline of the run."""
-FOLLOWING: Final = Patience(unreachable=FOREVER, unauthorized=FOREVER, denied=FOREVER)
-"""Controller: retry transient errors without end. It restarts nothing and reports that meanwhile."""
 
-
-def watching(patience: Patience) -> Patience:
-    """Return the policy that replaces another one once the cache is synced."""
-    return FOLLOWING if patience is FOLLOWING else WATCHING
-
-
-def starting(seconds: float) -> Patience:
-    """Return the policy of a run before its cache is synced. If the server is unreachable, the Job retries the run."""
-    return Patience(unreachable=seconds)
-
-
-def looking(seconds: float) -> Patience:
-    """Return the policy of ``status`` and ``plan``: the user waits at a terminal."""
-    return Patience(unreachable=seconds, unauthorized=seconds, denied=seconds / 4)
-
-
-WRITING: Final = Patience(unreachable=5.0, unauthorized=30.0, denied=15.0)
-"""Policy of a write. If it fails for longer, a new decision follows."""
-
-
-def retrying(patience: Patience, sleep: Callable[[float], None], end: float = FOREVER) -> tenacity.Retrying:
+def retrying(policy: RetryPolicy, sleep: Callable[[float], None], end: float = FOREVER) -> Retrier:
     """Return a retrier that raises the last error when its policy ends.
 
     No retry begins after `end`, by the monotonic clock.
     """
     return tenacity.Retrying(
-        retry=tenacity.retry_if_exception(lambda error: patience.of(error) > 0),
+        retry=tenacity.retry_if_exception(lambda error: policy.seconds(error) > 0),
         wait=_wait,
-        stop=_StopWhenImpatient(patience, end),
+        stop=_Stop(policy, end),
         sleep=sleep,
         reraise=True,
     )
 
 
-_BACKOFF: Final = tenacity.wait_exponential_jitter(
-    multiplier=FIRST_WAIT_SECONDS, max=LONGEST_WAIT_SECONDS, jitter=JITTER_SECONDS
-)
-
-
-def _wait(state: tenacity.RetryCallState) -> float:
-    """Return the wait before the next attempt: Retry-After, else exponential backoff with jitter."""
-    error = state.outcome.exception() if state.outcome else None
-    return max(_BACKOFF(state), asked(error))
-
-
-def asked(error: BaseException | None) -> float:
+def retry_after(error: BaseException | None) -> float:
     """Return the seconds of Retry-After, or zero."""
     return getattr(error, "retry_after", None) or 0.0
 
 
-def pause(failures: int) -> float:
-    """Return the backoff after consecutive failures, for loops that retry themselves."""
+def backoff(failures: int) -> float:
+    """Return the wait after consecutive failures: exponential, with jitter."""
     longest_power = 10  # beyond the longest wait, and no overflow after a night of failures
     wait = FIRST_WAIT_SECONDS * 2.0 ** min(failures, longest_power)
     return min(wait, LONGEST_WAIT_SECONDS) + random.uniform(0, JITTER_SECONDS)  # noqa: S311 - jitter, not a secret
 
 
 class Failures:
-    """Consecutive failures of a loop that retries itself."""
+    """Consecutive failures. Their time starts again when the kind of error changes, as from an outage to a refusal."""
 
     def __init__(self) -> None:
         self._kind: type[BaseException] | None = None
         self._since = 0.0
 
-    def exceed(self, patience: Patience, error: BaseException) -> bool:
-        """Record a failure. Return whether the time for retries of its kind is over."""
+    def exceed(self, policy: RetryPolicy, error: BaseException | None, wait: float = 0.0) -> bool:
+        """Record a failure. Return whether the time for retries of its kind is over after another `wait`."""
         now = time.monotonic()
-        if type(error) is not self._kind:
-            self._kind, self._since = type(error), now
-        return now - self._since >= patience.of(error)
+        if error is None or type(error) is not self._kind:
+            self._kind, self._since = (type(error) if error else None), now
+        return now + wait - self._since >= policy.seconds(error)
 
 
-class _StopWhenImpatient:
-    """Stop condition: the next wait would exceed the time for this kind of error (as stop_before_delay does).
+class _Stop:
+    """Stop condition: the next attempt would come too late (as tenacity's ``stop_before_delay``)."""
 
-    The time starts again when the kind of error changes, for example from an outage to a refusal.
-    """
-
-    def __init__(self, patience: Patience, end: float) -> None:
-        self._patience, self._end = patience, end
-        self._kind: type[BaseException] | None = None
-        self._since = 0.0
+    def __init__(self, policy: RetryPolicy, end: float) -> None:
+        self._policy, self._end = policy, end
+        self._failures = Failures()
 
     def __call__(self, state: tenacity.RetryCallState) -> bool:
+        if state.attempt_number == 1:  # the same retrier may call several functions, one after the other
+            self._failures = Failures()
         error = state.outcome.exception() if state.outcome else None
-        elapsed = state.seconds_since_start or 0.0
-        if state.attempt_number == 1 or type(error) is not self._kind:
-            self._kind, self._since = (type(error) if error else None), elapsed
-        if time.monotonic() + state.upcoming_sleep > self._end:
-            return True
-        return elapsed - self._since + state.upcoming_sleep >= self._patience.of(error)
+        exceeded = self._failures.exceed(self._policy, error, state.upcoming_sleep)
+        return exceeded or time.monotonic() + state.upcoming_sleep > self._end
+
+
+def _wait(state: tenacity.RetryCallState) -> float:
+    """Return the wait before the next attempt: at least Retry-After."""
+    error = state.outcome.exception() if state.outcome else None
+    return max(backoff(state.attempt_number - 1), retry_after(error))

@@ -22,7 +22,7 @@ from hook.errors import UnreachableError
 from hook.kube import events, retry
 from hook.kube.cache import Cache
 from hook.kube.election import LeaderElectionConfig, LeaderElector
-from hook.kube.owners import own_workload
+from hook.kube.events import own_deployment
 from hook.plan.timing import about
 from hook.run import report
 from hook.run.health import LOST_SECONDS, serve
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from hook.decide.fleet import Fleet
     from hook.decide.state import Breaker
     from hook.kube.client import Api
-    from hook.kube.events import EventRecorder, Subject
+    from hook.kube.events import EventRecorder, ObjectReference
     from hook.run.loop import RestartResult
 
 log = logging.getLogger(__name__)
@@ -53,13 +53,13 @@ CALM: Final = frozenset({Phase.DONE, Phase.SKIP})
 class ControllerReporter(ProgressReporter):
     """Progress reporter of the controller."""
 
-    def __init__(self, recorder: EventRecorder, owner: Subject | None) -> None:
+    def __init__(self, recorder: EventRecorder, owner: ObjectReference | None) -> None:
         super().__init__(recorder, owner)
         self._standing: tuple[Phase, Reason] | None = None
         self._open: frozenset[str] = frozenset()
         self._restarted = 0
 
-    def tell_moment(self, decision: Decision, restarted: int, plugins: Iterable[Subject]) -> None:
+    def tell_moment(self, decision: Decision, restarted: int, plugins: Iterable[ObjectReference]) -> None:
         """Report what changed since the last reconcile. `restarted` is the total of this leader."""
         self.tell_changes(decision)
         self.forget_all_but(decision)
@@ -76,7 +76,7 @@ class ControllerReporter(ProgressReporter):
         if decision.phase not in CALM and time.monotonic() - self.last_summary >= SUMMARY_SECONDS:
             self.summarise(decision)
 
-    def tell_breakers(self, breakers: Mapping[str, Breaker], plugins: Iterable[Subject]) -> None:
+    def tell_breakers(self, breakers: Mapping[str, Breaker], plugins: Iterable[ObjectReference]) -> None:
         """Report breakers that opened or closed since the last reconcile."""
         now_open = {stack: breaker for stack, breaker in breakers.items() if breaker.opened_at is not None}
         for stack in now_open.keys() - self._open:
@@ -88,9 +88,9 @@ class ControllerReporter(ProgressReporter):
             self._tell_all(plugins, EventReason.BREAKER_CLOSED, f"plugins of stack {stack} are restarted again")
         self._open = frozenset(now_open)
 
-    def _tell_all(self, plugins: Iterable[Subject], reason: str, note: str, *, warning: bool = False) -> None:
+    def _tell_all(self, plugins: Iterable[ObjectReference], reason: str, note: str, *, warning: bool = False) -> None:
         for subject in filter(None, (self.owner, *plugins)):
-            self.recorder.tell(subject, reason, note, warning=warning)
+            self.recorder.event(subject, reason, note, warning=warning)
 
 
 QUIET_SECONDS: Final = 5.0
@@ -184,8 +184,8 @@ class Leading:
         self, api: Api, settings: Settings, identity: Identity, lease: LeaderElector, telemetry: Telemetry
     ) -> None:
         self._api, self._settings, self._lease, self._telemetry = api, settings, lease, telemetry
-        self.cache = Cache(api, chosen(settings), settings, retry.FOLLOWING)
-        owner = own_workload(api, identity.election.namespace, identity.workload)
+        self.cache = Cache(api, chosen(settings), settings, retry.CONTROLLER)
+        owner = own_deployment(api, identity.election.namespace, identity.workload)
         recorder = events.EventRecorder(api, identity.election.identity, silent=False)
         self._reporter = ControllerReporter(recorder, owner)
         self.rounds = _Watched(api, self.cache, settings, self._reporter, api.now())
@@ -194,15 +194,15 @@ class Leading:
 
     def run(self) -> NoReturn:
         """Reconcile until an error ends the process. Raises HookError."""
-        self.cache.look_at_intent()
+        self.cache.watch_policies()
         self._await_something_to_protect()
-        self.cache.look_at_fleet()
+        self.cache.watch_fleet()
         while True:
             self._lease.check()
             seen = self.rounds.observe()
             if seen is None:
                 # Retry discovery that failed at the start.
-                self.cache.look_at_fleet()
+                self.cache.watch_fleet()
                 self._wait()
             else:
                 self._round(seen)
@@ -223,7 +223,7 @@ class Leading:
             self.rounds.rest(QUIET_SECONDS)
 
     def _wait(self) -> None:
-        self._telemetry.waiting(self.cache.lost)
+        self._telemetry.waiting(self.cache.out_of_sync)
         self.rounds.await_sight()
 
     def _round(self, seen: Seen) -> None:
@@ -238,7 +238,7 @@ class Leading:
 
     def _epochs(self, fleets: dict[str, Fleet]) -> dict[str, str]:
         """Return the spec hash of each stack; none while the cache is out of sync."""
-        if self.cache.lost is not None and self.cache.lost.seconds > LOST_SECONDS:
+        if self.cache.out_of_sync is not None and self.cache.out_of_sync.seconds > LOST_SECONDS:
             return {}
         return {stack: epoch(fleet) for stack, fleet in fleets.items()}
 
@@ -252,7 +252,7 @@ class Leading:
         now = self._api.now()
         memories, plugins = self.rounds.memories, list(self.rounds.subjects.values())
         breakers = {stack: memory.breaker for stack, memory in memories.items()}
-        self._telemetry.round(decision, memories, self.cache.lost, now)
+        self._telemetry.round(decision, memories, self.cache.out_of_sync, now)
         self._reporter.tell_breakers(breakers, plugins)
         self._reporter.tell_moment(decision, self.rounds.restarter.restarted, plugins)
         return self._record.keep(

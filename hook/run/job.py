@@ -21,7 +21,7 @@ from hook.decide.state import Timers
 from hook.errors import ClusterError, PermissionDeniedError
 from hook.format import as_text
 from hook.kube import retry
-from hook.kube.events import Regarding
+from hook.kube.events import TargetResolver
 from hook.objects.decoding import MalformedObjectError
 from hook.run import report, status
 from hook.run.loop import ReconcileLoop
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from hook.decide.decide import Seen
     from hook.kube.cache import Cache
     from hook.kube.client import Api
-    from hook.kube.events import EventRecorder, Findable
-    from hook.kube.owners import Job
+    from hook.kube.events import EventRecorder, Job, Target
     from hook.run.status import ControllerStatus, LeaseStatus
 
 log = logging.getLogger(__name__)
@@ -62,8 +61,8 @@ class Runner:
 
     def __init__(self, api: Api, cache: Cache, settings: Settings, recorder: EventRecorder, job: Job | None) -> None:
         self._api, self._cache, self._settings, self._recorder, self._job = api, cache, settings, recorder, job
-        regarding = [Regarding(api, target) for target in settings.event_targets]
-        self._reporter = ProgressReporter(recorder, job.subject if job else None, regarding)
+        regarding = [TargetResolver(api, target) for target in settings.event_targets]
+        self._reporter = ProgressReporter(recorder, job.reference if job else None, regarding)
         self._rounds = ReconcileLoop(api, cache, settings, self._reporter, self._started)
         self._confirm_after = 0.0
         self.last = self._rounds.last
@@ -76,10 +75,10 @@ class Runner:
     def run(self) -> Outcome:
         """Run until done. Raises ClusterError if the cluster cannot be read or written."""
         self._cache.end = time.monotonic() + self._left
-        self._cache.look_at_intent()
+        self._cache.watch_policies()
         decision = self._first_look()
         if decision is None:
-            self._cache.look_at_fleet()
+            self._cache.watch_fleet()
             decision = self._loop()
         self.last = decision = self._with_what_was_not_seen(decision)
         return Outcome(decision, self._exit_code(decision))
@@ -105,7 +104,7 @@ class Runner:
                 if late := self._late():
                     return late
                 # Retry discovery that failed before.
-                self._cache.look_at_fleet()
+                self._cache.watch_fleet()
                 self._rounds.await_sight()
                 continue
             self._rounds.begin(self._started)
@@ -128,7 +127,7 @@ class Runner:
 
     def _with_what_was_not_seen(self, decision: Decision) -> Decision:
         """Return the decision, with the cause if the time ran out while the cache was out of sync."""
-        lost = self._cache.lost
+        lost = self._cache.out_of_sync
         if decision.phase is not Phase.DEADLINE or lost is None or lost.seconds < LOST_SECONDS:
             return decision
         return replace(decision, message=f"{decision.message}; {lost}", cause=Reason.API_UNREACHABLE)
@@ -153,7 +152,7 @@ class Runner:
             return None
         self._confirm_after = time.monotonic() + CONFIRM_AGAIN_SECONDS
         try:
-            again = self._cache.read_again(self._left)
+            again = self._cache.read_consistently(self._left)
             second, _memories = decide_all(again, self._rounds.memories, self._settings, self._api.now())
         except PermissionDeniedError:
             raise
@@ -196,12 +195,12 @@ class Runner:
         note = headline(decision)
         if decision.unhappy:
             note = f"{note} {report.next_step(decision)}"
-        subjects: list[Findable] = [self._job.subject] if self._job else []
+        subjects: list[Target] = [self._job.reference] if self._job else []
         if self.restarted or decision.unhappy:
             subjects += [*self._rounds.subjects.values(), *self._reporter.regarding]
         for subject in subjects:
-            self._recorder.tell(subject, decision.reason, note, warning=decision.unhappy)
-        self._recorder.await_found(self._left + self._settings.margin.total_seconds())
+            self._recorder.event(subject, decision.reason, note, warning=decision.unhappy)
+        self._recorder.shutdown(self._left + self._settings.margin.total_seconds())
 
 
 LOOK_SECONDS: Final = 2.0
@@ -254,7 +253,7 @@ class LeaseObserver:
         return Standing(f"controller {led.holder} {behind}" if behind else "", led)
 
     def _look(self) -> None:
-        retrier = retry.retrying(retry.WRITING, time.sleep)
+        retrier = retry.retrying(retry.WRITE, time.sleep)
         try:
             led = retrier(status.led, self._api, *self._where, ANSWER_SECONDS)
         except PermissionDeniedError:
@@ -331,7 +330,7 @@ class Delegation(Runner):
     def _again(self, epochs: dict[str, str]) -> bool:
         """Return whether a second, consistent read gives the same spec hashes. A watch may be behind."""
         try:
-            return self._epochs(self._cache.read_again(self._left)) == epochs
+            return self._epochs(self._cache.read_consistently(self._left)) == epochs
         except PermissionDeniedError:
             raise
         except ClusterError as error:

@@ -15,7 +15,7 @@ from hook.errors import ClusterError, PermissionDeniedError, SettingsError
 from hook.format import as_text, moment, shown, some
 from hook.kube import requests, retry
 from hook.kube.cache import Cache
-from hook.kube.listing import list_views
+from hook.kube.listing import ListWatch, list_views
 from hook.kube.requests import ListOptions
 from hook.objects.views import Malformed
 from hook.plan.obstacles import disruption_budget, protected, reader
@@ -43,12 +43,12 @@ NOT_OVER: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
 def once(api: Api, settings: Settings) -> Seen:
     """Return one snapshot of every selected stack."""
-    cache = Cache(api, chosen(settings), settings, retry.looking(PATIENCE_SECONDS))
-    cache.look_at_intent()
-    cache.look_at_fleet()
+    cache = Cache(api, chosen(settings), settings, retry.interactive(PATIENCE_SECONDS))
+    cache.watch_policies()
+    cache.watch_fleet()
     while (seen := _seen(cache)) is None:
         # What could not be asked before is asked again.
-        cache.look_at_fleet()
+        cache.watch_fleet()
         cache.wait(LOOK_SECONDS)
     cache.stop()
     return seen
@@ -57,7 +57,7 @@ def once(api: Api, settings: Settings) -> Seen:
 def _seen(cache: Cache) -> Seen | None:
     """Return the snapshots once all is read, also what the first lists show to be worth looking at."""
     if cache.synced:
-        cache.look_closer()
+        cache.watch_plugins()
     return cache.snapshot() if cache.synced else None
 
 
@@ -93,8 +93,8 @@ def workloads(api: Api, settings: Settings, *, wanted: bool) -> tuple[list[Workl
 
 def _listed(api: Api, selection: ListOptions, read: Reader[View]) -> list[View]:
     """List once, without malformed objects."""
-    patience = retry.retrying(retry.looking(PATIENCE_SECONDS), time.sleep)
-    found, _version = list_views(api.list_page, selection, read, patience)
+    patience = retry.retrying(retry.interactive(PATIENCE_SECONDS), time.sleep)
+    found, _version = list_views(api.list_page, ListWatch(selection, read), patience)
     return [view for view in found.values() if not isinstance(view, Malformed)]
 
 

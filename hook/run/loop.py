@@ -24,7 +24,7 @@ from hook.errors import (
     UnreachableError,
 )
 from hook.kube import events, requests, retry
-from hook.kube.events import at_once
+from hook.kube.client import at_once
 from hook.objects import names
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Restarter:
 
     def __init__(self, api: Api, *, lasting: bool = False) -> None:
         self._api, self._lasting = api, lasting
-        self._patience = retry.WRITING
+        self._patience = retry.WRITE
         self._not_before = 0.0
         self._width = 1
         self._rights: dict[tuple[str, GroupVersionResource, str], bool | str] = {}
@@ -143,7 +143,7 @@ class Restarter:
         Successful deletions are reported first, because the result of another one, or a signal, may end the program.
         """
         granted: list[DeletePod] = []
-        patient = self._patience is retry.WRITING
+        patient = self._patience is retry.WRITE
 
         def ask(action: DeletePod) -> tuple[_Sent, str]:
             answer = self._send(_deletion(action.pod), f"restart {action.pod.name} on {action.node}", end)
@@ -191,14 +191,14 @@ class Restarter:
             return f"{error}; asking whether RBAC allows it failed: {allowed}"
         if allowed:
             # Admission refused it for the full time. The other deletions do not wait for that again.
-            self._patience = replace(retry.WRITING, denied=0.0)
+            self._patience = replace(retry.WRITE, denied=0.0)
             return ""
         if self._lasting:
             self._not_before = time.monotonic() + DENIED_SECONDS
             return str(error)
         if patient:
             raise error
-        self._patience = retry.WRITING
+        self._patience = retry.WRITE
         return str(error)
 
     def _allowed(self, request: requests.Request, end: float) -> bool | str:
@@ -267,7 +267,7 @@ class Restarter:
         except (PermissionDeniedError, RejectedError):
             raise
         except ClusterError as error:
-            self._not_before = max(self._not_before, time.monotonic() + retry.asked(error))
+            self._not_before = max(self._not_before, time.monotonic() + retry.retry_after(error))
             log.warning("cannot %s, trying again: %s", what, error)
             return not_done, str(error)
         else:
@@ -303,7 +303,7 @@ class ReconcileLoop:
         self._took = 0.0
         self.restarter = Restarter(api, lasting=settings.follow)
         self.memories = {stack.name: Memory(started=started) for stack in chosen(settings)}
-        self.subjects: dict[str, events.Subject] = {}
+        self.subjects: dict[str, events.ObjectReference] = {}
         """The plugins' DaemonSets as targets of Events, by UID."""
         self.last = Decision(Phase.WAIT, Reason.NODES_PENDING, "the cluster has not been read yet")
 
@@ -311,8 +311,8 @@ class ReconcileLoop:
         """Return snapshots with the pods of all plugins, or None while the cache is not synced."""
         if not self._cache.synced:
             return None
-        plugins = self._cache.look_closer()
-        self.subjects = {ds.uid: events.daemonset(ds) for found in plugins.values() for ds in found}
+        plugins = self._cache.watch_plugins()
+        self.subjects = {ds.uid: events.daemonset_reference(ds) for found in plugins.values() for ds in found}
         # A new DaemonSet may need a watch of its pods that is not synced yet.
         return self._cache.snapshot() if self._cache.synced else None
 
@@ -322,22 +322,22 @@ class ReconcileLoop:
 
     def await_sight(self) -> None:
         """Wait a moment for the cache to sync."""
-        self._reporter.tell_contact(self._cache.lost)
+        self._reporter.tell_contact(self._cache.out_of_sync)
         self._cache.wait(TICK_SECONDS)
 
     def decide(self, seen: Seen) -> Decision:
         """Record the results of writes whose response was lost, then decide."""
         live = {pod.uid for snapshot in seen.values() for pod in snapshot.plugin_pods if pod.live}
-        self._account(self.restarter.settle(live, current=self._cache.lost is None))
+        self._account(self.restarter.settle(live, current=self._cache.out_of_sync is None))
         started = time.monotonic()
         self.last, self.memories = decide_all(seen, self.memories, self._settings, self._api.now())
         self._took = time.monotonic() - started
-        self._reporter.tell_contact(self._cache.lost)
+        self._reporter.tell_contact(self._cache.out_of_sync)
         return self.last
 
     def act(self, decision: Decision, left: float) -> list[RestartResult]:
         """Execute the restarts, unless the cache is out of sync. Return their results."""
-        return self._account(self.restarter.act(decision.actions, left)) if self._cache.lost is None else []
+        return self._account(self.restarter.act(decision.actions, left)) if self._cache.out_of_sync is None else []
 
     def rest(self, seconds: float = TICK_SECONDS) -> None:
         """Wait for the next change, with a pause that limits the CPU usage."""

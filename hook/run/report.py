@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from hook.decide.result import Decision, NodeStatus
-    from hook.kube.events import EventRecorder, Findable, Regarding, Subject
+    from hook.kube.events import EventRecorder, ObjectReference, Target, TargetResolver
     from hook.kube.informer import OutOfSync
     from hook.run.loop import RestartResult
 
@@ -42,7 +42,9 @@ PASSING: Final = frozenset({NodeState.RESTARTING, NodeState.VERIFYING})
 class ProgressReporter:
     """Remembers what was reported, so that nothing is reported twice in a row."""
 
-    def __init__(self, recorder: EventRecorder, owner: Subject | None, regarding: Sequence[Regarding] = ()) -> None:
+    def __init__(
+        self, recorder: EventRecorder, owner: ObjectReference | None, regarding: Sequence[TargetResolver] = ()
+    ) -> None:
         self.recorder, self.owner, self.regarding = recorder, owner, regarding
         self._beside = 0
         self._told: dict[tuple[str, str, str], tuple[NodeState, Reason]] = {}
@@ -53,16 +55,16 @@ class ProgressReporter:
     def tell_contact(self, lost: OutOfSync | None) -> None:
         """Log once when the cache is out of sync, and once when it has recovered."""
         if lost is not None and lost.seconds >= LOST_SECONDS and self._lost_since is None:
-            self._lost_since = lost.since
+            self._lost_since = lost.last_synced
             log.warning("%s; nothing is restarted until it can be read again", lost)
         elif lost is None and self._lost_since is not None:
             log.info("the cluster can be read again, after %.0f s", time.monotonic() - self._lost_since)
             self._lost_since = None
 
-    def tell_deed(self, result: RestartResult, plugin: Subject | None) -> None:
+    def tell_deed(self, result: RestartResult, plugin: ObjectReference | None) -> None:
         """Record a restart as an Event on the plugin's DaemonSet and on our own Job or Deployment."""
         for subject in filter(None, (plugin, self.owner)):
-            self.recorder.tell(subject, EventReason.STALE_PLUGIN_RESTARTED, result.note, about=result.about)
+            self.recorder.event(subject, EventReason.STALE_PLUGIN_RESTARTED, result.note, about=result.about)
 
     def tell(self, decision: Decision, left: timedelta) -> None:
         """Log what changed since the last decision, and from time to time a summary."""
@@ -90,13 +92,13 @@ class ProgressReporter:
 
     def _tell_of_failure(self, judged: NodeStatus) -> None:
         """Record a failure on our own Job or Deployment, and the first few on the objects of the deployment tool."""
-        told_on: list[Findable] = [self.owner] if self.owner else []
+        told_on: list[Target] = [self.owner] if self.owner else []
         if self._beside < TOLD_BESIDE:
             self._beside += 1
             told_on += self.regarding
         about = f"{judged.stack}/{judged.node}"
         for subject in told_on:
-            self.recorder.tell(subject, EventReason.NODE_FAILED, _sentence(judged), about=about, warning=True)
+            self.recorder.event(subject, EventReason.NODE_FAILED, _sentence(judged), about=about, warning=True)
 
     def forget_all_but(self, decision: Decision) -> None:
         """Forget nodes that are gone, so that memory does not grow."""
@@ -108,7 +110,7 @@ class ProgressReporter:
         self.last_summary = time.monotonic()
         log.info("waiting%s: %s (%s)", left, decision.message, counts_sentence(decision))
         if self.owner:
-            self.recorder.tell(self.owner, EventReason.WAITING_FOR_DRIVER, decision.message)
+            self.recorder.event(self.owner, EventReason.WAITING_FOR_DRIVER, decision.message)
 
 
 def _sentence(judged: NodeStatus) -> str:

@@ -14,9 +14,9 @@ from kubernetes import client
 from hook.errors import ClusterError, RejectedError, ThrottledError, UnreachableError
 from hook.kube.client import LONGEST_RETRY_AFTER, Api
 from hook.kube.connection import by_library
-from hook.kube.owners import own_job
+from hook.kube.events import own_job
 from hook.kube.requests import NODES, RESOURCE_SLICES, Request
-from hook.kube.retry import Patience
+from hook.kube.retry import RetryPolicy
 from tests.shell.program import run
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def test_a_job_that_is_to_start_does_not_put_off_the_end(start: str) -> None:
     body = json.dumps({"kind": "Job", "metadata": {"uid": "u"}, "status": {"startTime": start}}).encode()
     with answering(body) as url:
         one = api(url)
-        job = own_job(one, "ns", "job", Patience(1.0))
+        job = own_job(one, "ns", "job", RetryPolicy(1.0))
         assert job is not None
         assert job.started <= one.now()
 
@@ -127,7 +127,7 @@ def test_a_job_that_cannot_be_read_is_none(start: object) -> None:
     """The time counts from now, and the log says why."""
     body = json.dumps({"kind": "Job", "metadata": {"uid": "u"}, "status": {"startTime": start}}).encode()
     with answering(body) as url:
-        assert own_job(api(url), "ns", "job", Patience(1.0)) is None
+        assert own_job(api(url), "ns", "job", RetryPolicy(1.0)) is None
 
 
 @pytest.mark.parametrize("versions", [{}, [{"version": 1}], ["v1"], "v1"], ids=["object", "number", "text", "word"])

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 texts = st.sampled_from([*TEXTS, ESCAPES * 500, "é" * 3000, "\x1b" * 3000, "🙈" * 2000]) | st.text(max_size=30)
 sane = texts.filter(lambda text: len(text) <= LONGEST_TEXT and text.isprintable() | text.isascii())
 """What readers let into the names of things; see `hook.objects.decoding`."""
-SUBJECT = events.Subject("apps/v1", "DaemonSet", "ns", "ds", "uid")
+SUBJECT = events.ObjectReference("apps/v1", "DaemonSet", "ns", "ds", "uid")
 
 
 @st.composite
@@ -118,11 +118,11 @@ def test_an_event_fits_and_is_not_obeyed(note: str) -> None:
 
     ear = Ear(by_library(client.Configuration()))
     recorder = events.EventRecorder(ear, "run", silent=False)
-    recorder.flush()  # from now on nothing is left to a thread
-    recorder.tell(SUBJECT, "Reason", note, about=note[:99])
+    recorder.event(SUBJECT, "Reason", note, about=note[:99])
+    recorder.flush()
     assert ear.sent.body is not None
     message = ear.sent.body["message"]
-    assert len(message.encode()) <= events.NOTE_LIMIT
+    assert len(message.encode()) <= events.MESSAGE_LIMIT
     assert message.isprintable()
     json.dumps(ear.sent.body).encode()
 

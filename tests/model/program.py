@@ -9,8 +9,7 @@ from hook.decide.reasons import Reason
 from hook.errors import ConflictError, NotFoundError
 from hook.kube import retry
 from hook.kube.cache import Cache
-from hook.kube.events import EventRecorder, Subject
-from hook.kube.owners import Job
+from hook.kube.events import EventRecorder, Job, ObjectReference
 from hook.objects.drivers import GPU_OPERATOR
 from hook.run.job import Outcome, Runner
 from tests.fixtures.objects import at
@@ -80,16 +79,16 @@ class Eyes(Cache):
     """An observer that follows no API server: it shows what one run's watches show, and a second, consistent read."""
 
     def __init__(self, run: Run, door: Api) -> None:
-        super().__init__(door, [GPU_OPERATOR], run.settings, retry.WATCHING)
+        super().__init__(door, [GPU_OPERATOR], run.settings, retry.JOB)
         self._run = run
 
-    def look_at_intent(self) -> None:
+    def watch_policies(self) -> None:
         """All kinds are watched from the start."""
 
-    def look_at_fleet(self) -> None:
+    def watch_fleet(self) -> None:
         """All kinds are watched from the start."""
 
-    def look_closer(self) -> dict[str, tuple[DaemonSet, ...]]:
+    def watch_plugins(self) -> dict[str, tuple[DaemonSet, ...]]:
         """Give nobody to tell events about."""
         return {}
 
@@ -97,7 +96,7 @@ class Eyes(Cache):
         """Give what the watches show."""
         return {GPU_OPERATOR.name: self._run.watch.snapshot()}
 
-    def read_again(self, _left: float) -> dict[str, Snapshot]:
+    def read_consistently(self, _left: float) -> dict[str, Snapshot]:
         """Give what is there now."""
         return {GPU_OPERATOR.name: Watch(self._run.observation).snapshot()}
 
@@ -126,7 +125,7 @@ class Run:
         self.served_at: dict[str, int] = {}
         """By node: when this run last looked while a plugin served there."""
         self._began = False
-        job = Job(Subject("batch/v1", "Job", "gpu-operator", "hook", "job"), at(started))
+        job = Job(ObjectReference("batch/v1", "Job", "gpu-operator", "hook", "job"), at(started))
         door = cast("Api", Door(self))
         self._runner = Runner(door, Eyes(self, door), settings, EventRecorder(door, "run", silent=True), job)
 

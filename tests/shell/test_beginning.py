@@ -20,8 +20,7 @@ from hook.errors import RejectedError, UnauthorizedError, UnreachableError
 from hook.kube import cache as caches
 from hook.kube import retry
 from hook.kube.cache import Cache
-from hook.kube.events import EventRecorder
-from hook.kube.owners import own_job, own_workload
+from hook.kube.events import EventRecorder, own_deployment, own_job
 from hook.objects.drivers import GPU_OPERATOR
 from hook.run import lookup
 from hook.run.job import EXIT_DEADLINE, Runner
@@ -121,7 +120,7 @@ def test_no_patience_is_no_trouble_with_credentials() -> None:
     with serving(lambda _line: Said(200, json.dumps(job).encode())) as server:
         found = own_job(server.api, "gpu-operator", "post", retry.starting(0), 60)
         assert found is not None
-        assert (found.subject.uid, found.started.hour) == ("u", 10)
+        assert (found.reference.uid, found.started.hour) == ("u", 10)
     with serving(lambda _line: UNAVAILABLE) as server, pytest.raises(UnreachableError):
         own_job(server.api, "gpu-operator", "post", retry.starting(0), 60)
     assert len(server.asked) == 1
@@ -155,14 +154,14 @@ def test_slices_are_read_once_their_version_is_known(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Trouble that passes ends nothing: until then nothing is judged, and one line says why."""
-    monkeypatch.setattr(caches, "FIRST_ASK_SECONDS", 0.0)
+    monkeypatch.setattr(caches, "FIRST_DISCOVERY_SECONDS", 0.0)
     up = threading.Event()
     down = without_slices(UNAVAILABLE)
     with serving(lambda line: fleet(line) if up.is_set() else down(line)) as server:
         cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(FAR_SECONDS))
-        cache.look_at_intent()
+        cache.watch_policies()
         for _time in range(3):
-            cache.look_at_fleet()
+            cache.watch_fleet()
         assert questions(server) == 3
         assert [logging.WARNING] == [one.levelno for one in caplog.records if "ResourceSlices" in one.message]
         until(lambda: server.count("/nodes?") and server.count("/leases?"), "the rest is read")
@@ -170,12 +169,12 @@ def test_slices_are_read_once_their_version_is_known(
         up.set()
 
         def known() -> bool:
-            cache.look_at_fleet()
-            return cache._known
+            cache.watch_fleet()
+            return cache._discovered
 
         until(known, "the version is known")
         asked = questions(server)
-        cache.look_at_fleet()
+        cache.watch_fleet()
         assert questions(server) == asked
         until(lambda: cache.synced, "slices are read")
         assert cache.snapshot()["gpu"].slices == ()
@@ -186,33 +185,33 @@ def test_slices_are_read_once_their_version_is_known(
     ("said", "patience", "kind"),
     [
         pytest.param(UNAVAILABLE, retry.starting(0), UnreachableError, id="no-patience"),
-        pytest.param(UNAUTHORIZED, retry.looking(0), UnauthorizedError, id="none-for-credentials"),
+        pytest.param(UNAUTHORIZED, retry.interactive(0), UnauthorizedError, id="none-for-credentials"),
         pytest.param(Said(400, b'{"kind": "Status", "code": 400}'), retry.starting(60), RejectedError, id="refused"),
     ],
 )
-def test_what_is_worth_no_other_try_ends_a_run(said: Said, patience: retry.Patience, kind: type[Exception]) -> None:
+def test_what_is_worth_no_other_try_ends_a_run(said: Said, patience: retry.RetryPolicy, kind: type[Exception]) -> None:
     """By its own error, and not by the deadline."""
     with serving(without_slices(said)) as server:
         cache = Cache(server.api, [GPU_OPERATOR], Settings(), patience)
         with pytest.raises(kind):
-            cache.look_at_fleet()
+            cache.watch_fleet()
         cache.stop()
 
 
 def test_a_server_that_asks_for_time_is_not_asked_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """For as long as it says."""
-    monkeypatch.setattr(caches, "FIRST_ASK_SECONDS", 0.0)
+    monkeypatch.setattr(caches, "FIRST_DISCOVERY_SECONDS", 0.0)
     with serving(without_slices(Said(429, b"", {**JSON, "retry-after": "60"}))) as server:
         cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(FAR_SECONDS))
         for _time in range(3):
-            cache.look_at_fleet()
+            cache.watch_fleet()
         cache.stop()
         assert questions(server) == 1
 
 
 def test_status_asks_again_for_the_version_of_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that is away for a moment is no cluster without slices."""
-    monkeypatch.setattr(caches, "FIRST_ASK_SECONDS", 0.0)
+    monkeypatch.setattr(caches, "FIRST_DISCOVERY_SECONDS", 0.0)
     answers = [UNAVAILABLE, UNAVAILABLE]
     with serving(lambda line: answers.pop() if line.endswith("resource.k8s.io") and answers else fleet(line)) as server:
         assert lookup.once(server.api, Settings())["gpu"].slices == ()
@@ -223,6 +222,6 @@ def test_an_own_deployment_that_cannot_be_read_is_given_up_soon() -> None:
     answers = [UNAUTHORIZED, UNAVAILABLE, Said(403, b'{"kind": "Status", "code": 403}')] * 99
     with serving(lambda _line: answers.pop()) as server:
         began = time.monotonic()
-        assert own_workload(server.api, "gpu-operator", "post") is None
+        assert own_deployment(server.api, "gpu-operator", "post") is None
         assert time.monotonic() - began < FAR_SECONDS / 2
     assert 1 < len(server.asked)

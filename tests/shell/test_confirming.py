@@ -72,7 +72,7 @@ def observed(cluster: Cluster) -> Iterator[tuple[Cache, Server]]:
     """Observe the cluster as it is, with watches that are open and say nothing."""
     with serving(cluster.answer) as server:
         cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
-        cache.look_at_intent()
+        cache.watch_policies()
         until(lambda: cache.synced and server.count("watch=true") >= 2)
         try:
             yield cache, server
@@ -85,7 +85,7 @@ def confirmed(cluster: Cluster, happens: Callable[[], object] = lambda: None) ->
     """Read a second time: return the policies that are seen then, and how many full lists of them that took."""
     with observed(cluster) as (cache, server):
         happens()
-        seen = cache.read_again(PATIENCE)[GPU_OPERATOR.name]
+        seen = cache.read_consistently(PATIENCE)[GPU_OPERATOR.name]
         lists = sum(OURS in line and "limit=" in line and METADATA not in line for line in server.asked) - 1
     return [(policy.name, policy.generation) for policy in seen.policies or ()], lists
 
@@ -178,10 +178,10 @@ def test_a_kind_that_vanished_is_absent_from_a_second_read() -> None:
     with serving(lambda line: UNKNOWN if gone.is_set() and OURS in line else cluster.answer(line)) as server:
         gone = threading.Event()
         cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
-        cache.look_at_intent()
+        cache.watch_policies()
         until(lambda: cache.synced and server.count("watch=true") >= 2)
         gone.set()
-        seen = cache.read_again(PATIENCE)[GPU_OPERATOR.name]
+        seen = cache.read_consistently(PATIENCE)[GPU_OPERATOR.name]
         cache.stop()
         cluster.deliver.set()
     assert (seen.policies, seen.daemonsets) == (None, ())

@@ -10,6 +10,7 @@ import pytest
 from hook.errors import ClusterError
 from hook.kube import retry
 from hook.kube.informer import Informer
+from hook.kube.listing import ListWatch
 from hook.kube.requests import NODES, ListOptions, Request
 from hook.objects import readers
 from tests.shell.server import Said, Server, serving
@@ -97,7 +98,7 @@ def test_what_succeeds_is_not_counted() -> None:
 def test_a_watch_that_is_opened_again(said: Said, why: str, errors: set[tuple[str, str, str]]) -> None:
     """Each end of a watch counts by its reason; an end as agreed is no error."""
     with serving(lambda line: said if "watch" in line else EMPTY) as server:
-        informer = Informer(server.api, EVERY, readers.node, lambda: None, retry.starting(PATIENCE))
+        informer = Informer(server.api, ListWatch(EVERY, readers.node), lambda: None, retry.starting(PATIENCE))
         informer.start()
         until(lambda: server.api.counters.watches.get(("nodes", why), 0) >= 2)
         informer.stop()

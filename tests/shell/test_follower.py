@@ -20,7 +20,7 @@ from hook.config import Settings
 from hook.errors import LeaseLostError, UnreachableError
 from hook.kube import events
 from hook.kube.election import LeaderElectionConfig
-from hook.kube.events import Subject
+from hook.kube.events import ObjectReference
 from hook.objects import names
 from hook.run import controller
 from hook.run.controller import Controller, Identity
@@ -242,7 +242,7 @@ def test_who_hears_nothing_about_the_lease_starts_anew(monkeypatch: pytest.Monke
 
 def test_what_was_told_is_written_before_the_lease_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever has it next does not tell what this one did; without it nothing is written."""
-    monkeypatch.setattr(events, "STOPPED_SECONDS", PATIENCE)
+    monkeypatch.setattr(events, "STOP_SECONDS", PATIENCE)
     with keeping() as (kept, server):
 
         def slow(line: str) -> Said | None:
@@ -255,8 +255,8 @@ def test_what_was_told_is_written_before_the_lease_is_given_back(monkeypatch: py
         until(lambda: kept.said(names.STATUS_ANNOTATION), "it has a record")
         assert one._serving is not None
         for number in range(4):
-            subject = Subject("apps/v1", "DaemonSet", "dra", "plugin", "uid")
-            one._serving._reporter.recorder.tell(subject, "Restarted", "note", about=str(number))
+            subject = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "uid")
+            one._serving._reporter.recorder.event(subject, "Restarted", "note", about=str(number))
         one.stop()
         assert server.count("POST /api/v1/namespaces/dra/events") == 4
         until(lambda: kept.holder == "", "the Lease is given back")

@@ -141,7 +141,7 @@ def test_a_follower_that_restarts_nothing_takes_nothing_over() -> None:
 
 def test_a_lease_that_cannot_be_read_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """An outage passes; a missing permission is said at once, because nobody grants it by waiting."""
-    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0, denied=0))
+    monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=0, denied=0))
     with keeping() as (kept, server):
         lease_observer = LeaseObserver(server.api, NAMESPACE, NAME)
         kept.instead = lambda _line: Said(503)

@@ -19,7 +19,7 @@ from hook.errors import PermissionDeniedError, UnauthorizedError, UnreachableErr
 from hook.kube import cache as caches
 from hook.kube import events, retry
 from hook.kube.cache import Cache
-from hook.kube.events import EventRecorder, Findable, Subject
+from hook.kube.events import EventRecorder, ObjectReference, Target
 from hook.objects import names
 from hook.objects.drivers import GPU_OPERATOR
 from hook.run import controller, status
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tests.fixtures.objects import Object
 
 FOLLOW = Settings(follow=True)
-OWNER = Subject("apps/v1", "Deployment", NAMESPACE, "post", "uid")
+OWNER = ObjectReference("apps/v1", "Deployment", NAMESPACE, "post", "uid")
 STALE = StalePod("dra", "a", "uid-a", "7", "ds", because="it is stale", driver_run="run")
 DELETE = DeletePod("gpu-0", STALE, "gpu")
 ROLLOUT = RolloutRestart("dra", "plugin", "ds", LATER, (("gpu-0", STALE),), "gpu")
@@ -48,40 +48,40 @@ DENIED = Said(403, b'{"kind": "Status", "code": 403, "message": "no"}')
 def test_a_follower_waits_for_ever_for_what_may_pass() -> None:
     """From the first moment on, and also once it has seen the cluster; a Job's run does not."""
     errors = (UnreachableError("no"), UnauthorizedError("no"), PermissionDeniedError("list", "nodes", ""))
-    assert {retry.FOREVER} == {retry.watching(retry.FOLLOWING).of(error) for error in errors}
-    assert retry.watching(retry.starting(60)) is retry.WATCHING
+    assert {retry.FOREVER} == {retry.synced(retry.CONTROLLER).seconds(error) for error in errors}
+    assert retry.synced(retry.starting(60)) is retry.JOB
 
 
-BOTH: Final = pytest.mark.parametrize("patience", [retry.FOLLOWING, retry.starting(60.0)], ids=["for-ever", "one-run"])
+BOTH: Final = pytest.mark.parametrize("patience", [retry.CONTROLLER, retry.starting(60.0)], ids=["for-ever", "one-run"])
 """A cache is the same for a run that ends and for months."""
 
 
 @BOTH
 def test_slices_are_asked_for_again(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, patience: retry.Patience
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, patience: retry.RetryPolicy
 ) -> None:
     """An answer that fails is none, and is said once; where an upgrade takes a version away, the next is followed."""
-    monkeypatch.setattr(caches, "ASK_SECONDS", 0.0)
-    monkeypatch.setattr(caches, "FIRST_ASK_SECONDS", 0.0)
+    monkeypatch.setattr(caches, "DISCOVERY_SECONDS", 0.0)
+    monkeypatch.setattr(caches, "FIRST_DISCOVERY_SECONDS", 0.0)
     with keeping() as (kept, server):
         cache = Cache(server.api, [GPU_OPERATOR], FOLLOW, patience)
-        cache.look_at_intent()
+        cache.watch_policies()
         kept.instead = lambda line: Said(503) if line.endswith("resource.k8s.io") else None
         for _time in range(3):
-            cache.look_at_fleet()
+            cache.watch_fleet()
         assert [logging.WARNING] == [one.levelno for one in caplog.records if "ResourceSlices" in one.message]
         until(lambda: server.count("/nodes?") and server.count("/leases?"), "the rest is read")
         assert not cache.synced
         kept.served = {"v1beta1"}
         kept.instead = lambda line: Said(404, b'{"kind": "Status"}') if "/v1/resourceslices" in line else None
-        cache.look_at_fleet()
+        cache.watch_fleet()
         until(lambda: cache.synced and server.count("v1beta1/resourceslices"), "slices are read")
         assert cache.snapshot()["gpu"].slices == ()
         kept.served = {"v1"}
         kept.instead = lambda line: Said(404, b'{"kind": "Status"}') if "v1beta1" in line else None
 
         def moved() -> int:
-            cache.look_closer()
+            cache.watch_plugins()
             return server.count("/v1/resourceslices")
 
         until(moved, "the next version is read")
@@ -91,23 +91,23 @@ def test_slices_are_asked_for_again(
 
 def test_what_is_known_of_slices_outlives_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without any answer a run has only the patience to begin; after one, it continues with that answer."""
-    monkeypatch.setattr(caches, "ASK_SECONDS", 0.0)
-    monkeypatch.setattr(caches, "FIRST_ASK_SECONDS", 0.0)
-    monkeypatch.setattr(retry, "WATCHING", retry.Patience(unreachable=0.0, denied=0.0))
+    monkeypatch.setattr(caches, "DISCOVERY_SECONDS", 0.0)
+    monkeypatch.setattr(caches, "FIRST_DISCOVERY_SECONDS", 0.0)
+    monkeypatch.setattr(retry, "JOB", retry.RetryPolicy(unreachable=0.0, denied=0.0))
     with keeping() as (kept, server):
         kept.served = set()
-        cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.Patience(unreachable=60.0, denied=0.0))
-        cache.look_at_intent()
+        cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.RetryPolicy(unreachable=60.0, denied=0.0))
+        cache.watch_policies()
         kept.instead = lambda line: DENIED if line.endswith("resource.k8s.io") else None
         with pytest.raises(PermissionDeniedError):
-            cache.look_at_fleet()
+            cache.watch_fleet()
         kept.instead = lambda _line: None
-        cache.look_at_fleet()
+        cache.watch_fleet()
         until(lambda: cache.synced, "all is read")
         kept.instead = lambda line: DENIED if line.endswith("resource.k8s.io") else None
         asked = server.count("GET /apis/resource.k8s.io")
         for _time in range(3):
-            cache.look_closer()
+            cache.watch_plugins()
         assert server.count("GET /apis/resource.k8s.io") == asked + 3
         cache.stop()
 
@@ -117,7 +117,7 @@ def _listed(*objects: Object) -> Said:
 
 
 @BOTH
-def test_what_a_policy_left_behind_is_forgotten(patience: retry.Patience) -> None:
+def test_what_a_policy_left_behind_is_forgotten(patience: retry.RetryPolicy) -> None:
     """Pools mean nothing once the policy decides by itself again: a Job that begins then knows of none."""
     before = pooled(Pool("one", ("a",)))
     policy = before.of("policy")
@@ -132,12 +132,12 @@ def test_what_a_policy_left_behind_is_forgotten(patience: retry.Patience) -> Non
 
         kept.instead = instead
         cache = Cache(server.api, [GPU_OPERATOR], FOLLOW, patience)
-        cache.look_at_intent()
-        cache.look_at_fleet()
+        cache.watch_policies()
+        cache.watch_fleet()
 
         def pools() -> list[str] | None:
             if cache.synced:
-                cache.look_closer()
+                cache.watch_plugins()
             return [one.name for one in cache.snapshot()["gpu"].pools] if cache.synced else None
 
         until(lambda: pools() == ["one"], "the policy leaves drivers to a pool")
@@ -158,7 +158,7 @@ def _plugin(name: str) -> tuple[Object, Object]:
 
 @BOTH
 def test_pods_of_a_daemonset_that_is_gone_are_let_go_after_a_while(
-    monkeypatch: pytest.MonkeyPatch, patience: retry.Patience
+    monkeypatch: pytest.MonkeyPatch, patience: retry.RetryPolicy
 ) -> None:
     """Not at once, because releases are reinstalled; nor what looks like a plugin under a name of its own."""
     there = {name: _plugin(name) for name in ("dra-driver-nvidia-gpu-kubelet-plugin", "mine")}
@@ -174,25 +174,25 @@ def test_pods_of_a_daemonset_that_is_gone_are_let_go_after_a_while(
     with keeping() as (kept, server):
         kept.instead = instead
         cache = Cache(server.api, [GPU_OPERATOR], FOLLOW, patience)
-        cache.look_at_intent()
-        cache.look_at_fleet()
+        cache.watch_policies()
+        cache.watch_fleet()
 
         def pods() -> list[str] | None:
             if cache.synced:
-                cache.look_closer()
+                cache.watch_plugins()
             return sorted(one.name for one in cache.snapshot()["gpu"].plugin_pods) if cache.synced else None
 
         both = ["dra-driver-nvidia-gpu-kubelet-plugin-0", "mine-0"]
         until(lambda: pods() == both, "the pods of both are read")
-        mine = next(one for one in cache._informers if "mine" in one.selection.labels)
+        mine = next(one for one in cache._informers if "mine" in one.options.labels)
         informer = cache._informers[mine]
         del there["dra-driver-nvidia-gpu-kubelet-plugin"]
         seen = server.count("/daemonsets?")
         until(lambda: server.count("/daemonsets?") > seen + 2, "the DaemonSet is seen to be gone")
         assert pods() in (both, None)
-        monkeypatch.setattr(caches, "UNWANTED_SECONDS", 0.0)
+        monkeypatch.setattr(caches, "UNUSED_SECONDS", 0.0)
         until(lambda: pods() == ["mine-0"], "its pods are let go")
-        cache.look_closer()
+        cache.watch_plugins()
         assert informer is cache._informers[mine]
         cache.stop()
 
@@ -210,7 +210,7 @@ def test_a_cluster_that_never_rests_is_looked_at_now_and_then(monkeypatch: pytes
     with keeping() as (_kept, server):
         lease = held(server)
         one = Leading(server.api, FOLLOW, Identity(lease.config), lease, Telemetry(server.api.counters))
-        one.cache.look_at_intent()
+        one.cache.watch_policies()
         until(lambda: one.cache.synced, "all is read")
         threading.Thread(target=one._await_something_to_protect, daemon=True).start()
         until(lambda: looks, "it looks")
@@ -224,7 +224,7 @@ def test_a_cluster_that_never_rests_is_looked_at_now_and_then(monkeypatch: pytes
 
 def test_a_missing_permission_to_restart_ends_no_follower(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is trouble that another try may mend, but not the next second; a Job's run ends for it."""
-    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0, denied=0))
+    monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=0, denied=0))
     with serving(lambda _line: DENIED) as server:
         for action in (DELETE, ROLLOUT):
             restarter = Restarter(server.api, lasting=True)
@@ -288,15 +288,15 @@ def test_who_is_blind_or_stopped_promises_nothing(monkeypatch: pytest.MonkeyPatc
     with keeping() as (kept, server):
         lease = held(server)
         one = Leading(server.api, FOLLOW, Identity(lease.config), lease, Telemetry(server.api.counters))
-        one.cache.look_at_intent()
-        one.cache.look_at_fleet()
+        one.cache.watch_policies()
+        one.cache.watch_fleet()
         until(lambda: one.cache.synced, "all is read")
         fleets, done = decide.indexed(one.cache.snapshot(), FOLLOW), _decision(Phase.DONE, Reason.NOTHING_STALE)
         assert (one._epochs(fleets), one._left(fleets, done)) == ({"gpu": ""}, 0)
         one.rounds.memories["gpu"] = Memory(started=LATER, breaker=Breaker(LATER, "9 of 10"))
         assert one._left(fleets, done) is None
         kept.instead = lambda line: DENIED if "watch=true" in line else None
-        until(lambda: one.cache.lost, "it is blind")
+        until(lambda: one.cache.out_of_sync, "it is blind")
         assert one._epochs(fleets) == {"gpu": ""}
         monkeypatch.setattr(controller, "LOST_SECONDS", 0.0)
         until(lambda: not one._epochs(fleets), "it is blind for long")
@@ -311,11 +311,11 @@ class Ear(EventRecorder):
         """Begin without any."""
         self.heard: list[tuple[str, str, bool]] = []
 
-    def tell(self, subject: Findable, reason: str, _note: str, *, about: str = "", warning: bool = False) -> None:
+    def event(self, target: Target, reason: str, _note: str, *, about: str = "", warning: bool = False) -> None:
         """Note it."""
         assert about == ""
-        assert isinstance(subject, Subject)
-        self.heard.append((subject.kind, str(reason), warning))
+        assert isinstance(target, ObjectReference)
+        self.heard.append((target.kind, str(reason), warning))
 
 
 def _decision(phase: Phase, reason: Reason, *nodes: str) -> Decision:
@@ -327,7 +327,7 @@ def test_a_chronicle_tells_each_change_once() -> None:
     """What opens and closes, what fails, and what was served; nothing of a fleet at rest."""
     ear = Ear()
     told = ControllerReporter(ear, OWNER)
-    daemonset = Subject("apps/v1", "DaemonSet", "dra", "plugin", "ds")
+    daemonset = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "ds")
     for _time in range(3):
         told.tell_breakers({"gpu": Breaker()}, [daemonset])
         told.tell_moment(_decision(Phase.DONE, Reason.NOTHING_STALE), 0, [daemonset])
@@ -361,10 +361,10 @@ def test_a_chronicle_forgets_nodes_that_are_gone(caplog: pytest.LogCaptureFixtur
 
 def test_counts_of_events_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each restart is a fact of its own, and a follower sees many."""
-    monkeypatch.setattr(events, "KEPT", 3)
+    monkeypatch.setattr(events, "COUNTS_LIMIT", 3)
     with serving(lambda _line: Said(201, b'{"kind": "Event"}')) as server:
         recorder = EventRecorder(server.api, "run", silent=False)
         for about in ("a", "b", "c", "d", "a", "a"):
-            recorder.tell(OWNER, "Restarted", "note", about=about)
+            recorder.event(OWNER, "Restarted", "note", about=about)
         until(lambda: server.count("PATCH") == 1 and server.count("POST") == 5, "all are written")
-        until(lambda: len(recorder._known.counts) == 3, "the last answer is taken, and the oldest counts are gone")
+        until(lambda: len(recorder._counts) == 3, "the last answer is taken, and the oldest counts are gone")

@@ -18,8 +18,9 @@ from hook.errors import UnreachableError
 from hook.kube import client, requests, retry
 from hook.kube import informer as informers
 from hook.kube.cache import Cache
-from hook.kube.events import EventRecorder, Subject
+from hook.kube.events import EventRecorder, ObjectReference
 from hook.kube.informer import Informer
+from hook.kube.listing import ListWatch
 from hook.kube.requests import NODES, ListOptions, Request
 from hook.objects import readers
 from hook.objects.drivers import GPU_OPERATOR
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     import urllib3
 
 PATIENCE: Final = 60.0
-SUBJECT: Final = Subject("apps/v1", "DaemonSet", "dra", "plugin", "uid")
+SUBJECT: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "uid")
 
 
 def told(**fields: Any) -> Said:  # noqa: ANN401 - JSON
@@ -50,13 +51,13 @@ def until(blockers: Callable[[], bool]) -> None:
     end = time.monotonic() + PATIENCE
     while not blockers():
         if time.monotonic() > end:
-            raise TooSlowError("a reflector did not come so far")
+            raise TooSlowError("an informer did not come so far")
         time.sleep(0.02)
 
 
 def following(server: Server) -> Informer:
     """Start to follow the nodes."""
-    informer = Informer(server.api, ListOptions(NODES), readers.node, lambda: None, retry.starting(PATIENCE))
+    informer = Informer(server.api, ListWatch(ListOptions(NODES), readers.node), lambda: None, retry.starting(PATIENCE))
     informer.start()
     return informer
 
@@ -93,14 +94,14 @@ def test_a_refusal_within_a_watch_may_pass(code: int) -> None:
 
 def test_a_list_that_expires_again_and_again_ends_no_follower(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kind may come into sight late, on a server that is busy; a Job's run ends, and is tried again."""
-    monkeypatch.setattr(informers, "GAP_SECONDS", 0.1)
+    monkeypatch.setattr(informers, "NEXT_LIST_SECONDS", 0.1)
     gone = Said(410, b'{"kind": "Status", "code": 410}')
     with serving(lambda _line: gone) as server:
         job = following(server)
         until(lambda: job.problem is not None)
         assert isinstance(job.problem, UnreachableError)
     with serving(lambda _line: gone) as server:
-        informer = Informer(server.api, ListOptions(NODES), readers.node, lambda: None, retry.FOLLOWING)
+        informer = Informer(server.api, ListWatch(ListOptions(NODES), readers.node), lambda: None, retry.CONTROLLER)
         informer.start()
         until(lambda: server.count("/nodes") > 3)
         assert (informer.problem, informer.synced) == (None, False)
@@ -111,7 +112,7 @@ def test_a_list_that_expires_again_and_again_ends_no_follower(monkeypatch: pytes
 def test_who_is_told_to_stop_tries_nothing_again(said: Said) -> None:
     """A kind that nobody needs any more is let go of also while it cannot be read, however endless the patience."""
     with serving(lambda _line: said) as server:
-        informer = Informer(server.api, ListOptions(NODES), readers.node, lambda: None, retry.FOLLOWING)
+        informer = Informer(server.api, ListWatch(ListOptions(NODES), readers.node), lambda: None, retry.CONTROLLER)
         informer.start()
         until(lambda: server.count("/nodes") > 1)
         informer.stop()
@@ -130,7 +131,7 @@ def test_watches_that_bring_nothing_become_rare() -> None:
 
 def test_after_a_long_gap_all_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A watch does not say when it has caught up; until a list says so, contact is lost."""
-    monkeypatch.setattr(informers, "GAP_SECONDS", 0.5)
+    monkeypatch.setattr(informers, "LONGEST_GAP_SECONDS", 0.5)
     up = [True]
 
     def answer(line: str) -> Said:
@@ -140,10 +141,10 @@ def test_after_a_long_gap_all_is_read_again(monkeypatch: pytest.MonkeyPatch) -> 
         informer = following(server)
         until(lambda: server.count("watch") > 0)
         lists, up[0] = server.count("limit"), False
-        until(lambda: informer.contact.lost is not None and informer.contact.lost.seconds > 1)
-        assert "nodes" in str(informer.contact.lost)
+        until(lambda: informer.out_of_sync is not None and informer.out_of_sync.seconds > 1)
+        assert "nodes" in str(informer.out_of_sync)
         up[0] = True
-        until(lambda: informer.contact.lost is None)
+        until(lambda: informer.out_of_sync is None)
         informer.stop()
         assert server.count("limit") > lists
 
@@ -177,11 +178,11 @@ def test_a_second_read_has_a_bound() -> None:
 
     with serving(answer) as server:
         cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
-        cache.look_at_intent()
+        cache.watch_policies()
         until(lambda: cache.synced)
         slow[0], began = True, time.monotonic()
         with pytest.raises(UnreachableError):
-            cache.read_again(1.0)
+            cache.read_consistently(1.0)
         slow[0] = False
         cache.stop()
         assert time.monotonic() - began < 30  # unbounded it is a minute for each kind
@@ -199,17 +200,17 @@ def test_nothing_is_restarted_while_contact_is_lost() -> None:
     with serving(answer) as server:
         settings = Settings()
         cache = Cache(server.api, [GPU_OPERATOR], settings, retry.starting(PATIENCE))
-        cache.look_at_intent()
-        until(lambda: cache.synced and cache.lost is None)
+        cache.watch_policies()
+        until(lambda: cache.synced and cache.out_of_sync is None)
         reporter = ProgressReporter(EventRecorder(server.api, "run", silent=True), None)
         rounds = ReconcileLoop(server.api, cache, settings, reporter, server.api.now())
         decision = Decision(Phase.WAIT, Reason.NODES_PENDING, "", actions=(stale("a"),))
         up[0] = False
-        until(lambda: cache.lost is not None)
+        until(lambda: cache.out_of_sync is not None)
         rounds.act(decision, 60)
         assert server.count("DELETE") == 0
         up[0] = True
-        until(lambda: cache.lost is None)
+        until(lambda: cache.out_of_sync is None)
         rounds.act(decision, 60)
         cache.stop()
         assert server.count("DELETE") == 1
@@ -235,7 +236,7 @@ def test_a_deletion_without_an_answer_counts_once_its_pod_is_gone() -> None:
 
 def test_a_deletion_that_is_granted_after_all_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first answer was lost, the second one came: what is gone then is the same restart."""
-    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0))
+    monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=0))
     answers = [Said()]
     with serving(lambda _line: answers.pop() if answers else told()) as server:
         restarter = Restarter(server.api)
@@ -262,7 +263,7 @@ def test_a_deletion_without_an_answer_that_is_gone_then_was_ours(then: int) -> N
 def test_a_deletion_that_did_not_happen_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever deletes that pod days later is somebody else; what is long past shows nothing either way."""
     monkeypatch.setattr(loop, "ASK_AGAIN", timedelta(0))
-    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0))
+    monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=0))
     with serving(lambda _line: Said()) as server:
         restarter = Restarter(server.api)
         assert len(list(restarter.act([stale("a"), stale("b")], 60))) == 2
@@ -273,7 +274,7 @@ def test_a_deletion_that_did_not_happen_is_forgotten(monkeypatch: pytest.MonkeyP
 
 def test_no_try_of_a_write_goes_on_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever has the Lease next may act then: each try has only what is left of the same time."""
-    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=PATIENCE))
+    monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=PATIENCE))
     with serving(lambda _line: Said()) as server:
         granted: list[float] = []
         send = server.api.send
@@ -323,8 +324,8 @@ def test_a_server_that_asks_for_time_has_it_for_all_writes() -> None:
 
 def test_nobody_waits_for_ever_between_two_tries() -> None:
     """Ten seconds at most, and something by chance, however often it failed."""
-    assert max(retry.pause(failures) for failures in (5, 50, 5000)) <= 10.5
-    assert retry.asked(UnreachableError("no")) == 0
+    assert max(retry.backoff(failures) for failures in (5, 50, 5000)) <= 10.5
+    assert retry.retry_after(UnreachableError("no")) == 0
 
 
 def test_last_words_are_tried_whatever_failed_before() -> None:
@@ -332,8 +333,9 @@ def test_last_words_are_tried_whatever_failed_before() -> None:
     with serving(lambda _line: Said(500)) as server:
         recorder = EventRecorder(server.api, "run", silent=False)
         for reason in ("One", "Two"):
-            recorder.tell(SUBJECT, reason, "note")
+            recorder.event(SUBJECT, reason, "note")
         recorder.flush()
         assert server.count("POST") == 1
-        recorder.tell(SUBJECT, "End", "note")
+        recorder.event(SUBJECT, "End", "note")
+        recorder.shutdown(PATIENCE)
         assert server.count("POST") == 2

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hook.kube import informer as informers
 from hook.kube.informer import Informer
+from hook.kube.listing import ListWatch
 from hook.kube.requests import NODES, ListOptions
 from hook.kube.retry import starting
 from hook.objects import readers
@@ -127,7 +128,7 @@ def test_a_kind_that_comes_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(answer) as server:
         informer = following(server)
         until(lambda: informer.synced)
-        assert (informer.absent, informer.views(), informer.contact.lost) == (True, (), None)
+        assert (informer.absent, informer.views(), informer.out_of_sync) == (True, (), None)
         served.set()
         until(lambda: not informer.absent)
         assert ["a"] == [view.name for view in informer.views()]
@@ -149,7 +150,7 @@ def test_what_is_known_already_wakes_nobody() -> None:
         changes.append(len(watched.versions))
 
     with serving(watched) as server:
-        informer = Informer(server.api, ListOptions(NODES), readers.node, note, starting(PATIENCE))
+        informer = Informer(server.api, ListWatch(ListOptions(NODES), readers.node), note, starting(PATIENCE))
         informer.start()
         until(lambda: len(watched.versions) > 2)
         informer.stop()

@@ -33,7 +33,7 @@ FAR_SECONDS: Final = 40.0
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for no permission to come back, and cut no wave short."""
-    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0, denied=0))
+    monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=0, denied=0))
     monkeypatch.setattr(loop, "ACT_SECONDS", FAR_SECONDS)
 
 
@@ -130,7 +130,7 @@ def test_a_permission_that_lapses_has_its_time_for_the_whole_wave() -> None:
     asked: list[dict[str, str]] = []
     with serving(lambda _line: GRANTED, wrote=admission(reviewed(allowed=False), asked)) as server:
         restarter = Restarter(server.api)
-        restarter._patience = replace(retry.WRITING, denied=0.0)  # as after a refusal by admission
+        restarter._patience = replace(retry.WRITE, denied=0.0)  # as after a refusal by admission
         results = list(restarter.act(stale(WAVE + 3), 60))
         assert (WAVE, len(asked)) == (len(results), 1)
         assert all(one.trouble and not one.refused for one in results[1:])

@@ -16,8 +16,7 @@ from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase
 from hook.kube import events, retry
 from hook.kube.cache import Cache
-from hook.kube.events import EventRecorder, Regarding, Subject
-from hook.kube.owners import Job
+from hook.kube.events import EventRecorder, Job, ObjectReference, TargetResolver
 from hook.run.job import Runner
 from hook.run.report import ProgressReporter
 from tests.shell.server import Said, Server, serving
@@ -37,8 +36,8 @@ ABOUT: Final = {
     "name": "post",
     "uid": "release-uid",
 }
-JOB: Final = Subject("batch/v1", "Job", "gpu-operator", "post", "job-uid")
-PLUGIN: Final = Subject("apps/v1", "DaemonSet", "dra", "plugin", "plugin-uid")
+JOB: Final = ObjectReference("batch/v1", "Job", "gpu-operator", "post", "job-uid")
+PLUGIN: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "plugin-uid")
 OVER: Final = Decision(Phase.DEADLINE, Reason.STALLED, "no node advanced", stack="gpu")
 REFRESHED: Final = Decision(Phase.DONE, Reason.REFRESHED, "all is done", stack="gpu")
 
@@ -49,7 +48,7 @@ Answers = dict[str, Any]
 @pytest.fixture(autouse=True)
 def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for what is written, where a test is not about the waiting."""
-    for name in ("LAST_SECONDS", "FOUND_SECONDS"):
+    for name in ("FLUSH_SECONDS", "TARGET_FLUSH_SECONDS"):
         monkeypatch.setattr(events, name, PATIENCE)
 
 
@@ -71,8 +70,7 @@ class Heard:
     def __init__(self, said: Answers) -> None:
         """Begin without any."""
         self._said = said
-        self.about: list[dict[str, Any]] = []
-        self.messages: list[str] = []
+        self._events: list[tuple[dict[str, Any], str]] = []
 
     def answer(self, line: str) -> Said:
         """Answer a request without a body, or one that is no event."""
@@ -88,20 +86,34 @@ class Heard:
     def wrote(self, line: str, body: bytes) -> Said:
         """Take note of an event, and answer."""
         event = json.loads(body)
-        self.about.append(event["involvedObject"])
-        self.messages.append(event["message"])
+        self._events.append((event["involvedObject"], event["message"]))
         return self.answer(line)
 
     @property
+    def ordered(self) -> list[tuple[dict[str, Any], str]]:
+        """Return the objects and messages in order, those of event targets last: each of both has a thread."""
+        return sorted(self._events, key=lambda event: event[0]["kind"] == KIND["kind"])
+
+    @property
+    def about(self) -> list[dict[str, Any]]:
+        """Return the objects of the events."""
+        return [about for about, _message in self.ordered]
+
+    @property
+    def messages(self) -> list[str]:
+        """Return the messages of the events."""
+        return [message for _about, message in self.ordered]
+
+    @property
     def kinds(self) -> list[str]:
-        """On what events were told, in their order."""
+        """Return the kinds of the objects of the events."""
         return [each["kind"] for each in self.about]
 
 
 def runner(server: Server, *, dry_run: bool = False, event_targets: tuple[EventTarget, ...] = (OURS,)) -> Runner:
     """Give a run that is about to end, with a plugin in sight."""
     settings = Settings(event_targets=event_targets, dry_run=dry_run)
-    cache = Cache(server.api, [], settings, retry.WRITING)
+    cache = Cache(server.api, [], settings, retry.WRITE)
     recorder = EventRecorder(server.api, JOB.uid, silent=settings.dry_run)
     found = Runner(server.api, cache, settings, recorder, Job(JOB, server.api.now()))
     found._rounds.subjects = {PLUGIN.uid: PLUGIN}
@@ -174,7 +186,7 @@ def test_a_server_that_hangs_over_it_holds_up_no_end(monkeypatch: pytest.MonkeyP
 
     Also where it hangs since a node failed before: what is told on the Job and the DaemonSet does not wait for it.
     """
-    monkeypatch.setattr(events, "FOUND_SECONDS", 0.5)
+    monkeypatch.setattr(events, "TARGET_FLUSH_SECONDS", 0.5)
     hangs = threading.Event()
 
     def hang() -> int:
@@ -225,12 +237,12 @@ def test_a_node_that_fails_is_told_at_once() -> None:
     heard = Heard(answers())
     with serving(heard.answer, wrote=heard.wrote) as server:
         recorder = EventRecorder(server.api, "run", silent=False)
-        reporter = ProgressReporter(recorder, JOB, [Regarding(server.api, OURS)])
+        reporter = ProgressReporter(recorder, JOB, [TargetResolver(server.api, OURS)])
         for node in ("a", "b"):
             reporter.tell_changes(_failed(node))
         reporter.summarise(_failed("b"))
         recorder.flush()
-        recorder.await_found(PATIENCE)
+        recorder.shutdown(PATIENCE)
         assert 1 == server.asked.count(OBJECT)
     assert ["HelmRelease"] * 2 + ["Job"] * 3 == sorted(heard.kinds)
     told = [message for kind, message in zip(heard.kinds, heard.messages, strict=True) if kind == "HelmRelease"]
@@ -246,7 +258,7 @@ def test_only_the_first_nodes_that_fail_are_told_on_it() -> None:
             one._reporter.tell_changes(_failed(f"n{node}"))
         one.tell_end(OVER)
     assert [26, 10 + 1] == [heard.kinds.count(kind) for kind in ("Job", "HelmRelease")]
-    assert "HelmRelease" == heard.kinds[-1]
+    assert OVER.message in heard.messages[-1]
 
 
 def _two_tries(*outcomes: object) -> Callable[[], object]:

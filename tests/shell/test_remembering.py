@@ -40,7 +40,7 @@ def _rollout(stack: str, *also: Action) -> RolloutRestart:
 def _rounds(*stacks: str) -> ReconcileLoop:
     """Give rounds that have begun to look at nothing."""
     api, settings = Api(by_library(client.Configuration())), Settings(stacks=stacks)
-    cache = Cache(api, [], settings, retry.WRITING)
+    cache = Cache(api, [], settings, retry.WRITE)
     return ReconcileLoop(api, cache, settings, ProgressReporter(EventRecorder(api, "", silent=True), None), LATER)
 
 
@@ -64,7 +64,7 @@ def test_each_stack_remembers_why_a_restart_failed(monkeypatch: pytest.MonkeyPat
     """It is tried again; if the time is up before, the report says why."""
     rounds = _rounds("gpu", "network")
     action = _delete("gpu", _delete("network"))
-    monkeypatch.setattr(rounds.restarter, "_patience", retry.Patience(unreachable=0))
+    monkeypatch.setattr(rounds.restarter, "_patience", retry.RetryPolicy(unreachable=0))
     monkeypatch.setattr(rounds._api, "send", _unreachable)
     rounds.act(Decision(Phase.WAIT, Reason.NODES_PENDING, "", actions=(action,)), 60)
     troubles = [memory.troubles for memory in rounds.memories.values()]
@@ -95,8 +95,8 @@ def test_only_what_rbac_allows_is_refused_for_this_pod_alone(
             raise PermissionDeniedError("delete", "pods", "ns", "the webhook says no")
         return answer
 
-    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0, denied=0))
-    monkeypatch.setattr(rounds.restarter, "_patience", retry.WRITING)
+    monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=0, denied=0))
+    monkeypatch.setattr(rounds.restarter, "_patience", retry.WRITE)
     monkeypatch.setattr(rounds._api, "send", send)
     decision = Decision(Phase.WAIT, Reason.NODES_PENDING, "", actions=(_delete("gpu"),))
     with nullcontext() if refused else pytest.raises(PermissionDeniedError):
@@ -117,15 +117,15 @@ def test_a_right_that_lapses_after_a_refusal_has_its_time_to_come_back(monkeypat
             raise UnreachableError("nobody answers")
         return answer
 
-    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0, denied=0))
-    monkeypatch.setattr(rounds.restarter, "_patience", retry.WRITING)
+    monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=0, denied=0))
+    monkeypatch.setattr(rounds.restarter, "_patience", retry.WRITE)
     monkeypatch.setattr(rounds._api, "send", send)
     decision = Decision(Phase.WAIT, Reason.NODES_PENDING, "", actions=(_delete("gpu"),))
     for _time in range(3):
         rounds.act(decision, 60)
     assert answers == []
     assert len(rounds.memories["gpu"].restarts) == 1
-    assert rounds.restarter._patience is retry.WRITING
+    assert rounds.restarter._patience is retry.WRITE
     answers.append({"status": {"allowed": False}})
     with pytest.raises(PermissionDeniedError):
         rounds.act(decision, 60)

@@ -12,7 +12,7 @@ import pytest
 
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase
-from hook.kube.events import Subject
+from hook.kube.events import ObjectReference
 from hook.run import report
 from hook.run.report import ProgressReporter
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MINUTE = timedelta(seconds=60)
-JOB = Subject("batch/v1", "Job", "ns", "job", "uid")
+JOB = ObjectReference("batch/v1", "Job", "ns", "job", "uid")
 
 
 def _waiting(*statuses: NodeStatus) -> Decision:

@@ -18,9 +18,8 @@ from hook.decide.result import Decision, DeletePod, Phase, StalePod
 from hook.errors import PermissionDeniedError
 from hook.kube import cache, confirm, retry
 from hook.kube.cache import Cache
-from hook.kube.events import EventRecorder, Subject
+from hook.kube.events import EventRecorder, Job, ObjectReference
 from hook.kube.informer import OutOfSync
-from hook.kube.owners import Job
 from hook.kube.requests import NODES, ListOptions
 from hook.run import loop
 from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Delegation, LeaseObserver, Runner, Standing
@@ -32,7 +31,7 @@ from tests.shell.clusters import Shown
 from tests.shell.leases import until
 from tests.shell.server import Said, Server, serving
 
-JOB: Final = Subject("batch/v1", "Job", "gpu-operator", "post", "uid")
+JOB: Final = ObjectReference("batch/v1", "Job", "gpu-operator", "post", "uid")
 DONE: Final = Decision(Phase.DONE, Reason.NOTHING_STALE, "all is well", stack="gpu")
 FAIL: Final = Decision(Phase.FAIL, Reason.DRIVER_FAILING, "it crashes", stack="gpu")
 LATE: Final = Decision(Phase.DEADLINE, Reason.TIME_UP, "the time is up", stack="gpu")
@@ -67,7 +66,7 @@ def test_a_fleet_that_is_well_is_done() -> None:
 
 def test_a_run_continues_once_the_version_of_slices_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop asks again what could not be asked when it began."""
-    monkeypatch.setattr(cache, "FIRST_ASK_SECONDS", 0.0)
+    monkeypatch.setattr(cache, "FIRST_DISCOVERY_SECONDS", 0.0)
     answers = [Said(503), Said(503)]
     with serving(shown := Shown(cluster())) as server:
         one = runner(server, Settings(timeout=timedelta(seconds=40)))
@@ -128,12 +127,12 @@ def test_a_cluster_that_cannot_be_read_ends_with_the_time(missing: str) -> None:
     """Before the first list, and after it: the loop looks at its deadline while it waits."""
     with serving(shown := Shown(cluster())) as server:
         one = runner(server, ago=Settings().timeout.total_seconds() + 1)
-        one._cache._patience = retry.starting(5)
+        one._cache._policy = retry.starting(5)
         shown.instead = lambda line: Said(503) if missing in line else None
         if missing == "/nodes":
-            one._cache.look_at_intent()
+            one._cache.watch_policies()
             until(lambda: one._cache.synced, "the intent is read")
-            one._cache.look_at_fleet()
+            one._cache.watch_fleet()
             assert one._loop().reason is Reason.TIME_UP
         else:
             assert one.run().decision.reason is Reason.TIME_UP
@@ -158,8 +157,8 @@ def test_an_end_is_believed_if_a_second_read_agrees() -> None:
     """The one that is given is the second one; one that differs is none, and is not asked for again at once."""
     with serving(Shown(cluster())) as server:
         one = runner(server)
-        one._cache.look_at_intent()
-        one._cache.look_at_fleet()
+        one._cache.watch_policies()
+        one._cache.watch_fleet()
         until(one._rounds.observe, "all is read")
         assert one._confirmed(FAIL) is None
         asked = len(server.asked)
@@ -174,10 +173,10 @@ def test_an_end_is_believed_if_a_second_read_agrees() -> None:
 
 def test_a_second_read_that_fails_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """An outage passes; a permission that is gone does not, and ends the run."""
-    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0, unauthorized=0, denied=0))
+    monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=0, unauthorized=0, denied=0))
     with serving(shown := Shown(cluster())) as server:
         one = runner(server)
-        one._cache.look_at_intent()
+        one._cache.watch_policies()
         until(lambda: one._cache.synced, "all is read")
         one._cache.stop()
         shown.instead = lambda _line: Said(503)
@@ -203,14 +202,14 @@ def test_what_was_not_seen_is_named_where_the_time_ran_out(
     """It is the cause if it lasted; watches break off now and then, and are back at once."""
     with serving(Shown(cluster())) as server:
         one = runner(server)
-        one._cache.look_at_intent()
+        one._cache.watch_policies()
         until(lambda: one._cache.synced, "all is read")
         one._cache.stop()
         informers = list(one._cache._informers.values())
         until(lambda: not any(each._thread.is_alive() for each in informers), "no watch continues")
         for number, each in enumerate(informers):
             lost = seconds is not None and number == 0
-            each.contact.lost = OutOfSync("nodes", time.monotonic() - (seconds or 0), "it hangs") if lost else None
+            each.out_of_sync = OutOfSync("nodes", time.monotonic() - (seconds or 0), "it hangs") if lost else None
         found = one._with_what_was_not_seen(decision)
     assert (found.cause is Reason.API_UNREACHABLE, "it hangs" in found.message) == (named, named)
     if not named:
@@ -221,14 +220,14 @@ def test_the_longest_loss_of_contact_counts() -> None:
     """One kind that was lost a moment ago does not hide another one."""
     with serving(Shown(cluster())) as server:
         one = runner(server)
-        one._cache.look_at_intent()
+        one._cache.watch_policies()
         until(lambda: one._cache.synced, "all is read")
         one._cache.stop()
         informers = list(one._cache._informers.values())
         until(lambda: not any(each._thread.is_alive() for each in informers), "no watch continues")
         for number, each in enumerate(informers):
-            each.contact.lost = OutOfSync(f"kind {number}", time.monotonic() - 10 * number, "it hangs")
-        lost = one._cache.lost
+            each.out_of_sync = OutOfSync(f"kind {number}", time.monotonic() - 10 * number, "it hangs")
+        lost = one._cache.out_of_sync
         assert lost is not None
         assert lost.plural == f"kind {len(informers) - 1}"
 
@@ -284,7 +283,7 @@ def test_what_is_long_past_shows_no_deletion_that_failed(monkeypatch: pytest.Mon
         for gone_for in lost:
             one, cache = rounds(server)
             one.act(Decision(Phase.WAIT, Reason.NODES_PENDING, "", actions=(action,)), 60)
-            monkeypatch.setattr(type(cache), "lost", gone_for)
+            monkeypatch.setattr(type(cache), "out_of_sync", gone_for)
             one.decide({"gpu": found.seen()})
             one.decide({"gpu": stale().drop("plugin-pod").seen()})
             assert one.restarter.restarted == (0 if gone_for is None else 1)
@@ -296,10 +295,10 @@ def test_an_outage_at_the_beginning_is_not_outlived_by_looking() -> None:
     """Only what was read once makes a run wait for an API server without end."""
     with serving(lambda _line: Said(503)) as server:
         one, cache = rounds(server)
-        before = cache._patience
-        cache.look_at_intent()
+        before = cache._policy
+        cache.watch_policies()
         assert one.observe() is None
-        assert cache._patience is before
+        assert cache._policy is before
         cache.stop()
 
 
@@ -314,8 +313,8 @@ def test_nothing_is_decided_before_what_came_into_sight_is_read() -> None:
 
         shown.instead = held
         one, cache = rounds(server)
-        cache.look_at_intent()
-        cache.look_at_fleet()
+        cache.watch_policies()
+        cache.watch_fleet()
         until(lambda: cache.synced, "what is known to matter is read")
         assert one.observe() is None
         blocker.set()
@@ -371,8 +370,8 @@ def test_a_job_hands_over_to_a_controller_that_saw_the_same(
         one = runner(server, kind=Delegation)
         assert isinstance(one, Delegation)
         one.lease_observer = cast("LeaseObserver", Beheld(standing))
-        one._cache.look_at_intent()
-        one._cache.look_at_fleet()
+        one._cache.watch_policies()
+        one._cache.watch_fleet()
         until(one._rounds.observe, "all is read")
         seen_first = one._rounds.observe()
         assert seen_first is not None

@@ -6,6 +6,7 @@ import json
 import signal
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -17,7 +18,8 @@ from hook.decide.result import Decision, DeletePod, Phase, RolloutRestart, Stale
 from hook.errors import PermissionDeniedError, RejectedError, TerminatedError
 from hook.kube import events, retry
 from hook.kube.cache import Cache
-from hook.kube.events import EventRecorder, Outbox, Subject
+from hook.kube.client import at_once
+from hook.kube.events import EventRecorder, ObjectReference
 from hook.run import loop
 from hook.run.job import Runner
 from hook.run.loop import SIDE_BY_SIDE, ReconcileLoop, Restarter
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from tests.shell.server import Server
 
 PATIENCE: Final = 60.0
-SUBJECT: Final = Subject("apps/v1", "DaemonSet", "dra", "plugin", "uid")
+SUBJECT: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "uid")
 GRANTED: Final = Said(200, json.dumps({"kind": "Status"}).encode())
 
 
@@ -104,13 +106,13 @@ def test_whoever_is_not_granted_one_asks_for_one_at_a_time() -> None:
 @pytest.mark.parametrize("nth", [0, 3, 7])
 def test_after_any_other_answer_one_is_asked_for_alone(monkeypatch: pytest.MonkeyPatch, status: int, nth: int) -> None:
     """Whatever it is, and whichever of a wave it answers; what is granted then widens the way again."""
-    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0, denied=0))
+    monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=0, denied=0))
     monkeypatch.setattr(loop, "ACT_SECONDS", PATIENCE)
     waves: list[int] = []
 
     def noted(work: Callable[[DeletePod], object], items: Sequence[DeletePod]) -> list[object]:
         waves.append(len(items))
-        return list(events.at_once(work, items))
+        return list(at_once(work, items))
 
     def answer(line: str) -> Said:
         if "POST" in line:
@@ -163,7 +165,7 @@ def test_what_is_gone_or_changed_was_not_our_restart(status: int) -> None:
 
 def test_a_rollout_without_an_answer_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next look shows whether it continues: nothing is counted before."""
-    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0))
+    monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=0))
     answers = [Said()]
     with serving(lambda _line: answers.pop() if answers else GRANTED) as server:
         restarter = Restarter(server.api)
@@ -187,7 +189,7 @@ def test_a_refused_rollout_ends_a_job_and_no_controller() -> None:
 
 def test_what_was_granted_is_known_although_something_beside_it_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """A permission that is taken away in the middle of a wave: the restarts before and beside it were made."""
-    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=5, denied=0))
+    monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=5, denied=0))
 
     def answer(line: str) -> Said:
         if "POST" in line:
@@ -206,7 +208,7 @@ def test_what_was_granted_is_known_although_something_beside_it_ends_the_run(mon
 
 def test_restarts_are_told_although_what_comes_next_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Events are all that some deployers show."""
-    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=5, denied=0))
+    monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=5, denied=0))
 
     def answer(line: str) -> Said:
         return refused(403) if "POST" in line or "p1" in line else GRANTED
@@ -229,8 +231,8 @@ def test_restarts_are_told_although_what_comes_next_ends_the_run(monkeypatch: py
 
 def test_who_is_told_to_stop_knows_what_was_granted_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     """The signal comes while three deletions are under way, whose answers come a moment later: all count."""
-    monkeypatch.setattr(events, "STOPPED_SECONDS", PATIENCE)
-    monkeypatch.setattr(retry, "WRITING", retry.Patience(unreachable=0))
+    monkeypatch.setattr(events, "STOP_SECONDS", PATIENCE)
+    monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=0))
     together, stopped = threading.Barrier(3), threading.Event()
 
     def stop(number: int, _frame: FrameType | None) -> None:
@@ -260,7 +262,7 @@ def test_who_is_told_to_stop_knows_what_was_granted_meanwhile(monkeypatch: pytes
 def _rounds(server: Server) -> tuple[ReconcileLoop, EventRecorder]:
     """Give rounds that have begun to look at nothing, and who tells of them."""
     settings, recorder = Settings(stacks=("gpu",)), EventRecorder(server.api, "run", silent=False)
-    cache = Cache(server.api, [], settings, retry.WRITING)
+    cache = Cache(server.api, [], settings, retry.WRITE)
     return ReconcileLoop(server.api, cache, settings, ProgressReporter(recorder, SUBJECT), server.api.now()), recorder
 
 
@@ -276,7 +278,7 @@ def test_nobody_waits_for_an_event() -> None:
     with serving(answer) as server:
         recorder = EventRecorder(server.api, "run", silent=False)
         for number in range(9):
-            recorder.tell(SUBJECT, "Restarted", "note", about=str(number))
+            recorder.event(SUBJECT, "Restarted", "note", about=str(number))
         (result,) = Restarter(server.api).act(stale(1), 60)
         assert (result.note != "", server.count("POST") <= 1) == (True, True)
         slow.set()
@@ -284,37 +286,39 @@ def test_nobody_waits_for_an_event() -> None:
         assert server.count("POST") == 9
 
 
-def test_what_waits_holds_up_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After its moment the rest is left, and what is told then is written at once."""
-    monkeypatch.setattr(events, "LAST_SECONDS", 0.1)
-    slow = threading.Event()
+def test_a_slow_server_holds_up_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After its time the rest of the queue is dropped, and so is what a last flush cannot write."""
+    monkeypatch.setattr(events, "FLUSH_SECONDS", 0.1)
+    monkeypatch.setattr(events, "WRITE_SECONDS", PATIENCE)
+    hangs = threading.Event()
 
-    def answer(line: str) -> Said:
-        if len(asked) < 2:
-            asked.append(line)
-            slow.wait(1)
+    def answer(_line: str) -> Said:
+        hangs.wait(PATIENCE)
         return GRANTED
 
-    asked: list[str] = []
     with serving(answer) as server:
         recorder = EventRecorder(server.api, "run", silent=False)
         for number in range(99):
-            recorder.tell(SUBJECT, "Restarted", "note", about=str(number))
+            recorder.event(SUBJECT, "Restarted", "note", about=str(number))
+        began = time.monotonic()
         recorder.flush()
-        recorder.tell(SUBJECT, "End", "note")
-        assert server.count("POST") <= 3
+        recorder.event(SUBJECT, "End", "note")
+        recorder.shutdown(PATIENCE)
+        assert time.monotonic() - began < PATIENCE / 2  # a fraction of a second; with an answer it were all of it
+        hangs.set()
+    assert server.count("POST") <= 1
 
 
 def test_who_is_told_to_stop_writes_what_waits_or_gives_up_soon(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The program ends as it does by a signal; the server takes its time for the first event."""
-    monkeypatch.setattr(events, "STOPPED_SECONDS", PATIENCE)
+    monkeypatch.setattr(events, "STOP_SECONDS", PATIENCE)
     monkeypatch.setattr(cli, "ignore_signals", lambda: None)
 
     def run(self: Runner) -> Outcome:
         for number in range(5):
-            self._recorder.tell(SUBJECT, "Restarted", "note", about=str(number))
+            self._recorder.event(SUBJECT, "Restarted", "note", about=str(number))
         raise TerminatedError(signal.SIGTERM)
 
     def answer(line: str) -> Said:
@@ -331,7 +335,7 @@ def test_who_is_told_to_stop_writes_what_waits_or_gives_up_soon(
 
 def test_who_is_told_to_stop_waits_for_no_server_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody waits for the end; the log has what the events would tell."""
-    monkeypatch.setattr(events, "EVENT_SECONDS", PATIENCE)
+    monkeypatch.setattr(events, "WRITE_SECONDS", PATIENCE)
     hangs = threading.Event()
 
     def answer(_line: str) -> Said:
@@ -341,7 +345,7 @@ def test_who_is_told_to_stop_waits_for_no_server_that_hangs(monkeypatch: pytest.
     with serving(answer) as server:
         recorder = EventRecorder(server.api, "run", silent=False)
         for number in range(5):
-            recorder.tell(SUBJECT, "Restarted", "note", about=str(number))
+            recorder.event(SUBJECT, "Restarted", "note", about=str(number))
         began = time.monotonic()
         recorder.stop()
         assert time.monotonic() - began < PATIENCE / 2  # half a second; with an answer it were all of it
@@ -349,24 +353,26 @@ def test_who_is_told_to_stop_waits_for_no_server_that_hangs(monkeypatch: pytest.
         hangs.set()
 
 
-def test_an_outbox_keeps_order_and_takes_no_more_than_it_can_hold() -> None:
-    """What breaks is no hindrance for what follows."""
-    done: list[int] = []
-    blocker = threading.Event()
+def test_events_keep_their_order_and_no_more_wait_than_the_queue_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An Event that cannot be written, here because its object has no name, is no hindrance for the next one."""
+    monkeypatch.setattr(events, "FLUSH_SECONDS", PATIENCE)
+    monkeypatch.setattr(events, "QUEUE_LIMIT", 3)
+    first, blocker = threading.Event(), threading.Event()
+    written: list[str] = []
 
-    def work(number: int) -> None:
+    def wrote(_line: str, body: bytes) -> Said:
+        first.set()
         blocker.wait(PATIENCE)
-        if number == 1:
-            raise ValueError(number)
-        done.append(number)
+        written.append(json.loads(body)["message"])
+        return GRANTED
 
-    outbox = Outbox(work, limit=3)
-    assert outbox.put(0)
-    end = time.monotonic() + PATIENCE
-    taken = 0
-    while taken < 3 and time.monotonic() < end:  # the thread takes the first at some moment
-        taken += outbox.put(taken + 1)
-    assert not outbox.put(9)
-    blocker.set()
-    assert outbox.flush(PATIENCE) == 0
-    assert [0, 2, 3] == done
+    with serving(lambda _line: GRANTED, wrote=wrote) as server:
+        recorder = EventRecorder(server.api, "run", silent=False)
+        recorder.event(SUBJECT, "Restarted", "0", about="0")
+        assert first.wait(PATIENCE)
+        broken = replace(SUBJECT, name=None)  # type: ignore[arg-type]
+        for target, number in ((broken, 1), (SUBJECT, 2), (SUBJECT, 3), (SUBJECT, 4)):
+            recorder.event(target, "Restarted", str(number), about=str(number))
+        blocker.set()
+        recorder.flush()
+    assert ["0", "2", "3"] == written

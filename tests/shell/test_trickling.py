@@ -201,12 +201,12 @@ def test_a_second_read_has_its_time_as_a_whole(*, metadata: bool) -> None:
 
     with sending(answer) as api:
         cache = Cache(api, [GPU_OPERATOR], Settings(), retry.starting(FAR_SECONDS))
-        cache.look_at_intent()
+        cache.watch_policies()
         until(lambda: cache.synced, "all is read")
         slow.set()
         began = time.monotonic()
         with pytest.raises(ClusterError):
-            cache.read_again(BOUND_SECONDS)
+            cache.read_consistently(BOUND_SECONDS)
         took = time.monotonic() - began
         cache.stop()
     assert took < FAR_SECONDS
@@ -221,14 +221,14 @@ def test_a_second_read_tries_nothing_again_when_the_time_is_up() -> None:
 
     with serving(answer) as server:
         cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(FAR_SECONDS))
-        cache.look_at_intent()
+        cache.watch_policies()
         until(lambda: cache.synced, "all is read")
         cache.stop()
         until(lambda: not any(one._thread.is_alive() for one in cache._informers.values()), "no watch continues")
         refuses.set()
         before = len(server.asked)
         with pytest.raises(UnauthorizedError):
-            cache.read_again(0.5)
+            cache.read_consistently(0.5)
         # As many tries as begin within half a second.
         assert len(server.asked) - before <= 6
 

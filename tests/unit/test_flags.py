@@ -116,16 +116,18 @@ def test_a_further_consumer_is_a_name_or_labels(text: str, expected: Wanted) -> 
 )
 def test_what_names_no_consumer_is_refused(flag: str, text: str) -> None:
     """With the very text that was wrong."""
+    given: dict[str, Any] = {flag: (text,)}
     with pytest.raises(SettingsError) as refused:
-        settings(stacks=BOTH, **{flag: (text,)})
+        settings(stacks=BOTH, **given)
     assert repr(text) in str(refused.value)
 
 
 @pytest.mark.parametrize(("flag", "text"), [("plugin_names", "network:a"), ("plugins", "network:a/b")])
 def test_a_consumer_of_a_stack_that_is_not_served_is_refused(flag: str, text: str) -> None:
     """It would silently be served by nobody."""
+    given: dict[str, Any] = {flag: (text,)}
     with pytest.raises(SettingsError, match=r"network.*--driver"):
-        settings(**{flag: (text,)})
+        settings(**given)
 
 
 def test_simpler_behaviours_are_chosen_by_word() -> None:

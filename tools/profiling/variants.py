@@ -48,7 +48,7 @@ def change(name: str) -> None:
     if name in DECODERS:
         vars(decoding)["read"] = DECODERS[name]
     elif name == TWICE:
-        setattr(confirm.SecondRead, "_metadata", lambda *_given: None)  # noqa: B010 - it is private
+        setattr(confirm.ConsistentRead, "_metadata", lambda *_given: None)  # noqa: B010 - it is private
     elif name == LIBRARY:
         import_module("kubernetes.client")
     elif name != AS_IT_IS:
