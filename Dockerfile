@@ -43,9 +43,9 @@ COPY LICENSE /licenses/LICENSE
 COPY --from=build /opt/gpu-operator-post /opt/gpu-operator-post
 ARG VERSION=0.1.0
 ARG REVISION=unknown
-# Where it comes from is for whoever releases it to say: the sources name no owner.
+# The release adds where the image comes from: the sources name no owner.
 LABEL org.opencontainers.image.title="gpu-operator-post" \
-      org.opencontainers.image.description="Refreshes the DRA kubelet plugins that a GPU driver migration left stale" \
+      org.opencontainers.image.description="Refreshes the DRA kubelet plugins that a GPU driver upgrade left stale" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"

@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 WORKERS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); [ "$$cores" -gt 5 ] && echo "$$cores" || echo 5)
 IMAGE ?= localhost/gpu-operator-post:dev
 GRYPE ?= grype
-# A cluster is somebody's: only one that is named as an argument is touched, with an image that it can have.
+# A cluster belongs to its users: only one that is named as an argument is used, with an image that it can pull.
 FOREIGN = $(if $(filter command line,$(origin KUBECONFIG)),--kubeconfig $(KUBECONFIG)) $(if $(filter-out file,$(origin IMAGE)),--test_extra_info image=$(IMAGE))
 EXAMPLES ?= 2000
 
@@ -58,7 +58,7 @@ test-deployers: binaries deployers ## Run the tests with real Flux, Argo CD, hel
 test-quick: $(READY) ## Run the tests that need no cluster
 	$(PY) -m pytest -n $(WORKERS) tests/unit tests/replay
 
-model: $(READY) ## Tell the model test many new histories: EXAMPLES=2000 of each family
+model: $(READY) ## Run the model test on many new histories: EXAMPLES=2000 of each family
 	MODEL_EXAMPLES=$(EXAMPLES) $(PY) -m pytest -n $(WORKERS) --durations=3 tests/model/test_promises.py
 
 test-cluster: $(READY) ## Certify the cluster of KUBECONFIG=file with the image IMAGE, in a namespace of its own
@@ -106,7 +106,7 @@ test-image: binaries ## Test the image on a real kubelet; says why where it cann
 test-visit: $(READY) ## Run the main scenarios with the image IMAGE in the throw-away cluster of KUBECONFIG=file (kind)
 	$(PY) -m pytest tests/image/test_visit.py $(FOREIGN)
 
-# The same seed draws the same cycles again. FOLLOW=1: a follower all the time instead of runs of the hook.
+# The same seed draws the same cycles again. FOLLOW=1: one controller all the time instead of runs of the Job.
 soak: NODES ?= 200
 soak: CYCLES ?= 4
 soak: SEED ?= 1

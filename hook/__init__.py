@@ -1,4 +1,4 @@
-"""Refresh the DRA kubelet plugins that a GPU driver migration left stale, and prove it."""
+"""Refresh the DRA kubelet plugins that a GPU driver upgrade left stale, and verify them."""
 
 from typing import Final
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
 from hook import __version__
-from hook.config import Wait, settings_from
+from hook.config import Mode, settings_from
 from hook.decide.decide import chosen, decide_all
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase, headline
@@ -23,19 +24,32 @@ from hook.errors import (
     TerminatedError,
     UnauthorizedError,
 )
-from hook.flags import FOLLOW, HOW, LOGGING, PLAN, TIMES, WHAT, WHERE, flags
+from hook.flags import (
+    CONTROLLER,
+    EXPECTED,
+    JOB,
+    LIMITS,
+    LOGGING,
+    PLAN,
+    POD,
+    RESTARTS,
+    TIMES,
+    WHAT,
+    WHERE,
+    flags,
+)
 from hook.format import shown
 from hook.kube import client, events, retry
 from hook.kube.cache import Cache
 from hook.kube.events import own_job
 from hook.logs import configure, end_on_signals, ignore_signals
 from hook.plan import plan as planreport
-from hook.plan.plan import Asked, make_plan
+from hook.plan.plan import Options, make_plan
 from hook.run import lookup, report
 from hook.run.job import EXIT_FAILED, Delegation, LeaseObserver, Outcome, Runner
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from hook.config import Settings
     from hook.kube.client import Api
@@ -62,21 +76,36 @@ def main() -> None:
     """Restart the DRA kubelet plugins that a GPU driver upgrade left stale, and verify them.
 
     Exit codes: 0 done or nothing to do, 1 temporary error (try again), 2 usage error,
-    3 manual action required, 124 timeout, 143 stopped by SIGTERM. Every flag of run,
-    status and plan can also be set as environment variable GPU_OPERATOR_POST_<FLAG>.
+    3 manual action required, 124 timeout, 143 stopped by SIGTERM. Every flag of a
+    command can also be set as environment variable GPU_OPERATOR_POST_<FLAG>.
     """
 
 
 @main.command(context_settings=CONTEXT)
-@flags(TIMES, HOW, FOLLOW, WHAT, WHERE, LOGGING)
+@flags(LIMITS, TIMES, EXPECTED, RESTARTS, JOB, POD, WHAT, WHERE, LOGGING)
 def run(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     """Wait for each node's driver, restart the stale plugins, and verify them."""
+    _start(values, _run, settings_from)
+
+
+@main.command(context_settings=CONTEXT)
+@flags(TIMES, RESTARTS, CONTROLLER, POD, WHAT, WHERE, LOGGING)
+def controller(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
+    """Restart the plugins that a driver reload left stale, and verify them, without an end."""
+    _start(values, _control, partial(settings_from, controller=True))
+
+
+def _start(
+    values: dict[str, Any],
+    command: Callable[[Api, Settings, Mapping[str, Any]], int],
+    settings: Callable[[dict[str, Any]], Settings],
+) -> NoReturn:
+    """Start a command that writes to the cluster, and exit with its code."""
     configure(values["log_format"], verbose=values["verbose"], stream=sys.stdout)
     end_on_signals()
     try:
-        settings = settings_from(values)
-        go = _follow if settings.follow else _run
-        sys.exit(go(_connect(values), settings, values))
+        parsed = settings(values)
+        sys.exit(command(_connect(values), parsed, values))
     except SettingsError as error:
         _give_up(error, values["termination_log"])
     except TerminatedError as error:
@@ -84,7 +113,7 @@ def run(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
 
 
 @main.command(context_settings=CONTEXT)
-@flags(WHAT, WHERE, LOGGING)
+@flags(WHAT, EXPECTED, WHERE, LOGGING)
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option(
     "--exit-code",
@@ -98,22 +127,22 @@ def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed fla
     try:
         api, settings = _connect(values), settings_from(values)
         decision = _look(api, settings)
-        controller = lookup.look(api, settings)
+        found = lookup.look(api, settings)
     except HookError as error:
         click.echo(f"Error: {shown(str(error))}", err=True)
         sys.exit(_exit_code(error))
     if values["output"] == "json":
-        click.echo(json.dumps({**report.as_json(decision), "follower": lookup.as_json(controller)}, indent=2))
+        click.echo(json.dumps({**report.as_json(decision), "controller": lookup.as_json(found)}, indent=2))
     else:
-        ending = report.ending(decision, lookup.advice(decision, controller))
-        lines = (report.table(decision), *ending, *lookup.lines(controller))
+        ending = report.ending(decision, lookup.advice(decision, found))
+        lines = (report.table(decision), *ending, *lookup.lines(found))
         click.echo("\n".join(filter(None, lines)))
     wrong = decision.unhappy or any(map(report.needs_action, decision.statuses))
     sys.exit(EXIT_FAILED if values["exit_code"] and wrong else 0)
 
 
 @main.command(context_settings=CONTEXT)
-@flags(WHAT, PLAN, WHERE, LOGGING)
+@flags(WHAT, EXPECTED, PLAN, WHERE, LOGGING)
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def plan(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     """Show how long an upgrade will take, which capacity it needs, and what will block it; read-only."""
@@ -124,14 +153,14 @@ def plan(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
         api = _connect(values)
         seen = lookup.once(api, settings)
         pods, unread = lookup.workloads(api, settings, wanted=values["workloads"])
-        made = make_plan(seen, settings, api.now(), Asked(values["target_window"], pods, unread))
+        made = make_plan(seen, settings, api.now(), Options(values["target_window"], pods, unread))
     except HookError as error:
         click.echo(f"Error: {shown(str(error))}", err=True)
         sys.exit(_exit_code(error))
     if values["output"] == "json":
-        click.echo(json.dumps(planreport.as_json(made, settings), indent=2))
+        click.echo(json.dumps(planreport.as_json(made), indent=2))
     else:
-        click.echo("\n".join(planreport.table(made, settings)))
+        click.echo("\n".join(planreport.table(made)))
     sys.exit(0)
 
 
@@ -150,7 +179,7 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
         namespace = values["job_namespace"] or _pod_namespace(values)
         job = own_job(api, namespace, values["job_name"], patience, ours.total_seconds())
         recorder = events.EventRecorder(api, job.reference.uid if job else "", silent=settings.dry_run)
-        runner = (Delegation if settings.wait is Wait.DELEGATE else Runner)(api, cache, settings, recorder, job)
+        runner = (Delegation if settings.mode is Mode.DELEGATE else Runner)(api, cache, settings, recorder, job)
         if isinstance(runner, Delegation):
             namespace = values["lease_namespace"] or _pod_namespace(values)
             runner.lease_observer = LeaseObserver(api, namespace, values["lease_name"])
@@ -170,16 +199,16 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     return outcome.exit_code
 
 
-def _follow(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
+def _control(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     """Run as controller, report the error that ended it, and return the exit code."""
     # A Job does not import elections and metrics, which cost memory.
-    from hook.run import controller  # noqa: PLC0415
+    from hook.run.controller import begin, identity  # noqa: PLC0415
 
     namespace = values["lease_namespace"] or _pod_namespace(values)
-    identity = controller.identity(namespace, values["lease_name"], values["identity"], values["workload_name"])
+    who = identity(namespace, values["lease_name"], values["identity"], values["workload_name"])
     started: Controller | None = None
     try:
-        started = controller.begin(api, settings, identity, values["listen"])
+        started = begin(api, settings, who, values["listen"])
         started.run()
     except (HookError, TerminatedError) as error:
         ignore_signals()
@@ -239,7 +268,7 @@ def _exit_code(error: HookError | TerminatedError) -> int:
 def _give_up(error: SettingsError, termination_log: str) -> NoReturn:
     """End with a usage error before any request to the cluster."""
     click.echo(f"Error: {error}", err=True)
-    _write_termination_message(json.dumps({"verdict": Phase.FAIL, "message": str(error)}), termination_log)
+    _write_termination_message(json.dumps({"phase": Phase.FAIL, "message": str(error)}), termination_log)
     sys.exit(EXIT_USAGE)
 
 

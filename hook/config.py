@@ -26,8 +26,8 @@ class OnDeadline(StrEnum):
 class Strategy(StrEnum):
     """How stale plugins are restarted."""
 
-    STALE_PODS = "stale-pods"
-    ROLLOUT = "rollout"
+    STALE_PODS = "delete-stale-pods"
+    ROLLOUT = "rollout-restart"
 
 
 class OnManualUpgrade(StrEnum):
@@ -46,13 +46,13 @@ class OnMissingPlugin(StrEnum):
     """Wait until the driver has settled, so that later releases start on a settled driver."""
 
 
-class Wait(StrEnum):
-    """What a Job waits for in a cluster with a controller."""
+class Mode(StrEnum):
+    """What a Job does in a cluster with a controller."""
 
     COMPLETE = "complete"
-    """Until every plugin is verified. The Job restarts stale plugins itself."""
-    DELEGATE = "handover"
-    """Until an active controller has observed the same revision. The Job only reads."""
+    """Restart stale plugins, until every plugin is verified."""
+    DELEGATE = "delegate"
+    """Only read, until an active controller has observed the same spec."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Regarded:
+class EventTarget:
     """An object of the deployment tool, on which Events record the outcome of a run."""
 
     resource: str
@@ -114,9 +114,9 @@ class Settings:
     expect_driver_version: str = ""
     stacks: tuple[str, ...] = ("gpu",)
     """Names of driver stacks, from ``stacks.STACKS``."""
-    consumer_namespace: str = ""
+    plugin_namespace: str = ""
     """Namespace of the plugins that are selected by name alone. Empty: any."""
-    consumer_names: tuple[Wanted, ...] = ()
+    plugin_names: tuple[Wanted, ...] = ()
     """Names that replace the known names of their stack."""
     plugins: tuple[Wanted, ...] = ()
     """Further DaemonSets with driver clients."""
@@ -125,7 +125,7 @@ class Settings:
     on_missing_plugin: OnMissingPlugin = OnMissingPlugin.SKIP
     namespaces: tuple[str, ...] = ()
     """Read namespaced objects only here. Empty: everywhere."""
-    regarding: tuple[Regarded, ...] = ()
+    event_targets: tuple[EventTarget, ...] = ()
     """Objects of the deployment tool, on which its users look for Events."""
     dry_run: bool = False
     operator_quiet: timedelta = timedelta(seconds=15)
@@ -143,7 +143,7 @@ class Settings:
     api_patience: timedelta = timedelta(minutes=1)
     """How long the API server may be unreachable at the start. After that the Job starts another pod."""
 
-    wait: Wait = Wait.COMPLETE
+    mode: Mode = Mode.COMPLETE
     follow: bool = False
     """Run as controller, without an end. A node that requires manual action does not delay the others."""
     restart_backoff: timedelta = timedelta(minutes=1)
@@ -151,10 +151,10 @@ class Settings:
     restart. Longer than a healthy plugin needs (10 to 40 s). Like all settings below it is for a controller only."""
     restart_backoff_max: timedelta = timedelta(hours=1)
     """The longest of these pauses, and so the longest wait after an administrator has fixed the cause."""
-    breaker_share: Bound = Bound(50, percent=True)
+    circuit_breaker_threshold: Bound = Bound(50, percent=True)
     """If more of the eligible nodes than this become stale within a minute without a reload, clocks or the API are
     wrong, and nothing is restarted. Zero, or 100 %: never."""
-    breaker_reset: timedelta = timedelta(minutes=30)
+    circuit_breaker_reset: timedelta = timedelta(minutes=30)
     """The breaker closes by itself after this time, which is long enough for an administrator on call to look. Zero:
     only a restart of the controller closes it."""
 
@@ -184,39 +184,39 @@ _LABEL: Final = re.compile(
 """Same source: qualified name, and value of a label."""
 
 
-def named(text: str, first: str) -> Wanted:
+def _plugin_name(text: str, first: str) -> Wanted:
     """Parse the name of a DaemonSet, with its stack."""
-    stack, name = _stack_and_rest(text, first)
+    stack, name = _driver_and_rest(text, first)
     if not _NAME.fullmatch(name):
-        raise SettingsError(f"--consumer-name {text!r} is not a valid name of a DaemonSet")
+        raise SettingsError(f"--plugin-name {text!r} is not a valid name of a DaemonSet")
     return Wanted(stack=stack, name=name)
 
 
-def plugin(text: str, first: str) -> Wanted:
+def _driver_client(text: str, first: str) -> Wanted:
     """Parse another DaemonSet: ``namespace/name``, or labels of its pod template."""
-    stack, rest = _stack_and_rest(text, first)
+    stack, rest = _driver_and_rest(text, first)
     namespace, _, name = rest.partition("/")
     if _NAME.fullmatch(namespace) and _NAME.fullmatch(name):
         return Wanted(stack=stack, namespace=namespace, name=name)
     pairs = tuple(_LABEL.fullmatch(pair) for pair in rest.split(","))
     labels = tuple((found["key"], found["value"]) for found in pairs if found is not None)
     if not rest or len(labels) != len(pairs):
-        raise SettingsError(f"--consumer {text!r} is neither NAMESPACE/NAME nor KEY=VALUE[,KEY=VALUE]")
+        raise SettingsError(f"--driver-client {text!r} is neither NAMESPACE/NAME nor KEY=VALUE[,KEY=VALUE]")
     return Wanted(stack=stack, labels=labels)
 
 
-def _stack_and_rest(text: str, first: str) -> tuple[str, str]:
+def _driver_and_rest(text: str, first: str) -> tuple[str, str]:
     before, colon, rest = text.partition(":")
     if not colon:
         return first, text
     if before not in STACKS:
-        raise SettingsError(f"{text!r} names an unknown driver stack before the colon; known are {', '.join(STACKS)}")
+        raise SettingsError(f"{text!r} names an unknown driver before the colon; known are {', '.join(STACKS)}")
     return before, rest
 
 
 _DNS_LABEL: Final = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*"
-_REGARDED: Final = re.compile(
+_EVENT_TARGET: Final = re.compile(
     rf"(?P<resource>{_DNS_LABEL})\.(?P<group>{_SUBDOMAIN})/(?P<namespace>{_DNS_LABEL})/(?P<name>{_SUBDOMAIN})"
 )
 """K8S ``apimachinery/pkg/util/validation``: DNS-1123 labels, and subdomains, which consist of them."""
@@ -226,26 +226,26 @@ MOST: Final = 4
 """A deployment tool has one such object per release, and perhaps a parent. Each one delays the end of a run."""
 
 
-def all_regarded(texts: Iterable[str]) -> tuple[Regarded, ...]:
+def _event_targets(texts: Iterable[str]) -> tuple[EventTarget, ...]:
     """Parse the values of the flag, without duplicates."""
-    found = tuple(dict.fromkeys(map(_regarded, texts)))
+    found = tuple(dict.fromkeys(map(_event_target, texts)))
     if len(found) > MOST:
-        raise SettingsError(f"--regarding names {len(found)} objects, at most {MOST} are allowed")
+        raise SettingsError(f"--event-target names {len(found)} objects, at most {MOST} are allowed")
     return found
 
 
-def _regarded(text: str) -> Regarded:
+def _event_target(text: str) -> EventTarget:
     """Parse one value: the plural of the kind with the group, the namespace, and the name."""
-    found = _REGARDED.fullmatch(text)
+    found = _EVENT_TARGET.fullmatch(text)
     if found is None or any(len(part) > LONGEST for part in text.split("/")):
         raise SettingsError(
-            f"--regarding {text!r} is not RESOURCE.GROUP/NAMESPACE/NAME, such as "
+            f"--event-target {text!r} is not RESOURCE.GROUP/NAMESPACE/NAME, such as "
             "helmreleases.helm.toolkit.fluxcd.io/flux-system/gpu-operator-post"
         )
-    return Regarded(**found.groupdict())
+    return EventTarget(**found.groupdict())
 
 
-def settings_from(values: dict[str, Any]) -> Settings:
+def settings_from(values: dict[str, Any], *, controller: bool = False) -> Settings:
     """Build settings from parsed flags; a flag that a command does not have keeps its default."""
     enums = {
         name: type(value)
@@ -257,49 +257,35 @@ def settings_from(values: dict[str, Any]) -> Settings:
         for key, value in values.items()
         if key in Settings.__dataclass_fields__
     }
-    for name in ("timeout", "plugin_timeout"):
-        if not known.get(name, getattr(DEFAULTS, name)):
-            raise SettingsError(f"--{name.replace('_', '-')} must be longer than 0s")
     first = known.get("stacks", DEFAULTS.stacks)[0]
-    known["consumer_names"] = tuple(named(text, first) for text in known.get("consumer_names", ()))
-    known["consumers"] = tuple(plugin(text, first) for text in known.get("consumers", ()))
-    known["regarding"] = all_regarded(known.get("regarding", ()))
-    settings = Settings(**known)
-    _refuse_what_does_not_follow(settings)
-    named_stacks = {wanted.stack for wanted in (*settings.consumer_names, *settings.plugins)}
-    if stray := sorted(named_stacks - set(settings.stacks)):
-        raise SettingsError(f"a DaemonSet is named for stack {stray[0]}, which is not among --stack")
+    known["plugin_names"] = tuple(_plugin_name(text, first) for text in known.get("plugin_names", ()))
+    known["plugins"] = tuple(_driver_client(text, first) for text in known.get("plugins", ()))
+    known["event_targets"] = _event_targets(known.get("event_targets", ()))
+    settings = Settings(**known, follow=controller)
+    _refuse_what_cannot_work(settings)
     _refuse_what_has_no_effect(settings)
     return settings
 
 
-def _refuse_what_does_not_follow(settings: Settings) -> None:
-    """Refuse flags that contradict --follow, and flags that need it without it."""
+def _refuse_what_cannot_work(settings: Settings) -> None:
+    """Refuse values with which nothing would be restarted, or too often."""
+    for name in ("timeout", "plugin_timeout"):
+        if not getattr(settings, name):
+            raise SettingsError(f"--{name.replace('_', '-')} must be longer than 0s")
     if settings.max_unavailable is not None and not settings.max_unavailable.value:
         raise SettingsError("--max-unavailable 0 prevents every restart")
     if not settings.restart_backoff or settings.restart_backoff > settings.restart_backoff_max:
         raise SettingsError("--restart-backoff must be longer than 0s, and no longer than --restart-backoff-max")
-    contradictions = {
-        "--wait handover: a Job delegates to the controller": settings.wait is Wait.DELEGATE,
-        "--dry-run: use the command status": settings.dry_run,
-        "--on-deadline: a controller has no deadline": settings.on_deadline is not OnDeadline.FAIL,
-        "--expect-chart-version: a controller handles every version": bool(settings.expect_chart_version),
-        "--expect-driver-version: a controller handles every version": bool(settings.expect_driver_version),
-        "--regarding: a controller does not belong to one release": bool(settings.regarding),
-    }
-    if settings.follow and (found := next((text for text, given in contradictions.items() if given), "")):
-        raise SettingsError(f"--follow cannot be combined with {found}")
-    alone = ("restart_backoff", "restart_backoff_max", "breaker_share", "breaker_reset")
-    given = [name for name in alone if getattr(settings, name) != getattr(DEFAULTS, name)]
-    if given and not settings.follow:
-        raise SettingsError(f"--{given[0].replace('_', '-')} requires --follow")
 
 
 def _refuse_what_has_no_effect(settings: Settings) -> None:
     """Refuse settings that a run would silently ignore, because users rely on them."""
     chosen = [STACKS[name] for name in settings.stacks]
+    for client in (*settings.plugin_names, *settings.plugins):
+        if client.stack not in settings.stacks:
+            raise SettingsError(f"a DaemonSet is named for {client.stack}, which is not among --driver")
     for prerequisite in settings.prerequisites:
         if not any(prerequisite in stack.prerequisites for stack in chosen):
-            raise SettingsError(f"--provider {prerequisite} does not belong to any selected --stack")
+            raise SettingsError(f"--refresh-after {prerequisite} does not belong to any selected --driver")
     if settings.expect_chart_version and not any(stack.policy.carries_chart for stack in chosen):
-        raise SettingsError("--expect-chart-version: no policy of the chosen --stack says which chart it comes from")
+        raise SettingsError("--expect-chart-version: no policy of the chosen --driver says which chart it comes from")

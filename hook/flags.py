@@ -83,36 +83,36 @@ WHERE: Final = (
 )
 WHAT: Final = (
     click.option(
-        "--stack",
+        "--driver",
         "stacks",
-        envvar="GPU_OPERATOR_POST_STACK",
+        envvar="GPU_OPERATOR_POST_DRIVER",
         multiple=True,
         type=click.Choice(list(STACKS)),
         default=DEFAULTS.stacks,
         show_default=True,
-        help="Driver stack whose plugins are refreshed; repeatable.",
+        help="Driver whose plugins are refreshed; repeatable.",
     ),
-    click.option("--consumer-namespace", default="", help="Namespace of the plugins; default: any."),
+    click.option("--plugin-namespace", default="", help="Namespace of the plugins; default: any."),
     click.option(
-        "--consumer-name",
-        "consumer_names",
-        envvar="GPU_OPERATOR_POST_CONSUMER_NAME",
+        "--plugin-name",
+        "plugin_names",
+        envvar="GPU_OPERATOR_POST_PLUGIN_NAME",
         multiple=True,
-        metavar="[STACK:]NAME",
+        metavar="[DRIVER:]NAME",
         help="Name of a plugin's DaemonSet, instead of the known names; repeatable.",
     ),
     click.option(
-        "--consumer",
-        "consumers",
-        envvar="GPU_OPERATOR_POST_CONSUMER",
+        "--driver-client",
+        "plugins",
+        envvar="GPU_OPERATOR_POST_DRIVER_CLIENT",
         multiple=True,
-        metavar="[STACK:]NAMESPACE/NAME|[STACK:]KEY=VALUE[,...]",
+        metavar="[DRIVER:]NAMESPACE/NAME|[DRIVER:]KEY=VALUE[,...]",
         help="Another DaemonSet with driver clients, by name or by labels of its pods; repeatable.",
     ),
     click.option(
-        "--provider",
-        "providers",
-        envvar="GPU_OPERATOR_POST_PROVIDER",
+        "--refresh-after",
+        "prerequisites",
+        envvar="GPU_OPERATOR_POST_REFRESH_AFTER",
         multiple=True,
         type=click.Choice(sorted({name for stack in STACKS.values() for name in stack.prerequisites})),
         help="What a plugin must start after, in addition to the driver; repeatable.",
@@ -124,34 +124,38 @@ WHAT: Final = (
         multiple=True,
         help="Read namespaced objects only in this namespace (RBAC scope namespace); repeatable; default: all.",
     ),
-    click.option("--expect-chart-version", default="", help="Operator chart version to wait for."),
-    click.option("--expect-driver-version", default="", help="Driver version to wait for."),
     _choice(
-        "--when-absent",
+        "--on-missing-plugin",
         DEFAULTS.on_missing_plugin,
         "If no plugin is installed: skip, or wait until the driver has settled.",
     ),
     _choice(
-        "--when-manual",
+        "--on-manual-upgrade",
         DEFAULTS.on_manual_upgrade,
         "What to do about nodes with an outdated driver that nothing upgrades (autoUpgrade off).",
     ),
 )
-TIMES: Final = (
+EXPECTED: Final = (
+    click.option("--expect-chart-version", default="", help="Operator chart version to wait for."),
+    click.option("--expect-driver-version", default="", help="Driver version to wait for."),
+)
+LIMITS: Final = (
     _duration(
         "--timeout", DEFAULTS.timeout, "Limit of the whole run, from the Job's start, including a margin to report."
     ),
     _duration("--stall-timeout", DEFAULTS.stall_timeout, "Give up if no node advances for so long; 0s: never."),
+    _duration("--api-patience", DEFAULTS.api_patience, "How long the API server may be unreachable at the start."),
+    _choice("--on-deadline", DEFAULTS.on_deadline, "When the time is up: exit 124, or report and exit 0."),
+)
+TIMES: Final = (
     _duration("--plugin-timeout", DEFAULTS.plugin_timeout, "Limit for a plugin on a settled node to become verified."),
     _duration("--operator-quiet", DEFAULTS.operator_quiet, "Time without a change of the operator before done."),
     _duration("--unknown-operator-quiet", DEFAULTS.unknown_operator_quiet, "The same where no operator is found."),
     _duration("--policy-grace", DEFAULTS.policy_grace, "How long a policy that is not ready may delay done."),
     _duration("--failed-grace", DEFAULTS.failed_grace, "How long a failed driver upgrade may take to clear by itself."),
     _duration("--not-ready-grace", DEFAULTS.not_ready_grace, "How long to wait for a NotReady node."),
-    _duration("--api-patience", DEFAULTS.api_patience, "How long the API server may be unreachable at the start."),
 )
-HOW: Final = (
-    _choice("--on-deadline", DEFAULTS.on_deadline, "When the time is up: exit 124, or report and exit 0."),
+RESTARTS: Final = (
     _choice(
         "--strategy",
         DEFAULTS.strategy,
@@ -170,63 +174,62 @@ HOW: Final = (
         default=None,
         help="Plugins that may be down at once for any cause; a percentage means at least one.",
     ),
-    _choice("--wait", DEFAULTS.wait, "Until all plugins are verified, or until the controller has taken over."),
-    click.option("--follow", is_flag=True, help="Run as controller: never end, and refresh after every reload."),
-    _duration(
-        "--restart-backoff",
-        DEFAULTS.restart_backoff,
-        "Controller: pause after a restart that did not help; doubled after each further one.",
-    ),
-    _duration("--restart-backoff-max", DEFAULTS.restart_backoff_max, "Controller: the longest of these pauses."),
-    click.option(
-        "--breaker-share",
-        type=Bounded(),
-        default=str(DEFAULTS.breaker_share),
-        show_default=True,
-        help="Controller: stop if more nodes become stale within a minute without a reload; 0 or 100%: never.",
-    ),
-    _duration("--breaker-reset", DEFAULTS.breaker_reset, "Controller: continue after this time; 0s: after a restart."),
+)
+JOB: Final = (
+    _choice("--mode", DEFAULTS.mode, "Wait until all plugins are verified, or delegate to the controller."),
     click.option("--dry-run", is_flag=True, help="Evaluate once and report; write nothing."),
     click.option(
         "--job-name", default="", help="Name of this program's Job: the timeout begins at its start, Events go there."
     ),
     click.option("--job-namespace", default="", help="Namespace of that Job; default: the ServiceAccount's."),
     click.option(
-        "--regarding",
-        envvar="GPU_OPERATOR_POST_REGARDING",
+        "--event-target",
+        "event_targets",
+        envvar="GPU_OPERATOR_POST_EVENT_TARGET",
         multiple=True,
         metavar="RESOURCE.GROUP/NAMESPACE/NAME",
         help="An object of the deployment tool, such as a HelmRelease, that also gets Events; repeatable.",
     ),
-    click.option(
-        "--termination-log",
-        default="/dev/termination-log",
-        show_default=True,
-        help="File for the termination message; skipped if it does not exist.",
-    ),
 )
-FOLLOW: Final = (
+CONTROLLER: Final = (
+    _duration(
+        "--restart-backoff",
+        DEFAULTS.restart_backoff,
+        "Pause after a restart that did not help; doubled after each further one.",
+    ),
+    _duration("--restart-backoff-max", DEFAULTS.restart_backoff_max, "The longest of these pauses."),
     click.option(
-        "--lease-name",
-        default=OWN_NAME,
+        "--circuit-breaker-threshold",
+        type=Bounded(),
+        default=str(DEFAULTS.circuit_breaker_threshold),
         show_default=True,
-        help="Controller, or --wait handover: name of the controller's Lease.",
+        help="Stop if more nodes become stale within a minute without a reload; 0 or 100%: never.",
     ),
-    click.option("--lease-namespace", default="", help="Namespace of the Lease; default: the ServiceAccount's."),
-    click.option(
-        "--identity", default="", help="Controller: leader-election identity; default: host name and a random part."
+    _duration(
+        "--circuit-breaker-reset", DEFAULTS.circuit_breaker_reset, "Continue after this time; 0s: after a restart."
     ),
+    click.option("--identity", default="", help="Leader-election identity; default: host name and a random part."),
     click.option(
         "--workload-name",
         default="",
-        help="Controller: name of its Deployment, in the namespace of the Lease: Events go there.",
+        help="Name of the controller's Deployment, in the namespace of the Lease: Events go there.",
     ),
     click.option(
         "--listen",
         default=":8080",
         show_default=True,
         metavar="[HOST]:PORT",
-        help="Controller: address of metrics and health checks.",
+        help="Address of metrics and health checks.",
+    ),
+)
+POD: Final = (
+    click.option("--lease-name", default=OWN_NAME, show_default=True, help="Name of the controller's Lease."),
+    click.option("--lease-namespace", default="", help="Namespace of the Lease; default: the ServiceAccount's."),
+    click.option(
+        "--termination-log",
+        default="/dev/termination-log",
+        show_default=True,
+        help="File for the termination message; skipped if it does not exist.",
     ),
 )
 PLAN: Final = (

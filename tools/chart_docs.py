@@ -85,7 +85,7 @@ class Comment:
     keywords: Schema
     default: str | None
     needs: dict[object, Schema]
-    """By a word of this value: other values, by their paths, and what they must be beside it."""
+    """By a word of this value: other values, by their paths, and what they must then be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ def _schema_of(value: Value) -> Schema:
 
 
 def _rules_of(value: Value) -> Iterator[Schema]:
-    """Give what a value, or one below it, asks of others; Helm validates with every default filled in."""
+    """Yield what a value, or one below it, requires of others; Helm validates with every default filled in."""
     for word, others in value.comment.needs.items():
         for name, wanted in others.items():
             yield {"if": _at(value.path, word), "then": _at(tuple(name.split(".")), wanted)}
@@ -205,7 +205,7 @@ def _rules_of(value: Value) -> Iterator[Schema]:
 
 
 def _at(path: tuple[str, ...], wanted: object) -> Schema:
-    """Say that the value at a path must be this one."""
+    """Return a schema that requires this value at a path."""
     if not path:
         return {"const": wanted}
     return {"properties": {path[0]: _at(path[1:], wanted)}, "required": [path[0]]}
@@ -250,7 +250,7 @@ def _choices(value: Value) -> str:
 
 
 def generate(chart: Path) -> dict[Path, str]:
-    """Say what each generated file should hold."""
+    """Return what each generated file should contain."""
     values = read_values((chart / "values.yaml").read_text())
     readme = (chart / "README.md").read_text()
     pattern = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)

@@ -28,7 +28,7 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "argocd": (*CHART, *GIT),
     "argocd-helm": CHART,
 }
-"""By deployer, beside the recipe and the output: what examples/README.md says."""
+"""By deployment tool, in addition to the recipe and the output: the flags in examples/README.md."""
 
 
 def write(target: Path) -> None:
@@ -41,7 +41,7 @@ def write(target: Path) -> None:
 
 
 def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
-    """Give the files of the examples' folders, by path: their bytes, and whether they can be run."""
+    """Return the files of the examples' folders, by path: their bytes, and whether they can be run."""
     return {
         file.relative_to(folder).as_posix(): (file.read_bytes(), file.stat().st_mode & 0o100)
         for deployer in ARGUMENTS

@@ -1,4 +1,4 @@
-"""What a release needs besides building: one version everywhere, notes, and the chart as users pull it.
+"""Check versions for a release, write its notes, and package the chart as users pull it.
 
     python -m tools.release check [--tag v1.2.3]   every file names one version; with a tag: that one, and it is dated
     python -m tools.release names OWNER/NAME       where image and chart are published, as NAME=VALUE lines
@@ -6,7 +6,7 @@
     python -m tools.release push FILE oci://…      push a packaged chart and print its digest as a NAME=VALUE line
     python -m tools.release notes OWNER/NAME …     the newest section of CHANGELOG.md, and how to verify the release
 
-The sources name no owner: whoever releases from a repository of their own publishes under their own name.
+The sources name no owner: a release is published under the name of the repository that it runs in.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def versions(root: Path) -> dict[str, str]:
 
 
 def problems(root: Path, tag: str = "") -> list[str]:
-    """Say what keeps these sources from being released; without a tag, only what must hold at any time."""
+    """Return what keeps these sources from being released; without a tag, only what must hold at any time."""
     named = versions(root)
     wanted = tag.removeprefix("v") if tag else named["Chart.yaml, version"]
     found = [f"{place}: {version or 'none'}, not {wanted}" for place, version in named.items() if version != wanted]

@@ -126,7 +126,7 @@ class Scene:
         """Measure a run that finds nothing to do, and kubectl reading the same pods."""
         server = self._server("no-op")
         server.begin()
-        done = self._start(server, "no-op", "--timeout=10m", *QUIET).spent()
+        done = self._start(server, "no-op", "run", "--timeout=10m", *QUIET).spent()
         used = server.spent().as_json()
         if done["exit_code"] != 0 or "NothingStale" not in done["said"]:
             raise SystemExit(f"this was no run with nothing to do:\n{done['said']}")
@@ -155,10 +155,15 @@ class Scene:
         etcd.put(self.cluster.files, unready())
         name = "following" if follow else "waiting"
         server = self._server(name)
-        how = [f"--timeout={seconds + 1800:.0f}s", "--stall-timeout=0s"]
+        how = ["run", f"--timeout={seconds + 1800:.0f}s", "--stall-timeout=0s"]
         if follow:
             (port,) = free_ports(1)
-            how = ["--follow", "--identity=bench", f"--lease-namespace={atrest.OPERATOR}", f"--listen=127.0.0.1:{port}"]
+            how = [
+                "controller",
+                "--identity=bench",
+                f"--lease-namespace={atrest.OPERATOR}",
+                f"--listen=127.0.0.1:{port}",
+            ]
         with Busy(self.cluster.files, self.nodes) as busy:
             running = self._start(server, name, *how)
             pid = running.pid()
@@ -193,9 +198,9 @@ class Scene:
         server.start()
         return server
 
-    def _start(self, server: OwnServer, name: str, *arguments: str) -> pod.Running:
-        command = pod.program("run", f"--service-account-dir={self.folder / 'mount'}", *arguments)
-        return pod.launch(command, self.folder / f"{name}.json", pod.environment(server.url))
+    def _start(self, server: OwnServer, name: str, command: str, *arguments: str) -> pod.Running:
+        started = pod.program(command, f"--service-account-dir={self.folder / 'mount'}", *arguments)
+        return pod.launch(started, self.folder / f"{name}.json", pod.environment(server.url))
 
 
 def _start_up(out: Path) -> None:

@@ -22,8 +22,8 @@ TOP: Final = """\
 Figures are of {date}, on {cores} cores and {memory} GiB ({system}, Python {python}).
 
 etcd, API server, controllers, scheduler, kubectl and Helm are the real ones; the GPU operator, drivers and plugins are
-simulated, and the simulator keeps a journal of the truth ([how](decisions/0004-simulate-only-the-gpu.md)). Fleets of
-several measures share the machine, so absolute times are those of a busy one.
+simulated, and the simulator keeps a journal of the truth ([how](dev/decisions/0004-simulate-only-the-gpu.md)). Fleets
+of several measures share the machine, so absolute times are those of a busy one.
 Alone are measured: {alone}.
 
 ![Seconds lost a node after the reload itself, by fleet and way](performance.svg)

@@ -69,7 +69,11 @@ def held_open(breaker: Breaker, settings: Settings) -> Blocker | None:
     if breaker.opened_at is None:
         return None
     seen = f"{breaker.why} (seen at {moment(breaker.opened_at)})"
-    time = f" by itself at {moment(breaker.opened_at + settings.breaker_reset)}, or" if settings.breaker_reset else ""
+    time = (
+        f" by itself at {moment(breaker.opened_at + settings.circuit_breaker_reset)}, or"
+        if settings.circuit_breaker_reset
+        else ""
+    )
     end = f"the breaker closes{time} when the controller restarts"
     return Reason.BREAKER_OPEN, f"{seen}; nothing is restarted until {end}"
 
@@ -85,15 +89,15 @@ def _no_later(breaker: Breaker, now: datetime) -> Breaker:
 
 def _closed_in_time(breaker: Breaker, settings: Settings, now: datetime) -> Breaker:
     """Return the breaker closed if its reset time is over."""
-    if breaker.opened_at is None or not settings.breaker_reset:
+    if breaker.opened_at is None or not settings.circuit_breaker_reset:
         return breaker
-    return breaker.closed() if now - breaker.opened_at >= settings.breaker_reset else breaker
+    return breaker.closed() if now - breaker.opened_at >= settings.circuit_breaker_reset else breaker
 
 
 def _opened(breaker: Breaker, statuses: Sequence[NodeStatus], fleet: Fleet, now: datetime) -> Breaker:
     """Open it if a crowd turned stale. Where no crowd is possible, no node is suspect."""
     eligible = {one.node for one in statuses if one.state is not NodeState.EXCLUDED}
-    share = fleet.settings.breaker_share
+    share = fleet.settings.circuit_breaker_threshold
     if _never(share) or not _is_crowd(len(eligible), eligible, share):
         return replace(breaker, turned={})
     crowd = sorted(eligible & breaker.turned.keys())

@@ -184,7 +184,7 @@ def _no_consumer(fleet: Fleet) -> Blocker | None:
         return _operator_managed(fleet)
     if settings.on_missing_plugin is OnMissingPlugin.WAIT:
         return None
-    read = settings.consumer_namespace or ", ".join(settings.namespaces)
+    read = settings.plugin_namespace or ", ".join(settings.namespaces)
     where = f" in {read} (no other namespace was read)" if read else " in any namespace"
     wanted = (*plugins.plugin_names(fleet.stack, settings), *map(str, found.missing))
     return Reason.NO_PLUGIN, f"there is no DaemonSet {' or '.join(wanted)}{where}"

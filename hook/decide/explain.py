@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hook.objects.drivers import GPU_OPERATOR, STACKS, selector
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Self
 
     from hook.objects.drivers import Stack
@@ -108,14 +106,13 @@ def explained(reason: Row, node: str = "", subject: str = "", stack: Stack = GPU
     """Return the explanation of a reason with the names of its node and pod. Unknown names are in capitals."""
     namespace, _, name = subject.partition("/")
     about = {"node": node or "NODE", "namespace": namespace or "NAMESPACE", "name": name or "NAME"}
-    # The command of the stack is filled in first, because it contains the same names.
-    known = {**words(stack, about), **about}
+    known = {**words(stack), **about}
     plain = reason.explanation
-    texts = (plain.meaning, plain.look, plain.fix, plain.precondition)
-    return Explanation(*(text.format(**known) for text in texts))
+    fix = plain.fix.replace("{failed_upgrade_command}", stack.failed_upgrade_command)
+    return Explanation(*(text.format(**known) for text in (plain.meaning, plain.look, fix, plain.precondition)))
 
 
-def words(stack: Stack, about: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+def words(stack: Stack) -> dict[str, str]:
     """Return the words for the parts of a driver stack in explanations."""
     prior = STACKS.get(stack.after, stack)
     prerequisites = (prerequisite.label for prerequisite in stack.prerequisites.values())
@@ -132,6 +129,5 @@ def words(stack: Stack, about: Mapping[str, str] = MappingProxyType({})) -> dict
         "prior_drivers": selector(prior.driver.label),
         "providers": ",".join(selector(label) for label in prerequisites),
         "noun": stack.plugin.noun,
-        **stack.words,
-        "failed_upgrade_command": stack.failed_upgrade_command.format(**about) if about else "",
+        "device": stack.device,
     }

@@ -57,7 +57,7 @@ class Plugins:
 
 def plugin_names(stack: Stack, settings: Settings) -> tuple[str, ...]:
     """Return the plugin names of a stack: those in the settings, else the defaults of the stack."""
-    return tuple(plugin.name for plugin in settings.consumer_names if plugin.stack == stack.name) or stack.plugin.names
+    return tuple(plugin.name for plugin in settings.plugin_names if plugin.stack == stack.name) or stack.plugin.names
 
 
 def named(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> tuple[DaemonSet, ...]:
@@ -72,7 +72,7 @@ def find(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> P
     candidates = [ds for ds in known if ds not in sources]
     managed = [ds for ds in candidates if _is_operator_managed(ds, stack)]
     others = [ds for ds in candidates if ds not in managed]
-    inside = [ds for ds in others if settings.consumer_namespace in ("", ds.namespace)]
+    inside = [ds for ds in others if settings.plugin_namespace in ("", ds.namespace)]
     plugins = [ds for ds in inside if ds.name in plugin_names(stack, settings)]
     wanted = [plugin for plugin in settings.plugins if plugin.stack == stack.name]
     further = [ds for ds in others if ds not in plugins and any(_matches(ds, plugin) for plugin in wanted)]
@@ -289,7 +289,7 @@ def _adopted(pods: Iterable[Pod], named: Sequence[DaemonSet]) -> Iterator[Pod]:
     for pod in pods:
         heirs = () if pod.owner_uid else (ds for ds in named if ds.namespace == pod.namespace)
         heir = next((ds for ds in heirs if ds.selects(pod.labels)), None)
-        yield pod if heir is None else replace(pod, owner_uid=heir.uid)
+        yield pod if heir is None else pod.owned_by(heir.uid)
 
 
 def _by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:

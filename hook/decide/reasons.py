@@ -33,7 +33,11 @@ class Reason(Row):
     """The reasons that a node or a run can have."""
 
     # A node is done.
-    VERIFIED = row("Verified", "The {noun} started on the driver that is loaded, {verified}.", Trait.FRESH)
+    VERIFIED = row(
+        "Verified",
+        "The {noun} started on the loaded driver and is Ready. If it publishes devices, it has published them.",
+        Trait.FRESH,
+    )
     NOTHING_TO_REFRESH = row("NothingToRefresh", "The plugin's DaemonSet wants no pod on this node.")
 
     # A node is excluded.
@@ -43,7 +47,7 @@ class Reason(Row):
         Trait.NODE_ALONE,
         look=_DESCRIBE_NODE,
         fix="kubectl label node {node} {skip_label}-",
-        precondition="if the administrator agrees that the {operator} evicts {users} and reloads the driver",
+        precondition="if the administrator agrees that the {operator} evicts pods from it and reloads the driver",
     )
     NODE_NOT_READY = row(
         "NodeNotReady",
@@ -84,8 +88,8 @@ class Reason(Row):
     NODE_NOT_READY_BRIEFLY = row("NodeNotReadyBriefly", "The node is NotReady; it may come back.", look=_DESCRIBE_NODE)
     LABELS_MISSING = row(
         "LabelsMissing",
-        "Nodes lose these labels when node-feature-discovery is down; {evidence}. A node that has no driver pod for "
-        "five minutes is excluded: its device may have been taken out.",
+        "Nodes lose these labels when node-feature-discovery is down; pods show that there is {device}. A node that "
+        "has no driver pod for five minutes is excluded: its device may have been taken out.",
         Trait.BLOCKED,
         look="kubectl get pods -A -l app.kubernetes.io/name=node-feature-discovery",
     )
@@ -116,7 +120,9 @@ class Reason(Row):
     )
     DRIVER_OUTDATED = row(
         "DriverOutdated",
-        "The upgrade controller has not reached this node yet. {turns}",
+        "The upgrade controller has not reached this node yet. Failed nodes keep their places in "
+        "maxParallelUpgrades, and cordoned, NotReady and failed nodes count against maxUnavailable, where the policy "
+        "has it: look for them if no node advances.",
         Trait.BLOCKED,
         Trait.WAITS_FOR_TURN,
         look=_STATES,
@@ -143,14 +149,16 @@ class Reason(Row):
     )
     OPERANDS_PAUSED = row(
         "OperandsPaused",
-        "While the driver reloads, {paused}.",
+        "While the driver reloads, the {operator} keeps the {noun} off the node by node labels.",
         Trait.DRIVER_RELOADING,
         look="kubectl get node {node} --show-labels",
     )
     UPGRADE_FAILED = row(
         "UpgradeFailed",
         "The upgrade controller stopped the upgrade of this node. It resumes once the new driver is Ready. "
-        "{failed_upgrade}",
+        "Its events and the log of the {operator} name the step. If the node has the annotation "
+        f"{names.OFED_SAFE_LOAD_ANNOTATION}, remove that as well. If the new driver never starts, "
+        "return to the previous version.",
         Trait.BLOCKED,
         Trait.FAILING,
         look="kubectl get events -A --field-selector involvedObject.kind=Node,involvedObject.name={node}",
@@ -173,7 +181,7 @@ class Reason(Row):
     # A node's plugin is not verified.
     PLUGIN_STALE = row(
         "PluginStale",
-        "The {noun} holds a driver that is gone; {broken}.",
+        "The {noun} holds a driver that is gone: new pods on this node cannot use its devices.",
         Trait.STALE,
         Trait.PASSING,
         look=_DESCRIBE,
@@ -216,8 +224,9 @@ class Reason(Row):
     )
     TAINT_NOT_TOLERATED = row(
         "TaintNotTolerated",
-        "The plugin is stale, but would not be scheduled again after a restart. Add the toleration to {tolerations}, "
-        "or remove the taint if it is no longer needed, then run the release again.",
+        "The plugin is stale, but would not be scheduled again after a restart. Add the toleration where "
+        "the {noun} is configured (the DRA driver's chart: kubeletPlugin.tolerations; a NicClusterPolicy: "
+        "spec.tolerations), or remove the taint if it is no longer needed, then run the release again.",
         Trait.BLOCKED,
         Trait.FAILING,
         Trait.STALE,
@@ -253,7 +262,7 @@ class Reason(Row):
     # The whole cluster.
     NO_PLUGIN = row(
         "NoPlugin",
-        "No DaemonSet was found whose pods hold the driver. Before {before} this is normal.",
+        "No DaemonSet was found whose pods hold the driver. Before the first {noun} is installed this is normal.",
         look=_DAEMON_SETS,
     )
     NO_POLICY = row(

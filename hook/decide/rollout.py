@@ -45,7 +45,7 @@ def pools_decide(nodes: Iterable[Node], pools: Iterable[Policy], stack: Stack) -
     Only such an operator labels nodes with their pool.
     """
     named = any(stack.nodes.pool in node.labels for node in nodes)
-    return named or any(pool.upgrade.stated for pool in pools)
+    return named or any(pool.manual is not None for pool in pools)
 
 
 def not_rotated(pool: Policy, policy: Policy, *, decides: bool) -> str:

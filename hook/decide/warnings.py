@@ -146,7 +146,7 @@ def _about_labels(statuses: Sequence[NodeStatus]) -> Iterator[str]:
 
 def _about_turns(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Iterator[str]:
     """Yield a warning about cordoned nodes while others wait: they use up maxUnavailable and may block the upgrade."""
-    if not fleet.stack.upgrade.counts_cordoned:
+    if not fleet.stack.upgrade.counts_unavailable:
         return
     waiting = [status.node for status in statuses if Trait.WAITS_FOR_TURN in status.reason.traits]
     idle = [

@@ -2,7 +2,7 @@
 
 A list of metadata shows the current version of each object. If a cache holds all these versions, it is as good as a
 list of whole objects. If it does not, its watch has a few seconds to deliver them. After that, the objects are listed
-in full (docs/decisions/0013-metadata-confirms-an-end.md).
+in full (docs/dev/decisions/0013-metadata-confirms-an-end.md).
 """
 
 from __future__ import annotations

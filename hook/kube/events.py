@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from hook.config import Regarded
+    from hook.config import EventTarget
     from hook.kube.client import Api
     from hook.objects.views import DaemonSet
 
@@ -136,10 +136,10 @@ def _own(api: Api, request: Request, policy: retry.RetryPolicy, seconds: float) 
         return None
 
 
-class TargetLookup:
-    """Event target, which must be read first. The thread that writes Events reads it."""
+class TargetResolver:
+    """Object that Events are about and that must be read first. The thread that writes Events reads it."""
 
-    def __init__(self, api: Api, named: Regarded) -> None:
+    def __init__(self, api: Api, named: EventTarget) -> None:
         self._api, self._named = api, named
         self._reference: ObjectReference | None = None
         self._logged = False
@@ -174,7 +174,7 @@ class TargetLookup:
         raise missing
 
 
-Target = ObjectReference | TargetLookup
+Target = ObjectReference | TargetResolver
 
 
 class _Worker:
@@ -227,7 +227,7 @@ class EventRecorder:
         self._own, self._targets = _Worker(), _Worker()
         self._counts: OrderedDict[str, int] = OrderedDict()
         """By name of an Event: how often it occurred. Each name is used by one thread."""
-        self._unusable: set[TargetLookup] = set()
+        self._unusable: set[TargetResolver] = set()
         """Targets that could not be read, or whose Events were refused. They do not affect other Events."""
         self._paused_until = self._retry_after_until = 0.0
         self._logged = False
@@ -282,7 +282,7 @@ class EventRecorder:
         if len(self._counts) > COUNTS_LIMIT:
             self._counts.popitem(last=False)
 
-    def _resolve(self, target: TargetLookup) -> ObjectReference | None:
+    def _resolve(self, target: TargetResolver) -> ObjectReference | None:
         """Return the object, unless it was unusable before."""
         if target in self._unusable:
             return None
@@ -314,7 +314,7 @@ class EventRecorder:
         """Write no Events for some time after an error. If only an event target refuses them, only obey Retry-After."""
         now = time.monotonic()
         self._retry_after_until = now + retry.retry_after(error)
-        if isinstance(target, TargetLookup):
+        if isinstance(target, TargetResolver):
             self._unusable.add(target)
             self._paused_until = max(self._paused_until, self._retry_after_until)
         else:

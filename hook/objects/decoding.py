@@ -1,7 +1,7 @@
 """Decode answers of the API server object by object, and objects into Structs.
 
-A list is split into the text of its objects, and each object is decoded by itself, when it is read: a malformed object
-does not spoil its page, and a page never stands in memory as objects.
+A list is split into the text of its objects, and each object is decoded separately when it is read. So a malformed
+object does not affect the rest of its page, and the objects of a page are never in memory together.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ View_co = TypeVar("View_co", covariant=True)
 Value = TypeVar("Value", bound=Hashable)
 
 LONGEST_TEXT: Final = 1024
-"""Characters, above every name, label, image and version that can work; a mebibyte in their place would end up in
-patterns, in log lines and in the memory of a small container."""
+"""Characters. No valid name, label, image or version is longer. A mebibyte instead of one would get into patterns, log
+lines and the memory of a small container."""
 LONGEST_PROBLEM: Final = 300
 """Characters of a decoder's message, which names a type and a path."""
 MOST_INTERNED: Final = 8192
-"""Values that are kept to be used again. A fleet has far fewer versions and labels; it may have more moments, and then
-those that were read last are the ones that come again."""
+"""Values that are shared. A fleet has far fewer versions and labels. It may have more timestamps; then those that were
+read last are the ones that occur again."""
 
 Text = Annotated[str, msgspec.Meta(max_length=LONGEST_TEXT)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_TEXT)]
@@ -68,13 +68,13 @@ class Event(Part):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reader(Generic[View_co]):
-    """How objects of one kind become views. Call it with an object; it raises MalformedObjectError."""
+    """Builds views of the objects of one kind."""
 
     shape: type[Any]
     build: Callable[[Any], View_co]
 
     def __call__(self, source: Raw | Json) -> View_co:
-        """Return the view of an object."""
+        """Return the view of an object. Raises MalformedObjectError."""
         return self.build(read(self.shape, source))
 
 
@@ -84,7 +84,7 @@ def reads(shape: type[Shape]) -> Callable[[Callable[[Shape], View_co]], Reader[V
 
 
 def read(shape: type[Shape], source: object) -> Shape:
-    """Read the text of an object, or its plain values. Raises MalformedObjectError, whatever is wrong."""
+    """Read the text of an object, or its plain values. Raises MalformedObjectError for every kind of mistake."""
     try:
         if isinstance(source, bytes | msgspec.Raw):
             return msgspec.json.decode(source, type=shape)
@@ -94,11 +94,11 @@ def read(shape: type[Shape], source: object) -> Shape:
 
 
 def answer(shape: type[Shape], body: Raw) -> Shape:
-    """Decode an answer that only an API server gives. Raises UnreachableError if it is another one."""
+    """Decode an answer of the API server. Raises UnreachableError if it cannot come from one."""
     try:
         return msgspec.json.decode(body, type=shape)
     except RecursionError as error:
-        # The next answer would be the same; which object is to blame is not known, since the list cannot be split.
+        # The next answer would be the same. The list cannot be split, so the object that causes this is unknown.
         raise RejectedError("the API server's answer is nested too deeply to be read") from error
     except ValueError as error:
         raise UnreachableError(f"the API server's answer cannot be read: {str(error)[:LONGEST_PROBLEM]}") from error
@@ -109,39 +109,39 @@ def decode(body: Raw) -> dict[str, Any]:
     return answer(dict[str, Any], body)
 
 
-def section(found: Json, name: str) -> Json:
-    """Return the metadata or the spec of an object that may be malformed; empty if it is no object itself."""
-    part = found.get(name)
+def section(values: Json, name: str) -> Json:
+    """Return the metadata or the spec of an object that may be malformed; empty if that is no JSON object."""
+    part = values.get(name)
     return part if isinstance(part, dict) else {}
 
 
-def identity(found: Json) -> tuple[Key, str]:
-    """Return what tells an object, which may be malformed, from others of its kind, and its version."""
-    metadata = section(found, "metadata")
+def identity(values: Json) -> tuple[Key, str]:
+    """Return the key and the resourceVersion of an object that may be malformed."""
+    metadata = section(values, "metadata")
     namespace, name, version = (str(metadata.get(field) or "") for field in ("namespace", "name", "resourceVersion"))
     return (intern(namespace), name), version
 
 
 def moment(time: datetime | None) -> datetime | None:
-    """Return a time as views have it; None where there is none."""
+    """Return a time in whole seconds and UTC; None stays None."""
     return None if time is None else utc(time)
 
 
 def utc(time: datetime) -> datetime:
     """Return a time in whole seconds and UTC.
 
-    Kubelets write whole seconds. A fraction on one of two times of a second would prove an order that is not known.
+    Kubelets write whole seconds. A fraction in one of two times of a second would prove an order that is unknown.
     """
     try:
         return interned(time.astimezone(UTC).replace(microsecond=0))
     except OverflowError as error:
-        raise MalformedObjectError(f"{time.isoformat()} is no time that clocks show") from error
+        raise MalformedObjectError(f"{time.isoformat()} is out of range") from error
 
 
 def interned(value: Value) -> Value:
-    """Return an equal value that is there already, so that equal values of 5,000 nodes stand in memory once."""
+    """Intern a value, so that equal values of many nodes share memory."""
     if len(_INTERNED) >= MOST_INTERNED:
         _INTERNED.clear()
-    # By type as well: 1 and True are equal, and values of different types must not replace each other.
-    found: Value = _INTERNED.setdefault((type(value), value), value)
-    return found
+    # The key has the type as well, because 1 and True are equal.
+    shared: Value = _INTERNED.setdefault((type(value), value), value)
+    return shared

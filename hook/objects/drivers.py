@@ -77,8 +77,8 @@ class UpgradeLabels:
     """State of the node's upgrade."""
     skip: str
     """``true`` takes a node out of driver upgrades."""
-    counts_cordoned: bool
-    """Nodes that are cordoned for another reason count as unavailable."""
+    counts_unavailable: bool
+    """The upgrade policy has ``maxUnavailable``, against which nodes count that are cordoned for another reason."""
     evicts: tuple[str, ...] = ()
     """Prefixes of extended resources. Pods that request one are evicted before the driver reloads."""
 
@@ -139,7 +139,7 @@ class Stack:
     """Driver stack: the names and labels of its parts."""
 
     name: str
-    """Value of ``--stack``."""
+    """Value of ``--driver``."""
     device: str
     """Word for the device in messages, with its article."""
     policy: PolicyKind
@@ -153,11 +153,9 @@ class Stack:
     after: str = ""
     """Name of the stack whose driver must settle first, if the policy requires that order."""
     prerequisites: Mapping[str, Prerequisite] = field(default_factory=dict)
-    """Providers, by the value of ``--prerequisite``."""
-    words: Mapping[str, str] = field(default_factory=dict)
-    """Words of this stack for the explanations of reasons. All stacks have the same keys."""
+    """By the value of ``--prerequisite``."""
     failed_upgrade_command: str = ""
-    """Command that repairs a failed upgrade, from the operator's documentation. Its precondition is a drain."""
+    """Command that repairs a failed upgrade, from the operator's documentation; a template like those of reasons."""
 
     @property
     def other_owners(self) -> frozenset[str]:
@@ -222,7 +220,7 @@ GPU_OPERATOR: Final = Stack(
     upgrade=UpgradeLabels(
         state=names.UPGRADE_STATE_LABEL,
         skip=names.UPGRADE_SKIP_LABEL,
-        counts_cordoned=True,
+        counts_unavailable=True,
         evicts=names.GPU_RESOURCE_PREFIXES,
     ),
     plugin=DRA_PLUGIN,
@@ -234,19 +232,8 @@ GPU_OPERATOR: Final = Stack(
             deploy_label=names.DEPLOY_TOOLKIT_LABEL,
         )
     },
-    words={
-        "verified": "is Ready, and publishes devices",
-        "broken": "claims on this node fail",
-        "users": "the node's GPU pods",
-        "evidence": "pods show that there is a GPU",
-        "paused": "k8s-driver-manager has paused the node's operands by its labels",
-        "tolerations": "the DRA driver's chart (kubeletPlugin.tolerations)",
-        "before": "the DRA driver's first install",
-        "turns": "Cordoned, NotReady and failed nodes use up maxUnavailable: if no node advances, look for them.",
-        "failed_upgrade": "Its GPUDriverUpgrade events and the operator's controllers.Upgrade log lines name the step.",
-    },
     # GO documentation, troubleshooting a failed upgrade.
-    failed_upgrade_command=f"kubectl label node {{node}} {names.UPGRADE_STATE_LABEL}=upgrade-required --overwrite",
+    failed_upgrade_command="kubectl label node {node} {state_label}=upgrade-required --overwrite",
 )
 
 NETWORK_OPERATOR: Final = Stack(
@@ -279,22 +266,10 @@ NETWORK_OPERATOR: Final = Stack(
         wait=names.OFED_WAIT_LABEL,
         safe_load=names.OFED_SAFE_LOAD_ANNOTATION,
     ),
-    upgrade=UpgradeLabels(state=names.OFED_STATE_LABEL, skip=names.OFED_SKIP_LABEL, counts_cordoned=False),
+    upgrade=UpgradeLabels(state=names.OFED_STATE_LABEL, skip=names.OFED_SKIP_LABEL, counts_unavailable=False),
     # The init container accepts any mlx5_core, also that of the host, so it is no proof of freshness (NO).
     plugin=PluginKind(noun="device plugin", names=names.NETWORK_PLUGIN_DAEMONSETS),
-    words={
-        "verified": "and is Ready",
-        "broken": "pods on this node cannot use its network devices",
-        "users": "pods that use its network devices",
-        "evidence": "pods show that there is an NVIDIA network device",
-        "paused": "the network operator keeps device plugins off the node until its driver is ready",
-        "tolerations": "the NicClusterPolicy (spec.tolerations)",
-        "before": "the first device plugin is configured",
-        "turns": "Failed nodes keep their place in maxParallelUpgrades: if no node advances, look for them.",
-        # NO documentation, life cycle management.
-        "failed_upgrade": f"With safe load, also remove the annotation {names.OFED_SAFE_LOAD_ANNOTATION}. If the new "
-        "driver never starts, go back to the previous version.",
-    },
+    # NO documentation, life cycle management.
     failed_upgrade_command="kubectl -n {namespace} delete pod {name}",
 )
 

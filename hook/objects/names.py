@@ -2,7 +2,7 @@
 
 ``GO`` is NVIDIA/gpu-operator, ``NO`` is Mellanox/network-operator, ``DM`` is NVIDIA/k8s-driver-manager,
 ``LIB`` is NVIDIA/k8s-operator-libs, ``DRA`` is kubernetes-sigs/dra-driver-nvidia-gpu, ``K8S`` is
-kubernetes/kubernetes. ``stacks.py`` assigns the names to driver stacks.
+kubernetes/kubernetes. ``drivers.py`` assigns the names to driver stacks.
 """
 
 from typing import Final
@@ -105,7 +105,7 @@ OFED_DRIVER_LABEL: Final = "nvidia.com/ofed-driver"
 """NO ``manifests/state-ofed-driver``: with an empty value, on the DaemonSet and its pods."""
 OFED_DRIVER_OWNERS: Final = frozenset({"NicClusterPolicy", "NicNodePolicy"})
 OFED_CONTAINER: Final = "mofed-container"
-"""NO: the container that unloads the old driver and loads the new one. The init container unloads nothing."""
+"""NO: the container that unloads the old driver and loads the new one. The init container does not unload."""
 _OS_TAG: Final = r"[a-z][a-z_-]*[0-9][0-9.]*"
 GPU_DRIVER_TAG: Final = "{version}-{kernel}" + _OS_TAG
 """GO ``controllers/object_controls.go``: ``<version>-<os-release ID><VERSION_ID>``, e.g. ubuntu22.04, sl-micro6.0.
@@ -135,7 +135,7 @@ NETWORK_POLICY_NAME: Final = "nic-cluster-policy"
 DEPLOYMENT_REVISION_ANNOTATION: Final = "deployment.kubernetes.io/revision"
 """K8S ``pkg/controller/deployment/util``, ``RevisionAnnotation``."""
 
-# Consumers.
+# Driver clients.
 PLUGIN_DAEMONSETS: Final = (
     "nvidia-dra-driver-gpu-kubelet-plugin",
     "dra-driver-nvidia-gpu-kubelet-plugin",
@@ -164,7 +164,7 @@ RESTARTED_AT_ANNOTATION: Final = "kubectl.kubernetes.io/restartedAt"
 
 # The controller's Lease.
 STATUS_ANNOTATION: Final = "gpu-operator-post/following"
-"""Status of the controller (``following.ControllerStatus``)."""
+"""Status of the controller (``run.status``)."""
 OWN_NAME: Final = "gpu-operator-post"
 OWN_LABELS: Final = {"app.kubernetes.io/name": OWN_NAME}
 """Labels of the chart's objects, and of the Lease, which the program creates."""

@@ -1,13 +1,8 @@
-"""Build one view of the objects that state what a driver stack must be, whichever kind they are.
-
-What only plans read stays lenient: a policy that the operator understands must not become unreadable to a run because
-of it, so a field of a wrong type there reads as its default.
-"""
+"""Policies: one view of the objects that specify the drivers of a stack, for every kind of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -28,55 +23,11 @@ from hook.objects.decoding import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
-
-    from hook.objects.decoding import Json
 
 _STATE_OF_OFED: Final = "state-OFED"
 """NO ``pkg/state/state_ofed.go``: name of the driver's entry in ``status.appliedStates``."""
-PARALLEL: Final = "maxParallelUpgrades"
-UNAVAILABLE: Final = "maxUnavailable"
-DEFAULT_PARALLEL: Final = 1
-DEFAULT_UNAVAILABLE: Final = "25%"
-"""LIB ``api/upgrade/v1alpha1``, GO ``api/nvidia/v1alpha1``: defaults of the kinds."""
-LOOKS_LIKE_A_LIMIT: Final = ("maxparallel", "maxunavailable")
-"""Beginnings of such fields, in lower case: a misspelt one must be found, too."""
-LONGEST: Final = 80
-"""Characters of what users wrote that are kept: nothing that means anything here is longer."""
-DEEPEST: Final = 20
-"""Levels of an object that are searched; the real kinds have half as many."""
-MOST: Final = 8
-"""Fields in the wrong place that are reported."""
-LARGEST: Final = 10**9
-HARMLESS: Final = ("", "1")
-"""What charts write by themselves (GO ``daemonsets.rollingUpdate.maxUnavailable``): no user meant anything by it."""
-
-
-@dataclass(frozen=True, slots=True)
-class UpgradePolicy:
-    """How an upgrade controller handles its nodes, as it was written; defaults are those of the kinds.
-
-    Only for planning: nothing here says whether a driver is settled, so nothing here makes a policy malformed.
-    """
-
-    stated: bool = False
-    """The object says anything about it."""
-    parallel: int = 1
-    """Nodes at once; zero is no limit."""
-    unavailable: str = ""
-    """Nodes that may be unavailable, a number or a percentage; empty where the kind has no such limit."""
-    waits_for: str = ""
-    """Selector of pods that must complete before a node begins."""
-    wait_seconds: int = 0
-    """How long they may take; zero is without end."""
-    force: bool = False
-    """Pods without a controller are deleted, too."""
-    delete_empty_dir: bool = False
-    """Pods with local data are deleted, too."""
-    drains: bool = False
-    elsewhere: tuple[str, ...] = ()
-    """Fields that look like such limits where no upgrade controller reads them, as ``path=value``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +40,15 @@ class Policy:
     created: datetime
     generation: int
     state: str
-    """``ready``, ``notReady``, ``ignored`` or empty, of the driver where the kind has it. It lies; only a late veto."""
+    """``ready``, ``notReady``, ``ignored`` or empty; of the driver, where the kind has that. It can be ``ready`` too
+    early, so it is only a late veto."""
     ready_since: datetime | None
     """When its Ready condition last changed to true; None while it is not, or where the kind has none."""
     namespace: str
     """``status.namespace``: where the operator runs. Empty until it reconciled once, or where the kind has none."""
     driver_enabled: bool
     pooled: bool
-    """The intent is in an object for each pool of nodes (NVIDIADriver); an image here says nothing."""
+    """The drivers are specified in one object per pool of nodes (NVIDIADriver); an image here has no effect."""
     repository: str
     image: str
     version: str
@@ -104,17 +56,20 @@ class Policy:
     chart: str
     """``helm.sh/chart`` that operands must carry (``spec.daemonsets.labels``), or empty."""
     manual: str | None
-    """Why outdated driver pods are not rotated; empty where the upgrade controller does it, None where a pool
-    does not say."""
+    """Why outdated driver pods are not rotated; empty if the upgrade controller rotates them, None if a pool has no
+    upgrade policy."""
     halted: str
-    """Why the upgrade controller does nothing at all, whatever pools say; or empty."""
+    """Why the upgrade controller is off, also for all pools; or empty."""
     rdma: bool
     """GPUDirect RDMA is on with a containerised network driver, which the GPU driver waits for."""
     eviction_label: str
-    """One more node label that the driver manager pauses, so that what selects it goes away during a reload."""
+    """One more node label that the driver manager pauses, so that DaemonSets which select it are evicted."""
     changed: datetime | None
     """When its spec was last written (``managedFields``)."""
-    upgrade: UpgradePolicy = UpgradePolicy()
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    """As written. Only plans read it, and leniently (``hook.plan.limits``)."""
+    last_applied: str = ""
+    """The manifest of the last ``kubectl apply``, with fields that the API server dropped."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
@@ -127,7 +82,7 @@ class _Managed(Part):
 
 
 class _Object(wire.Object):
-    """A policy of any kind. Its spec is decoded twice: by its kind's Struct, and leniently for plans."""
+    """A policy of any kind. Its spec is decoded by `_Stated`; plans read the plain values."""
 
     class Meta(wire.Metadata, kw_only=True):
         uid: Name
@@ -151,12 +106,12 @@ class _Object(wire.Object):
 
     @property
     def reported(self) -> Status:
-        """Return its status."""
+        """Return the status; an empty one if there is none."""
         return self.status or _Object.Status()
 
     @property
     def stated(self) -> _Stated.Spec:
-        """Return its spec. Raises MalformedObjectError."""
+        """Return the spec. Raises MalformedObjectError."""
         return read(_Stated, {"spec": self.spec or {}}).spec
 
 
@@ -167,7 +122,7 @@ class _Switch(Part):
 
 
 class _Driver(Part):
-    """What each kind says of its driver."""
+    """The driver, as each kind specifies it."""
 
     class Upgrade(Part):
         auto_upgrade: bool | None = None
@@ -191,12 +146,12 @@ class _Driver(Part):
 
     @property
     def auto_upgrade(self) -> bool | None:
-        """Return whether outdated driver pods are rotated; None where the object does not say."""
+        """Return whether outdated driver pods are rotated; None if the object has no such field."""
         return self.upgrade_policy.auto_upgrade if self.upgrade_policy else None
 
 
 class _Stated(Part):
-    """What the kinds have in their specs. That of an NVIDIADriver is its driver."""
+    """The fields that the kinds have in their specs. The spec of an NVIDIADriver is its driver."""
 
     class Spec(_Driver):
         driver: _Driver | None = None
@@ -208,19 +163,19 @@ class _Stated(Part):
 
 
 @reads(_Object)
-def cluster_policy(found: _Object) -> Policy:
-    """Read a ClusterPolicy. One without ``spec.driver`` states no intent and is malformed."""
-    if not (found.spec or {}).get("driver"):
+def cluster_policy(decoded: _Object) -> Policy:
+    """Read a ClusterPolicy. One without ``spec.driver`` specifies no driver and is malformed."""
+    if not (decoded.spec or {}).get("driver"):
         raise MalformedObjectError("spec.driver: missing")
-    spec = found.stated
+    spec = decoded.stated
     driver, labels = spec.driver or _Driver(), (spec.daemonsets and spec.daemonsets.labels) or {}
     # GO controllers/upgrade_controller.go, Reconcile.
     sandbox = spec.sandbox_workloads is not None and spec.sandbox_workloads.enabled
     halted = "sandbox workloads are enabled, which turns the upgrade controller off" if sandbox else ""
     return Policy(
-        **_common("ClusterPolicy", found, driver),
-        state=found.reported.state or "",
-        namespace=found.reported.namespace or "",
+        **_common("ClusterPolicy", decoded, driver),
+        state=decoded.reported.state or "",
+        namespace=decoded.reported.namespace or "",
         # GO api/nvidia/v1: DriverSpec.IsEnabled is true where the field is absent.
         driver_enabled=driver.enabled is not False,
         pooled=bool(driver.use_nvidia_driver_crd),
@@ -228,64 +183,63 @@ def cluster_policy(found: _Object) -> Policy:
         # GO api/nvidia/v1: the CRD's default is false; the chart sets it.
         manual=halted or ("" if driver.auto_upgrade else "autoUpgrade is off"),
         halted=halted,
-        upgrade=_upgrade(found, ("driver", "upgradePolicy")),
     )
 
 
 @reads(_Object)
-def nvidia_driver(found: _Object) -> Policy:
-    """Read an NVIDIADriver: the intent for one pool of nodes. What it has no field for is left to the policy."""
-    if not found.spec:
+def nvidia_driver(decoded: _Object) -> Policy:
+    """Read an NVIDIADriver, which specifies the drivers of one pool of nodes."""
+    if not decoded.spec:
         raise MalformedObjectError("spec: missing")
-    driver, upgrade = found.stated, _upgrade(found, ("upgradePolicy",))
+    driver = decoded.stated
     # GO >= v26.7.0, api/nvidia/v1alpha1: its default is true.
     manual = "its upgradePolicy.autoUpgrade is off" if driver.auto_upgrade is False else ""
     return Policy(
-        **_common("NVIDIADriver", found, driver),
-        state=found.reported.state or "",
-        namespace=found.reported.namespace or "",
+        **_common("NVIDIADriver", decoded, driver),
+        state=decoded.reported.state or "",
+        namespace=decoded.reported.namespace or "",
         driver_enabled=True,
         pooled=False,
         chart="",
-        manual=manual if upgrade.stated else None,
+        manual=manual if decoded.spec.get("upgradePolicy") else None,
         halted="",
-        upgrade=upgrade,
     )
 
 
 @reads(_Object)
-def nic_cluster_policy(found: _Object) -> Policy:
-    """Read a NicClusterPolicy. One without ``spec.ofedDriver`` asks for no driver, which is no mistake."""
-    driver = found.stated.ofed_driver or _Driver()
-    states = {each.name: each.state for each in found.reported.applied_states or ()}
-    common = _common("NicClusterPolicy", found, driver) | {"precompiled": False, "rdma": False, "eviction_label": ""}
+def nic_cluster_policy(decoded: _Object) -> Policy:
+    """Read a NicClusterPolicy. One without ``spec.ofedDriver`` is valid: it asks for no driver."""
+    driver = decoded.stated.ofed_driver or _Driver()
+    states = {applied.name: applied.state for applied in decoded.reported.applied_states or ()}
+    common = _common("NicClusterPolicy", decoded, driver) | {"precompiled": False, "rdma": False, "eviction_label": ""}
     return Policy(
         **common,
         state=states.get(_STATE_OF_OFED) or "",
         namespace="",
-        driver_enabled=bool((found.spec or {}).get("ofedDriver")),
+        driver_enabled=bool((decoded.spec or {}).get("ofedDriver")),
         pooled=False,
         chart="",
         # NO api/v1alpha1: the CRD's default is false.
         manual="" if driver.auto_upgrade else "ofedDriver.upgradePolicy.autoUpgrade is off",
         halted="",
-        upgrade=_upgrade(found, ("ofedDriver", "upgradePolicy"), has_unavailable=False),
     )
 
 
-def _common(kind: str, found: _Object, driver: _Driver) -> dict[str, Any]:
-    """Read what every policy has."""
-    ready, rdma = wire.condition(found.reported.conditions, "Ready"), driver.rdma or _Switch()
+def _common(kind: str, decoded: _Object, driver: _Driver) -> dict[str, Any]:
+    """Read the fields that every kind has."""
+    ready, rdma = wire.condition(decoded.reported.conditions, "Ready"), driver.rdma or _Switch()
     variables = (driver.manager and driver.manager.env) or ()
-    labels = (each.value or "" for each in variables if each.name == names.EVICTION_LABEL_VARIABLE)
+    labels = (variable.value or "" for variable in variables if variable.name == names.EVICTION_LABEL_VARIABLE)
     return {
         "kind": kind,
-        "name": found.metadata.name,
-        "uid": found.metadata.uid,
-        "created": utc(found.metadata.creation_timestamp),
-        "generation": found.metadata.generation or 0,
+        "name": decoded.metadata.name,
+        "uid": decoded.metadata.uid,
+        "created": utc(decoded.metadata.creation_timestamp),
+        "generation": decoded.metadata.generation or 0,
         "ready_since": moment(ready.last_transition_time) if ready.true else None,
-        "changed": _spec_changed(found.metadata.managed_fields or ()),
+        "changed": _spec_changed(decoded.metadata.managed_fields or ()),
+        "spec": decoded.spec or {},
+        "last_applied": decoded.metadata.noted.last_applied or "",
         **_image(driver),
         "precompiled": bool(driver.use_precompiled),
         # The driver manager waits for a containerised network driver (DM isGPUDirectRDMAEnabled).
@@ -312,87 +266,10 @@ def _image(driver: _Driver) -> dict[str, str]:
 
 
 def _spec_changed(writes: Iterable[_Managed]) -> datetime | None:
-    """Return when a manager of spec fields wrote last, in UTC; None where that is not known.
+    """Return when a manager of spec fields wrote last; None if that is unknown.
 
-    A manager of metadata alone, such as a tool that annotates, changes no intent.
+    A manager of metadata alone, such as a tool that annotates, does not change the spec.
     """
-    specs = (each for each in writes if each.subresource != "status")
-    moments = (moment(each.time) for each in specs if each.fields_v1 is None or "f:spec" in each.fields_v1)
+    specs = (write for write in writes if write.subresource != "status")
+    moments = (moment(write.time) for write in specs if write.fields_v1 is None or "f:spec" in write.fields_v1)
     return max((at for at in moments if at), default=None)
-
-
-# Only for plans.
-
-
-def _upgrade(found: _Object, path: tuple[str, ...], *, has_unavailable: bool = True) -> UpgradePolicy:
-    """Read the upgrade policy at a path of a spec; `has_unavailable` says whether its kind has that limit."""
-    policy = _inside(found.spec, *path)
-    deletion, drain, waiting = (_inside(policy, part) for part in ("podDeletion", "drain", "waitForCompletion"))
-    known = {PARALLEL, UNAVAILABLE} if has_unavailable else {PARALLEL}
-    return UpgradePolicy(
-        stated=bool(policy),
-        parallel=_number(policy, PARALLEL, DEFAULT_PARALLEL),
-        unavailable=_limit(policy.get(UNAVAILABLE, DEFAULT_UNAVAILABLE)) if has_unavailable else "",
-        waits_for=_text(waiting.get("podSelector", "")),
-        wait_seconds=_number(waiting, "timeoutSeconds", 0),
-        force=deletion.get("force") is True,
-        delete_empty_dir=deletion.get("deleteEmptyDir") is True,
-        drains=drain.get("enable") is True,
-        elsewhere=tuple(sorted(_elsewhere(found, {(*path, name) for name in known}))[:MOST]),
-    )
-
-
-def _elsewhere(found: _Object, known: set[tuple[str, ...]]) -> set[str]:
-    """Find fields that look like limits, in what is there and in what was applied; but those that are read."""
-    try:
-        applied = msgspec.json.decode(found.metadata.noted.last_applied or "{}")
-    except (ValueError, RecursionError):
-        applied = {}
-    fields = (field for spec in (found.spec, _inside(applied, "spec")) for field in _fields(spec, ()))
-    return {
-        f"{_plain('.'.join(path))}={_text(value)}"
-        for path, value in fields
-        if path not in known and _text(value) not in HARMLESS
-    }
-
-
-def _fields(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], object]]:
-    if not isinstance(value, Mapping) or len(path) >= DEEPEST:
-        return
-    for key, inner in value.items():
-        here = (*path, str(key))
-        if here[-1].lower().startswith(LOOKS_LIKE_A_LIMIT):
-            yield here, inner
-        yield from _fields(inner, here)
-
-
-def _inside(found: Any, *path: str) -> Json:  # noqa: ANN401 - JSON is any of it
-    for key in path:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
-
-
-def _number(found: Json, key: str, default: int) -> int:
-    value = found.get(key)
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST:
-        return value
-    return default
-
-
-def _limit(value: object) -> str:
-    """Write a limit; a text that is no percentage keeps its quotes, because ``"7"`` is no number (K8S ``intstr``)."""
-    written = _text(value)
-    return f'"{written}"' if isinstance(value, str) and not value.endswith("%") else written
-
-
-def _text(value: object) -> str:
-    """Write a number or a text as text; anything else says nothing."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value) if abs(value) <= LARGEST else "(out of range)"
-    return _plain(value) if isinstance(value, str) else ""
-
-
-def _plain(text: str) -> str:
-    """Make text of any origin short and plain: it is shown to users."""
-    short = text[:LONGEST].encode("ascii", "backslashreplace").decode()
-    return "".join(char if char.isprintable() else "?" for char in short)

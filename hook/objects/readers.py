@@ -1,10 +1,10 @@
-"""Build views of API objects, and note which objects are malformed.
+"""Readers: build the views of API objects, and record which objects are malformed.
 
-What repeats across a fleet is shared, because five thousand nodes have the same labels.
+Equal values of a fleet are shared, because thousands of nodes have the same labels.
 
-The proofs of freshness rest on a few times that one kubelet writes. A clock that was set back, a broken writer or a
-manual edit of a status leave times that contradict each other: such a pod proves nothing, so it counts as malformed.
-Its node waits; it is never called fresh, and never restarted.
+Freshness is proved by a few times that one kubelet writes. If a clock was set back, or a status was edited, these times
+can contradict each other. Such a pod proves nothing, so it counts as malformed: its node waits, and it is neither fresh
+nor restarted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hook.objects.decoding import Raw, Reader
 
 LONGEST_MESSAGE: Final = 1024
-"""Of what a kubelet or a program says about a container, which can be many kilobytes: what an Event takes whole."""
+"""Characters of a container's message that are kept, which is as much as an Event can hold."""
 LONGEST_SMALL_NUMBER: Final = 9
 """Digits; no node has more GPUs, and Python refuses to read numbers of thousands of digits."""
 
@@ -41,10 +41,10 @@ class Entry(NamedTuple):
 
 
 def entry(reader: Reader[Any], kind: str, body: Raw) -> Entry:
-    """Read an object, or note which one cannot be read. Raises UnreachableError if the text is not an object."""
+    """Read an object; a malformed one becomes `Malformed`. Raises UnreachableError if the text is not an object."""
     try:
-        found = decoding.read(reader.shape, body)
-        return Entry(found.metadata.key, found.metadata.resource_version or "", reader.build(found))
+        decoded = decoding.read(reader.shape, body)
+        return Entry(decoded.metadata.key, decoded.metadata.resource_version or "", reader.build(decoded))
     except MalformedObjectError as error:
         loose = decoding.decode(body)
         metadata, spec = (decoding.section(loose, name) for name in ("metadata", "spec"))
@@ -56,14 +56,14 @@ def entry(reader: Reader[Any], kind: str, body: Raw) -> Entry:
 
 
 @reads(wire.Node)
-def node(found: wire.Node) -> views.Node:
+def node(decoded: wire.Node) -> views.Node:
     """Build the view of a Node. One without a Ready condition has not reported yet: not ready."""
-    spec, status = found.spec or wire.Node.Spec(), found.status or wire.Node.Status()
+    spec, status = decoded.spec or wire.Node.Spec(), decoded.status or wire.Node.Status()
     ready = wire.condition(status.conditions, "Ready")
-    safe_load = found.metadata.noted.safe_load
+    safe_load = decoded.metadata.noted.safe_load
     return views.Node(
-        name=found.metadata.name,
-        labels=_labels_of(found.metadata.labels, names.NODE_LABEL_PREFIXES),
+        name=decoded.metadata.name,
+        labels=_labels_of(decoded.metadata.labels, names.NODE_LABEL_PREFIXES),
         ready=ready.true,
         ready_since=moment(ready.last_transition_time),
         taints=_taints(spec.taints or ()),
@@ -74,10 +74,10 @@ def node(found: wire.Node) -> views.Node:
 
 
 @reads(wire.Controller)
-def daemonset(found: wire.Controller) -> views.DaemonSet:
-    """Build the view of a DaemonSet of any kind; which ones matter is decided elsewhere."""
-    metadata, spec = found.metadata, found.spec or wire.Controller.Spec()
-    status = found.status or wire.Controller.Status()
+def daemonset(decoded: wire.Controller) -> views.DaemonSet:
+    """Build the view of a DaemonSet."""
+    metadata, spec = decoded.metadata, decoded.spec or wire.Controller.Spec()
+    status = decoded.status or wire.Controller.Status()
     template = spec.template or wire.Controller.Template()
     pod_spec = template.spec or wire.PodSpec()
     if status.observed_generation and status.desired_number_scheduled is None:
@@ -105,26 +105,24 @@ def daemonset(found: wire.Controller) -> views.DaemonSet:
 
 
 @reads(wire.ControllerRevision)
-def revision(found: wire.ControllerRevision) -> views.Revision:
+def revision(decoded: wire.ControllerRevision) -> views.Revision:
     """Build the view of a ControllerRevision, whose hash the pods made from it carry as a label."""
-    metadata = found.metadata
+    metadata = decoded.metadata
     revision_hash = (metadata.labels or {}).get(names.REVISION_HASH_LABEL)
     if not revision_hash:
         raise MalformedObjectError(f"metadata.labels: no {names.REVISION_HASH_LABEL}")
     return views.Revision(
-        namespace=metadata.namespace,
-        name=metadata.name,
         owner_uid=metadata.owner.uid or "",
-        revision=found.revision or 0,
+        revision=decoded.revision or 0,
         hash=revision_hash,
         created=utc(metadata.creation_timestamp),
     )
 
 
 @reads(wire.Pod)
-def pod(found: wire.Pod) -> views.Pod:
+def pod(decoded: wire.Pod) -> views.Pod:
     """Build the view of a pod: its owner, its node and the statuses of its containers."""
-    metadata, spec, status = found.metadata, found.spec or wire.PodSpec(), found.status or wire.Pod.Status()
+    metadata, spec, status = decoded.metadata, decoded.spec or wire.PodSpec(), decoded.status or wire.Pod.Status()
     containers_ready = wire.condition(status.conditions, "ContainersReady")
     since = moment(containers_ready.last_transition_time) if containers_ready.true else None
     if containers_ready.true and since is None:
@@ -147,31 +145,32 @@ def pod(found: wire.Pod) -> views.Pod:
         containers=_containers(spec.containers, status.container_statuses),
         labels=_labels_of(labels, ("",)),
     )
-    if impossible := _contradiction(view, moment(ready.last_transition_time)):
-        raise MalformedObjectError(f"status: {impossible}")
+    if contradiction := _contradiction(view, moment(ready.last_transition_time)):
+        raise MalformedObjectError(f"status: {contradiction}")
     return view
 
 
 @reads(wire.ResourceSlice)
-def device_slice(found: wire.ResourceSlice) -> views.DeviceSlice:
+def device_slice(decoded: wire.ResourceSlice) -> views.DeviceSlice:
     """Build the view of a ResourceSlice."""
-    spec = found.spec or wire.ResourceSlice.Spec()
+    spec = decoded.spec or wire.ResourceSlice.Spec()
     pool, devices = spec.pool or wire.ResourceSlice.Pool(), spec.devices or ()
     return views.DeviceSlice(
-        name=found.metadata.name,
         node=intern(spec.node_name or ""),
         devices=len(devices),
         pool=intern(pool.name or ""),
         generation=pool.generation or 0,
-        driver_versions=interned(frozenset(intern(each.driver_version) for each in devices if each.driver_version)),
+        driver_versions=interned(
+            frozenset(intern(device.driver_version) for device in devices if device.driver_version)
+        ),
     )
 
 
 @reads(wire.Controller)
-def deployment(found: wire.Controller) -> views.Deployment:
+def deployment(decoded: wire.Controller) -> views.Deployment:
     """Build the view of the operator's Deployment."""
-    metadata, spec = found.metadata, found.spec or wire.Controller.Spec()
-    status = found.status or wire.Controller.Status()
+    metadata, spec = decoded.metadata, decoded.spec or wire.Controller.Spec()
+    status = decoded.status or wire.Controller.Status()
     pod_spec = (spec.template and spec.template.spec) or wire.PodSpec()
     return views.Deployment(
         namespace=metadata.namespace,
@@ -190,18 +189,17 @@ def deployment(found: wire.Controller) -> views.Deployment:
 
 
 @reads(wire.ReplicaSet)
-def replicaset(found: wire.ReplicaSet) -> views.ReplicaSet:
+def replicaset(decoded: wire.ReplicaSet) -> views.ReplicaSet:
     """Build the view of a ReplicaSet of the operator's Deployment."""
-    metadata = found.metadata
-    revision_number = metadata.noted.deployment_revision or ""
-    return views.ReplicaSet(metadata.namespace, metadata.name, metadata.owner.uid or "", revision_number)
+    metadata = decoded.metadata
+    return views.ReplicaSet(metadata.name, metadata.owner.uid or "", metadata.noted.deployment_revision or "")
 
 
 @reads(wire.Lease)
-def lease(found: wire.Lease) -> views.Lease:
+def lease(decoded: wire.Lease) -> views.Lease:
     """Build the view of the operator's leader lease."""
-    spec = found.spec or wire.Lease.Spec()
-    return views.Lease(found.metadata.namespace, spec.holder_identity or "", moment(spec.acquire_time))
+    spec = decoded.spec or wire.Lease.Spec()
+    return views.Lease(decoded.metadata.namespace, spec.holder_identity or "", moment(spec.acquire_time))
 
 
 def small_number(value: object) -> int | None:
@@ -212,20 +210,20 @@ def small_number(value: object) -> int | None:
 
 def _labels_of(labels: Mapping[str, str] | None, prefixes: tuple[str, ...]) -> Mapping[str, str]:
     """Return the labels under these prefixes; objects with the same ones share them."""
-    found = ((intern(key), intern(value)) for key, value in (labels or {}).items() if key.startswith(prefixes))
-    return _shared_labels(tuple(sorted(found)))
+    kept = ((intern(key), intern(value)) for key, value in (labels or {}).items() if key.startswith(prefixes))
+    return _shared_labels(tuple(sorted(kept)))
 
 
 @lru_cache(maxsize=1024)
-def _shared_labels(found: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    return MappingProxyType(dict(found))
+def _shared_labels(labels: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    return MappingProxyType(dict(labels))
 
 
-def _taints(found: Iterable[wire.Taint]) -> tuple[views.Taint, ...]:
+def _taints(decoded: Iterable[wire.Taint]) -> tuple[views.Taint, ...]:
     """Return the taints that can keep a DaemonSet's pod off a node."""
-    taints = tuple(map(_taint, found))
-    if odd := next((taint.effect for taint in taints if taint.effect not in names.TAINT_EFFECTS), None):
-        raise MalformedObjectError(f"spec.taints: unknown effect {odd[:40]!r}")
+    taints = tuple(map(_taint, decoded))
+    if unknown := next((taint.effect for taint in taints if taint.effect not in names.TAINT_EFFECTS), None):
+        raise MalformedObjectError(f"spec.taints: unknown effect {unknown[:40]!r}")
     return tuple(
         taint
         for taint in taints
@@ -233,28 +231,29 @@ def _taints(found: Iterable[wire.Taint]) -> tuple[views.Taint, ...]:
     )
 
 
-def _taint(found: wire.Taint) -> views.Taint:
-    return views.Taint(found.key or "", found.value or "", found.effect or "", exists=found.operator == "Exists")
+def _taint(taint: wire.Taint) -> views.Taint:
+    return views.Taint(taint.key or "", taint.value or "", taint.effect or "", exists=taint.operator == "Exists")
 
 
 def _containers(
-    wanted: Iterable[wire.Container] | None, reported: Iterable[wire.ContainerStatus] | None
+    specified: Iterable[wire.Container] | None, reported: Iterable[wire.ContainerStatus] | None
 ) -> tuple[views.Container, ...]:
     """Return one status for every container of the spec; one that is not reported yet is waiting.
 
     A reported container counts, whether the spec names it or not: it runs.
     """
-    spec, statuses = _by_name(wanted), _by_name(reported)
-    everything = dict.fromkeys((*spec, *statuses))
+    spec, statuses = _by_name(specified), _by_name(reported)
     # An init container that keeps running (a sidecar) is no step of the pod's start.
     sidecars = {name for name, container in spec.items() if container.restart_policy == "Always"}
-    return tuple(_container(name, statuses.get(name)) for name in everything if name not in sidecars)
+    return tuple(
+        _container(name, statuses.get(name)) for name in dict.fromkeys((*spec, *statuses)) if name not in sidecars
+    )
 
 
-def _by_name(found: Iterable[_Named] | None) -> dict[str, _Named]:
-    """Return containers by name. Two of a name contradict each other: malformed."""
-    listed = tuple(found or ())
-    named = {each.name: each for each in listed}
+def _by_name(containers: Iterable[_Named] | None) -> dict[str, _Named]:
+    """Return containers by name. Raises MalformedObjectError if two have the same name."""
+    listed = tuple(containers or ())
+    named = {container.name: container for container in listed}
     if len(named) < len(listed):
         raise MalformedObjectError("containers: a name comes twice")
     return named
@@ -282,31 +281,31 @@ def _container(name: str, status: wire.ContainerStatus | None) -> views.Containe
     )
 
 
-def _contradiction(found: views.Pod, ready_since: datetime | None) -> str:
-    """Name two times of a pod that cannot both be true; or empty. Equal ones can.
+def _contradiction(pod: views.Pod, ready_since: datetime | None) -> str:
+    """Return which two times of a pod cannot both be true, or "". Equal times can.
 
     `ready_since` is the last transition of its Ready condition.
     """
-    since = found.containers_ready_since
-    if found.ready and since is not None and ready_since is not None and ready_since < since:
+    since = pod.containers_ready_since
+    if pod.ready and since is not None and ready_since is not None and ready_since < since:
         # The kubelet sets ContainersReady first (K8S pkg/kubelet/status, updateStatusInternal).
         return "Ready is older than ContainersReady, without which no pod is Ready"
-    return next(filter(None, (_impossible(container, found) for container in found.containers)), "")
+    return next(filter(None, (_out_of_order(container, pod) for container in pod.containers)), "")
 
 
-def _impossible(container: views.Container, found: views.Pod) -> str:
-    """Compare the start of a main container's current run with what must have come before or after it."""
-    started, since = container.started_at, found.containers_ready_since
+def _out_of_order(container: views.Container, pod: views.Pod) -> str:
+    """Compare the start of a main container's current run with the times that must come before or after it."""
+    started, since = container.started_at, pod.containers_ready_since
     if started is None:
         return ""
     if since is not None and since < started and not container.restarts:
-        # After a restart it may have: one that a liveness probe asks for happens within one look of the kubelet, which
-        # never sees the container down unless another probe makes it unready (K8S pkg/kubelet, SyncPod).
+        # After a restart it can be true: a liveness probe restarts the container within one sync of the kubelet, which
+        # then never sees it down, unless another probe makes it unready (K8S pkg/kubelet, SyncPod).
         return f"container {container.name} started after all containers were ready"
     if container.last_finished_at is not None and started < container.last_finished_at:
         return f"container {container.name} started before its last run ended"
-    # Also after a reboot: init containers run again before any main container does.
-    ended = (each.finished_at for each in found.init_containers)
+    # After a reboot too: init containers run again before any main container does.
+    ended = (init_container.finished_at for init_container in pod.init_containers)
     if any(end is not None and started < end for end in ended):
         return f"container {container.name} started before an init container ended"
     return ""

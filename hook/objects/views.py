@@ -1,12 +1,15 @@
-"""Frozen views of API objects: only what decisions need, so that a fleet of 5,000 nodes stays small.
+"""Views: the parts of API objects that decisions need, so that a fleet of 5,000 nodes stays small.
 
-Times are timezone-aware UTC. ``None`` means that the API did not say.
+Times are timezone-aware UTC. ``None`` means that the object does not have the field.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,8 +18,14 @@ if TYPE_CHECKING:
     from hook.objects.policies import Policy
 
 
-@dataclass(frozen=True, slots=True)
-class Taint:
+NONE: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class View(msgspec.Struct, frozen=True, gc=False):
+    """A view holds values and other views, never itself, so the garbage collector need not visit it."""
+
+
+class Taint(View, frozen=True):
     """A taint of a node, or (with ``exists``) a toleration of a pod template."""
 
     key: str
@@ -26,14 +35,13 @@ class Taint:
     """Of a toleration: any value, and with an empty key any taint."""
 
     def tolerates(self, taint: Taint) -> bool:
-        """Whether this, as a toleration, lets a pod onto a node with a taint (K8S ``ToleratesTaint``)."""
+        """Return whether this toleration lets a pod onto a node with a taint (K8S ``ToleratesTaint``)."""
         if self.effect not in ("", taint.effect) or (self.key and self.key != taint.key):
             return False
         return self.exists or (bool(self.key) and self.value == taint.value)
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(View, frozen=True):
     """A node that has, or had, a device of a driver stack."""
 
     name: str
@@ -43,17 +51,16 @@ class Node:
     ready_since: datetime | None
     """Last transition of the Ready condition, whichever way."""
     taints: tuple[Taint, ...] = ()
-    """Those that keep pods off; without the ones that every DaemonSet pod tolerates."""
+    """Taints that keep pods off, except for those that every DaemonSet pod tolerates."""
     cordoned: bool = False
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = NONE
     """Only those of ``wire.Annotations``."""
     gpus: int | None = None
     """What its device plugin reports (``status.capacity``); None without one, as with DRA alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class DaemonSet:
-    """A DaemonSet; driver and consumer alike."""
+class DaemonSet(View, frozen=True):
+    """A DaemonSet of drivers, prerequisites or driver clients."""
 
     namespace: str
     name: str
@@ -62,7 +69,7 @@ class DaemonSet:
     observed_generation: int
     desired: int
     misscheduled: int
-    """Pods on nodes that this spec does not want any more: they would not come back."""
+    """Pods on nodes that this spec no longer selects: a deleted one would not be replaced."""
     updated: int
     owner_kind: str
     owner_uid: str
@@ -80,7 +87,7 @@ class DaemonSet:
 
     @property
     def observed(self) -> bool:
-        """The DaemonSet controller has seen this spec, so its ControllerRevision exists."""
+        """Return whether the DaemonSet controller has seen this spec, so that its ControllerRevision exists."""
         return self.observed_generation == self.generation
 
     def selects(self, labels: Mapping[str, str]) -> bool:
@@ -91,29 +98,25 @@ class DaemonSet:
         return f"{self.namespace}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Revision:
+class Revision(View, frozen=True):
     """A ControllerRevision of a DaemonSet."""
 
-    namespace: str
-    name: str
     owner_uid: str
     revision: int
     hash: str
     created: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+class Container(View, frozen=True):
     """The status of one container of a pod."""
 
     name: str
     started_at: datetime | None
-    """Of the run that is going on; None while it is not running."""
+    """Of the current run; None while it is not running."""
     finished_at: datetime | None
     """Of the run that ended: of an init container, its completion."""
     succeeded: bool
-    """It ended with exit code 0 (an init container that is through)."""
+    """It ended with exit code 0, as a completed init container does."""
     last_finished_at: datetime | None
     """End of the run before this one (``lastState.terminated``)."""
     restarts: int
@@ -124,9 +127,8 @@ class Container:
     """Seconds of the run that ended; None where there is none, or its times are not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pod:
-    """A driver, provider or consumer pod."""
+class Pod(View, frozen=True):
+    """A pod of a driver, a prerequisite or a driver client."""
 
     namespace: str
     name: str
@@ -144,34 +146,35 @@ class Pod:
     """Transition of a true ``ContainersReady``; None while it is not true."""
     init_containers: tuple[Container, ...]
     containers: tuple[Container, ...]
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = NONE
     """Pods of one DaemonSet revision share them."""
 
     @property
     def live(self) -> bool:
-        """It counts: neither being deleted nor over."""
+        """Return whether the pod counts: it is not being deleted, and has not ended."""
         return not self.deleting and not self.ended
+
+    def owned_by(self, uid: str) -> Pod:
+        """Return the same pod with another owner."""
+        return msgspec.structs.replace(self, owner_uid=uid)
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceSlice:
-    """A ResourceSlice, reduced to what proves a plugin."""
+class DeviceSlice(View, frozen=True):
+    """A ResourceSlice, reduced to what verifies a plugin."""
 
-    name: str
     node: str
     devices: int
     pool: str
     generation: int
     """Of its pool: the scheduler and the kubelet ignore slices of an older one (K8S ``resource/v1`` ResourcePool)."""
     driver_versions: frozenset[str]
-    """As published, without leading zeros; empty where devices carry none (MIG, VFIO)."""
+    """As published, without leading zeros; empty where devices have none (MIG, VFIO)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deployment:
+class Deployment(View, frozen=True):
     """The operator's Deployment."""
 
     namespace: str
@@ -185,30 +188,27 @@ class Deployment:
     updated: int
     available: int
     changed: datetime | None = None
-    """When its last rollout advanced or completed (condition Progressing); None where it does not say."""
+    """When its last rollout advanced or completed (condition Progressing)."""
     named_by_host: bool = False
-    """Its pods have host names of their own (hostNetwork, hostname), so their leader calls itself otherwise."""
+    """Its pods have other host names than their own (hostNetwork, hostname), and so has the holder of its Lease."""
 
     @property
     def rolled_out(self) -> bool:
-        """What ``kubectl rollout status`` asks for."""
+        """Return whether the rollout is complete, as ``kubectl rollout status`` defines it."""
         return (
             self.observed_generation == self.generation and self.updated == self.total == self.available == self.wanted
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaSet:
+class ReplicaSet(View, frozen=True):
     """A ReplicaSet of the operator's Deployment."""
 
-    namespace: str
     name: str
     owner_uid: str
     revision: str
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(View, frozen=True):
     """The operator's leader lease."""
 
     namespace: str
@@ -217,35 +217,34 @@ class Lease:
     acquired: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class Malformed:
-    """An object that does not have the shape its kind promises. Never taken for ready or fresh."""
+class Malformed(View, frozen=True):
+    """An object that does not match its kind. It never counts as ready or fresh."""
 
     kind: str
     namespace: str
     name: str
     node: str
-    """The node of an unreadable pod; empty if even that is unknown."""
+    """The node of a malformed pod; empty if unknown."""
     problem: str
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything that one decision about one driver stack sees, read together."""
+    """Everything that a decision about one driver stack is based on, read together."""
 
     policies: tuple[Policy, ...] | None = ()
-    """None: the API server does not know the kind."""
+    """None if the API server does not know the kind."""
     pools: tuple[Policy, ...] = ()
-    """The intent for each pool of nodes, where the policy says that it is there."""
+    """The objects that specify the drivers of one pool of nodes each, if the policy leaves the drivers to them."""
     nodes: Mapping[str, Node] = field(default_factory=dict)
     daemonsets: tuple[DaemonSet, ...] = ()
     revisions: tuple[Revision, ...] = ()
     driver_pods: tuple[Pod, ...] = ()
     prerequisite_pods: tuple[Pod, ...] = ()
-    """Pods of what a consumer must have started after beside the driver (opt-in)."""
+    """Pods of components that a plugin must have started after, in addition to the driver (opt-in)."""
     plugin_pods: tuple[Pod, ...] = ()
     slices: tuple[DeviceSlice, ...] | None = ()
-    """None: the API server serves no ResourceSlices."""
+    """None if the API server has no ResourceSlices."""
     deployments: tuple[Deployment, ...] = ()
     replicasets: tuple[ReplicaSet, ...] = ()
     leases: tuple[Lease, ...] = ()

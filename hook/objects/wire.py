@@ -1,7 +1,7 @@
 """API objects as the API server sends them: Structs that name only the fields that are read.
 
-Kubernetes writes null for what is not set, so a field is optional unless its kind cannot be without it. Rules that
-types cannot express stand where views are built.
+Kubernetes writes null for unset fields, so a field is optional unless its kind requires it. Rules that types cannot
+express are in ``readers.py``.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Metadata(Part, kw_only=True):
 
     @property
     def owner(self) -> Owner:
-        """Return the controlling owner, whose UID outlives neither a rename nor an orphaning."""
+        """Return the controlling owner; an empty one if there is none."""
         return next((owner for owner in self.owner_references or () if owner.controller), Owner())
 
     @property
     def key(self) -> Key:
-        """Return what tells the object from others of its kind."""
+        """Return the namespace and the name, which are unique in a kind."""
         return intern(self.namespace or ""), self.name
 
     @property
@@ -64,7 +64,7 @@ class Namespaced(Metadata, kw_only=True):
 
 
 class Generated(Namespaced, kw_only=True):
-    """Of a kind whose controller observes generations."""
+    """Metadata of a kind whose controller observes generations."""
 
     uid: Name
     generation: Count
@@ -89,13 +89,13 @@ class Condition(Part):
 
 
 def condition(conditions: Iterable[Condition] | None, kind: str) -> Condition:
-    """Return the one condition of a type. Two of a type contradict each other: malformed."""
-    found = [each for each in conditions or () if each.type == kind]
-    if len(found) > 1:
-        raise MalformedObjectError(f"status.conditions: {len(found)} times {kind}")
-    if found and found[0].status not in CONDITION_STATUSES:
+    """Return the condition of a type; an empty one if there is none. Two of a type are malformed."""
+    same = [condition for condition in conditions or () if condition.type == kind]
+    if len(same) > 1:
+        raise MalformedObjectError(f"status.conditions: {len(same)} times {kind}")
+    if same and same[0].status not in CONDITION_STATUSES:
         raise MalformedObjectError(f"status.conditions: {kind} is none of {', '.join(CONDITION_STATUSES)}")
-    return found[0] if found else Condition()
+    return same[0] if same else Condition()
 
 
 class Taint(Part):
@@ -131,14 +131,14 @@ class Container(Part):
     restart_policy: Text | None = None
 
     @property
-    def asked(self) -> Iterable[str]:
-        """Return the names of the resources that it asks for."""
-        found = self.resources or Container.Resources()
-        return (*(found.limits or ()), *(found.requests or ()))
+    def resource_names(self) -> Iterable[str]:
+        """Return the names of the resources that it requests."""
+        resources = self.resources or Container.Resources()
+        return (*(resources.limits or ()), *(resources.requests or ()))
 
 
 class PodSpec(Part):
-    """Of a pod, or of a template."""
+    """The spec of a pod or of a pod template."""
 
     class Volume(Part):
         empty_dir: dict[str, Any] | None = None
@@ -155,7 +155,7 @@ class PodSpec(Part):
 
 class ContainerStatus(Part):
     class Run(Part):
-        """What is known of a container that waits, runs or has ended."""
+        """State of a container that waits, runs or has ended."""
 
         reason: Text | None = None
         message: str | None = None
@@ -192,13 +192,32 @@ class Pod(Object):
 
 
 class Selector(Part):
+    """A label selector."""
+
     class Requirement(Part):
+        """K8S ``LabelSelectorRequirement``."""
+
         key: Text | None = None
         operator: Text | None = None
         values: list[Text] | None = None
 
+        def met_by(self, labels: Labels) -> bool:
+            """Return whether labels meet the requirement. An unknown operator is never met."""
+            present, value = self.key in labels, labels.get(self.key or "")
+            return {
+                "In": present and value in (self.values or ()),
+                "NotIn": not present or value not in (self.values or ()),
+                "Exists": present,
+                "DoesNotExist": not present,
+            }.get(self.operator or "", False)
+
     match_labels: Labels | None = None
     match_expressions: list[Requirement] | None = None
+
+    def matches(self, labels: Labels) -> bool:
+        """Return whether an object with these labels is selected. An empty selector selects every object."""
+        exact = (self.match_labels or {}).items() <= labels.items()
+        return exact and all(requirement.met_by(labels) for requirement in self.match_expressions or ())
 
 
 class Labelled(Part):
@@ -268,13 +287,13 @@ class Device(Part):
 
     attributes: Attributes | None = None
     basic: Device | None = None
-    """``v1beta1`` has the attributes one level deeper, here."""
+    """In ``v1beta1``, the attributes are one level deeper."""
 
     @property
     def driver_version(self) -> str:
         """Return the version that the device publishes, or empty."""
-        found = self.attributes or (self.basic and self.basic.attributes)
-        return (found and found.driver_version and found.driver_version.version) or ""
+        attributes = self.attributes or (self.basic and self.basic.attributes)
+        return (attributes and attributes.driver_version and attributes.driver_version.version) or ""
 
 
 class ResourceSlice(Object):
@@ -301,9 +320,19 @@ class DisruptionBudget(Object):
     spec: Spec | None = None
     status: Status | None = None
 
+    @property
+    def exhausted(self) -> bool:
+        """Return whether it allows no disruption now."""
+        return not (self.status and self.status.disruptions_allowed)
+
+    def selects(self, namespace: str, labels: Labels) -> bool:
+        """Return whether it protects a pod. Without a selector it protects none (K8S ``policy/v1``)."""
+        selector = self.spec.selector if self.spec else None
+        return namespace == self.metadata.namespace and selector is not None and selector.matches(labels)
+
 
 class Identified(Part, kw_only=True):
-    """An object of any kind that Events are about."""
+    """An object of any kind that can be the target of Events."""
 
     class Meta(Part):
         uid: Name
@@ -312,7 +341,7 @@ class Identified(Part, kw_only=True):
 
 
 class EventTarget(Identified, kw_only=True):
-    """Such an object, where its kind is not known before."""
+    """Such an object, if its kind is not known before."""
 
     api_version: Name
     kind: Name

@@ -17,15 +17,15 @@ from hook.decide.reasons import Reason
 from hook.format import some
 from hook.objects import wire
 from hook.objects.decoding import Reader, reads
-from hook.plan.result import Obstacle, Severity, Warned
+from hook.plan.result import Finding, Obstacle, Severity
 from hook.plan.timing import REQUEUE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from hook.objects.policies import UpgradePolicy
+    from hook.plan.limits import UpgradePolicy
     from hook.plan.pools import Pool
-    from hook.plan.result import Budget, Capacity, Reloads
+    from hook.plan.result import Budget, PoolPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Workload:
     """Kind of its controlling owner; empty if it has none."""
     local_data: bool
     """It has an ``emptyDir`` volume."""
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
     protected_by: str = ""
     """A PodDisruptionBudget that allows no disruption now."""
 
@@ -56,7 +56,7 @@ def _workload(resources: tuple[str, ...], pod: wire.Pod) -> Workload | None:
     spec = pod.spec or wire.PodSpec()
     if not spec.node_name or pod.status is None or pod.status.phase not in ("Pending", "Running"):
         return None
-    if not any(name.startswith(resources) for container in spec.containers or () for name in container.asked):
+    if not any(name.startswith(resources) for container in spec.containers or () for name in container.resource_names):
         return None
     return Workload(
         namespace=pod.metadata.namespace,
@@ -68,58 +68,21 @@ def _workload(resources: tuple[str, ...], pod: wire.Pod) -> Workload | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
-    """One line of a label selector (K8S ``LabelSelectorRequirement``)."""
-
-    key: str
-    operator: str
-    values: frozenset[str] = frozenset()
-
-    def blockers(self, labels: Mapping[str, str]) -> bool:
-        """Return whether a pod's labels meet the requirement. An unknown operator is never met."""
-        there = self.key in labels
-        return {
-            "In": there and labels.get(self.key, "") in self.values,
-            "NotIn": labels.get(self.key) not in self.values,
-            "Exists": there,
-            "DoesNotExist": not there,
-        }.get(self.operator, False)
-
-
-@dataclass(frozen=True, slots=True)
-class Protection:
-    """A PodDisruptionBudget that allows no disruption now."""
-
-    namespace: str
-    name: str
-    selector: tuple[Requirement, ...]
-
-    def protects(self, pod: Workload) -> bool:
-        """Return whether this budget selects the pod."""
-        return pod.namespace == self.namespace and all(line.blockers(pod.labels) for line in self.selector)
-
-
 @reads(wire.DisruptionBudget)
-def protection(budget: wire.DisruptionBudget) -> Protection | None:
-    """Read a PodDisruptionBudget; None where it allows a disruption, or has no selector (K8S: no pods then)."""
-    allowed = budget.status.disruptions_allowed if budget.status is not None else None
-    if allowed or budget.spec is None or budget.spec.selector is None:
-        return None
-    selector = budget.spec.selector
-    exact = (Requirement(key, "In", frozenset({value})) for key, value in (selector.match_labels or {}).items())
-    further = (
-        Requirement(each.key or "", each.operator or "", frozenset(each.values or ()))
-        for each in selector.match_expressions or ()
-    )
-    return Protection(budget.metadata.namespace, budget.metadata.name, (*exact, *further))
+def disruption_budget(budget: wire.DisruptionBudget) -> wire.DisruptionBudget | None:
+    """Keep a PodDisruptionBudget only if it allows no disruption now."""
+    return budget if budget.exhausted else None
 
 
-def protected(pods: Iterable[Workload], protections: Iterable[Protection]) -> list[Workload]:
-    """Record on each pod the budget that protects it."""
-    known = list(protections)
-    found = ((pod, next((budget.name for budget in known if budget.protects(pod)), "")) for pod in pods)
-    return [replace(pod, protected_by=name) for pod, name in found]
+def protected(pods: Iterable[Workload], budgets: Iterable[wire.DisruptionBudget]) -> list[Workload]:
+    """Record on each pod the exhausted budget that protects it."""
+    exhausted = list(budgets)
+    return [
+        replace(pod, protected_by=budget.metadata.name)
+        if (budget := next((budget for budget in exhausted if budget.selects(pod.namespace, pod.labels)), None))
+        else pod
+        for pod in pods
+    ]
 
 
 def refusal(pod: Workload, policy: UpgradePolicy) -> str:
@@ -138,28 +101,21 @@ def refusal(pod: Workload, policy: UpgradePolicy) -> str:
 BLOCKS, SLOWS, NOTE = Severity.BLOCKS, Severity.SLOWS, Severity.NOTE
 
 
-def of(  # noqa: PLR0913, PLR0917 - everything that a plan is made of
-    pool: Pool,
-    budget: Budget,
-    reloads: Reloads,
-    capacity: Capacity,
-    workloads: Sequence[Workload] | None,
-    unread: str,
-) -> tuple[Warned, ...]:
+def obstacles(pool: Pool, plan: PoolPlan, workloads: Sequence[Workload] | None, unread: str) -> tuple[Finding, ...]:
     """List the obstacles of a pool. Those that block the upgrade come first."""
     found = [
         *_manual(pool),
-        *_limits(pool, budget),
-        *_nodes(pool, budget),
+        *_limits(pool, plan.budget),
+        *_nodes(pool, plan.budget),
         *_pods(pool, workloads, unread),
-        *_figures(pool, reloads, capacity),
+        *_figures(pool, plan),
     ]
-    return tuple(sorted(found, key=lambda warned: list(Severity).index(warned.severity)))
+    return tuple(sorted(found, key=lambda finding: list(Severity).index(finding.severity)))
 
 
-def _manual(pool: Pool) -> Iterator[Warned]:
+def _manual(pool: Pool) -> Iterator[Finding]:
     if pool.manual and pool.nodes:
-        yield Warned(
+        yield Finding(
             Obstacle.AUTO_UPGRADE_OFF,
             BLOCKS,
             f"nothing rotates driver pods here ({pool.manual}): {len(pool.nodes)} nodes wait for an administrator",
@@ -167,9 +123,9 @@ def _manual(pool: Pool) -> Iterator[Warned]:
         )
 
 
-def _limits(pool: Pool, budget: Budget) -> Iterator[Warned]:
+def _limits(pool: Pool, budget: Budget) -> Iterator[Finding]:
     if budget.allowed is None:
-        yield Warned(
+        yield Finding(
             Obstacle.LIMIT_INVALID,
             BLOCKS,
             f"maxUnavailable {budget.unavailable} is neither a number nor a percentage: the upgrade controller stops",
@@ -177,31 +133,31 @@ def _limits(pool: Pool, budget: Budget) -> Iterator[Warned]:
         )
     elif not budget.at_once and pool.nodes:
         yield _used_up(pool, budget)
-    if pool.policy.elsewhere and budget.parallel == 1:
-        yield Warned(
+    if pool.policy.misplaced and budget.parallel == 1:
+        yield Finding(
             Obstacle.LIMIT_ELSEWHERE,
             SLOWS,
-            f"one node at a time: {', '.join(pool.policy.elsewhere)} is set, but no upgrade controller reads it",
+            f"one node at a time: {', '.join(pool.policy.misplaced)} is set, but no upgrade controller reads it",
             f"set maxParallelUpgrades and maxUnavailable in {pool.where}",
         )
     if pool.policy.waits_for:
         limit = f"up to {pool.policy.wait_seconds} s" if pool.policy.wait_seconds else "without a time limit"
-        yield Warned(
+        yield Finding(
             Obstacle.WAITS_FOR_PODS,
             SLOWS,
             f"each node first waits ({limit}) until pods with {pool.policy.waits_for} complete; the plan ignores that",
         )
 
 
-def _used_up(pool: Pool, budget: Budget) -> Warned:
+def _used_up(pool: Pool, budget: Budget) -> Finding:
     """Return what takes all places, with the nodes to look at."""
     if budget.stuck and 0 < budget.parallel <= len(budget.stuck):
         message = f"failed nodes hold all {budget.parallel} places (maxParallelUpgrades): {some(budget.stuck)}"
-        return Warned(Obstacle.LIMIT_USED_UP, BLOCKS, message, "put the failed nodes back", budget.stuck)
+        return Finding(Obstacle.LIMIT_USED_UP, BLOCKS, message, "put the failed nodes back", budget.stuck)
     taken = f", and {len(budget.lost)} are unavailable already: {some(budget.lost)}" if budget.lost else ""
     limit = f"maxUnavailable {budget.unavailable}" if budget.unavailable else "no limit"
     message = f"{limit} allows {budget.allowed} of {budget.total} nodes to be unavailable{taken}: no node can begin"
-    return Warned(
+    return Finding(
         Obstacle.LIMIT_USED_UP,
         BLOCKS,
         message,
@@ -210,17 +166,17 @@ def _used_up(pool: Pool, budget: Budget) -> Warned:
     )
 
 
-def _nodes(pool: Pool, budget: Budget) -> Iterator[Warned]:
+def _nodes(pool: Pool, budget: Budget) -> Iterator[Finding]:
     stack = pool.fleet.stack
     if missing := _incomplete(pool):
-        yield Warned(
+        yield Finding(
             Obstacle.DRIVER_PODS_MISSING,
             BLOCKS,
             f"{missing}: the upgrade controller upgrades no node while a driver pod is missing",
             f"kubectl get daemonsets,pods -A -l {words(stack)['drivers']} -o wide",
         )
     if budget.stuck:
-        yield Warned(
+        yield Finding(
             Obstacle.UPGRADE_FAILED,
             BLOCKS,
             f"the last upgrade failed on {some(budget.stuck)}: not upgraded, and each one keeps a place",
@@ -229,7 +185,7 @@ def _nodes(pool: Pool, budget: Budget) -> Iterator[Warned]:
         )
     silent = tuple(name for name in pool.managed if (node := pool.node(name)) is not None and not node.ready)
     if silent:
-        yield Warned(
+        yield Finding(
             Obstacle.NODES_NOT_READY,
             BLOCKS,
             f"{some(silent)} NotReady: counted as unavailable, and such a node keeps the place that it gets",
@@ -237,7 +193,7 @@ def _nodes(pool: Pool, budget: Budget) -> Iterator[Warned]:
             silent,
         )
     if cordoned := tuple(name for name in budget.lost if name not in (*silent, *budget.stuck)):
-        yield Warned(
+        yield Finding(
             Obstacle.NODES_CORDONED,
             SLOWS,
             f"{some(cordoned)} cordoned: counted as unavailable for the whole upgrade; upgraded first, without a place",
@@ -248,17 +204,17 @@ def _nodes(pool: Pool, budget: Budget) -> Iterator[Warned]:
     yield from _not_upgraded(pool)
 
 
-def _not_upgraded(pool: Pool) -> Iterator[Warned]:
+def _not_upgraded(pool: Pool) -> Iterator[Finding]:
     """Yield the nodes that the upgrade passes over, and those that an upgrade in progress has not reached."""
     if pool.excluded:
         reasons = sorted({excluded.reason.value for excluded in pool.excluded})
         names = tuple(excluded.node for excluded in pool.excluded)
-        yield Warned(
+        yield Finding(
             Obstacle.NODES_LEFT_ALONE, NOTE, f"not upgraded: {some(names)} ({', '.join(reasons)})", nodes=names
         )
     if to_come := tuple(pool.to_come):
         message = f"an upgrade is in progress, {some(to_come)} remaining; the plan is for a complete upgrade"
-        yield Warned(Obstacle.UPGRADE_UNDER_WAY, NOTE, message, nodes=to_come)
+        yield Finding(Obstacle.UPGRADE_UNDER_WAY, NOTE, message, nodes=to_come)
 
 
 def _incomplete(pool: Pool) -> str:
@@ -270,12 +226,12 @@ def _incomplete(pool: Pool) -> str:
     return ""
 
 
-def _pods(pool: Pool, workloads: Sequence[Workload] | None, unread: str) -> Iterator[Warned]:
+def _pods(pool: Pool, workloads: Sequence[Workload] | None, unread: str) -> Iterator[Finding]:
     if not pool.fleet.stack.upgrade.evicts:
         return
     if unread:
         message = f"the plan does not know (all) GPU pods that cannot be evicted: {unread}"
-        yield Warned(Obstacle.PODS_NOT_READ, NOTE, message)
+        yield Finding(Obstacle.PODS_NOT_READ, NOTE, message)
     nodes = set(pool.nodes)
     refused = [(pod, why) for pod in workloads or () if pod.node in nodes and (why := refusal(pod, pool.policy))]
     if not refused:
@@ -284,7 +240,7 @@ def _pods(pool: Pool, workloads: Sequence[Workload] | None, unread: str) -> Iter
     then = "the node is drained instead" if pool.policy.drains else "the upgrade of the node fails"
     first, why = refused[0]
     message = f"{len(refused)} GPU pods cannot be evicted, so {then} ({some(names)}); {first} {why}"
-    yield Warned(
+    yield Finding(
         Obstacle.PODS_NOT_EVICTABLE,
         SLOWS if pool.policy.drains else BLOCKS,
         message,
@@ -293,27 +249,27 @@ def _pods(pool: Pool, workloads: Sequence[Workload] | None, unread: str) -> Iter
     )
 
 
-def _figures(pool: Pool, reloads: Reloads, capacity: Capacity) -> Iterator[Warned]:
+def _figures(pool: Pool, plan: PoolPlan) -> Iterator[Finding]:
     """Yield what makes the figures less certain."""
     if malformed := pool.fleet.seen.malformed:
         first = malformed[0]
         message = f"{len(malformed)} malformed objects are ignored, such as {first.kind} {first.name}: {first.problem}"
-        yield Warned(Obstacle.MALFORMED_OBJECT, NOTE, message)
+        yield Finding(Obstacle.MALFORMED_OBJECT, NOTE, message)
     if not pool.nodes:
         return
     if not pool.fleet.plugins.named:
-        yield Warned(Obstacle.NO_PLUGIN, NOTE, f"no {pool.fleet.stack.plugin.noun} is installed, so none becomes stale")
-    if reloads.loading is None:
-        message = (
-            f"none of {reloads.pods} driver pods shows how long its driver took: a reload may be longer than a step"
-        )
-        yield Warned(Obstacle.RELOADS_UNKNOWN, NOTE, message)
-    if reloads.steps is None:
+        message = f"no {pool.fleet.stack.plugin.noun} is installed, so none becomes stale"
+        yield Finding(Obstacle.NO_PLUGIN, NOTE, message)
+    if plan.reloads.loading is None:
+        pods = f"none of {plan.reloads.pods} driver pods"
+        message = f"{pods} shows how long its driver took: a reload may be longer than a step"
+        yield Finding(Obstacle.RELOADS_UNKNOWN, NOTE, message)
+    if plan.step.measured is None:
         message = (
             "the driver pods show no earlier upgrade, so a step is assumed to be one reload, rounded up to a multiple "
             f"of the {REQUEUE:.0f} s after which the upgrade controller checks again; evictions take additional time"
         )
-        yield Warned(Obstacle.STEP_IS_ASSUMED, NOTE, message)
-    if capacity.unknown:
-        message = f"the number of GPUs in {some(capacity.unknown)} is unknown and counts as zero"
-        yield Warned(Obstacle.GPUS_UNKNOWN, NOTE, message, nodes=capacity.unknown)
+        yield Finding(Obstacle.STEP_IS_ASSUMED, NOTE, message)
+    if unknown := plan.capacity.unknown:
+        message = f"the number of GPUs in {some(unknown)} is unknown and counts as zero"
+        yield Finding(Obstacle.GPUS_UNKNOWN, NOTE, message, nodes=unknown)

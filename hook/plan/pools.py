@@ -1,17 +1,13 @@
-"""Groups of nodes that one policy upgrades, and how many of them it upgrades at a time.
+"""Pools: the nodes that one policy upgrades, and the GPUs that their upgrade takes away.
 
-LIB is NVIDIA/k8s-operator-libs, ``pkg/upgrade/common_manager.go``. A node counts as unavailable while it is cordoned or
-its Ready condition is not true, for any cause. A percentage refers to all nodes with a driver pod, rounded up. Nodes
-whose upgrade failed count as in progress. A node that was cordoned before needs no place: the controller upgrades it
-regardless of the limits, and it stays cordoned.
+A node that was cordoned before needs no place: the upgrade controller upgrades it regardless of the limits, and it
+stays cordoned.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, replace
-from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from hook.decide import eligibility, rollout
@@ -19,72 +15,19 @@ from hook.decide.reasons import Reason
 from hook.decide.result import NodeState
 from hook.objects import names
 from hook.objects.readers import small_number
-from hook.plan.result import Budget, Capacity, LeftAlone, Range
+from hook.plan import limits
+from hook.plan.result import Capacity, Excluded, GpuHours
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from hook.decide.fleet import Fleet
     from hook.objects.drivers import PolicyKind
-    from hook.objects.policies import Policy, UpgradePolicy
+    from hook.objects.policies import Policy
     from hook.objects.views import Node, Pod
-
-_PERCENT: Final = re.compile(r"[0-9]{1,9}%")
-_NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
-
-
-def allowed(limit: str, total: int) -> int | None:
-    """Read ``maxUnavailable`` (K8S ``intstr.GetScaledValueFromIntOrPercent``, rounded up); None if it is invalid.
-
-    Without a limit every node is allowed.
-    """
-    if not limit:
-        return total
-    if _PERCENT.fullmatch(limit):
-        return ceil(total * int(limit[:-1]) / 100)
-    return int(limit) if _NUMBER.fullmatch(limit) else None
-
-
-def available(  # noqa: PLR0913 - the library's own function has as many
-    *, required: int, in_progress: int, total: int, lost: int, parallel: int, most: int
-) -> int:
-    """Return how many more nodes may begin now (LIB ``GetUpgradesAvailable``)."""
-    free = required if parallel == 0 else parallel - in_progress
-    free = min(free, most)
-    if lost >= most:
-        return 0
-    if most < total and lost + free > most:
-        return most - lost
-    return max(free, 0)
-
-
-def budget(policy: UpgradePolicy, total: int, waiting: int, lost: Collection[str], stuck: Collection[str]) -> Budget:
-    """Calculate how many of the waiting nodes are upgraded at once.
-
-    The result holds for the moment in which the next node gets a place. Earlier nodes are then available again.
-    """
-    most = allowed(policy.unavailable, total)
-    at_once = 0
-    if most is not None:
-        at_once = available(
-            required=waiting,
-            in_progress=len(stuck),
-            total=total,
-            lost=len(lost),
-            parallel=policy.parallel,
-            most=most,
-        )
-    return Budget(
-        total=total,
-        parallel=policy.parallel,
-        unavailable=policy.unavailable,
-        allowed=most,
-        lost=tuple(sorted(lost)),
-        stuck=tuple(sorted(stuck)),
-        at_once=min(at_once, waiting),
-    )
-
+    from hook.plan.limits import UpgradePolicy
+    from hook.plan.result import Budget, Range
 
 LABEL: Final = f"label {names.GPU_COUNT_LABEL}"
 RESOURCE: Final = f"capacity {names.GPU_RESOURCE}"
@@ -92,43 +35,6 @@ SLICES: Final = "devices in ResourceSlices"
 """Sources of a node's number of GPUs, the most reliable first. MIG and time slicing change the capacity. MIG and
 passthrough to virtual machines change the number of devices."""
 SECONDS_AN_HOUR: Final = 3600
-
-
-def of_nodes(pool: Pool) -> dict[str, tuple[int, str]]:
-    """Return the number of GPUs of each node, with its source; nodes without a known number are left out."""
-    counts = ((name, _of_node(name, pool)) for name in pool.all_nodes)
-    return {name: count for name, count in counts if count is not None}
-
-
-def lost(pool: Pool, nodes: Sequence[str], at_once: int, step: Range) -> Capacity:
-    """Calculate the GPUs that are unavailable during the upgrade. The worst case is the nodes with the most GPUs."""
-    known = of_nodes(pool)
-    counts = {name: count for name, (count, _source) in known.items()}
-    away = sum(counts.get(name, 0) for name in nodes)
-    hours = Range(away * step.typical / SECONDS_AN_HOUR, away * step.slow / SECONDS_AN_HOUR) if at_once else None
-    return Capacity(
-        gpus=sum(counts.values()),
-        at_once=worst(counts, nodes, at_once),
-        hours=hours,
-        sources=dict(Counter(source for _count, source in known.values())),
-        unknown=tuple(name for name in pool.all_nodes if name not in known),
-    )
-
-
-def worst(counts: Mapping[str, int], nodes: Sequence[str], at_once: int) -> int:
-    """Return the number of GPUs of the nodes that have the most."""
-    return sum(sorted((counts.get(name, 0) for name in nodes), reverse=True)[:at_once])
-
-
-def _of_node(name: str, pool: Pool) -> tuple[int, str] | None:
-    node = pool.node(name)
-    label = small_number(node.labels.get(names.GPU_COUNT_LABEL)) if node is not None else None
-    if label is not None:
-        return label, LABEL
-    if node is not None and node.gpus is not None:
-        return node.gpus, RESOURCE
-    devices = sum(device_slice.devices for device_slice in pool.fleet.slices.get(name, ()))
-    return (devices, SLICES) if devices else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +50,7 @@ class Pool:
     """Why nothing rotates its driver pods; empty where the upgrade controller does."""
     nodes: tuple[str, ...]
     """Nodes that will reload their driver."""
-    excluded: tuple[LeftAlone, ...] = ()
+    excluded: tuple[Excluded, ...] = ()
 
     @property
     def all_nodes(self) -> tuple[str, ...]:
@@ -192,6 +98,10 @@ class Pool:
         )
         return sorted({*self.moving, *(name for name, pod in live if eligibility.outdated(pod, self.fleet))})
 
+    def budget(self, waiting: int) -> Budget:
+        """Return how many of so many waiting nodes the upgrade controller upgrades at once."""
+        return limits.budget(self.policy, len(self.managed), waiting, self.lost, self.stuck)
+
     def node(self, name: str) -> Node | None:
         """Return a node of the snapshot."""
         return self.fleet.seen.nodes.get(name)
@@ -203,24 +113,24 @@ class Pool:
 
 def split(fleet: Fleet, policy: Policy, now: datetime) -> list[Pool]:
     """Return the pools of a stack, each with its nodes."""
-    gates = {name: eligibility.excluded(name, fleet.seen.nodes.get(name), fleet, now) for name in fleet.node_names}
-    left = {
-        name: LeftAlone(name, blocker.reason, blocker.message)
-        for name, blocker in gates.items()
+    blockers = {name: eligibility.excluded(name, fleet.seen.nodes.get(name), fleet, now) for name in fleet.node_names}
+    excluded = {
+        name: Excluded(name, blocker.reason, blocker.message)
+        for name, blocker in blockers.items()
         # A driver without automatic upgrade concerns the whole pool, not the node.
         if blocker is not None and blocker.state is NodeState.EXCLUDED and blocker.reason is not Reason.MANUAL_UPGRADE
     }
     decide = policy.pooled and rollout.pools_decide(fleet.seen.nodes.values(), fleet.seen.pools, fleet.stack)
     kind = fleet.stack.pool if decide else None
     pools = [_whole(fleet, policy)] if kind is None else _of_objects(fleet, policy, kind)
-    return [_sorted(pool, left) for pool in pools]
+    return [_without_excluded(pool, excluded) for pool in pools]
 
 
-def _sorted(pool: Pool, left: dict[str, LeftAlone]) -> Pool:
+def _without_excluded(pool: Pool, excluded: dict[str, Excluded]) -> Pool:
     """Separate the nodes that will not reload: excluded nodes, and nodes whose upgrade failed."""
     message = f"its upgrade state is {names.STATE_FAILED}, until an administrator resets the node"
-    failed = {name: LeftAlone(name, Reason.UPGRADE_FAILED, message) for name in pool.stuck}
-    apart = failed | left
+    failed = {name: Excluded(name, Reason.UPGRADE_FAILED, message) for name in pool.stuck}
+    apart = failed | excluded
     return replace(
         pool,
         nodes=tuple(name for name in pool.nodes if name not in apart),
@@ -232,7 +142,7 @@ def _whole(fleet: Fleet, policy: Policy) -> Pool:
     return Pool(
         fleet,
         name=str(policy),
-        policy=policy.upgrade,
+        policy=limits.upgrade_policy(policy, fleet.stack),
         where=f"{policy} {fleet.stack.policy.upgrade}",
         manual=policy.manual or "",
         nodes=tuple(fleet.node_names),
@@ -248,7 +158,7 @@ def _of_objects(fleet: Fleet, policy: Policy, kind: PolicyKind) -> list[Pool]:
         Pool(
             fleet,
             name=str(owner),
-            policy=owner.upgrade,
+            policy=limits.upgrade_policy(owner, fleet.stack),
             where=f"{owner} {kind.upgrade}",
             manual=rollout.not_rotated(owner, policy, decides=True),
             nodes=tuple(by_uid.get(owner.uid, ())),
@@ -258,7 +168,7 @@ def _of_objects(fleet: Fleet, policy: Policy, kind: PolicyKind) -> list[Pool]:
     rest = Pool(
         fleet,
         name=f"no {kind.kind}",
-        policy=policy.upgrade,
+        policy=limits.upgrade_policy(policy, fleet.stack),
         where=kind.kind,
         manual=f"no {kind.kind} selects them",
         nodes=tuple(by_uid.get("", ())),
@@ -279,3 +189,42 @@ def _owner(name: str, fleet: Fleet) -> str:
 def _unavailable(node: Node | None) -> bool:
     """Return whether the upgrade controller counts a node as unavailable."""
     return node is not None and (node.cordoned or not node.ready)
+
+
+def gpu_counts(pool: Pool) -> dict[str, tuple[int, str]]:
+    """Return the number of GPUs of each node, with its source; nodes without a known number are omitted."""
+    counts = ((name, _gpu_count(name, pool)) for name in pool.all_nodes)
+    return {name: count for name, count in counts if count is not None}
+
+
+def capacity(pool: Pool, nodes: Sequence[str], at_once: int, step: Range) -> Capacity:
+    """Calculate the GPUs that are unavailable during the upgrade. The worst case is the nodes with the most GPUs."""
+    known = gpu_counts(pool)
+    counts = {name: count for name, (count, _source) in known.items()}
+    away = sum(counts.get(name, 0) for name in nodes)
+    hours = [round(away * seconds / SECONDS_AN_HOUR, 2) for seconds in (step.typical, step.slow)]
+    total, at_worst = sum(counts.values()), worst(counts, nodes, at_once)
+    return Capacity(
+        gpus=total,
+        at_once=at_worst,
+        percent=round(100 * at_worst / total, 2) if total else 0.0,
+        hours=GpuHours(*hours) if at_once else None,
+        sources=dict(Counter(source for _count, source in known.values())),
+        unknown=tuple(name for name in pool.all_nodes if name not in known),
+    )
+
+
+def worst(counts: Mapping[str, int], nodes: Iterable[str], at_once: int) -> int:
+    """Return the number of GPUs of the nodes that have the most."""
+    return sum(sorted((counts.get(name, 0) for name in nodes), reverse=True)[:at_once])
+
+
+def _gpu_count(name: str, pool: Pool) -> tuple[int, str] | None:
+    node = pool.node(name)
+    label = small_number(node.labels.get(names.GPU_COUNT_LABEL)) if node is not None else None
+    if label is not None:
+        return label, LABEL
+    if node is not None and node.gpus is not None:
+        return node.gpus, RESOURCE
+    devices = sum(device_slice.devices for device_slice in pool.fleet.slices.get(name, ()))
+    return (devices, SLICES) if devices else None

@@ -1,15 +1,13 @@
-"""What a plan says, as data."""
+"""The plan as data. ``plan -o json`` prints these Structs; the schema ``docs/plan.schema.json`` describes them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping  # noqa: TC003 - msgspec reads the types
 from enum import StrEnum, unique
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from msgspec import Struct, field
 
-    from hook.decide.reasons import Reason
+from hook.decide.reasons import Reason  # noqa: TC001
 
 
 @unique
@@ -47,8 +45,7 @@ class Obstacle(StrEnum):
     MALFORMED_OBJECT = "MalformedObject"
 
 
-@dataclass(frozen=True, slots=True)
-class Warned:
+class Finding(Struct, frozen=True):
     """One obstacle: what was observed, and what to do."""
 
     obstacle: Obstacle
@@ -59,102 +56,106 @@ class Warned:
     """All nodes that the obstacle concerns."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(Struct, frozen=True):
     """A measured time: median and 90th percentile."""
 
-    median: float
-    p90: float
+    median: float = field(name="medianSeconds")
+    p90: float = field(name="p90Seconds")
     samples: int
 
 
-@dataclass(frozen=True, slots=True)
-class Reloads:
-    """Times measured from the driver pods of a pool."""
-
-    loading: Spread | None = None
-    """From the start of the driver container to Ready."""
-    whole: Spread | None = None
-    """From the start of the unloading (the pod's init containers) to Ready, for pods that record it."""
-    steps: Spread | None = None
-    """Between the starts of successive reloads in the last upgrade."""
-    pods: int = 0
-    """Driver pods that were examined. A pod without a sample records no times, or implausible ones."""
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """How many nodes the upgrade controller upgrades at once, by its own arithmetic."""
-
-    total: int
-    """Nodes that it manages. Percentages refer to this number."""
-    parallel: int
-    """``maxParallelUpgrades``; zero means no limit."""
-    unavailable: str
-    """``maxUnavailable`` as written; empty where there is no such limit."""
-    allowed: int | None
-    """The same as a number, rounded up; None if it is not a valid limit."""
-    lost: tuple[str, ...]
-    """Nodes that are cordoned or not Ready, but not because of the upgrade. They count against ``maxUnavailable``."""
-    stuck: tuple[str, ...]
-    """Nodes whose upgrade failed. Each one keeps one of the parallel places."""
-    at_once: int
-    """Nodes that can reload at the same time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(Struct, frozen=True):
     """A typical time, and the time of a slow case."""
 
-    typical: float
-    slow: float
+    typical: float = field(name="typicalSeconds")
+    slow: float = field(name="slowSeconds")
 
     def times(self, count: int) -> Range:
         """Return the time that several of these take, one after another."""
         return Range(self.typical * count, self.slow * count)
 
 
-@dataclass(frozen=True, slots=True)
-class Capacity:
+class Step(Range, frozen=True):
+    """How long a node keeps its place, from the turn of one node to the turn of the next."""
+
+    measured: Spread | None = None
+    """Between the starts of successive reloads in the last upgrade; None if the step is assumed."""
+
+
+class Reloads(Struct, frozen=True):
+    """Times measured from the driver pods of a pool."""
+
+    loading: Spread | None = None
+    """From the start of the driver container to Ready."""
+    whole: Spread | None = field(name="withUnloading", default=None)
+    """From the start of the unloading (the pod's init containers) to Ready, for pods that record it."""
+    pods: int = 0
+    """Driver pods that were examined. A pod without a sample records no times, or implausible ones."""
+
+
+class Budget(Struct, frozen=True, rename="camel"):
+    """How many nodes the upgrade controller upgrades at once, by its own arithmetic."""
+
+    total: int = field(name="managedNodes")
+    """Nodes that it manages. Percentages refer to this number."""
+    parallel: int = field(name="maxParallelUpgrades")
+    """Zero means no limit."""
+    unavailable: str | None = field(name="maxUnavailable")
+    """As written; None where there is no such limit."""
+    allowed: int | None = field(name="maxUnavailableNodes")
+    """The same as a number, rounded up; None if it is not a valid limit."""
+    lost: tuple[str, ...] = field(name="unavailable")
+    """Nodes that are cordoned or not Ready, but not because of the upgrade. They count against ``maxUnavailable``."""
+    stuck: tuple[str, ...] = field(name="failed")
+    """Nodes whose upgrade failed. Each one keeps one of the parallel places."""
+    at_once: int
+    """Nodes that can reload at the same time."""
+
+
+class GpuHours(Struct, frozen=True):
+    """GPU-hours of the whole upgrade, in a typical and in a slow case."""
+
+    typical: float
+    slow: float
+
+
+class Capacity(Struct, frozen=True, rename="camel"):
     """The GPU capacity that the upgrade takes away."""
 
     gpus: int
     """GPUs of all nodes of the pool, including excluded nodes."""
-    at_once: int
+    at_once: int = field(name="gpusAway")
     """GPUs that are unavailable at the worst moment because of the upgrade."""
-    hours: Range | None
-    """GPU-hours of the whole upgrade. Each node is unavailable for one step."""
-    sources: Mapping[str, int] = field(default_factory=dict)
+    percent: float
+    """The share of all GPUs that is unavailable at the worst moment."""
+    hours: GpuHours | None = field(name="gpuHours")
+    """Each node is unavailable for one step."""
+    sources: Mapping[str, int]
     """Number of nodes by the source of their GPU count."""
-    unknown: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = field(name="unknownNodes")
     """Nodes whose number of GPUs is unknown."""
 
-    @property
-    def percent(self) -> float:
-        """Return the share of all GPUs that is unavailable at the worst moment."""
-        return 100 * self.at_once / self.gpus if self.gpus else 0.0
 
-
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Target(Struct, frozen=True, rename="camel"):
     """The parallelism that finishes within the requested time."""
 
     seconds: float
-    at_once: int | None
-    """Nodes at once; None if no number is enough."""
     reason: str
+    possible: bool = False
+    """Some number of nodes at once is enough."""
     change: bool = True
     """The current limits are not enough."""
-    parallel: int | None = None
-    """Value for ``maxParallelUpgrades``, including nodes that keep their places."""
-    unavailable: int | None = None
-    """Lowest value for ``maxUnavailable``, including lost nodes; None where there is no such limit."""
-    gpus: int | None = None
+    at_once: int | None = None
+    """Nodes at once."""
+    parallel: int | None = field(name="maxParallelUpgrades", default=None)
+    """Value to set, including nodes that keep their places."""
+    unavailable: int | None = field(name="maxUnavailable", default=None)
+    """Lowest value to set, including lost nodes; None where there is no such limit."""
+    gpus: int | None = field(name="gpusAway", default=None)
     """GPUs that are then unavailable at the worst moment."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeftAlone:
+class Excluded(Struct, frozen=True):
     """An excluded node: the upgrade passes over it, or its plugins are not restarted."""
 
     node: str
@@ -162,8 +163,7 @@ class LeftAlone:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class PoolPlan:
+class PoolPlan(Struct, frozen=True):
     """The plan for nodes that share one upgrade policy."""
 
     stack: str
@@ -171,43 +171,47 @@ class PoolPlan:
     """The object with the upgrade policy."""
     nodes: tuple[str, ...]
     """Nodes that will reload their driver."""
-    excluded: tuple[LeftAlone, ...]
-    budget: Budget
-    reloads: Reloads
-    step: Range
-    """How long a node keeps its place, from the turn of one node to the turn of the next."""
-    batches: int | None
+    excluded: tuple[Excluded, ...] = field(name="leftAlone")
+    budget: Budget = field(name="limits")
+    reloads: Reloads = field(name="reload")
+    step: Step
+    turns: int | None
     """Number of turns until every node is upgraded; None if the upgrade never ends by itself."""
+    window: Range | None
+    """From the change of the policy to the last node; None if the upgrade never ends by itself."""
     capacity: Capacity
-    obstacles: tuple[Warned, ...]
-    answer: Answer | None = None
-
-    @property
-    def window(self) -> Range | None:
-        """Return the time from the change of the policy to the last node; None if it never ends by itself."""
-        return None if self.batches is None else self.step.times(self.batches)
+    obstacles: tuple[Finding, ...]
+    target: Target | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The plan for all chosen driver stacks."""
+class NoPlan(Struct, frozen=True):
+    """A stack without anything to plan."""
 
+    stack: str
+    reason: Reason
+    message: str
+
+
+class Timeouts(Struct, frozen=True, rename="camel"):
+    """The timeouts for the chart and for each deployment tool, as each of them reads it."""
+
+    timeout: str
+    stall_timeout: str | None
+    """None if the chart's default is long enough."""
+    helm: str
+    helmfile: str
+    flux: str
+    argocd: None = None
+    """A sync of Argo CD has no timeout by default."""
+
+
+class Plan(Struct, frozen=True):
+    """The plan for all selected driver stacks."""
+
+    version: str
+    window: Range | None
+    """The longest window, because pools and stacks are upgraded in parallel; None if one never ends."""
+    timeouts: Timeouts | None
+    """For a run that waits for the whole window in a slow case; None if no time is enough."""
+    nothing: tuple[NoPlan, ...]
     pools: tuple[PoolPlan, ...]
-    nothing: tuple[tuple[str, Reason, str], ...] = ()
-    """Stacks without anything to plan: name, reason, message."""
-    settling: float = 0.0
-    """Seconds that a run may need in addition to the reloads themselves."""
-
-    @property
-    def window(self) -> Range | None:
-        """Return the longest window, because pools and stacks are upgraded in parallel; None if one never ends."""
-        windows = [pool.window for pool in self.pools]
-        known = [window for window in windows if window is not None]
-        if not known or len(known) < len(windows):
-            return None
-        return Range(max(window.typical for window in known), max(window.slow for window in known))
-
-    @property
-    def run_seconds(self) -> float | None:
-        """Return the seconds that a run needs to wait for the whole upgrade in a slow case."""
-        return None if self.window is None else self.window.slow + self.settling

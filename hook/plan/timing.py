@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Final
 from hook.decide import eligibility, freshness
 from hook.decide.done import TERMINAL
 from hook.decide.result import NodeState
-from hook.plan import pools
 from hook.plan.pools import split
-from hook.plan.result import Range, Reloads, Spread
+from hook.plan.result import Reloads, Spread, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -39,6 +38,8 @@ LONGEST_START: Final = timedelta(hours=1)
 of the kubelet, and is no measurement."""
 LONGEST_PAUSE: Final = timedelta(minutes=15)
 """Reloads further apart than this are unrelated, such as a reboot or a node that joined."""
+PLUGIN_SECONDS: Final = 40
+"""The longest time that a healthy plugin takes to become verified after its node's driver has settled (10 to 40 s)."""
 FEWEST_STEPS: Final = 2
 """One pause between two nodes may be a coincidence."""
 
@@ -51,7 +52,7 @@ class Reload:
     """When the unloading began, if the pod records that; otherwise the same as ``started``."""
     started: datetime
     ready: datetime
-    told_all: bool
+    complete: bool
     """Whether the pod records when the unloading began."""
 
     @property
@@ -65,34 +66,34 @@ class Reload:
         return (self.ready - self.began).total_seconds()
 
 
-def measured(pods: Sequence[Pod], fleet: Fleet) -> Reloads:
-    """Measure the live driver pods of one pool."""
-    live = [pod for pod in eligibility.live_pods(pods) if pod.node]
-    found = [(pod, reload) for pod in live if (reload := of_pod(pod, fleet.stack)) is not None]
-    return Reloads(
+def measure(pool: Pool) -> tuple[Reloads, Step]:
+    """Measure the live driver pods of a pool."""
+    live = [pod for pod in eligibility.live_pods(pool.pods) if pod.node]
+    found = [(pod, reload) for pod in live if (reload := _last_reload(pod, pool.fleet.stack)) is not None]
+    reloads = Reloads(
         loading=spread(reload.loading for _pod, reload in found),
-        whole=spread(reload.whole for _pod, reload in found if reload.told_all),
-        steps=_steps(found, fleet),
+        whole=spread(reload.whole for _pod, reload in found if reload.complete),
         pods=len(live),
     )
+    return reloads, step(reloads, _pauses(found, pool.fleet))
 
 
-def step(reloads: Reloads) -> Range:
+def step(reloads: Reloads, pauses: Spread | None) -> Step:
     """Return how long a node keeps its place: as measured, else a reload rounded up to the controller's next check."""
     took = reloads.whole or reloads.loading
     typical, slow = (took.median, took.p90) if took else (0.0, 0.0)
-    if reloads.steps is None:
-        return Range(_until_looked(typical), _until_looked(slow))
-    return Range(max(reloads.steps.median, typical), max(reloads.steps.p90, slow))
+    if pauses is None:
+        return Step(_until_next_check(typical), _until_next_check(slow))
+    return Step(max(pauses.median, typical), max(pauses.p90, slow), pauses)
 
 
-def of_pod(pod: Pod, stack: Stack) -> Reload | None:
+def _last_reload(pod: Pod, stack: Stack) -> Reload | None:
     """Read the last start of one pod; None if the pod does not record it, or the times are implausible."""
     started, ready = freshness.driver_started(pod, stack), pod.containers_ready_since
     if started is None or ready is None or ready - started > LONGEST_START:
         return None
     began = _unloading_began(pod, started)
-    return Reload(began or started, started, ready, told_all=began is not None)
+    return Reload(began or started, started, ready, complete=began is not None)
 
 
 def spread(values: Iterable[float]) -> Spread | None:
@@ -107,7 +108,7 @@ def _rank(known: Sequence[float], share: float) -> float:
     return known[ceil(share * len(known)) - 1]
 
 
-def _until_looked(seconds: float) -> float:
+def _until_next_check(seconds: float) -> float:
     return REQUEUE * max(1, ceil(seconds / REQUEUE))
 
 
@@ -125,7 +126,7 @@ def _unloading_began(pod: Pod, started: datetime) -> datetime | None:
     return began
 
 
-def _steps(found: Sequence[tuple[Pod, Reload]], fleet: Fleet) -> Spread | None:
+def _pauses(found: Sequence[tuple[Pod, Reload]], fleet: Fleet) -> Spread | None:
     """Measure the pauses between the starts of reloads in the last upgrade, if there was one.
 
     Reloads that overlap are one turn.
@@ -152,26 +153,22 @@ def _in_rotation(pod: Pod, reload: Reload, newest: Revision | None) -> bool:
     return newest is not None and newest.revision > 1 and pod.hash == newest.hash and reload.began >= newest.created
 
 
-PLUGIN_SECONDS: Final = 40
-"""The longest time that a healthy plugin takes to become verified after its node's driver has settled (10 to 40 s)."""
-
-
 def about(fleets: Mapping[str, Fleet], decision: Decision, settings: Settings, now: datetime) -> int | None:
     """Return the remaining seconds of all stacks; None if a node waits for an administrator."""
-    remaining = [judged for judged in decision.statuses if judged.state not in TERMINAL]
+    remaining = [status for status in decision.statuses if status.state not in TERMINAL]
     if not remaining:
         return 0
-    if any(judged.state is NodeState.FAILED for judged in remaining):
+    if any(status.state is NodeState.FAILED for status in remaining):
         return None
     longest = 0.0
     for stack, fleet in fleets.items():
-        waiting = _without_driver(judged for judged in remaining if judged.stack == stack)
+        waiting = _without_driver(status for status in remaining if status.stack == stack)
         for pool in split(fleet, fleet.policy, now) if fleet.policy is not None else ():
             seconds = _reloading([name for name in pool.all_nodes if name in waiting], pool)
             if seconds is None:
                 return None
             longest = max(longest, seconds)
-    stale = sum(bool(judged.plugin) for judged in remaining)
+    stale = sum(bool(status.plugin) for status in remaining)
     return round(longest) + max(1, ceil(stale / _plugins_at_once(len(decision.statuses), settings))) * PLUGIN_SECONDS
 
 
@@ -182,7 +179,7 @@ def _plugins_at_once(total: int, settings: Settings) -> int:
 
 def _without_driver(statuses: Iterable[NodeStatus]) -> frozenset[str]:
     """Return the nodes whose driver is not settled."""
-    return frozenset(judged.node for judged in statuses if not judged.plugin)
+    return frozenset(status.node for status in statuses if not status.plugin)
 
 
 def _reloading(waiting: list[str], pool: Pool) -> float | None:
@@ -192,7 +189,5 @@ def _reloading(waiting: list[str], pool: Pool) -> float | None:
     stuck = set(pool.stuck) | {excluded.node for excluded in pool.excluded}
     if pool.manual or stuck & set(waiting):
         return None
-    budget = pools.budget(pool.policy, len(pool.managed), len(waiting), pool.lost, pool.stuck)
-    if not budget.at_once:
-        return None
-    return ceil(len(waiting) / budget.at_once) * step(measured(pool.pods, pool.fleet)).typical
+    at_once = pool.budget(len(waiting)).at_once
+    return ceil(len(waiting) / at_once) * measure(pool)[1].typical if at_once else None

@@ -21,7 +21,7 @@ from hook.decide.state import Timers
 from hook.errors import ClusterError, PermissionDeniedError
 from hook.format import as_text
 from hook.kube import retry
-from hook.kube.events import TargetLookup
+from hook.kube.events import TargetResolver
 from hook.objects.decoding import MalformedObjectError
 from hook.run import report, status
 from hook.run.loop import ReconcileLoop
@@ -61,7 +61,7 @@ class Runner:
 
     def __init__(self, api: Api, cache: Cache, settings: Settings, recorder: EventRecorder, job: Job | None) -> None:
         self._api, self._cache, self._settings, self._recorder, self._job = api, cache, settings, recorder, job
-        regarding = [TargetLookup(api, target) for target in settings.regarding]
+        regarding = [TargetResolver(api, target) for target in settings.event_targets]
         self._reporter = ProgressReporter(recorder, job.reference if job else None, regarding)
         self._rounds = ReconcileLoop(api, cache, settings, self._reporter, self._started)
         self._confirm_after = 0.0

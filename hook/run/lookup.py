@@ -18,7 +18,7 @@ from hook.kube.cache import Cache
 from hook.kube.listing import ListWatch, list_views
 from hook.kube.requests import ListOptions
 from hook.objects.views import Malformed
-from hook.plan.obstacles import protected, protection, reader
+from hook.plan.obstacles import disruption_budget, protected, reader
 from hook.run import report, status
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def workloads(api: Api, settings: Settings, *, wanted: bool) -> tuple[list[Workl
     if not pods:
         return pods, ""
     try:
-        budgets = _listed(api, ListOptions(requests.DISRUPTION_BUDGETS), protection)
+        budgets = _listed(api, ListOptions(requests.DISRUPTION_BUDGETS), disruption_budget)
     except PermissionDeniedError as error:
         return pods, str(error)
     return protected(pods, filter(None, budgets)), ""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from hook.decide.result import Decision, NodeStatus
-    from hook.kube.events import EventRecorder, ObjectReference, Target, TargetLookup
+    from hook.kube.events import EventRecorder, ObjectReference, Target, TargetResolver
     from hook.kube.informer import OutOfSync
     from hook.run.loop import RestartResult
 
@@ -43,7 +43,7 @@ class ProgressReporter:
     """Remembers what was reported, so that nothing is reported twice in a row."""
 
     def __init__(
-        self, recorder: EventRecorder, owner: ObjectReference | None, regarding: Sequence[TargetLookup] = ()
+        self, recorder: EventRecorder, owner: ObjectReference | None, regarding: Sequence[TargetResolver] = ()
     ) -> None:
         self.recorder, self.owner, self.regarding = recorder, owner, regarding
         self._beside = 0

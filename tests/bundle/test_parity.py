@@ -76,7 +76,7 @@ def _specification(manifests: Manifests) -> str:
     """
     job = copy.deepcopy(manifests.job)
     (container,) = job["spec"]["template"]["spec"]["containers"]
-    container["args"] = [each for each in container["args"] if not each.startswith("--regarding=")]
+    container["args"] = [each for each in container["args"] if not each.startswith("--event-target=")]
     text = repr(job["spec"])
     assert job["metadata"]["name"] in text
     return text.replace(job["metadata"]["name"], "JOB")
@@ -122,7 +122,7 @@ def test_failures_are_told_on_the_object_that_is_deployed(
                 continue
             assert [found.shown_on] == _regarding(found)
             manifests = render(found, place / "bundle", helm)
-            assert f"--regarding={found.shown_on}" in manifests.args
+            assert f"--event-target={found.shown_on}" in manifests.args
             # Nothing there that a project might forbid, or that needs a namespace which may be missing.
             assert {found.namespace} == {
                 each["metadata"].get("namespace", found.namespace) for each in manifests.objects
@@ -164,7 +164,7 @@ def test_same_follower(tmp_path: Path, helms: dict[str, Helm]) -> None:
     for deployer, flag in zip(DEPLOYERS, ("--hook", "--no-hook") * len(DEPLOYERS), strict=False):
         found = _made(deployer, tmp_path / deployer, helms["helm4"], given, flag)[POST]
         manifests = render(found, tmp_path / deployer, helms["helm4"])
-        assert "--wait=handover" in manifests.args
+        assert "--mode=delegate" in manifests.args
         assert "--max-unavailable=10%" in manifests.follower_container["args"]
         specifications.append(repr(manifests.follower["spec"]))
     assert 1 == len(set(specifications))

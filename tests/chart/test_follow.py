@@ -29,8 +29,8 @@ SAFE: Final = [
     "--max-unavailable=25%",
     "--restart-backoff=1m",
     "--restart-backoff-max=1h",
-    "--breaker-share=50%",
-    "--breaker-reset=30m",
+    "--circuit-breaker-threshold=50%",
+    "--circuit-breaker-reset=30m",
 ]
 
 
@@ -128,8 +128,8 @@ def test_its_arguments(helm: Helm) -> None:
     """All that concerns a single run is left out, everything else is the Job's."""
     rendered = helm.render({**BOTH, "expect.chartVersion": "v1", "providers": ["toolkit"], "maxParallelRestarts": 3})
     own = [f"--workload-name={NAME}", "--listen=:8080", "--lease-name=gpu-operator-post"]
-    shared = rendered.args[rendered.args.index("--stack=gpu") :]
-    expected = ["run", "--follow", *SAFE, *own, "--lease-namespace=gpu-operator", *shared]
+    shared = rendered.args[rendered.args.index("--driver=gpu") :]
+    expected = ["controller", *SAFE, *own, "--lease-namespace=gpu-operator", *shared]
     assert expected == rendered.follower_container["args"]
 
 
@@ -145,12 +145,12 @@ def test_its_settings_reach_its_flags(helm: Helm) -> None:
         "extraArgs": ["--operator-quiet=30s"],
     }
     args = helm.render(values).follower_container["args"]
-    assert args[2:7] == [
+    assert args[1:6] == [
         "--max-unavailable=123456",
         "--restart-backoff=2m",
         "--restart-backoff-max=3h",
-        "--breaker-share=7",
-        "--breaker-reset=0s",
+        "--circuit-breaker-threshold=7",
+        "--circuit-breaker-reset=0s",
     ]
     assert args[-2:] == ["--operator-quiet=30s", "--verbose"]
     assert "--verbose" not in helm.render(values).args
@@ -196,7 +196,7 @@ def test_a_job_that_hands_over_knows_whom_to_ask(helm: Helm) -> None:
     for mode in ({}, {"hook.enabled": False}):
         rendered = helm.render({**BOTH, **mode, "hook.wait": "handover"})
         lease = [arg for arg in rendered.follower_container["args"] if arg.startswith("--lease-")]
-        assert {"--wait=handover", *lease} <= set(rendered.args)
+        assert {"--mode=delegate", *lease} <= set(rendered.args)
         assert len(lease) == 2
 
 

@@ -42,7 +42,7 @@ def _listed(rendered: Manifests) -> list[set[str]]:
 def test_guard_and_discovery_use_one_list(helm: Helm, values: Values) -> None:
     """What the program looks for is what it may restart, by name."""
     rendered = helm.render(values)
-    found = {arg.rpartition(":")[2] for arg in rendered.args if arg.startswith("--consumer-name=")}
+    found = {arg.rpartition(":")[2] for arg in rendered.args if arg.startswith("--plugin-name=")}
     assert [found, found, set()] == _listed(rendered)
 
 

@@ -131,18 +131,18 @@ def test_every_setting_is_an_explicit_flag(helm: Helm) -> None:
         "--timeout=25m",
         "--stall-timeout=30m",
         "--on-deadline=fail",
-        "--wait=complete",
+        "--mode=complete",
         "--job-name=gpu-operator-post",
         "--job-namespace=gpu-operator",
-        "--stack=gpu",
+        "--driver=gpu",
         "--plugin-timeout=5m",
-        "--strategy=stale-pods",
+        "--strategy=delete-stale-pods",
         "--max-parallel-restarts=0",
-        "--when-manual=report",
-        "--when-absent=skip",
+        "--on-manual-upgrade=report",
+        "--on-missing-plugin=skip",
         "--log-format=text",
-        "--consumer-name=gpu:nvidia-dra-driver-gpu-kubelet-plugin",
-        "--consumer-name=gpu:dra-driver-nvidia-gpu-kubelet-plugin",
+        "--plugin-name=gpu:nvidia-dra-driver-gpu-kubelet-plugin",
+        "--plugin-name=gpu:dra-driver-nvidia-gpu-kubelet-plugin",
     ]
     assert expected == helm.render().args
 
@@ -163,18 +163,18 @@ def test_optional_settings_become_flags_only_when_set(helm: Helm) -> None:
     args = helm.render(values).args
     of_the_run = ["--expect-chart-version=v26.7.0", "--expect-driver-version=580.126.20", "--dry-run"]
     shared = [
-        "--provider=toolkit",
+        "--refresh-after=toolkit",
         "--log-format=text",
-        "--consumer-namespace=dra",
-        "--consumer-name=gpu:one",
-        "--consumer-name=gpu:two",
-        "--consumer=gpu:dra/exporter",
-        "--consumer=gpu:app=profiler,tier=node",
+        "--plugin-namespace=dra",
+        "--plugin-name=gpu:one",
+        "--plugin-name=gpu:two",
+        "--driver-client=gpu:dra/exporter",
+        "--driver-client=gpu:app=profiler,tier=node",
         "--namespace=dra",
         "--namespace=gpu-operator",
     ]
     assert "--max-parallel-restarts=1234567" in args
-    objects = [f"--regarding=applications.argoproj.io/argocd/{name}" for name in "ab"]
+    objects = [f"--event-target=applications.argoproj.io/argocd/{name}" for name in "ab"]
     for optional in (of_the_run, objects, shared):
         first = args.index(optional[0])
         assert optional == args[first : first + len(optional)]

@@ -74,14 +74,14 @@ UPPER = f"sha256:{'A' * 64}"
         pytest.param({"follow.podMonitor.interval": "0s"}, "must be longer than nothing", id="interval-of-nothing"),
         pytest.param({"follow.podMonitor.interval": "2m1s"}, "2m is the most", id="interval-too-long"),
         pytest.param({"timeout": "721h"}, "must not be longer than 30 days", id="more-than-a-month"),
-        pytest.param({"extraArgs": ["--strategy=rollout"]}, "follow the value strategy", id="strategy-by-argument"),
+        pytest.param({"extraArgs": ["--strategy=rollout-restart"]}, "follow the value strategy", id="strategy"),
         pytest.param({"extraArgs": ["--strategy", "rollout"]}, "the value strategy", id="strategy-in-two-arguments"),
-        pytest.param({"extraArgs": ["--consumer=a/b"]}, "the value consumers: set that", id="consumer-by-argument"),
+        pytest.param({"extraArgs": ["--driver-client=a/b"]}, "the value consumers: set that", id="driver-client"),
         pytest.param(
-            {"extraArgs": ["--regarding=a.b/c/d"]}, "the value regarding: set that", id="regarding-by-argument"
+            {"extraArgs": ["--event-target=a.b/c/d"]}, "the value regarding: set that", id="regarding-by-argument"
         ),
         pytest.param(
-            {"extraEnv": [{"name": "GPU_OPERATOR_POST_CONSUMER", "value": "a/b"}]},
+            {"extraEnv": [{"name": "GPU_OPERATOR_POST_DRIVER_CLIENT", "value": "a/b"}]},
             "follow the value consumers",
             id="consumer-by-environment",
         ),
@@ -105,8 +105,7 @@ UPPER = f"sha256:{'A' * 64}"
             "so follow.serviceAccount.name must name",
             id="default-account-of-the-follower",
         ),
-        pytest.param({"extraArgs": ["--follow"]}, "follow the value follow.enabled", id="follower-by-argument"),
-        pytest.param({"extraArgs": ["--wait=handover"]}, "follow the value hook.wait", id="handover-by-argument"),
+        pytest.param({"extraArgs": ["--mode=delegate"]}, "follow the value hook.wait", id="handover-by-argument"),
         pytest.param(
             {"follow.enabled": True, "follow.extraArgs": ["--listen=:1"]}, "the value follow.enabled", id="other-port"
         ),
@@ -116,7 +115,7 @@ UPPER = f"sha256:{'A' * 64}"
             id="expectation-of-the-follower",
         ),
         pytest.param(
-            {"extraEnv": [{"name": "GPU_OPERATOR_POST_BREAKER_SHARE", "value": "1"}]},
+            {"extraEnv": [{"name": "GPU_OPERATOR_POST_CIRCUIT_BREAKER_THRESHOLD", "value": "1"}]},
             "takes that, from the value follow.breaker.share",
             id="breaker-of-the-job",
         ),
@@ -137,9 +136,9 @@ UPPER = f"sha256:{'A' * 64}"
             id="deadline-of-the-follower",
         ),
         pytest.param(
-            {"follow.enabled": True, "extraEnv": [{"name": "GPU_OPERATOR_POST_EXPECT_DRIVER_VERSION", "value": "1"}]},
-            "takes it from the value expect.driverVersion",
-            id="expectation-of-the-follower-by-environment",
+            {"follow.enabled": True, "extraArgs": ["--api-patience=2m"]},
+            "takes it from the value extraEnv",
+            id="patience-of-the-controller",
         ),
         pytest.param(
             {"follow.enabled": True, "follow.extraArgs": ["--restart-backoff=3h"]},

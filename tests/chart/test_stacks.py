@@ -41,12 +41,12 @@ def test_names_are_given_a_stack_or_its_defaults(
 ) -> None:
     """The program gets every name with its stack; names that are given replace those of their stack alone."""
     args = helm.render(values).args
-    assert stacks == _given(args, "--stack")
-    assert names == _given(args, "--consumer-name")
+    assert stacks == _given(args, "--driver")
+    assert names == _given(args, "--plugin-name")
 
 
 def test_further_consumers_are_given_a_stack(helm: Helm) -> None:
     """By name or by labels; the first stack is meant where none is named."""
     values: Values = {"stacks": BOTH, "consumers": ["a/b", "network:c/d", "network:x.y/z=1,k=v", "k=v"]}
     expected = ["gpu:a/b", "network:c/d", "network:x.y/z=1,k=v", "gpu:k=v"]
-    assert expected == _given(helm.render(values).args, "--consumer")
+    assert expected == _given(helm.render(values).args, "--driver-client")

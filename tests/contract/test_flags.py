@@ -11,15 +11,15 @@ import pytest
 import yaml
 
 from devcluster import binaries
-from hook.cli import CONTEXT, EXIT_USAGE, run
+from hook.cli import CONTEXT, EXIT_USAGE, controller, run
 from hook.config import (
+    EventTarget,
+    Mode,
     OnDeadline,
     OnManualUpgrade,
     OnMissingPlugin,
-    Regarded,
     Settings,
     Strategy,
-    Wait,
     Wanted,
     settings_from,
 )
@@ -82,7 +82,7 @@ NOT_IN_THE_CHART: Final = {
     "--api-patience": "advanced: the Job tries again anyway; by extraArgs",
     "--help": "for people",
 }
-"""Flags of ``run`` that no value of the chart sets, and why."""
+"""Flags of ``run`` and ``controller`` that no value of the chart sets, and why."""
 
 
 @pytest.fixture(scope="session")
@@ -91,14 +91,14 @@ def helm() -> Helm:
     return Helm(binaries.ensure(["helm4"])["helm4"])
 
 
-def _context() -> click.Context:
-    return click.Context(run, info_name="run", auto_envvar_prefix=str(CONTEXT["auto_envvar_prefix"]))
+def _context(command: click.Command = run) -> click.Context:
+    return click.Context(command, info_name=command.name, auto_envvar_prefix=str(CONTEXT["auto_envvar_prefix"]))
 
 
-def _flags() -> dict[str, click.Parameter]:
-    """Give every long flag of ``run``."""
-    parameters = run.get_params(_context())
-    return {flag: one for one in parameters for flag in one.opts if flag.startswith("--")}
+def _flags(command: click.Command) -> dict[str, click.Parameter]:
+    """Return every long flag of a command."""
+    parameters = command.get_params(_context(command))
+    return {flag: parameter for parameter in parameters for flag in parameter.opts if flag.startswith("--")}
 
 
 def _names(args: list[str]) -> set[str]:
@@ -106,53 +106,57 @@ def _names(args: list[str]) -> set[str]:
 
 
 def _parsed(args: list[str]) -> dict[str, Any]:
-    command, *rest = args
-    assert command == "run"
-    return dict(run.make_context("run", rest, auto_envvar_prefix="NOBODY_SETS_THIS").params)
+    name, *rest = args
+    command = {"run": run, "controller": controller}[name]
+    return dict(command.make_context(name, rest, auto_envvar_prefix="NOBODY_SETS_THIS").params)
 
 
-def _given(helm: Helm) -> set[str]:
-    """Give every flag that Job or follower are given, with every value set."""
+def _given(helm: Helm) -> dict[click.Command, set[str]]:
+    """Return every flag that the chart gives to Job and controller, with every value set."""
     followed = helm.render(FOLLOWED)
-    given = (helm.render(EVERY_VALUE).args, followed.args, followed.follower_container["args"])
-    return {name for args in given for name in _names(args)}
+    job = _names(helm.render(EVERY_VALUE).args) | _names(followed.args)
+    return {run: job, controller: _names(followed.follower_container["args"])}
 
 
 def test_every_argument_of_the_chart_is_a_flag(helm: Helm) -> None:
-    """With every value set, the program knows each argument."""
-    assert _given(helm) <= _flags().keys()
+    """With every value set, each command knows each of its arguments."""
+    for command, given in _given(helm).items():
+        assert given <= _flags(command).keys()
 
 
 def test_every_flag_is_set_by_the_chart_or_left_out_for_a_reason(helm: Helm) -> None:
     """A flag that nobody can reach is a mistake in one of the two places."""
-    assert _flags().keys() - _given(helm) == NOT_IN_THE_CHART.keys()
+    given = _given(helm)
+    left_out = (_flags(command).keys() - given[command] for command in given)
+    assert set().union(*left_out) - given[controller] == NOT_IN_THE_CHART.keys()
 
 
 def test_the_follower_s_values_arrive(helm: Helm) -> None:
     """What it shares with the Job, and what is its own; the Job hears of the Lease, and of nothing else."""
     rendered = helm.render(FOLLOWED)
     values = _parsed(rendered.follower_container["args"])
-    settings, job = settings_from(values), settings_from(_parsed(rendered.args))
-    backoff = (settings.restart_backoff, settings.restart_backoff_max, settings.breaker_reset)
+    settings, job = settings_from(values, controller=True), settings_from(_parsed(rendered.args))
+    backoff = (settings.restart_backoff, settings.restart_backoff_max, settings.circuit_breaker_reset)
     assert (120, 7200, 0) == tuple(int(one.total_seconds()) for one in backoff)
-    assert (Bound(3), Bound(30, percent=True)) == (settings.max_unavailable, settings.breaker_share)
+    assert (Bound(3), Bound(30, percent=True)) == (settings.max_unavailable, settings.circuit_breaker_threshold)
     assert (True, False) == (settings.follow, job.follow)
-    assert (Wait.COMPLETE, Wait.DELEGATE) == (settings.wait, job.wait)
+    assert (Mode.COMPLETE, Mode.DELEGATE) == (settings.mode, job.mode)
     assert (values["workload_name"], values["listen"]) == ("gpu-operator-post-follow", ":8080")
     for which in ("lease_name", "lease_namespace"):
         assert values[which] == _parsed(rendered.args)[which]
-    own = {"follow", "wait", "max_unavailable", "restart_backoff", "restart_backoff_max"}
-    runs = {"timeout", "stall_timeout", "on_deadline", "expect_chart_version", "expect_driver_version", "regarding"}
-    shared = {one.name for one in fields(Settings)} - own - runs - {"breaker_share", "breaker_reset"}
+    own = {"follow", "mode", "max_unavailable", "restart_backoff", "restart_backoff_max"}
+    runs = {"timeout", "stall_timeout", "on_deadline", "event_targets"}
+    runs |= {"expect_chart_version", "expect_driver_version", "circuit_breaker_threshold", "circuit_breaker_reset"}
+    shared = {one.name for one in fields(Settings)} - own - runs
     assert [name for name in sorted(shared) if getattr(settings, name) != getattr(job, name)] == []
 
 
 def test_the_follower_s_defaults_agree(helm: Helm) -> None:
     """But for how many may be down at once: a hook does what was asked for, a follower asks nobody."""
     rendered = helm.render({"follow.enabled": True, "job.enabled": False})
-    settings = settings_from(_parsed(rendered.follower_container["args"]))
+    settings = settings_from(_parsed(rendered.follower_container["args"]), controller=True)
     expected = Settings(follow=True, max_unavailable=Bound(25, percent=True))
-    assert replace(settings, consumer_names=()) == expected
+    assert replace(settings, plugin_names=()) == expected
 
 
 def test_the_chart_s_values_arrive(helm: Helm) -> None:
@@ -171,16 +175,16 @@ def test_the_chart_s_values_arrive(helm: Helm) -> None:
     assert (7, True) == (settings.max_parallel_restarts, settings.dry_run)
     assert ("v26.7.0", "580.126.20") == (settings.expect_chart_version, settings.expect_driver_version)
     assert (("network", "gpu"), ("toolkit",)) == (settings.stacks, settings.prerequisites)
-    assert settings.consumer_namespace == "dra"
-    assert (Wanted("network", name="one"), Wanted("gpu", name="two")) == settings.consumer_names
+    assert settings.plugin_namespace == "dra"
+    assert (Wanted("network", name="one"), Wanted("gpu", name="two")) == settings.plugin_names
     assert settings.plugins == (
         Wanted("network", namespace="dra", name="exporter"),
         Wanted("gpu", labels=(("app", "profiler"), ("tier", "node"))),
     )
     assert settings.namespaces == ("dra", "operator")
-    assert settings.regarding == (
-        Regarded("helmreleases", "helm.toolkit.fluxcd.io", "flux-system", "post"),
-        Regarded("applications", "argoproj.io", "argocd", "a.b"),
+    assert settings.event_targets == (
+        EventTarget("helmreleases", "helm.toolkit.fluxcd.io", "flux-system", "post"),
+        EventTarget("applications", "argoproj.io", "argocd", "a.b"),
     )
     assert ("gpu-operator-post", "gpu-operator", "json") == (
         values["job_name"],
@@ -192,7 +196,7 @@ def test_the_chart_s_values_arrive(helm: Helm) -> None:
 def test_defaults_agree(helm: Helm) -> None:
     """The chart's defaults are the program's: whoever leaves a value out gets what the documentation says."""
     settings = settings_from(_parsed(helm.render().args))
-    assert replace(settings, consumer_names=()) == Settings()
+    assert replace(settings, plugin_names=()) == Settings()
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -210,12 +214,12 @@ def test_the_chart_knows_every_stack_and_provider() -> None:
     assert prerequisites == set(properties["providers"]["items"]["enum"])
 
 
-@pytest.mark.parametrize("flag", sorted(_flags().keys() - {"--help"}))
+@pytest.mark.parametrize("flag", sorted(_flags(run).keys() - {"--help"}))
 def test_every_flag_is_an_environment_variable(flag: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """``GPU_OPERATOR_POST_<FLAG>`` is looked at, named exactly as the flag is."""
     variable = f"GPU_OPERATOR_POST_{flag.removeprefix('--').upper().replace('-', '_')}"
     monkeypatch.setenv(variable, "given")
-    assert _flags()[flag].resolve_envvar_value(_context()) == "given"
+    assert _flags(run)[flag].resolve_envvar_value(_context()) == "given"
 
 
 def test_exit_codes_that_end_the_job(helm: Helm) -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from devcluster.access import ApiError
 from devcluster.client import path
-from hook.config import Regarded
+from hook.config import EventTarget
 from hook.decide.reasons import Reason
 from hook.kube.client import connect
-from hook.kube.events import COMPONENT, EventRecorder, TargetLookup
+from hook.kube.events import COMPONENT, EventRecorder, TargetResolver
 from tests.contract.guardscene import DRA, OTHER, account_of_chart, apply
 from tests.contract.guardtrial import EVENTS, OWN, assert_no_warnings, event, judge, until
 from tests.e2e.identity import kubeconfig_of
@@ -116,7 +116,7 @@ def _tell_end(cluster: Cluster, name: str, account: Account, which: str) -> None
     api = connect(str(kubeconfig_of(cluster, name, account.token)), "", "")
     recorder = EventRecorder(api, uuid.uuid4().hex, silent=False)
     recorder.flush()
-    about = TargetLookup(api, Regarded("applications", GROUP, OTHER, which))
+    about = TargetResolver(api, EventTarget("applications", GROUP, OTHER, which))
     recorder.event(about, Reason.STALLED, NOTE, warning=True)
     recorder.shutdown(60.0)
 

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from devcluster import binaries
-from hook.cli import run
+from hook.cli import controller, run
 from hook.config import settings_from
 from hook.errors import SettingsError
 from tests.chart.rendering import Helm
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from tests.chart.rendering import Values
 
 SHARED: Final = {
-    "stacks": "--stack",
-    "providers": "--provider",
-    "consumer.names": "--consumer-name",
-    "consumers": "--consumer",
+    "stacks": "--driver",
+    "providers": "--refresh-after",
+    "consumer.names": "--plugin-name",
+    "consumers": "--driver-client",
     "pluginTimeout": "--plugin-timeout",
     "strategy": "--strategy",
-    "whenManual": "--when-manual",
-    "whenAbsent": "--when-absent",
+    "whenManual": "--on-manual-upgrade",
+    "whenAbsent": "--on-missing-plugin",
     "maxParallelRestarts": "--max-parallel-restarts",
     "logFormat": "--log-format",
 }
@@ -37,20 +37,20 @@ JOBS: Final = {
     "timeout": "--timeout",
     "stallTimeout": "--stall-timeout",
     "onDeadline": "--on-deadline",
-    "hook.wait": "--wait",
+    "hook.wait": "--mode",
     "dryRun": "--dry-run",
-    "regarding": "--regarding",
+    "regarding": "--event-target",
 }
 FOLLOWERS: Final = {
     "follow.maxUnavailable": "--max-unavailable",
     "follow.restartBackoff": "--restart-backoff",
     "follow.restartBackoffMax": "--restart-backoff-max",
-    "follow.breaker.share": "--breaker-share",
-    "follow.breaker.reset": "--breaker-reset",
-    "dryRun": "--dry-run",
+    "follow.breaker.share": "--circuit-breaker-threshold",
+    "follow.breaker.reset": "--circuit-breaker-reset",
 }
-"""By which flag the chart passes a value on: its own arguments cannot be asked where it renders none. A dry run of the
-follower has no flag, because no follower of one is rendered; it is what the program would be told."""
+"""By which flag the chart passes a value on: its own arguments cannot be asked where it renders none."""
+STRATEGIES: Final = {"stale-pods": "delete-stale-pods", "rollout": "rollout-restart", "handover": "delegate"}
+"""Values of the chart that the program has other names for."""
 
 TOGETHER: Final[list[Values]] = [
     {"stacks": stacks, "providers": prerequisites, "expect.chartVersion": chart, "strategy": strategy}
@@ -181,28 +181,31 @@ def _arguments(values: Values, flags: dict[str, str]) -> Iterator[str]:
 
 def _written(one: object) -> object:
     """Write what has several parts as the flag has it."""
-    return "/".join(map(str, one.values())) if isinstance(one, dict) else one
+    return "/".join(map(str, one.values())) if isinstance(one, dict) else STRATEGIES.get(str(one), one)
 
 
-def _runs(values: Values) -> Iterator[list[str]]:
-    """Give the arguments of each that would run."""
+def _runs(values: Values) -> Iterator[tuple[click.Command, list[str]]]:
+    """Yield each command that would run, with its arguments."""
     if values.get("job.enabled", True):
-        yield list(_arguments(values, SHARED | JOBS))
+        yield run, list(_arguments(values, SHARED | JOBS))
     if values.get("follow.enabled"):
-        yield ["--follow", *_arguments(values, SHARED | FOLLOWERS)]
+        yield controller, list(_arguments(values, SHARED | FOLLOWERS))
 
 
-def _taken(arguments: list[str]) -> bool:
+def _taken(command: click.Command, arguments: list[str]) -> bool:
     try:
-        settings_from(run.make_context("run", arguments, auto_envvar_prefix="NOBODY_SETS_THIS").params)
+        parsed = command.make_context(str(command.name), arguments, auto_envvar_prefix="NOBODY_SETS_THIS").params
+        settings_from(parsed, controller=command is controller)
     except (click.ClickException, SettingsError):
         return False
     return True
 
 
 def _program_takes(values: Values) -> bool:
-    """Whether each that would run takes its settings: the chart renders both or none."""
-    return all(map(_taken, _runs(values)))
+    """Return whether each command takes its settings. The chart refuses a dry run beside a controller by itself."""
+    if values.get("follow.enabled") and values.get("dryRun"):
+        return False
+    return all(itertools.starmap(_taken, _runs(values)))
 
 
 def _id(values: Values) -> str:
@@ -223,11 +226,11 @@ def test_chart_and_program_refuse_the_same(helm: Helm, values: Values) -> None:
         manifests = helm.render(values, "--skip-schema-validation")
         who = (*manifests.all("Job"), *manifests.all("Deployment"))
         passed = [one["spec"]["template"]["spec"]["containers"][0]["args"] for one in who]
-        for wanted, given in zip(_runs(values), passed, strict=True):
-            assert set(wanted) <= set(given)
+        for (command, wanted), given in zip(_runs(values), passed, strict=True):
+            assert {command.name, *wanted} <= set(given)
 
 
-@pytest.mark.parametrize("flag", sorted({*JOBS.values(), *FOLLOWERS.values()}))
+@pytest.mark.parametrize("flag", sorted({*JOBS.values(), *FOLLOWERS.values(), "--api-patience", "--job-name"}))
 def test_the_follower_gets_by_argument_nothing_that_has_a_value(helm: Helm, flag: str) -> None:
     """Neither what a run that never ends refuses, nor a second word for what the chart checks: it would never start."""
     assert "follow.extraArgs holds" in helm.refuse({"follow.enabled": True, "follow.extraArgs": [f"{flag}=1"]})

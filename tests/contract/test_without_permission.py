@@ -91,7 +91,7 @@ def test_without_one_write(boot: Callable[..., Lab], subtests: pytest.Subtests) 
     job = (f"--job-namespace={NAMESPACE}", "--job-name=gpu-operator-post")
     stale_pods, rollout = _granted(lab, {}), _granted(lab, {"strategy": "rollout"})
     deleting = _start(lab, "without-delete", stale_pods - {delete}, *quick)
-    patching = _start(lab, "without-patch", rollout - {patch}, *quick, "--strategy=rollout")
+    patching = _start(lab, "without-patch", rollout - {patch}, *quick, "--strategy=rollout-restart")
     reading = _start(lab, "without-job", stale_pods - {OWN_JOB}, *quick, *job, "--dry-run")
     with subtests.test(_named(delete)):
         _assert_missing(ended(deleting), f"{_named(delete)} in namespace {PLUGIN_NAMESPACE}")
@@ -122,8 +122,7 @@ def test_a_follower_without_one_right(boot: Callable[..., Lab], tmp_path: Path, 
     granted = _granted(lab, FOLLOWER)
     assert set(OF_A_FOLLOWER) <= granted
     following = (
-        "run",
-        "--follow",
+        "controller",
         "--listen=127.0.0.1:0",
         f"--lease-namespace={NAMESPACE}",
         "--workload-name=gpu-operator",

@@ -29,7 +29,7 @@ SRIOV: Final = "network-operator-sriov-device-plugin"
 OWN: Final = "kube-sriov-device-plugin-amd64"
 """A device plugin that people deployed by themselves; no operator takes it off a node whose driver reloads."""
 FURTHER: Final = f"network:kube-system/{OWN}"
-"""As `--consumer` and the chart's value `consumers` have it."""
+"""As `--driver-client` and the chart's value `consumers` have it."""
 IMAGE: Final = "ghcr.io/k8snetworkplumbingwg/sriov-network-device-plugin:v3.9.0"
 NIC: Final = "feature.node.kubernetes.io/pci-15b3.present"
 STATE: Final = "nvidia.com/ofed-driver-upgrade-state"
@@ -89,7 +89,7 @@ class Net:
 
     def start(self, *args: str) -> subprocess.Popen[str]:
         """Start the program for this stack, as somebody whose writes are in the audit log."""
-        served = ("--stack=network", f"--consumer={FURTHER}")
+        served = ("--driver=network", f"--driver-client={FURTHER}")
         # A node that is left alone keeps this policy notReady for good, which is waited for in vain.
         briefly = (*QUICK, "--policy-grace=4s", "--timeout=140s")
         return self.lab.start("run", *served, *briefly, *args, kubeconfig=self.account)
@@ -100,7 +100,7 @@ class Net:
 
     def status(self, *args: str) -> Ended:
         """Ask how this stack stands."""
-        return self.lab.run("status", "--stack=network", *args, kubeconfig=self.account)
+        return self.lab.run("status", "--driver=network", *args, kubeconfig=self.account)
 
     def fault(self, node: str, value: str | None) -> None:
         """Let a node's network driver fail, or no longer."""

@@ -70,7 +70,7 @@ def test_a_driver_that_people_rotate(boot: Callable[..., Lab]) -> None:
     told = json.loads(net.status("-o", "json").out)
     assert {"gpu-0": "ManualUpgrade", "gpu-1": "ManualUpgrade"} == nodes_of(told)
 
-    hook = net.start("--when-manual=wait")
+    hook = net.start("--on-manual-upgrade=wait")
     net.delete_drivers()
     done = ended(hook)
     assert done.code == 0, done.said
@@ -149,12 +149,12 @@ def test_both_stacks_on_the_same_nodes(boot: Callable[..., Lab]) -> None:
     net.operator(NEW, **PARALLEL, **MISSED)
     lab.until(lambda: "upgrade-done" not in net.states().values(), "the network operator has begun", 90)
     lab.operator(chart=gpu.NEW_CHART, driver=gpu.NEW, driver__rdma__enabled=True, **gpu.ALL_AT_ONCE)
-    hook = net.start("--stack=gpu")
+    hook = net.start("--driver=gpu")
     # The GPU driver of gpu-1 has waited until the network's is loaded, and is ready before that is.
     lab.until(lambda: lab.settled(2), "the GPU operator is through", 120)
     lab.until(lambda: lab.restarts() == ["gpu-0"], "the other node is served", 60)
     assert not net.truth.driver_ready_now("gpu-1")
-    status = ("status", "--stack=gpu", "-o", "json")
+    status = ("status", "--driver=gpu", "-o", "json")
     lab.until(lambda: nodes_of(json.loads(lab.run(*status).out))["gpu-1"] == "PriorDriverUnsettled", "it waits")
     net.fault("gpu-1", None)
     done = ended(hook)

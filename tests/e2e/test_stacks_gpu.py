@@ -211,10 +211,10 @@ def test_upgraded_by_hand(boot: Callable[..., Lab]) -> None:
     assert report.reasons() == {"gpu-1": "ManualUpgrade"}
     lab.assert_clean(["gpu-0"])
 
-    failed = acts.run(lab, "--when-manual=fail")
+    failed = acts.run(lab, "--on-manual-upgrade=fail")
     assert failed.phase == ("Fail", "ManualUpgrade", 3), failed.said
 
-    waiting = acts.begin(lab, "--when-manual=wait")
+    waiting = acts.begin(lab, "--on-manual-upgrade=wait")
     acts.delete_driver(lab, "gpu-1")
     done = waiting.told()
     assert done.phase == ("Done", "Refreshed", 0), done.said

@@ -94,7 +94,7 @@ class Field(Ground):
         log = self.cluster.files.log(f"follower-{next(_COUNT)}-{identity}")
         (port,) = free_ports(1)
         process = start_logged(
-            log, "run", "--follow", f"--identity={identity}", f"--lease-namespace={NAMESPACE}",
+            log, "controller", f"--identity={identity}", f"--lease-namespace={NAMESPACE}",
             f"--listen=127.0.0.1:{port}", f"--kubeconfig={kubeconfig or self.cluster.kubeconfig}", *args,
         )  # fmt: skip
         controller = Controller(self.cluster.adopt(process), log, identity, port)

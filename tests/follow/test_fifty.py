@@ -42,7 +42,7 @@ def test_times_that_jump(field: Field) -> None:
     process begins with a closed one and restarts these. Where a reset time is set, the breaker closes by itself.
     """
     jumped, crashed = field.nodes[:30], field.nodes[10:]
-    one = field.leading("one", "--breaker-reset=0s")
+    one = field.leading("one", "--circuit-breaker-reset=0s")
     field.jump(jumped, 3600)
     field.until(lambda: bool(field.record().breakers), "the breaker opens", PATIENCE)
     field.await_stale(one, len(jumped))
@@ -59,13 +59,13 @@ def test_times_that_jump(field: Field) -> None:
     one.signal(signal.SIGKILL)
     one.ended()
 
-    two = field.leading("two", "--breaker-share=25%", "--breaker-reset=0s")
+    two = field.leading("two", "--circuit-breaker-threshold=25%", "--circuit-breaker-reset=0s")
     field.await_served(NEW)
     field.assert_clean(crashed)
     assert not field.record().breakers
     assert two.stopped() == STOPPED, two.said
 
-    three = field.leading("three", "--breaker-reset=5s")
+    three = field.leading("three", "--circuit-breaker-reset=5s")
     field.jump(jumped, 3600)
     field.until(lambda: "the circuit breaker is closed" in three.said, "it closes by itself", PATIENCE)
     assert three.said.index("the circuit breaker opened") < three.said.index("the circuit breaker is closed")

@@ -22,7 +22,7 @@ from hook.decide.result import Phase, headline
 from hook.decide.state import Memory
 from hook.objects import policies, readers, views
 from hook.plan import plan
-from hook.plan.plan import Asked, make_plan
+from hook.plan.plan import Options, make_plan
 from hook.run import report
 from tests.fixtures.cluster import LATER, READERS, Cluster
 from tests.fixtures.objects import obj, raw
@@ -212,9 +212,9 @@ def test_no_object_breaks_a_plan(scene: Scene, data: st.DataObject) -> None:
     stack, part, place = data.draw(st.sampled_from(parts_of(found)))
     objects = stack.of(part)
     stack.parts[part] = [*objects[:place], data.draw(mutated(objects[place])), *objects[place + 1 :]]
-    made = make_plan(scene.seen(found), scene.settings, LATER, Asked(timedelta(hours=2), ()))
-    assert all(line.isprintable() for line in plan.table(made, scene.settings))
-    json.dumps(plan.as_json(made, scene.settings)).encode()
+    made = make_plan(scene.seen(found), scene.settings, LATER, Options(timedelta(hours=2), ()))
+    assert all(line.isprintable() for line in plan.table(made))
+    json.dumps(plan.as_json(made)).encode()
 
 
 def wrong(place: Place) -> tuple[Any, ...]:

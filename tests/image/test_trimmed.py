@@ -122,14 +122,14 @@ def test_a_follower_finds_all_that_it_needs(program: Program, tmp_path: Path) ->
     user = {"name": "me", "user": {"token": "secret"}}
     kinds = {"clusters": [cluster], "contexts": [context], "users": [user], "current-context": "one"}
     kubeconfig.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", **kinds}))
-    answer = program("run", "--follow", f"--kubeconfig={kubeconfig}", "--listen=nowhere")
+    answer = program("controller", f"--kubeconfig={kubeconfig}", "--listen=nowhere")
     assert answer.returncode == EXIT_USAGE, answer.stdout + answer.stderr
     assert "nowhere" in answer.stdout
 
 
 def test_no_command_is_forgotten() -> None:
     """A command that is added is tried here, too."""
-    assert {"run", "status", "plan"} == set(main.commands)
+    assert {"run", "controller", "status", "plan"} == set(main.commands)
 
 
 @pytest.mark.e2e
@@ -153,7 +153,7 @@ def test_every_command_does_its_work(program: Program, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
         assert json.loads((tmp_path / "message").read_text())["restarted"] == 1
         lab.assert_clean(["gpu-0"])
-        assert program("run", by_file, *QUICK, "--strategy=rollout", "--timeout=2m").returncode == 0
+        assert program("run", by_file, *QUICK, "--strategy=rollout-restart", "--timeout=2m").returncode == 0
 
 
 def _as_service_account(cluster: Cluster, folder: Path) -> dict[str, str]:

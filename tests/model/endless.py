@@ -36,7 +36,7 @@ def patience(run: Controller, *, lied: bool) -> int:
     """
     settings = run.settings
     pauses = settings.restart_backoff_max + settings.plugin_timeout + settings.policy_grace
-    pauses += settings.breaker_reset if lied else timedelta()
+    pauses += settings.circuit_breaker_reset if lied else timedelta()
     return int(pauses.total_seconds()) * SECOND + promises.CALM
 
 
@@ -63,7 +63,7 @@ def _crowd(run: Controller) -> frozenset[str]:
         if name in machines and machines[name].load == load and _counts(run, machines[name])
     }
     first, last = min(moved.values(), default=0), max(moved.values(), default=0)
-    over = run.world.now - last >= run.settings.breaker_reset.total_seconds() * SECOND
+    over = run.world.now - last >= run.settings.circuit_breaker_reset.total_seconds() * SECOND
     crowd = len(moved) >= FEWEST and 2 * len(moved) > len(machines) and last - first < MINUTE
     return frozenset(moved) if crowd and not over else frozenset()
 

@@ -232,7 +232,7 @@ MUTANTS: Final = (
     Mutant("suspects-are-served-at-once", WrongRestartError, "jumps", breaker.unexplained, always(False)),
     Mutant("an-open-breaker-holds-nothing", WrongRestartError, "jumps", breaker.held_open, always(None)),
     Mutant("a-breaker-never-closes", WrongEndError, "jumps", breaker._closed_in_time,
-           lambda original, one, chosen, now: original(one, replace(chosen, breaker_reset=AT_ONCE), now)),
+           lambda original, one, chosen, now: original(one, replace(chosen, circuit_breaker_reset=AT_ONCE), now)),
     Mutant("a-reload-is-suspect", WrongEndError, "all_at_once", freshness.load, always("")),
     Mutant("a-crash-in-place-is-suspect", WrongEndError, "all_at_once", freshness.load,
            lambda original, driver, *rest: original(_without_restarts(driver), *rest)),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from hook.config import Settings
-from hook.plan.plan import Asked, make_plan
+from hook.plan.plan import Options, make_plan
 from hook.plan.result import Obstacle
 from tests.replay.objects import Objects
 from tests.replay.recording import Recording, load
@@ -32,7 +32,7 @@ def planned(recording: Recording, until: float) -> PoolPlan:
         if change.at <= until:
             objects.apply(change)
     seen = replace(objects.seen(until), slices=())
-    (pool,) = make_plan({"gpu": seen}, Settings(), recording.moment(until), Asked(workloads=())).pools
+    (pool,) = make_plan({"gpu": seen}, Settings(), recording.moment(until), Options(workloads=())).pools
     return pool
 
 
@@ -61,8 +61,8 @@ def test_the_next_window_is_planned_by_the_last_one(name: str) -> None:
     pool = planned(recording, recording.end)
     nodes = len(recording.gpu_nodes)
     assert pool.reloads.loading is not None
-    assert pool.reloads.steps is not None
-    assert (nodes, nodes - 1) == (pool.reloads.loading.samples, pool.reloads.steps.samples)
+    assert pool.step.measured is not None
+    assert (nodes, nodes - 1) == (pool.reloads.loading.samples, pool.step.measured.samples)
     assert pool.window is not None
     assert took(recording) == pytest.approx(pool.window.typical, rel=NEAR)
 

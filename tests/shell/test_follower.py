@@ -50,7 +50,7 @@ class Process:
         self.message.touch()
         kubeconfig = _kubeconfig(folder, server)
         self.process: subprocess.Popen[str] = start_logged(
-            self.log, "run", "--follow", f"--kubeconfig={kubeconfig}", f"--lease-name={NAME}",
+            self.log, "controller", f"--kubeconfig={kubeconfig}", f"--lease-name={NAME}",
             f"--lease-namespace={NAMESPACE}", f"--identity={identity}", "--listen=127.0.0.1:0",
             f"--termination-log={self.message}", *more,
         )  # fmt: skip
@@ -214,7 +214,7 @@ def test_a_taken_port_and_a_wrong_address(tmp_path: Path) -> None:
         for listen, code in (("127.0.0.1", 2), (server.api.host.removeprefix("http://"), 1)):
             log = tmp_path / "log"
             kubeconfig = f"--kubeconfig={_kubeconfig(tmp_path, server)}"
-            assert ended(start_logged(log, "run", "--follow", kubeconfig, f"--listen={listen}")).code == code
+            assert ended(start_logged(log, "controller", kubeconfig, f"--listen={listen}")).code == code
             assert listen in log.read_text()
         assert server.asked == []
 

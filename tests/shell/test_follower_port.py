@@ -66,7 +66,7 @@ def following(folder: Path, server: str) -> Iterator[tuple[subprocess.Popen[str]
     """Start a follower."""
     log = folder / "log"
     process = start_logged(
-        log, "run", "--follow", "--listen=127.0.0.1:0", "--lease-namespace=gpu-operator",
+        log, "controller", "--listen=127.0.0.1:0", "--lease-namespace=gpu-operator",
         f"--kubeconfig={kubeconfig(folder, server)}",
     )  # fmt: skip
     try:
@@ -143,7 +143,7 @@ def test_a_port_that_cannot_be(tmp_path: Path, listen: str, code: int, says: str
     with closing(socket.create_server(("127.0.0.1", 0))) as other:
         wanted = listen.format(taken=other.getsockname()[1])
         config = kubeconfig(tmp_path, "http://127.0.0.1:1")
-        done = run("run", "--follow", f"--listen={wanted}", f"--kubeconfig={config}")
+        done = run("controller", f"--listen={wanted}", f"--kubeconfig={config}")
     assert (done.code, done.said.count("Traceback")) == (code, 0), done.said
     assert says in done.said
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from hook.config import Regarded, Settings
+from hook.config import EventTarget, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase
 from hook.kube import events, retry
 from hook.kube.cache import Cache
-from hook.kube.events import EventRecorder, Job, ObjectReference, TargetLookup
+from hook.kube.events import EventRecorder, Job, ObjectReference, TargetResolver
 from hook.run.job import Runner
 from hook.run.report import ProgressReporter
 from tests.shell.server import Said, Server, serving
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PATIENCE: Final = 60.0
-OURS: Final = Regarded("helmreleases", "helm.toolkit.fluxcd.io", "flux-system", "post")
+OURS: Final = EventTarget("helmreleases", "helm.toolkit.fluxcd.io", "flux-system", "post")
 GROUP: Final = "GET /apis/helm.toolkit.fluxcd.io"
 OBJECT: Final = f"{GROUP}/v2/namespaces/flux-system/helmreleases/post"
 EVENTS: Final = "POST /api/v1/namespaces/{}/events"
@@ -110,9 +110,9 @@ class Heard:
         return [each["kind"] for each in self.about]
 
 
-def runner(server: Server, *, dry_run: bool = False, regarding: tuple[Regarded, ...] = (OURS,)) -> Runner:
+def runner(server: Server, *, dry_run: bool = False, event_targets: tuple[EventTarget, ...] = (OURS,)) -> Runner:
     """Give a run that is about to end, with a plugin in sight."""
-    settings = Settings(regarding=regarding, dry_run=dry_run)
+    settings = Settings(event_targets=event_targets, dry_run=dry_run)
     cache = Cache(server.api, [], settings, retry.WRITE)
     recorder = EventRecorder(server.api, JOB.uid, silent=settings.dry_run)
     found = Runner(server.api, cache, settings, recorder, Job(JOB, server.api.now()))
@@ -195,7 +195,7 @@ def test_a_server_that_hangs_over_it_holds_up_no_end(monkeypatch: pytest.MonkeyP
 
     heard = Heard(answers(**{what: hang}))
     with serving(heard.answer, wrote=heard.wrote) as server:
-        one = runner(server, regarding=(OURS, replace(OURS, name="above")))
+        one = runner(server, event_targets=(OURS, replace(OURS, name="above")))
         one._reporter.tell_changes(_failed("a"))
         began = time.monotonic()
         one.tell_end(OVER)
@@ -237,7 +237,7 @@ def test_a_node_that_fails_is_told_at_once() -> None:
     heard = Heard(answers())
     with serving(heard.answer, wrote=heard.wrote) as server:
         recorder = EventRecorder(server.api, "run", silent=False)
-        reporter = ProgressReporter(recorder, JOB, [TargetLookup(server.api, OURS)])
+        reporter = ProgressReporter(recorder, JOB, [TargetResolver(server.api, OURS)])
         for node in ("a", "b"):
             reporter.tell_changes(_failed(node))
         reporter.summarise(_failed("b"))

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from hook.kube.cache import DRIVER_PODS, PLUGIN_PODS, POLICIES, POOLS, REVISIONS, SLICES, ListWatch, assemble
+from hook.kube.cache import DRIVER_PODS, PLUGIN_PODS, POLICIES, POOLS, REVISIONS, SLICES, assemble
+from hook.kube.listing import ListWatch
 from hook.kube.requests import PODS, RESOURCE_SLICES, ListOptions, policies_of
 from hook.objects import readers
 from hook.objects.drivers import GPU_OPERATOR

@@ -31,7 +31,7 @@ def workflow(path: Path) -> dict[str, Any]:
 
 
 def steps(path: Path) -> Iterator[Step]:
-    """Give every step of every job; a job that calls a workflow has none."""
+    """Yield every step of every job; a job that calls a workflow has none."""
     for job in workflow(path)["jobs"].values():
         yield from job.get("steps", ())
 
@@ -61,7 +61,7 @@ def _words(line: str) -> list[str]:
 
 
 def verbs(script: str) -> list[str]:
-    """Give the verbs that a script asks make for."""
+    """Return the targets that a script makes."""
     return [
         word
         for command in map(_own, commands(script))
@@ -72,19 +72,19 @@ def verbs(script: str) -> list[str]:
 
 
 def _own(command: list[str]) -> list[str]:
-    """Give a command without the ones that run it as somebody else or in another environment."""
+    """Return a command without those that run it as another user or in another environment."""
     if command[:2] != ["sudo", "env"]:
         return command
     return list(dropwhile(lambda word: "=" in word, command[2:]))
 
 
 def defined_verbs() -> set[str]:
-    """Give the verbs that the Makefile has."""
+    """Return the targets of the Makefile."""
     return set(re.findall(r"^([a-z][a-z-]*):(?!=)", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
 def scripts() -> Iterator[tuple[str, str]]:
-    """Give each place that tells somebody what to run, and its script: workflows, CI and documents."""
+    """Yield each place with commands for a reader or CI, and its script: workflows, CI and documents."""
     for path in WORKFLOWS:
         yield path.name, "\n".join(step["run"] for step in steps(path) if "run" in step)
     yield ".ci/run", (ROOT / ".ci" / "run").read_text()
@@ -93,6 +93,6 @@ def scripts() -> Iterator[tuple[str, str]]:
 
 
 def documents() -> list[Path]:
-    """Give the project's own documents; folders that git ignores hold others'."""
+    """Return the project's own documents, without those in folders that git ignores."""
     places = (ROOT.glob("*.md"), *(ROOT.joinpath(name).rglob("*.md") for name in ("docs", "charts", "examples")))
     return sorted(path for place in places for path in place)

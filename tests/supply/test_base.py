@@ -73,7 +73,7 @@ def test_who_builds(
 
 
 def test_buildah_is_told_the_base_by_its_own_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Older ones know neither a tag beside a digest nor a stage in an argument. A base of the user's comes first."""
+    """Older ones know neither a tag with a digest nor a stage in an argument. A base of the user's comes first."""
     _program(tmp_path, "buildah", "pull")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.delenv("BASE_IMAGE", raising=False)

@@ -22,7 +22,7 @@ PLACEHOLDER: Final = re.compile(
     re.IGNORECASE,
 )
 ONE_OF_SEVERAL: Final = re.compile(r"(?:logs|port-forward) (?:deployment|deploy)/\S+")
-"""What shows any one pod of a Deployment: of a follower with replicas perhaps one that stands by, and knows nothing."""
+"""Commands that pick any pod of a Deployment. With several replicas it may be a standby, which knows nothing."""
 NOTES: Final = ROOT / "charts" / "gpu-operator-post" / "templates" / "NOTES.txt"
 GITHUB = (
     *(ROOT / ".github").rglob("*.y*ml"),
@@ -33,7 +33,7 @@ BY_NAME = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in docume
 
 
 def _anchors(path: Path) -> Iterator[str]:
-    """Give the anchors that GitHub makes of a document's headings."""
+    """Yield the anchors that GitHub makes of a document's headings."""
     for title in re.findall(r"^#+ (.*)$", FENCE.sub("", path.read_text()), re.MULTILINE):
         yield re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
@@ -79,13 +79,13 @@ def test_nothing_waits_to_be_filled_in(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", [*BY_NAME, pytest.param(NOTES, id=NOTES.name)])
-def test_commands_look_at_the_follower_that_leads(path: Path) -> None:
+def test_commands_look_at_the_leader(path: Path) -> None:
     """They name the pods by label, or the one that is meant: a Deployment's name leads to any replica."""
     assert ONE_OF_SEVERAL.findall(path.read_text()) == []
 
 
 def test_when_to_use_what_takes_five_lines() -> None:
-    """Whoever chooses among hook, follower and both reads five lines, none of them folded."""
+    """The choice among Job, controller and both takes five lines of text, none of them wrapped."""
     _, _, section = (ROOT / "README.md").read_text().partition("\n## Hook, follower, or both\n\n")
     choices, _, _ = section.partition("\n\n")
     lines = choices.splitlines()

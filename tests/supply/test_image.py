@@ -54,7 +54,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 def test_the_base_does_not_move() -> None:
-    """Its digest is written out, in a line that Dependabot reads; both stages stand on it unless somebody says else."""
+    """Its digest is written out, in a line that Dependabot reads; both stages use it by default."""
     assert image.default_base().startswith("docker.io/library/python@sha256:")
     assert len(image.BASE.findall(DOCKERFILE)) == 1
     arguments = dict(re.findall(r"^ARG (BASE_IMAGE|BUILD_IMAGE)=(.*)$", DOCKERFILE, re.MULTILINE))
@@ -64,7 +64,7 @@ def test_the_base_does_not_move() -> None:
 
 
 def test_the_sources_name_no_owner() -> None:
-    """Whoever releases says where the image comes from: a name that nobody has claimed could be claimed by anybody."""
+    """The release adds where the image comes from: a name that is not claimed yet could be claimed by anyone."""
     assert "github.com" not in DOCKERFILE
     (labels,) = (step["with"]["labels"] for step in steps(ROOT / ".github/workflows/release.yaml") if _builds(step))
     given = dict(line.split("=", 1) for line in labels.strip().splitlines())

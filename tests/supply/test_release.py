@@ -86,7 +86,7 @@ def test_another_tag_is_refused(sources: Path) -> None:
 
 
 def test_a_release_has_a_date(sources: Path) -> None:
-    """The changelog says unreleased until somebody decides otherwise."""
+    """The changelog says unreleased until a maintainer sets a date."""
     _edit(sources / "CHANGELOG.md", r"^(## \S+) - .*$", r"\1 - unreleased")
     assert release.problems(sources) == []
     (found,) = release.problems(sources, f"v{VERSION}")
@@ -117,7 +117,7 @@ def test_changelog_keeps_its_form() -> None:
 
 
 def test_names_come_from_the_repository() -> None:
-    """Whoever releases publishes under their own name; registries refuse capitals."""
+    """A release is published under the name of its repository; registries refuse capitals."""
     done = CliRunner().invoke(release.main, ["names", "Some-Org/GPU-operator-post"])
     assert done.output.splitlines() == [
         f"version={VERSION}",

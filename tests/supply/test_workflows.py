@@ -42,7 +42,7 @@ def test_verbs_are_found(script: str, expected: list[str]) -> None:
 
 
 def test_every_verb_that_is_called_exists() -> None:
-    """In workflows, in CI and in what documents tell people to run."""
+    """In workflows, in CI and in commands of documents."""
     called = {place: verbs(script) for place, script in scripts()}
     unknown = {place: missing for place, found in called.items() if (missing := set(found) - defined_verbs())}
     assert unknown == {}
@@ -156,7 +156,7 @@ def test_only_what_was_merged_is_released() -> None:
 
 
 def test_what_was_released_is_scanned_again() -> None:
-    """Every week, on both architectures, under the names that a release gives; and what would be released beside it."""
+    """Every week, on both architectures, under the names that a release gives, and the next image, too."""
     released = ROOT / ".github" / "workflows" / "released.yaml"
     scanned = next(step["run"] for step in steps(released) if "make scan" in step.get("run", ""))
     assert "for platform in linux/amd64 linux/arm64" in scanned

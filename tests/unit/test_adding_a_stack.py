@@ -49,9 +49,8 @@ STORAGE: Final = Stack(
         tag="{version}",
     ),
     nodes=NodeLabels(present=PRESENT),
-    upgrade=UpgradeLabels(state="example.com/state", skip="example.com/skip", counts_cordoned=False),
+    upgrade=UpgradeLabels(state="example.com/state", skip="example.com/skip", counts_unavailable=False),
     plugin=PluginKind(noun="csi plugin", names=("storage-csi-node",)),
-    words=dict.fromkeys(drivers.NETWORK_OPERATOR.words, "whatever it is"),
     failed_upgrade_command="kubectl -n {namespace} delete pod {name}",
 )
 
@@ -157,5 +156,5 @@ def test_the_rule_of_rbac_that_it_needs_is_named() -> None:
 
 @pytest.mark.parametrize("reason", Reason)
 def test_every_reason_can_be_told_of_it(reason: Reason) -> None:
-    """The words of the row fill every sentence."""
+    """Every explanation is complete with this row."""
     assert "{" not in remedy(reason, "a", "ns/pod", STORAGE).replace("{NAME", "")

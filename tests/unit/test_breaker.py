@@ -151,7 +151,7 @@ def test_a_kubelet_that_takes_ready_away_and_gives_it_again_reloads_nothing(scen
 )
 def test_how_many_are_a_crowd(scene: Scene, share: Bound, jumped: int, *, expected: bool) -> None:
     """More than the share of the eligible nodes, and never fewer than a handful."""
-    scene.settings = replace(FOLLOWING, breaker_share=share)
+    scene.settings = replace(FOLLOWING, circuit_breaker_threshold=share)
     scene.jump(*NODES[:jumped])
     assert expected is opened(scene.look(0))
 
@@ -159,7 +159,7 @@ def test_how_many_are_a_crowd(scene: Scene, share: Bound, jumped: int, *, expect
 @pytest.mark.parametrize("share", [Bound(0), Bound(100, percent=True), Bound(8)])
 def test_where_no_crowd_is_possible_nobody_is_held(scene: Scene, share: Bound) -> None:
     """The breaker is off, or would need more nodes than there are."""
-    scene.settings = replace(FOLLOWING, breaker_share=share)
+    scene.settings = replace(FOLLOWING, circuit_breaker_threshold=share)
     scene.jump(*NODES)
     assert len(NODES) == len(scene.look(0).actions)
 
@@ -176,7 +176,7 @@ def test_nodes_that_are_left_alone_do_not_count(scene: Scene) -> None:
     """Neither as turned nor as nodes."""
     for node in NODES[5:]:
         scene.found.change("node", labelled(node, skip="true"), node)
-    scene.settings = replace(FOLLOWING, breaker_share=Bound(80, percent=True))
+    scene.settings = replace(FOLLOWING, circuit_breaker_threshold=Bound(80, percent=True))
     scene.jump(*NODES[1:])
     assert not opened(scene.look(0))
     scene.jump(NODES[0])
@@ -214,7 +214,7 @@ def test_a_plugin_that_is_not_proven_yet_cannot_turn_stale(scene: Scene) -> None
 
 def test_successors_that_are_stale_did_not_turn(scene: Scene) -> None:
     """They were never fresh; backing off is enough for them."""
-    scene.settings = replace(FOLLOWING, breaker_share=Bound(0))
+    scene.settings = replace(FOLLOWING, circuit_breaker_threshold=Bound(0))
     scene.jump(*NODES)
     scene.act(0)
     scene.settings = FOLLOWING
@@ -287,7 +287,7 @@ def test_a_restart_of_the_controller_closes_it(tripped: Scene) -> None:
 
 def test_only_a_restart_closes_it_where_no_time_is_given(tripped: Scene) -> None:
     """The message names the way."""
-    tripped.settings = replace(FOLLOWING, breaker_reset=timedelta())
+    tripped.settings = replace(FOLLOWING, circuit_breaker_reset=timedelta())
     decision = tripped.look(10**6)
     assert opened(decision)
     assert decision.message.endswith("until the breaker closes when the controller restarts")

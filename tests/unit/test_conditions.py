@@ -193,7 +193,8 @@ def test_a_failed_upgrade_is_told_after_all_others_are_served(side: Side) -> Non
     assert [Phase.WAIT, Phase.WAIT, Phase.FAIL] == told
     judged = next(one for one in decision.statuses if one.node == "b")
     stack = failed.stack
-    assert stack.words["failed_upgrade"] in remedy(judged.reason, judged.node, judged.subject, stack)
+    repair = {"gpu": "=upgrade-required --overwrite", "network": " delete pod "}[stack.name]
+    assert repair in remedy(judged.reason, judged.node, judged.subject, stack).partition("To fix")[2]
 
 
 @pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)

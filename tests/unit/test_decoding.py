@@ -152,7 +152,7 @@ def test_times_are_whole_seconds_in_utc(written: str, expected: datetime) -> Non
 @pytest.mark.parametrize("written", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"])
 def test_times_before_and_after_all_clocks_are_refused(written: str) -> None:
     """They are well-formed, and no clock shows them in UTC."""
-    with pytest.raises(MalformedObjectError, match="no time that clocks show"):
+    with pytest.raises(MalformedObjectError, match="is out of range"):
         moment(read(Time, written))
 
 

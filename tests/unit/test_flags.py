@@ -8,7 +8,7 @@ from typing import Any
 import click
 import pytest
 
-from hook.config import OnManualUpgrade, OnMissingPlugin, Regarded, Settings, Wait, Wanted, settings_from
+from hook.config import EventTarget, Mode, OnManualUpgrade, OnMissingPlugin, Settings, Wanted, settings_from
 from hook.errors import SettingsError
 from hook.flags import Bounded
 from hook.format import Bound
@@ -16,9 +16,9 @@ from hook.format import Bound
 BOTH = ("gpu", "network")
 
 
-def settings(**values: Any) -> Settings:  # noqa: ANN401 - as click gives them
-    """Give settings of parsed flags."""
-    return settings_from(values)
+def settings(*, controller: bool = False, **values: Any) -> Settings:  # noqa: ANN401 - as click gives them
+    """Return settings of parsed flags."""
+    return settings_from(values, controller=controller)
 
 
 @pytest.mark.parametrize(
@@ -32,17 +32,17 @@ def settings(**values: Any) -> Settings:  # noqa: ANN401 - as click gives them
 )
 def test_a_consumers_name_belongs_to_a_stack(stacks: tuple[str, ...], text: str, expected: Wanted) -> None:
     """The one before the colon, else the first that is served."""
-    assert (expected,) == settings(stacks=stacks, consumer_names=(text,)).consumer_names
+    assert (expected,) == settings(stacks=stacks, plugin_names=(text,)).plugin_names
 
 
 def test_the_deployers_objects_are_named_as_permissions_name_them() -> None:
     """The plural with its group; each counts once."""
     flux, argo = "helmreleases.helm.toolkit.fluxcd.io/flux-system/post", "applications.argoproj.io/argocd/a.b"
-    assert settings(regarding=(flux, argo, flux)).regarding == (
-        Regarded("helmreleases", "helm.toolkit.fluxcd.io", "flux-system", "post"),
-        Regarded("applications", "argoproj.io", "argocd", "a.b"),
+    assert settings(event_targets=(flux, argo, flux)).event_targets == (
+        EventTarget("helmreleases", "helm.toolkit.fluxcd.io", "flux-system", "post"),
+        EventTarget("applications", "argoproj.io", "argocd", "a.b"),
     )
-    assert [flux, argo] == [str(one) for one in settings(regarding=(flux, argo)).regarding]
+    assert [flux, argo] == [str(one) for one in settings(event_targets=(flux, argo)).event_targets]
 
 
 @pytest.mark.parametrize(
@@ -64,21 +64,15 @@ def test_the_deployers_objects_are_named_as_permissions_name_them() -> None:
 def test_a_malformed_object_is_a_usage_error(text: str) -> None:
     """It would be looked for in vain, at the end of every run."""
     with pytest.raises(SettingsError, match=r"RESOURCE\.GROUP/NAMESPACE/NAME"):
-        settings(regarding=(text,))
+        settings(event_targets=(text,))
 
 
 def test_a_few_objects_are_enough() -> None:
     """Each takes its time at the end of a run."""
     names = [f"a.b/c/d{number}" for number in range(5)]
-    assert 4 == len(settings(regarding=[*names[:4], *names[:4]]).regarding)
+    assert 4 == len(settings(event_targets=[*names[:4], *names[:4]]).event_targets)
     with pytest.raises(SettingsError, match="names 5 objects, at most 4 are allowed"):
-        settings(regarding=names)
-
-
-def test_a_follower_belongs_to_no_deployment() -> None:
-    """It outlives them, and what happens later says nothing of one."""
-    with pytest.raises(SettingsError, match="--follow cannot be combined with --regarding"):
-        settings(follow=True, regarding=("a.b/c/d",))
+        settings(event_targets=names)
 
 
 @pytest.mark.parametrize(
@@ -102,36 +96,38 @@ def test_a_further_consumer_is_a_name_or_labels(text: str, expected: Wanted) -> 
 @pytest.mark.parametrize(
     ("flag", "text"),
     [
-        pytest.param("consumer_names", "", id="no-name"),
-        pytest.param("consumer_names", "Upper", id="upper-case-name"),
-        pytest.param("consumer_names", "a/b", id="name-with-a-namespace"),
-        pytest.param("consumer_names", "gpu:", id="stack-without-a-name"),
-        pytest.param("consumer_names", "disk:mine", id="name-of-an-unknown-stack"),
-        pytest.param("consumers", "", id="nothing"),
-        pytest.param("consumers", "name-alone", id="no-namespace"),
-        pytest.param("consumers", "a/", id="no-name-after-the-slash"),
-        pytest.param("consumers", "a/b/c", id="a-slash-too-many"),
-        pytest.param("consumers", "app in (x)", id="a-set-selector"),
-        pytest.param("consumers", "app!=x", id="an-inequality"),
-        pytest.param("consumers", "app", id="a-key-alone"),
-        pytest.param("consumers", "app=x,", id="an-empty-requirement"),
-        pytest.param("consumers", "-app=x", id="no-label-key"),
-        pytest.param("consumers", "app=x y", id="no-label-value"),
-        pytest.param("consumers", "disk:a/b", id="unknown-stack"),
+        pytest.param("plugin_names", "", id="no-name"),
+        pytest.param("plugin_names", "Upper", id="upper-case-name"),
+        pytest.param("plugin_names", "a/b", id="name-with-a-namespace"),
+        pytest.param("plugin_names", "gpu:", id="stack-without-a-name"),
+        pytest.param("plugin_names", "disk:mine", id="name-of-an-unknown-stack"),
+        pytest.param("plugins", "", id="nothing"),
+        pytest.param("plugins", "name-alone", id="no-namespace"),
+        pytest.param("plugins", "a/", id="no-name-after-the-slash"),
+        pytest.param("plugins", "a/b/c", id="a-slash-too-many"),
+        pytest.param("plugins", "app in (x)", id="a-set-selector"),
+        pytest.param("plugins", "app!=x", id="an-inequality"),
+        pytest.param("plugins", "app", id="a-key-alone"),
+        pytest.param("plugins", "app=x,", id="an-empty-requirement"),
+        pytest.param("plugins", "-app=x", id="no-label-key"),
+        pytest.param("plugins", "app=x y", id="no-label-value"),
+        pytest.param("plugins", "disk:a/b", id="unknown-stack"),
     ],
 )
 def test_what_names_no_consumer_is_refused(flag: str, text: str) -> None:
     """With the very text that was wrong."""
+    given: dict[str, Any] = {flag: (text,)}
     with pytest.raises(SettingsError) as refused:
-        settings(stacks=BOTH, **{flag: (text,)})
+        settings(stacks=BOTH, **given)
     assert repr(text) in str(refused.value)
 
 
-@pytest.mark.parametrize(("flag", "text"), [("consumer_names", "network:a"), ("consumers", "network:a/b")])
+@pytest.mark.parametrize(("flag", "text"), [("plugin_names", "network:a"), ("plugins", "network:a/b")])
 def test_a_consumer_of_a_stack_that_is_not_served_is_refused(flag: str, text: str) -> None:
     """It would silently be served by nobody."""
-    with pytest.raises(SettingsError, match=r"network.*--stack"):
-        settings(**{flag: (text,)})
+    given: dict[str, Any] = {flag: (text,)}
+    with pytest.raises(SettingsError, match=r"network.*--driver"):
+        settings(**given)
 
 
 def test_simpler_behaviours_are_chosen_by_word() -> None:
@@ -151,7 +147,7 @@ def test_simpler_behaviours_are_chosen_by_word() -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        pytest.param({"stacks": ("network",), "providers": ("toolkit",)}, "--provider toolkit does not belong to",
+        pytest.param({"stacks": ("network",), "prerequisites": ("toolkit",)}, "--refresh-after toolkit does not",
                      id="provider-of-another-stack"),
         pytest.param({"stacks": ("network",), "expect_chart_version": "v99"}, "--expect-chart-version",
                      id="chart-of-a-policy-that-says-none"),
@@ -167,7 +163,7 @@ def test_what_would_have_no_effect_is_refused(values: dict[str, Any], words: str
 @pytest.mark.parametrize(
     "values",
     [
-        pytest.param({"stacks": ("network", "gpu"), "providers": ("toolkit",)}, id="provider-of-the-second-stack"),
+        pytest.param({"stacks": ("network", "gpu"), "prerequisites": ("toolkit",)}, id="provider-of-the-second-stack"),
         pytest.param({"stacks": ("network", "gpu"), "expect_chart_version": "v99"}, id="chart-of-the-second-stack"),
     ],
 )
@@ -204,59 +200,24 @@ def test_what_is_no_bound_is_refused(text: str) -> None:
     assert repr(text) in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        pytest.param({"wait": "handover"}, "--wait handover", id="handing-over-to-itself"),
-        pytest.param({"dry_run": True}, "--dry-run", id="deciding-once"),
-        pytest.param({"on_deadline": "report"}, "--on-deadline", id="a-deadline"),
-        pytest.param({"expect_chart_version": "v1"}, "--expect-chart-version", id="one-chart"),
-        pytest.param({"expect_driver_version": "580"}, "--expect-driver-version", id="one-driver"),
-    ],
-)
-def test_a_follower_refuses_what_belongs_to_a_run_with_an_end(values: dict[str, Any], words: str) -> None:
-    """Without --follow each of them is taken."""
-    with pytest.raises(SettingsError) as refused:
-        settings(follow=True, **values)
-    assert f"--follow cannot be combined with {words}" in str(refused.value)
-    assert settings(**values).follow is False
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        pytest.param({"restart_backoff": timedelta(seconds=9)}, id="restart-backoff"),
-        pytest.param({"restart_backoff_max": timedelta(hours=9)}, id="restart-backoff-max"),
-        pytest.param({"breaker_share": Bound(9)}, id="breaker-share"),
-        pytest.param({"breaker_reset": timedelta()}, id="breaker-reset"),
-    ],
-)
-def test_what_counts_while_following_is_refused_without_it(values: dict[str, Any]) -> None:
-    """Who sets it relies on it."""
-    ((name, value),) = values.items()
-    with pytest.raises(SettingsError, match=f"--{name.replace('_', '-')} requires --follow"):
-        settings(**values)
-    assert value == getattr(settings(follow=True, **values), name)
-
-
-@pytest.mark.parametrize("follow", [True, False])
-def test_what_may_be_down_is_bounded_in_every_run(*, follow: bool) -> None:
+@pytest.mark.parametrize("controller", [True, False])
+def test_what_may_be_down_is_bounded_in_every_run(*, controller: bool) -> None:
     """By one at least."""
-    assert Bound(3) == settings(follow=follow, max_unavailable=Bound(3)).max_unavailable
+    assert Bound(3) == settings(controller=controller, max_unavailable=Bound(3)).max_unavailable
     for none in (Bound(0), Bound(0, percent=True)):
         with pytest.raises(SettingsError, match="--max-unavailable 0"):
-            settings(follow=follow, max_unavailable=none)
+            settings(controller=controller, max_unavailable=none)
 
 
 @pytest.mark.parametrize("pause", [timedelta(), timedelta(hours=2)])
 def test_a_pause_that_is_none_or_too_long_is_refused(pause: timedelta) -> None:
     """Longer than the longest it would never be."""
     with pytest.raises(SettingsError, match="--restart-backoff must be"):
-        settings(follow=True, restart_backoff=pause)
-    whole = settings(follow=True, restart_backoff=timedelta(hours=1))
+        settings(controller=True, restart_backoff=pause)
+    whole = settings(controller=True, restart_backoff=timedelta(hours=1))
     assert whole.restart_backoff == whole.restart_backoff_max
 
 
-def test_a_job_hands_over_by_word() -> None:
+def test_a_job_delegates_by_word() -> None:
     """It waits for all by default."""
-    assert (Wait.COMPLETE, Wait.DELEGATE) == (settings().wait, settings(wait="handover").wait)
+    assert (Mode.COMPLETE, Mode.DELEGATE) == (settings().mode, settings(mode="delegate").mode)

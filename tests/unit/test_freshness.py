@@ -72,7 +72,7 @@ def half_running(first: float, waited: float | None = -99) -> Object:
 
 
 @pytest.mark.parametrize(
-    ("consumer", "driver", "expected"),
+    ("plugin", "driver", "expected"),
     [
         pytest.param(plugin_pod(waited=-90, started=-88), DRIVER, STALE, id="started-on-the-old-driver"),
         pytest.param(
@@ -126,7 +126,7 @@ BOTH_WAIT = [waiting("compute-domains", "PodInitializing"), waiting("gpus", "Pod
 
 
 @pytest.mark.parametrize(
-    ("consumer", "expected"),
+    ("plugin", "expected"),
     [
         pytest.param(obj("plugin-pod", "{spec: {containers: []}, status: {containerStatuses: []}}"),
                      "it has no containers yet", id="no-containers"),

@@ -119,7 +119,7 @@ def test_a_plugin_under_another_name_is_known_as_one() -> None:
 
 def test_the_plugins_namespace_does_not_confine_the_others() -> None:
     """It is where consumers are that are known by name alone."""
-    settings = serving(BY_NAME, consumer_namespace="nvidia-dra-driver-gpu")
+    settings = serving(BY_NAME, plugin_namespace="nvidia-dra-driver-gpu")
     assert 2 == len(with_exporter(cluster()).decide(settings)[0].statuses)
 
 

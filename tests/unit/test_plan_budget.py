@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.objects.policies import UpgradePolicy
-from hook.plan.pools import allowed, available, budget
+from hook.plan.limits import UpgradePolicy, allowed, available, budget
 from hook.plan.result import Obstacle, Severity
 from tests.fixtures.cluster import labelled, not_ready_since
 from tests.fixtures.modes import network
@@ -91,7 +90,7 @@ def test_a_cordoned_node_goes_first_and_eats_the_limit() -> None:
     """Two of eight may be unavailable, one is: one at once is left, and the cordoned one needs no turn of its own."""
     found = fleet(8, {"maxParallelUpgrades": 2}).change("node", CORDONED, "gpu-3")
     pool = only(found)
-    assert (1, ("gpu-3",), 8, 7) == (pool.budget.at_once, pool.budget.lost, len(pool.nodes), pool.batches)
+    assert (1, ("gpu-3",), 8, 7) == (pool.budget.at_once, pool.budget.lost, len(pool.nodes), pool.turns)
     remedy = obstacles(pool)[Obstacle.NODES_CORDONED].remedy
     assert remedy == "Look: kubectl describe node gpu-3 To fix, if new pods may run there again: kubectl uncordon gpu-3"
 
@@ -99,7 +98,7 @@ def test_a_cordoned_node_goes_first_and_eats_the_limit() -> None:
 def test_cordoned_nodes_can_stop_the_rest() -> None:
     """As measured: the cordoned one migrates, and the others never do."""
     pool = only(fleet(4).change("node", CORDONED, "gpu-0"))
-    assert (0, None, None) == (pool.budget.at_once, pool.batches, pool.window)
+    assert (0, None, None) == (pool.budget.at_once, pool.turns, pool.window)
     stopped = obstacles(pool)[Obstacle.LIMIT_USED_UP]
     assert (Severity.BLOCKS, ("gpu-0",)) == (stopped.severity, stopped.nodes)
 
@@ -107,7 +106,7 @@ def test_cordoned_nodes_can_stop_the_rest() -> None:
 def test_where_all_are_cordoned_one_turn_is_enough() -> None:
     """No place is needed by any of them."""
     pool = only(fleet(3).change("node", CORDONED))
-    assert (1, 120) == (pool.batches, pool.window.typical if pool.window else None)
+    assert (1, 120) == (pool.turns, pool.window.typical if pool.window else None)
 
 
 @pytest.mark.parametrize(

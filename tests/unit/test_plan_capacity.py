@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.plan.result import Capacity, Obstacle, Range
+from hook.plan.result import Obstacle
 from tests.fixtures.cluster import labelled
 from tests.fixtures.planning import fleet, gpus, obstacles, only
 
@@ -75,4 +75,4 @@ def test_nothing_is_away_where_nothing_moves() -> None:
 
 def test_no_gpus_are_no_share() -> None:
     """Instead of a division by zero."""
-    assert 0 == Capacity(gpus=0, at_once=0, hours=Range(0, 0)).percent
+    assert (0, 0) == ((found := only(fleet(2).drop("slice")).capacity).gpus, found.percent)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from hook.objects.decoding import MalformedObjectError
-from hook.plan.obstacles import Workload, protected, protection, reader
-from hook.plan.plan import Asked
+from hook.plan.obstacles import Workload, disruption_budget, protected, reader
+from hook.plan.plan import Options
 from hook.plan.result import Obstacle, Severity
 from tests.fixtures.modes import network
 from tests.fixtures.planning import fleet, limited, obstacles, only
@@ -97,7 +97,7 @@ def workload(controller: str = "Job", *, local_data: bool = False, node: str = "
 )
 def test_pods_that_would_not_be_evicted_are_found(one: Workload, upgrade: Object, severity: Severity | None) -> None:
     """One of them fails its node, or has it drained."""
-    seen = obstacles(only(fleet(2, upgrade), Asked(workloads=[one]))).get(Obstacle.PODS_NOT_EVICTABLE)
+    seen = obstacles(only(fleet(2, upgrade), Options(workloads=[one]))).get(Obstacle.PODS_NOT_EVICTABLE)
     assert severity == (seen.severity if seen else None)
     assert seen is None or (("gpu-0",), True) == (seen.nodes, "ml/train" in seen.message)
 
@@ -142,26 +142,26 @@ LABELLED: Final = replace(workload(), labels={"app": "train"})
 )
 def test_a_budget_without_disruptions_left_protects_its_pods(obj: Object, *, held: bool) -> None:
     """By the rules of label selectors."""
-    found = [one for one in [protection(obj)] if one is not None]
+    found = [one for one in [disruption_budget(obj)] if one is not None]
     (pod,) = protected([LABELLED], found)
     assert ("pdb" if held else "") == pod.protected_by
 
 
 def test_pods_that_were_not_read_are_no_pods_without_trouble() -> None:
     """The reason is passed on."""
-    seen = obstacles(only(fleet(2), Asked(unread="permission missing")))
+    seen = obstacles(only(fleet(2), Options(unread="permission missing")))
     assert "permission missing" in seen[Obstacle.PODS_NOT_READ].message
 
 
 def test_pods_are_judged_also_where_their_protection_is_not_known() -> None:
     """Half an answer, and the word that it is half."""
-    seen = obstacles(only(fleet(2), Asked(workloads=[workload("")], unread="permission missing")))
+    seen = obstacles(only(fleet(2), Options(workloads=[workload("")], unread="permission missing")))
     assert {Obstacle.PODS_NOT_READ, Obstacle.PODS_NOT_EVICTABLE} <= seen.keys()
 
 
 def test_a_stack_that_evicts_nothing_has_no_such_trouble() -> None:
     """The network operator drains, or does nothing."""
-    assert not {Obstacle.PODS_NOT_READ, Obstacle.PODS_NOT_EVICTABLE} & obstacles(only(network(), Asked())).keys()
+    assert not {Obstacle.PODS_NOT_READ, Obstacle.PODS_NOT_EVICTABLE} & obstacles(only(network(), Options())).keys()
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_a_pool_with_an_upgrade_policy_stands_by_itself() -> None:
     found = own(pooled(A, B), "b", EVERY)
     made = planned(found)
     assert {"NVIDIADriver a": ("gpu-a",), "NVIDIADriver b": ("gpu-b", "gpu-c")} == by_pool(found)
-    assert [(1, 1), (2, 1)] == [(pool.budget.at_once, pool.batches) for pool in made.pools]
+    assert [(1, 1), (2, 1)] == [(pool.budget.at_once, pool.turns) for pool in made.pools]
     assert 120 == (made.window.slow if made.window else None)
 
 
@@ -62,7 +62,7 @@ def test_nodes_without_an_object_are_told_apart() -> None:
     """Nobody upgrades them."""
     found = own(pooled(A, B), "a", EVERY).drop("driver-pod", "driver-gpu-b")
     stray = next(pool for pool in planned(found).pools if pool.nodes == ("gpu-b",))
-    assert (None, True) == (stray.batches, Obstacle.AUTO_UPGRADE_OFF in obstacles(stray))
+    assert (None, True) == (stray.turns, Obstacle.AUTO_UPGRADE_OFF in obstacles(stray))
 
 
 def test_a_driver_pod_whose_daemonset_was_replaced_tells_no_object() -> None:
@@ -75,14 +75,14 @@ def test_a_pool_of_which_every_node_is_left_alone_is_done_at_once() -> None:
     """It has no turns, and no figures to be unsure of."""
     found = own(pooled(A, B), "a", EVERY).change("node", labelled("gpu-a", skip="true"), "gpu-a")
     empty = planned(found).pools[0]
-    assert ((), 0, [Obstacle.NODES_LEFT_ALONE]) == (empty.nodes, empty.batches, list(obstacles(empty)))
+    assert ((), 0, [Obstacle.NODES_LEFT_ALONE]) == (empty.nodes, empty.turns, list(obstacles(empty)))
 
 
 def test_one_pool_that_never_ends_makes_the_whole_endless() -> None:
     """A release that waits for all of them would not end, either."""
     made = planned(own(own(pooled(A, B), "a", {"autoUpgrade": False}), "b", EVERY))
-    assert [None, 1] == [pool.batches for pool in made.pools]
-    assert (None, None) == (made.window, made.run_seconds)
+    assert [None, 1] == [pool.turns for pool in made.pools]
+    assert (None, None) == (made.window, made.timeouts)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_where_people_rotate_every_node_waits_for_one() -> None:
     found = fleet(2, {"autoUpgrade": False})
     found.change("driver-pod", {"metadata": {"labels": {"controller-revision-hash": "old"}}}, "driver-gpu-1")
     pool = only(found)
-    assert (("gpu-0", "gpu-1"), (), None) == (pool.nodes, pool.excluded, pool.batches)
+    assert (("gpu-0", "gpu-1"), (), None) == (pool.nodes, pool.excluded, pool.turns)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_where_there_is_nothing_to_plan_the_reason_is_given(found: Cluster, reas
     made = planned(found)
     assert ((), [("gpu", reason)], None) == (
         made.pools,
-        [(stack, why) for stack, why, _message in made.nothing],
+        [(one.stack, one.reason) for one in made.nothing],
         made.window,
     )
 
@@ -154,10 +154,13 @@ def test_both_stacks_are_planned_side_by_side() -> None:
     seen = {"gpu": fleet(3).seen(), "network": network("a", "b").seen()}
     both = Settings(stacks=("gpu", "network"))
     made = make_plan(seen, both, LATER, NOBODY)
-    assert [("gpu", 3), ("network", 2)] == [(pool.stack, pool.batches) for pool in made.pools]
+    assert [("gpu", 3), ("network", 2)] == [(pool.stack, pool.turns) for pool in made.pools]
     assert 360 == (made.window.slow if made.window else None)
     without = make_plan(seen | {"network": network().drop("policy").seen()}, both, LATER, NOBODY)
-    assert ([("network", Reason.NO_POLICY)], made.window) == ([one[:2] for one in without.nothing], without.window)
+    assert ([("network", Reason.NO_POLICY)], made.window) == (
+        [(one.stack, one.reason) for one in without.nothing],
+        without.window,
+    )
 
 
 def test_an_object_that_cannot_be_read_is_told() -> None:

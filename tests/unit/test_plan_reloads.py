@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.plan.result import Obstacle, Range, Reloads, Spread
+from hook.plan.result import Obstacle, Reloads, Spread, Step
 from hook.plan.timing import spread, step
 from tests.fixtures.modes import network
 from tests.fixtures.objects import Object, conditions, driver_pod
@@ -69,7 +69,7 @@ def test_a_pod_that_cannot_be_believed_is_no_sample(pod: Object) -> None:
 def test_without_any_sample_it_says_so() -> None:
     """A step is then what the upgrade controller's own pace makes of it."""
     pool = only(took(40).put("driver-pod", driver_pod("gpu-0", ready=None)))
-    assert (None, Range(120, 120)) == (pool.reloads.loading, pool.step)
+    assert (None, Step(120, 120)) == (pool.reloads.loading, pool.step)
     assert Obstacle.RELOADS_UNKNOWN in obstacles(pool)
 
 
@@ -91,23 +91,23 @@ def test_an_unloading_of_another_start_does_not_count(pod: Object) -> None:
 def test_steps_are_measured_in_the_last_rotation() -> None:
     """From one node's beginning to the next one's: the reload takes 70 s, the controller looks every 120 s."""
     pool = only(rotated(fleet(4), 0, 120, 240, 365))
-    assert (Spread(120, 125, 3), Range(120, 125)) == (pool.reloads.steps, pool.step)
+    assert Step(120, 125, Spread(120, 125, 3)) == pool.step
     assert Obstacle.STEP_IS_ASSUMED not in obstacles(pool)
 
 
 def test_nodes_that_went_side_by_side_are_one_turn() -> None:
     """Two at once, three turns."""
-    assert Spread(130, 140, 2) == only(rotated(fleet(6), 0, 3, 130, 131, 270, 275)).reloads.steps
+    assert Spread(130, 140, 2) == only(rotated(fleet(6), 0, 3, 130, 131, 270, 275)).step.measured
 
 
 def test_a_node_that_begins_as_the_last_one_is_ready_has_a_turn_of_its_own() -> None:
     """Times are whole seconds."""
-    assert Spread(70, 70, 3) == only(rotated(fleet(4), 0, 70, 140, 210)).reloads.steps
+    assert Spread(70, 70, 3) == only(rotated(fleet(4), 0, 70, 140, 210)).step.measured
 
 
 def test_a_step_is_never_shorter_than_a_reload() -> None:
     """Nodes that began one after another within one's reload were side by side: nothing is learnt of steps."""
-    assert Range(480, 480) == only(rotated(fleet(3), 0, 60, 120, took=400)).step
+    assert Step(480, 480) == only(rotated(fleet(3), 0, 60, 120, took=400)).step
 
 
 @pytest.mark.parametrize(
@@ -129,26 +129,26 @@ def test_a_step_is_never_shorter_than_a_reload() -> None:
 def test_without_a_rotation_steps_are_assumed(found: Cluster) -> None:
     """And that is said."""
     pool = only(found)
-    assert (None, Range(120, 120)) == (pool.reloads.steps, pool.step)
+    assert (None, Step(120, 120)) == (pool.step.measured, pool.step)
     assert Obstacle.STEP_IS_ASSUMED in obstacles(pool)
 
 
 def test_an_early_reboot_does_not_lengthen_steps() -> None:
     """What came long after the rotation is another story."""
-    assert Spread(120, 120, 2) == only(rotated(fleet(4), 0, 120, 240, 5 * HOUR)).reloads.steps
+    assert Spread(120, 120, 2) == only(rotated(fleet(4), 0, 120, 240, 5 * HOUR)).step.measured
 
 
 @pytest.mark.parametrize(
     ("loading", "expected"),
     [
-        pytest.param(Spread(20, 119, 5), Range(120, 120), id="seen-at-the-next-look"),
-        pytest.param(Spread(120, 121, 5), Range(120, 240), id="slow-ones-at-the-one-after"),
-        pytest.param(Spread(300, 500, 5), Range(360, 600), id="long-ones"),
+        pytest.param(Spread(20, 119, 5), Step(120, 120), id="seen-at-the-next-look"),
+        pytest.param(Spread(120, 121, 5), Step(120, 240), id="slow-ones-at-the-one-after"),
+        pytest.param(Spread(300, 500, 5), Step(360, 600), id="long-ones"),
     ],
 )
-def test_an_assumed_step_ends_when_the_controller_looks(loading: Spread, expected: Range) -> None:
+def test_an_assumed_step_ends_when_the_controller_looks(loading: Spread, expected: Step) -> None:
     """Every 120 s: nothing tells it that a driver is ready."""
-    assert expected == step(Reloads(loading=loading))
+    assert expected == step(Reloads(loading=loading), None)
 
 
 def test_the_network_driver_is_measured_alike() -> None:

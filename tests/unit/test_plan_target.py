@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hook.config import Settings
-from hook.plan.plan import Asked
+from hook.plan.plan import Options, run_seconds
 from tests.fixtures.cluster import Cluster, labelled
 from tests.fixtures.modes import network
 from tests.fixtures.planning import fleet, gpus, only, planned
 
 if TYPE_CHECKING:
-    from hook.plan.result import Answer
+    from hook.plan.result import Target
     from tests.fixtures.objects import Object
 
 TWENTY_AT_ONCE: Object = {"maxParallelUpgrades": 20, "maxUnavailable": "100%"}
 
 
-def answer(found: Cluster, minutes: float) -> Answer:
+def answer(found: Cluster, minutes: float) -> Target:
     """Ask for a window."""
-    given = only(found, Asked(timedelta(minutes=minutes), ())).answer
+    given = only(found, Options(timedelta(minutes=minutes), ())).target
     assert given is not None
     return given
 
@@ -108,4 +108,5 @@ def test_a_run_gets_time_beside_the_reloads() -> None:
     beside = 60 + sum(
         one.total_seconds() for one in (settings.operator_quiet, settings.policy_grace, settings.plugin_timeout)
     )
-    assert 1200 + beside == made.run_seconds
+    assert made.window is not None
+    assert 1200 + beside == run_seconds(made.window, settings)

@@ -106,8 +106,6 @@ def test_a_daemonset_rolls_unless_it_says_on_delete(patch: str, expected: bool) 
 def test_a_revision_is_read() -> None:
     """The hash that its pods carry, the number that orders it, and its owner's UID."""
     expected = views.Revision(
-        namespace="gpu-operator",
-        name="nvidia-driver-daemonset-new",
         owner_uid="driver-ds",
         revision=2,
         hash="new",
@@ -259,7 +257,7 @@ spec:
 )
 def test_a_slice_is_read(patch: str, devices: int, versions: set[str]) -> None:
     """How many devices, and which driver versions they say."""
-    expected = views.DeviceSlice("0-gpu.nvidia.com-gpu-0", "gpu-0", devices, "gpu-0", 1, frozenset(versions))
+    expected = views.DeviceSlice("gpu-0", devices, "gpu-0", 1, frozenset(versions))
     assert expected == readers.device_slice(obj("slice", patch))
 
 
@@ -292,7 +290,7 @@ def test_a_deployment_is_rolled_out_when_all_its_pods_are_new_and_available(patc
 
 def test_a_replicaset_is_read() -> None:
     """Its owner, and which revision of it it is."""
-    expected = views.ReplicaSet("gpu-operator", "gpu-operator-5ddc6f64ff", "operator", "2")
+    expected = views.ReplicaSet("gpu-operator-5ddc6f64ff", "operator", "2")
     assert expected == readers.replicaset(obj("replicaset"))
 
 

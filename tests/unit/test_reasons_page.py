@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from hook.decide.explain import explained
 from hook.decide.reasons import EventReason, Reason
 from hook.objects.drivers import STACKS
 from tools import reasons
@@ -51,7 +52,7 @@ def test_a_failed_upgrade_is_told_for_each_stack(stack: Stack) -> None:
     """As that operator's documentation has it."""
     line = row(Reason.UPGRADE_FAILED)
     assert f"*{stack.name}*: " in line
-    assert stack.words["failed_upgrade"] in line
+    assert explained(Reason.UPGRADE_FAILED, stack=stack).fix in line
 
 
 @pytest.mark.parametrize(

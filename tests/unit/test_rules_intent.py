@@ -151,7 +151,7 @@ def test_an_expected_version_that_one_pool_names_was_looked_for_in_the_policy() 
 
 def test_the_names_of_one_stacks_plugins_leave_those_of_the_others() -> None:
     """Only for a stack that is named are the default names replaced."""
-    named = Settings(consumer_names=(Wanted("network", name="mine"),))
+    named = Settings(plugin_names=(Wanted("network", name="mine"),))
     assert (GPU_OPERATOR.plugin.names, ("mine",)) == (
         fleet.plugin_names(GPU_OPERATOR, named),
         fleet.plugin_names(NETWORK_OPERATOR, named),

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 from hook.config import Settings
 from hook.decide.decide import decide_all, indexed
-from hook.plan import pools, timing
-from hook.plan.obstacles import Requirement
-from hook.plan.plan import Asked
-from hook.plan.result import Obstacle, Range, Reloads, Severity, Spread
+from hook.objects import wire
+from hook.plan import limits, pools, timing
+from hook.plan.plan import Options
+from hook.plan.result import GpuHours, Obstacle, Reloads, Severity, Spread, Step
 from hook.plan.timing import about
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, stale
 from tests.fixtures.modes import Pool, network, pooled
@@ -77,7 +77,7 @@ def limited_network(*nodes: str) -> Cluster:
 
 def test_a_stack_that_evicts_no_pods_misses_none() -> None:
     """Its upgrade controller looks at none, so there was nothing to read."""
-    unread = Asked(workloads=None, unread="forbidden")
+    unread = Options(workloads=None, unread="forbidden")
     assert Obstacle.PODS_NOT_READ in obstacles(only(fleet(2), unread))
     assert Obstacle.PODS_NOT_READ not in obstacles(only(limited_network("a"), unread))
 
@@ -89,16 +89,16 @@ def test_a_share_is_of_the_nodes_with_a_driver_pod() -> None:
     """The upgrade controller knows no others; a share of all of them is all of them."""
     found = fleet(4).drop("driver-pod", "driver-gpu-3")
     assert 3 == only(found).budget.total
-    assert (101, 51) == (pools.allowed("100%", 101), pools.allowed("50%", 101))
+    assert (101, 51) == (limits.allowed("100%", 101), limits.allowed("50%", 101))
 
 
 def test_only_a_node_that_was_cordoned_before_needs_no_place() -> None:
     """Neither one that the upgrade itself cordoned, nor one that is not Ready."""
     limits = {"maxParallelUpgrades": 1, "maxUnavailable": "100%"}
-    assert 2 == only(fleet(3, limits).change("node", CORDONED, "gpu-1")).batches
-    assert 3 == only(fleet(3, limits).change("node", not_ready_since(3500), "gpu-1")).batches
+    assert 2 == only(fleet(3, limits).change("node", CORDONED, "gpu-1")).turns
+    assert 3 == only(fleet(3, limits).change("node", not_ready_since(3500), "gpu-1")).turns
     moving = fleet(3, limits).change("node", merged(CORDONED, labelled("gpu-1", state="drain-required")), "gpu-1")
-    assert 3 == only(moving).batches
+    assert 3 == only(moving).turns
 
 
 def test_a_node_with_an_outdated_driver_is_still_to_come() -> None:
@@ -110,7 +110,7 @@ def test_a_node_with_an_outdated_driver_is_still_to_come() -> None:
 def test_gpus_that_are_not_known_count_as_none() -> None:
     """Neither at the worst moment nor over the whole upgrade."""
     found = only(fleet(2, {"maxParallelUpgrades": 0, "maxUnavailable": "100%"}).drop("slice"))
-    assert (0, Range(0, 0)) == (found.capacity.at_once, found.capacity.hours)
+    assert (0, GpuHours(0, 0)) == (found.capacity.at_once, found.capacity.hours)
     assert 8 == pools.worst({"a": 8}, ["a", "b"], 2)
 
 
@@ -140,16 +140,16 @@ def test_limits_that_are_just_enough_need_no_change() -> None:
     """As many at once as are asked for."""
     for parallel, change in ((2, False), (1, True)):
         found = fleet(4, {"maxParallelUpgrades": parallel, "maxUnavailable": "100%"})
-        answer = only(found, Asked(timedelta(minutes=4), ())).answer
-        assert answer is not None
-        assert (2, change) == (answer.at_once, answer.change)
+        target = only(found, Options(timedelta(minutes=4), ())).target
+        assert target is not None
+        assert (2, change) == (target.at_once, target.change)
 
 
 def test_a_selector_that_asks_for_absence_holds_where_the_key_is_absent() -> None:
     """And an absent key has no value, not an empty one."""
     for operator, there, absent in (("DoesNotExist", False, True), ("Exists", True, False), ("In", True, False)):
-        wanted = Requirement("team", operator, frozenset({"", "x"}))
-        assert (there, absent) == (wanted.blockers({"team": "x"}), wanted.blockers({})), operator
+        wanted = wire.Selector.Requirement("team", operator, ["", "x"])
+        assert (there, absent) == (wanted.met_by({"team": "x"}), wanted.met_by({})), operator
 
 
 # How long things take.
@@ -158,7 +158,7 @@ def test_a_selector_that_asks_for_absence_holds_where_the_key_is_absent() -> Non
 def test_a_step_is_a_whole_reload_where_pods_tell_it() -> None:
     """From the beginning of the unloading, not from the start of the new driver."""
     told = Reloads(loading=Spread(100, 100, 3), whole=Spread(130, 130, 3))
-    assert Range(240, 240) == timing.step(told)
+    assert Step(240, 240) == timing.step(told, None)
 
 
 def test_the_unloading_begins_with_the_first_init_container() -> None:
@@ -177,7 +177,7 @@ def test_reloads_during_a_longer_one_are_one_turn() -> None:
     spans = ((0, 300), (10, 80), (100, 170), (400, 470), (520, 590))
     found = fleet(len(spans)).change("revision", {"metadata": {"creationTimestamp": stamp(-3600)}})
     pods = (driver_pod(f"gpu-{n}", started=began, ready=ready) for n, (began, ready) in enumerate(spans))
-    assert Spread(120, 400, 2) == only(found.put("driver-pod", *pods)).reloads.steps
+    assert Spread(120, 400, 2) == only(found.put("driver-pod", *pods)).step.measured
 
 
 def left(found: Cluster, settings: Settings | None = None) -> int | None:

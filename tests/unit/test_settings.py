@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hook.config import OnDeadline, OnManualUpgrade, Settings, Strategy, Wait
+from hook.config import Mode, OnDeadline, OnManualUpgrade, Settings, Strategy
 from hook.format import Bound
 
 
@@ -44,12 +44,12 @@ def test_the_defaults_are_those_that_are_documented() -> None:
 def test_the_defaults_of_a_follower_are_those_that_are_documented() -> None:
     """It waits a minute, then longer; it stops at a crowd, for half an hour."""
     settings = Settings()
-    assert (False, Wait.COMPLETE, None) == (settings.follow, settings.wait, settings.max_unavailable)
+    assert (False, Mode.COMPLETE, None) == (settings.follow, settings.mode, settings.max_unavailable)
     assert (timedelta(minutes=1), timedelta(hours=1), timedelta(minutes=30), "50%") == (
         settings.restart_backoff,
         settings.restart_backoff_max,
-        settings.breaker_reset,
-        str(settings.breaker_share),
+        settings.circuit_breaker_reset,
+        str(settings.circuit_breaker_threshold),
     )
 
 

@@ -53,7 +53,7 @@ def without_nodes() -> Cluster:
     ("found", "settings", "expected"),
     [
         pytest.param(without_plugin(), Settings(), Reason.NO_PLUGIN, id="no-plugin"),
-        pytest.param(cluster(), Settings(consumer_namespace="x"), Reason.NO_PLUGIN, id="no-plugin-in-its-namespace"),
+        pytest.param(cluster(), Settings(plugin_namespace="x"), Reason.NO_PLUGIN, id="no-plugin-in-its-namespace"),
         pytest.param(without_plugin(), Settings(namespaces=("gpu-operator",)), Reason.NO_PLUGIN,
                      id="no-plugin-where-it-may-look"),
         pytest.param(without_plugin(), EXPECTING, Reason.NO_PLUGIN, id="no-plugin-whatever-is-expected"),

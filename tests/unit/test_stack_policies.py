@@ -111,7 +111,7 @@ OVERRIDDEN = "metadata: {name: nvidia-dra-driver-kubelet-plugin}"
     ("settings", "expected"),
     [
         pytest.param(Settings(), (Phase.FAIL, Reason.UNNAMED_PLUGIN, 0), id="not-named"),
-        pytest.param(Settings(consumer_names=(Wanted("gpu", name="nvidia-dra-driver-kubelet-plugin"),)),
+        pytest.param(Settings(plugin_names=(Wanted("gpu", name="nvidia-dra-driver-kubelet-plugin"),)),
                      (Phase.WAIT, Reason.NODES_PENDING, 1), id="named"),
     ],
 )  # fmt: skip

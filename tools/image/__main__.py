@@ -62,7 +62,7 @@ def build(tag: str, archive: Path, *, no_cache: bool = False) -> str:
 def find_builder() -> str:
     """Choose Docker if its daemon answers and has or gets the base, else buildah, which can do without a registry.
 
-    BUILDER=buildah chooses buildah beside a Docker.
+    BUILDER=buildah chooses buildah although Docker is there.
     """
     answers = os.environ.get("BUILDER") != "buildah" and read("docker", "info", "--format={{.ServerVersion}}")
     if answers and (os.environ.get("BASE_IMAGE") or _at_hand("docker", default_base())):
@@ -78,7 +78,7 @@ def find_builder() -> str:
 
 
 def bases(builder: str) -> list[str]:
-    """Give the build arguments that name the bases; Docker needs none for the Dockerfile's own."""
+    """Return the build arguments that name the bases; Docker needs none for the Dockerfile's own."""
     if chosen := os.environ.get("BASE_IMAGE"):
         base, build_base = chosen, os.environ.get("BUILD_IMAGE", chosen)
     elif builder == "docker":
@@ -93,7 +93,7 @@ def bases(builder: str) -> list[str]:
 
 
 def default_base() -> str:
-    """Read the Dockerfile's own base, by its digest alone: not every tool takes a tag beside one."""
+    """Read the Dockerfile's own base, by its digest alone: not every tool takes a tag together with one."""
     found = BASE.search((CHECKOUT / "Dockerfile").read_text())
     if found is None:
         raise ImageError("the Dockerfile has no line of the form: FROM NAME:TAG@DIGEST AS base")
@@ -119,7 +119,7 @@ def _revision() -> str:
 
 
 def _timestamp() -> str:
-    """Give the time that all files and the image get: the commit's, so that one commit makes one image."""
+    """Return the time that all files and the image get: the commit's, so that one commit makes one image."""
     return os.environ.get("SOURCE_DATE_EPOCH") or read("git", "log", "-1", "--format=%ct") or "0"
 
 

@@ -40,7 +40,7 @@ NEEDED = ("buildah", "debootstrap")
 
 
 def offline_bases() -> tuple[str, str]:
-    """Give the names of the base and the build base, after making those that are missing."""
+    """Return the names of the base and the build base, after making those that are missing."""
     if os.geteuid() != 0 or not available(NEEDED):
         raise CannotBuildError(
             "no base image: no registry can be reached, and making one from Debian packages needs root, buildah and "

@@ -12,7 +12,7 @@ from tools.image.commands import CannotBuildError, say
 
 
 def main() -> int:
-    """Say why not, if it cannot."""
+    """Print why the image cannot be built, if it cannot."""
     try:
         bases(find_builder())
     except CannotBuildError as error:

@@ -25,7 +25,7 @@ class CannotBuildError(ImageError):
 
 
 def say(text: str) -> None:
-    """Tell people what is being done."""
+    """Print what is being done."""
     sys.stderr.write(f"image: {text}\n")
 
 
@@ -37,7 +37,7 @@ def run(*command: str) -> None:
 
 
 def read(*command: str) -> str | None:
-    """Give a command's output; None if it fails or does not exist."""
+    """Return a command's output; None if it fails or does not exist."""
     if shutil.which(command[0]) is None:
         return None
     answer = subprocess.run(

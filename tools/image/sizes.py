@@ -1,4 +1,4 @@
-"""Say how large an image is, compressed and unpacked, and what fills it: from its archive, with nothing else."""
+"""Measure an image in its archive: its size, compressed and unpacked, and what fills it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def group(name: str) -> str:
 
 
 def report(archive: Path) -> list[str]:
-    """Give the lines that people read."""
+    """Return the lines of the report."""
     sizes = measure(archive)
     lines = [f"{sizes.compressed / MEGABYTE:.1f} MB compressed, {sizes.unpacked / MEGABYTE:.1f} MB unpacked; layers:"]
     lines += [f"  {one / MEGABYTE:7.1f} MB compressed {two / MEGABYTE:7.1f} MB unpacked" for one, two in sizes.layers]
@@ -81,7 +81,7 @@ def report(archive: Path) -> list[str]:
 
 
 def _layers(whole: tarfile.TarFile) -> Iterator[bytes]:
-    """Give the layers' tar files, from the base up."""
+    """Yield the layers' tar files, from the base up."""
     manifest = whole.extractfile("manifest.json")
     assert manifest is not None  # noqa: S101 - a docker-archive has one
     for name in json.load(manifest)[0]["Layers"]:
@@ -91,7 +91,7 @@ def _layers(whole: tarfile.TarFile) -> Iterator[bytes]:
 
 
 def _files(layer: bytes) -> Iterator[tuple[str, int]]:
-    """Give the files of a layer with their sizes."""
+    """Yield the files of a layer with their sizes."""
     with tarfile.open(fileobj=io.BytesIO(layer)) as files:
         for member in files:
             if member.isfile():

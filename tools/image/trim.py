@@ -34,8 +34,8 @@ INSTALLERS = ("pip", "setuptools", "pkg_resources", "_distutils_hack", "distutil
 DISTRIBUTIONS = (*ASYNCIO_CLIENT, *TIME_ZONES, *INSTALLERS)
 
 MODELS = ("kubernetes/client/api", "kubernetes/client/models")
-"""Generated classes, half of the library. It loads them one by one when they are used; the program reads raw JSON
-(docs/decisions/0003-raw-json-no-typed-models.md). Their ``__init__`` stays, because it is imported."""
+"""Generated classes, half of the library. It loads them one by one when they are used; the program has its own Structs
+(docs/dev/decisions/0003-structs-of-our-own.md). Their ``__init__`` stays, because it is imported."""
 
 WHOLE = ("kubernetes/aio",)
 
@@ -63,7 +63,7 @@ def trim_scripts(folder: Path) -> None:
 
 
 def _remove_distribution(site: Path, name: str) -> None:
-    """Remove a package and what says that it is installed, so that nobody's scanner reports it."""
+    """Remove a package with its metadata, so that no scanner reports it."""
     found = [site / name, *site.glob(f"{name}-*.dist-info"), *site.glob(f"{name}-*.egg-info")]
     for path in (each for each in found if each.exists()):
         if path.is_dir():

@@ -72,7 +72,7 @@ class Bench:
         return done
 
     def found(self) -> list[dict[str, Any]]:
-        """Give what a watch found in the last run."""
+        """Return what a watch found in the last run."""
         found: list[dict[str, Any]] = json.loads((self._folder / FOUND).read_text())
         return found
 
@@ -80,7 +80,7 @@ class Bench:
 def report(
     nodes: int, runs: Mapping[str, Sequence[Mapping[str, Any]]], watched: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> Iterator[str]:
-    """Give the tables."""
+    """Yield the tables."""
     rows = []
     for name, done in runs.items():
         cpu, peak = (statistics.median(one[key] for one in done) for key in ("cpu_seconds", "peak_bytes"))

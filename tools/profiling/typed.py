@@ -18,4 +18,4 @@ def read(mount: str) -> None:
     loader(token_filename=f"{mount}/token", cert_filename=f"{mount}/ca.crt").load_and_set()
     core = client.CoreV1Api()
     found = [*core.list_node().items, *core.list_pod_for_all_namespaces().items]
-    print(f"{len(found)} objects {READ}")  # noqa: T201 - how this tells that it came to its end
+    print(f"{len(found)} objects {READ}")  # noqa: T201 - shows that the script came to its end

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 AS_IT_IS: Final = "as it is"
 PAGES: Final = (25, 100, 250, 500)
-"""Objects a page, beside the program's own."""
+"""Objects per page, in addition to the program's own number."""
 
 
 def _read(loads: Callable[[bytes], Any]) -> Callable[[type[Any], object], Any]:
@@ -38,7 +38,7 @@ DECODERS: Final[dict[str, Callable[[type[Any], object], Any]]] = {
 }
 """How an object may be decoded, in addition to the program's own way."""
 TWICE: Final = "every kind listed twice"
-"""Where no list of metadata shows that the first list is still true (docs/decisions/0013)."""
+"""Where no list of metadata shows that the first list is still true (docs/dev/decisions/0013)."""
 LIBRARY: Final = "the client library loaded besides"
 NAMES: Final = (AS_IT_IS, *(f"pages of {size}" for size in PAGES), *DECODERS, TWICE, LIBRARY)
 

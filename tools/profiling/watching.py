@@ -1,4 +1,4 @@
-"""Watch a running program from a thread beside it: which functions spend the processor's time, and what fills memory.
+"""Watch a running program from another thread: which functions spend processor time, and what fills memory.
 
 A tracing profiler slows small functions most, and since Python 3.12 there can be one only. So the time is sampled:
 every few milliseconds each thread's own processor time, as Linux counts it, goes to the function that it is in.
@@ -27,7 +27,7 @@ HERE: Final = str(Path(__file__).parents[2])
 
 
 class Watch(threading.Thread):
-    """Looks again and again, until it is told to stop."""
+    """Looks again and again, until it is stopped."""
 
     def __init__(self) -> None:
         super().__init__(name="watch", daemon=True)
@@ -39,7 +39,7 @@ class Watch(threading.Thread):
             self.look()
 
     def stop(self) -> list[dict[str, Any]]:
-        """Look a last time, and give what was found, the most first."""
+        """Look a last time, and return what was found, the most first."""
         self._over.set()
         self.join()
         self.look()
@@ -50,7 +50,7 @@ class Watch(threading.Thread):
         raise NotImplementedError
 
     def found(self) -> list[dict[str, Any]]:
-        """Give what was found."""
+        """Return what was found."""
         raise NotImplementedError
 
 
@@ -65,7 +65,7 @@ class Time(Watch):
         self._all: Counter[str] = Counter()
 
     def look(self) -> None:
-        """Give what each thread has spent since the last look to the function in which it is now, and its callers."""
+        """Add what each thread has spent since the last look to the function in which it is now, and its callers."""
         frames = sys._current_frames()  # noqa: SLF001 - documented, and the only way
         for thread in threading.enumerate():
             if thread is not self and thread.native_id and (frame := frames.get(thread.ident or 0)):
@@ -85,7 +85,7 @@ class Time(Watch):
             self._all[name] += nanoseconds
 
     def found(self) -> list[dict[str, Any]]:
-        """Give those that spent the most themselves, and those of the program that had it spent, as shares of all."""
+        """Return which functions spent the most, and which of the program with all that they called, as shares."""
         total = self._own.total() or 1
         most = [name for name, _own in self._own.most_common(SHOWN)]
         program = [name for name, _all in self._all.most_common() if name.startswith(PROGRAM)]
@@ -111,7 +111,7 @@ class Memory(Watch):
             self._most, self._snapshot = now, tracemalloc.take_snapshot()
 
     def found(self) -> list[dict[str, Any]]:
-        """Give lines by what they allocated of it, and all of them together; and look no longer."""
+        """Stop, and return lines by what they allocated, and all of them together."""
         tracemalloc.stop()
         snapshot = self._snapshot
         assert snapshot is not None  # noqa: S101 - the last look makes one, since something was allocated
@@ -127,7 +127,7 @@ WATCHES: Final[dict[str, type[Watch]]] = {"time": Time, "memory": Memory}
 
 
 def _processor_time(native_id: int) -> int:
-    """Give the nanoseconds that a thread was on a processor; none where it has ended meanwhile."""
+    """Return the nanoseconds that a thread was on a processor; 0 if it has ended meanwhile."""
     try:
         return int((TASKS / str(native_id) / "schedstat").read_text().split()[0])
     except (OSError, IndexError):

@@ -3,7 +3,7 @@ The arguments of the program. Every setting is an explicit flag, so that Job and
 */}}
 
 {{/*
-What a single run is told: its times, what it expects, and its Job. Takes a dict of root and jobName.
+Arguments of the Job: its times, what it expects, and its name. Takes a dict of root and jobName.
 */}}
 {{- define "gpu-operator-post.jobArgs" -}}
 {{- with .root.Values -}}
@@ -11,7 +11,7 @@ What a single run is told: its times, what it expects, and its Job. Takes a dict
 - --timeout={{ .timeout }}
 - --stall-timeout={{ .stallTimeout }}
 - --on-deadline={{ .onDeadline }}
-- --wait={{ .hook.wait }}
+- --mode={{ eq .hook.wait "handover" | ternary "delegate" .hook.wait }}
 {{- with .expect.chartVersion }}
 - {{ printf "--expect-chart-version=%s" . | quote }}
 {{- end }}
@@ -25,7 +25,7 @@ What a single run is told: its times, what it expects, and its Job. Takes a dict
 - --job-name={{ .jobName }}
 - --job-namespace={{ .root.Release.Namespace }}
 {{- range include "gpu-operator-post.regarding" .root | fromJsonArray }}
-- {{ printf "--regarding=%s/%s/%s" .resource .namespace .name | quote }}
+- {{ printf "--event-target=%s/%s/%s" .resource .namespace .name | quote }}
 {{- end }}
 {{- if eq .root.Values.hook.wait "handover" }}
 {{ include "gpu-operator-post.leaseArgs" .root }}
@@ -34,17 +34,16 @@ What a single run is told: its times, what it expects, and its Job. Takes a dict
 {{- end -}}
 
 {{/*
-What the follower is told: how careful it must be, since nobody watches it, and where it is seen.
+Arguments of the controller: its bounds, and where its metrics are.
 */}}
 {{- define "gpu-operator-post.followArgs" -}}
 {{- with .Values.follow -}}
-- run
-- --follow
+- controller
 - --max-unavailable={{ include "gpu-operator-post.numberOrPercent" (dict "name" "follow.maxUnavailable" "value" .maxUnavailable) }}
 - --restart-backoff={{ .restartBackoff }}
 - --restart-backoff-max={{ .restartBackoffMax }}
-- --breaker-share={{ include "gpu-operator-post.numberOrPercent" (dict "name" "follow.breaker.share" "value" .breaker.share) }}
-- --breaker-reset={{ .breaker.reset }}
+- --circuit-breaker-threshold={{ include "gpu-operator-post.numberOrPercent" (dict "name" "follow.breaker.share" "value" .breaker.share) }}
+- --circuit-breaker-reset={{ .breaker.reset }}
 {{- end }}
 - --workload-name={{ include "gpu-operator-post.followName" . }}
 - --listen=:{{ include "gpu-operator-post.followPort" . }}
@@ -61,31 +60,31 @@ What the follower is told: how careful it must be, since nobody watches it, and 
 {{- end -}}
 
 {{/*
-What both must agree on: what is watched over, what may be restarted and how.
+Arguments of both: which plugins are refreshed, and how.
 */}}
 {{- define "gpu-operator-post.sharedArgs" -}}
 {{- $root := . -}}
 {{- range .Values.stacks }}
-- {{ printf "--stack=%s" . | quote }}
+- {{ printf "--driver=%s" . | quote }}
 {{- end }}
 {{- with .Values }}
 - --plugin-timeout={{ .pluginTimeout }}
-- --strategy={{ .strategy }}
+- --strategy={{ get (dict "stale-pods" "delete-stale-pods" "rollout" "rollout-restart") (toString .strategy) }}
 - --max-parallel-restarts={{ .maxParallelRestarts | int64 }}
-- --when-manual={{ .whenManual }}
-- --when-absent={{ .whenAbsent }}
+- --on-manual-upgrade={{ .whenManual }}
+- --on-missing-plugin={{ .whenAbsent }}
 {{- range .providers }}
-- {{ printf "--provider=%s" . | quote }}
+- {{ printf "--refresh-after=%s" . | quote }}
 {{- end }}
 - --log-format={{ .logFormat }}
 {{- with .consumer.namespace }}
-- {{ printf "--consumer-namespace=%s" . | quote }}
+- {{ printf "--plugin-namespace=%s" . | quote }}
 {{- end }}
 {{- range include "gpu-operator-post.consumerNames" $root | fromJsonArray }}
-- {{ printf "--consumer-name=%s:%s" .stack .rest | quote }}
+- {{ printf "--plugin-name=%s:%s" .stack .rest | quote }}
 {{- end }}
 {{- range include "gpu-operator-post.consumers" $root | fromJsonArray }}
-- {{ printf "--consumer=%s:%s" .stack .rest | quote }}
+- {{ printf "--driver-client=%s:%s" .stack .rest | quote }}
 {{- end }}
 {{- range include "gpu-operator-post.namespaces" $root | fromJsonArray }}
 - {{ printf "--namespace=%s" . | quote }}

@@ -165,12 +165,12 @@ flags that one of the two alone takes, where the other gets them: it would not e
 argument wins, so that other bounds would be obeyed than those that are checked.
 */}}
 {{- define "gpu-operator-post.checkExtras" -}}
-{{- $values := dict "strategy" "strategy" "stack" "stacks" "consumer-name" "consumer.names" "consumer" "consumers" "consumer-namespace" "consumer.namespace" "namespace" "rbac.namespaces" "regarding" "regarding" "provider" "providers" "dry-run" "dryRun" "follow" "follow.enabled" "wait" "hook.wait" "lease-name" "fullnameOverride" "workload-name" "fullnameOverride" "lease-namespace" "follow.enabled" "listen" "follow.enabled" -}}
-{{- $follower := dict "restart-backoff" "follow.restartBackoff" "restart-backoff-max" "follow.restartBackoffMax" "breaker-share" "follow.breaker.share" "breaker-reset" "follow.breaker.reset" -}}
+{{- $values := dict "strategy" "strategy" "driver" "stacks" "plugin-name" "consumer.names" "driver-client" "consumers" "plugin-namespace" "consumer.namespace" "namespace" "rbac.namespaces" "event-target" "regarding" "refresh-after" "providers" "dry-run" "dryRun" "mode" "hook.wait" "lease-name" "fullnameOverride" "workload-name" "fullnameOverride" "job-name" "fullnameOverride" "lease-namespace" "follow.enabled" "listen" "follow.enabled" -}}
+{{- $follower := dict "restart-backoff" "follow.restartBackoff" "restart-backoff-max" "follow.restartBackoffMax" "circuit-breaker-threshold" "follow.breaker.share" "circuit-breaker-reset" "follow.breaker.reset" -}}
 {{- $unavailable := dict "max-unavailable" "follow.maxUnavailable" -}}
 {{- $job := dict "expect-chart-version" "expect.chartVersion" "expect-driver-version" "expect.driverVersion" "on-deadline" "onDeadline" -}}
-{{- $times := dict "timeout" "timeout" "stall-timeout" "stallTimeout" -}}
-{{- $both := .Values.follow.enabled | ternary $job dict -}}
+{{- $times := dict "timeout" "timeout" "stall-timeout" "stallTimeout" "api-patience" "extraEnv" -}}
+{{- $both := .Values.follow.enabled | ternary (merge dict $job $times) dict -}}
 {{- /* There is no value that bounds a Job so. Beside a follower the environment does: its own argument wins over that. */ -}}
 {{- $bounds := .Values.follow.enabled | ternary (merge dict $follower $unavailable) $follower -}}
 {{- $given := list -}}
@@ -182,7 +182,7 @@ argument wins, so that other bounds would be obeyed than those that are checked.
 {{- end -}}
 {{- range .Values.extraEnv -}}
 {{- if hasPrefix "GPU_OPERATOR_POST_" .name -}}
-{{- $given = append $given (dict "list" "extraEnv" "text" .name "value" (.value | default "" | toString) "follower" $follower "job" $both) -}}
+{{- $given = append $given (dict "list" "extraEnv" "text" .name "value" (.value | default "" | toString) "follower" $follower "job" dict) -}}
 {{- end -}}
 {{- end -}}
 {{- range $given -}}

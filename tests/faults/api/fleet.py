@@ -152,7 +152,7 @@ class Fleet:
         message.touch()
         kubeconfig = proxy.kubeconfig if proxy else self.lab.cluster.kubeconfig
         process = self.lab.start(
-            "run", f"--timeout={timeout}", *QUICK, f"--consumer={NAMESPACE}/{name}",
+            "run", f"--timeout={timeout}", *QUICK, f"--driver-client={NAMESPACE}/{name}",
             f"--termination-log={message}", *args, kubeconfig=kubeconfig,
         )  # fmt: skip
         return Hook(name, process, message, proxy, time.time())
