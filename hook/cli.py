@@ -46,7 +46,7 @@ from hook.logs import configure, end_on_signals, ignore_signals
 from hook.plan import plan as planreport
 from hook.plan.plan import Options, make_plan
 from hook.run import lookup, report
-from hook.run.job import EXIT_FAILED, Delegation, LeaseObserver, Outcome, Runner
+from hook.run.job import EXIT_FAILED, LeaseObserver, Outcome, Runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -179,11 +179,11 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
         namespace = values["job_namespace"] or _pod_namespace(values)
         job = own_job(api, namespace, values["job_name"], patience, ours.total_seconds())
         recorder = events.EventRecorder(api, job.reference.uid if job else "", silent=settings.dry_run)
-        runner = (Delegation if settings.mode is Mode.DELEGATE else Runner)(api, cache, settings, recorder, job)
-        if isinstance(runner, Delegation):
-            namespace = values["lease_namespace"] or _pod_namespace(values)
-            runner.lease_observer = LeaseObserver(api, namespace, values["lease_name"])
-        outcome = runner.run()
+        observer = None
+        if settings.mode is Mode.DELEGATE:
+            observer = LeaseObserver(api, values["lease_namespace"] or _pod_namespace(values), values["lease_name"])
+        runner = Runner(api, cache, settings, recorder, job)
+        outcome = runner.run(observer)
     except (HookError, TerminatedError) as error:
         outcome = _outcome_of(error, runner.last if runner else None)
         stopped = isinstance(error, TerminatedError)
@@ -193,9 +193,9 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     if runner is not None:
         # Last, because it may take a moment. After a SIGTERM the kubelet waits for the end of the process.
         if stopped:
-            runner.stop_telling()
+            runner.stop_events()
         else:
-            runner.tell_end(outcome.decision)
+            runner.report_end(outcome.decision)
     return outcome.exit_code
 
 

@@ -323,7 +323,7 @@ class Reason(Row):
         "when the breaker closes by itself; a restart of the controller closes it, too.",
         look="kubectl -n kube-node-lease get leases -o custom-columns=NODE:.metadata.name,RENEWED:.spec.renewTime",
         fix="kubectl -n NAMESPACE rollout restart deployment "
-        "-l app.kubernetes.io/name=gpu-operator-post,app.kubernetes.io/component=follower",
+        "-l app.kubernetes.io/name=gpu-operator-post,app.kubernetes.io/component=controller",
         precondition="if the clocks agree and the plugins are really stale (the controller then restarts all of them)",
     )
     REFRESHED = row("Refreshed", "Every stale plugin was restarted and runs on the loaded driver.")

@@ -163,8 +163,8 @@ RESTARTED_AT_ANNOTATION: Final = "kubectl.kubernetes.io/restartedAt"
 """Annotation that ``kubectl rollout restart`` sets in a pod template (K8S ``polymorphichelpers``)."""
 
 # The controller's Lease.
-STATUS_ANNOTATION: Final = "gpu-operator-post/following"
-"""Status of the controller (``run.status``)."""
+STATUS_ANNOTATION: Final = "gpu-operator-post/status"
+"""Status of the controller (``hook.run.status.ControllerStatus``)."""
 OWN_NAME: Final = "gpu-operator-post"
 OWN_LABELS: Final = {"app.kubernetes.io/name": OWN_NAME}
 """Labels of the chart's objects, and of the Lease, which the program creates."""

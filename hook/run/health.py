@@ -16,46 +16,49 @@ from hook import __version__
 from hook.errors import HookError, SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
+
+    from prometheus_client import CollectorRegistry
 
     from hook.kube.informer import OutOfSync
-    from hook.run.metrics import Telemetry
+    from hook.run.status import ControllerState
 
 ALIVE_SECONDS: Final = 120.0
 """Time without progress after which the process hangs. The longest step without progress takes about 45 s: 5 s for the
 discovery of ResourceSlices, 15 s for restarts (their retries end with the Lease), 20 s to write the status against
 conflicts, and 5 s of waiting."""
-LOST_SECONDS: Final = 60.0
-"""Time without contact after which the controller is not ready. A control plane restarts within a minute."""
+UNREADY_SECONDS: Final = 60.0
+"""Time out of sync after which the controller is not ready. A control plane restarts within a minute."""
 
 
 class Health:
-    """Progress of the controller. ``dead`` and ``unready`` are empty, or return what is wrong.
+    """Progress of the controller. ``dead`` and ``unready`` are empty, or return why.
 
     The reconcile loop and the thread that renews the Lease write, and threads of the server read. Each attribute is
-    replaced as a whole, so no lock is needed: between two of them an answer may be one step behind.
+    replaced as a whole, so no lock is needed: an answer may be one step behind.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._moved = clock()
-        self._heard, self._trouble = float("-inf"), ""
-        """When a try for the Lease last got an answer that is no refusal, and why the last try got none."""
-        self._leading = self._synced = False
-        self._open: Collection[str] = ()
+        self._answered, self._trouble = float("-inf"), ""
+        """When a Lease request last succeeded, and why the last one failed."""
+        self._leading = False
+        self._state: ControllerState | None = None
+        """State after the last reconcile of this leader."""
         self.lost: OutOfSync | None = None
-        """What cannot be read now."""
+        """Why the cache is out of sync."""
 
     def lead(self, *, leading: bool) -> None:
         """Start again as leader or as standby."""
-        self._synced, self._open, self.lost = False, (), None
+        self._state, self.lost = None, None
         self._moved, self._leading = self._clock(), leading
 
     def try_for_the_lease(self, trouble: str = "") -> None:
         """Record a Lease request. It is progress of a standby, but proves nothing about a leader's reconcile loop."""
         self._trouble = trouble
         if not trouble:
-            self._heard = self._clock()
+            self._answered = self._clock()
         if not self._leading:
             self._moved = self._clock()
 
@@ -63,40 +66,40 @@ class Health:
         """Record progress while the cache is not synced."""
         self._moved, self.lost = self._clock(), lost
 
-    def finish_round(self, lost: OutOfSync | None, open_breakers: Collection[str]) -> None:
+    def reconciled(self, state: ControllerState) -> None:
         """Record a finished reconcile."""
-        self.lost, self._open = lost, tuple(open_breakers)
-        self._moved, self._synced = self._clock(), True
+        self._state, self.lost = state, state.lost
+        self._moved = self._clock()
 
     @property
     def dead(self) -> str:
-        """Why the process should be restarted, or ""."""
+        """Return why the process should be restarted, or ""."""
         idle = self._clock() - self._moved
         what = "reconcile was finished" if self._leading else "Lease request was sent"
         return f"no {what} for {idle:.0f} s" if idle > ALIVE_SECONDS else ""
 
     @property
     def unready(self) -> str:
-        """Why a leader does not act, or a standby could not take over; or ""."""
-        lost, breakers = self.lost, self._open
+        """Return why a leader does not act, or a standby could not take over; or ""."""
+        lost, state = self.lost, self._state
         if self.dead or not self._leading:
             return self.dead or self._out_of_reach
-        if breakers:
-            return f"the circuit breaker is open: {', '.join(sorted(breakers))}"
-        if lost is not None and lost.seconds > LOST_SECONDS:
+        if state is not None and state.breakers:
+            return f"the circuit breaker is open: {', '.join(sorted(state.breakers))}"
+        if lost is not None and lost.seconds > UNREADY_SECONDS:
             return str(lost)
-        return "" if self._synced else "the cluster has not been read yet"
+        return "the cluster has not been read yet" if state is None else ""
 
     @property
     def _out_of_reach(self) -> str:
-        """Why a standby could not take over, or "": it has no access to its Lease."""
-        if self._clock() - self._heard <= LOST_SECONDS:
+        """Return why a standby could not take over, or ""."""
+        if self._clock() - self._answered <= UNREADY_SECONDS:
             return ""
         return f"the Lease is not available: {self._trouble}" if self._trouble else "no Lease request was sent yet"
 
     @property
     def role(self) -> str:
-        """The role of the replica: leader or standby."""
+        """Return the role of the replica: leader or standby."""
         return "leader" if self._leading else "standby"
 
 
@@ -117,11 +120,11 @@ def address(listen: str) -> tuple[str, int]:
     return host[1:-1] if bracketed else host, int(port)
 
 
-def serve(telemetry: Telemetry, listen: str) -> Server:
+def serve(health: Health, registry: CollectorRegistry, listen: str) -> Server:
     """Start the server. Its threads do not keep the process alive. Raises HookError."""
     host, port = address(listen)
     try:
-        server = Server(telemetry, host, port)
+        server = Server(health, registry, (host, port))
     except OSError as error:
         raise HookError(f"cannot listen on {listen}: {error.strerror or error}") from error
     threading.Thread(target=server.serve_forever, name="telemetry", daemon=True).start()
@@ -131,16 +134,17 @@ def serve(telemetry: Telemetry, listen: str) -> Server:
 class Server(ThreadingHTTPServer):
     """Server that listens on one address, or on all addresses of both IP families."""
 
-    def __init__(self, telemetry: Telemetry, host: str, port: int) -> None:
-        self.telemetry = telemetry
+    def __init__(self, health: Health, registry: CollectorRegistry, where: tuple[str, int]) -> None:
+        self.health, self.registry = health, registry
+        host, _port = where
         self._everywhere = not host and socket.has_dualstack_ipv6()
         if self._everywhere or ":" in host:
             self.address_family = socket.AF_INET6
-        super().__init__((host, port), _Handler)
+        super().__init__(where, _Handler)
 
     @property
     def port(self) -> int:
-        """The port, also where 0 asked for any free one."""
+        """Return the port; with 0, the free one that was found."""
         return int(self.server_address[1])
 
     def server_bind(self) -> None:
@@ -173,18 +177,17 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def do_HEAD(self) -> None:
-        """Answer without."""
+        """Respond without a body."""
         self.do_GET()
 
     def log_message(self, *_arguments: object) -> None:
         """Do not log requests: the kubelet sends a probe every ten seconds."""
 
     def _answer(self) -> tuple[HTTPStatus, str, bytes]:
-        path, telemetry = self.path.partition("?")[0], self.server.telemetry
+        path, health = self.path.partition("?")[0], self.server.health
         if path == "/metrics":
             encoder, kind = choose_encoder(self.headers.get("accept", ""))
-            return HTTPStatus.OK, kind, encoder(telemetry.registry)
-        health = telemetry.health
+            return HTTPStatus.OK, kind, encoder(self.server.registry)
         if path == "/healthz":
             return _probed(health.dead, health.role)
         if path == "/readyz":

@@ -26,7 +26,7 @@ from hook.objects.decoding import MalformedObjectError
 from hook.run import report, status
 from hook.run.loop import ReconcileLoop
 from hook.run.report import LOST_SECONDS, ProgressReporter
-from hook.run.status import epoch
+from hook.run.status import spec_hash
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,24 +63,30 @@ class Runner:
         self._api, self._cache, self._settings, self._recorder, self._job = api, cache, settings, recorder, job
         regarding = [TargetResolver(api, target) for target in settings.event_targets]
         self._reporter = ProgressReporter(recorder, job.reference if job else None, regarding)
-        self._rounds = ReconcileLoop(api, cache, settings, self._reporter, self._started)
+        self._loop = ReconcileLoop(api, cache, settings, self._reporter, self._started)
+        self._delegation: Delegation | None = None
         self._confirm_after = 0.0
-        self.last = self._rounds.last
+        self.last = self._loop.last
 
     @property
     def restarted(self) -> int:
         """Return how many plugins this run restarted."""
-        return self._rounds.restarter.restarted
+        return self._loop.restarter.restarted
 
-    def run(self) -> Outcome:
-        """Run until done. Raises ClusterError if the cluster cannot be read or written."""
+    def run(self, lease_observer: LeaseObserver | None = None) -> Outcome:
+        """Run until done, or until the controller that is observed takes over.
+
+        Raises ClusterError if the cluster cannot be read or written.
+        """
+        if lease_observer is not None:
+            self._delegation = Delegation(self._cache, self._settings, self._loop, lease_observer)
         self._cache.end = time.monotonic() + self._left
         self._cache.watch_policies()
         decision = self._first_look()
         if decision is None:
             self._cache.watch_fleet()
-            decision = self._loop()
-        self.last = decision = self._with_what_was_not_seen(decision)
+            decision = self._reconcile()
+        self.last = decision = self._with_cause(decision)
         return Outcome(decision, self._exit_code(decision))
 
     def _first_look(self) -> Decision | None:
@@ -88,7 +94,7 @@ class Runner:
         while not self._cache.synced:
             if late := self._late():
                 return late
-            self._rounds.await_sight()
+            self._loop.await_sync()
         return look_first(self._cache.snapshot(), self._settings)
 
     def _late(self) -> Decision | None:
@@ -97,42 +103,45 @@ class Runner:
             return None
         return Decision(Phase.DEADLINE, Reason.TIME_UP, "the time is up before the cluster could be read")
 
-    def _loop(self) -> Decision:
+    def _reconcile(self) -> Decision:
         while True:
-            seen = self._rounds.observe()
+            seen = self._loop.observe()
             if seen is None:
                 if late := self._late():
                     return late
                 # Retry discovery that failed before.
                 self._cache.watch_fleet()
-                self._rounds.await_sight()
+                self._loop.await_sync()
                 continue
-            self._rounds.begin(self._started)
-            self.last = decision = self._rounds.decide(seen)
-            self._reporter.tell(decision, self._deadline - self._api.now())
+            self._loop.begin(self._started)
+            self.last = decision = self._loop.decide(seen)
+            self._reporter.report(decision, self._deadline - self._api.now())
             if self._settings.dry_run:
-                self._tell_what_would_be_done(decision)
+                self._log_dry_run(decision)
                 return decision
             if final := self._final(decision, seen):
                 return final
-            self._act(decision)
-            self._rounds.rest()
+            if self._delegation is None:
+                self._loop.act(decision, self._left)
+            self._loop.rest()
 
-    def _final(self, decision: Decision, _seen: Seen) -> Decision | None:
+    def _final(self, decision: Decision, seen: Seen) -> Decision | None:
         """Return the final decision, once the run may end; else None."""
-        return self._confirmed(decision) if decision.final else None
+        if self._delegation is None:
+            return self._confirmed(decision) if decision.final else None
+        if decision.phase is Phase.DEADLINE:
+            return self._delegation.late(decision)
+        confirmed = self._confirmed(decision) if decision.final else None
+        return confirmed or self._delegation.delegated(decision, seen, self._api.now(), self._left)
 
-    def _act(self, decision: Decision) -> None:
-        self._rounds.act(decision, self._left)
-
-    def _with_what_was_not_seen(self, decision: Decision) -> Decision:
+    def _with_cause(self, decision: Decision) -> Decision:
         """Return the decision, with the cause if the time ran out while the cache was out of sync."""
         lost = self._cache.out_of_sync
         if decision.phase is not Phase.DEADLINE or lost is None or lost.seconds < LOST_SECONDS:
             return decision
         return replace(decision, message=f"{decision.message}; {lost}", cause=Reason.API_UNREACHABLE)
 
-    def _tell_what_would_be_done(self, decision: Decision) -> None:
+    def _log_dry_run(self, decision: Decision) -> None:
         for action in decision.actions:
             if isinstance(action, DeletePod):
                 log.info(
@@ -153,7 +162,7 @@ class Runner:
         self._confirm_after = time.monotonic() + CONFIRM_AGAIN_SECONDS
         try:
             again = self._cache.read_consistently(self._left)
-            second, _memories = decide_all(again, self._rounds.memories, self._settings, self._api.now())
+            second, _memories = decide_all(again, self._loop.memories, self._settings, self._api.now())
         except PermissionDeniedError:
             raise
         except ClusterError as error:
@@ -185,11 +194,11 @@ class Runner:
             return 0
         return EXIT_DEADLINE if decision.phase is Phase.DEADLINE else EXIT_FAILED
 
-    def stop_telling(self) -> None:
+    def stop_events(self) -> None:
         """Stop without an Event about the end. Flush the Events of the last restarts."""
-        self._rounds.stop_telling()
+        self._loop.stop_events()
 
-    def tell_end(self, decision: Decision) -> None:
+    def report_end(self, decision: Decision) -> None:
         """Write Events about the end of the run."""
         self._recorder.flush()
         note = headline(decision)
@@ -197,7 +206,7 @@ class Runner:
             note = f"{note} {report.next_step(decision)}"
         subjects: list[Target] = [self._job.reference] if self._job else []
         if self.restarted or decision.unhappy:
-            subjects += [*self._rounds.subjects.values(), *self._reporter.regarding]
+            subjects += [*self._loop.subjects.values(), *self._reporter.regarding]
         for subject in subjects:
             self._recorder.event(subject, decision.reason, note, warning=decision.unhappy)
         self._recorder.shutdown(self._left + self._settings.margin.total_seconds())
@@ -209,16 +218,16 @@ ANSWER_SECONDS: Final = 5.0
 """Timeout of one read of the Lease."""
 ALIVE_SECONDS: Final = 20.0
 """Time without a renewal after which the leader is gone: it loses the Lease after 15 s."""
-NO_LOOK: Final = "has not read the fleet yet, or cannot"
+NOT_READ: Final = "has not read the fleet yet, or cannot"
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """State of the controller, as its Lease shows it."""
+class Readiness:
+    """Whether a Job can delegate to the controller."""
 
-    why: str
-    """Why the Job cannot delegate to it. Empty if it can."""
-    led: LeaseStatus | None = None
+    blocker: str
+    """Why not. Empty if it can."""
+    lease: LeaseStatus | None = None
 
 
 class LeaseObserver:
@@ -230,107 +239,106 @@ class LeaseObserver:
         self._began: float | None = None
         """When the Lease was first seen with a holder."""
         self._renewed_at = float("-inf")
-        self._led: LeaseStatus | None = None
+        self._lease: LeaseStatus | None = None
         self._trouble = ""
 
-    def standing(self, epochs: Mapping[str, str]) -> Standing:
+    def readiness(self, wanted: Mapping[str, str]) -> Readiness:
         """Return whether an active controller has observed these spec hashes. Raises PermissionDeniedError."""
         if time.monotonic() >= self._next:
-            self._look()
+            self._read()
             self._next = time.monotonic() + LOOK_SECONDS
-        led, lease = self._led, "/".join(self._where)
-        if self._trouble or led is None:
-            return Standing(self._trouble or f"there is no Lease {lease}: no controller has run yet")
+        lease, name = self._lease, "/".join(self._where)
+        if self._trouble or lease is None:
+            return Readiness(self._trouble or f"there is no Lease {name}: no controller has run yet")
         now = time.monotonic()
-        if not led.holder or now - self._renewed_at > ALIVE_SECONDS:
-            if led.holder and self._began is not None and now - self._began <= ALIVE_SECONDS:
-                return Standing(f"checking whether controller {led.holder} still renews the Lease {lease}")
-            last = f" (the last leader was {led.holder})" if led.holder else ""
-            return Standing(f"no controller is active: the Lease {lease} is not renewed{last}")
-        if led.record is None:
-            return Standing(f"controller {led.holder} leads, but {led.problem}")
-        behind = NO_LOOK if led.inherited else _behind(led.record, epochs)
-        return Standing(f"controller {led.holder} {behind}" if behind else "", led)
+        if not lease.holder or now - self._renewed_at > ALIVE_SECONDS:
+            if lease.holder and self._began is not None and now - self._began <= ALIVE_SECONDS:
+                return Readiness(f"checking whether controller {lease.holder} still renews the Lease {name}")
+            last = f" (the last leader was {lease.holder})" if lease.holder else ""
+            return Readiness(f"no controller is active: the Lease {name} is not renewed{last}")
+        if lease.status is None:
+            return Readiness(f"controller {lease.holder} leads, but {lease.problem}")
+        behind = NOT_READ if lease.outdated else _behind(lease.status, wanted)
+        return Readiness(f"controller {lease.holder} {behind}" if behind else "", lease)
 
-    def _look(self) -> None:
+    def _read(self) -> None:
         retrier = retry.retrying(retry.WRITE, time.sleep)
         try:
-            led = retrier(status.led, self._api, *self._where, ANSWER_SECONDS)
+            lease = retrier(status.get_lease, self._api, *self._where, ANSWER_SECONDS)
         except PermissionDeniedError:
             raise
         except (ClusterError, MalformedObjectError) as error:
             self._trouble = f"the Lease {'/'.join(self._where)} cannot be read: {error}"
             return
         self._trouble = ""
-        if led is not None and led.holder and self._began is None:
+        if lease is not None and lease.holder and self._began is None:
             self._began = time.monotonic()
-        if led is not None and self._led is not None and led.renewal != self._led.renewal:
+        if lease is not None and self._lease is not None and lease.renewal != self._lease.renewal:
             self._renewed_at = time.monotonic()
-        self._led = led
+        self._lease = lease
 
 
-def _behind(record: ControllerStatus, epochs: Mapping[str, str]) -> str:
+def _behind(observed: ControllerStatus, wanted: Mapping[str, str]) -> str:
     """Return why a controller has not observed these spec hashes, or does not act, or ""."""
-    unknown = sorted(epochs.keys() - record.epochs.keys())
+    unknown = sorted(wanted.keys() - observed.spec_hashes.keys())
     if unknown:
-        return f"does not refresh stack {unknown[0]}" if record.epochs else NO_LOOK
-    other = [stack for stack, wanted in epochs.items() if record.epochs[stack] != wanted]
+        return f"does not refresh driver {unknown[0]}" if observed.spec_hashes else NOT_READ
+    other = [driver for driver, spec in wanted.items() if observed.spec_hashes[driver] != spec]
     if other:
-        return f"has not observed this spec of stack {other[0]} yet"
-    stopped = sorted(epochs.keys() & record.breakers.keys())
-    return f"restarts nothing, its circuit breaker is open: {record.breakers[stopped[0]].why}" if stopped else ""
+        return f"has not observed this spec of driver {other[0]} yet"
+    stopped = sorted(wanted.keys() & observed.breakers.keys())
+    return f"restarts nothing, its circuit breaker is open: {observed.breakers[stopped[0]].message}" if stopped else ""
 
 
-class Delegation(Runner):
-    """Waits until the policy is rendered and an active controller has observed it."""
+class Delegation:
+    """Decides when a Job may leave the restarts to the controller."""
 
-    lease_observer: LeaseObserver
-    """Observes the controller to delegate to."""
-    _missing = ""
+    def __init__(self, cache: Cache, settings: Settings, loop: ReconcileLoop, lease_observer: LeaseObserver) -> None:
+        self._cache, self._settings, self._loop, self._lease_observer = cache, settings, loop, lease_observer
+        self._blocker = ""
+        """Why the controller does not take over."""
 
-    def _act(self, _decision: Decision) -> None:
-        """Do nothing: the controller executes restarts."""
+    def late(self, decision: Decision) -> Decision:
+        """Return the decision at the deadline, with its cause if the Job waited for the controller alone."""
+        if not self._blocker:
+            return decision
+        message = f"the time is up, and no controller took over: {self._blocker}"
+        return replace(decision, message=message, cause=Reason.CONTROLLER_MISSING)
 
-    def _final(self, decision: Decision, seen: Seen) -> Decision | None:
-        if decision.phase is Phase.DEADLINE and self._missing:
-            message = f"the time is up, and no controller took over: {self._missing}"
-            return replace(decision, message=message, cause=Reason.CONTROLLER_MISSING)
-        return super()._final(decision, seen) or self._handed_over(decision, seen)
-
-    def _handed_over(self, decision: Decision, seen: Seen) -> Decision | None:
-        epochs = self._epochs(seen)
-        if epochs is None:
-            self._missing = ""
+    def delegated(self, decision: Decision, seen: Seen, now: datetime, left: float) -> Decision | None:
+        """Return the final decision once an active controller has observed the rendered spec, else None."""
+        wanted = self._spec_hashes(seen, now)
+        if wanted is None:
+            self._blocker = ""
             return None
-        found = self.lease_observer.standing(epochs)
-        if found.why != self._missing:
-            self._missing = found.why
-            log.info("waiting for the controller: %s", found.why)
-        if found.led is None or found.led.record is None or found.why or not self._again(epochs):
+        found = self._lease_observer.readiness(wanted)
+        if found.blocker != self._blocker:
+            self._blocker = found.blocker
+            log.info("waiting for the controller: %s", found.blocker)
+        if found.lease is None or found.lease.status is None or found.blocker or not self._confirmed(wanted, now, left):
             return None
-        record = found.led.record
-        about = f", about {as_text(timedelta(seconds=record.about))}" if record.about is not None else ""
-        message = f"delegated to controller {found.led.holder}, {record.remaining} nodes remaining{about}"
+        eta, remaining = found.lease.status.eta_seconds, found.lease.status.remaining
+        about = f", about {as_text(timedelta(seconds=eta))}" if eta is not None else ""
+        message = f"delegated to controller {found.lease.holder}, {remaining} nodes remaining{about}"
         return replace(decision, phase=Phase.DONE, reason=Reason.DELEGATED, message=message, actions=())
 
-    def _epochs(self, seen: Seen) -> dict[str, str] | None:
-        """Return the spec hash of each stack; None while one is not rendered, or may be rendered again."""
-        epochs: dict[str, str] = {}
+    def _spec_hashes(self, seen: Seen, now: datetime) -> dict[str, str] | None:
+        """Return the spec hash of each driver; None while one is not rendered, or may be rendered again."""
+        hashes: dict[str, str] = {}
         for stack in chosen(self._settings):
             if first_look(seen[stack.name], self._settings, stack) is not None:
                 continue
             fleet = index(seen[stack.name], self._settings, stack, seen.get(stack.after))
-            now = self._api.now()
-            named = epoch(fleet)
-            if not named or done.unsettled(fleet, Timers(self._rounds.memories[stack.name], now), now):
+            found = spec_hash(fleet)
+            if not found or done.unsettled(fleet, Timers(self._loop.memories[stack.name], now), now):
                 return None
-            epochs[stack.name] = named
-        return epochs
+            hashes[stack.name] = found
+        return hashes
 
-    def _again(self, epochs: dict[str, str]) -> bool:
+    def _confirmed(self, wanted: dict[str, str], now: datetime, left: float) -> bool:
         """Return whether a second, consistent read gives the same spec hashes. A watch may be behind."""
         try:
-            return self._epochs(self._cache.read_consistently(self._left)) == epochs
+            return self._spec_hashes(self._cache.read_consistently(left), now) == wanted
         except PermissionDeniedError:
             raise
         except ClusterError as error:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import msgspec
+
 from hook.decide.decide import chosen
 from hook.decide.explain import Explanation, explained, remedy
 from hook.decide.reasons import Reason
@@ -19,7 +21,8 @@ from hook.kube.listing import ListWatch, list_views
 from hook.kube.requests import ListOptions
 from hook.objects.views import Malformed
 from hook.plan.obstacles import disruption_budget, protected, reader
-from hook.run import report, status
+from hook.run import report
+from hook.run.status import list_leases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -99,7 +102,7 @@ def _listed(api: Api, selection: ListOptions, read: Reader[View]) -> list[View]:
 
 
 RUNS: Final = "kubectl get jobs -A -l app.kubernetes.io/name=gpu-operator-post"
-LOG: Final = "kubectl -n {namespace} logs -l app.kubernetes.io/component=follower --prefix --tail=50"
+LOG: Final = "kubectl -n {namespace} logs -l app.kubernetes.io/component=controller --prefix --tail=50"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,78 +110,77 @@ class Lookup:
     """The controllers that were found, and when."""
 
     now: datetime
-    led: LeaseStatus | None = None
+    lease: LeaseStatus | None = None
     problem: str = ""
     """Why it is not known whether a controller is alive."""
 
 
 def look(api: Api, settings: Settings) -> Lookup:
-    """Find the controller of these stacks: of several, the one that renewed its Lease last.
+    """Find the controller of these drivers: of several, the one that renewed its Lease last.
 
     A missing permission is not an error.
     """
     try:
-        found = status.find(api, settings.namespaces, PATIENCE_SECONDS)
+        found = list_leases(api, settings.namespaces, PATIENCE_SECONDS)
     except ClusterError as error:
         return Lookup(api.now(), problem=f"cannot read whether a controller is alive: {error}")
     if settings.namespaces and not found:
         looked = ", ".join(settings.namespaces)
         return Lookup(api.now(), problem=f"no controller was found in {looked}; its Lease may be in another namespace")
-    ours = [led for led in found if led.record is None or set(led.record.epochs) & set(settings.stacks)] or found
-    return Lookup(api.now(), max(ours, key=lambda led: led.renewal, default=None))
+    ours = [lease for lease in found if lease.status is None or set(lease.status.spec_hashes) & set(settings.stacks)]
+    return Lookup(api.now(), max(ours or found, key=lambda lease: lease.renewal, default=None))
 
 
 def advice(decision: Decision, seen: Lookup) -> list[str]:
     """Return the advice on a decision, and on what restarts the stale plugins."""
-    stuck = [judged for judged in decision.statuses if report.needs_action(judged)]
-    stale = [judged for judged in stuck if _is_restartable(judged)]
+    stuck = [status for status in decision.statuses if report.needs_action(status)]
+    stale = [status for status in stuck if _is_restartable(status)]
     settled = decision.count(NodeState.VERIFIED, NodeState.EXCLUDED)
     advised = report.advice(decision) if decision.phase is not Phase.DONE else []
     if decision.reason is Reason.NODES_PENDING and len(stuck) + settled == len(decision.statuses):
         # No node reloads, so the advice to wait does not help.
         advised = []
     if not decision.unhappy:
-        advised += report.advice_on(judged for judged in stuck if not _is_restartable(judged)).values()
+        advised += report.advice_on(status for status in stuck if not _is_restartable(status)).values()
     # No action is chosen before the expected driver is rendered. A restart in progress has its run or controller.
     due = decision.actions and not decision.count(NodeState.RESTARTING)
     return [*advised, *_on_stale(stale, seen)] if due else advised
 
 
-def _is_restartable(judged: NodeStatus) -> bool:
-    """Return whether a judgement is about a stale pod that a run may restart. A pod of an unnamed plugin is not."""
-    return judged.state is NodeState.STALE and judged.reason is not Reason.UNNAMED_PLUGIN
+def _is_restartable(status: NodeStatus) -> bool:
+    """Return whether a status is about a stale pod that a run may restart. A pod of an unnamed plugin is not."""
+    return status.state is NodeState.STALE and status.reason is not Reason.UNNAMED_PLUGIN
 
 
 def _on_stale(stale: Sequence[NodeStatus], seen: Lookup) -> Iterator[str]:
     """Return one advice for the plugins that a controller restarts, one for those that it holds, one for the rest."""
-    led = seen.led if seen.led is not None and seen.led.alive(seen.now) else None
-    record = led.record if led is not None else None
-    followed = set(record.epochs) if record is not None else set()
-    held = followed & set(led.breakers) if led is not None else set()
-    if any(judged.stack in held for judged in stale):
+    lease = seen.lease if seen.lease is not None and seen.lease.alive(seen.now) else None
+    refreshed = set(lease.status.spec_hashes) if lease is not None and lease.status is not None else set()
+    held = refreshed & set(lease.breakers) if lease is not None else set()
+    if any(status.stack in held for status in stale):
         yield f"{Reason.BREAKER_OPEN}: {remedy(Reason.BREAKER_OPEN)}"
-    if led is not None and (sure := [judged for judged in stale if judged.stack in followed - held]):
-        meaning = f"The controller ({led}) restarts the plugin. Its log names what holds a restart back."
-        yield _about_text(sure, Explanation(meaning, look=LOG.format(namespace=led.namespace)))
-    if rest := [judged for judged in stale if judged.stack not in followed]:
-        unsure = seen.problem or (led.problem if led is not None else "")
-        yield _about_text(rest, _by_hand(rest[0], unsure))
+    if lease is not None and (sure := [status for status in stale if status.stack in refreshed - held]):
+        meaning = f"The controller ({lease}) restarts the plugin. Its log shows what delays a restart."
+        yield _advice(sure, Explanation(meaning, look=LOG.format(namespace=lease.namespace)))
+    if rest := [status for status in stale if status.stack not in refreshed]:
+        unsure = seen.problem or (lease.problem if lease is not None else "")
+        yield _advice(rest, _by_hand(rest[0], unsure))
 
 
-def _by_hand(judged: NodeStatus, unsure: str) -> Explanation:
+def _by_hand(status: NodeStatus, unsure: str) -> Explanation:
     """Return what restarts a plugin that no controller is known to restart."""
     who = f"No controller is known to be active here ({unsure})" if unsure else "No controller is active here"
     return Explanation(
         f"{who}, so nothing restarts the plugin by itself unless a run is in progress. Run the release again (helm "
         "upgrade, or your deployment tool), enable the controller (follow.enabled), or restart the plugin yourself.",
         look=RUNS,
-        fix=explained(Reason.PLUGIN_STALE, judged.node, judged.subject).fix,
-        precondition=f"if no run is in progress and the driver pod of node {judged.node} is Ready",
+        fix=explained(Reason.PLUGIN_STALE, status.node, status.subject).fix,
+        precondition=f"if no run is in progress and the driver pod of node {status.node} is Ready",
     )
 
 
-def _about_text(stale: Sequence[NodeStatus], explanation: Explanation) -> str:
-    nodes = some(list(dict.fromkeys(judged.node for judged in stale)))
+def _advice(stale: Sequence[NodeStatus], explanation: Explanation) -> str:
+    nodes = some(list(dict.fromkeys(status.node for status in stale)))
     return f"{Reason.PLUGIN_STALE} ({nodes}): {explanation}"
 
 
@@ -188,60 +190,48 @@ def lines(seen: Lookup) -> list[str]:
 
 
 def _lines(seen: Lookup) -> Iterator[str]:
-    if seen.problem or seen.led is None:
+    if seen.problem or seen.lease is None:
         yield seen.problem
         return
-    led, record = seen.led, seen.led.record
-    state = f"alive ({led.holder})" if led.alive(seen.now) else "NOT ALIVE"
-    yield f"controller {led}: {state}, last renewed {_ago(led.renewed, seen.now)}"
-    if record is None:
-        yield f"controller {led}: {led.problem}"
+    lease, known = seen.lease, seen.lease.status
+    state = f"alive ({lease.holder})" if lease.alive(seen.now) else "NOT ALIVE"
+    yield f"controller {lease}: {state}, last renewed {_ago(lease.renewed, seen.now)}"
+    if known is None:
+        yield f"controller {lease}: {lease.problem}"
         return
-    left = (
-        f", about {as_text(timedelta(seconds=record.about))}" if record.about is not None and record.remaining else ""
-    )
-    if led.inherited:
+    if lease.outdated:
         # The numbers belong to the previous leader.
-        before = record.by or "another replica"
-        yield f"controller {led}: it has not evaluated the fleet yet, its status was written by {before}"
+        before = known.writer or "another replica"
+        yield f"controller {lease}: it has not evaluated the fleet yet, its status was written by {before}"
     else:
-        acted = f"last acted {_ago(record.last_acted, seen.now)}, {record.restarted} plugins restarted since it leads"
-        yield f"controller {led}: {acted}, {record.remaining} nodes remaining{left}"
-    for stack, opened in led.breakers.items():
-        since = moment(opened.at)
-        yield f"WARNING controller {led}: the circuit breaker of stack {stack} is open since {since}: {opened.why}"
+        eta = known.eta_seconds if known.remaining else None
+        left = f", about {as_text(timedelta(seconds=eta))}" if eta is not None else ""
+        acted = f"last restart {_ago(known.last_restart_at, seen.now)}, {known.restarted} plugins restarted"
+        yield f"controller {lease}: {acted}, {known.remaining} nodes remaining{left}"
+    for driver, breaker in lease.breakers.items():
+        since = f"is open since {moment(breaker.opened_at)}: {breaker.message}"
+        yield f"WARNING controller {lease}: the circuit breaker of driver {driver} {since}"
 
 
 def as_json(seen: Lookup) -> dict[str, Any] | None:
     """Return the same for programs; null without a controller, `alive` null if that is not known."""
     if seen.problem:
         return {"alive": None, "problem": seen.problem}
-    if seen.led is None:
+    if seen.lease is None:
         return None
-    led, record = seen.led, seen.led.record
-    story: dict[str, Any] = {
-        "alive": led.alive(seen.now),
-        "lease": str(led),
-        "holder": led.holder,
-        "lastRenewed": _time(led.renewed),
-        "problem": led.problem,
+    lease = seen.lease
+    found = {
+        "alive": lease.alive(seen.now),
+        "lease": str(lease),
+        "holder": lease.holder,
+        "lastRenewed": moment(lease.renewed) if lease.renewed is not None else None,
+        "problem": lease.problem,
     }
-    if record is None:
-        return story
-    breakers = {stack: {"openedAt": _time(opened.at), "why": opened.why} for stack, opened in led.breakers.items()}
-    return story | {
-        "recordedBy": record.by,
-        "lastActed": _time(record.last_acted),
-        "lastLook": _time(record.last_look),
-        "restarted": record.restarted,
-        "toGo": record.remaining,
-        "aboutSeconds": record.about,
-        "openBreakers": breakers,
-    }
-
-
-def _time(when: datetime | None) -> str | None:
-    return moment(when) if when is not None else None
+    if lease.status is None:
+        return found
+    known: dict[str, Any] = msgspec.to_builtins(lease.status)
+    del known["specHashes"], known["version"]
+    return found | known | {"breakers": msgspec.to_builtins(lease.breakers)}
 
 
 def _ago(when: datetime | None, now: datetime) -> str:

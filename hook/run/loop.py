@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +26,7 @@ from hook.errors import (
 from hook.kube import events, requests, retry
 from hook.kube.client import at_once
 from hook.objects import names
+from hook.run.report import RestartResult
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
@@ -54,21 +55,6 @@ RIGHTS_SECONDS: Final = 5.0
 """Timeout of a SelfSubjectAccessReview. API servers answer it from memory."""
 SHORTEST_WRITE_SECONDS: Final = 1.0
 """Shortest timeout of a write. Near the deadline a write must be short, but needs a chance to succeed."""
-
-
-@dataclass(frozen=True, slots=True)
-class RestartResult:
-    """A restart and its result."""
-
-    action: Action
-    note: str = ""
-    """Text for the log and the Event. Empty if nothing was restarted."""
-    daemonset_uid: str = ""
-    about: str = ""
-    refused: str = ""
-    """The API server's message, if it refused the restart for good."""
-    trouble: str = ""
-    """Why the restart failed, if a retry may succeed."""
 
 
 class _Sent(Enum):
@@ -301,6 +287,7 @@ class ReconcileLoop:
     ) -> None:
         self._api, self._cache, self._settings, self._reporter = api, cache, settings, reporter
         self._took = 0.0
+        self.last_restart_at: datetime | None = None
         self.restarter = Restarter(api, lasting=settings.follow)
         self.memories = {stack.name: Memory(started=started) for stack in chosen(settings)}
         self.subjects: dict[str, events.ObjectReference] = {}
@@ -320,9 +307,9 @@ class ReconcileLoop:
         """Set the start time of the run. The API server's clock is known only after its first response."""
         self.memories = {name: replace(memory, started=started) for name, memory in self.memories.items()}
 
-    def await_sight(self) -> None:
+    def await_sync(self) -> None:
         """Wait a moment for the cache to sync."""
-        self._reporter.tell_contact(self._cache.out_of_sync)
+        self._reporter.report_sync(self._cache.out_of_sync)
         self._cache.wait(TICK_SECONDS)
 
     def decide(self, seen: Seen) -> Decision:
@@ -332,7 +319,7 @@ class ReconcileLoop:
         started = time.monotonic()
         self.last, self.memories = decide_all(seen, self.memories, self._settings, self._api.now())
         self._took = time.monotonic() - started
-        self._reporter.tell_contact(self._cache.out_of_sync)
+        self._reporter.report_sync(self._cache.out_of_sync)
         return self.last
 
     def act(self, decision: Decision, left: float) -> list[RestartResult]:
@@ -350,16 +337,17 @@ class ReconcileLoop:
         for result in results:
             self.remember(result)
             done.append(result)
-            if result.note:
-                self._reporter.tell_deed(result, self.subjects.get(result.daemonset_uid))
+            self._reporter.report_restart(result, self.subjects.get(result.daemonset_uid))
         return done
 
-    def stop_telling(self) -> None:
+    def stop_events(self) -> None:
         """Flush the Events for a short time, because the kubelet waits for the process to exit."""
         self._reporter.recorder.stop()
 
     def remember(self, result: RestartResult) -> None:
-        """Record the result of a restart in the memory of each stack that needed it."""
+        """Record the result of a restart in the memory of each driver that needed it."""
+        if result.note:
+            self.last_restart_at = self._api.now()
         for stack, node, pod in _restarted_by(result.action):
             memory = self.memories[stack]
             trouble = result.trouble
@@ -370,7 +358,7 @@ class ReconcileLoop:
 
 
 def _restarted_by(action: Action) -> Iterator[tuple[str, str, StalePod]]:
-    """Yield the stack, node and pod of each restart in an action."""
+    """Yield the driver, node and pod of each restart in an action."""
     for each in (action, *action.also):
         pods = ((each.node, each.pod),) if isinstance(each, DeletePod) else each.pods
         yield from ((each.stack, node, pod) for node, pod in pods)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter as Tally
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
@@ -28,33 +28,32 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from hook.decide.decide import Memories
-    from hook.decide.result import Action, Decision, NodeStatus, StalePod
-    from hook.decide.state import Memory
+    from hook.decide.result import Action, NodeStatus, StalePod
     from hook.kube.client import Counters
     from hook.kube.informer import OutOfSync
-    from hook.run.loop import RestartResult
+    from hook.run.report import RestartResult
+    from hook.run.status import ControllerState
 
 Key = tuple[str, str, str]
-"""Stack, node, consumer."""
+"""Driver, node, plugin."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
     """A plugin that was stale and is verified now."""
 
-    stack: str
+    driver: str
     after: timedelta
 
 
-def is_stale(judged: NodeStatus) -> bool:
+def is_stale(status: NodeStatus) -> bool:
     """Return whether a plugin pod is stale, restarted or not."""
-    return judged.stale_pod is not None or judged.reason is Reason.TAINT_NOT_TOLERATED
+    return status.stale_pod is not None or status.reason is Reason.TAINT_NOT_TOLERATED
 
 
-def is_served(judged: NodeStatus) -> bool:
+def is_eligible(status: NodeStatus) -> bool:
     """Return whether the status is that of a plugin on an eligible node with a settled driver."""
-    return bool(judged.plugin) and judged.state is not NodeState.EXCLUDED
+    return bool(status.plugin) and status.state is not NodeState.EXCLUDED
 
 
 class Staleness:
@@ -65,36 +64,33 @@ class Staleness:
 
     def update(self, statuses: Iterable[NodeStatus], now: datetime) -> list[Recovery]:
         """Record the statuses of a reconcile. Return the plugins that were verified since the last one."""
-        judged = {(status.stack, status.node, status.plugin): status for status in statuses}
-        back: list[Recovery] = []
-        after: dict[Key, datetime] = {}
-        for key, since in self._since.items():
-            status = judged.get(key)
+        found = {(status.stack, status.node, status.plugin): status for status in statuses}
+        recovered: list[Recovery] = []
+        since: dict[Key, datetime] = {}
+        for key, began in self._since.items():
+            status = found.get(key)
             if status is not None and status.state is NodeState.VERIFIED:
-                back.append(Recovery(status.stack, now - since))
-            elif _goes_on(status, key, judged):
-                after[key] = since
-        for key, status in judged.items():
+                recovered.append(Recovery(status.stack, now - began))
+            elif _still_stale(status, key, found):
+                since[key] = began
+        for key, status in found.items():
             if is_stale(status) and status.state is not NodeState.EXCLUDED:
-                after[key] = min(after.get(key, now), _ready(status) or now)
-        self._since = after
-        return back
+                ready = status.stale_pod.driver_ready if status.stale_pod is not None else None
+                since[key] = min(since.get(key, now), ready or now)
+        self._since = since
+        return recovered
 
-    def oldest(self, stack: str) -> datetime | None:
+    def oldest(self, driver: str) -> datetime | None:
         """Return since when the plugin that has waited longest is stale, or None."""
-        return min((since for (of, _node, _consumer), since in self._since.items() if of == stack), default=None)
+        return min((since for key, since in self._since.items() if key[0] == driver), default=None)
 
 
-def _goes_on(judged: NodeStatus | None, key: Key, others: Mapping[Key, NodeStatus]) -> bool:
+def _still_stale(status: NodeStatus | None, key: Key, others: Mapping[Key, NodeStatus]) -> bool:
     """Return whether a plugin that was stale is not verified yet: its own status, or that of its node, shows it."""
-    if judged is None:
-        stack, node, _consumer = key
-        judged = others.get((stack, node, ""))
-    return judged is not None and judged.state is not NodeState.EXCLUDED
-
-
-def _ready(judged: NodeStatus) -> datetime | None:
-    return judged.stale_pod.driver_ready if judged.stale_pod is not None else None
+    if status is None:
+        driver, node, _plugin = key
+        status = others.get((driver, node, ""))
+    return status is not None and status.state is not NodeState.EXCLUDED
 
 
 PREFIX: Final = "gpu_operator_post"
@@ -108,24 +104,8 @@ LEAST_ADVANCED: Final = tuple(NodeState(name) for name in (
 """Severity order: the worst status of a node is the one that counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """State of the fleet after a reconcile. Empty on a standby."""
-
-    nodes: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
-    """Number of nodes by stack, state and reason."""
-    plugins: Mapping[str, int] = field(default_factory=dict)
-    """Number of plugins on eligible nodes with a settled driver, by stack."""
-    stale: Mapping[str, int] = field(default_factory=dict)
-    """Number of stale plugins, by stack."""
-    oldest: Mapping[str, datetime] = field(default_factory=dict)
-    """Since when the plugin that has waited longest is stale, by stack."""
-    breakers: Mapping[str, bool] = field(default_factory=dict)
-    """Whether the circuit breaker is open, by stack."""
-
-
 def by_node(statuses: Iterable[NodeStatus]) -> dict[tuple[str, str, str], int]:
-    """Return the number of nodes by stack, state and reason. Each node counts once per stack, by its worst status."""
+    """Return the number of nodes by driver, state and reason. Each node counts once per driver, by its worst status."""
     worst: dict[tuple[str, str], NodeStatus] = {}
     for status in statuses:
         key = status.stack, status.node
@@ -134,69 +114,76 @@ def by_node(statuses: Iterable[NodeStatus]) -> dict[tuple[str, str, str], int]:
     return Tally((status.stack, str(status.state), str(status.reason)) for status in worst.values())
 
 
+Fleet = tuple["ControllerState | None", Staleness]
+"""State after the last reconcile, if this replica leads, and since when plugins are stale."""
+
+
 class Metrics:
     """All metrics, in a separate registry."""
 
-    def __init__(self, counters: Counters, standing: Callable[[], Standing], lost_seconds: Callable[[], float]) -> None:
+    def __init__(self, counters: Counters, fleet: Callable[[], Fleet], out_of_sync: Callable[[], float]) -> None:
         registry = self.registry = CollectorRegistry()
         self.leader = _gauge("leader", "1 while this replica holds the Lease and acts, else 0", registry)
-        self.last_round = _gauge("last_round_timestamp_seconds", "Time of the last finished reconcile", registry)
-        contact = _gauge(
-            "contact_lost_seconds", "Seconds for which the cluster could not be read; 0 while it can be read", registry
+        self.last_reconcile = _gauge(
+            "last_reconcile_timestamp_seconds", "Time of the last finished reconcile", registry
         )
-        contact.set_function(lost_seconds)
+        cache = _gauge(
+            "cache_out_of_sync_seconds", "Seconds for which the cache has been out of sync; 0 while in sync", registry
+        )
+        cache.set_function(out_of_sync)
         build = Gauge(
             "build_info", "Always 1; the version is a label", ["version"], namespace=PREFIX, registry=registry
         )
         build.labels(__version__).set(1)
         self.restarts = Counter(
             "restarts", "Restarts of stale plugins by cause of staleness and by result",
-            ["stack", "reason", "result"], namespace=PREFIX, registry=registry,
+            ["driver", "reason", "result"], namespace=PREFIX, registry=registry,
         )  # fmt: skip
         self.reaction = Histogram(
             "reaction_seconds", "Seconds from the ready driver, or this leader's first reconcile, to the restart",
-            ["stack"], namespace=PREFIX, registry=registry, buckets=REACTION_BUCKETS,
+            ["driver"], namespace=PREFIX, registry=registry, buckets=REACTION_BUCKETS,
         )  # fmt: skip
         self.stale = Histogram(
             "stale_seconds", "Seconds from the ready driver to the verified plugin, for plugins that were stale",
-            ["stack"], namespace=PREFIX, registry=registry, buckets=STALE_BUCKETS,
+            ["driver"], namespace=PREFIX, registry=registry, buckets=STALE_BUCKETS,
         )  # fmt: skip
-        registry.register(_Fleet(standing))
-        registry.register(_Contact(counters))
+        registry.register(_FleetCollector(fleet))
+        registry.register(_ApiCollector(counters))
         ProcessCollector(registry=registry)
 
 
-class _Fleet(Collector):
-    """State of the fleet, without label values that no longer exist."""
+class _FleetCollector(Collector):
+    """State of the fleet, without label values that no longer exist. A standby has none."""
 
-    def __init__(self, standing: Callable[[], Standing]) -> None:
-        self._standing = standing
+    def __init__(self, fleet: Callable[[], Fleet]) -> None:
+        self._fleet = fleet
 
     def collect(self) -> Iterator[Metric]:
-        seen = self._standing()
-        nodes = _family("nodes", "Nodes by state and reason", ["stack", "state", "reason"])
-        for labels, count in seen.nodes.items():
+        state, staleness = self._fleet()
+        statuses = state.decision.statuses if state is not None else ()
+        drivers = tuple(state.memories) if state is not None else ()
+        nodes = _family("nodes", "Nodes by state and reason", ["driver", "state", "reason"])
+        for labels, count in by_node(statuses).items():
             nodes.add_metric(labels, count)
-        plugins = _family("plugins", "Plugins on nodes whose driver is settled", ["stack"])
-        stale = _family("stale_plugins", "Plugins that run on a driver that was unloaded", ["stack"])
+        plugins = _family("plugins", "Plugins on nodes whose driver is settled", ["driver"])
+        stale = _family("stale_plugins", "Plugins that run on a driver that was unloaded", ["driver"])
         oldest = _family(
             "oldest_stale_timestamp_seconds",
             "Time since which the plugin that has waited longest is stale; absent if none is",
-            ["stack"],
+            ["driver"],
         )
-        breakers = _family("breaker_open", "1 while the circuit breaker is open and nothing is restarted", ["stack"])
-        for family, values in (
-            (plugins, seen.plugins),
-            (stale, seen.stale),
-            (oldest, {stack: since.timestamp() for stack, since in seen.oldest.items()}),
-            (breakers, seen.breakers),
-        ):
-            for stack, value in values.items():
-                family.add_metric([stack], value)
+        breakers = _family("breaker_open", "1 while the circuit breaker is open and nothing is restarted", ["driver"])
+        for driver in drivers:
+            own = [status for status in statuses if status.stack == driver]
+            plugins.add_metric([driver], sum(map(is_eligible, own)))
+            stale.add_metric([driver], sum(map(is_stale, own)))
+            breakers.add_metric([driver], state is not None and driver in state.breakers)
+            if (since := staleness.oldest(driver)) is not None:
+                oldest.add_metric([driver], since.timestamp())
         yield from (nodes, plugins, stale, oldest, breakers)
 
 
-class _Contact(Collector):
+class _ApiCollector(Collector):
     """Errors of requests to the API server."""
 
     def __init__(self, counters: Counters) -> None:
@@ -238,10 +225,10 @@ class Telemetry:
         self.health = Health(clock)
         """What /healthz and /readyz show."""
         self._staleness = Staleness()
-        self._standing = Standing()
+        self._state: ControllerState | None = None
         self._since: datetime | None = None
         """When this replica finished its first reconcile as leader."""
-        self._metrics = Metrics(counters, lambda: self._standing, self._lost_seconds)
+        self._metrics = Metrics(counters, self._fleet, self._out_of_sync_seconds)
 
     @property
     def registry(self) -> CollectorRegistry:
@@ -257,29 +244,22 @@ class Telemetry:
         self.health.lead(leading=leading)
         with self._lock:
             self._metrics.leader.set(leading)
-            self._staleness, self._standing, self._since = Staleness(), Standing(), None
+            self._staleness, self._state, self._since = Staleness(), None, None
 
     def waiting(self, lost: OutOfSync | None) -> None:
         """Record that the cache is not synced, so no reconcile can finish."""
         self.health.wait(lost)
 
-    def round(self, decision: Decision, memories: Memories, lost: OutOfSync | None, now: datetime) -> None:
-        """Record a finished reconcile; `now` is by the API server's clock."""
+    def reconciled(self, state: ControllerState) -> None:
+        """Record a finished reconcile."""
         with self._lock:
-            self._since = self._since or now
-            for recovery in self._staleness.update(decision.statuses, now):
-                self._metrics.stale.labels(recovery.stack).observe(max(recovery.after.total_seconds(), 0.0))
-            breakers = {stack: _is_open(memory) for stack, memory in memories.items()}
-            self._standing = Standing(
-                nodes=by_node(decision.statuses),
-                plugins=_by_stack(filter(is_served, decision.statuses), memories),
-                stale=_by_stack(filter(is_stale, decision.statuses), memories),
-                oldest={stack: since for stack in memories if (since := self._staleness.oldest(stack)) is not None},
-                breakers=breakers,
-            )
-            self._metrics.last_round.set_to_current_time()
-            self._show_zeros(memories)
-        self.health.finish_round(lost, [stack for stack, is_open in breakers.items() if is_open])
+            self._since = self._since or state.now
+            for recovery in self._staleness.update(state.decision.statuses, state.now):
+                self._metrics.stale.labels(recovery.driver).observe(max(recovery.after.total_seconds(), 0.0))
+            self._state = state
+            self._metrics.last_reconcile.set_to_current_time()
+            self._show_zeros(state.memories)
+        self.health.reconciled(state)
 
     def executed(self, result: RestartResult, now: datetime) -> None:
         """Record a restart and its result; `now` is by the API server's clock."""
@@ -290,40 +270,34 @@ class Telemetry:
                 if outcome == RESTARTED:
                     self._react(result.action.stack, pod, now)
 
-    def _show_zeros(self, stacks: Iterable[str]) -> None:
+    def _show_zeros(self, drivers: Iterable[str]) -> None:
         """Create all counters with 0. Prometheus does not see the first increment of a counter that starts with it."""
-        for stack in stacks:
-            self._metrics.reaction.labels(stack)
-            self._metrics.stale.labels(stack)
+        for driver in drivers:
+            self._metrics.reaction.labels(driver)
+            self._metrics.stale.labels(driver)
             for cause in Cause:
                 for result in (RESTARTED, REFUSED, FAILED):
-                    self._metrics.restarts.labels(stack, cause, result)
+                    self._metrics.restarts.labels(driver, cause, result)
 
-    def _react(self, stack: str, pod: StalePod, now: datetime) -> None:
+    def _react(self, driver: str, pod: StalePod, now: datetime) -> None:
         """Record the reaction time, from when a restart was possible. A retry does not count."""
         if pod.driver_ready is None or pod.again or self._since is None:
             return
         since = max(pod.driver_ready, self._since)
-        self._metrics.reaction.labels(stack).observe(max((now - since).total_seconds(), 0.0))
+        self._metrics.reaction.labels(driver).observe(max((now - since).total_seconds(), 0.0))
 
-    def _lost_seconds(self) -> float:
+    def _fleet(self) -> Fleet:
+        with self._lock:
+            return self._state, self._staleness
+
+    def _out_of_sync_seconds(self) -> float:
         lost = self.health.lost
         return lost.seconds if lost is not None else 0.0
 
 
-def _by_stack(statuses: Iterable[NodeStatus], stacks: Iterable[str]) -> dict[str, int]:
-    """Return the number of statuses per stack, also 0."""
-    found = Tally(status.stack for status in statuses)
-    return {stack: found[stack] for stack in stacks}
-
-
 def _pods(action: Action) -> Iterator[StalePod]:
-    """Return the pods that an action restarts. The same restart for other stacks does not count again."""
+    """Return the pods that an action restarts. The same restart for another driver does not count again."""
     if isinstance(action, DeletePod):
         yield action.pod
     else:
         yield from (pod for _node, pod in action.pods)
-
-
-def _is_open(memory: Memory) -> bool:
-    return memory.breaker.opened_at is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hook import __version__
@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from datetime import timedelta
 
-    from hook.decide.result import Decision, NodeStatus
+    from hook.decide.result import Action, Decision, NodeStatus
     from hook.kube.events import EventRecorder, ObjectReference, Target, TargetResolver
     from hook.kube.informer import OutOfSync
-    from hook.run.loop import RestartResult
 
 log = logging.getLogger(__name__)
 
@@ -39,20 +38,39 @@ PASSING: Final = frozenset({NodeState.RESTARTING, NodeState.VERIFYING})
 """States that last seconds. They are logged at debug level; the restart and the verified plugin at info level."""
 
 
+@dataclass(frozen=True, slots=True)
+class RestartResult:
+    """A restart and its result."""
+
+    action: Action
+    note: str = ""
+    """Text for the log and the Event. Empty if nothing was restarted."""
+    daemonset_uid: str = ""
+    about: str = ""
+    refused: str = ""
+    """The API server's message, if it refused the restart for good."""
+    trouble: str = ""
+    """Why the restart failed, if a retry may succeed."""
+
+
 class ProgressReporter:
     """Remembers what was reported, so that nothing is reported twice in a row."""
 
     def __init__(
-        self, recorder: EventRecorder, owner: ObjectReference | None, regarding: Sequence[TargetResolver] = ()
+        self,
+        recorder: EventRecorder,
+        owner: ObjectReference | None,
+        regarding: Sequence[TargetResolver] = (),
+        on_restart: Callable[[RestartResult], None] | None = None,
     ) -> None:
-        self.recorder, self.owner, self.regarding = recorder, owner, regarding
+        self.recorder, self.owner, self.regarding, self._on_restart = recorder, owner, regarding, on_restart
         self._beside = 0
         self._told: dict[tuple[str, str, str], tuple[NodeState, Reason]] = {}
         self._reason: Reason | None = None
         self.last_summary = time.monotonic()
         self._lost_since: float | None = None
 
-    def tell_contact(self, lost: OutOfSync | None) -> None:
+    def report_sync(self, lost: OutOfSync | None) -> None:
         """Log once when the cache is out of sync, and once when it has recovered."""
         if lost is not None and lost.seconds >= LOST_SECONDS and self._lost_since is None:
             self._lost_since = lost.last_synced
@@ -61,48 +79,50 @@ class ProgressReporter:
             log.info("the cluster can be read again, after %.0f s", time.monotonic() - self._lost_since)
             self._lost_since = None
 
-    def tell_deed(self, result: RestartResult, plugin: ObjectReference | None) -> None:
+    def report_restart(self, result: RestartResult, plugin: ObjectReference | None) -> None:
         """Record a restart as an Event on the plugin's DaemonSet and on our own Job or Deployment."""
-        for subject in filter(None, (plugin, self.owner)):
+        if self._on_restart:
+            self._on_restart(result)
+        for subject in filter(None, (plugin, self.owner)) if result.note else ():
             self.recorder.event(subject, EventReason.STALE_PLUGIN_RESTARTED, result.note, about=result.about)
 
-    def tell(self, decision: Decision, left: timedelta) -> None:
+    def report(self, decision: Decision, left: timedelta) -> None:
         """Log what changed since the last decision, and from time to time a summary."""
-        self.tell_changes(decision)
+        self.report_changes(decision)
         if not decision.final and self._reason != decision.reason:
             self._reason = decision.reason
             log.info("waiting (%s): %s", decision.reason, decision.message)
         if not decision.final and time.monotonic() - self.last_summary >= SUMMARY_SECONDS:
             self.summarise(decision, f", {left.total_seconds():.0f} s left")
 
-    def tell_changes(self, decision: Decision) -> None:
+    def report_changes(self, decision: Decision) -> None:
         """Log the nodes whose state or reason changed."""
         changed: dict[tuple[str, NodeState, Reason], list[NodeStatus]] = {}
         detail = details(decision)
-        for judged in decision.statuses:
-            standing = (judged.state, judged.reason)
-            if self._told.get((judged.stack, judged.node, judged.plugin)) != standing:
-                self._told[judged.stack, judged.node, judged.plugin] = standing
-                detailed = replace(judged, message=detail(judged))
-                changed.setdefault((judged.stack, *standing), []).append(detailed)
+        for status in decision.statuses:
+            standing = (status.state, status.reason)
+            if self._told.get((status.stack, status.node, status.plugin)) != standing:
+                self._told[status.stack, status.node, status.plugin] = standing
+                detailed = replace(status, message=detail(status))
+                changed.setdefault((status.stack, *standing), []).append(detailed)
         for alike in changed.values():
             _log_change(alike)
             if alike[0].state is NodeState.FAILED:
-                self._tell_of_failure(alike[0])
+                self._report_failure(alike[0])
 
-    def _tell_of_failure(self, judged: NodeStatus) -> None:
+    def _report_failure(self, status: NodeStatus) -> None:
         """Record a failure on our own Job or Deployment, and the first few on the objects of the deployment tool."""
         told_on: list[Target] = [self.owner] if self.owner else []
         if self._beside < TOLD_BESIDE:
             self._beside += 1
             told_on += self.regarding
-        about = f"{judged.stack}/{judged.node}"
+        about = f"{status.stack}/{status.node}"
         for subject in told_on:
-            self.recorder.event(subject, EventReason.NODE_FAILED, _sentence(judged), about=about, warning=True)
+            self.recorder.event(subject, EventReason.NODE_FAILED, _sentence(status), about=about, warning=True)
 
     def forget_all_but(self, decision: Decision) -> None:
         """Forget nodes that are gone, so that memory does not grow."""
-        known = {(judged.stack, judged.node, judged.plugin) for judged in decision.statuses}
+        known = {(status.stack, status.node, status.plugin) for status in decision.statuses}
         self._told = {key: standing for key, standing in self._told.items() if key in known}
 
     def summarise(self, decision: Decision, left: str = "") -> None:
@@ -113,8 +133,8 @@ class ProgressReporter:
             self.recorder.event(self.owner, EventReason.WAITING_FOR_DRIVER, decision.message)
 
 
-def _sentence(judged: NodeStatus) -> str:
-    return f"node {judged.node}: {judged.state} ({judged.reason}): {judged.message}"
+def _sentence(status: NodeStatus) -> str:
+    return f"node {status.node}: {status.state} ({status.reason}): {status.message}"
 
 
 def _log_change(alike: list[NodeStatus]) -> None:
@@ -122,8 +142,8 @@ def _log_change(alike: list[NodeStatus]) -> None:
     level = logging.DEBUG if _passing(first) else logging.INFO
     level = logging.WARNING if first.state is NodeState.FAILED else level
     if len(alike) > ONE_BY_ONE:
-        nodes = ", ".join(judged.node for judged in alike[:NAMED]) + (", …" if len(alike) > NAMED else "")
-        facts = {"nodes": [judged.node for judged in alike], "state": first.state, "reason": first.reason}
+        nodes = ", ".join(status.node for status in alike[:NAMED]) + (", …" if len(alike) > NAMED else "")
+        facts = {"nodes": [status.node for status in alike], "state": first.state, "reason": first.reason}
         log.log(
             level,
             "%d nodes: %s (%s), such as: %s [%s]",
@@ -131,13 +151,13 @@ def _log_change(alike: list[NodeStatus]) -> None:
             extra={"facts": facts},
         )  # fmt: skip
         return
-    for judged in alike:
-        facts = {"node": judged.node, "state": judged.state, "reason": judged.reason}
-        log.log(level, "%s", _sentence(judged), extra={"facts": facts})
+    for status in alike:
+        facts = {"node": status.node, "state": status.state, "reason": status.reason}
+        log.log(level, "%s", _sentence(status), extra={"facts": facts})
 
 
-def _passing(judged: NodeStatus) -> bool:
-    return judged.state in PASSING or Trait.PASSING in judged.reason.traits
+def _passing(status: NodeStatus) -> bool:
+    return status.state in PASSING or Trait.PASSING in status.reason.traits
 
 
 ROWS_WHOLE: Final = 60
@@ -155,7 +175,7 @@ HEADINGS: Final = ("NODE", "STATE", "REASON", "DETAIL")
 def table(decision: Decision) -> str:
     """Return one row per node; for a large fleet only those that are not verified."""
     worthy, detail = _worth_showing(decision.statuses), details(decision)
-    rows = [(judged.node, judged.state, judged.reason, detail(judged)) for judged in worthy]
+    rows = [(status.node, status.state, status.reason, detail(status)) for status in worthy]
     left_out = len(decision.statuses) - len(rows)
     lines = aligned([HEADINGS, *rows]) if rows else []
     if left_out:
@@ -165,8 +185,8 @@ def table(decision: Decision) -> str:
 
 def details(decision: Decision) -> Callable[[NodeStatus], str]:
     """Return a function that formats the message of a judgement, with the driver stack if there are several."""
-    several = len({judged.stack for judged in decision.statuses}) > 1
-    return lambda judged: f"[{judged.stack}] {judged.message}" if several else judged.message
+    several = len({status.stack for status in decision.statuses}) > 1
+    return lambda status: f"[{status.stack}] {status.message}" if several else status.message
 
 
 def counts_sentence(decision: Decision) -> str:
@@ -209,16 +229,16 @@ def _advice_on_nodes(decision: Decision) -> dict[tuple[str, str], str]:
 def advice_on(statuses: Iterable[NodeStatus]) -> dict[tuple[str, str], str]:
     """Return the advice for each reason, by stack and reason, with the first node that has it."""
     lines: dict[tuple[str, str], str] = {}
-    for judged in statuses:
-        stack = STACKS.get(judged.stack, GPU_OPERATOR)
-        fix = remedy(judged.reason, judged.node, judged.subject, stack)
-        lines.setdefault((judged.stack, judged.reason), f"{judged.reason} ({judged.node}): {fix}")
+    for status in statuses:
+        stack = STACKS.get(status.stack, GPU_OPERATOR)
+        fix = remedy(status.reason, status.node, status.subject, stack)
+        lines.setdefault((status.stack, status.reason), f"{status.reason} ({status.node}): {fix}")
     return lines
 
 
-def needs_action(judged: NodeStatus) -> bool:
+def needs_action(status: NodeStatus) -> bool:
     """Return whether a judgement shows a stale plugin or a failure, by its state or by its reason."""
-    return judged.state in (NodeState.STALE, NodeState.FAILED) or Trait.FAILING in judged.reason.traits
+    return status.state in (NodeState.STALE, NodeState.FAILED) or Trait.FAILING in status.reason.traits
 
 
 def ending(decision: Decision, advised: Sequence[str] | None = None) -> list[str]:
@@ -233,19 +253,19 @@ def as_json(decision: Decision) -> dict[str, Any]:
     """Return everything, for programs."""
     return {
         "version": __version__,
-        "verdict": decision.phase,
+        "phase": decision.phase,
         "reason": decision.reason,
         "message": decision.message,
         "counts": counts(decision),
         "warnings": list(decision.warnings),
-        "nodes": [_node(judged) for judged in decision.statuses],
+        "nodes": [_node(status) for status in decision.statuses],
     }
 
 
 def termination_message(decision: Decision, exit_code: int, restarted: int) -> str:
     """Return the outcome in at most 4 KiB of JSON, with as many nodes as fit. Nodes that need action come first."""
     story: dict[str, Any] = {
-        "verdict": decision.phase,
+        "phase": decision.phase,
         "reason": decision.reason,
         "message": _briefly(decision.message),
         "exitCode": exit_code,
@@ -256,11 +276,11 @@ def termination_message(decision: Decision, exit_code: int, restarted: int) -> s
         "nodes": [],
         "version": __version__,
     }
-    excluded = [judged for judged in decision.statuses if judged.state is NodeState.EXCLUDED]
+    excluded = [status for status in decision.statuses if status.state is NodeState.EXCLUDED]
     detail = details(decision)
-    for judged in in_need(decision) or excluded:
+    for status in in_need(decision) or excluded:
         story["nodes"].append(
-            {"node": _briefly(judged.node), "reason": judged.reason, "message": _briefly(detail(judged))}
+            {"node": _briefly(status.node), "reason": status.reason, "message": _briefly(detail(status))}
         )
         if len(json.dumps(story)) > TERMINATION_LIMIT:
             story["nodes"].pop()
@@ -271,19 +291,19 @@ def termination_message(decision: Decision, exit_code: int, restarted: int) -> s
 def _worth_showing(statuses: Sequence[NodeStatus]) -> Sequence[NodeStatus]:
     if len(statuses) <= ROWS_WHOLE:
         return statuses
-    return [judged for judged in statuses if judged.state is not NodeState.VERIFIED][:ROWS_MOST]
+    return [status for status in statuses if status.state is not NodeState.VERIFIED][:ROWS_MOST]
 
 
-def _node(judged: NodeStatus) -> dict[str, Any]:
+def _node(status: NodeStatus) -> dict[str, Any]:
     return {
-        "node": judged.node,
-        "state": judged.state,
-        "reason": judged.reason,
-        "message": judged.message,
-        "consumer": judged.plugin,
-        "stack": judged.stack,
-        "pod": judged.subject,
-        "upgradeLabelPending": judged.label_pending,
+        "node": status.node,
+        "state": status.state,
+        "reason": status.reason,
+        "message": status.message,
+        "plugin": status.plugin,
+        "driver": status.stack,
+        "pod": status.subject,
+        "upgradeLabelPending": status.label_pending,
     }
 
 

@@ -10,136 +10,138 @@ from __future__ import annotations
 import json
 import logging
 import time
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
+from msgspec.structs import force_setattr, replace
 
 from hook.decide import done
 from hook.errors import ClusterError, NotFoundError
 from hook.kube.requests import LEASES, ListOptions, Request
 from hook.objects import decoding, names, wire
-from hook.objects.decoding import Count, MalformedObjectError, Name, Part, Text, Time
-from hook.objects.drivers import STACKS
+from hook.objects.decoding import Count, MalformedObjectError, Name, Text, Time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
+    from hook.decide.decide import Memories
     from hook.decide.fleet import Fleet
     from hook.decide.result import Decision
+    from hook.decide.state import Breaker
     from hook.kube.client import Api
     from hook.kube.election import LeaderElector
+    from hook.kube.informer import OutOfSync
     from hook.objects.decoding import Json, Raw
 
-VERSION: Final = 1
-"""Version of the format. New fields keep the version. A changed meaning of a field needs a new one."""
+log = logging.getLogger(__name__)
+
 LONGEST: Final = 8192
 """Longest status that is read, in characters. This program writes a few hundred."""
-LONGEST_ABOUT: Final = 365 * 24 * 3600
+LONGEST_ETA: Final = 365 * 24 * 3600
 """Longest remaining time, in seconds: one year."""
-LONGEST_WHY: Final = 512
+LONGEST_MESSAGE: Final = 512
 """Longest message of a breaker, in characters: enough for five nodes with long names."""
-EPOCH_DIGITS: Final = 16
+HASH_DIGITS: Final = 16
 """Hexadecimal digits of a spec hash: enough to distinguish all specs that a cluster ever has."""
-_Epoch = Annotated[str, msgspec.Meta(pattern=rf"\A([0-9a-f]{{{EPOCH_DIGITS}}})?\Z")]
+SpecHash = Annotated[str, msgspec.Meta(pattern=rf"\A([0-9a-f]{{{HASH_DIGITS}}})?\Z")]
 
 
-class _Opened(Part):
+class OpenBreaker(msgspec.Struct, rename="camel", frozen=True):
+    """An open circuit breaker."""
+
     opened_at: Time
-    why: Name
+    message: Name
+
+    def __post_init__(self) -> None:
+        """Cut the time to whole seconds."""
+        force_setattr(self, "opened_at", decoding.utc(self.opened_at))
 
 
-class _Record(Part):
-    """The status as JSON. Fields that are None are left out."""
-
-    version: Count
-    epochs: dict[str, Any] | None = None
-    remaining: Count | None = None
-    about: Annotated[int, msgspec.Meta(ge=0, le=LONGEST_ABOUT)] | None = None
-    restarted: Count | None = None
-    last_look: Time | None = None
-    last_acted: Time | None = None
-    breakers: dict[str, Any] | None = None
-    by: Text | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """An open breaker."""
-
-    at: datetime
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class ControllerStatus:
+class ControllerStatus(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     """Status of the controller. Times are in whole seconds."""
 
-    epochs: Mapping[str, str] = field(default_factory=dict)
-    """Spec hash that the controller has observed, by stack. Empty while the spec is not rendered."""
-    remaining: int = 0
+    version: Literal[1] = 1
+    """Version of the format. New fields keep the version. A changed meaning of a field needs a new one."""
+    spec_hashes: dict[str, SpecHash] = msgspec.field(default_factory=dict)
+    """Spec hash that the controller has observed, by driver. Empty while the spec is not rendered."""
+    remaining: Count = 0
     """Nodes that are neither verified nor excluded."""
-    about: int | None = None
-    """Estimated time for the remaining nodes, in seconds. None if unknown."""
-    restarted: int = 0
+    eta_seconds: Annotated[int, msgspec.Meta(ge=0, le=LONGEST_ETA)] | None = None
+    """Estimated time for the remaining nodes. None if unknown."""
+    restarted: Count = 0
     """Plugins that this leader has restarted."""
-    last_look: datetime | None = None
-    last_acted: datetime | None = None
-    breakers: Mapping[str, Opened] = field(default_factory=dict)
-    """Open breakers, by stack."""
-    by: str = ""
-    """Identity of the writer. A new leader inherits the status, but has not observed the fleet itself."""
+    observed_at: Time | None = None
+    last_restart_at: Time | None = None
+    breakers: dict[str, OpenBreaker] = msgspec.field(default_factory=dict)
+    """Open breakers, by driver."""
+    writer: Text = ""
+    """Identity of the writer. A new leader finds the status of the previous one, but has not read the fleet itself."""
+
+    def __post_init__(self) -> None:
+        """Cut times to whole seconds."""
+        for name in ("observed_at", "last_restart_at"):
+            force_setattr(self, name, decoding.moment(getattr(self, name)))
 
     def encode(self) -> str:
         """Return the status as one line of JSON. Equal statuses have equal text."""
-        opened = {
-            stack: _Opened(decoding.utc(breaker.at), breaker.why[:LONGEST_WHY])
-            for stack, breaker in self.breakers.items()
-        }
-        record = _Record(
-            version=VERSION,
-            by=self.by or None,
-            epochs=dict(self.epochs),
-            remaining=self.remaining,
-            about=min(self.about, LONGEST_ABOUT) if self.about is not None else None,
-            restarted=self.restarted,
-            last_look=decoding.utc(self.last_look) if self.last_look is not None else None,
-            last_acted=decoding.utc(self.last_acted) if self.last_acted is not None else None,
-            breakers=opened,
-        )
-        known = {key: value for key, value in msgspec.to_builtins(record).items() if value is not None}
-        return msgspec.json.encode(known, order="sorted").decode()
+        return msgspec.json.encode(self, order="sorted").decode()
 
     @classmethod
     def decode(cls, text: str) -> ControllerStatus:
         """Return the status from its JSON text. Raises MalformedObjectError if a known field is invalid."""
         if len(text) > LONGEST:
-            raise MalformedObjectError(f"record: {len(text)} characters, expected at most {LONGEST}")
-        record = decoding.read(_Record, text.encode())
-        if record.version != VERSION:
-            raise MalformedObjectError(f"version: expected {VERSION}")
-        breakers = _known(_Opened, record.breakers)
-        if not all(breaker.why.isprintable() for breaker in breakers.values()):
-            raise MalformedObjectError("why: not printable")
-        return cls(
-            epochs=_known(_Epoch, record.epochs),
-            remaining=record.remaining or 0,
-            about=record.about,
-            restarted=record.restarted or 0,
-            last_look=decoding.moment(record.last_look),
-            last_acted=decoding.moment(record.last_acted),
+            raise MalformedObjectError(f"{len(text)} characters, expected at most {LONGEST}")
+        found = decoding.read(cls, text.encode())
+        if not all(breaker.message.isprintable() for breaker in found.breakers.values()):
+            raise MalformedObjectError("message: not printable")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerState:
+    """Result of one reconcile of the leader. Lease status, metrics, health, log and Events derive from it."""
+
+    decision: Decision
+    memories: Memories
+    now: datetime
+    """Time of the reconcile, by the API server's clock."""
+    lost: OutOfSync | None = None
+    restarted: int = 0
+    """Plugins that this leader has restarted."""
+    last_restart_at: datetime | None = None
+    spec_hashes: Mapping[str, str] = field(default_factory=dict)
+    eta: int | None = None
+    """Estimated seconds for the remaining nodes. None if unknown."""
+
+    @property
+    def breakers(self) -> dict[str, Breaker]:
+        """Return the open breakers, by driver."""
+        found = {driver: memory.breaker for driver, memory in self.memories.items()}
+        return {driver: breaker for driver, breaker in found.items() if breaker.opened_at is not None}
+
+    def status(self, writer: str) -> ControllerStatus:
+        """Return what the Lease shows. A status with an open breaker has no estimate."""
+        return ControllerStatus(
+            spec_hashes=dict(self.spec_hashes),
+            remaining=remaining(self.decision),
+            eta_seconds=min(self.eta, LONGEST_ETA) if self.eta is not None and not self.breakers else None,
+            restarted=self.restarted,
+            observed_at=self.now,
+            last_restart_at=self.last_restart_at,
             breakers={
-                stack: Opened(decoding.utc(breaker.opened_at), breaker.why) for stack, breaker in breakers.items()
+                driver: OpenBreaker(breaker.opened_at, breaker.why[:LONGEST_MESSAGE])
+                for driver, breaker in self.breakers.items()
+                if breaker.opened_at is not None
             },
-            by=record.by or "",
+            writer=writer,
         )
 
 
-def epoch(fleet: Fleet) -> str:
-    """Return the spec hash of a stack's drivers, or "" while they are not rendered or a relevant object is malformed.
+def spec_hash(fleet: Fleet) -> str:
+    """Return the spec hash of a driver, or "" while they are not rendered or a relevant object is malformed.
 
     Two processes that read the same policy and driver revisions get the same hash.
     """
@@ -152,17 +154,12 @@ def epoch(fleet: Fleet) -> str:
         (uid, revision.hash, revision.revision) for uid, revision in fleet.newest.items() if uid in fleet.drivers
     )
     spec = json.dumps([[(intent.uid, intent.generation) for intent in intents], newest])
-    return sha256(spec.encode()).hexdigest()[:EPOCH_DIGITS]
+    return sha256(spec.encode()).hexdigest()[:HASH_DIGITS]
 
 
 def remaining(decision: Decision) -> int:
     """Return the number of nodes that are neither verified nor excluded. Failed nodes count."""
     return len({status.node for status in decision.statuses if status.state not in done.TERMINAL})
-
-
-def _known(shape: Any, found: Mapping[str, Any] | None) -> dict[str, Any]:  # noqa: ANN401 - of that shape
-    """Return the decoded values of the known stacks."""
-    return {stack: decoding.read(shape, found[stack]) for stack in STACKS if found and stack in found}
 
 
 ALIVE_WITHIN: Final = timedelta(seconds=20)
@@ -171,61 +168,61 @@ ALIVE_WITHIN: Final = timedelta(seconds=20)
 
 @dataclass(frozen=True, slots=True)
 class LeaseStatus:
-    """A follower's Lease, as somebody else reads it."""
+    """Lease of a controller, as another process reads it."""
 
     namespace: str
     name: str
     holder: str = ""
-    """Empty: nobody leads."""
+    """Empty: no leader."""
     renewed: datetime | None = None
     renewal: str = ""
-    """The same to the microsecond, as it is written: whether it changed tells life without comparing clocks."""
-    record: ControllerStatus | None = None
+    """The same time as text, to the microsecond. A change proves that the leader is active; clocks are not compared."""
+    status: ControllerStatus | None = None
     problem: str = ""
-    """Why there is no record."""
+    """Why there is no status."""
 
     def alive(self, now: datetime) -> bool:
-        """Whether somebody leads, as far as one look can tell."""
+        """Return whether the controller has a leader, as far as a single read can show."""
         return bool(self.holder) and self.renewed is not None and abs(now - self.renewed) <= ALIVE_WITHIN
 
     @property
-    def inherited(self) -> bool:
-        """Whether the record is another one's: who leads has not looked at the fleet yet."""
-        return bool(self.holder) and self.record is not None and self.record.by != self.holder
+    def outdated(self) -> bool:
+        """Return whether a previous leader wrote the status: the current one has not read the fleet yet."""
+        return bool(self.holder) and self.status is not None and self.status.writer != self.holder
 
     @property
-    def breakers(self) -> Mapping[str, Opened]:
-        """The open breakers of the leader, by stack; those of a leader before it are gone with their process."""
-        return self.record.breakers if self.record is not None and self.record.by == self.holder else {}
+    def breakers(self) -> Mapping[str, OpenBreaker]:
+        """Return the open breakers of the current leader, by driver. Those of a previous leader ended with it."""
+        return self.status.breakers if self.status is not None and self.status.writer == self.holder else {}
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
 
 
-def read(answer: Json | Raw) -> LeaseStatus:
-    """Read a Lease, and the record on it. Raises MalformedObjectError where it is no Lease at all."""
+def lease_status(answer: Json | Raw) -> LeaseStatus:
+    """Return the content of a Lease, with the status in its annotation. Raises MalformedObjectError."""
     lease = decoding.read(wire.Lease, answer)
-    spec, said = lease.spec or wire.Lease.Spec(), lease.metadata.noted.following
-    record, problem = None, "" if said else "it does not say yet what it follows"
+    spec, text = lease.spec or wire.Lease.Spec(), lease.metadata.noted.status
+    status, problem = None, "" if text else "it has not written a status yet"
     try:
-        record = ControllerStatus.decode(said) if said else None
+        status = ControllerStatus.decode(text) if text else None
     except MalformedObjectError as error:
-        problem = f"its record cannot be read: {error}"
+        problem = f"its status cannot be read: {error}"
     renewal = spec.renew_time.isoformat() if spec.renew_time is not None else ""
     where = (lease.metadata.namespace, lease.metadata.name)
-    return LeaseStatus(*where, spec.holder_identity or "", decoding.moment(spec.renew_time), renewal, record, problem)
+    return LeaseStatus(*where, spec.holder_identity or "", decoding.moment(spec.renew_time), renewal, status, problem)
 
 
-def led(api: Api, namespace: str, name: str, seconds: float) -> LeaseStatus | None:
-    """Read one Lease; None where there is none. Raises ClusterError and MalformedObjectError."""
+def get_lease(api: Api, namespace: str, name: str, seconds: float) -> LeaseStatus | None:
+    """Read one Lease; return None if it does not exist. Raises ClusterError and MalformedObjectError."""
     try:
-        return read(api.send(Request("get", LEASES, namespace, name), seconds))
+        return lease_status(api.send(Request("get", LEASES, namespace, name), seconds))
     except NotFoundError:
         return None
 
 
-def find(api: Api, namespaces: Sequence[str], seconds: float) -> list[LeaseStatus]:
-    """Find the Leases of followers by their label. Raises ClusterError."""
+def list_leases(api: Api, namespaces: Sequence[str], seconds: float) -> list[LeaseStatus]:
+    """List the Leases of controllers by their label. Raises ClusterError."""
     labels = ",".join(f"{key}={value}" for key, value in names.OWN_LABELS.items())
     found: list[LeaseStatus] = []
     for namespace in namespaces or ("",):
@@ -236,52 +233,50 @@ def find(api: Api, namespaces: Sequence[str], seconds: float) -> list[LeaseStatu
 
 def _readable(lease: Raw) -> LeaseStatus:
     try:
-        return read(lease)
+        return lease_status(lease)
     except MalformedObjectError as error:
         return LeaseStatus("", "?", problem=f"it cannot be read: {error}")
 
 
-log = logging.getLogger(__name__)
-
 WRITE_SECONDS: Final = 5.0
-"""Time between two writes. While a fleet reloads, the status changes all the time."""
-LOOK_SECONDS: Final = 30.0
+"""Time between two writes. During an upgrade, the status changes all the time."""
+UNCHANGED_SECONDS: Final = 30.0
 """Time between two writes if only the time of the last reconcile, or the estimated time, changed."""
 RETRY_SECONDS: Final = 1.0
 """Time between two attempts to write."""
 
 
-class Record:
-    """Status annotation of one leader. Its first one replaces that of the previous leader."""
+class StatusWriter:
+    """Writes the status annotation of one leader. Its first status replaces that of the previous leader."""
 
     def __init__(self, lease: LeaderElector) -> None:
         self._lease = lease
         self._written: ControllerStatus | None = None
         self._written_at = self._tried_at = float("-inf")
 
-    def keep(self, now: ControllerStatus) -> bool:
+    def write(self, status: ControllerStatus) -> bool:
         """Write the status if that is due. Return whether the Lease has an equivalent status."""
-        if time.monotonic() >= self._due(now) and self._write(now):
-            self._written, self._written_at = now, time.monotonic()
-        return self._tells(now)
+        if time.monotonic() >= self._due(status) and self._annotate(status):
+            self._written, self._written_at = status, time.monotonic()
+        return self._equivalent(status)
 
-    def _due(self, now: ControllerStatus) -> float:
+    def _due(self, status: ControllerStatus) -> float:
         """Return when a status is due to be written, by the monotonic clock."""
         again = self._tried_at + RETRY_SECONDS
-        before = self._written
-        if before is None or (before.epochs, before.breakers) != (now.epochs, now.breakers):
+        last = self._written
+        if last is None or (last.spec_hashes, last.breakers) != (status.spec_hashes, status.breakers):
             return again
-        return max(again, self._written_at + (LOOK_SECONDS if self._tells(now) else WRITE_SECONDS))
+        return max(again, self._written_at + (UNCHANGED_SECONDS if self._equivalent(status) else WRITE_SECONDS))
 
-    def _tells(self, now: ControllerStatus) -> bool:
-        before = self._written
-        return before is not None and replace(now, last_look=before.last_look, about=before.about) == before
+    def _equivalent(self, status: ControllerStatus) -> bool:
+        last = self._written
+        return last is not None and last == replace(status, observed_at=last.observed_at, eta_seconds=last.eta_seconds)
 
-    def _write(self, now: ControllerStatus) -> bool:
+    def _annotate(self, status: ControllerStatus) -> bool:
         """Write the annotation. After an error, the next reconcile writes it again."""
         self._tried_at = time.monotonic()
         try:
-            self._lease.annotate({names.STATUS_ANNOTATION: now.encode()})
+            self._lease.annotate({names.STATUS_ANNOTATION: status.encode()})
         except ClusterError as error:
             log.debug("cannot write to the Lease, trying again: %s", error)
             return False

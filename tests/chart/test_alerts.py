@@ -52,31 +52,31 @@ def _there(values: str, pod: str = POD) -> str:
 
 
 def _round(values: str) -> str:
-    return f"gpu_operator_post_last_round_timestamp_seconds{{{OURS}}} {values}"
+    return f"gpu_operator_post_last_reconcile_timestamp_seconds{{{OURS}}} {values}"
 
 
 def _lost(values: str) -> str:
-    return f"gpu_operator_post_contact_lost_seconds{{{OURS}}} {values}"
+    return f"gpu_operator_post_cache_out_of_sync_seconds{{{OURS}}} {values}"
 
 
 def _breaker(values: str, stack: str = "gpu") -> str:
-    return f'gpu_operator_post_breaker_open{{{OURS},stack="{stack}"}} {values}'
+    return f'gpu_operator_post_breaker_open{{{OURS},driver="{stack}"}} {values}'
 
 
 def _oldest(values: str) -> str:
-    return f'gpu_operator_post_oldest_stale_timestamp_seconds{{{OURS},stack="gpu"}} {values}'
+    return f'gpu_operator_post_oldest_stale_timestamp_seconds{{{OURS},driver="gpu"}} {values}'
 
 
 def _nodes(state: str, reason: str, values: str) -> str:
-    return f'gpu_operator_post_nodes{{{OURS},stack="gpu",state="{state}",reason="{reason}"}} {values}'
+    return f'gpu_operator_post_nodes{{{OURS},driver="gpu",state="{state}",reason="{reason}"}} {values}'
 
 
 def _restarts(values: str, reason: str = "Driver") -> str:
-    return f'gpu_operator_post_restarts_total{{{OURS},stack="gpu",reason="{reason}",result="restarted"}} {values}'
+    return f'gpu_operator_post_restarts_total{{{OURS},driver="gpu",reason="{reason}",result="restarted"}} {values}'
 
 
 def _plugins(values: str) -> str:
-    return f'gpu_operator_post_plugins{{{OURS},stack="gpu"}} {values}'
+    return f'gpu_operator_post_plugins{{{OURS},driver="gpu"}} {values}'
 
 
 def _errors(kind: str, values: str) -> str:
@@ -94,13 +94,13 @@ FIRES: Final[dict[str, Case]] = {
     "never-there": ("ControllerMissing", [], [10, 30]),
     "gone-for-good": ("ControllerMissing", [_leader("1x5 stale")], [16, 30]),
     "all-stand-by": ("ControllerMissing", [_leader("0x30")], [10, 30]),
-    "six-starts-in-an-hour": ("FollowerRestarting", [_started("0+1x6 6x23"), _there("1x29")], [6, 29]),
+    "six-starts-in-an-hour": ("ControllerRestarting", [_started("0+1x6 6x23"), _there("1x29")], [6, 29]),
     "six-starts-of-a-long-name": (
-        "FollowerRestarting",
+        "ControllerRestarting",
         [_started("0+1x6 6x23", LONG_POD), _there("1x29", LONG_POD)],
         [6, 29],
     ),
-    "starts-with-gaps": ("FollowerRestarting", [_started(GAPS), _there("1x3 stale _x20")], [12, 40]),
+    "starts-with-gaps": ("ControllerRestarting", [_started(GAPS), _there("1x3 stale _x20")], [12, 40]),
     "no-first-round": ("NoProgress", [_leader("1x30"), _round("0x30")], [9, 30]),
     "rounds-end": ("NoProgress", [_leader("1x30"), _round("0+60x10 600x20")], [19, 30]),
     "blind-for-long": ("Blind", [_lost("0+60x10 0x20")], [6, 10]),
@@ -116,8 +116,8 @@ FIRES: Final[dict[str, Case]] = {
 QUIET: Final[dict[str, Case]] = {
     "moved-to-another-node": ("ControllerMissing", [_leader(NODE_LOST)], []),
     "one-leads-one-stands-by": ("ControllerMissing", [_leader("1x90"), _leader("0x90").replace("x2x4z", "other")], []),
-    "control-plane-rolls": ("FollowerRestarting", [_started("0x10 1x10 2x10 3x10"), _there("1x43")], []),
-    "another-workload-restarts": ("FollowerRestarting", [_started("0+1x30", "gpu-operator-5c9"), _there("1x30")], []),
+    "control-plane-rolls": ("ControllerRestarting", [_started("0x10 1x10 2x10 3x10"), _there("1x43")], []),
+    "another-workload-restarts": ("ControllerRestarting", [_started("0+1x30", "gpu-operator-5c9"), _there("1x30")], []),
     "rounds-go-on": ("NoProgress", [_leader("1x30"), _round("0+60x30")], []),
     "stands-by": ("NoProgress", [_leader("0x30"), _round("0x30")], []),
     "reads-a-large-fleet": ("NoProgress", [_leader("1x30"), _round("0x5 360+60x24")], []),

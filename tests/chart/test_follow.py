@@ -70,7 +70,7 @@ def test_its_deployment(helm: Helm) -> None:
 def test_its_selector_meets_its_own_pods_only(helm: Helm) -> None:
     """Whatever labels users add, in every way they can."""
     own: Values = {name: {"app.kubernetes.io/component": "x"} for name in ("commonLabels", "follow.podLabels")}
-    rendered = helm.render({**BOTH, **own, "podLabels": {"app.kubernetes.io/component": "follower"}})
+    rendered = helm.render({**BOTH, **own, "podLabels": {"app.kubernetes.io/component": "controller"}})
     spec = rendered.follower["spec"]
     selector = spec["selector"]["matchLabels"].items()
     assert selector <= spec["template"]["metadata"]["labels"].items()
@@ -82,7 +82,7 @@ def test_it_is_found_by_the_label_of_its_pods(helm: Helm) -> None:
     deployment = helm.render({**BOTH, "commonLabels": {"app.kubernetes.io/component": "x", "team": "y"}}).follower
     labels = deployment["metadata"]["labels"].items()
     assert deployment["spec"]["selector"]["matchLabels"].items() <= labels
-    assert {"app.kubernetes.io/component": "follower", "team": "y"}.items() <= labels
+    assert {"app.kubernetes.io/component": "controller", "team": "y"}.items() <= labels
 
 
 @pytest.mark.parametrize("release", ["gpu-operator-post", LONG])

@@ -133,7 +133,7 @@ class Bench(Lab):
     def follower(self) -> Follower:
         """Look at the follower as the deployer left it."""
         found = self.cluster.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{self._follower}")
-        selected = {"labelSelector": "app.kubernetes.io/component=follower"}
+        selected = {"labelSelector": "app.kubernetes.io/component=controller"}
         (pod,) = self.cluster.list(f"/api/v1/namespaces/{NAMESPACE}/pods", **selected)
         (since,) = [each["lastTransitionTime"] for each in found["status"]["conditions"] if _available(each)]
         begun = [

@@ -37,7 +37,7 @@ class Told:
     @property
     def phase(self) -> tuple[str, str, int]:
         """Verdict and reason with the exit code."""
-        return self.story["verdict"], self.story["reason"], self.code
+        return self.story["phase"], self.story["reason"], self.code
 
     def reasons(self) -> dict[str, str]:
         """Give the reason of each node that the story names: those that are not verified."""

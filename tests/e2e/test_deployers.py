@@ -88,6 +88,6 @@ def test_started_before_the_operators_installation(boot: Callable[..., Lab]) -> 
     lab.operator(chart=NEW_CHART, driver=NEW)
     done = lab.deployed(hook)
     assert done.code == 0, done.output
-    assert lab.story()["verdict"] == "Done"
+    assert lab.story()["phase"] == "Done"
     assert {NEW} == set(lab.truth.loaded_now().values())
     lab.assert_clean([])

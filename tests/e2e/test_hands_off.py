@@ -79,7 +79,7 @@ def test_status_during_a_migration(boot: Callable[..., Lab]) -> None:
     lab.operator(driver="580.126.20")
     lab.until(lambda: len(lab.truth.loaded_now()) == 3 and "" in lab.truth.loaded_now().values(), "a node reloads")
     told = json.loads(lab.run("status", "-o", "json", kubeconfig=reader).out)
-    assert told["verdict"] == "Wait"
+    assert told["phase"] == "Wait"
     states = {node["node"]: node["reason"] for node in told["nodes"]}
     reloading = next(node for node, version in lab.truth.loaded_now().items() if not version)
     assert states[reloading] in ("DriverNotReady", "OperandsPaused", "DriverMissing")

@@ -54,7 +54,7 @@ def _assert_told(lab: Lab, output: str) -> None:
     """Every channel that some deployer shows: Helm's output, the termination message, events on both objects."""
     assert all(line in output for line in lab.log().splitlines())
     story = lab.story()
-    assert ("Done", "Refreshed", 0, 6) == (story["verdict"], story["reason"], story["exitCode"], story["restarted"])
+    assert ("Done", "Refreshed", 0, 6) == (story["phase"], story["reason"], story["exitCode"], story["restarted"])
     assert len(lab.events("Job", "Refreshed")) == 1
     for kind in ("Job", "DaemonSet"):
         told = lab.events(kind, "StalePluginRestarted")

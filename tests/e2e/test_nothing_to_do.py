@@ -75,7 +75,7 @@ def test_nothing_to_protect(boot: Callable[..., Lab], subtests: pytest.Subtests)
         with subtests.test(step):
             assert done.code == 0, done.output
             assert lab.last_run_seconds() < 15
-            assert ("Skip", reason, 0) == tuple(lab.story()[key] for key in ("verdict", "reason", "exitCode"))
+            assert ("Skip", reason, 0) == tuple(lab.story()[key] for key in ("phase", "reason", "exitCode"))
             assert reason in lab.log()
             assert reason in done.output
             assert lab.events("Job", reason)

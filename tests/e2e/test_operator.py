@@ -46,7 +46,7 @@ def test_precompiled_switch(boot: Callable[..., Lab]) -> None:
     done = lab.deployed(hook)
     assert done.code == 0, done.output
     assert labels == {"upgrade-done"}
-    assert lab.story()["verdict"] == "Done"
+    assert lab.story()["phase"] == "Done"
     assert {"580.95.05"} == set(lab.truth.loaded_now().values())
     lab.assert_clean(["gpu-0", "gpu-1", "gpu-2"])
 

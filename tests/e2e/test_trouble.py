@@ -36,7 +36,7 @@ def test_out_of_time(boot: Callable[..., Lab]) -> None:
     assert late.code != 0
     assert lab.restarts() == ["gpu-0", "gpu-2"]
     story = lab.story()
-    assert ("Deadline", "TimeUp", 124) == (story["verdict"], story["reason"], story["exitCode"])
+    assert ("Deadline", "TimeUp", 124) == (story["phase"], story["reason"], story["exitCode"])
     node, reason, message = _only(story["nodes"])
     assert ("gpu-1", "DriverFailing") == (node, reason)
     assert "pulling image" in message
@@ -49,7 +49,7 @@ def test_out_of_time(boot: Callable[..., Lab]) -> None:
     report = lab.post(onDeadline="report", stallTimeout="5s")
     assert report.code == 0, report.output
     story = lab.story()
-    assert ("Deadline", "Stalled", 0) == (story["verdict"], story["reason"], story["exitCode"])
+    assert ("Deadline", "Stalled", 0) == (story["phase"], story["reason"], story["exitCode"])
     assert _only(story["nodes"])[0] == "gpu-1"
 
     lab.annotate("gpu-1", "driver-fault", None)

@@ -133,7 +133,7 @@ class Field(Ground):
         now = datetime.now(UTC) + timedelta(seconds=2)
 
         def looked() -> bool:
-            last = self.record().last_look
+            last = self.record().observed_at
             return last is not None and last > now
 
         self.until(looked, "the follower has looked again", PATIENCE)

@@ -23,7 +23,7 @@ NODES = 3
 DEPLOYMENT: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/gpu-operator-post-follow"
 ACCOUNT: Final = "gpu-operator-post-follow"
 PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
-FOLLOWERS: Final = "app.kubernetes.io/component=follower"
+FOLLOWERS: Final = "app.kubernetes.io/component=controller"
 FOLLOWED: Final[dict[str, Any]] = {"follow__enabled": True, "follow__replicas": 2}
 
 
@@ -94,12 +94,12 @@ def test_its_pod_is_deleted_then_nobody_follows(field: Field) -> None:
     field.await_served(OLD)
     field.assert_clean(field.nodes)
     assert _leader(field) not in ("", before)
-    told = field.status()["follower"]
+    told = field.status()["controller"]
     assert (told["alive"], told["holder"]) == (True, field.leader())
 
     field.cluster.kubectl("scale", "deployment", ACCOUNT, "-n", NAMESPACE, "--replicas=0")
     field.until(lambda: field.leader() == "", "the Lease was released", PATIENCE)
-    told = field.status()["follower"]
+    told = field.status()["controller"]
     assert not told["alive"]
     field.began = time.time()
     field.patch_driver(NEW)

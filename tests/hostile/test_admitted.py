@@ -47,7 +47,7 @@ def test_hostile_objects_that_the_api_server_admits(boot: Callable[..., Lab], su
 
     told = acts.run(lab, *ONCE_STALLED)
     _assert_clean_words(told)
-    assert (told.code, told.story["verdict"]) == (124, "Deadline"), told.said
+    assert (told.code, told.story["phase"]) == (124, "Deadline"), told.said
     assert {"gpu-1": "MalformedObject", "gpu-2": "DriverFailing"} == told.reasons()
     assert "started after all containers were ready" in told.said
     with promised():

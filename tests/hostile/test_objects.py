@@ -144,7 +144,7 @@ def show(decision: Decision) -> None:
     json.dumps(report.as_json(decision)).encode()
     message = report.termination_message(decision, 124, 2**31)
     assert len(message.encode()) <= report.TERMINATION_LIMIT
-    assert json.loads(message)["verdict"] == decision.phase
+    assert json.loads(message)["phase"] == decision.phase
 
 
 def parts_of(found: Cluster) -> list[tuple[Cluster, str, int]]:

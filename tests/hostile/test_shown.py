@@ -132,7 +132,7 @@ def test_the_log_stays_one_line_a_message(log: io.TextIOWrapper) -> None:
 
     @given(decision=decisions())
     def told(decision: Decision) -> None:
-        ProgressReporter(None, None).tell(decision, timedelta(minutes=1))  # type: ignore[arg-type]
+        ProgressReporter(None, None).report(decision, timedelta(minutes=1))  # type: ignore[arg-type]
         logging.getLogger("hook").warning("%s", decision.message)
         found = lines_of(log)
         assert all(line.isprintable() for line in found)

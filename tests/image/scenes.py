@@ -57,7 +57,7 @@ def assert_skipped(lab: NodeLab, reason: str) -> None:
     done = lab.post()
     assert done.code == 0, done.output
     assert reason in done.output
-    assert ("Skip", reason, 0) == tuple(lab.story()[key] for key in ("verdict", "reason", "exitCode"))
+    assert ("Skip", reason, 0) == tuple(lab.story()[key] for key in ("phase", "reason", "exitCode"))
     assert lab.events("Job", reason)
     if reason == "NoPlugin":
         namespaces = {each["metadata"]["name"] for each in lab.cluster.list("/api/v1/namespaces")}
@@ -68,7 +68,7 @@ def _told(lab: NodeLab) -> tuple[str, str, str, str]:
     """Give verdict and reason of the termination message, and of the only node in it name and reason."""
     story = lab.story()
     (node,) = story["nodes"]
-    return story["verdict"], story["reason"], node["node"], node["reason"]
+    return story["phase"], story["reason"], node["node"], node["reason"]
 
 
 def assert_told(lab: NodeLab, output: str, nodes: int) -> None:
@@ -77,7 +77,7 @@ def assert_told(lab: NodeLab, output: str, nodes: int) -> None:
     assert f"gpu-{nodes - 1}" in log
     assert all(line in output for line in log.splitlines())
     story = lab.story()
-    assert ("Done", "Refreshed", 0, nodes) == (story["verdict"], story["reason"], story["exitCode"], story["restarted"])
+    assert ("Done", "Refreshed", 0, nodes) == (story["phase"], story["reason"], story["exitCode"], story["restarted"])
     described = lab.cluster.kubectl("describe", "job", RELEASE, "-n", HOME).stdout
     events = described.split("Events:")[1]
     assert "StalePluginRestarted" in events

@@ -70,7 +70,7 @@ def test_a_thousand_nodes_within_the_default_limit(boot: Callable[..., NodeLab])
 def _assert_done(lab: NodeLab) -> None:
     """Assert that one pod, with the default limit, saw and said everything, and restarted what was stale."""
     story = lab.story()
-    assert ("Done", "Refreshed", {"Verified": NODES}) == (story["verdict"], story["reason"], story["counts"])
+    assert ("Done", "Refreshed", {"Verified": NODES}) == (story["phase"], story["reason"], story["counts"])
     assert len(STALE) == story["restarted"]
     assert ["delete pods"] * len(STALE) == lab.writes()
     (end,) = lab.ends().values()

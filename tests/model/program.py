@@ -141,7 +141,7 @@ class Run:
             if first:
                 self.outcome = self._runner.run()
             else:
-                decision = self._runner._loop()
+                decision = self._runner._reconcile()
                 self.outcome = Outcome(decision, self._runner._exit_code(decision))
         except PausedError:
             return
@@ -154,7 +154,7 @@ class Controller(Run):
         self, world: World, observation: Observation, settings: Settings, started: float, on_restart: Restarted
     ) -> None:
         super().__init__(world, observation, settings, started, on_restart)
-        self._rounds = self._runner._rounds
+        self._rounds = self._runner._loop
         self.last: Decision | None = None
         self.well: dict[str, tuple[int, int | None]] = {}
         """By node: when it said last that all is well there, and under which load."""

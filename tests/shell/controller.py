@@ -9,16 +9,17 @@ from prometheus_client import generate_latest
 
 from hook.decide.reasons import Reason
 from hook.decide.result import Cause, Decision, DeletePod, NodeState, NodeStatus, Phase, StalePod
-from hook.decide.state import Memory
+from hook.decide.state import Breaker, Memory
 from hook.errors import UnreachableError
 from hook.kube.client import ENDED, Counters
-from hook.run.loop import RestartResult
 from hook.run.metrics import Telemetry
+from hook.run.report import RestartResult
+from hook.run.status import ControllerState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from hook.decide.state import Breaker
+    from hook.kube.informer import OutOfSync
 
 NOW: Final = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 STACK: Final = "gpu"
@@ -76,6 +77,12 @@ def memories(breaker: Breaker | None = None) -> dict[str, Memory]:
     return {STACK: memory if breaker is None else Memory(started=NOW, breaker=breaker)}
 
 
+def state(lost: OutOfSync | None = None, stopped: Iterable[str] = ()) -> ControllerState:
+    """Return the state after a reconcile, with an open breaker for some drivers."""
+    opened = {driver: Memory(started=NOW, breaker=Breaker(NOW, "clocks")) for driver in stopped}
+    return ControllerState(decision([]), memories() | opened, NOW, lost)
+
+
 def restart(pod: StalePod, **how: str) -> RestartResult:
     """Restart a plugin; it went well unless said otherwise."""
     return RestartResult(DeletePod("gpu-1", pod, STACK), **(how or {"note": "restarted"}))
@@ -88,6 +95,6 @@ def exposition() -> str:
     counters.watch_ended("pods", ENDED)
     telemetry = Telemetry(counters)
     telemetry.leading(leading=True)
-    telemetry.round(decision([stale()]), memories(), None, NOW)
+    telemetry.reconciled(ControllerState(decision([stale()]), memories(), NOW))
     telemetry.executed(restart(stale_pod()), NOW)
     return generate_latest(telemetry.registry).decode()

@@ -30,7 +30,7 @@ def _waiting(node: str, reason: Reason) -> NodeStatus:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "reason", "expected"),
+    ("phase", "reason", "expected"),
     [
         pytest.param(Phase.FAIL, Reason.UPGRADE_FAILED, "UpgradeFailed (a)", id="what-a-node-failed-for"),
         pytest.param(Phase.FAIL, Reason.PERMISSION_MISSING, "PermissionMissing:", id="what-the-run-failed-for"),

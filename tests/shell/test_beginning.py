@@ -147,7 +147,7 @@ def test_asking_for_the_version_of_slices_ends_with_the_run(
         assert questions(server) >= 1
         over.set()
     told = json.loads(Path(values["termination_log"]).read_text())
-    assert (told["verdict"], told["reason"]) == (Phase.DEADLINE, Reason.TIME_UP)
+    assert (told["phase"], told["reason"]) == (Phase.DEADLINE, Reason.TIME_UP)
 
 
 def test_slices_are_read_once_their_version_is_known(

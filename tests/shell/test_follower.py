@@ -119,8 +119,8 @@ def test_it_follows_while_there_is_nothing_to_protect(tmp_path: Path, processes:
         processes.append(one := Process(tmp_path, server, "a"))
         until(lambda: kept.said(names.STATUS_ANNOTATION), "it has a record")
         record = ControllerStatus.decode(kept.said(names.STATUS_ANNOTATION))
-        assert (record.epochs, record.remaining, record.restarted, record.last_acted) == ({}, 0, 0, None)
-        assert record.by == kept.holder
+        assert (record.spec_hashes, record.remaining, record.restarted, record.last_restart_at) == ({}, 0, 0, None)
+        assert record.writer == kept.holder
         until(lambda: one.asked("/readyz") == 200, "it is ready")
         until(lambda: one.asked("/healthz") == 200, "it is alive")
         assert one.end() == 128 + signal.SIGTERM
@@ -190,7 +190,7 @@ def test_a_leader_outlives_what_it_cannot_read(
     """
     with keeping() as (kept, server):
         kept.instead = lambda line: None if PATH in line else said
-        processes.append(one := Process(tmp_path, server, "a", "--api-patience=0s"))
+        processes.append(one := Process(tmp_path, server, "a"))
         until(lambda: server.count("clusterpolicies") >= tries, "it was refused again and again")
         until(lambda: one.asked("/healthz") == 200, "it is alive")
         assert (one.process.poll(), one.asked("/readyz")) == (None, 503)
@@ -253,10 +253,10 @@ def test_what_was_told_is_written_before_the_lease_is_given_back(monkeypatch: py
         one = Controller(server.api, Settings(follow=True), Identity(ELECTION), _telemetry(server))
         threading.Thread(target=_led, args=(one,), daemon=True).start()
         until(lambda: kept.said(names.STATUS_ANNOTATION), "it has a record")
-        assert one._serving is not None
+        assert one._leading is not None
         for number in range(4):
             subject = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "uid")
-            one._serving._reporter.recorder.event(subject, "Restarted", "note", about=str(number))
+            one._leading._reporter._progress.recorder.event(subject, "Restarted", "note", about=str(number))
         one.stop()
         assert server.count("POST /api/v1/namespaces/dra/events") == 4
         until(lambda: kept.holder == "", "the Lease is given back")

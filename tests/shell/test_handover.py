@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from hook.config import Settings
 from hook.errors import PermissionDeniedError
@@ -17,7 +17,7 @@ from hook.objects.decoding import MalformedObjectError
 from hook.run import job, lookup
 from hook.run.job import LeaseObserver
 from hook.run.lookup import Lookup
-from hook.run.status import ControllerStatus, LeaseStatus, Opened, find, read
+from hook.run.status import ControllerStatus, LeaseStatus, OpenBreaker, lease_status, list_leases
 from tests.shell.leases import NAME, NAMESPACE, keeping
 from tests.shell.server import Said, serving
 
@@ -27,7 +27,13 @@ if TYPE_CHECKING:
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 EPOCH, OTHER = "0123456789abcdef", "fedcba9876543210"
 RECORD = ControllerStatus(
-    epochs={"gpu": EPOCH}, remaining=3, about=360, restarted=7, last_look=NOW, last_acted=NOW, by="pod-a"
+    spec_hashes={"gpu": EPOCH},
+    remaining=3,
+    eta_seconds=360,
+    restarted=7,
+    observed_at=NOW,
+    last_restart_at=NOW,
+    writer="pod-a",
 )
 
 
@@ -60,16 +66,16 @@ def test_a_follower_that_renews_while_we_look_and_saw_the_same_takes_over() -> N
     """Whatever the clocks say: a Lease that a dead one left looks the same on the first look."""
     with keeping() as (kept, server):
         lease_observer = LeaseObserver(server.api, NAMESPACE, NAME)
-        assert "no controller has run yet" in lease_observer.standing({"gpu": EPOCH}).why
+        assert "no controller has run yet" in lease_observer.readiness({"gpu": EPOCH}).blocker
         kept._keep(lease())
-        assert "checking whether controller pod-a still renews" in lease_observer.standing({"gpu": EPOCH}).why
+        assert "checking whether controller pod-a still renews" in lease_observer.readiness({"gpu": EPOCH}).blocker
         renewed(kept, 1)
-        found = lease_observer.standing({"gpu": EPOCH})
-        assert found.why == ""
-        assert found.led is not None
-        assert found.led.record == RECORD
-        assert "gpu" in lease_observer.standing({"gpu": OTHER}).why
-        assert "does not refresh stack network" in lease_observer.standing({"gpu": EPOCH, "network": EPOCH}).why
+        found = lease_observer.readiness({"gpu": EPOCH})
+        assert found.blocker == ""
+        assert found.lease is not None
+        assert found.lease.status == RECORD
+        assert "gpu" in lease_observer.readiness({"gpu": OTHER}).blocker
+        assert "does not refresh driver network" in lease_observer.readiness({"gpu": EPOCH, "network": EPOCH}).blocker
 
 
 def test_a_dead_follower_is_called_so_once_it_was_looked_at_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,12 +83,12 @@ def test_a_dead_follower_is_called_so_once_it_was_looked_at_for_long(monkeypatch
     with keeping() as (kept, server):
         lease_observer = LeaseObserver(server.api, NAMESPACE, NAME)
         kept._keep(lease())
-        assert "checking whether" in lease_observer.standing({"gpu": EPOCH}).why
+        assert "checking whether" in lease_observer.readiness({"gpu": EPOCH}).blocker
         monkeypatch.setattr(job, "ALIVE_SECONDS", 0.0)
-        assert "the last leader was pod-a" in lease_observer.standing({"gpu": EPOCH}).why
+        assert "the last leader was pod-a" in lease_observer.readiness({"gpu": EPOCH}).blocker
         monkeypatch.undo()
         kept.change({"spec": {"holderIdentity": ""}})
-        assert "is not renewed" in LeaseObserver(server.api, NAMESPACE, NAME).standing({"gpu": EPOCH}).why
+        assert "is not renewed" in LeaseObserver(server.api, NAMESPACE, NAME).readiness({"gpu": EPOCH}).blocker
 
 
 def test_a_follower_that_gave_back_or_fell_silent_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,29 +96,31 @@ def test_a_follower_that_gave_back_or_fell_silent_is_none(monkeypatch: pytest.Mo
     with keeping() as (kept, server):
         lease_observer = LeaseObserver(server.api, NAMESPACE, NAME)
         kept._keep(lease())
-        lease_observer.standing({})
+        lease_observer.readiness({})
         renewed(kept, 1)
-        assert lease_observer.standing({"gpu": EPOCH}).why == ""
+        assert lease_observer.readiness({"gpu": EPOCH}).blocker == ""
         kept.change({"spec": {"holderIdentity": "", "renewTime": "2026-03-01T12:00:02.000001Z"}})
-        assert lease_observer.standing({"gpu": EPOCH}).why
+        assert lease_observer.readiness({"gpu": EPOCH}).blocker
         kept.change({"spec": {"holderIdentity": "pod-b", "renewTime": "2026-03-01T12:00:03.000001Z"}})
-        assert "has not read the fleet yet" in lease_observer.standing({"gpu": EPOCH}).why
-        own = {names.STATUS_ANNOTATION: replace(RECORD, by="pod-b").encode()}
+        assert "has not read the fleet yet" in lease_observer.readiness({"gpu": EPOCH}).blocker
+        own = {names.STATUS_ANNOTATION: replace(RECORD, writer="pod-b").encode()}
         kept.change({"metadata": {"annotations": own}})
-        assert lease_observer.standing({"gpu": EPOCH}).why == ""
+        assert lease_observer.readiness({"gpu": EPOCH}).blocker == ""
         monkeypatch.setattr(job, "ALIVE_SECONDS", 0.0)
-        assert "the last leader was pod-b" in lease_observer.standing({"gpu": EPOCH}).why
+        assert "the last leader was pod-b" in lease_observer.readiness({"gpu": EPOCH}).blocker
 
 
 @pytest.mark.parametrize(
     ("record", "why"),
     [
-        pytest.param(None, "does not say yet", id="none"),
-        pytest.param("{}", "cannot be read", id="of-another-version"),
-        pytest.param(ControllerStatus(by="pod-a"), "has not read the fleet yet", id="just-began"),
-        pytest.param(replace(RECORD, by=""), "has not read the fleet yet", id="of-nobody"),
+        pytest.param(None, "has not written a status yet", id="none"),
+        pytest.param('{"version":2}', "cannot be read", id="of-another-version"),
+        pytest.param(ControllerStatus(writer="pod-a"), "has not read the fleet yet", id="just-began"),
+        pytest.param(replace(RECORD, writer=""), "has not read the fleet yet", id="of-nobody"),
         pytest.param(
-            ControllerStatus(epochs={"gpu": ""}, by="pod-a"), "has not observed this spec", id="not-rendered-for-it"
+            ControllerStatus(spec_hashes={"gpu": ""}, writer="pod-a"),
+            "has not observed this spec",
+            id="not-rendered-for-it",
         ),
     ],
 )
@@ -121,22 +129,22 @@ def test_a_follower_that_does_not_say_the_same_is_waited_for(record: ControllerS
     with keeping() as (kept, server):
         lease_observer = LeaseObserver(server.api, NAMESPACE, NAME)
         kept._keep(lease(record))
-        lease_observer.standing({})
+        lease_observer.readiness({})
         renewed(kept, 1)
-        assert why in lease_observer.standing({"gpu": EPOCH}).why
+        assert why in lease_observer.readiness({"gpu": EPOCH}).blocker
 
 
 def test_a_follower_that_restarts_nothing_takes_nothing_over() -> None:
     """Its breaker may be open until a person closes it; the deployer would hear success. Another stack is served."""
     with keeping() as (kept, server):
         lease_observer = LeaseObserver(server.api, NAMESPACE, NAME)
-        opened = {"gpu": Opened(NOW, "9 of 10 nodes")}
-        kept._keep(lease(replace(RECORD, epochs={"gpu": EPOCH, "network": EPOCH}, breakers=opened)))
-        lease_observer.standing({})
+        opened = {"gpu": OpenBreaker(NOW, "9 of 10 nodes")}
+        kept._keep(lease(replace(RECORD, spec_hashes={"gpu": EPOCH, "network": EPOCH}, breakers=opened)))
+        lease_observer.readiness({})
         renewed(kept, 1)
-        why = lease_observer.standing({"gpu": EPOCH}).why
+        why = lease_observer.readiness({"gpu": EPOCH}).blocker
         assert ("circuit breaker is open" in why, "9 of 10 nodes" in why) == (True, True)
-        assert lease_observer.standing({"network": EPOCH}).why == ""
+        assert lease_observer.readiness({"network": EPOCH}).blocker == ""
 
 
 def test_a_lease_that_cannot_be_read_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,39 +153,39 @@ def test_a_lease_that_cannot_be_read_is_waited_for(monkeypatch: pytest.MonkeyPat
     with keeping() as (kept, server):
         lease_observer = LeaseObserver(server.api, NAMESPACE, NAME)
         kept.instead = lambda _line: Said(503)
-        assert "cannot be read" in lease_observer.standing({}).why
+        assert "cannot be read" in lease_observer.readiness({}).blocker
         kept.instead = lambda _line: Said(200, b'{"kind": "Lease", "metadata": 7}')
-        assert "cannot be read" in lease_observer.standing({}).why
+        assert "cannot be read" in lease_observer.readiness({}).blocker
         kept.instead = lambda _line: Said(403, b'{"kind": "Status", "code": 403}')
         with pytest.raises(PermissionDeniedError):
-            lease_observer.standing({})
+            lease_observer.readiness({})
 
 
 def test_status_says_whether_a_follower_is_alive() -> None:
     """Who holds the Lease, when it was renewed and acted, and how much is left."""
-    led = read(lease())
+    led = lease_status(lease())
     alive, dead = Lookup(NOW, led), Lookup(NOW + timedelta(minutes=5), led)
     assert ["alive (pod-a)" in lookup.lines(alive)[0], "NOT ALIVE" in lookup.lines(dead)[0]] == [True, True]
     assert "last renewed 2s ago" in lookup.lines(alive)[0]
     told = lookup.lines(dead)[1]
-    assert ("last acted 5m ago" in told, "3 nodes remaining, about 6m" in told) == (True, True)
+    assert ("last restart 5m ago" in told, "3 nodes remaining, about 6m" in told) == (True, True)
     found = lookup.as_json(alive)
     assert found is not None
     assert (True, "pod-a", "2026-03-01T12:00:00Z", 3, 360, 7, {}) == tuple(
-        found[key] for key in ("alive", "holder", "lastActed", "toGo", "aboutSeconds", "restarted", "openBreakers")
+        found[key] for key in ("alive", "holder", "lastRestartAt", "remaining", "etaSeconds", "restarted", "breakers")
     )
     assert lookup.as_json(dead) == {**found, "alive": False}
 
 
 def test_status_takes_nobody_for_a_predecessor() -> None:
     """Who took over a moment ago has restarted nothing; what was found, and by whom, is shown as that."""
-    seen = Lookup(NOW, read(lease(holderIdentity="pod-b")))
+    seen = Lookup(NOW, lease_status(lease(holderIdentity="pod-b")))
     told = lookup.lines(seen)[1]
     assert ("pod-a" in told, "7 plugins" in told) == (True, False)
     found = lookup.as_json(seen)
     assert found is not None
-    assert (found["holder"], found["recordedBy"]) == ("pod-b", "pod-a")
-    assert "7 plugins" in lookup.lines(Lookup(NOW, read(lease(holderIdentity=""))))[1]
+    assert (found["holder"], found["writer"]) == ("pod-b", "pod-a")
+    assert "7 plugins" in lookup.lines(Lookup(NOW, lease_status(lease(holderIdentity=""))))[1]
 
 
 def test_status_says_where_it_looked_for_a_follower() -> None:
@@ -199,17 +207,17 @@ def test_status_says_where_it_looked_for_a_follower() -> None:
 
 def test_status_says_that_a_breaker_is_open() -> None:
     """With what was seen, in the table and for programs."""
-    seen = Lookup(NOW, read(lease(replace(RECORD, breakers={"gpu": Opened(NOW, "9 of 10 nodes")}))))
+    seen = Lookup(NOW, lease_status(lease(replace(RECORD, breakers={"gpu": OpenBreaker(NOW, "9 of 10 nodes")}))))
     assert "9 of 10 nodes" in lookup.lines(seen)[-1]
     found = lookup.as_json(seen)
     assert found is not None
-    assert found["openBreakers"] == {"gpu": {"openedAt": "2026-03-01T12:00:00Z", "why": "9 of 10 nodes"}}
+    assert found["breakers"] == {"gpu": {"openedAt": "2026-03-01T12:00:00Z", "message": "9 of 10 nodes"}}
 
 
 @pytest.mark.parametrize(("record", "holder"), [(None, "pod-a"), ("[]", ""), ("{" * 9000, "a\x1b[2J")])
 def test_status_shows_what_cannot_be_understood(record: str | None, holder: str) -> None:
     """Whoever may write a Lease may write anything there; no terminal obeys it."""
-    seen = Lookup(NOW, read(lease(record, holderIdentity=holder)))
+    seen = Lookup(NOW, lease_status(lease(record, holderIdentity=holder)))
     shown = lookup.lines(seen)
     assert len(shown) == 2
     assert "\x1b" not in "".join(shown)
@@ -226,7 +234,7 @@ def test_without_a_follower_status_says_nothing() -> None:
 def test_of_several_followers_the_one_of_these_stacks_is_shown() -> None:
     """A release a stack is possible; the most recently renewed one speaks."""
     leases = [
-        lease(ControllerStatus(epochs={"network": EPOCH}), renewTime="2026-03-01T12:00:09.000000Z"),
+        lease(ControllerStatus(spec_hashes={"network": EPOCH}), renewTime="2026-03-01T12:00:09.000000Z"),
         lease(RECORD, holderIdentity="old", renewTime="2026-03-01T11:00:00.000000Z"),
         lease(RECORD, holderIdentity="new"),
         {"kind": "Lease", "metadata": {"name": 7}},
@@ -234,9 +242,9 @@ def test_of_several_followers_the_one_of_these_stacks_is_shown() -> None:
     page = json.dumps({"kind": "LeaseList", "items": leases, "metadata": {"resourceVersion": "1"}}).encode()
     with serving(lambda _line: Said(200, page)) as server:
         seen = lookup.look(server.api, Settings())
-        assert seen.led is not None
-        assert seen.led.holder == "new"
-        assert len(find(server.api, ("a", "b"), 30)) == 8
+        assert seen.lease is not None
+        assert seen.lease.holder == "new"
+        assert len(list_leases(server.api, ("a", "b"), 30)) == 8
         assert server.count("labelSelector=app.kubernetes.io%2Fname%3Dgpu-operator-post") == 3
 
 
@@ -253,5 +261,5 @@ def test_not_being_allowed_to_look_is_no_failure() -> None:
 def test_what_is_no_lease_is_refused() -> None:
     """A record without a name belongs to nobody."""
     with pytest.raises(MalformedObjectError):
-        read({"metadata": {}})
+        lease_status({"metadata": {}})
     assert not LeaseStatus("a", "b").alive(NOW)

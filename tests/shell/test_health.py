@@ -7,7 +7,8 @@ import time
 import pytest
 
 from hook.kube.informer import OutOfSync
-from hook.run.health import ALIVE_SECONDS, LOST_SECONDS, Health
+from hook.run.health import ALIVE_SECONDS, UNREADY_SECONDS, Health
+from tests.shell.controller import state
 
 STACK = "gpu"
 
@@ -59,13 +60,13 @@ def test_standing_by_without_a_lease_that_can_be_had(health: Health, clock: Cloc
     assert health.unready == "no Lease request was sent yet"
     for _try in range(3):
         health.try_for_the_lease("permission missing: get leases")
-        clock.now += LOST_SECONDS
+        clock.now += UNREADY_SECONDS
     assert (health.dead, health.unready) == (
         "", "the Lease is not available: permission missing: get leases"
     )  # fmt: skip
     health.try_for_the_lease()
     assert health.unready == ""
-    clock.now += LOST_SECONDS
+    clock.now += UNREADY_SECONDS
     health.try_for_the_lease("connection refused")
     assert health.unready == ""  # a control plane that restarts
     clock.now += 1
@@ -76,7 +77,7 @@ def test_leading(health: Health, clock: Clock) -> None:
     """Who leads must finish rounds; the first one makes it ready."""
     health.lead(leading=True)
     assert (health.dead, health.unready) == ("", "the cluster has not been read yet")
-    health.finish_round(None, [])
+    health.reconciled(state())
     assert (health.dead, health.unready, health.role) == ("", "", "leader")
     clock.now += ALIVE_SECONDS + 1
     assert health.dead == "no reconcile was finished for 121 s"
@@ -109,29 +110,29 @@ def test_a_round_that_takes_its_time(health: Health, clock: Clock) -> None:
 def test_lost_contact_for_long(health: Health) -> None:
     """A short loss of contact is daily life; after a minute it is not ready, and still alive."""
     health.lead(leading=True)
-    health.finish_round(_lost(LOST_SECONDS / 2), [])
+    health.reconciled(state(lost=_lost(UNREADY_SECONDS / 2)))
     assert _unready(health) == ""
-    health.finish_round(_lost(LOST_SECONDS + 1), [])
+    health.reconciled(state(lost=_lost(UNREADY_SECONDS + 1)))
     assert _unready(health).startswith("cannot read pods for 6")
     assert not health.dead
-    health.finish_round(None, [])
+    health.reconciled(state())
     assert _unready(health) == ""
 
 
 def test_an_open_breaker(health: Health) -> None:
     """An open breaker makes it unready, not dead: a restart would help nobody."""
     health.lead(leading=True)
-    health.finish_round(None, ["network", STACK])
+    health.reconciled(state(stopped=("network", STACK)))
     assert health.unready == "the circuit breaker is open: gpu, network"
     assert not health.dead
-    health.finish_round(None, [])
+    health.reconciled(state())
     assert not health.unready
 
 
 def test_a_change_of_leaders(health: Health) -> None:
     """What was known as leader is forgotten by who stands by, and not believed in the next term."""
     health.lead(leading=True)
-    health.finish_round(_lost(LOST_SECONDS + 1), [STACK])
+    health.reconciled(state(lost=_lost(UNREADY_SECONDS + 1), stopped=(STACK,)))
     health.lead(leading=False)
     health.try_for_the_lease()
     assert _unready(health) == ""

@@ -23,10 +23,11 @@ from hook.kube.events import EventRecorder, ObjectReference, Target
 from hook.objects import names
 from hook.objects.drivers import GPU_OPERATOR
 from hook.run import controller, status
-from hook.run.controller import ControllerReporter, Identity, Leading
+from hook.run.controller import Identity, Leader, StateReporter
 from hook.run.loop import Restarter
 from hook.run.metrics import Telemetry
-from hook.run.status import ControllerStatus, Opened, Record
+from hook.run.report import ProgressReporter
+from hook.run.status import ControllerState, ControllerStatus, OpenBreaker, StatusWriter
 from tests.fixtures.cluster import LATER, cluster
 from tests.fixtures.modes import Pool, pooled
 from tests.fixtures.objects import obj
@@ -209,7 +210,7 @@ def test_a_cluster_that_never_rests_is_looked_at_now_and_then(monkeypatch: pytes
     monkeypatch.setattr(controller, "look_first", looked)
     with keeping() as (_kept, server):
         lease = held(server)
-        one = Leading(server.api, FOLLOW, Identity(lease.config), lease, Telemetry(server.api.counters))
+        one = Leader(server.api, FOLLOW, Identity(lease.config), lease, Telemetry(server.api.counters))
         one.cache.watch_policies()
         until(lambda: one.cache.synced, "all is read")
         threading.Thread(target=one._await_something_to_protect, daemon=True).start()
@@ -239,24 +240,24 @@ def test_a_missing_permission_to_restart_ends_no_follower(monkeypatch: pytest.Mo
 
 def test_the_record_is_written_when_somebody_may_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new intent at once; what else changes now and then; that it looked again rarely."""
-    for name, seconds in (("RETRY_SECONDS", 0.0), ("WRITE_SECONDS", 3600.0), ("LOOK_SECONDS", 7200.0)):
+    for name, seconds in (("RETRY_SECONDS", 0.0), ("WRITE_SECONDS", 3600.0), ("UNCHANGED_SECONDS", 7200.0)):
         monkeypatch.setattr(status, name, seconds)
     with keeping() as (kept, server):
-        record = Record(held(server))
-        first = ControllerStatus(epochs={"gpu": "0123456789abcdef"}, last_look=LATER)
-        assert record.keep(first)
+        record = StatusWriter(held(server))
+        first = ControllerStatus(spec_hashes={"gpu": "0123456789abcdef"}, observed_at=LATER)
+        assert record.write(first)
         assert ControllerStatus.decode(kept.said(names.STATUS_ANNOTATION)) == first
-        more = ControllerStatus(epochs=first.epochs, remaining=3, last_look=LATER)
-        assert not record.keep(more)
+        more = ControllerStatus(spec_hashes=first.spec_hashes, remaining=3, observed_at=LATER)
+        assert not record.write(more)
         assert ControllerStatus.decode(kept.said(names.STATUS_ANNOTATION)) == first
-        other = ControllerStatus(epochs={"gpu": "fedcba9876543210"}, remaining=3)
-        assert record.keep(other)
+        other = ControllerStatus(spec_hashes={"gpu": "fedcba9876543210"}, remaining=3)
+        assert record.write(other)
         assert ControllerStatus.decode(kept.said(names.STATUS_ANNOTATION)) == other
-        looked = ControllerStatus(epochs=other.epochs, remaining=3, last_look=LATER, about=7)
-        assert record.keep(looked)
+        looked = ControllerStatus(spec_hashes=other.spec_hashes, remaining=3, observed_at=LATER, eta_seconds=7)
+        assert record.write(looked)
         assert ControllerStatus.decode(kept.said(names.STATUS_ANNOTATION)) == other
-        monkeypatch.setattr(status, "LOOK_SECONDS", 0.0)
-        assert record.keep(looked)
+        monkeypatch.setattr(status, "UNCHANGED_SECONDS", 0.0)
+        assert record.write(looked)
         assert ControllerStatus.decode(kept.said(names.STATUS_ANNOTATION)) == looked
 
 
@@ -264,42 +265,40 @@ def test_a_record_that_cannot_be_written_is_written_later(monkeypatch: pytest.Mo
     """Serving goes on meanwhile."""
     monkeypatch.setattr(status, "RETRY_SECONDS", 0.0)
     with keeping() as (kept, server):
-        record = Record(held(server))
+        record = StatusWriter(held(server))
         kept.instead = lambda line: Said(500) if "PATCH" in line else None
-        assert not record.keep(ControllerStatus())
+        assert not record.write(ControllerStatus())
         kept.instead = lambda _line: None
-        assert record.keep(ControllerStatus())
+        assert record.write(ControllerStatus())
 
 
 def test_what_opened_or_closed_is_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Job that delegates to the controller waits while a breaker is open."""
-    for name, seconds in (("RETRY_SECONDS", 0.0), ("WRITE_SECONDS", 3600.0), ("LOOK_SECONDS", 7200.0)):
+    for name, seconds in (("RETRY_SECONDS", 0.0), ("WRITE_SECONDS", 3600.0), ("UNCHANGED_SECONDS", 7200.0)):
         monkeypatch.setattr(status, name, seconds)
     with keeping() as (kept, server):
-        record = Record(held(server))
-        opened = ControllerStatus(breakers={"gpu": Opened(LATER, "9 of 10")})
+        record = StatusWriter(held(server))
+        opened = ControllerStatus(breakers={"gpu": OpenBreaker(LATER, "9 of 10")})
         for one in (ControllerStatus(), opened, ControllerStatus()):
-            assert record.keep(one)
+            assert record.write(one)
             assert ControllerStatus.decode(kept.said(names.STATUS_ANNOTATION)) == one
 
 
-def test_who_is_blind_or_stopped_promises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It acknowledges no intent that it cannot see to, and estimates no time while its breaker is open."""
+def test_who_is_blind_promises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It acknowledges no spec that it cannot see to."""
     with keeping() as (kept, server):
         lease = held(server)
-        one = Leading(server.api, FOLLOW, Identity(lease.config), lease, Telemetry(server.api.counters))
+        one = Leader(server.api, FOLLOW, Identity(lease.config), lease, Telemetry(server.api.counters))
         one.cache.watch_policies()
         one.cache.watch_fleet()
         until(lambda: one.cache.synced, "all is read")
         fleets, done = decide.indexed(one.cache.snapshot(), FOLLOW), _decision(Phase.DONE, Reason.NOTHING_STALE)
-        assert (one._epochs(fleets), one._left(fleets, done)) == ({"gpu": ""}, 0)
-        one.rounds.memories["gpu"] = Memory(started=LATER, breaker=Breaker(LATER, "9 of 10"))
-        assert one._left(fleets, done) is None
+        assert (one._state(done, fleets).spec_hashes, one._state(done, fleets).eta) == ({"gpu": ""}, 0)
         kept.instead = lambda line: DENIED if "watch=true" in line else None
         until(lambda: one.cache.out_of_sync, "it is blind")
-        assert one._epochs(fleets) == {"gpu": ""}
-        monkeypatch.setattr(controller, "LOST_SECONDS", 0.0)
-        until(lambda: not one._epochs(fleets), "it is blind for long")
+        assert one._state(done, fleets).spec_hashes == {"gpu": ""}
+        monkeypatch.setattr(controller, "UNREADY_SECONDS", 0.0)
+        until(lambda: not one._state(done, fleets).spec_hashes, "it is blind for long")
         one.cache.stop()
         lease.release()
 
@@ -323,39 +322,43 @@ def _decision(phase: Phase, reason: Reason, *nodes: str) -> Decision:
     return Decision(phase, reason, "so it is", statuses=judged, stack="gpu")
 
 
-def test_a_chronicle_tells_each_change_once() -> None:
-    """What opens and closes, what fails, and what was served; nothing of a fleet at rest."""
+def _state(decision: Decision, restarted: int = 0, breaker: Breaker | None = None) -> ControllerState:
+    memory = Memory(started=LATER, breaker=breaker or Breaker())
+    return ControllerState(decision, {"gpu": memory}, LATER, restarted=restarted)
+
+
+def test_each_change_is_reported_once() -> None:
+    """What opens and closes, what fails, and what was refreshed; nothing of a fleet at rest."""
     ear = Ear()
-    told = ControllerReporter(ear, OWNER)
+    reporter = StateReporter(ProgressReporter(ear, OWNER))
     daemonset = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "ds")
     for _time in range(3):
-        told.tell_breakers({"gpu": Breaker()}, [daemonset])
-        told.tell_moment(_decision(Phase.DONE, Reason.NOTHING_STALE), 0, [daemonset])
+        reporter.report(_state(_decision(Phase.DONE, Reason.NOTHING_STALE)), [daemonset])
     assert ear.heard == []
     for _time in range(3):
-        told.tell_breakers({"gpu": Breaker(LATER, "9 of 10")}, [daemonset])
-        told.tell_moment(_decision(Phase.FAIL, Reason.UPGRADE_FAILED), 0, [daemonset])
+        failed = _decision(Phase.FAIL, Reason.UPGRADE_FAILED)
+        reporter.report(_state(failed, breaker=Breaker(LATER, "9 of 10")), [daemonset])
     assert ear.heard == [
         ("Deployment", "BreakerOpen", True), ("DaemonSet", "BreakerOpen", True), ("Deployment", "UpgradeFailed", True)
     ]  # fmt: skip
     ear.heard.clear()
     for _time in range(3):
-        told.tell_breakers({"gpu": Breaker()}, [daemonset])
-        told.tell_moment(_decision(Phase.DONE, Reason.REFRESHED), 2, [daemonset])
+        reporter.report(_state(_decision(Phase.DONE, Reason.REFRESHED), 2), [daemonset])
     assert ear.heard == [
         ("Deployment", "BreakerClosed", False), ("DaemonSet", "BreakerClosed", False),
         ("Deployment", "Refreshed", False), ("DaemonSet", "Refreshed", False),
     ]  # fmt: skip
 
 
-def test_a_chronicle_forgets_nodes_that_are_gone(caplog: pytest.LogCaptureFixture) -> None:
-    """Nodes come and go under new names for months; one that comes back is told again."""
-    told = ControllerReporter(Ear(), None)
+def test_nodes_that_are_gone_are_forgotten(caplog: pytest.LogCaptureFixture) -> None:
+    """Nodes come and go under new names for months; one that comes back is reported again."""
+    progress = ProgressReporter(Ear(), None)
+    reporter = StateReporter(progress)
     with caplog.at_level(logging.INFO):
         for number in range(50):
-            told.tell_moment(_decision(Phase.DONE, Reason.NOTHING_STALE, f"node-{number}"), 0, [])
-        assert len(told._told) == 1
-        told.tell_moment(_decision(Phase.DONE, Reason.NOTHING_STALE, "node-0"), 0, [])
+            reporter.report(_state(_decision(Phase.DONE, Reason.NOTHING_STALE, f"node-{number}")), [])
+        assert len(progress._told) == 1
+        reporter.report(_state(_decision(Phase.DONE, Reason.NOTHING_STALE, "node-0")), [])
     assert 2 == sum("node node-0: " in record.message for record in caplog.records)
 
 

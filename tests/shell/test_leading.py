@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -16,10 +17,10 @@ from hook.errors import LeaseLostError
 from hook.kube.election import LeaderElectionConfig
 from hook.kube.requests import delete_pod
 from hook.objects import names
-from hook.run.controller import Controller, Identity, Leading
-from hook.run.loop import RestartResult
+from hook.run.controller import Controller, Identity, Leader
 from hook.run.metrics import Telemetry
-from hook.run.status import ControllerStatus, Opened
+from hook.run.report import RestartResult
+from hook.run.status import ControllerStatus, OpenBreaker
 from tests.fixtures.cluster import stale
 from tests.shell.leases import NAME, NAMESPACE, PATH, held, keeping, until
 from tests.shell.server import Said
@@ -38,9 +39,9 @@ ACTION: Final = DeletePod("gpu-0", STALE, "gpu")
 DONE: Final = Decision(Phase.DONE, Reason.NOTHING_STALE, "all is well", stack="gpu")
 
 
-def leader(server: Server, lease: LeaderElector) -> Leading:
+def leader(server: Server, lease: LeaderElector) -> Leader:
     """Lead with it."""
-    return Leading(server.api, FOLLOW, Identity(lease.config), lease, Telemetry(server.api.counters))
+    return Leader(server.api, FOLLOW, Identity(lease.config), lease, Telemetry(server.api.counters))
 
 
 def aged(lease: LeaderElector, seconds: float) -> None:
@@ -49,7 +50,7 @@ def aged(lease: LeaderElector, seconds: float) -> None:
 
 
 @pytest.fixture
-def led() -> Iterator[tuple[Server, LeaderElector, Leading]]:
+def led() -> Iterator[tuple[Server, LeaderElector, Leader]]:
     """Lead on a cluster that shows nothing."""
     with keeping() as (_kept, server):
         lease = held(server)
@@ -58,7 +59,7 @@ def led() -> Iterator[tuple[Server, LeaderElector, Leading]]:
 
 
 def test_restarts_have_what_is_left_of_the_lease(
-    led: tuple[Server, LeaderElector, Leading], monkeypatch: pytest.MonkeyPatch
+    led: tuple[Server, LeaderElector, Leader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Since its last renewal, and not since this round began: after it another one may act."""
     _server, lease, one = led
@@ -68,44 +69,44 @@ def test_restarts_have_what_is_left_of_the_lease(
         granted.append(left)
         return []
 
-    monkeypatch.setattr(one.rounds, "act", act)
-    monkeypatch.setattr(one.rounds, "rest", lambda _seconds: None)
+    monkeypatch.setattr(one.loop, "act", act)
+    monkeypatch.setattr(one.loop, "rest", lambda _seconds: None)
     for age in (0.0, 9.0):
         aged(lease, age)
-        one._round({"gpu": stale().seen()})
+        one._reconcile({"gpu": stale().seen()})
     assert lease.config.lease_duration - 9 >= granted[1]
     assert granted[0] <= lease.config.lease_duration
 
 
 def test_nothing_is_restarted_once_the_lease_is_lost(
-    led: tuple[Server, LeaderElector, Leading], monkeypatch: pytest.MonkeyPatch
+    led: tuple[Server, LeaderElector, Leader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A decision over a large fleet takes its time; what it decides comes too late then."""
     server, lease, one = led
-    decide = one.rounds.decide
+    decide = one.loop.decide
 
     def slowly(seen: dict[str, object]) -> Decision:
         decision = decide(seen)  # type: ignore[arg-type]
         aged(lease, lease.config.renew_deadline + 1)
         return decision
 
-    monkeypatch.setattr(one.rounds, "decide", slowly)
-    monkeypatch.setattr(one.rounds, "act", lambda *_: pytest.fail("it acts"))
+    monkeypatch.setattr(one.loop, "decide", slowly)
+    monkeypatch.setattr(one.loop, "act", lambda *_: pytest.fail("it acts"))
     with pytest.raises(LeaseLostError):
-        one._round({"gpu": stale().seen()})
+        one._reconcile({"gpu": stale().seen()})
     assert server.count("DELETE") == 0
 
 
 @pytest.mark.parametrize("protecting", [False, True])
 def test_every_round_begins_with_the_lease(
-    led: tuple[Server, LeaderElector, Leading], monkeypatch: pytest.MonkeyPatch, *, protecting: bool
+    led: tuple[Server, LeaderElector, Leader], monkeypatch: pytest.MonkeyPatch, *, protecting: bool
 ) -> None:
     """Also while nothing is read yet, and while there is nothing to protect."""
     _server, lease, one = led
     aged(lease, lease.config.renew_deadline + 1)
     if protecting:
         monkeypatch.setattr(one, "_await_something_to_protect", lambda: None)
-        monkeypatch.setattr(one.rounds, "observe", lambda: pytest.fail("it looks"))
+        monkeypatch.setattr(one.loop, "observe", lambda: pytest.fail("it looks"))
     else:
         monkeypatch.setattr(one.cache, "snapshot", lambda: pytest.fail("it looks"))
         monkeypatch.setattr(one, "_wait", lambda: pytest.fail("it waits"))
@@ -148,14 +149,16 @@ def test_a_leader_begins_with_a_closed_breaker(monkeypatch: pytest.MonkeyPatch) 
     with keeping() as (kept, server):
         lease = held(server)
         now = server.api.now()
-        left = ControllerStatus(restarted=3, last_acted=now, breakers={"gpu": Opened(now, "9 of 10")}, by="b")
+        left = ControllerStatus(
+            restarted=3, last_restart_at=now, breakers={"gpu": OpenBreaker(now, "9 of 10")}, writer="b"
+        )
         lease.annotate({names.STATUS_ANNOTATION: left.encode()})
         one = leader(server, lease)
-        monkeypatch.setattr(one.rounds, "rest", enough)
+        monkeypatch.setattr(one.loop, "rest", enough)
         with pytest.raises(_EnoughError):
             one.run()
         record = ControllerStatus.decode(kept.said(names.STATUS_ANNOTATION))
-        assert (record.by, record.breakers, record.restarted, record.last_acted) == ("a", {}, 0, None)
+        assert (record.writer, record.breakers, record.restarted, record.last_restart_at) == ("a", {}, 0, None)
         one.cache.stop()
         lease.release()
 
@@ -169,15 +172,15 @@ def test_what_was_restarted_is_in_the_record() -> None:
     with keeping() as (kept, server):
         lease = held(server)
         one = leader(server, lease)
-        one.rounds.remember(RestartResult(ACTION, trouble="it failed"))
-        assert one.rounds.last_acted is None
+        one.loop.remember(RestartResult(ACTION, trouble="it failed"))
+        assert one.loop.last_restart_at is None
         before = server.api.now() - timedelta(seconds=1)
-        one.rounds.remember(RestartResult(ACTION, note="restarted"))
-        one.rounds.restarter.restarted = 1
-        one._finish(DONE, {"gpu": "0123456789abcdef"}, 7)
+        one.loop.remember(RestartResult(ACTION, note="restarted"))
+        one.loop.restarter.restarted = 1
+        one._publish(replace(one._state(DONE, {}), spec_hashes={"gpu": "0123456789abcdef"}, eta=7))
         record = ControllerStatus.decode(kept.said(names.STATUS_ANNOTATION))
-        assert (record.restarted, record.by, record.about) == (1, "a", 7)
-        assert record.epochs == {"gpu": "0123456789abcdef"}
-        assert record.last_acted is not None
-        assert record.last_acted >= before
+        assert (record.restarted, record.writer, record.eta_seconds) == (1, "a", 7)
+        assert record.spec_hashes == {"gpu": "0123456789abcdef"}
+        assert record.last_restart_at is not None
+        assert record.last_restart_at >= before
         lease.release()

@@ -116,7 +116,7 @@ def runner(server: Server, *, dry_run: bool = False, event_targets: tuple[EventT
     cache = Cache(server.api, [], settings, retry.WRITE)
     recorder = EventRecorder(server.api, JOB.uid, silent=settings.dry_run)
     found = Runner(server.api, cache, settings, recorder, Job(JOB, server.api.now()))
-    found._rounds.subjects = {PLUGIN.uid: PLUGIN}
+    found._loop.subjects = {PLUGIN.uid: PLUGIN}
     return found
 
 
@@ -124,7 +124,7 @@ def ended(said: Answers, decision: Decision = OVER) -> tuple[Heard, Server]:
     """End a run against such a server."""
     heard = Heard(said)
     with serving(heard.answer, wrote=heard.wrote) as server:
-        runner(server).tell_end(decision)
+        runner(server).report_end(decision)
     return heard, server
 
 
@@ -148,8 +148,8 @@ def test_a_happy_end_is_told_where_something_was_done(restarted: int, told: list
     heard = Heard(answers())
     with serving(heard.answer, wrote=heard.wrote) as server:
         one = runner(server)
-        one._rounds.restarter.restarted = restarted
-        one.tell_end(REFRESHED)
+        one._loop.restarter.restarted = restarted
+        one.report_end(REFRESHED)
         assert bool(restarted) == bool(server.count(GROUP))
     assert told == heard.kinds
 
@@ -196,9 +196,9 @@ def test_a_server_that_hangs_over_it_holds_up_no_end(monkeypatch: pytest.MonkeyP
     heard = Heard(answers(**{what: hang}))
     with serving(heard.answer, wrote=heard.wrote) as server:
         one = runner(server, event_targets=(OURS, replace(OURS, name="above")))
-        one._reporter.tell_changes(_failed("a"))
+        one._reporter.report_changes(_failed("a"))
         began = time.monotonic()
-        one.tell_end(OVER)
+        one.report_end(OVER)
         took = time.monotonic() - began
         hangs.set()
     assert took < PATIENCE / 2  # half a second; with an answer it were all of it
@@ -222,7 +222,7 @@ def test_a_dry_run_asks_for_nothing() -> None:
     """It writes nothing, so there is nothing to look up."""
     heard = Heard(answers())
     with serving(heard.answer, wrote=heard.wrote) as server:
-        runner(server, dry_run=True).tell_end(OVER)
+        runner(server, dry_run=True).report_end(OVER)
         assert [] == server.asked
     assert [] == heard.about
 
@@ -239,7 +239,7 @@ def test_a_node_that_fails_is_told_at_once() -> None:
         recorder = EventRecorder(server.api, "run", silent=False)
         reporter = ProgressReporter(recorder, JOB, [TargetResolver(server.api, OURS)])
         for node in ("a", "b"):
-            reporter.tell_changes(_failed(node))
+            reporter.report_changes(_failed(node))
         reporter.summarise(_failed("b"))
         recorder.flush()
         recorder.shutdown(PATIENCE)
@@ -255,8 +255,8 @@ def test_only_the_first_nodes_that_fail_are_told_on_it() -> None:
     with serving(heard.answer, wrote=heard.wrote) as server:
         one = runner(server)
         for node in range(25):
-            one._reporter.tell_changes(_failed(f"n{node}"))
-        one.tell_end(OVER)
+            one._reporter.report_changes(_failed(f"n{node}"))
+        one.report_end(OVER)
     assert [26, 10 + 1] == [heard.kinds.count(kind) for kind in ("Job", "HelmRelease")]
     assert OVER.message in heard.messages[-1]
 
@@ -273,8 +273,8 @@ def test_what_was_not_found_is_looked_for_once_more_at_the_end(caplog: pytest.Lo
     with serving(heard.answer, wrote=heard.wrote) as server:
         one = runner(server)
         for node in ("a", "b", "c"):
-            one._reporter.tell_changes(_failed(node))
-        one.tell_end(OVER)
+            one._reporter.report_changes(_failed(node))
+        one.report_end(OVER)
         assert 2 == server.asked.count(OBJECT)
     assert ["Job", "Job", "Job", "Job", "DaemonSet", "HelmRelease"] == heard.kinds
     assert 1 == sum(str(OURS) in one for one in warnings(caplog))
@@ -293,7 +293,7 @@ def test_what_it_refuses_neither_silences_nor_delays_all_else(answer: object) ->
     with serving(heard.answer, wrote=heard.wrote) as server:
         one = runner(server)
         for node in range(20):
-            one._reporter.tell_changes(_failed(f"n{node}"))
-        one.tell_end(OVER)
+            one._reporter.report_changes(_failed(f"n{node}"))
+        one.report_end(OVER)
         hangs.set()
     assert [21, 2] == [heard.kinds.count(kind) for kind in ("Job", "HelmRelease")]

@@ -17,8 +17,8 @@ from hook.kube.cache import Cache
 from hook.kube.client import Api
 from hook.kube.connection import by_library
 from hook.kube.events import EventRecorder
-from hook.run.loop import ReconcileLoop, RestartResult
-from hook.run.report import ProgressReporter
+from hook.run.loop import ReconcileLoop
+from hook.run.report import ProgressReporter, RestartResult
 from tests.fixtures.cluster import LATER
 
 if TYPE_CHECKING:

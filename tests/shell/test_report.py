@@ -50,10 +50,10 @@ class Ear:
 def _told(decisions: Sequence[Decision], ear: Any = None) -> None:  # noqa: ANN401 - a double of the Teller
     reporter = ProgressReporter(ear, JOB if ear else None)
     for decision in decisions:
-        reporter.tell(decision, MINUTE)
+        reporter.report(decision, MINUTE)
 
 
-@pytest.mark.parametrize("judgements", [(GPU, NIC), (GPU, _evaluated("gpu", Reason.PLUGIN_QUEUED, "a/b"))],
+@pytest.mark.parametrize("statuses", [(GPU, NIC), (GPU, _evaluated("gpu", Reason.PLUGIN_QUEUED, "a/b"))],
                          ids=["two-stacks", "two-consumers"])  # fmt: skip
 def test_a_node_of_which_nothing_changed_is_told_once(
     statuses: tuple[NodeStatus, ...], caplog: pytest.LogCaptureFixture

@@ -22,7 +22,7 @@ from hook.kube.events import EventRecorder, Job, ObjectReference
 from hook.kube.informer import OutOfSync
 from hook.kube.requests import NODES, ListOptions
 from hook.run import loop
-from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Delegation, LeaseObserver, Runner, Standing
+from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Delegation, LeaseObserver, Readiness, Runner
 from hook.run.loop import ReconcileLoop
 from hook.run.report import LOST_SECONDS, ProgressReporter
 from hook.run.status import ControllerStatus, LeaseStatus
@@ -41,13 +41,13 @@ POD: Final = StalePod("dra", "p", "uid-p", "7", "ds", because="it is stale", dri
 DELETE: Final = DeletePod("gpu-0", POD, "gpu")
 
 
-def runner(server: Server, settings: Settings | None = None, ago: float = 0.0, kind: type[Runner] = Runner) -> Runner:
+def runner(server: Server, settings: Settings | None = None, ago: float = 0.0) -> Runner:
     """Return a run whose Job started so many seconds ago, by the server's clock."""
     server.api.list_page(ListOptions(NODES).page())
     asked = settings or Settings()
     cache = Cache(server.api, chosen(asked), asked, retry.starting(60))
     job = Job(JOB, server.api.now() - timedelta(seconds=ago))
-    return kind(server.api, cache, asked, EventRecorder(server.api, "run", silent=True), job)
+    return Runner(server.api, cache, asked, EventRecorder(server.api, "run", silent=True), job)
 
 
 def writes(server: Server) -> list[str]:
@@ -133,7 +133,7 @@ def test_a_cluster_that_cannot_be_read_ends_with_the_time(missing: str) -> None:
             one._cache.watch_policies()
             until(lambda: one._cache.synced, "the intent is read")
             one._cache.watch_fleet()
-            assert one._loop().reason is Reason.TIME_UP
+            assert one._reconcile().reason is Reason.TIME_UP
         else:
             assert one.run().decision.reason is Reason.TIME_UP
         one._cache.stop()
@@ -159,7 +159,7 @@ def test_an_end_is_believed_if_a_second_read_agrees() -> None:
         one = runner(server)
         one._cache.watch_policies()
         one._cache.watch_fleet()
-        until(one._rounds.observe, "all is read")
+        until(one._loop.observe, "all is read")
         assert one._confirmed(FAIL) is None
         asked = len(server.asked)
         assert one._confirmed(DONE) is None  # it was just asked
@@ -210,7 +210,7 @@ def test_what_was_not_seen_is_named_where_the_time_ran_out(
         for number, each in enumerate(informers):
             lost = seconds is not None and number == 0
             each.out_of_sync = OutOfSync("nodes", time.monotonic() - (seconds or 0), "it hangs") if lost else None
-        found = one._with_what_was_not_seen(decision)
+        found = one._with_cause(decision)
     assert (found.cause is Reason.API_UNREACHABLE, "it hangs" in found.message) == (named, named)
     if not named:
         assert found is decision
@@ -328,58 +328,73 @@ def test_nothing_is_decided_before_what_came_into_sight_is_read() -> None:
     assert len(found["gpu"].plugin_pods) == 1
 
 
-class Beheld:
-    """Stands for the look at a controller's Lease, whose own tests are elsewhere."""
+class Observed:
+    """Stands for the observer of a controller's Lease, whose own tests are elsewhere."""
 
-    def __init__(self, standing: Standing) -> None:
-        self._standing = standing
+    def __init__(self, readiness: Readiness) -> None:
+        self._readiness = readiness
 
-    def standing(self, _epochs: object) -> Standing:
+    def readiness(self, _wanted: object) -> Readiness:
         """Return what is known of it."""
-        return self._standing
+        return self._readiness
 
 
-def test_a_job_that_hands_over_restarts_nothing() -> None:
+def delegating(server: Server, readiness: Readiness) -> tuple[Runner, Delegation]:
+    """Return a run that delegates to a controller."""
+    one = runner(server)
+    observer = cast("LeaseObserver", Observed(readiness))
+    one._delegation = Delegation(one._cache, one._settings, one._loop, observer)
+    return one, one._delegation
+
+
+def test_a_job_in_delegate_mode_restarts_nothing() -> None:
     """Its account may not, and the controller does."""
     with serving(Shown(stale())) as server:
-        one = runner(server, kind=Delegation)
-        assert isinstance(one, Delegation)
-        one._act(Decision(Phase.WAIT, Reason.NODES_PENDING, "", actions=(DELETE,)))
-        assert writes(server) == []
-        one._missing = "no controller"
+        one = runner(server, Settings(timeout=timedelta(seconds=10)))
+        observer = LeaseObserver(server.api, "gpu-operator", "post")
+        ended = one.run(observer)
+        one._cache.stop()
+        assert (ended.exit_code, writes(server)) == (EXIT_DEADLINE, [])
+
+
+def test_a_job_that_waits_for_the_controller_alone_reports_that() -> None:
+    """At its deadline; else the cause is another one."""
+    with serving(Shown(stale())) as server:
+        one, delegation = delegating(server, Readiness("no controller"))
+        delegation._blocker = "no controller"
         late = one._final(LATE, {})
         assert late is not None
         assert (late.cause, "no controller" in late.message) == (Reason.CONTROLLER_MISSING, True)
-        one._missing = ""
+        delegation._blocker = ""
         assert one._final(LATE, {}) is LATE
 
 
-LED: Final = LeaseStatus("gpu-operator", "post", "pod-a", record=ControllerStatus(remaining=3, about=360, by="pod-a"))
+LED: Final = LeaseStatus(
+    "gpu-operator", "post", "pod-a", status=ControllerStatus(remaining=3, eta_seconds=360, writer="pod-a")
+)
 
 
 @pytest.mark.parametrize(
-    "standing",
-    [Standing("", LED), Standing("it has not seen this", LED), Standing("none"), Standing("", LeaseStatus("a", "b"))],
+    "readiness",
+    [Readiness("", LED), Readiness("not observed", LED), Readiness("none"), Readiness("", LeaseStatus("a", "b"))],
 )
 def test_a_job_hands_over_to_a_controller_that_saw_the_same(
-    standing: Standing, monkeypatch: pytest.MonkeyPatch
+    readiness: Readiness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once a second read shows the same intent: a watch may be behind what was applied a moment ago."""
     monkeypatch.setattr(confirm, "DELIVERY_SECONDS", 0.0)
     with serving(shown := Shown(stale())) as server:
-        one = runner(server, kind=Delegation)
-        assert isinstance(one, Delegation)
-        one.lease_observer = cast("LeaseObserver", Beheld(standing))
+        one, delegation = delegating(server, readiness)
         one._cache.watch_policies()
         one._cache.watch_fleet()
-        until(one._rounds.observe, "all is read")
-        seen_first = one._rounds.observe()
+        until(one._loop.observe, "all is read")
+        seen_first = one._loop.observe()
         assert seen_first is not None
-        decision = one._rounds.decide(seen_first)
+        decision = one._loop.decide(seen_first)
         assert decision.actions
         found = one._final(decision, seen_first)
-        if standing.why or standing.led is None or standing.led.record is None:
-            assert (found, one._missing) == (None, standing.why)
+        if readiness.blocker or readiness.lease is None or readiness.lease.status is None:
+            assert (found, delegation._blocker) == (None, readiness.blocker)
         else:
             assert found is not None
             assert (found.phase, found.reason, found.actions) == (Phase.DONE, Reason.DELEGATED, ())

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from hook.run.job import Outcome
-    from hook.run.loop import RestartResult
+    from hook.run.report import RestartResult
     from tests.shell.server import Server
 
 PATIENCE: Final = 60.0

@@ -8,13 +8,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from msgspec import structs
 
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase
 from hook.objects import names
 from hook.run import lookup
 from hook.run.lookup import Lookup
-from hook.run.status import ControllerStatus, Opened, read
+from hook.run.status import ControllerStatus, OpenBreaker, lease_status
 from tests.fixtures.cluster import cluster, labelled, stale
 from tests.fixtures.objects import obj
 from tests.shell.controller import stale_pod
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from tests.shell.program import Ended
 
 NOW: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
-RECORD: Final = ControllerStatus(epochs={"gpu": ""}, by="pod-a")
+RECORD: Final = ControllerStatus(spec_hashes={"gpu": ""}, writer="pod-a")
+OTHER: Final = ControllerStatus(spec_hashes={"network": ""}, writer="pod-a")
 NOTHING_RESTARTS: Final = "nothing restarts the plugin by itself"
 DELETE: Final = "kubectl -n nvidia-dra-driver-gpu delete pod plugin-"
 UNTOLERATED: Final = {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}
@@ -146,7 +148,7 @@ def advice(*statuses: NodeStatus, seen: Lookup | None = None) -> str:
 
 STALE: Final = judged(NodeState.STALE)
 QUEUED: Final = judged(NodeState.STALE, Reason.PLUGIN_QUEUED, "b")
-OPENED: Final = replace(RECORD, breakers={"gpu": Opened(NOW, "9 of 10 nodes")})
+OPENED: Final = structs.replace(RECORD, breakers={"gpu": OpenBreaker(NOW, "9 of 10 nodes")})
 
 
 def test_nodes_that_reload_are_normal_beside_a_stale_plugin() -> None:
@@ -179,11 +181,11 @@ def test_several_stale_plugins_share_one_advice() -> None:
     ("seen", "words"),
     [
         pytest.param(Lookup(NOW), "No controller is active here, so", id="no-lease"),
-        pytest.param(Lookup(NOW, read(lease(NOW - timedelta(minutes=5)))),
+        pytest.param(Lookup(NOW, lease_status(lease(NOW - timedelta(minutes=5)))),
                      "No controller is active here, so", id="dead"),
-        pytest.param(Lookup(NOW, read(lease(NOW, ControllerStatus(epochs={"network": ""}, by="pod-a")))),
+        pytest.param(Lookup(NOW, lease_status(lease(NOW, OTHER))),
                      "No controller is active here, so", id="of-another-stack"),
-        pytest.param(Lookup(NOW, read(lease(NOW, None))), "(it does not say yet what it follows)", id="just-began"),
+        pytest.param(Lookup(NOW, lease_status(lease(NOW, None))), "(it has not written a status yet)", id="just-began"),
         pytest.param(Lookup(NOW, problem="no"), "No controller is known to be active here (no), so", id="not-allowed"),
     ],
 )  # fmt: skip
@@ -195,31 +197,33 @@ def test_what_no_controller_restarts_is_said_with_the_reason(seen: Lookup, words
 
 def test_a_controller_with_an_open_breaker_restarts_nothing() -> None:
     """It says what to compare first; deleting the plugin by hand is no advice then."""
-    told = advice(STALE, seen=Lookup(NOW, read(lease(NOW, OPENED))))
+    told = advice(STALE, seen=Lookup(NOW, lease_status(lease(NOW, OPENED))))
     assert told.startswith("BreakerOpen: ")
     assert (False, False) == ("restarts the plugin." in told, "delete pod" in told)
 
 
 def test_the_breaker_of_an_earlier_leader_is_no_longer_open() -> None:
     """It was in the memory of a process that is gone; the one that leads now restarts what is stale."""
-    seen = Lookup(NOW, read(lease(NOW, replace(OPENED, by="another-pod"))))
+    seen = Lookup(NOW, lease_status(lease(NOW, structs.replace(OPENED, writer="another-pod"))))
     assert advice(STALE, seen=seen).startswith("PluginStale (a): The controller")
     assert not [line for line in lookup.lines(seen) if "breaker" in line]
     found = lookup.as_json(seen)
     assert found is not None
-    assert {} == found["openBreakers"]
+    assert {} == found["breakers"]
 
 
 def test_each_stack_is_advised_by_itself() -> None:
     """A controller of one stack leaves the plugins of another as they are."""
-    told = advice(STALE, judged(NodeState.STALE, node="b", stack="network"), seen=Lookup(NOW, read(lease(NOW))))
+    told = advice(STALE, judged(NodeState.STALE, node="b", stack="network"), seen=Lookup(NOW, lease_status(lease(NOW))))
     assert ["The controller" in line for line in told.splitlines()] == [True, False]
     assert [line.split(":")[0] for line in told.splitlines()] == ["PluginStale (a)", "PluginStale (b)"]
 
 
 def test_no_controller_restarts_what_has_no_name() -> None:
     """A stale plugin that is not among the names has its own advice, and no command that deletes its pod."""
-    told = advice(STALE, judged(NodeState.STALE, Reason.UNNAMED_PLUGIN, node="b"), seen=Lookup(NOW, read(lease(NOW))))
+    told = advice(
+        STALE, judged(NodeState.STALE, Reason.UNNAMED_PLUGIN, node="b"), seen=Lookup(NOW, lease_status(lease(NOW)))
+    )
     assert ["UnnamedPlugin (b)", "PluginStale (a)"] == [line.split(":")[0] for line in told.splitlines()]
 
 

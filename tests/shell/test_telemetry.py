@@ -15,8 +15,9 @@ from hook.decide.state import Breaker
 from hook.errors import NotFoundError, PermissionDeniedError, UnreachableError
 from hook.kube.client import Counters
 from hook.kube.informer import OutOfSync
-from hook.run.loop import RestartResult
 from hook.run.metrics import Telemetry
+from hook.run.report import RestartResult
+from hook.run.status import ControllerState
 from tests.shell.controller import (
     NOW,
     STACK,
@@ -27,6 +28,7 @@ from tests.shell.controller import (
     stale,
     stale_pod,
     standing,
+    state,
     verified,
     waiting,
 )
@@ -48,7 +50,7 @@ class Shown:
 
     def look(self, *statuses: NodeStatus, at: datetime = NOW, breaker: Breaker | None = None) -> None:
         """Finish a round."""
-        self.telemetry.round(decision(statuses), memories(breaker), None, at)
+        self.telemetry.reconciled(ControllerState(decision(statuses), memories(breaker), at))
 
     def value(self, name: str, **labels: str) -> float | None:
         """Give a sample; None where there is none."""
@@ -95,24 +97,24 @@ def test_stale_plugins(shown: Shown) -> None:
     unwelcome = standing(NodeState.WAITING, Reason.TAINT_NOT_TOLERATED, "gpu-2")
     restarting = replace(stale("gpu-3"), state=NodeState.RESTARTING, reason=Reason.PLUGIN_RESTARTING)
     shown.look(stale("gpu-1"), unwelcome, restarting, verified("gpu-4"), waiting("gpu-5"))
-    assert shown.value("stale_plugins", stack=STACK) == 3
-    assert shown.value("plugins", stack=STACK) == 4
+    assert shown.value("stale_plugins", driver=STACK) == 3
+    assert shown.value("plugins", driver=STACK) == 4
     shown.look(verified("gpu-1"))
-    assert shown.value("stale_plugins", stack=STACK) == 0
-    assert shown.value("plugins", stack=STACK) == 1
+    assert shown.value("stale_plugins", driver=STACK) == 0
+    assert shown.value("plugins", driver=STACK) == 1
 
 
 def test_how_long_a_plugin_was_stale(shown: Shown) -> None:
     """From the driver's ready time, though it was seen later, until the plugin is verified; once."""
     shown.look(stale(ready=later(-5)))
-    assert shown.value("oldest_stale_timestamp_seconds", stack=STACK) == later(-5).timestamp()
+    assert shown.value("oldest_stale_timestamp_seconds", driver=STACK) == later(-5).timestamp()
     shown.look(standing(NodeState.VERIFYING, Reason.PLUGIN_STARTING), at=later(10))
-    assert shown.value("oldest_stale_timestamp_seconds", stack=STACK) == later(-5).timestamp()
+    assert shown.value("oldest_stale_timestamp_seconds", driver=STACK) == later(-5).timestamp()
     for seconds in (20, 21):
         shown.look(verified(), at=later(seconds))
-    assert shown.value("stale_seconds_count", stack=STACK) == 1
-    assert shown.value("stale_seconds_sum", stack=STACK) == 25
-    assert shown.value("oldest_stale_timestamp_seconds", stack=STACK) is None
+    assert shown.value("stale_seconds_count", driver=STACK) == 1
+    assert shown.value("stale_seconds_sum", driver=STACK) == 25
+    assert shown.value("oldest_stale_timestamp_seconds", driver=STACK) is None
 
 
 @pytest.mark.parametrize(
@@ -128,9 +130,9 @@ def test_stale_until_it_is_served(shown: Shown, between: list[NodeStatus]) -> No
     """A plugin that was stale is not back before it is verified, whatever comes in between."""
     shown.look(stale())
     shown.look(*between, at=later(60))
-    assert shown.value("oldest_stale_timestamp_seconds", stack=STACK) == NOW.timestamp()
+    assert shown.value("oldest_stale_timestamp_seconds", driver=STACK) == NOW.timestamp()
     shown.look(verified(), at=later(90))
-    assert shown.value("stale_seconds_sum", stack=STACK) == 90
+    assert shown.value("stale_seconds_sum", driver=STACK) == 90
 
 
 @pytest.mark.parametrize(
@@ -145,25 +147,25 @@ def test_stale_no_more_without_being_served(shown: Shown, after: list[NodeStatus
     """What need not be served any more is forgotten, and counts as no recovery."""
     shown.look(stale())
     shown.look(*after, at=later(60))
-    assert shown.value("oldest_stale_timestamp_seconds", stack=STACK) is None
+    assert shown.value("oldest_stale_timestamp_seconds", driver=STACK) is None
     shown.look(verified(), at=later(90))
-    assert shown.value("stale_seconds_count", stack=STACK) == 0
+    assert shown.value("stale_seconds_count", driver=STACK) == 0
 
 
 def test_reaction_from_a_ready_driver(shown: Shown) -> None:
     """The time from the driver's readiness to the restart."""
     shown.look(verified())
     shown.telemetry.executed(restart(stale_pod(ready=later(100))), later(101.5))
-    assert shown.value("reaction_seconds_sum", stack=STACK) == 1.5
-    assert shown.value("reaction_seconds_bucket", stack=STACK, le="1.0") == 0
-    assert shown.value("reaction_seconds_bucket", stack=STACK, le="2.0") == 1
+    assert shown.value("reaction_seconds_sum", driver=STACK) == 1.5
+    assert shown.value("reaction_seconds_bucket", driver=STACK, le="1.0") == 0
+    assert shown.value("reaction_seconds_bucket", driver=STACK, le="2.0") == 1
 
 
 def test_reaction_of_who_came_later(shown: Shown) -> None:
     """Leftovers of weeks are no slow reaction: it counts from when this replica could see them."""
     shown.look(stale(ready=later(-1_000_000)))
     shown.telemetry.executed(restart(stale_pod(ready=later(-1_000_000))), later(3))
-    assert shown.value("reaction_seconds_sum", stack=STACK) == 3
+    assert shown.value("reaction_seconds_sum", driver=STACK) == 3
 
 
 @pytest.mark.parametrize(
@@ -179,18 +181,18 @@ def test_no_reaction(shown: Shown, result: RestartResult) -> None:
     """Only a first restart that was made tells how fast it came."""
     shown.look(stale())
     shown.telemetry.executed(result, later(9))
-    assert shown.value("reaction_seconds_count", stack=STACK) == 0
+    assert shown.value("reaction_seconds_count", driver=STACK) == 0
 
 
 def test_restarts_by_cause_and_result(shown: Shown) -> None:
     """Each restart counts by why the plugin was stale and what came of it; all of them from zero on."""
     shown.look(stale())
-    assert shown.value("restarts_total", stack=STACK, reason="Doubt", result="restarted") == 0
+    assert shown.value("restarts_total", driver=STACK, reason="Doubt", result="restarted") == 0
     for result in (restart(stale_pod()), restart(stale_pod()), restart(stale_pod(), refused="no")):
         shown.telemetry.executed(result, NOW)
     shown.telemetry.executed(restart(stale_pod(), trouble="no answer"), NOW)
     counted = {
-        result: shown.value("restarts_total", stack=STACK, reason="Doubt", result=result)
+        result: shown.value("restarts_total", driver=STACK, reason="Doubt", result=result)
         for result in ("restarted", "refused", "failed")
     }
     assert counted == {"restarted": 2, "refused": 1, "failed": 1}
@@ -201,7 +203,7 @@ def test_a_rollout_restarts_each_of_its_pods(shown: Shown) -> None:
     pods = tuple((f"gpu-{number}", stale_pod(f"plugin-{number}")) for number in range(3))
     rollout = RolloutRestart("dra", "plugin", "ds", NOW, pods, stack=STACK)
     shown.telemetry.executed(RestartResult(rollout, note="restarted"), NOW)
-    assert shown.value("restarts_total", stack=STACK, reason="Doubt", result="restarted") == 3
+    assert shown.value("restarts_total", driver=STACK, reason="Doubt", result="restarted") == 3
 
 
 def test_one_pod_for_two_stacks_is_one_restart(shown: Shown) -> None:
@@ -209,18 +211,18 @@ def test_one_pod_for_two_stacks_is_one_restart(shown: Shown) -> None:
     pod = stale_pod()
     action = DeletePod("gpu-1", pod, STACK, also=(DeletePod("gpu-1", pod, "network"),))
     shown.telemetry.executed(RestartResult(action, note="restarted"), NOW)
-    assert shown.value("restarts_total", stack=STACK, reason="Doubt", result="restarted") == 1
-    assert shown.value("restarts_total", stack="network", reason="Doubt", result="restarted") is None
+    assert shown.value("restarts_total", driver=STACK, reason="Doubt", result="restarted") == 1
+    assert shown.value("restarts_total", driver="network", reason="Doubt", result="restarted") is None
 
 
 def test_the_breaker(shown: Shown) -> None:
     """An open breaker shows, and so does its closing."""
     shown.look(stale())
-    assert shown.value("breaker_open", stack=STACK) == 0
+    assert shown.value("breaker_open", driver=STACK) == 0
     shown.look(stale(), breaker=Breaker(NOW, "clocks"))
-    assert shown.value("breaker_open", stack=STACK) == 1
+    assert shown.value("breaker_open", driver=STACK) == 1
     shown.look(stale())
-    assert shown.value("breaker_open", stack=STACK) == 0
+    assert shown.value("breaker_open", driver=STACK) == 0
 
 
 def test_who_stands_by_shows_no_fleet(shown: Shown) -> None:
@@ -230,8 +232,8 @@ def test_who_stands_by_shows_no_fleet(shown: Shown) -> None:
     shown.telemetry.leading(leading=False)
     assert shown.value("leader") == 0
     assert shown.nodes() == {}
-    assert shown.value("breaker_open", stack=STACK) is None
-    assert shown.value("oldest_stale_timestamp_seconds", stack=STACK) is None
+    assert shown.value("breaker_open", driver=STACK) is None
+    assert shown.value("oldest_stale_timestamp_seconds", driver=STACK) is None
 
 
 def test_a_new_term_begins_anew(shown: Shown) -> None:
@@ -240,19 +242,19 @@ def test_a_new_term_begins_anew(shown: Shown) -> None:
     shown.telemetry.leading(leading=False)
     shown.telemetry.leading(leading=True)
     shown.look(verified(), at=later(600))
-    assert shown.value("stale_seconds_count", stack=STACK) == 0
+    assert shown.value("stale_seconds_count", driver=STACK) == 0
     shown.telemetry.executed(restart(stale_pod()), later(603))
-    assert shown.value("reaction_seconds_sum", stack=STACK) == 3
+    assert shown.value("reaction_seconds_sum", driver=STACK) == 3
 
 
 def test_lost_contact(shown: Shown) -> None:
     """The time without contact grows while nothing is heard, and is zero again with it."""
     lost = OutOfSync("pods", time.monotonic() - 120, "refused")
-    shown.telemetry.round(decision([]), memories(), lost, NOW)
-    first, second = (shown.value("contact_lost_seconds") or 0.0 for _look in range(2))
+    shown.telemetry.reconciled(state(lost))
+    first, second = (shown.value("cache_out_of_sync_seconds") or 0.0 for _look in range(2))
     assert 120 <= first < second
     shown.look()
-    assert shown.value("contact_lost_seconds") == 0
+    assert shown.value("cache_out_of_sync_seconds") == 0
 
 
 def test_errors_by_kind(shown: Shown) -> None:

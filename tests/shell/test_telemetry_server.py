@@ -17,6 +17,7 @@ from hook.errors import HookError, SettingsError
 from hook.kube.client import Counters
 from hook.run.health import _Handler, address, serve
 from hook.run.metrics import Telemetry
+from hook.run.status import ControllerState
 from tests.shell.controller import NOW, decision, memories, verified
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def telemetry() -> Telemetry:
 @contextmanager
 def served(telemetry: Telemetry, listen: str = "127.0.0.1:0") -> Iterator[int]:
     """Serve it on a free port."""
-    server = serve(telemetry, listen)
+    server = serve(telemetry.health, telemetry.registry, listen)
     try:
         yield server.port
     finally:
@@ -87,7 +88,7 @@ def test_health(telemetry: Telemetry, port: int) -> None:
     telemetry.leading(leading=True)
     assert ask(port, "/healthz")[::2] == (200, "leader\n")
     assert ask(port, "/readyz")[::2] == (503, "the cluster has not been read yet\n")
-    telemetry.round(decision([verified()]), memories(), None, NOW)
+    telemetry.reconciled(ControllerState(decision([verified()]), memories(), NOW))
     assert ask(port, "/readyz?verbose")[::2] == (200, "leader\n")
 
 
@@ -200,5 +201,5 @@ def test_everywhere(telemetry: Telemetry) -> None:
 def test_a_port_that_is_taken(telemetry: Telemetry, port: int) -> None:
     """It says so, as an error that another try may mend."""
     with pytest.raises(HookError, match=rf"cannot listen on 127.0.0.1:{port}: ") as raised:
-        serve(telemetry, f"127.0.0.1:{port}")
+        serve(telemetry.health, telemetry.registry, f"127.0.0.1:{port}")
     assert not isinstance(raised.value, SettingsError)

@@ -74,7 +74,7 @@ def test_a_match_is_found(tmp_path: Path, name: str, text: str) -> None:
     [
         pytest.param("a.py", "deed = follower['follower'].beside\n", id="identifiers"),
         pytest.param("a.py", '"""Return what ``follower`` has."""\n', id="code-in-a-docstring"),
-        pytest.param("a.py", "x = 'kubectl get pods -l component=follower'\n", id="label-in-a-string"),
+        pytest.param("a.py", "x = 'kubectl get pods -l component=controller'\n", id="label-in-a-string"),
         pytest.param("a.md", "See `deed`.\n\n```\na person\n```\n\n[This](a-follower.md).\n", id="code-and-links"),
         pytest.param("a.yaml", "follower: a person\n", id="yaml-value"),
     ],

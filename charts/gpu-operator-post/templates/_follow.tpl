@@ -7,7 +7,7 @@ What tells its pods from the Job's.
 */}}
 {{- define "gpu-operator-post.followSelectorLabels" -}}
 {{ include "gpu-operator-post.selectorLabels" . }}
-app.kubernetes.io/component: follower
+app.kubernetes.io/component: controller
 {{- end -}}
 
 {{/*
@@ -46,7 +46,7 @@ selector:
 template:
   {{- include "gpu-operator-post.podTemplate" (dict
     "root" .
-    "workload" (include "gpu-operator-post.workload" (dict "root" . "part" "follower") | fromJson)
+    "workload" (include "gpu-operator-post.workload" (dict "root" . "part" "controller") | fromJson)
     "args" (include "gpu-operator-post.followArgs" .)
     "restart" "Always"
     "serves" (include "gpu-operator-post.followServes" .)

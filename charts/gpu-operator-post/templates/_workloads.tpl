@@ -35,7 +35,7 @@ and name (what to call it where nothing is said).
 {{/*
 All of them, as a JSON list. Each has an account of its own, and with it permissions of its own.
 
-  part      hook or follower, as its pods are labelled
+  part      hook or controller, as its pods are labelled
   name      of its roles, and whatever else it has alone
   account   its ServiceAccount
   settings  what the values say of that account
@@ -54,7 +54,7 @@ All of them, as a JSON list. Each has an account of its own, and with it permiss
 {{- if .Values.follow.enabled -}}
 {{- $name = include "gpu-operator-post.followName" . -}}
 {{- $account := include "gpu-operator-post.accountName" (dict "settings" .Values.follow.serviceAccount "of" "follow.serviceAccount" "name" $name) -}}
-{{- $all = append $all (dict "part" "follower" "name" $name "account" $account "settings" .Values.follow.serviceAccount "restarts" $writes) -}}
+{{- $all = append $all (dict "part" "controller" "name" $name "account" $account "settings" .Values.follow.serviceAccount "restarts" $writes) -}}
 {{- end -}}
 {{- end -}}
 {{- $all | toJson -}}

@@ -49,7 +49,7 @@ class Outcome:
     @property
     def phase(self) -> tuple[str, str, int]:
         """Verdict, reason, exit code."""
-        return self.story["verdict"], self.story["reason"], self.code
+        return self.story["phase"], self.story["reason"], self.code
 
     def restarts(self) -> list[str]:
         """Name the nodes whose plugin was restarted, once a restart."""
