@@ -37,7 +37,7 @@ class Entry(NamedTuple):
     key: Key
     version: str
     view: Any
-    """The view of its kind, or Unreadable."""
+    """The view of its kind, or Malformed."""
 
 
 def entry(reader: Reader[Any], kind: str, body: Raw) -> Entry:
