@@ -112,6 +112,8 @@ def revision(decoded: wire.ControllerRevision) -> views.Revision:
     if not revision_hash:
         raise MalformedObjectError(f"metadata.labels: no {names.REVISION_HASH_LABEL}")
     return views.Revision(
+        namespace=metadata.namespace,
+        name=metadata.name,
         owner_uid=metadata.owner.uid or "",
         revision=decoded.revision or 0,
         hash=revision_hash,
