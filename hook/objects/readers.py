@@ -37,7 +37,7 @@ class Entry(NamedTuple):
     key: Key
     version: str
     view: Any
-    """The view of its kind, or Unreadable."""
+    """The view of its kind, or Malformed."""
 
 
 def entry(reader: Reader[Any], kind: str, body: Raw) -> Entry:
@@ -112,6 +112,8 @@ def revision(decoded: wire.ControllerRevision) -> views.Revision:
     if not revision_hash:
         raise MalformedObjectError(f"metadata.labels: no {names.REVISION_HASH_LABEL}")
     return views.Revision(
+        namespace=metadata.namespace,
+        name=metadata.name,
         owner_uid=metadata.owner.uid or "",
         revision=decoded.revision or 0,
         hash=revision_hash,

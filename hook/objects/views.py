@@ -101,6 +101,8 @@ class DaemonSet(View, frozen=True):
 class Revision(View, frozen=True):
     """A ControllerRevision of a DaemonSet."""
 
+    namespace: str
+    name: str
     owner_uid: str
     revision: int
     hash: str

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from hook.plan.result import Budget, PoolPlan
 
 
+BLOCKS, SLOWS, NOTE = Severity.BLOCKS, Severity.SLOWS, Severity.NOTE
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
     """A running or pending pod that requests GPUs."""
@@ -48,7 +51,7 @@ class Workload:
 
 
 def reader(resources: tuple[str, ...]) -> Reader[Workload | None]:
-    """Return a reader that keeps only pods which ask for such resources, on a node, and are not over."""
+    """Return a reader that keeps only scheduled pods that request such resources and have not ended."""
     return Reader(wire.Pod, partial(_workload, resources))
 
 
@@ -96,9 +99,6 @@ def refusal(pod: Workload, policy: UpgradePolicy) -> str:
     if pod.protected_by:
         return f"is protected by PodDisruptionBudget {pod.protected_by}, which allows no disruption now"
     return ""
-
-
-BLOCKS, SLOWS, NOTE = Severity.BLOCKS, Severity.SLOWS, Severity.NOTE
 
 
 def obstacles(pool: Pool, plan: PoolPlan, workloads: Sequence[Workload] | None, unread: str) -> tuple[Finding, ...]:
@@ -150,7 +150,7 @@ def _limits(pool: Pool, budget: Budget) -> Iterator[Finding]:
 
 
 def _used_up(pool: Pool, budget: Budget) -> Finding:
-    """Return what takes all places, with the nodes to look at."""
+    """Return the finding that no place is left, with the nodes that hold the places."""
     if budget.stuck and 0 < budget.parallel <= len(budget.stuck):
         message = f"failed nodes hold all {budget.parallel} places (maxParallelUpgrades): {some(budget.stuck)}"
         return Finding(Obstacle.LIMIT_USED_UP, BLOCKS, message, "put the failed nodes back", budget.stuck)

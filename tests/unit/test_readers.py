@@ -106,6 +106,8 @@ def test_a_daemonset_rolls_unless_it_says_on_delete(patch: str, expected: bool) 
 def test_a_revision_is_read() -> None:
     """The hash that its pods carry, the number that orders it, and its owner's UID."""
     expected = views.Revision(
+        namespace="gpu-operator",
+        name="nvidia-driver-daemonset-new",
         owner_uid="driver-ds",
         revision=2,
         hash="new",
