@@ -22,6 +22,7 @@ from hook.errors import UnreachableError
 from hook.kube import events, retry
 from hook.kube.cache import Cache
 from hook.kube.election import LeaderElectionConfig, LeaderElector
+from hook.kube.events import own_deployment
 from hook.plan.timing import about
 from hook.run import report
 from hook.run.health import UNREADY_SECONDS, serve
