@@ -84,7 +84,7 @@ def assemble(fields: Mapping[ListWatch, str], lists: Lists) -> Snapshot:
 
 def _unique(views: Iterable[Any]) -> tuple[Any, ...]:
     """Return each object once. Selectors may overlap: pods of v0.4.0 have the labels of both charts."""
-    return tuple({getattr(view, "uid", "") or (view.namespace, view.name): view for view in views}.values())
+    return tuple({getattr(view, "uid", view): view for view in views}.values())
 
 
 class Cache:
