@@ -6,9 +6,11 @@ in which the rule cannot show.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from msgspec import Struct, structs
 
 from hook import config
 from hook.decide import (
@@ -46,6 +48,15 @@ SECOND: Final = timedelta(seconds=1)
 NEVER: Final = datetime.max.replace(tzinfo=UTC)
 AT_ONCE: Final = timedelta()
 YEARS: Final = timedelta(days=9999)
+
+Value = TypeVar("Value")
+
+
+def replace(value: Value, **changes: object) -> Value:
+    """Return a copy of a view or of a dataclass with other fields."""
+    change: Any = structs.replace if isinstance(value, Struct) else dataclasses.replace
+    copy: Value = change(value, **changes)
+    return copy
 
 
 def always(value: object) -> Function:
