@@ -57,7 +57,7 @@ def make_plan(seen: Mapping[str, Snapshot], settings: Settings, now: datetime, a
     # The upgrade does not depend on whether a plugin is installed already.
     regardless = replace(settings, on_missing_plugin=OnMissingPlugin.WAIT)
     for stack in chosen(settings):
-        fleet = index(seen[stack.name], stack, regardless)
+        fleet = index(seen[stack.name], regardless, stack)
         found = _planned(fleet, now, asked)
         if isinstance(found, tuple):
             nothing.append((stack.name, *found))
@@ -69,7 +69,7 @@ def make_plan(seen: Mapping[str, Snapshot], settings: Settings, now: datetime, a
 
 def _planned(fleet: Fleet, now: datetime, asked: Asked) -> list[PoolPlan] | Blocker:
     """Plan one stack, or return why there is nothing to plan."""
-    if absent := done.nothing_to_protect(fleet):
+    if absent := done.nothing_to_protect(fleet.context):
         return absent
     if fleet.policy is None:
         return _without_policy(fleet)

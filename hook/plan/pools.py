@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
-from hook.decide import eligibility, rollout
+from hook.decide import nodes, rollout
+from hook.decide.fleet import live_pods
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState
 from hook.objects import names
@@ -127,7 +128,7 @@ def _of_node(name: str, pool: Pool) -> tuple[int, str] | None:
         return label, LABEL
     if node is not None and node.gpus is not None:
         return node.gpus, RESOURCE
-    devices = sum(device_slice.devices for device_slice in pool.fleet.slices.get(name, ()))
+    devices = sum(device_slice.devices for device_slice in pool.fleet.nodes[name].slices)
     return (devices, SLICES) if devices else None
 
 
@@ -187,10 +188,8 @@ class Pool:
     @property
     def to_come(self) -> list[str]:
         """Return the nodes that an upgrade in progress has not finished."""
-        live = (
-            (name, pod) for name in self.nodes for pod in eligibility.live_pods(self.fleet.driver_pods.get(name, ()))
-        )
-        return sorted({*self.moving, *(name for name, pod in live if eligibility.outdated(pod, self.fleet))})
+        live = ((name, pod) for name in self.nodes for pod in live_pods(self.fleet.driver_pods.get(name, ())))
+        return sorted({*self.moving, *(name for name, pod in live if self.fleet.context.outdated(pod))})
 
     def node(self, name: str) -> Node | None:
         """Return a node of the snapshot."""
@@ -203,7 +202,7 @@ class Pool:
 
 def split(fleet: Fleet, policy: Policy, now: datetime) -> list[Pool]:
     """Return the pools of a stack, each with its nodes."""
-    gates = {name: eligibility.excluded(name, fleet.seen.nodes.get(name), fleet, now) for name in fleet.node_names}
+    gates = {name: nodes.excluded(view, fleet.context, now) for name, view in fleet.nodes.items()}
     left = {
         name: LeftAlone(name, blocker.reason, blocker.message)
         for name, blocker in gates.items()
@@ -268,7 +267,7 @@ def _of_objects(fleet: Fleet, policy: Policy, kind: PolicyKind) -> list[Pool]:
 
 def _owner(name: str, fleet: Fleet) -> str:
     """Return the UID of a node's pool: the object that its driver is rendered from, or that its label names."""
-    for pod in eligibility.live_pods(fleet.driver_pods.get(name, ())):
+    for pod in live_pods(fleet.driver_pods.get(name, ())):
         if pod.owner_uid in fleet.intents:
             return fleet.intents[pod.owner_uid].uid
     node = fleet.seen.nodes.get(name)

@@ -13,8 +13,9 @@ from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
-from hook.decide import eligibility, freshness
+from hook.decide import freshness
 from hook.decide.done import TERMINAL
+from hook.decide.fleet import live_pods
 from hook.decide.result import NodeState
 from hook.plan import pools
 from hook.plan.pools import split
@@ -67,7 +68,7 @@ class Reload:
 
 def measured(pods: Sequence[Pod], fleet: Fleet) -> Reloads:
     """Measure the live driver pods of one pool."""
-    live = [pod for pod in eligibility.live_pods(pods) if pod.node]
+    live = [pod for pod in live_pods(pods) if pod.node]
     found = [(pod, reload) for pod in live if (reload := of_pod(pod, fleet.stack)) is not None]
     return Reloads(
         loading=spread(reload.loading for _pod, reload in found),

@@ -26,7 +26,7 @@ def bare(*nodes: str) -> Cluster:
 
 
 @pytest.mark.parametrize(
-    ("found", "verdict", "expected"),
+    ("found", "phase", "expected"),
     [
         pytest.param(bare(), Phase.DONE, Reason.DRIVER_SETTLED, id="settled"),
         pytest.param(bare().change("driver-pod", OLD_HASH), Phase.WAIT, Reason.NODES_PENDING, id="rotating"),

@@ -124,7 +124,7 @@ MANUAL = "spec: {driver: {upgradePolicy: {autoUpgrade: false}}}"
 
 
 @pytest.mark.parametrize(
-    ("when_manual", "state", "verdict"),
+    ("on_manual_upgrade", "state", "phase"),
     [
         pytest.param(OnManualUpgrade.REPORT, EXCLUDED, Phase.DONE, id="report"),
         pytest.param(OnManualUpgrade.WAIT, WAITING, Phase.WAIT, id="wait"),

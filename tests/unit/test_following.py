@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hook.config import Settings
-from hook.decide.decide import index
+from hook.decide.fleet import index
 from hook.objects.decoding import MalformedObjectError
 from hook.run import status
 from hook.run.status import ControllerStatus, Opened

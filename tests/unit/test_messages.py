@@ -157,7 +157,7 @@ def test_a_headline_says_verdict_and_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "expected"),
+    ("phase", "expected"),
     [
         pytest.param(Phase.FAIL, ["b", "a"], id="fail"),
         pytest.param(Phase.DEADLINE, ["b", "a"], id="deadline"),

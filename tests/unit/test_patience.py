@@ -151,7 +151,7 @@ def test_upgrade_failed_that_clears_late_is_still_served_by_a_run_that_goes_on()
 
 
 @pytest.mark.parametrize(
-    ("found", "verdict"),
+    ("found", "phase"),
     [
         pytest.param(cluster("a", "b"), Phase.FAIL, id="the-other-is-served"),
         pytest.param(cluster("a", "b").change("node", labelled("b", skip="true"), "b"), Phase.FAIL,

@@ -65,7 +65,7 @@ def test_a_rotated_node_is_served_whatever_becomes_of_the_others(mode: str, when
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
-    ("when", "state", "verdict"),
+    ("when", "state", "phase"),
     [
         pytest.param(OnManualUpgrade.REPORT, NodeState.EXCLUDED, Phase.DONE, id="report"),
         pytest.param(OnManualUpgrade.WAIT, NodeState.WAITING, Phase.WAIT, id="wait"),

@@ -42,7 +42,7 @@ GONE_NETWORK = without_operator(network())
 
 
 @pytest.mark.parametrize(
-    ("gpu", "nic", "verdict", "reason", "speaker"),
+    ("gpu", "nic", "phase", "reason", "speaker"),
     [
         pytest.param(cluster(), network(), Phase.DONE, Reason.NOTHING_STALE, "gpu", id="both-done"),
         pytest.param(cluster(), stale_network(), Phase.WAIT, Reason.NODES_PENDING, "network", id="one-still-waits"),

@@ -195,7 +195,7 @@ def test_without_a_policy_there_is_still_a_stall() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "on_deadline", "expected"),
+    ("phase", "on_deadline", "expected"),
     [
         pytest.param(Phase.DONE, OnDeadline.FAIL, True, id="done"),
         pytest.param(Phase.SKIP, OnDeadline.FAIL, True, id="skip"),
@@ -211,7 +211,7 @@ def test_what_the_deployer_hears(phase: Phase, on_deadline: OnDeadline, expected
     assert expected == succeeded(decision, Settings(on_deadline=on_deadline))
 
 
-@pytest.mark.parametrize("verdict", Phase)
+@pytest.mark.parametrize("phase", Phase)
 def test_every_verdict_but_wait_is_final(phase: Phase) -> None:
     """There is nothing left to wait for."""
     assert (phase is not Phase.WAIT) == Decision(phase, Reason.NODES_PENDING, "").final
