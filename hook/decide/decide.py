@@ -295,7 +295,7 @@ def _success(statuses: Sequence[NodeStatus], memory: Memory, context: Context) -
     if memory.restarted:
         message = f"{memory.restarted} {noun}s were restarted, {verified} run on the loaded driver{rest}"
         return Reason.REFRESHED, message
-    evicted = next((key for ds in plugins if (key := warnings.evicted_by_driver_manager(ds, context))), "")
+    evicted = next(filter(None, context.evicted.values()), "")
     by_itself = f" (the driver manager evicts them before it reloads a driver: {evicted})" if evicted else ""
     return Reason.NOTHING_STALE, f"no {noun} needed a restart, {verified} run on the loaded driver{by_itself}{rest}"
 

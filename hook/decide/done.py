@@ -52,7 +52,7 @@ def nothing_to_protect(context: Context) -> Blocker | None:
     policy = context.policy
     if policy is None:
         return _no_policy(context)
-    if rollout.unmet_expectation(policy, context.pools, context.stack, context.settings):
+    if context.unmet:
         return None
     # A kind of object other than the policy (NicNodePolicy) may deploy drivers.
     others = any(ds.desired > 0 and ds.owner_kind in context.stack.other_owners for ds in context.drivers.values())
@@ -127,9 +127,7 @@ def no_eligible_node(fleet: Fleet, statuses: Sequence[NodeStatus], operator: Blo
     reloadable = any(Trait.DRIVER_NOT_MANAGED not in status.reason.traits for status in statuses)
     if reloadable or policy is None or _malformed_blocker(context, statuses) is not None:
         return None
-    if rollout.unmet_expectation(policy, context.pools, context.stack, context.settings):
-        return None
-    if "" in fleet.driver_pods or context.plugins.unnamed:
+    if context.unmet or "" in fleet.driver_pods or context.plugins.unnamed:
         return None
     hosting = any(status.subject for status in statuses) or context.settings.on_missing_plugin is OnMissingPlugin.WAIT
     if hosting and (operator is not None or not policy.state):
@@ -205,8 +203,7 @@ def _is_comparable(context: Context) -> bool:
 
     An image that cannot be compared, or that an admission webhook rewrote, does not show it.
     """
-    comparable = all(rollout.comparable(source) for source in rollout.sources(context.policy, context.pools))
-    return comparable and not any(rollout.rewritings(context.drivers.values(), context.intents, context.stack))
+    return not context.rewritten and all(rollout.comparable(source) for source in context.sources)
 
 
 def _quiet_blocker(
@@ -308,8 +305,8 @@ def not_rendered(fleet: Fleet) -> Blocker | None:
         return Reason.POLICY_EXPECTED, f"there is no {kind} yet, but the settings expect one"
     if context.policy is None:
         return Reason.NO_POLICY, f"there is no {kind}, but its drivers run: it may be recreated in a moment"
-    if unmet := rollout.unmet_expectation(context.policy, context.pools, context.stack, context.settings):
-        return Reason.EXPECTATION_UNMET, unmet
+    if context.unmet:
+        return Reason.EXPECTATION_UNMET, context.unmet
     if unrendered := next(iter(context.unrendered.values()), ""):
         return Reason.NOT_RENDERED, unrendered
     no_driver = not any(ds.desired > 0 for ds in context.drivers.values())

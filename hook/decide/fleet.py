@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hook.decide import clients, rollout
+from hook.objects import names
 from hook.objects.drivers import STACKS, is_driver
 
 if TYPE_CHECKING:
@@ -34,6 +35,10 @@ class Context:
     policy_kind_served: bool
     """Whether the API server has the kind of the policy."""
     pools: Sequence[Policy]
+    sources: Sequence[Policy]
+    """The objects that specify the drivers: the policy, or the pools if it leaves the drivers to them."""
+    unmet: str
+    """How the policy differs from the versions that the settings expect, or ""."""
     drivers: Mapping[str, DaemonSet]
     """Driver DaemonSets by UID."""
     deployed: bool
@@ -44,7 +49,11 @@ class Context:
     """Newest ControllerRevision by owner UID. Revisions of a replaced DaemonSet may still exist."""
     unrendered: Mapping[str, str]
     """By UID of a driver DaemonSet: how it differs from its policy or pool."""
+    rewritten: Sequence[str]
+    """How the images of driver DaemonSets differ from the policy, if only by their registry or digest."""
     plugins: Plugins
+    evicted: Mapping[str, str]
+    """By UID of a plugin's DaemonSet: the node label by which the driver manager evicts it before a reload, or ""."""
     prerequisites: Mapping[Prerequisite, Mapping[str, DaemonSet]]
     """What a plugin must start after in addition to the driver, if the settings name it; with its DaemonSets by UID."""
     complete: frozenset[str]
@@ -57,11 +66,6 @@ class Context:
     """Malformed objects of this stack and of the prior stack."""
     prior: Context | None
     """Context of the stack whose driver must settle first, if the policy requires that order."""
-
-    def outdated(self, pod: Pod) -> bool:
-        """Return whether a pod is not of its DaemonSet's newest revision, or that revision is unknown."""
-        newest = self.newest.get(pod.owner_uid)
-        return newest is None or pod.hash != newest.hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,8 @@ class NodeView:
     unnamed_pods: Sequence[Pod] = ()
     """Pods of DaemonSets that look like a plugin but are not in consumer.names. They are never restarted."""
     prerequisite_pods: Sequence[Pod] = ()
+    outdated: frozenset[str] = frozenset()
+    """UIDs of driver and prerequisite pods that are not of the newest revision, or whose newest revision is unknown."""
     slices: Sequence[DeviceSlice] = ()
     malformed: Sequence[Malformed] = ()
     """Malformed objects on this node, and malformed pods whose node is unknown."""
@@ -170,10 +176,14 @@ def _context(snapshot: Snapshot, settings: Settings, stack: Stack, prior: Contex
     drivers = {ds.uid: ds for ds in snapshot.daemonsets if is_driver(ds, stack)}
     policy = rollout.active_policy(snapshot.policies or (), stack)
     intents = rollout.intents(drivers.values(), policy, snapshot, stack)
-    # While the policy is deleted, the order of the drivers that it required still applies.
-    ordered = policy is None or any(source.rdma for source in rollout.sources(policy, snapshot.pools))
+    sources = rollout.sources(policy, snapshot.pools)
+    unmet = rollout.unmet_expectation(policy, snapshot.pools, stack, settings) if policy is not None else ""
+    rewritten = tuple(rollout.rewritings(drivers.values(), intents, stack))
     unrendered = rollout.unrendered_drivers(drivers.values(), policy, intents, snapshot, stack)
     plugins = clients.find(snapshot.daemonsets, stack, settings)
+    evicting = {names.EVICTED_CLIENT_LABEL, *(source.eviction_label for source in sources)}
+    # While the policy is deleted, the order of the drivers that it required still applies.
+    ordered = policy is None or any(source.rdma for source in sources)
     plugin_pods = list(_plugin_pods(snapshot.plugin_pods, plugins.named))
     pods = (*plugin_pods, *snapshot.driver_pods)
     prior = prior if ordered else None
@@ -183,12 +193,16 @@ def _context(snapshot: Snapshot, settings: Settings, stack: Stack, prior: Contex
         policy=policy,
         policy_kind_served=snapshot.policies is not None,
         pools=snapshot.pools,
+        sources=sources,
+        unmet=unmet,
         drivers=drivers,
         deployed=bool(drivers or snapshot.driver_pods),
         intents=intents,
         newest=_newest(snapshot.revisions),
         unrendered=unrendered,
+        rewritten=rewritten,
         plugins=plugins,
+        evicted={ds.uid: next((key for key in ds.node_selector if key in evicting), "") for ds in plugins.named},
         prerequisites=_prerequisites(snapshot.daemonsets, stack, settings),
         complete=_complete((*plugins.named, *drivers.values()), pods, snapshot.nodes),
         detects=_detects(snapshot, stack, {pod.node for pod in pods}),
@@ -215,23 +229,30 @@ def _views(
 
     def view(name: str) -> NodeView:
         node, plugins, others = snapshot.nodes.get(name), plugin_pods.get(name, ()), unnamed.get(name, ())
-        prior = NodeView(name, node, prior_driver_pods.get(name, ())) if context.prior is not None else None
+        drivers, required = driver_pods.get(name, ()), prerequisites.get(name, ())
+        first, prior = prior_driver_pods.get(name, ()), context.prior
         return NodeView(
             name,
             node,
-            driver_pods=driver_pods.get(name, ()),
+            driver_pods=drivers,
             plugin_pods=plugins,
             unnamed_pods=others,
-            prerequisite_pods=prerequisites.get(name, ()),
+            prerequisite_pods=required,
+            outdated=_outdated((*drivers, *required), context),
             slices=slices.get(name, ()),
             malformed=_malformed_on(name, context.malformed),
-            prior=prior,
+            prior=NodeView(name, node, first, outdated=_outdated(first, prior)) if prior is not None else None,
             orphans=orphans,
             restarts=restarts.get(name, {}),
             proven={pod.uid: proven[pod.uid] for pod in (*plugins, *others) if pod.uid in proven},
         )
 
     return {name: view(name) for name in sorted({*present, *driver_pods, *plugin_pods} - {""})}
+
+
+def _outdated(pods: Iterable[Pod], context: Context) -> frozenset[str]:
+    newest = context.newest
+    return frozenset(pod.uid for pod in pods if pod.owner_uid not in newest or pod.hash != newest[pod.owner_uid].hash)
 
 
 def _restarts_by_node(memory: Memory | None) -> dict[str, dict[str, RestartRecord]]:

@@ -70,7 +70,7 @@ def evaluate_node(view: NodeView, context: Context, now: datetime) -> tuple[Node
     ineligible = excluded(view, context, now)
     if blocker := _malformed(view, ineligible) or ineligible or _unsettled(view, context):
         return (_upgrade_failed(_status(view, blocker), label, view),)
-    manual = manual_upgrade(live_pods(view.driver_pods)[0], context)
+    manual = manual_upgrade(live_pods(view.driver_pods)[0], view, context)
     statuses = _plugin_statuses(view, context, now)
     if manual is not None:
         return _with_outdated_driver(statuses, _status(view, manual))
@@ -266,7 +266,7 @@ def _unsettled(view: NodeView, context: Context) -> NodeBlocker | None:
     if len(live) > 1:
         message = f"{len(live)} driver pods live on it: {', '.join(pod.name for pod in live)}"
         return NodeBlocker(NodeState.WAITING, Reason.SEVERAL_DRIVER_PODS, message)
-    manual = manual_upgrade(live[0], context) is not None
+    manual = manual_upgrade(live[0], view, context) is not None
     return (
         _driver_blocker(live[0], view, context)
         or _label_blocker(view, context, manual=manual)
@@ -295,7 +295,7 @@ def _why_unsettled(view: NodeView, context: Context) -> str:
     if view.label(context.stack.upgrade.skip) != "true":
         if blocker := _label_blocker(view, context):
             return blocker.message
-        if any(context.outdated(pod) and _is_rotated(pod, context) for pod in live):
+        if any(pod.uid in view.outdated and _is_rotated(pod, context) for pod in live):
             return "it is about to be upgraded"
     if live:
         return "" if len(live) == 1 and live[0].ready else "its pod is not ready"
@@ -310,14 +310,14 @@ def _is_rotated(pod: Pod, context: Context) -> bool:
     return (owner is not None and owner.rolling) or (context.policy is not None and not context.policy.manual)
 
 
-def manual_upgrade(driver: Pod, context: Context) -> NodeBlocker | None:
+def manual_upgrade(driver: Pod, view: NodeView, context: Context) -> NodeBlocker | None:
     """Return the blocker of a node whose outdated driver pod only an administrator replaces; None for other nodes.
 
     If the DaemonSet's update strategy is RollingUpdate, the DaemonSet controller replaces the pod even if autoUpgrade
     is off.
     """
     owner = context.drivers.get(driver.owner_uid)
-    if not context.outdated(driver) or (owner is not None and owner.rolling):
+    if driver.uid not in view.outdated or (owner is not None and owner.rolling):
         return None
     intent = context.intents.get(driver.owner_uid) or context.policy
     if intent is None or not intent.manual:
@@ -337,7 +337,7 @@ def _driver_blocker(pod: Pod, view: NodeView, context: Context) -> NodeBlocker |
         return NodeBlocker(NodeState.WAITING, Reason.DRIVER_ORPHANED, message)
     if unrendered := context.unrendered.get(pod.owner_uid):
         return NodeBlocker(NodeState.WAITING, Reason.NOT_RENDERED, unrendered)
-    if context.outdated(pod) and manual_upgrade(pod, context) is None:
+    if pod.uid in view.outdated and manual_upgrade(pod, view, context) is None:
         newest = context.newest.get(pod.owner_uid)
         expected = newest.hash if newest is not None else "?"
         message = f"driver pod {pod.name} is of revision {pod.hash or '(none)'}, newest is {expected}"
@@ -401,7 +401,7 @@ def _prerequisite_blocker(view: NodeView, context: Context) -> NodeBlocker | Non
             message = f"there is no {prerequisite.title} DaemonSet, but the settings (providers) name it"
             return NodeBlocker(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message, Patience.DRIVER)
         live = [pod for pod in live_pods(view.prerequisite_pods) if pod.owner_uid in owners]
-        replaced = any(context.outdated(pod) and owners[pod.owner_uid].rolling for pod in live)
+        replaced = any(pod.uid in view.outdated and owners[pod.owner_uid].rolling for pod in live)
         if len(live) != 1 or freshness.provided_since(live[0]) is None or replaced:
             message = f"its {prerequisite.title} pod is missing, not ready or about to be replaced"
             return NodeBlocker(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message)

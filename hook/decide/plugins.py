@@ -249,7 +249,7 @@ def _unproven(pod: Pod, node: SettledNode) -> tuple[Reason, str] | None:
     slices = [device_slice for device_slice in node.view.slices if device_slice.devices > 0]
     if not slices:
         return Reason.SLICE_MISSING, ": it is fresh, but its node has no ResourceSlice with devices"
-    if context.outdated(driver):  # loaded until an administrator replaces it: the policy names another version
+    if driver.uid in node.view.outdated:  # loaded until an administrator replaces it: the policy names another version
         return None
     wanted = rollout.wanted_version(context.intents.get(driver.owner_uid), context.settings)
     for version in sorted(frozenset[str]().union(*(device_slice.driver_versions for device_slice in slices))):

@@ -42,12 +42,6 @@ def about_names(context: Context) -> Iterator[str]:
         yield f"no DaemonSet matches the driver client {missing}"
 
 
-def evicted_by_driver_manager(daemonset: DaemonSet, context: Context) -> str:
-    """Return the node label by which the driver manager evicts this plugin before a reload, or ""."""
-    labels = {source.eviction_label for source in rollout.sources(context.policy, context.pools)}
-    return next((key for key in daemonset.node_selector if key in labels | {names.EVICTED_CLIENT_LABEL}), "")
-
-
 def _about_plugins(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Iterator[str]:
     plugins = fleet.context.plugins
     eligible = any(status.state is not NodeState.EXCLUDED for status in statuses)
@@ -63,7 +57,7 @@ def _about_plugins(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Iterator[str
         elif unlabelled := [view.name for view in without_pod if _lacks_label(view, daemonset)]:
             wanted = ",".join(f"{key}={value}" for key, value in daemonset.node_selector.items())
             yield f"{daemonset} runs no pod on {some(unlabelled)}: its nodeSelector asks for {wanted}"
-        evicting = evicted_by_driver_manager(daemonset, fleet.context)
+        evicting = fleet.context.evicted[daemonset.uid]
         if without_pod and evicting and not evicting.startswith(names.NODE_LABEL_PREFIXES):
             yield (
                 f"{daemonset} runs no pod on some nodes; this program does not read whether they carry {evicting}: "
@@ -89,7 +83,7 @@ def _about_policy(context: Context) -> Iterator[str]:
         yield f"GPUDirect RDMA is on, but no driver of stack {context.prior.stack.name} is visible in {where}"
     if policy is None:
         return
-    sources, expected = rollout.sources(policy, context.pools), settings.expect_driver_version
+    sources, expected = context.sources, settings.expect_driver_version
     if expected and not any(rollout.names_version(source) for source in sources):
         yield (
             f"{policy} names no driver version; the expected {expected} was only compared with the plugins' "
@@ -102,7 +96,7 @@ def _about_policy(context: Context) -> Iterator[str]:
             f"{without_image[0]} names no driver image to compare with: its nodes were evaluated only by the "
             f"DaemonSet's generation, the pods' revision and {quiet} s without a change"
         )
-    for rewriting in rollout.rewritings(context.drivers.values(), context.intents, context.stack):
+    for rewriting in context.rewritten:
         yield f"{rewriting}: registry or digest differ (an admission webhook may have rewritten them)"
 
 

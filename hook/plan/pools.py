@@ -189,7 +189,7 @@ class Pool:
     def to_come(self) -> list[str]:
         """Return the nodes that an upgrade in progress has not finished."""
         live = ((name, pod) for name in self.nodes for pod in live_pods(self.fleet.driver_pods.get(name, ())))
-        return sorted({*self.moving, *(name for name, pod in live if self.fleet.context.outdated(pod))})
+        return sorted({*self.moving, *(name for name, pod in live if pod.uid in self.fleet.nodes[name].outdated)})
 
     def node(self, name: str) -> Node | None:
         """Return a node of the snapshot."""

@@ -62,11 +62,10 @@ def _has_ready_policy(context: Context) -> bool:
     return context.policy is not None and context.policy.state == "ready"
 
 
-def _as_labelled(pod: Pod, view: NodeView, context: Context) -> Pod:
+def _as_labelled(pod: Pod, view: NodeView, context: Context) -> NodeView:
     """Let a driver pod be of the newest revision exactly if its node is labelled as upgraded."""
-    newest = context.newest.get(pod.owner_uid)
-    upgraded = newest is not None and view.label(context.stack.upgrade.state) == "upgrade-done"
-    return replace(pod, hash=newest.hash if newest is not None and upgraded else "")
+    upgraded = view.label(context.stack.upgrade.state) == "upgrade-done"
+    return replace(view, outdated=frozenset() if upgraded else frozenset({pod.uid}))
 
 
 def _without_skip(view: NodeView, context: Context) -> NodeView:
@@ -86,8 +85,7 @@ def _without_restarts(pod: Pod) -> Pod:
 
 
 def _of_newest_revision(node: SettledNode) -> SettledNode:
-    newest = node.context.newest.get(node.driver.owner_uid)
-    return replace(node, driver=replace(node.driver, hash=newest.hash)) if newest is not None else node
+    return replace(node, view=replace(node.view, outdated=frozenset()))
 
 
 def _on_delete(context: Context) -> Context:
@@ -128,7 +126,7 @@ MUTANTS: Final = (
     Mutant("the-policys-ready-is-done", DoneTooEarlyError, "missing_plugin", done._blockers,
            lambda original, seen, statuses: () if _has_ready_policy(seen.context) else original(seen, statuses)),
     Mutant("upgrade-done-is-done", DoneTooEarlyError, "label_lag", nodes._driver_blocker,
-           lambda original, pod, view, context: original(_as_labelled(pod, view, context), view, context)),
+           lambda original, pod, view, context: original(pod, _as_labelled(pod, view, context), context)),
     Mutant("as-late-as-ready-is-later", DoneTooEarlyError, "second_of_ready", freshness.started_after,
            lambda original, pod, moment: original(pod, moment and moment - SECOND)),
     Mutant("as-late-as-started-is-later", DoneTooEarlyError, "second_of_start", freshness._saw_this_driver,
@@ -184,7 +182,7 @@ MUTANTS: Final = (
     Mutant("an-outdated-driver-publishes-the-wanted-version", WrongEndError, "by_hand_in_place", plugins._unproven,
            lambda original, pod, node: original(pod, _of_newest_revision(node))),
     Mutant("rolling-pods-are-upgraded-by-people", DoneTooEarlyError, "rolling_by_hand", nodes.manual_upgrade,
-           lambda original, driver, context: original(driver, _on_delete(context))),
+           lambda original, driver, view, context: original(driver, view, _on_delete(context))),
     Mutant("without-a-policy-there-is-nothing-to-do", DoneTooEarlyError, "vanishing_policy", done._no_policy,
            lambda original, context: original(replace(context, drivers={}, deployed=False))),
     Mutant("a-policy-that-is-gone-never-returns", DoneTooEarlyError, "policy_gone", done.policy_deleted,
