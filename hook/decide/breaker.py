@@ -44,10 +44,8 @@ WHOLE: Final = 100
 
 
 def observed(breaker: Breaker, statuses: Sequence[NodeStatus], fleet: Fleet, now: datetime) -> Breaker:
-    """Return the breaker after an evaluation of the nodes. Only the controller has one."""
+    """Return the breaker of the controller after an evaluation of the nodes."""
     settings = fleet.context.settings
-    if not settings.follow:
-        return breaker
     breaker = _closed_in_time(_without_future(breaker, now), settings, now)
     observations = _observations(statuses, fleet)
     before = breaker.observations

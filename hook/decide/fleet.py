@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from hook.decide import clients, rollout
@@ -224,6 +225,7 @@ def _views(
     unnamed = _by_node(pod for pod in snapshot.plugin_pods if pod.owner_uid in unnamed_uids)
     prerequisites, slices = _by_node(snapshot.prerequisite_pods), _slices_by_node(snapshot.slices or ())
     orphans = frozenset(pod.uid for pod in snapshot.plugin_pods if not pod.owner_uid)
+    outdated = _outdated((*snapshot.driver_pods, *snapshot.prerequisite_pods), context)
     restarts, proven = _restarts_by_node(memory), memory.fresh if memory is not None else {}
     present = {name for name, node in snapshot.nodes.items() if node.labels.get(label) == "true"}
 
@@ -238,21 +240,27 @@ def _views(
             plugin_pods=plugins,
             unnamed_pods=others,
             prerequisite_pods=required,
-            outdated=_outdated((*drivers, *required), context),
+            outdated=_among(outdated, chain(drivers, required)),
             slices=slices.get(name, ()),
-            malformed=_malformed_on(name, context.malformed),
+            malformed=_malformed_on(name, context.malformed) if context.malformed else (),
             prior=NodeView(name, node, first, outdated=_outdated(first, prior)) if prior is not None else None,
-            orphans=orphans,
+            orphans=_among(orphans, plugins),
             restarts=restarts.get(name, {}),
-            proven={pod.uid: proven[pod.uid] for pod in (*plugins, *others) if pod.uid in proven},
+            proven={pod.uid: proven[pod.uid] for pod in chain(plugins, others) if pod.uid in proven},
         )
 
     return {name: view(name) for name in sorted({*present, *driver_pods, *plugin_pods} - {""})}
 
 
 def _outdated(pods: Iterable[Pod], context: Context) -> frozenset[str]:
+    """Return the UIDs of pods that are not of the newest revision, or whose newest revision is unknown."""
     newest = context.newest
     return frozenset(pod.uid for pod in pods if pod.owner_uid not in newest or pod.hash != newest[pod.owner_uid].hash)
+
+
+def _among(uids: Collection[str], pods: Iterable[Pod]) -> frozenset[str]:
+    """Return those UIDs that pods of one node have. Most often there are none at all."""
+    return frozenset(pod.uid for pod in pods if pod.uid in uids) if uids else frozenset()
 
 
 def _restarts_by_node(memory: Memory | None) -> dict[str, dict[str, RestartRecord]]:
@@ -306,9 +314,11 @@ def _adopted(pods: Iterable[Pod], named: Sequence[DaemonSet]) -> Iterator[Pod]:
     controller adopts them by the same rule (K8S ``pkg/controller/controller_ref_manager.go``).
     """
     for pod in pods:
-        heirs = () if pod.owner_uid else (ds for ds in named if ds.namespace == pod.namespace)
-        heir = next((ds for ds in heirs if ds.selects(pod.labels)), None)
-        yield pod if heir is None else replace(pod, owner_uid=heir.uid)
+        if pod.owner_uid:
+            yield pod
+            continue
+        heirs = (ds for ds in named if ds.namespace == pod.namespace and ds.selects(pod.labels))
+        yield from (replace(pod, owner_uid=heir.uid) for heir in islice(heirs, 1))
 
 
 def _by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:

@@ -27,18 +27,10 @@ if TYPE_CHECKING:
     from hook.objects.drivers import Stack
     from hook.objects.views import Node, Pod
 
-FAILING_TO_START: Final = frozenset(
-    {
-        "CrashLoopBackOff",
-        "ImagePullBackOff",
-        "ErrImagePull",
-        "InvalidImageName",
-        "ErrImageNeverPull",
-        "CreateContainerConfigError",
-        "CreateContainerError",
-        "RunContainerError",
-    }
-)
+FAILING_TO_START: Final = frozenset({
+    "CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull",
+    "CreateContainerConfigError", "CreateContainerError", "RunContainerError",
+})  # fmt: skip
 """Waiting reasons of a container that do not pass by themselves (K8S ``pkg/kubelet``, ``images/types.go``)."""
 KNOWN_DEPLOY_VALUES: Final = ("true", "false")
 """Values of the label that deploys the driver, in addition to ``names.PRE_INSTALLED``."""
@@ -70,9 +62,8 @@ def evaluate_node(view: NodeView, context: Context, now: datetime) -> tuple[Node
     ineligible = excluded(view, context, now)
     if blocker := _malformed(view, ineligible) or ineligible or _unsettled(view, context):
         return (_upgrade_failed(_status(view, blocker), label, view),)
-    manual = manual_upgrade(live_pods(view.driver_pods)[0], view, context)
     statuses = _plugin_statuses(view, context, now)
-    if manual is not None:
+    if manual := manual_upgrade(live_pods(view.driver_pods)[0], view, context):
         return _with_outdated_driver(statuses, _status(view, manual))
     if label is Label.QUIET:
         return tuple(statuses)
