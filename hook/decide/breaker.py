@@ -18,8 +18,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from hook.decide import freshness
-from hook.decide.eligibility import live_pods
 from hook.decide.explain import Trait
+from hook.decide.fleet import live_pods
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState
 from hook.decide.state import Observation
@@ -30,11 +30,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.config import Settings
-    from hook.decide.fleet import Fleet
+    from hook.decide.fleet import Context, Fleet, NodeView
     from hook.decide.result import Blocker, NodeStatus
     from hook.decide.state import Breaker
     from hook.format import Bound
-    from hook.objects.views import Pod
 
 WITHIN: Final = timedelta(minutes=1)
 """Time for which a node with unexplained staleness is held, and the length of a burst. If a tool restarts kubelets or
@@ -44,46 +43,46 @@ FEWEST: Final = 5
 WHOLE: Final = 100
 
 
-def watched(breaker: Breaker, statuses: Sequence[NodeStatus], fleet: Fleet, now: datetime) -> Breaker:
-    """Return the breaker after an evaluation of the nodes. Only the controller has one."""
-    if not fleet.settings.follow:
-        return breaker
-    breaker = _closed_in_time(_no_later(breaker, now), fleet.settings, now)
+def observed(breaker: Breaker, statuses: Sequence[NodeStatus], fleet: Fleet, now: datetime) -> Breaker:
+    """Return the breaker of the controller after an evaluation of the nodes."""
+    settings = fleet.context.settings
+    breaker = _closed_in_time(_without_future(breaker, now), settings, now)
     observations = _observations(statuses, fleet)
-    new = {
-        node: now for node, observation in observations.items() if _turned(observation, breaker.observations.get(node))
-    }
-    turned = {node: when for node, when in breaker.turned.items() if now - when <= WITHIN} | new
-    known = {node: observation for node, observation in breaker.observations.items() if node in fleet.seen.nodes}
-    return _opened(replace(breaker, observations=known | observations, turned=turned), statuses, fleet, now)
+    before = breaker.observations
+    recent = {node: since for node, since in breaker.unexplained.items() if now - since <= WITHIN}
+    new = {node: now for node, observation in observations.items() if _is_unexplained(observation, before.get(node))}
+    known = {node: observation for node, observation in before.items() if node in fleet.seen.nodes}
+    breaker = replace(breaker, observations=known | observations, unexplained=recent | new)
+    eligible = {status.node for status in statuses if status.state is not NodeState.EXCLUDED}
+    return _opened(breaker, eligible, settings, now)
 
 
-def unexplained(judged: NodeStatus, breaker: Breaker, now: datetime) -> bool:
+def holds(breaker: Breaker, status: NodeStatus, now: datetime) -> bool:
     """Return whether a node became stale without a reload less than a minute ago."""
-    turned = breaker.turned.get(judged.node)
-    return turned is not None and now - turned <= WITHIN
+    since = breaker.unexplained.get(status.node)
+    return since is not None and now - since <= WITHIN
 
 
-def held_open(breaker: Breaker, settings: Settings) -> Blocker | None:
+def open_blocker(breaker: Breaker, settings: Settings) -> Blocker | None:
     """Return why restarts stop while the breaker is open, and when it closes; None while it is closed."""
     if breaker.opened_at is None:
         return None
-    seen = f"{breaker.why} (seen at {moment(breaker.opened_at)})"
+    observation = f"{breaker.why} (seen at {moment(breaker.opened_at)})"
     time = (
         f" by itself at {moment(breaker.opened_at + settings.circuit_breaker_reset)}, or"
         if settings.circuit_breaker_reset
         else ""
     )
     end = f"the breaker closes{time} when the controller restarts"
-    return Reason.BREAKER_OPEN, f"{seen}; nothing is restarted until {end}"
+    return Reason.BREAKER_OPEN, f"{observation}; nothing is restarted until {end}"
 
 
-def _no_later(breaker: Breaker, now: datetime) -> Breaker:
+def _without_future(breaker: Breaker, now: datetime) -> Breaker:
     """Replace times in the future by now: the API server's clock was ahead, and was corrected since."""
     return replace(
         breaker,
         opened_at=breaker.opened_at and min(breaker.opened_at, now),
-        turned={node: min(when, now) for node, when in breaker.turned.items()},
+        unexplained={node: min(since, now) for node, since in breaker.unexplained.items()},
     )
 
 
@@ -94,49 +93,41 @@ def _closed_in_time(breaker: Breaker, settings: Settings, now: datetime) -> Brea
     return breaker.closed() if now - breaker.opened_at >= settings.circuit_breaker_reset else breaker
 
 
-def _opened(breaker: Breaker, statuses: Sequence[NodeStatus], fleet: Fleet, now: datetime) -> Breaker:
-    """Open it if a crowd turned stale. Where no crowd is possible, no node is suspect."""
-    eligible = {one.node for one in statuses if one.state is not NodeState.EXCLUDED}
-    share = fleet.settings.circuit_breaker_threshold
-    if _never(share) or not _is_crowd(len(eligible), eligible, share):
-        return replace(breaker, turned={})
-    crowd = sorted(eligible & breaker.turned.keys())
-    if breaker.opened_at is not None or not _is_crowd(len(crowd), eligible, share):
+def _opened(breaker: Breaker, eligible: Collection[str], settings: Settings, now: datetime) -> Breaker:
+    """Open the breaker after a burst. Where no burst is possible, no staleness is unexplained."""
+    share = settings.circuit_breaker_threshold
+    never = not share.value or (share.percent and share.value >= WHOLE)
+    if never or not _is_burst(len(eligible), eligible, share):
+        return replace(breaker, unexplained={})
+    burst = sorted(node for node in eligible if node in breaker.unexplained)
+    if breaker.opened_at is not None or not _is_burst(len(burst), eligible, share):
         return breaker
-    why = f"{len(crowd)} of {len(eligible)} nodes turned stale within a minute, and no reload of their drivers was seen"
-    return replace(breaker, opened_at=now, why=f"{why}: {some(crowd)}")
+    why = f"{len(burst)} of {len(eligible)} nodes turned stale within a minute, and no reload of their drivers was seen"
+    return replace(breaker, opened_at=now, why=f"{why}: {some(burst)}")
 
 
-def _is_crowd(count: int, eligible: Collection[str], share: Bound) -> bool:
+def _is_burst(count: int, eligible: Collection[str], share: Bound) -> bool:
     return count >= FEWEST and share.exceeded_by(count, len(eligible))
-
-
-def _never(share: Bound) -> bool:
-    return not share.value or (share.percent and share.value >= WHOLE)
 
 
 def _observations(statuses: Iterable[NodeStatus], fleet: Fleet) -> dict[str, Observation]:
     """Return an observation of each node with a settled driver. One stale plugin makes the node stale."""
-    seen: dict[str, list[Reason]] = {}
+    reasons: dict[str, list[Reason]] = {}
     for status in statuses:
-        if status.plugin and status.reason is not Reason.NOTHING_TO_REFRESH and _drivers(status.node, fleet):
-            seen.setdefault(status.node, []).append(status.reason)
+        if status.plugin and status.reason is not Reason.NOTHING_TO_REFRESH:
+            reasons.setdefault(status.node, []).append(status.reason)
     observations: dict[str, Observation] = {}
-    for node, reasons in seen.items():
-        fresh = all(Trait.FRESH in reason.traits for reason in reasons)
-        if fresh or any(Trait.STALE in reason.traits for reason in reasons):
-            observations[node] = Observation(_load(node, fleet), stale=not fresh)
+    for node, of_node in reasons.items():
+        fresh = all(Trait.FRESH in reason.traits for reason in of_node)
+        if fresh or any(Trait.STALE in reason.traits for reason in of_node):
+            observations[node] = Observation(_load(fleet.nodes[node], fleet.context), stale=not fresh)
     return observations
 
 
-def _load(node: str, fleet: Fleet) -> str:
-    return freshness.load(_drivers(node, fleet)[0], live_pods(fleet.prerequisite_pods.get(node, ())), fleet.stack)
+def _load(view: NodeView, context: Context) -> str:
+    return freshness.load(live_pods(view.driver_pods)[0], live_pods(view.prerequisite_pods), context.stack)
 
 
-def _drivers(node: str, fleet: Fleet) -> list[Pod]:
-    return live_pods(fleet.driver_pods.get(node, ()))
-
-
-def _turned(observation: Observation, before: Observation | None) -> bool:
+def _is_unexplained(observation: Observation, before: Observation | None) -> bool:
     """Return whether a node that was fresh is stale under the same load of its driver."""
     return before is not None and before.load == observation.load and observation.stale and not before.stale

@@ -1,10 +1,8 @@
-"""Decide for each driver stack, and merge the decisions: a snapshot and the state in, both anew out.
+"""Decide for each driver stack, then merge the decisions: a snapshot and the memory in, a decision and a memory out.
 
-The functions here are pure, so a run that is killed loses nothing. ``together.py`` merges the decisions of several
-stacks.
-
-A stack waits for the nodes of another one only if the policy requires that order. A run continues while any stack may
-still make progress. Failures of the other stacks are reported at the end.
+The functions here are pure, so a run that is killed loses nothing. A stack waits for the nodes of another one only if
+the policy requires that order. A run continues while any stack may still make progress. Failures of the other stacks
+are reported at the end.
 """
 
 from __future__ import annotations
@@ -13,11 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hook.config import OnDeadline
-from hook.decide import breaker, done, restarts
-from hook.decide import fleet as fleets
-from hook.decide import warnings as cautions
+from hook.decide import breaker, clients, done, restarts, warnings
 from hook.decide.explain import Trait
-from hook.decide.fleet import named
+from hook.decide.fleet import index
 from hook.decide.nodes import evaluate_node
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Patience, Phase
@@ -29,11 +25,17 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.config import Settings
-    from hook.decide.fleet import Fleet
+    from hook.decide.fleet import Context, Fleet
     from hook.decide.result import Action, Blocker
     from hook.objects.drivers import Stack
     from hook.objects.views import Snapshot
 
+Seen = dict[str, "Snapshot"]
+"""Snapshot of each stack that is read, by its name."""
+Memories = dict[str, Memory]
+
+PRECEDENCE: Final = (Phase.WAIT, Phase.FAIL, Phase.DEADLINE, Phase.DONE, Phase.SKIP)
+"""Phases of stacks: the first one that a stack has becomes the phase of the run."""
 RANK: Final = {
     NodeState.WAITING: 0,
     NodeState.FAILED: 0,
@@ -44,51 +46,107 @@ RANK: Final = {
     NodeState.EXCLUDED: 5,
 }
 """Progress rank of a state. A run has stalled if no node reaches a higher rank for a long time."""
-ROLLING_RANK: Final = 1
+RELOADING_RANK: Final = 1
 """Progress rank of a node whose new driver is being loaded."""
 
 
-def advanced(memory: Memory, fleet: Fleet, statuses: Sequence[NodeStatus], now: datetime) -> Memory:
-    """Record whether any node reached a higher rank than before, under the current policy and driver revisions."""
-    generation = fleet.policy.generation if fleet.policy else 0
-    epoch = f"{generation}/{','.join(sorted(revision.hash for revision in fleet.newest.values()))}"
-    before = memory.ranks if epoch == memory.epoch else {}
-    reached: dict[str, int] = {}
-    for status in statuses:
-        reached[status.node] = min(_rank(status), reached.get(status.node, _rank(status)))
-    ranks = {node: max(rank, before.get(node, -1)) for node, rank in reached.items()}
-    if memory.advanced_at is not None and all(rank <= before.get(node, -1) for node, rank in ranks.items()):
-        return replace(memory, ranks=ranks)
-    return replace(memory, epoch=epoch, ranks=ranks, advanced_at=now)
+# All stacks.
 
 
-def with_fresh(memory: Memory, statuses: Iterable[NodeStatus], fleet: Fleet) -> Memory:
-    """Note which pods were proven to be fresh, and forget pods that are gone."""
-    known = {**memory.fresh, **dict(pair for judged in statuses for pair in judged.fresh)}
-    found = (*fleet.plugin_pods.values(), *fleet.unnamed_pods.values())
-    there = {pod.uid for pods in found for pod in pods}
-    return replace(memory, fresh={uid: run for uid, run in known.items() if uid in there})
+def chosen(settings: Settings) -> list[Stack]:
+    """Return the chosen stacks, in the order of the settings."""
+    return [STACKS[name] for name in dict.fromkeys(settings.stacks)]
 
 
-def without_gone(memory: Memory, fleet: Fleet) -> Memory:
-    """Forget nodes, plugins and pods that are gone: the memory of a run without an end must not grow."""
-    nodes = fleet.seen.nodes.keys() | fleet.plugin_pods.keys()
-    pods = {pod.uid for found in fleet.plugin_pods.values() for pod in found if pod.live}
-    keys = {restart_key(ds.uid, node) for ds in fleet.plugins.named for node in nodes}
-    return replace(
-        with_fresh(memory, (), fleet),
-        restarts={key: asked for key, asked in memory.restarts.items() if key in keys},
-        troubles={uid: trouble for uid, trouble in memory.troubles.items() if uid in pods},
-        eligible=memory.eligible & nodes,
+def indexed(snapshots: Mapping[str, Snapshot], settings: Settings) -> dict[str, Fleet]:
+    """Return the indexed snapshot of each stack, without its restart history."""
+    return {
+        stack.name: index(snapshots[stack.name], settings, stack, snapshots.get(stack.after))
+        for stack in chosen(settings)
+    }
+
+
+def decide_all(
+    snapshots: Mapping[str, Snapshot], memories: Mapping[str, Memory], settings: Settings, now: datetime
+) -> tuple[Decision, Memories]:
+    """Decide for every stack. A stack without a memory gets that of a run that starts now."""
+    decisions: dict[str, Decision] = {}
+    after: Memories = {}
+    for stack in chosen(settings):
+        memory = memories.get(stack.name) or Memory(started=now)
+        decisions[stack.name], after[stack.name] = decide(
+            snapshots[stack.name], memory, settings, now, stack=stack, prior=snapshots.get(stack.after)
+        )
+    return combined(decisions), after
+
+
+def look_first(snapshots: Mapping[str, Snapshot], settings: Settings) -> Decision | None:
+    """Return a skip if policies and DaemonSets alone prove that the run is pointless, else None."""
+    decisions: dict[str, Decision] = {}
+    for stack in chosen(settings):
+        snapshot = snapshots[stack.name]
+        skip = first_look(snapshot, settings, stack)
+        if skip is None:
+            return None
+        if skip.reason is Reason.NO_POLICY and clients.find(snapshot.daemonsets, stack, settings).named:
+            # With a plugin, the policy may be missing for a moment. Only a fleet without driver pods has no operator.
+            return None
+        decisions[stack.name] = skip
+    return combined(decisions)
+
+
+def first_look(snapshot: Snapshot, settings: Settings, stack: Stack = GPU_OPERATOR) -> Decision | None:
+    """Return a skip if policies and DaemonSets of one stack alone prove that the run is pointless, else None."""
+    context = index(snapshot, settings, stack).context
+    skip = done.nothing_to_protect(context)
+    if skip is None:
+        return None
+    return Decision(Phase.SKIP, *skip, warnings=tuple(warnings.about_names(context)), stack=stack.name)
+
+
+def combined(decisions: Mapping[str, Decision]) -> Decision:
+    """Merge decisions. Return a single one as it is."""
+    if len(decisions) == 1:
+        return next(iter(decisions.values()))
+    name, first = min(decisions.items(), key=lambda item: _precedence(item[1]))
+    others = [f"{other}: {decision.message}" for other, decision in decisions.items() if other != name]
+    return Decision(
+        first.phase,
+        first.reason,
+        "; ".join([f"{name}: {first.message}", *others]),
+        statuses=tuple(status for decision in decisions.values() for status in decision.statuses),
+        actions=_once(action for decision in decisions.values() for action in decision.actions),
+        warnings=tuple(f"{other}: {text}" for other, decision in decisions.items() for text in decision.warnings),
+        cause=first.cause,
+        stack=name,
     )
 
 
-def _rank(judged: NodeStatus) -> int:
-    return ROLLING_RANK if Trait.DRIVER_RELOADING in judged.reason.traits else RANK[judged.state]
+def _precedence(decision: Decision) -> tuple[int, bool]:
+    """Return the precedence of a decision. Of equal phases, one with restarts comes first."""
+    return PRECEDENCE.index(decision.phase), decision.reason is not Reason.REFRESHED
+
+
+def _once(actions: Iterable[Action]) -> tuple[Action, ...]:
+    """Merge actions of several stacks on the same pod. Each stack records the restart under its own driver run."""
+    by_target: dict[str, list[Action]] = {}
+    for action in actions:
+        by_target.setdefault(action.pod.uid if isinstance(action, DeletePod) else action.uid, []).append(action)
+    return tuple(replace(first, also=tuple(rest)) for first, *rest in by_target.values())
+
+
+def succeeded(decision: Decision, settings: Settings) -> bool:
+    """Return whether the run exits with 0."""
+    if decision.phase is Phase.DEADLINE:
+        return settings.on_deadline is OnDeadline.REPORT
+    return decision.phase in (Phase.DONE, Phase.SKIP)
+
+
+# One stack.
 
 
 def decide(  # noqa: PLR0913 - a pure function of everything that it depends on
-    seen: Snapshot,
+    snapshot: Snapshot,
     memory: Memory,
     settings: Settings,
     now: datetime,
@@ -100,164 +158,122 @@ def decide(  # noqa: PLR0913 - a pure function of everything that it depends on
 
     `prior` is the snapshot of the stack whose driver must settle first, where that stack is read.
     """
-    fleet = index(seen, settings, stack, prior, memory)
+    fleet = index(snapshot, settings, stack, prior, memory)
     timers = Timers(memory, now)
-    judged, noisy = _evaluated(fleet, memory, timers)
-    memory = replace(memory, breaker=breaker.watched(memory.breaker, judged, fleet, now))
-    patient = [_out_of_patience(status, settings, timers) for status in judged]
-    if gone := done.policy_gone(fleet, patient, timers):
-        return _skip(gone, judged, memory, fleet, timers, sure=True)
-    if skip := _pointless(fleet, judged, noisy):
-        return _skip(skip, judged, memory, fleet, timers, sure=skip[0] is Reason.DRIVER_DISABLED)
-    return _of_nodes(patient, noisy, memory, fleet, timers)
+    # Evaluated in every decision, so that the quiet time of the operator runs while other conditions hold.
+    operator = done.operator_blocker(fleet, timers)
+    evaluated = [status for view in fleet.nodes.values() for status in evaluate_node(view, fleet.context, now)]
+    evaluated = _with_lost_nodes(evaluated, fleet, memory)
+    if settings.follow:
+        memory = replace(memory, breaker=breaker.observed(memory.breaker, evaluated, fleet, now))
+    statuses = [_out_of_patience(status, settings, timers) for status in evaluated]
+    deleted = done.policy_deleted(fleet.context, statuses, timers)
+    skip = deleted or done.nothing_to_protect(fleet.context) or done.no_eligible_node(fleet, evaluated, operator)
+    if skip is None:
+        return _of_nodes(statuses, operator, memory, fleet, timers)
+    # Otherwise the missing object may be replaced, or the labels may come back.
+    sure = deleted is not None or skip[0] is Reason.DRIVER_DISABLED or not memory.saw_fleet
+    if timers.held(f"skip/{skip[0]}") >= settings.not_ready_grace or sure:
+        return _skip(skip, evaluated, memory, fleet, timers)
+    return _wait_to_skip(skip, evaluated, memory, fleet.context, timers)
+
+
+def _with_lost_nodes(statuses: list[NodeStatus], fleet: Fleet, memory: Memory) -> list[NodeStatus]:
+    """Let nodes wait that were eligible earlier in this run and have since lost their labels and driver pods.
+
+    If the whole fleet lost them, the skip of the run waits instead (see ``_wait_to_skip``).
+    """
+    if all(status.state is NodeState.EXCLUDED for status in statuses):
+        return statuses
+    label = fleet.context.stack.nodes.present
+    unlabelled = {name for name, node in fleet.seen.nodes.items() if node.labels.get(label) != "true"}
+    lost = {name for name in memory.eligible & unlabelled if not fleet.driver_pods.get(name)}
+    lost -= {status.node for status in statuses if status.state is not NodeState.EXCLUDED}
+    message = f"it was eligible earlier in this run, and lost {label}=true and its driver pod (is NFD down?)"
+    waiting = [
+        NodeStatus(name, NodeState.WAITING, Reason.LABELS_MISSING, message, patience=Patience.NODE) for name in lost
+    ]
+    return sorted([*(status for status in statuses if status.node not in lost), *waiting], key=lambda one: one.node)
+
+
+def _out_of_patience(status: NodeStatus, settings: Settings, timers: Timers) -> NodeStatus:
+    """Return a status that has outlasted its grace period as failed, or as excluded if its node is away."""
+    if status.patience is None:
+        return status
+    held = timers.held(f"{status.patience}/{status.patience_with or f'{status.node}/{status.plugin}'}")
+    grace = {
+        Patience.DRIVER: settings.failed_grace,
+        Patience.PLUGIN: settings.plugin_timeout,
+        Patience.NODE: settings.not_ready_grace,
+    }[status.patience]
+    if held < grace:
+        return status
+    if status.patience is Patience.NODE:
+        reason = status.reason if status.reason is Reason.LABELS_MISSING else Reason.NODE_NOT_READY
+        return replace(status, state=NodeState.EXCLUDED, reason=reason)
+    return status.failed(message=f"{status.message} (for {int(held.total_seconds())} s)")
 
 
 def _of_nodes(
-    patient: Sequence[NodeStatus], noisy: Blocker | None, memory: Memory, fleet: Fleet, timers: Timers
+    statuses: Sequence[NodeStatus], operator: Blocker | None, memory: Memory, fleet: Fleet, timers: Timers
 ) -> tuple[Decision, Memory]:
-    """Choose the restarts for now and return the verdict on the run."""
-    settings, stack, now = fleet.settings, fleet.stack.name, timers.now
-    plan = restarts.plan(patient, fleet, memory, now)
+    """Choose the restarts for now, and return the phase of the run."""
+    settings, stack = fleet.context.settings, fleet.context.stack.name
+    plan = restarts.plan(statuses, fleet, memory, timers.now)
     shown = tuple(replace(_out_of_patience(status, settings, timers), stack=stack) for status in plan.statuses)
-    blockers, warnings = done.before_done(fleet, shown, noisy, timers)
-    stopped = breaker.held_open(memory.breaker, settings)
-    progress = advanced(memory, fleet, shown, now)
-    phase, blocker = (Phase.WAIT, stopped) if stopped else _phase(blockers, shown, progress, fleet, timers)
-    release_pending = any(Trait.RELEASE_PENDING in reason.traits for reason, _message in blockers)
-    too_early = release_pending or done.blind_to_intent(fleet)
+    blockers, texts = done.blockers(fleet, shown, operator, timers)
+    stopped = breaker.open_blocker(memory.breaker, settings) if settings.follow else None
+    progress = _advanced(memory, fleet.context, shown, timers.now)
+    phase, reason = (Phase.WAIT, stopped) if stopped else _phase(blockers, shown, progress, fleet.context, timers)
+    release_pending = any(Trait.RELEASE_PENDING in blocker.traits for blocker, _message in blockers)
+    too_early = release_pending or done.blind_to_intent(fleet.context)
     may_act = (phase is Phase.WAIT or settings.follow) and not too_early and not stopped
     decision = Decision(
         phase,
-        *blocker,
+        *reason,
         statuses=shown,
         actions=tuple(replace(action, stack=stack) for action in plan.actions) if may_act else (),
-        warnings=tuple(warnings),
+        warnings=tuple(texts),
         cause=blockers[0][0] if blockers and phase is Phase.DEADLINE else None,
         stack=stack,
     )
     return decision, _remembered(progress, shown, fleet, timers)
 
 
-def _remembered(memory: Memory, shown: Sequence[NodeStatus], fleet: Fleet, timers: Timers) -> Memory:
-    """Return the memory for the next decision."""
-    eligible = {status.node for status in shown if status.state is not NodeState.EXCLUDED}
-    after = replace(
-        memory,
-        first_seen=timers.first_seen,
-        saw_fleet=memory.saw_fleet or bool(eligible),
-        eligible=memory.eligible | eligible,
-    )
-    # A node that waits for an administrator to replace its driver has one status, and no plugin in it.
-    by_hand = [status for status in shown if status.reason is Reason.MANUAL_UPGRADE and status.fresh]
-    verified = [*by_hand, *(status for status in shown if status.reason is Reason.VERIFIED)]
-    after = with_fresh(after.with_verified(verified), shown, fleet)
-    return without_gone(after, fleet) if fleet.settings.follow else after
-
-
-def _pointless(fleet: Fleet, judged: Sequence[NodeStatus], noisy: Blocker | None) -> Blocker | None:
-    """Return why there is nothing to protect."""
-    return done.nothing_to_protect(fleet) or done.no_eligible_node(fleet, judged, noisy)
-
-
-def index(
-    seen: Snapshot, settings: Settings, stack: Stack, prior: Snapshot | None = None, memory: Memory | None = None
-) -> Fleet:
-    """Index a snapshot, and the snapshot of the stack whose driver must settle first."""
-    # The prior stack reads no nodes of its own unless it is chosen, but needs to know whether a node is Ready.
-    both = replace(prior, nodes={**seen.nodes, **prior.nodes}) if prior is not None else None
-    before = fleets.index(both, STACKS[stack.after], settings) if both is not None else None
-    return fleets.index(seen, stack, settings, before, memory)
-
-
-def _evaluated(fleet: Fleet, memory: Memory, timers: Timers) -> tuple[list[NodeStatus], Blocker | None]:
-    """Return the status of each node, and why the operator may still render a second time."""
-    # Evaluated in every decision, so that the quiet time of the operator runs while other conditions hold.
-    noisy = done.unsettled(fleet, timers, timers.now)
-    judged = [status for name in fleet.node_names for status in evaluate_node(name, fleet, timers.now)]
-    return _remembering(judged, fleet, memory), noisy
-
-
-def _remembering(judged: Sequence[NodeStatus], fleet: Fleet, memory: Memory) -> list[NodeStatus]:
-    """Let nodes wait that were eligible earlier in this run and have since lost their labels and driver pods.
-
-    If the whole fleet lost them, the skip of the run waits instead (see ``_skip``).
-    """
-    if all(status.state is NodeState.EXCLUDED for status in judged):
-        return list(judged)
-    label = fleet.stack.nodes.present
-    bare = {name for name, node in fleet.seen.nodes.items() if node.labels.get(label) != "true"}
-    gone = {name for name in memory.eligible & bare if not fleet.driver_pods.get(name)}
-    gone -= {status.node for status in judged if status.state is not NodeState.EXCLUDED}
-    message = f"it was eligible earlier in this run, and lost {label}=true and its driver pod (is NFD down?)"
-    lost = [
-        NodeStatus(name, NodeState.WAITING, Reason.LABELS_MISSING, message, patience=Patience.NODE) for name in gone
-    ]
-    return sorted([*(status for status in judged if status.node not in gone), *lost], key=lambda status: status.node)
-
-
-def _skip(  # noqa: PLR0913 - the parts of a decision
-    skip: Blocker, judged: Sequence[NodeStatus], memory: Memory, fleet: Fleet, timers: Timers, *, sure: bool
+def _skip(
+    skip: Blocker, statuses: Sequence[NodeStatus], memory: Memory, fleet: Fleet, timers: Timers
 ) -> tuple[Decision, Memory]:
-    """Skip at once if the reason is `sure`, or if this run never saw an eligible node.
+    """Return that there is nothing to protect."""
+    context = fleet.context
+    shown = tuple(replace(status, stack=context.stack.name) for status in statuses)
+    texts = tuple(warnings.about_names(context))
+    after = replace(memory, first_seen=timers.first_seen)
+    after = _forgotten(after, fleet) if context.settings.follow else after
+    return Decision(Phase.SKIP, *skip, statuses=shown, warnings=texts, stack=context.stack.name), after
 
-    Otherwise wait for a grace period: the missing object may be replaced, or the labels may come back.
-    """
-    settings, stack = fleet.settings, fleet.stack.name
-    sure = sure or not memory.saw_fleet
-    lasting = timers.held(f"skip/{skip[0]}") >= settings.not_ready_grace
-    remembering = replace(memory, first_seen=timers.first_seen)
-    shown = tuple(replace(status, stack=stack) for status in judged)
-    if sure or lasting:
-        warnings = tuple(cautions.about_names(fleet))
-        after = without_gone(remembering, fleet) if settings.follow else remembering
-        return Decision(Phase.SKIP, *skip, statuses=shown, warnings=warnings, stack=stack), after
+
+def _wait_to_skip(
+    skip: Blocker, statuses: Sequence[NodeStatus], memory: Memory, context: Context, timers: Timers
+) -> tuple[Decision, Memory]:
+    """Wait for a grace period before a skip, because this run saw an eligible node."""
+    stack, after = context.stack.name, replace(memory, first_seen=timers.first_seen)
+    shown = tuple(replace(status, stack=stack) for status in statuses)
     message = f"{skip[1]} (this run saw it before, and it may come back)"
-    if timers.now >= settings.deadline(memory.started):
-        late = (Reason.TIME_UP, f"the time is up with work left: {message}")
-        return Decision(Phase.DEADLINE, *late, statuses=shown, cause=skip[0], stack=stack), remembering
-    return Decision(Phase.WAIT, skip[0], message, statuses=shown, stack=stack), remembering
+    if timers.now < context.settings.deadline(memory.started):
+        return Decision(Phase.WAIT, skip[0], message, statuses=shown, stack=stack), after
+    late = (Reason.TIME_UP, f"the time is up with work left: {message}")
+    return Decision(Phase.DEADLINE, *late, statuses=shown, cause=skip[0], stack=stack), after
 
 
-def first_look(seen: Snapshot, settings: Settings, stack: Stack = GPU_OPERATOR) -> Decision | None:
-    """Return a skip if policies and DaemonSets alone prove that the run is pointless, else None."""
-    fleet = index(seen, settings, stack)
-    skip = done.nothing_to_protect(fleet)
-    if skip is None:
-        return None
-    return Decision(Phase.SKIP, *skip, warnings=tuple(cautions.about_names(fleet)), stack=stack.name)
-
-
-def succeeded(decision: Decision, settings: Settings) -> bool:
-    """Return whether the run exits with 0."""
-    if decision.phase is Phase.DEADLINE:
-        return settings.on_deadline is OnDeadline.REPORT
-    return decision.phase in (Phase.DONE, Phase.SKIP)
-
-
-def _out_of_patience(judged: NodeStatus, settings: Settings, timers: Timers) -> NodeStatus:
-    """Return a status that has outlasted its grace period as failed, or as excluded if its node is away."""
-    if judged.patience is None:
-        return judged
-    held = timers.held(f"{judged.patience}/{judged.patience_with or f'{judged.node}/{judged.plugin}'}")
-    grace = {
-        Patience.DRIVER: settings.failed_grace,
-        Patience.PLUGIN: settings.plugin_timeout,
-        Patience.NODE: settings.not_ready_grace,
-    }[judged.patience]
-    if held < grace:
-        return judged
-    if judged.patience is Patience.NODE:
-        reason = judged.reason if judged.reason is Reason.LABELS_MISSING else Reason.NODE_NOT_READY
-        return replace(judged, state=NodeState.EXCLUDED, reason=reason)
-    return judged.failed(message=f"{judged.message} (for {int(held.total_seconds())} s)")
+# The phase of a run.
 
 
 def _phase(
-    blockers: list[Blocker], statuses: Sequence[NodeStatus], progress: Memory, fleet: Fleet, timers: Timers
+    blockers: Sequence[Blocker], statuses: Sequence[NodeStatus], progress: Memory, context: Context, timers: Timers
 ) -> tuple[Phase, Blocker]:
-    now, settings = timers.now, fleet.settings
+    now, settings = timers.now, context.settings
     if not blockers:
-        return Phase.DONE, _success(statuses, progress, fleet)
+        return Phase.DONE, _success(statuses, progress, context)
     if now >= settings.deadline(progress.started):
         return Phase.DEADLINE, (Reason.TIME_UP, f"the time is up with work left: {blockers[0][1]}")
     if failure := _failure(blockers, statuses, settings, timers):
@@ -269,23 +285,23 @@ def _phase(
     return Phase.WAIT, blockers[0]
 
 
-def _success(statuses: Sequence[NodeStatus], memory: Memory, fleet: Fleet) -> Blocker:
-    noun = fleet.stack.plugin.noun
+def _success(statuses: Sequence[NodeStatus], memory: Memory, context: Context) -> Blocker:
+    noun, plugins = context.stack.plugin.noun, context.plugins.named
     verified = sum(status.reason is Reason.VERIFIED for status in statuses)
     excluded = sum(status.state is NodeState.EXCLUDED for status in statuses)
-    left_out = f"; {excluded} nodes are excluded" if excluded else ""
-    if not fleet.plugins.named:
-        return Reason.DRIVER_SETTLED, f"no {noun} is installed yet; the driver is settled on every node{left_out}"
+    rest = f"; {excluded} nodes are excluded" if excluded else ""
+    if not plugins:
+        return Reason.DRIVER_SETTLED, f"no {noun} is installed yet; the driver is settled on every node{rest}"
     if memory.restarted:
-        message = f"{memory.restarted} {noun}s were restarted, {verified} run on the loaded driver{left_out}"
+        message = f"{memory.restarted} {noun}s were restarted, {verified} run on the loaded driver{rest}"
         return Reason.REFRESHED, message
-    evicted = next((key for ds in fleet.plugins.named if (key := cautions.evicted_by_driver_manager(ds, fleet))), "")
+    evicted = next(filter(None, context.evicted.values()), "")
     by_itself = f" (the driver manager evicts them before it reloads a driver: {evicted})" if evicted else ""
-    return Reason.NOTHING_STALE, f"no {noun} needed a restart, {verified} run on the loaded driver{by_itself}{left_out}"
+    return Reason.NOTHING_STALE, f"no {noun} needed a restart, {verified} run on the loaded driver{by_itself}{rest}"
 
 
 def _failure(
-    blockers: list[Blocker], statuses: Sequence[NodeStatus], settings: Settings, timers: Timers
+    blockers: Iterable[Blocker], statuses: Sequence[NodeStatus], settings: Settings, timers: Timers
 ) -> Blocker | None:
     """Return the failure to report, once no other node can make progress."""
     unnamed = next((blocker for blocker in blockers if blocker[0] is Reason.UNNAMED_PLUGIN), None)
@@ -305,80 +321,60 @@ def _failure(
     return failed[0].reason, f"node {failed[0].node} needs manual action{more}: {failed[0].message}"
 
 
-def _has_failed(judged: NodeStatus) -> bool:
+def _has_failed(status: NodeStatus) -> bool:
     """Return whether only an administrator can help, as with a stale plugin that is not in consumer.names."""
-    return judged.state is NodeState.FAILED or judged.reason is Reason.UNNAMED_PLUGIN
+    return status.state is NodeState.FAILED or status.reason is Reason.UNNAMED_PLUGIN
 
 
-Seen = dict[str, "Snapshot"]
-"""Snapshot of each stack that is read, by its name."""
-Memories = dict[str, Memory]
-
-TELLING: Final = (Phase.WAIT, Phase.FAIL, Phase.DEADLINE, Phase.DONE, Phase.SKIP)
-"""Verdicts by precedence: the first one that a stack has becomes the verdict on the run."""
+# The next memory.
 
 
-def chosen(settings: Settings) -> list[Stack]:
-    """Return the chosen stacks, in the order of the settings."""
-    return [STACKS[name] for name in dict.fromkeys(settings.stacks)]
+def _advanced(memory: Memory, context: Context, statuses: Sequence[NodeStatus], now: datetime) -> Memory:
+    """Record whether any node reached a higher rank than before, under the current policy and driver revisions."""
+    generation = context.policy.generation if context.policy else 0
+    epoch = f"{generation}/{','.join(sorted(revision.hash for revision in context.newest.values()))}"
+    before = memory.ranks if epoch == memory.epoch else {}
+    lowest: dict[str, int] = {}
+    for status in statuses:
+        rank = RELOADING_RANK if Trait.DRIVER_RELOADING in status.reason.traits else RANK[status.state]
+        lowest[status.node] = min(rank, lowest.get(status.node, rank))
+    ranks = {node: max(rank, before.get(node, -1)) for node, rank in lowest.items()}
+    if memory.advanced_at is not None and all(rank <= before.get(node, -1) for node, rank in ranks.items()):
+        return replace(memory, ranks=ranks)
+    return replace(memory, epoch=epoch, ranks=ranks, advanced_at=now)
 
 
-def indexed(seen: Mapping[str, Snapshot], settings: Settings) -> dict[str, Fleet]:
-    """Return the indexed snapshot of each stack, without its restart history."""
-    return {stack.name: index(seen[stack.name], settings, stack, seen.get(stack.after)) for stack in chosen(settings)}
-
-
-def decide_all(
-    seen: Mapping[str, Snapshot], memories: Mapping[str, Memory], settings: Settings, now: datetime
-) -> tuple[Decision, Memories]:
-    """Decide for every stack. A stack without a memory gets that of a run that starts now."""
-    decisions: dict[str, Decision] = {}
-    after: Memories = {}
-    for stack in chosen(settings):
-        memory = memories.get(stack.name) or Memory(started=now)
-        decided = decide(seen[stack.name], memory, settings, now, stack=stack, prior=seen.get(stack.after))
-        decisions[stack.name], after[stack.name] = decided
-    return combined(decisions), after
-
-
-def look_first(seen: Mapping[str, Snapshot], settings: Settings) -> Decision | None:
-    """Return a skip if policies and DaemonSets alone prove that the run is pointless, else None."""
-    decisions: dict[str, Decision] = {}
-    for stack in chosen(settings):
-        skip = first_look(seen[stack.name], settings, stack)
-        if skip is None or (skip.reason is Reason.NO_POLICY and named(seen[stack.name].daemonsets, stack, settings)):
-            # With a plugin, the policy may be missing for a moment. Only a fleet without driver pods has no operator.
-            return None
-        decisions[stack.name] = skip
-    return combined(decisions)
-
-
-def combined(decisions: Mapping[str, Decision]) -> Decision:
-    """Merge decisions. Return a single one as it is."""
-    if len(decisions) == 1:
-        return next(iter(decisions.values()))
-    name, first = min(decisions.items(), key=lambda item: _telling(item[1]))
-    others = [f"{other}: {decision.message}" for other, decision in decisions.items() if other != name]
-    return Decision(
-        first.phase,
-        first.reason,
-        "; ".join([f"{name}: {first.message}", *others]),
-        statuses=tuple(judged for decision in decisions.values() for judged in decision.statuses),
-        actions=_once(action for decision in decisions.values() for action in decision.actions),
-        warnings=tuple(f"{other}: {text}" for other, decision in decisions.items() for text in decision.warnings),
-        cause=first.cause,
-        stack=name,
+def _remembered(memory: Memory, statuses: Sequence[NodeStatus], fleet: Fleet, timers: Timers) -> Memory:
+    """Return the memory for the next decision."""
+    eligible = {status.node for status in statuses if status.state is not NodeState.EXCLUDED}
+    after = replace(
+        memory,
+        first_seen=timers.first_seen,
+        saw_fleet=memory.saw_fleet or bool(eligible),
+        eligible=memory.eligible | eligible,
     )
+    # A node that waits for an administrator to replace its driver has one status, and no plugin in it.
+    manual = [status for status in statuses if status.reason is Reason.MANUAL_UPGRADE and status.fresh]
+    verified = [*manual, *(status for status in statuses if status.reason is Reason.VERIFIED)]
+    after = _with_fresh(after.with_verified(verified), statuses, fleet)
+    return _forgotten(after, fleet) if fleet.context.settings.follow else after
 
 
-def _telling(decision: Decision) -> tuple[int, bool]:
-    """Return the precedence of a decision. Of equal verdicts, one with restarts comes first."""
-    return TELLING.index(decision.phase), decision.reason is not Reason.REFRESHED
+def _with_fresh(memory: Memory, statuses: Iterable[NodeStatus], fleet: Fleet) -> Memory:
+    """Record which pods were proven fresh, and forget pods that no longer exist."""
+    proven = {**memory.fresh, **dict(proof for status in statuses for proof in status.fresh)}
+    existing = {pod.uid for pod in fleet.seen.plugin_pods}
+    return replace(memory, fresh={uid: run for uid, run in proven.items() if uid in existing})
 
 
-def _once(actions: Iterable[Action]) -> tuple[Action, ...]:
-    """Merge actions of several stacks on the same pod. Each stack records the restart under its own driver run."""
-    by_target: dict[str, list[Action]] = {}
-    for action in actions:
-        by_target.setdefault(action.pod.uid if isinstance(action, DeletePod) else action.uid, []).append(action)
-    return tuple(replace(first, also=tuple(rest)) for first, *rest in by_target.values())
+def _forgotten(memory: Memory, fleet: Fleet) -> Memory:
+    """Forget nodes, plugins and pods that no longer exist: the memory of a run without an end must not grow."""
+    nodes = fleet.seen.nodes.keys() | fleet.nodes.keys()
+    live = {pod.uid for pod in fleet.seen.plugin_pods if pod.live}
+    keys = {restart_key(ds.uid, node) for ds in fleet.context.plugins.named for node in nodes}
+    return replace(
+        _with_fresh(memory, (), fleet),
+        restarts={key: record for key, record in memory.restarts.items() if key in keys},
+        troubles={uid: trouble for uid, trouble in memory.troubles.items() if uid in live},
+        eligible=memory.eligible & nodes,
+    )

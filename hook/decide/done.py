@@ -10,10 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hook.config import OnMissingPlugin
-from hook.decide import eligibility, rollout
-from hook.decide import fleet as plugins
-from hook.decide import rollout as intent
-from hook.decide import warnings as cautions
+from hook.decide import clients, nodes, rollout, warnings
 from hook.decide.explain import Trait
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState
@@ -24,41 +21,171 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime, timedelta
 
-    from hook.decide.fleet import Fleet
+    from hook.decide.fleet import Context, Fleet
     from hook.decide.result import Blocker, NodeStatus
     from hook.decide.state import Timers
     from hook.objects.policies import Policy
     from hook.objects.views import Deployment, Lease, ReplicaSet
 
+INTENT_KINDS: Final = frozenset(
+    {"DaemonSet", "ControllerRevision"}
+    | {kind.kind for stack in STACKS.values() for kind in (stack.policy, stack.pool) if kind is not None}
+)
+"""Kinds of object without which it is unknown whether a driver is settled."""
 LONGEST_PREFIX: Final = 58
 """Characters of the ReplicaSet's name with a hyphen that a pod's name begins with.
 
 The API server appends five random characters and cuts the name to 63 (K8S ``apiserver/pkg/storage/names``).
 """
+TERMINAL: Final = frozenset({NodeState.VERIFIED, NodeState.EXCLUDED})
 
 
-def unsettled(fleet: Fleet, timers: Timers, now: datetime) -> Blocker | None:
+# Nothing to protect.
+
+
+def nothing_to_protect(context: Context) -> Blocker | None:
+    """Return why a run is pointless, if the policy and the DaemonSets prove it."""
+    if _malformed_blocker(context, ()) is not None:
+        return None
+    if absent := _no_plugin(context):
+        return absent
+    policy = context.policy
+    if policy is None:
+        return _no_policy(context)
+    if context.unmet:
+        return None
+    # A kind of object other than the policy (NicNodePolicy) may deploy drivers.
+    others = any(ds.desired > 0 and ds.owner_kind in context.stack.other_owners for ds in context.drivers.values())
+    if not policy.driver_enabled and not others:
+        return Reason.DRIVER_DISABLED, f"{policy} deploys no driver: the hosts bring their own"
+    return None
+
+
+def _no_plugin(context: Context) -> Blocker | None:
+    plugins, settings = context.plugins, context.settings
+    if plugins.named or plugins.unnamed:
+        return None
+    if plugins.operator_managed:
+        return _operator_managed(context)
+    if settings.on_missing_plugin is OnMissingPlugin.WAIT:
+        return None
+    read = settings.plugin_namespace or ", ".join(settings.namespaces)
+    where = f" in {read} (no other namespace was read)" if read else " in any namespace"
+    wanted = (*clients.plugin_names(context.stack, settings), *map(str, plugins.missing))
+    return Reason.NO_PLUGIN, f"there is no DaemonSet {' or '.join(wanted)}{where}"
+
+
+def _no_policy(context: Context) -> Blocker | None:
+    if context.plugins.operator_managed:
+        return _operator_managed(context)
+    if _is_awaited(context) or context.deployed:
+        return None
+    kind = context.stack.policy.kind
+    message = f"there is no {kind}" if context.policy_kind_served else f"the API server has no kind {kind}"
+    return Reason.NO_POLICY, f"{message}, so no operator reloads drivers"
+
+
+def _operator_managed(context: Context) -> Blocker:
+    managed = context.plugins.operator_managed[0]
+    message = f"{managed} is managed by the {context.stack.operator.title}, which restarts it"
+    if context.plugins.named:
+        others = ", ".join(str(ds) for ds in context.plugins.named)
+        message = f"{message}; without a {context.stack.policy.kind} the state of {others} is unknown"
+    return Reason.OPERATOR_MANAGED, message
+
+
+def _is_awaited(context: Context) -> bool:
+    """Return whether the settings expect a policy that does not exist yet."""
+    settings, stack = context.settings, context.stack
+    chart = bool(settings.expect_chart_version) and stack.policy.carries_chart
+    driver = bool(settings.expect_driver_version) and settings.stacks[0] == stack.name
+    return chart or driver or (settings.on_missing_plugin is OnMissingPlugin.WAIT and context.policy_kind_served)
+
+
+def policy_deleted(context: Context, statuses: Sequence[NodeStatus], timers: Timers) -> Blocker | None:
+    """Return why a run need not wait for a policy that was deleted while its drivers still run.
+
+    A GitOps tool may delete and recreate a policy, or replace its CRD, within moments. The run waits for it during the
+    grace period. After that it still waits for each node with a stale plugin or an unsettled driver.
+    """
+    if context.policy is not None or not context.deployed or _is_awaited(context):
+        return None
+    in_grace = timers.held("policy-gone") < context.settings.policy_grace
+    if in_grace or any(status.state not in TERMINAL for status in statuses):
+        return None
+    kind = context.stack.policy.kind
+    return Reason.NO_POLICY, f"there is no {kind} any more, so no operator reloads the drivers that run here"
+
+
+def no_eligible_node(fleet: Fleet, statuses: Sequence[NodeStatus], operator: Blocker | None) -> Blocker | None:
+    """Return that no node has a driver to reload, if the labels of the nodes can be trusted.
+
+    On a fresh install, plugins wait on nodes that the operator has not labelled yet. If a driver or plugin pod exists,
+    the operator must have reconciled once and be quiet (no `operator` blocker) before the labels count.
+    """
+    context, policy = fleet.context, fleet.context.policy
+    reloadable = any(Trait.DRIVER_NOT_MANAGED not in status.reason.traits for status in statuses)
+    if reloadable or policy is None or _malformed_blocker(context, statuses) is not None:
+        return None
+    if context.unmet or "" in fleet.driver_pods or context.plugins.unnamed:
+        return None
+    hosting = any(status.subject for status in statuses) or context.settings.on_missing_plugin is OnMissingPlugin.WAIT
+    if hosting and (operator is not None or not policy.state):
+        return None
+    if not statuses:
+        return Reason.NO_ELIGIBLE_NODE, f"no node has a driver that the {context.stack.operator.title} manages"
+    return (
+        Reason.NO_ELIGIBLE_NODE,
+        f"no driver is deployed to any of {len(statuses)} nodes with {context.stack.device}: {statuses[0].message}",
+    )
+
+
+# The operator is quiet.
+
+
+def operator_blocker(fleet: Fleet, timers: Timers) -> Blocker | None:
     """Return why the operator may render a second time, or None if it will not."""
+    context = fleet.context
+    unknown_quiet = context.settings.unknown_operator_quiet
     deployment = _deployment(fleet)
     if deployment is None or deployment.wanted == 0:
-        return _noisy(fleet, deployment, None, fleet.settings.unknown_operator_quiet, timers, now)
+        return _quiet_blocker(fleet, deployment, None, unknown_quiet, timers)
     if not deployment.rolled_out:
         message = (
-            f"the {fleet.stack.operator.title}'s Deployment {deployment.namespace}/{deployment.name} is rolling out "
+            f"the {context.stack.operator.title}'s Deployment {deployment.namespace}/{deployment.name} is rolling out "
             f"({deployment.updated} of {deployment.wanted} updated, {deployment.available} available)"
         )
         return Reason.OPERATOR_ROLLING_OUT, message
     lease = next((lease for lease in fleet.seen.leases if lease.namespace == deployment.namespace), None)
     current = _current(deployment, fleet.seen.replicasets)
     if lease is None or current is None:
-        return _noisy(fleet, deployment, None, fleet.settings.unknown_operator_quiet, timers, now)
-    if not lease.holder and timers.held("no-leader") < fleet.settings.unknown_operator_quiet:
+        return _quiet_blocker(fleet, deployment, None, unknown_quiet, timers)
+    if not lease.holder and timers.held("no-leader") < unknown_quiet:
         return Reason.OPERATOR_NOT_LEADING, "the operator's Lease has no holder: the next leader may render again"
     if _another_leads(deployment, lease, current):
         message = f"the operator's Lease is still held by {lease.holder}, not by a pod of {current.name}"
         return Reason.OPERATOR_NOT_LEADING, message
+    # If the leader's name does not contain the whole name of its ReplicaSet, it may be an old or a new pod.
     named = not deployment.named_by_host and _prefix(current).endswith("-")
-    return _noisy(fleet, deployment, lease, _quiet_time(fleet, named=named), timers, now)
+    quiet = context.settings.operator_quiet if named and _is_comparable(context) else unknown_quiet
+    return _quiet_blocker(fleet, deployment, lease, quiet, timers)
+
+
+def _deployment(fleet: Fleet) -> Deployment | None:
+    """Return the operator's Deployment, in the namespace of the policy if that names one.
+
+    Prefer one that is not scaled to zero, which a release under another name may have left behind.
+    """
+    namespace = fleet.context.policy.namespace if fleet.context.policy else ""
+    found = [deployment for deployment in fleet.seen.deployments if namespace in ("", deployment.namespace)]
+    return min(
+        found, key=lambda deployment: (deployment.wanted == 0, deployment.namespace, deployment.name), default=None
+    )
+
+
+def _current(deployment: Deployment, replicasets: Sequence[ReplicaSet]) -> ReplicaSet | None:
+    owned = (replicaset for replicaset in replicasets if replicaset.owner_uid == deployment.uid)
+    return next((replicaset for replicaset in owned if replicaset.revision == deployment.revision), None)
 
 
 def _another_leads(deployment: Deployment, lease: Lease, current: ReplicaSet) -> bool:
@@ -71,43 +198,16 @@ def _prefix(replicaset: ReplicaSet) -> str:
     return f"{replicaset.name}-"[:LONGEST_PREFIX]
 
 
-def _quiet_time(fleet: Fleet, *, named: bool) -> timedelta:
-    """Return how long nothing may change. It is longer where less can be compared.
+def _is_comparable(context: Context) -> bool:
+    """Return whether the driver images show that the operator has rendered the policy.
 
-    If the leader's name does not contain the whole name of its ReplicaSet (not `named`), it may be an old or a new pod.
-    If an image cannot be compared, or an admission webhook rewrote it, the operator may not have rendered it yet.
+    An image that cannot be compared, or that an admission webhook rewrote, does not show it.
     """
-    comparable = all(intent.comparable(source) for source in intent.sources(fleet.policy, fleet.seen.pools))
-    rewritten = any(intent.rewritings(fleet.drivers.values(), fleet.intents, fleet.stack))
-    exact = comparable and not rewritten and named
-    return fleet.settings.operator_quiet if exact else fleet.settings.unknown_operator_quiet
+    return not context.rewritten and all(rollout.comparable(source) for source in context.sources)
 
 
-def _deployment(fleet: Fleet) -> Deployment | None:
-    """Return the operator's Deployment, in the namespace of the policy if that names one.
-
-    Prefer one that is not scaled to zero, which a release under another name may have left behind.
-    """
-    namespace = fleet.policy.namespace if fleet.policy else ""
-    found = [deployment for deployment in fleet.seen.deployments if namespace in ("", deployment.namespace)]
-    return min(
-        found, key=lambda deployment: (deployment.wanted == 0, deployment.namespace, deployment.name), default=None
-    )
-
-
-def _current(deployment: Deployment, replicasets: tuple[ReplicaSet, ...]) -> ReplicaSet | None:
-    return next(
-        (
-            replicaset
-            for replicaset in replicasets
-            if replicaset.owner_uid == deployment.uid and replicaset.revision == deployment.revision
-        ),
-        None,
-    )
-
-
-def _noisy(  # noqa: PLR0913, PLR0917 - all inputs that may still change
-    fleet: Fleet, deployment: Deployment | None, lease: Lease | None, quiet: timedelta, timers: Timers, now: datetime
+def _quiet_blocker(
+    fleet: Fleet, deployment: Deployment | None, lease: Lease | None, quiet: timedelta, timers: Timers
 ) -> Blocker | None:
     """Require a quiet period since the last change of leader, operator rollout, policy and driver revision.
 
@@ -115,191 +215,82 @@ def _noisy(  # noqa: PLR0913, PLR0917 - all inputs that may still change
     wrong clock delays the end, but does not block it. The operator's rollout is a separate input because a new operator
     without a Lease, or with its host's name in the Lease, shows its lead in no other way.
     """
-    newest = [fleet.newest[uid] for uid in sorted(fleet.drivers) if uid in fleet.newest]
-    moments = [revision.created for revision in newest]
-    if lease is not None and lease.acquired is not None:
-        moments.append(lease.acquired)
-    rollout = deployment.changed if deployment is not None else None
-    if rollout is not None:
-        moments.append(rollout)
+    context = fleet.context
+    newest = [context.newest[uid] for uid in sorted(context.drivers) if uid in context.newest]
+    leading_since = lease.acquired if lease is not None else None
+    rolled_out = deployment.changed if deployment is not None else None
     # A change of the policy may show in no version, image or label. The operator needs a moment to render it.
-    intents = [policy for policy in (fleet.policy, *fleet.seen.pools) if policy is not None]
-    moments.extend(policy.changed for policy in intents if policy.changed is not None)
-    last = max(moments, default=None)
-    led = lease.acquired if lease is not None else None
+    policies = [policy for policy in (context.policy, *context.pools) if policy is not None]
+    changes: list[datetime | None] = [revision.created for revision in newest]
+    changes += [leading_since, rolled_out, *(policy.changed for policy in policies)]
+    last = max((change for change in changes if change is not None), default=None)
     # The generation ignores changes of metadata, which some tools write every few seconds.
-    asked = ",".join(f"{policy.uid}:{policy.generation}" for policy in intents)
+    generations = ",".join(f"{policy.uid}:{policy.generation}" for policy in policies)
     revisions = ",".join(f"{revision.hash}:{revision.revision}:{revision.created}" for revision in newest)
-    state = f"{led}/{rollout}/{asked}/{revisions}"
-    unchanged = timers.held(f"quiet/{state}")
-    if last is None or unchanged >= quiet or (now - last >= quiet and not _rolled_back(fleet)):
+    unchanged = timers.held(f"quiet/{leading_since}/{rolled_out}/{generations}/{revisions}")
+    if last is None or unchanged >= quiet or (timers.now - last >= quiet and not _rolled_back(fleet)):
         return None
-    seconds = int(unchanged.total_seconds())
     message = (
         "policy, operator and driver revision must be unchanged for "
-        f"{int(quiet.total_seconds())} s; this run has seen {seconds} s without a change"
+        f"{int(quiet.total_seconds())} s; this run has seen {int(unchanged.total_seconds())} s without a change"
     )
     return Reason.OPERATOR_SETTLING, message
 
 
 def _rolled_back(fleet: Fleet) -> bool:
     """Return whether a driver was rolled back to an old revision, whose creation time proves nothing."""
-    owned = [revision for revision in fleet.seen.revisions if revision.owner_uid in fleet.drivers]
-    return any(revision.created > fleet.newest[revision.owner_uid].created for revision in owned)
+    drivers, newest = fleet.context.drivers, fleet.context.newest
+    owned = (revision for revision in fleet.seen.revisions if revision.owner_uid in drivers)
+    return any(revision.created > newest[revision.owner_uid].created for revision in owned)
 
 
-INTENT_KINDS: Final = frozenset(
-    {"DaemonSet", "ControllerRevision"}
-    | {kind.kind for stack in STACKS.values() for kind in (stack.policy, stack.pool) if kind is not None}
-)
-"""Kinds of object without which it is unknown whether a driver is settled."""
-TERMINAL: Final = frozenset({NodeState.VERIFIED, NodeState.EXCLUDED})
+# Every node is verified.
 
 
-def nothing_to_protect(fleet: Fleet) -> Blocker | None:
-    """Return why a run is pointless, if the policy and the DaemonSets prove it."""
-    if _blind(fleet, ()) is not None:
-        return None
-    if absent := _no_consumer(fleet):
-        return absent
-    if fleet.policy is None:
-        return _no_policy(fleet)
-    if rollout.unmet_expectation(fleet.policy, fleet.seen.pools, fleet.stack, fleet.settings):
-        return None
-    if not fleet.policy.driver_enabled and not _drivers_of_others(fleet):
-        return Reason.DRIVER_DISABLED, f"{fleet.policy} deploys no driver: the hosts bring their own"
-    return None
-
-
-def _drivers_of_others(fleet: Fleet) -> bool:
-    """Return whether a kind of object other than the policy deploys drivers (NicNodePolicy)."""
-    return any(ds.desired > 0 and ds.owner_kind in fleet.stack.other_owners for ds in fleet.drivers.values())
-
-
-def _no_consumer(fleet: Fleet) -> Blocker | None:
-    found, settings = fleet.plugins, fleet.settings
-    if found.named or found.unnamed:
-        return None
-    if found.operator_managed:
-        return _operator_managed(fleet)
-    if settings.on_missing_plugin is OnMissingPlugin.WAIT:
-        return None
-    read = settings.plugin_namespace or ", ".join(settings.namespaces)
-    where = f" in {read} (no other namespace was read)" if read else " in any namespace"
-    wanted = (*plugins.plugin_names(fleet.stack, settings), *map(str, found.missing))
-    return Reason.NO_PLUGIN, f"there is no DaemonSet {' or '.join(wanted)}{where}"
-
-
-def _no_policy(fleet: Fleet) -> Blocker | None:
-    if fleet.plugins.operator_managed:
-        return _operator_managed(fleet)
-    kind = fleet.stack.policy.kind
-    message = f"there is no {kind}" if fleet.seen.policies is not None else f"the API server has no kind {kind}"
-    if _is_awaited(fleet) or _is_deployed(fleet):
-        return None
-    return Reason.NO_POLICY, f"{message}, so no operator reloads drivers"
-
-
-def _is_awaited(fleet: Fleet) -> bool:
-    """Return whether the settings expect a policy that does not exist yet."""
-    to_come = fleet.settings.on_missing_plugin is OnMissingPlugin.WAIT and fleet.seen.policies is not None
-    return _expecting(fleet) or to_come
-
-
-def _is_deployed(fleet: Fleet) -> bool:
-    """Return whether drivers of the operator exist. Then a policy existed, and may be being replaced."""
-    return bool(fleet.drivers or fleet.driver_pods)
-
-
-def policy_gone(fleet: Fleet, statuses: Sequence[NodeStatus], timers: Timers) -> Blocker | None:
-    """Return why a run need not wait for a policy that was deleted while its drivers still run.
-
-    A GitOps tool may delete and recreate a policy, or replace its CRD, within moments. The run waits for it during the
-    grace period. After that it still waits for each node with a stale plugin or an unsettled driver.
-    """
-    if fleet.policy is not None or not _is_deployed(fleet) or _is_awaited(fleet):
-        return None
-    lasting = timers.held("policy-gone") >= fleet.settings.policy_grace
-    if not lasting or any(status.state not in TERMINAL for status in statuses):
-        return None
-    kind = fleet.stack.policy.kind
-    return Reason.NO_POLICY, f"there is no {kind} any more, so no operator reloads the drivers that run here"
-
-
-def _operator_managed(fleet: Fleet) -> Blocker:
-    managed = fleet.plugins.operator_managed[0]
-    message = f"{managed} is managed by the {fleet.stack.operator.title}, which restarts it"
-    if fleet.plugins.named:
-        others = ", ".join(str(ds) for ds in fleet.plugins.named)
-        message = f"{message}; without a {fleet.stack.policy.kind} the state of {others} is unknown"
-    return Reason.OPERATOR_MANAGED, message
-
-
-def no_eligible_node(fleet: Fleet, statuses: Sequence[NodeStatus], noisy: Blocker | None) -> Blocker | None:
-    """Return that no node has a driver to reload, if the labels of the nodes can be trusted.
-
-    On a fresh install, plugins wait on nodes that the operator has not labelled yet. If a driver or plugin pod exists,
-    the operator must have reconciled once and be quiet before the labels count.
-    """
-    reloadable = any(Trait.DRIVER_NOT_MANAGED not in status.reason.traits for status in statuses)
-    if reloadable or _blind(fleet, statuses) is not None:
-        return None
-    unmet = fleet.policy is None or rollout.unmet_expectation(
-        fleet.policy, fleet.seen.pools, fleet.stack, fleet.settings
-    )
-    if unmet or "" in fleet.driver_pods or fleet.plugins.unnamed:
-        return None
-    hosting = any(status.subject for status in statuses) or fleet.settings.on_missing_plugin is OnMissingPlugin.WAIT
-    if hosting and (noisy is not None or fleet.policy is None or not fleet.policy.state):
-        return None
-    if not statuses:
-        return Reason.NO_ELIGIBLE_NODE, f"no node has a driver that the {fleet.stack.operator.title} manages"
-    return (
-        Reason.NO_ELIGIBLE_NODE,
-        f"no driver is deployed to any of {len(statuses)} nodes with {fleet.stack.device}: {statuses[0].message}",
-    )
-
-
-def before_done(
-    fleet: Fleet, statuses: Sequence[NodeStatus], noisy: Blocker | None, timers: Timers
+def blockers(
+    fleet: Fleet, statuses: Sequence[NodeStatus], operator: Blocker | None, timers: Timers
 ) -> tuple[list[Blocker], list[str]]:
     """Return why the run is not done, most important reason first, and the warnings for the result."""
-    blockers = [*_blockers(fleet, statuses), *([noisy] if noisy else [])]
-    warnings = list(cautions.of(fleet, statuses))
-    reluctant = [gatekeeper for gatekeeper in _gatekeepers(fleet) if gatekeeper.state != "ready"]
+    context = fleet.context
+    found = [*_blockers(fleet, statuses), *([operator] if operator else [])]
+    texts = list(warnings.of(fleet, statuses))
+    policies = _policies_with_nodes(context)
+    unready = [policy for policy in policies if policy.state != "ready"]
     # The grace period begins when nothing else blocks, and no later blocker interrupts it: in a large fleet some node
     # is always NotReady for a moment. A new generation of the policy, or a new driver revision, starts it again.
-    generations = ",".join(str(gatekeeper.generation) for gatekeeper in _gatekeepers(fleet))
-    veto = f"policy-not-ready/{generations}/{','.join(sorted(revision.hash for revision in fleet.newest.values()))}"
-    if blockers:
-        timers.keep(veto)
-    if blockers or not reluctant:
-        return blockers, warnings
-    message = f"the state of {reluctant[0]} is {reluctant[0].state or 'empty'}, not ready"
-    if timers.held(veto) < fleet.settings.policy_grace:
-        return [(Reason.POLICY_NOT_READY, message)], warnings
-    return [], [*warnings, f"{message}; every eligible node is verified, so this run waits no longer"]
+    generations = ",".join(str(policy.generation) for policy in policies)
+    revisions = ",".join(sorted(revision.hash for revision in context.newest.values()))
+    condition = f"policy-not-ready/{generations}/{revisions}"
+    if found:
+        timers.keep(condition)
+    if found or not unready:
+        return found, texts
+    message = f"the state of {unready[0]} is {unready[0].state or 'empty'}, not ready"
+    if timers.held(condition) < context.settings.policy_grace:
+        return [(Reason.POLICY_NOT_READY, message)], texts
+    return [], [*texts, f"{message}; every eligible node is verified, so this run waits no longer"]
 
 
-def _gatekeepers(fleet: Fleet) -> list[Policy]:
+def _policies_with_nodes(context: Context) -> list[Policy]:
     """Return the objects whose state can delay the end: the policy, and each pool that owns nodes.
 
     The state of a pool without nodes depends on nothing that this run waits for.
     """
-    owning = {ds.owner_uid for ds in fleet.drivers.values() if ds.desired > 0}
-    return [*([fleet.policy] if fleet.policy else []), *(pool for pool in fleet.seen.pools if pool.uid in owning)]
+    owning = {ds.owner_uid for ds in context.drivers.values() if ds.desired > 0}
+    return [*([context.policy] if context.policy else []), *(pool for pool in context.pools if pool.uid in owning)]
 
 
 def _blockers(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Iterator[Blocker]:
-    if (blind := _blind(fleet, statuses)) is not None:
-        yield blind
-    if to_come := not_rendered(fleet):
-        yield to_come
-    if fleet.plugins.unnamed and not fleet.plugins.serves_plugins:
-        yield Reason.UNNAMED_PLUGIN, cautions.unnamed(fleet)
+    plugins = fleet.context.plugins
+    if malformed := _malformed_blocker(fleet.context, statuses):
+        yield malformed
+    if unrendered := not_rendered(fleet):
+        yield unrendered
+    if plugins.unnamed and not plugins.serves_plugins:
+        yield Reason.UNNAMED_PLUGIN, warnings.unnamed(fleet.context)
     pending = [status for status in statuses if status.state not in TERMINAL]
     if pending:
-        yield Reason.NODES_PENDING, _pending_sentence(pending, statuses)
+        yield Reason.NODES_PENDING, _progress(pending, statuses)
     # A node that is not verified is reported as pending above.
     trailing = [status.node for status in statuses if status.state is NodeState.VERIFIED and status.label_pending]
     if trailing:
@@ -308,51 +299,39 @@ def _blockers(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Iterator[Blocker]
 
 def not_rendered(fleet: Fleet) -> Blocker | None:
     """Return why the driver DaemonSets do not match the policy yet."""
-    if fleet.policy is None and (_is_awaited(fleet) or not _is_deployed(fleet)):
-        return Reason.POLICY_EXPECTED, f"there is no {fleet.stack.policy.kind} yet, but the settings expect one"
-    if fleet.policy is None:
-        return (
-            Reason.NO_POLICY,
-            f"there is no {fleet.stack.policy.kind}, but its drivers run: it may be recreated in a moment",
-        )
-    if unmet := rollout.unmet_expectation(fleet.policy, fleet.seen.pools, fleet.stack, fleet.settings):
-        return Reason.EXPECTATION_UNMET, unmet
-    if unrendered := next(iter(fleet.unrendered.values()), ""):
+    context = fleet.context
+    kind = context.stack.policy.kind
+    if context.policy is None and (_is_awaited(context) or not context.deployed):
+        return Reason.POLICY_EXPECTED, f"there is no {kind} yet, but the settings expect one"
+    if context.policy is None:
+        return Reason.NO_POLICY, f"there is no {kind}, but its drivers run: it may be recreated in a moment"
+    if context.unmet:
+        return Reason.EXPECTATION_UNMET, context.unmet
+    if unrendered := next(iter(context.unrendered.values()), ""):
         return Reason.NOT_RENDERED, unrendered
-    if not any(ds.desired > 0 for ds in fleet.drivers.values()) and _any_managed(fleet):
+    no_driver = not any(ds.desired > 0 for ds in context.drivers.values())
+    if no_driver and any(nodes.managed(view, context) for view in fleet.nodes.values()):
         return Reason.NOT_RENDERED, "there is no driver DaemonSet for the nodes that need a driver"
     return None
 
 
-def _any_managed(fleet: Fleet) -> bool:
-    return any(eligibility.managed(node, fleet) for node in fleet.seen.nodes.values())
-
-
-def _blind(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Blocker | None:
+def _malformed_blocker(context: Context, statuses: Sequence[NodeStatus]) -> Blocker | None:
     """Return the first malformed object. Pods of excluded nodes do not count."""
-    left = {status.node for status in statuses if status.state is NodeState.EXCLUDED}
-    malformed = next(
-        (malformed for malformed in fleet.malformed if malformed.kind != "Pod" or malformed.node not in left), None
-    )
+    excluded = {status.node for status in statuses if status.state is NodeState.EXCLUDED}
+    counting = (found for found in context.malformed if found.kind != "Pod" or found.node not in excluded)
+    malformed = next(counting, None)
     if malformed is None:
         return None
-    return (
-        Reason.MALFORMED_OBJECT,
-        f"{malformed.kind} {'/'.join(filter(None, (malformed.namespace, malformed.name)))}: {malformed.problem}",
-    )
+    name = "/".join(filter(None, (malformed.namespace, malformed.name)))
+    return Reason.MALFORMED_OBJECT, f"{malformed.kind} {name}: {malformed.problem}"
 
 
-def blind_to_intent(fleet: Fleet) -> bool:
+def blind_to_intent(context: Context) -> bool:
     """Return whether a malformed object could make an unsettled node look settled. Then nothing is restarted."""
-    return any(malformed.kind in INTENT_KINDS for malformed in fleet.malformed)
+    return any(malformed.kind in INTENT_KINDS for malformed in context.malformed)
 
 
-def _expecting(fleet: Fleet) -> bool:
-    chart = fleet.settings.expect_chart_version and fleet.stack.policy.carries_chart
-    return bool(chart) or bool(fleet.settings.expect_driver_version and fleet.settings.stacks[0] == fleet.stack.name)
-
-
-def _pending_sentence(pending: Sequence[NodeStatus], statuses: Sequence[NodeStatus]) -> str:
+def _progress(pending: Sequence[NodeStatus], statuses: Sequence[NodeStatus]) -> str:
     eligible = len({status.node for status in statuses if status.state is not NodeState.EXCLUDED})
     by_reason: dict[str, list[str]] = {}
     for status in pending:

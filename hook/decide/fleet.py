@@ -1,227 +1,288 @@
-"""One snapshot, indexed by what the evaluation of a node needs, and the plugins in it.
+"""Take a snapshot apart: what applies to all nodes of a driver stack, and per node the objects on that node.
 
-The same names limit which pods the program may delete. A plugin under another name is only reported, with the value
-to set.
+A node is evaluated from its ``NodeView`` and the ``Context`` alone.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from hook.decide import rollout
+from hook.decide import clients, rollout
 from hook.objects import names
-from hook.objects.drivers import OTHER_PLUGIN, STACKS, is_driver, is_provider
+from hook.objects.drivers import STACKS, is_driver
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from hook.config import Settings, Wanted
+    from hook.config import Settings
+    from hook.decide.clients import Plugins
     from hook.decide.state import Memory, RestartRecord
-    from hook.objects.drivers import PluginKind, Prerequisite, Stack
+    from hook.objects.drivers import Prerequisite, Stack
     from hook.objects.policies import Policy
     from hook.objects.views import DaemonSet, DeviceSlice, Malformed, Node, Pod, Revision, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Plugins:
-    """DaemonSets of driver clients, sorted by how the program treats them."""
-
-    named: tuple[DaemonSet, ...]
-    """Their stale pods are restarted."""
-    unnamed: tuple[DaemonSet, ...]
-    """They look like a plugin but are not in consumer.names. They are only reported."""
-    operator_managed: tuple[DaemonSet, ...]
-    """The operator restarts them."""
-    kinds: Mapping[str, PluginKind]
-    """Kind of each named DaemonSet, by UID."""
-    missing: tuple[Wanted, ...]
-    """Driver clients in the settings that match no DaemonSet."""
-    refused: tuple[DaemonSet, ...] = ()
-    """DaemonSets in the settings that load a driver, or that plugins must start after. They are never restarted."""
-
-    def is_plugin(self, uid: str) -> bool:
-        """Return whether this is a plugin of the stack, not another driver client from the settings."""
-        return uid in self.kinds and self.kinds[uid] is not OTHER_PLUGIN
-
-    @property
-    def serves_plugins(self) -> bool:
-        """Return whether any plugin of the stack is refreshed."""
-        return any(self.is_plugin(uid) for uid in self.kinds)
-
-    def of_kind(self, uid: str) -> PluginKind:
-        """Return the kind of a named DaemonSet."""
-        return self.kinds.get(uid, OTHER_PLUGIN)
-
-
-def plugin_names(stack: Stack, settings: Settings) -> tuple[str, ...]:
-    """Return the plugin names of a stack: those in the settings, else the defaults of the stack."""
-    return tuple(plugin.name for plugin in settings.plugin_names if plugin.stack == stack.name) or stack.plugin.names
-
-
-def named(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> tuple[DaemonSet, ...]:
-    """Return the DaemonSets whose stale pods are restarted."""
-    return find(daemonsets, stack, settings).named
-
-
-def find(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> Plugins:
-    """Sort DaemonSets by how the program treats them. ComputeDomain daemons are ignored."""
-    known = [ds for ds in daemonsets if not _is_compute_domain_daemon(ds)]
-    sources = [ds for ds in known if _is_source(ds)]
-    candidates = [ds for ds in known if ds not in sources]
-    managed = [ds for ds in candidates if _is_operator_managed(ds, stack)]
-    others = [ds for ds in candidates if ds not in managed]
-    inside = [ds for ds in others if settings.plugin_namespace in ("", ds.namespace)]
-    plugins = [ds for ds in inside if ds.name in plugin_names(stack, settings)]
-    wanted = [plugin for plugin in settings.plugins if plugin.stack == stack.name]
-    further = [ds for ds in others if ds not in plugins and any(_matches(ds, plugin) for plugin in wanted)]
-    kinds = {ds.uid: stack.plugin for ds in plugins}
-    kinds |= {ds.uid: stack.plugin if _looks_like(ds, stack.plugin) else OTHER_PLUGIN for ds in further}
-    return Plugins(
-        named=(*plugins, *further),
-        unnamed=tuple(ds for ds in inside if ds.uid not in kinds and _looks_like(ds, stack.plugin)),
-        operator_managed=tuple(managed),
-        kinds=kinds,
-        missing=_missing(wanted, further, plugins, sources),
-        refused=tuple(ds for ds in sources if any(_matches(ds, plugin) for plugin in wanted)),
-    )
-
-
-def _missing(wanted: Sequence[Wanted], *found: Sequence[DaemonSet]) -> tuple[Wanted, ...]:
-    everything = [ds for part in found for ds in part]
-    return tuple(plugin for plugin in wanted if not any(_matches(ds, plugin) for ds in everything))
-
-
-def _matches(daemonset: DaemonSet, wanted: Wanted) -> bool:
-    if wanted.labels:
-        return all(daemonset.template_labels.get(key) == value for key, value in wanted.labels)
-    return (wanted.namespace, wanted.name) == (daemonset.namespace, daemonset.name)
-
-
-def _is_source(daemonset: DaemonSet) -> bool:
-    """Return whether a DaemonSet loads a driver or is a provider, in any stack. It would always look stale."""
-    return any(is_driver(daemonset, stack) or is_provider(daemonset, stack) for stack in STACKS.values())
-
-
-def _is_operator_managed(daemonset: DaemonSet, stack: Stack) -> bool:
-    """Return whether the operator restarts this DaemonSet. Then it is never restarted, even if the settings name it.
-
-    The name alone is no proof: the nameOverride of a chart can produce the same name.
-    """
-    kind = stack.plugin
-    if not kind.operator_managed or daemonset.name != kind.operator_managed:
-        return False
-    component = daemonset.labels.get(names.COMPONENT_LABEL)
-    return daemonset.owner_kind == kind.operator_kind or component == kind.operator_managed
-
-
-def _looks_like(daemonset: DaemonSet, kind: PluginKind) -> bool:
-    """Return whether the selector is that of a kubelet plugin, or all containers are those of a plugin."""
-    containers = frozenset(daemonset.images)
-    if not containers & kind.containers:
-        return False
-    by_selector = any(value == names.PLUGIN_SELECTOR_VALUE for _, value in daemonset.selector)
-    return by_selector or containers <= kind.containers
-
-
-def _is_compute_domain_daemon(daemonset: DaemonSet) -> bool:
-    return names.COMPUTE_DOMAIN_LABEL in daemonset.labels
-
-
-@dataclass(frozen=True, slots=True)
-class Fleet:
-    """Drivers and plugins of a snapshot, by node, with the settings that apply to them."""
+class Context:
+    """What applies to all nodes of a driver stack."""
 
     stack: Stack
     settings: Settings
-    seen: Snapshot
     policy: Policy | None
     """The active one."""
-    intents: Mapping[str, Policy]
-    """By UID of a driver DaemonSet: the policy or pool that the operator renders it from."""
-    plugins: Plugins
-    prerequisites: Mapping[Prerequisite, Mapping[str, DaemonSet]]
-    """What a plugin must start after in addition to the driver, if the settings name it; with its DaemonSets by UID."""
+    policy_kind_served: bool
+    """Whether the API server has the kind of the policy."""
+    pools: Sequence[Policy]
+    sources: Sequence[Policy]
+    """The objects that specify the drivers: the policy, or the pools if it leaves the drivers to them."""
+    unmet: str
+    """How the policy differs from the versions that the settings expect, or ""."""
     drivers: Mapping[str, DaemonSet]
     """Driver DaemonSets by UID."""
+    deployed: bool
+    """Whether drivers of the operator exist. Then a policy existed, and may be being replaced."""
+    intents: Mapping[str, Policy]
+    """By UID of a driver DaemonSet: the policy or pool that the operator renders it from."""
     newest: Mapping[str, Revision]
     """Newest ControllerRevision by owner UID. Revisions of a replaced DaemonSet may still exist."""
     unrendered: Mapping[str, str]
     """By UID of a driver DaemonSet: how it differs from its policy or pool."""
-    driver_pods: Mapping[str, Sequence[Pod]]
-    prerequisite_pods: Mapping[str, Sequence[Pod]]
-    plugin_pods: Mapping[str, Sequence[Pod]]
-    orphans: frozenset[str]
-    """UIDs of plugin pods that no DaemonSet controls."""
-    unnamed_pods: Mapping[str, Sequence[Pod]]
-    """Pods of DaemonSets that look like a plugin but are not in consumer.names. They are never restarted."""
-    slices: Mapping[str, Sequence[DeviceSlice]]
+    rewritten: Sequence[str]
+    """How the images of driver DaemonSets differ from the policy, if only by their registry or digest."""
+    plugins: Plugins
+    evicted: Mapping[str, str]
+    """By UID of a plugin's DaemonSet: the node label by which the driver manager evicts it before a reload, or ""."""
+    prerequisites: Mapping[Prerequisite, Mapping[str, DaemonSet]]
+    """What a plugin must start after in addition to the driver, if the settings name it; with its DaemonSets by UID."""
     complete: frozenset[str]
     """UIDs of driver and plugin DaemonSets whose status is current and that have as many live pods as desired."""
-    restarts: Mapping[str, RestartRecord] = field(default_factory=dict)
-    """Restarts that this run has issued, by ``restart_key``."""
-    fresh: Mapping[str, str] = field(default_factory=dict)
-    """By UID of a pod: the driver run under which it was proven fresh in an earlier decision."""
-    detects: bool = True
+    detects: bool
     """False if no node of several carries the device label: then NFD, which sets it, is down."""
-    prior: Fleet | None = None
-    """The fleet of the stack whose driver must settle first, if the policy requires that order."""
+    slices_served: bool
+    """Whether the API server has ResourceSlices."""
+    malformed: Sequence[Malformed]
+    """Malformed objects of this stack and of the prior stack."""
+    prior: Context | None
+    """Context of the stack whose driver must settle first, if the policy requires that order."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """The objects on one node, and what earlier decisions recorded about them."""
+
+    name: str
+    node: Node | None
+    driver_pods: Sequence[Pod] = ()
+    plugin_pods: Sequence[Pod] = ()
+    """Pods of named plugins. An orphan has the UID of the DaemonSet that will adopt it."""
+    unnamed_pods: Sequence[Pod] = ()
+    """Pods of DaemonSets that look like a plugin but are not in consumer.names. They are never restarted."""
+    prerequisite_pods: Sequence[Pod] = ()
+    outdated: frozenset[str] = frozenset()
+    """UIDs of driver and prerequisite pods that are not of the newest revision, or whose newest revision is unknown."""
+    slices: Sequence[DeviceSlice] = ()
+    malformed: Sequence[Malformed] = ()
+    """Malformed objects on this node, and malformed pods whose node is unknown."""
+    prior: NodeView | None = None
+    """The node with the pods of the driver that must settle first."""
+    orphans: frozenset[str] = frozenset()
+    """UIDs of plugin pods that no DaemonSet controls."""
+    restarts: Mapping[str, RestartRecord] = field(default_factory=dict)
+    """Last restart that was issued on this node, by UID of the DaemonSet."""
+    proven: Mapping[str, str] = field(default_factory=dict)
+    """By UID of a plugin pod: the driver run under which it was proven fresh in an earlier decision."""
+
+    def label(self, key: str) -> str:
+        """Return the value of a node label, or ""."""
+        return self.node.labels.get(key, "") if self.node is not None else ""
+
+    def plugin_pods_of(self, daemonset_uid: str) -> list[Pod]:
+        """Return the pods of one plugin."""
+        return [pod for pod in self.plugin_pods if pod.owner_uid == daemonset_uid]
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """A snapshot that was taken apart."""
+
+    context: Context
+    nodes: Mapping[str, NodeView]
+    """Nodes with a device, or with a driver or plugin pod, sorted by name."""
+    driver_pods: Mapping[str, Sequence[Pod]]
+    """Driver pods by node. Those without a node are under ""."""
+    seen: Snapshot
 
     @property
-    def malformed(self) -> Sequence[Malformed]:
-        """Return the malformed objects of this stack and of the prior stack."""
-        return (*self.seen.malformed, *(self.prior.seen.malformed if self.prior else ()))
+    def stack(self) -> Stack:
+        """Return the driver stack."""
+        return self.context.stack
+
+    @property
+    def policy(self) -> Policy | None:
+        """Return the active policy."""
+        return self.context.policy
+
+    @property
+    def drivers(self) -> Mapping[str, DaemonSet]:
+        """Return the driver DaemonSets by UID."""
+        return self.context.drivers
+
+    @property
+    def newest(self) -> Mapping[str, Revision]:
+        """Return the newest ControllerRevision by owner UID."""
+        return self.context.newest
+
+    @property
+    def intents(self) -> Mapping[str, Policy]:
+        """Return the policy or pool of each driver DaemonSet, by UID."""
+        return self.context.intents
+
+    @property
+    def plugins(self) -> Plugins:
+        """Return the DaemonSets of driver clients."""
+        return self.context.plugins
 
     @property
     def node_names(self) -> list[str]:
-        """Return the names of nodes with a device, or with a driver or plugin pod, sorted."""
-        label = self.stack.nodes.present
-        present = {name for name, node in self.seen.nodes.items() if node.labels.get(label) == "true"}
-        return sorted({*present, *self.driver_pods, *self.plugin_pods} - {""})
+        """Return the names of the nodes, sorted."""
+        return list(self.nodes)
 
 
 def index(
-    seen: Snapshot,
-    stack: Stack,
+    snapshot: Snapshot,
     settings: Settings,
-    prior: Fleet | None = None,
+    stack: Stack,
+    prior: Snapshot | None = None,
     memory: Memory | None = None,
 ) -> Fleet:
-    """Return the indexed snapshot."""
-    policy = rollout.active_policy(seen.policies or (), stack)
-    found = find(seen.daemonsets, stack, settings)
-    drivers = {ds.uid: ds for ds in seen.daemonsets if is_driver(ds, stack)}
-    intents = _intents(drivers.values(), policy, seen, stack)
-    owned, unnamed = {ds.uid for ds in found.named}, {ds.uid for ds in found.unnamed}
-    of_consumers = [pod for pod in _adopted(seen.plugin_pods, found.named) if pod.owner_uid in owned]
+    """Take a snapshot apart, and the snapshot of the stack whose driver must settle first."""
+    # The prior stack reads no nodes of its own unless it is chosen, but needs to know whether a node is Ready.
+    both = replace(prior, nodes={**snapshot.nodes, **prior.nodes}) if prior is not None else None
+    first = _context(both, settings, STACKS[stack.after], None) if both is not None else None
+    context = _context(snapshot, settings, stack, first)
+    driver_pods = _by_node(snapshot.driver_pods)
+    first_pods = _by_node(both.driver_pods) if both is not None and context.prior is not None else {}
     return Fleet(
-        stack=stack,
-        settings=settings,
-        seen=seen,
-        policy=policy,
-        intents=intents,
-        plugins=found,
-        prerequisites=_providers(seen.daemonsets, stack, settings),
-        drivers=drivers,
-        newest=_newest(seen.revisions),
-        unrendered=_unrendered(drivers.values(), seen, intents, stack) | _ownerless(drivers.values(), policy, intents),
-        driver_pods=_by_node(seen.driver_pods),
-        prerequisite_pods=_by_node(seen.prerequisite_pods),
-        plugin_pods=_by_node(of_consumers),
-        orphans=frozenset(pod.uid for pod in seen.plugin_pods if not pod.owner_uid),
-        unnamed_pods=_by_node(pod for pod in seen.plugin_pods if pod.owner_uid in unnamed),
-        slices=_slices_by_node(seen.slices or ()),
-        complete=_complete((*found.named, *drivers.values()), (*of_consumers, *seen.driver_pods), seen.nodes),
-        restarts=memory.restarts if memory else {},
-        fresh=memory.fresh if memory else {},
-        detects=_detects(seen, stack, {*(pod.node for pod in seen.driver_pods), *(pod.node for pod in of_consumers)}),
-        # While the policy is deleted, the order of the drivers that it required still applies.
-        prior=prior if policy is None or any(source.rdma for source in rollout.sources(policy, seen.pools)) else None,
+        context=context,
+        nodes=_views(snapshot, context, driver_pods, first_pods, memory),
+        driver_pods=driver_pods,
+        seen=snapshot,
     )
 
 
-def _providers(
+def _context(snapshot: Snapshot, settings: Settings, stack: Stack, prior: Context | None) -> Context:
+    drivers = {ds.uid: ds for ds in snapshot.daemonsets if is_driver(ds, stack)}
+    policy = rollout.active_policy(snapshot.policies or (), stack)
+    intents = rollout.intents(drivers.values(), policy, snapshot, stack)
+    sources = rollout.sources(policy, snapshot.pools)
+    unmet = rollout.unmet_expectation(policy, snapshot.pools, stack, settings) if policy is not None else ""
+    rewritten = tuple(rollout.rewritings(drivers.values(), intents, stack))
+    unrendered = rollout.unrendered_drivers(drivers.values(), policy, intents, snapshot, stack)
+    plugins = clients.find(snapshot.daemonsets, stack, settings)
+    evicting = {names.EVICTED_CLIENT_LABEL, *(source.eviction_label for source in sources)}
+    # While the policy is deleted, the order of the drivers that it required still applies.
+    ordered = policy is None or any(source.rdma for source in sources)
+    plugin_pods = list(_plugin_pods(snapshot.plugin_pods, plugins.named))
+    pods = (*plugin_pods, *snapshot.driver_pods)
+    prior = prior if ordered else None
+    return Context(
+        stack=stack,
+        settings=settings,
+        policy=policy,
+        policy_kind_served=snapshot.policies is not None,
+        pools=snapshot.pools,
+        sources=sources,
+        unmet=unmet,
+        drivers=drivers,
+        deployed=bool(drivers or snapshot.driver_pods),
+        intents=intents,
+        newest=_newest(snapshot.revisions),
+        unrendered=unrendered,
+        rewritten=rewritten,
+        plugins=plugins,
+        evicted={ds.uid: next((key for key in ds.node_selector if key in evicting), "") for ds in plugins.named},
+        prerequisites=_prerequisites(snapshot.daemonsets, stack, settings),
+        complete=_complete((*plugins.named, *drivers.values()), pods, snapshot.nodes),
+        detects=_detects(snapshot, stack, {pod.node for pod in pods}),
+        slices_served=snapshot.slices is not None,
+        malformed=(*snapshot.malformed, *(prior.malformed if prior is not None else ())),
+        prior=prior,
+    )
+
+
+def _views(
+    snapshot: Snapshot,
+    context: Context,
+    driver_pods: Mapping[str, Sequence[Pod]],
+    prior_driver_pods: Mapping[str, Sequence[Pod]],
+    memory: Memory | None,
+) -> dict[str, NodeView]:
+    label, unnamed_uids = context.stack.nodes.present, {ds.uid for ds in context.plugins.unnamed}
+    plugin_pods = _by_node(_plugin_pods(snapshot.plugin_pods, context.plugins.named))
+    unnamed = _by_node(pod for pod in snapshot.plugin_pods if pod.owner_uid in unnamed_uids)
+    prerequisites, slices = _by_node(snapshot.prerequisite_pods), _slices_by_node(snapshot.slices or ())
+    orphans = frozenset(pod.uid for pod in snapshot.plugin_pods if not pod.owner_uid)
+    outdated = _outdated((*snapshot.driver_pods, *snapshot.prerequisite_pods), context)
+    restarts, proven = _restarts_by_node(memory), memory.fresh if memory is not None else {}
+    present = {name for name, node in snapshot.nodes.items() if node.labels.get(label) == "true"}
+
+    def view(name: str) -> NodeView:
+        node, plugins, others = snapshot.nodes.get(name), plugin_pods.get(name, ()), unnamed.get(name, ())
+        drivers, required = driver_pods.get(name, ()), prerequisites.get(name, ())
+        first, prior = prior_driver_pods.get(name, ()), context.prior
+        return NodeView(
+            name,
+            node,
+            driver_pods=drivers,
+            plugin_pods=plugins,
+            unnamed_pods=others,
+            prerequisite_pods=required,
+            outdated=_among(outdated, chain(drivers, required)),
+            slices=slices.get(name, ()),
+            malformed=_malformed_on(name, context.malformed) if context.malformed else (),
+            prior=NodeView(name, node, first, outdated=_outdated(first, prior)) if prior is not None else None,
+            orphans=_among(orphans, plugins),
+            restarts=restarts.get(name, {}),
+            proven={pod.uid: proven[pod.uid] for pod in chain(plugins, others) if pod.uid in proven},
+        )
+
+    return {name: view(name) for name in sorted({*present, *driver_pods, *plugin_pods} - {""})}
+
+
+def _outdated(pods: Iterable[Pod], context: Context) -> frozenset[str]:
+    """Return the UIDs of pods that are not of the newest revision, or whose newest revision is unknown."""
+    newest = context.newest
+    return frozenset(pod.uid for pod in pods if pod.owner_uid not in newest or pod.hash != newest[pod.owner_uid].hash)
+
+
+def _among(uids: Collection[str], pods: Iterable[Pod]) -> frozenset[str]:
+    """Return those UIDs that pods of one node have. Most often there are none at all."""
+    return frozenset(pod.uid for pod in pods if pod.uid in uids) if uids else frozenset()
+
+
+def _restarts_by_node(memory: Memory | None) -> dict[str, dict[str, RestartRecord]]:
+    grouped: dict[str, dict[str, RestartRecord]] = defaultdict(dict)
+    for key, record in memory.restarts.items() if memory is not None else ():
+        daemonset_uid, _slash, node = key.partition("/")
+        grouped[node][daemonset_uid] = record
+    return grouped
+
+
+def _malformed_on(name: str, malformed: Iterable[Malformed]) -> tuple[Malformed, ...]:
+    return tuple(
+        found for found in malformed if name in (found.node, found.name) or (found.kind == "Pod" and not found.node)
+    )
+
+
+def live_pods(pods: Iterable[Pod]) -> list[Pod]:
+    """Return the pods that are neither terminating nor finished."""
+    return [pod for pod in pods if pod.live]
+
+
+def _prerequisites(
     daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings
 ) -> dict[Prerequisite, dict[str, DaemonSet]]:
     chosen = [prerequisite for name, prerequisite in stack.prerequisites.items() if name in settings.prerequisites]
@@ -229,19 +290,6 @@ def _providers(
         prerequisite: {ds.uid: ds for ds in daemonsets if ds.labels.get(prerequisite.label[0]) == prerequisite.label[1]}
         for prerequisite in chosen
     }
-
-
-def _intents(drivers: Iterable[DaemonSet], policy: Policy | None, seen: Snapshot, stack: Stack) -> dict[str, Policy]:
-    """Return the policy or pool of each driver DaemonSet. A leftover whose pool is gone has none."""
-    if policy is None:
-        return {}
-    if not policy.pooled:
-        # A DaemonSet of another kind of object (NicNodePolicy) cannot be compared with this policy.
-        # A leftover of a pool can: it differs until the operator has replaced it.
-        return {ds.uid: policy for ds in drivers if ds.owner_kind not in stack.other_owners}
-    decides = rollout.pools_decide(seen.nodes.values(), seen.pools, stack)
-    by_uid = {pool.uid: replace(pool, manual=rollout.not_rotated(pool, policy, decides=decides)) for pool in seen.pools}
-    return {ds.uid: by_uid[ds.owner_uid] for ds in drivers if ds.owner_uid in by_uid}
 
 
 def _newest(revisions: Iterable[Revision]) -> dict[str, Revision]:
@@ -253,31 +301,10 @@ def _newest(revisions: Iterable[Revision]) -> dict[str, Revision]:
     return newest
 
 
-def _unrendered(
-    drivers: Iterable[DaemonSet],
-    seen: Snapshot,
-    intents: Mapping[str, Policy],
-    stack: Stack,
-) -> dict[str, str]:
-    """Return how driver DaemonSets differ from their policy or pool. Ignore leftovers without pods.
-
-    Also check DaemonSets without a policy: one that its controller has not observed may have a newer revision.
-    """
-    owners = {pod.owner_uid for pod in seen.driver_pods}
-    counting = (ds for ds in drivers if ds.desired > 0 or ds.uid in owners or not ds.observed)
-    reasons = ((ds.uid, rollout.unrendered(ds, intents.get(ds.uid), stack)) for ds in counting)
-    return {uid: reason for uid, reason in reasons if reason}
-
-
-def _ownerless(drivers: Iterable[DaemonSet], policy: Policy | None, intents: Mapping[str, Policy]) -> dict[str, str]:
-    """Return the driver DaemonSets of pools that are gone, with a sentence for each."""
-    if policy is None or not policy.pooled:
-        return {}
-    return {
-        ds.uid: f"the pool of {ds} is gone: the operator is about to replace the DaemonSet"
-        for ds in drivers
-        if ds.uid not in intents and ds.desired > 0
-    }
+def _plugin_pods(pods: Iterable[Pod], named: Sequence[DaemonSet]) -> Iterator[Pod]:
+    """Yield the pods of named plugins."""
+    uids = {ds.uid for ds in named}
+    return (pod for pod in _adopted(pods, named) if pod.owner_uid in uids)
 
 
 def _adopted(pods: Iterable[Pod], named: Sequence[DaemonSet]) -> Iterator[Pod]:
@@ -287,9 +314,11 @@ def _adopted(pods: Iterable[Pod], named: Sequence[DaemonSet]) -> Iterator[Pod]:
     controller adopts them by the same rule (K8S ``pkg/controller/controller_ref_manager.go``).
     """
     for pod in pods:
-        heirs = () if pod.owner_uid else (ds for ds in named if ds.namespace == pod.namespace)
-        heir = next((ds for ds in heirs if ds.selects(pod.labels)), None)
-        yield pod if heir is None else pod.owned_by(heir.uid)
+        if pod.owner_uid:
+            yield pod
+            continue
+        heirs = (ds for ds in named if ds.namespace == pod.namespace and ds.selects(pod.labels))
+        yield from (pod.owned_by(heir.uid) for heir in islice(heirs, 1))
 
 
 def _by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:

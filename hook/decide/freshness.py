@@ -61,7 +61,7 @@ class Evidence:
         return Cause.DOUBT if self.same_second else Cause.DRIVER
 
 
-def judge(plugin: Pod, kind: PluginKind, driver: Pod, stack: Stack, prerequisites: Sequence[Pod] = ()) -> Evidence:
+def evaluate(plugin: Pod, kind: PluginKind, driver: Pod, stack: Stack, prerequisites: Sequence[Pod] = ()) -> Evidence:
     """Return the freshness of a plugin on its node's ready driver and providers."""
     starts = [container.started_at for container in plugin.containers if container.started_at is not None]
     ready = driver.containers_ready_since
@@ -93,7 +93,7 @@ def running(plugin: Pod) -> Evidence:
 
 def started_after(plugin: Pod, moment: datetime | None) -> bool:
     """Return whether every main container started after a moment. The same second proves nothing."""
-    starts = [one.started_at for one in plugin.containers]
+    starts = [container.started_at for container in plugin.containers]
     return moment is not None and bool(starts) and all(start is not None and start > moment for start in starts)
 
 

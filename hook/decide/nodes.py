@@ -1,4 +1,4 @@
-"""Evaluate one node: its eligibility, its driver, then the freshness of its plugins.
+"""Evaluate one node: whether it is eligible, whether its driver is settled, then the freshness of its plugins.
 
 The guard clauses each return a reason. Signals about the whole cluster are wrong at times (see docs/architecture.md),
 so each node is evaluated by itself. A node is refreshed as soon as it is settled, not when the last node is.
@@ -6,39 +6,34 @@ so each node is evaluated by itself. A node is refreshed as soon as it is settle
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from hook.config import OnManualUpgrade
 from hook.decide import freshness
-from hook.decide.eligibility import NodeBlocker, excluded, live_pods, managed, manual, outdated
 from hook.decide.explain import Trait
-from hook.decide.plugins import evaluate_plugin, evaluate_unnamed
+from hook.decide.fleet import live_pods
+from hook.decide.plugins import SettledNode, evaluate_plugin, evaluate_unnamed
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, NodeStatus, Patience
 from hook.objects import names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from hook.decide.fleet import Fleet
+    from hook.decide.fleet import Context, NodeView
     from hook.objects.drivers import Stack
     from hook.objects.views import Node, Pod
 
-FAILING_TO_START: Final = frozenset(
-    {
-        "CrashLoopBackOff",
-        "ImagePullBackOff",
-        "ErrImagePull",
-        "InvalidImageName",
-        "ErrImageNeverPull",
-        "CreateContainerConfigError",
-        "CreateContainerError",
-        "RunContainerError",
-    }
-)
+FAILING_TO_START: Final = frozenset({
+    "CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull",
+    "CreateContainerConfigError", "CreateContainerError", "RunContainerError",
+})  # fmt: skip
 """Waiting reasons of a container that do not pass by themselves (K8S ``pkg/kubelet``, ``images/types.go``)."""
+KNOWN_DEPLOY_VALUES: Final = ("true", "false")
+"""Values of the label that deploys the driver, in addition to ``names.PRE_INSTALLED``."""
 
 
 class Label(StrEnum):
@@ -51,43 +46,56 @@ class Label(StrEnum):
     UNKNOWN = "unknown"
 
 
-def evaluate_node(name: str, fleet: Fleet, now: datetime) -> tuple[NodeStatus, ...]:
+@dataclass(frozen=True, slots=True)
+class NodeBlocker:
+    """State, reason and message of a node whose plugins must not be restarted now."""
+
+    state: NodeState
+    reason: Reason
+    message: str
+    patience: Patience | None = None
+
+
+def evaluate_node(view: NodeView, context: Context, now: datetime) -> tuple[NodeStatus, ...]:
     """Return one status for each plugin on the node, or a single one if the node is excluded or not settled."""
-    node = fleet.seen.nodes.get(name)
-    alone = excluded(name, node, fleet, now)
-    blocker = _unreadable(name, fleet, alone) or alone or _closed_by_drivers(name, node, fleet)
-    label = label_meaning(node, fleet)
-    if blocker is not None:
-        return (_upgrade_failed(_closed(name, blocker, fleet), label, fleet),)
-    driver = live_pods(fleet.driver_pods.get(name, ()))[0]
-    judged = [evaluate_plugin(name, plugin, driver, fleet, now) for plugin in fleet.plugins.named]
-    if not judged:
-        nothing = NodeBlocker(
-            NodeState.VERIFIED, Reason.NOTHING_TO_REFRESH, f"no {fleet.stack.plugin.noun} is installed"
-        )
-        judged = [_closed(name, nothing, fleet)]
-    if name in fleet.unnamed_pods:
-        unnamed, fresh = evaluate_unnamed(name, driver, fleet)
-        judged = [replace(judged[0], fresh=judged[0].fresh + fresh), *judged[1:], *unnamed]
-    if (by_hand := manual(driver, fleet)) is not None:
-        return _with_outdated_driver(judged, _closed(name, by_hand, fleet))
-    pending = label is not Label.QUIET
-    return tuple(_upgrade_failed(status.with_label_pending(pending=pending), label, fleet) for status in judged)
+    label = label_meaning(view, context)
+    ineligible = excluded(view, context, now)
+    if blocker := _malformed(view, ineligible) or ineligible or _unsettled(view, context):
+        return (_upgrade_failed(_status(view, blocker), label, view),)
+    statuses = _plugin_statuses(view, context, now)
+    if manual := manual_upgrade(live_pods(view.driver_pods)[0], view, context):
+        return _with_outdated_driver(statuses, _status(view, manual))
+    if label is Label.QUIET:
+        return tuple(statuses)
+    return tuple(_upgrade_failed(replace(status, label_pending=True), label, view) for status in statuses)
 
 
-def _with_outdated_driver(judged: Sequence[NodeStatus], by_hand: NodeStatus) -> tuple[NodeStatus, ...]:
-    """Return what plugins need on a driver that only an administrator upgrades; `by_hand` once they need nothing.
+def _plugin_statuses(view: NodeView, context: Context, now: datetime) -> list[NodeStatus]:
+    """Return the status of each plugin on a node whose driver is settled, and of each stale pod of unnamed plugins."""
+    settled = SettledNode.of(view, context)
+    statuses = [evaluate_plugin(daemonset, settled, now) for daemonset in context.plugins.named]
+    if not statuses:
+        message = f"no {context.stack.plugin.noun} is installed"
+        statuses = [_status(view, NodeBlocker(NodeState.VERIFIED, Reason.NOTHING_TO_REFRESH, message))]
+    if not view.unnamed_pods:
+        return statuses
+    unnamed, fresh = evaluate_unnamed(settled)
+    return [replace(statuses[0], fresh=statuses[0].fresh + fresh), *statuses[1:], *unnamed]
+
+
+def _with_outdated_driver(statuses: Sequence[NodeStatus], manual: NodeStatus) -> tuple[NodeStatus, ...]:
+    """Return what plugins need on a driver that only an administrator upgrades; `manual` once they need nothing.
 
     The outdated driver is loaded, so plugins are evaluated against it.
     """
-    if any(one.state is not NodeState.VERIFIED for one in judged):
-        return tuple(judged)
-    return (replace(by_hand, fresh=tuple(pair for one in judged for pair in one.fresh)),)
+    if any(status.state is not NodeState.VERIFIED for status in statuses):
+        return tuple(statuses)
+    return (replace(manual, fresh=tuple(proof for status in statuses for proof in status.fresh)),)
 
 
-def label_meaning(node: Node | None, fleet: Fleet) -> Label:
+def label_meaning(view: NodeView, context: Context) -> Label:
     """Classify the upgrade state label. An undocumented value counts as an upgrade in progress."""
-    value = _label(node, fleet.stack.upgrade.state)
+    value = view.label(context.stack.upgrade.state)
     if value in names.STATES_QUIET:
         return Label.QUIET
     if value in names.STATES_AFTER_RESTART:
@@ -97,15 +105,15 @@ def label_meaning(node: Node | None, fleet: Fleet) -> Label:
     return Label.FAILED if value == names.STATE_FAILED else Label.UNKNOWN
 
 
-def _closed(name: str, blocker: NodeBlocker, fleet: Fleet) -> NodeStatus:
-    pods = [*_live_first(fleet.driver_pods.get(name, ())), *_live_first(fleet.plugin_pods.get(name, ()))]
+def _status(view: NodeView, blocker: NodeBlocker) -> NodeStatus:
+    pods = [*_live_first(view.driver_pods), *_live_first(view.plugin_pods)]
     return NodeStatus(
-        node=name,
+        node=view.name,
         state=blocker.state,
         reason=blocker.reason,
         message=blocker.message,
         patience=blocker.patience,
-        subject=next((str(pod) for pod in pods), ""),
+        subject=str(pods[0]) if pods else "",
     )
 
 
@@ -113,183 +121,279 @@ def _live_first(pods: Iterable[Pod]) -> list[Pod]:
     return sorted(pods, key=lambda pod: not pod.live)
 
 
-def _upgrade_failed(judged: NodeStatus, label: Label, fleet: Fleet) -> NodeStatus:
+def _upgrade_failed(status: NodeStatus, label: Label, view: NodeView) -> NodeStatus:
     """Let a node wait for its failed upgrade if it is verified, or waits already.
 
     The state is not terminal: the upgrade controller leaves it once the new driver pod is Ready.
     """
-    if label is not Label.FAILED or judged.state not in (NodeState.WAITING, NodeState.VERIFIED):
-        return judged
-    message = f"its upgrade state is {names.STATE_FAILED} ({judged.message})"
+    if label is not Label.FAILED or status.state not in (NodeState.WAITING, NodeState.VERIFIED):
+        return status
     # The remedy is for the driver pod, also if the status was that of the plugin.
-    drivers = _live_first(fleet.driver_pods.get(judged.node, ()))
-    driver = str(drivers[0]) if drivers else ""
+    drivers = _live_first(view.driver_pods)
     return replace(
-        judged,
+        status,
         state=NodeState.WAITING,
         reason=Reason.UPGRADE_FAILED,
-        message=message,
-        subject=driver,
+        message=f"its upgrade state is {names.STATE_FAILED} ({status.message})",
+        subject=str(drivers[0]) if drivers else "",
         patience=Patience.DRIVER,
     )
 
 
-def _unreadable(name: str, fleet: Fleet, alone: NodeBlocker | None) -> NodeBlocker | None:
+def _malformed(view: NodeView, ineligible: NodeBlocker | None) -> NodeBlocker | None:
     """Let a node wait while one of its objects, or a pod without a node, is malformed.
 
-    Ignore malformed pods if the Node object alone excludes the node.
+    Ignore malformed pods of the node if the Node object alone excludes it.
     """
-    node_alone = alone is not None and Trait.NODE_ALONE in alone.reason.traits
-    for malformed in fleet.malformed:
-        if malformed.kind == "Pod" and malformed.node == name and node_alone:
+    node_alone = ineligible is not None and Trait.NODE_ALONE in ineligible.reason.traits
+    for malformed in view.malformed:
+        if malformed.kind == "Pod" and malformed.node == view.name and node_alone:
             continue
-        if name in (malformed.node, malformed.name) or (malformed.kind == "Pod" and not malformed.node):
-            message = f"{malformed.kind} {malformed.namespace}/{malformed.name} cannot be read: {malformed.problem}"
-            return NodeBlocker(NodeState.WAITING, Reason.MALFORMED_OBJECT, message)
+        message = f"{malformed.kind} {malformed.namespace}/{malformed.name} cannot be read: {malformed.problem}"
+        return NodeBlocker(NodeState.WAITING, Reason.MALFORMED_OBJECT, message)
     return None
 
 
-def _closed_by_drivers(name: str, node: Node | None, fleet: Fleet) -> NodeBlocker | None:
-    """Return the first driver or provider on this node that is not settled and that plugins must start after."""
-    return _unsettled_before(name, node, fleet) or _unsettled(name, node, fleet) or _unprovided(name, node, fleet)
+# Whether the node is eligible: the Node object and its labels.
 
 
-def _unsettled_before(name: str, node: Node | None, fleet: Fleet) -> NodeBlocker | None:
-    """Let a node wait for the driver of the prior stack, if that stack has a driver there.
+def excluded(view: NodeView, context: Context, now: datetime) -> NodeBlocker | None:
+    """Return why a node is excluded or has to wait, as far as the Node object and its labels show it."""
+    stack, node = context.stack, view.node
+    if node is None or view.label(stack.nodes.present) != "true":
+        return _unlabelled(view, context)
+    if view.label(stack.upgrade.skip) == "true":
+        return NodeBlocker(NodeState.EXCLUDED, Reason.NODE_SKIPPED, f"it carries {stack.upgrade.skip}=true")
+    return _without_driver(view, context) or _not_ready(node, context, now)
 
-    Do not wait for an outdated driver that is loaded and that no controller replaces: it may stay for months.
+
+def _unlabelled(view: NodeView, context: Context) -> NodeBlocker:
+    """Distinguish a node that lost its labels from one without a GPU, where no driver or plugin ever started.
+
+    The plugin's DaemonSet also selects nodes by CPU vendor (DRA), so on Grace nodes without a GPU its pod stays in
+    the init container.
     """
-    prior = fleet.prior
-    if prior is None or not _asks_for_both(name, fleet):
+    label = f"{context.stack.nodes.present}=true"
+    # Other driver clients may run on any node. Only the stack's own plugin shows that there is a device.
+    plugins = (pod for pod in view.plugin_pods if context.plugins.is_plugin(pod.owner_uid))
+    running = any(container.started_at for pod in plugins for container in pod.containers)
+    if not running and not view.driver_pods:
+        message = f"it does not carry {label}, and neither a driver nor a plugin runs there"
+        return NodeBlocker(NodeState.EXCLUDED, Reason.DRIVER_NOT_DEPLOYED, message)
+    message = f"a driver or plugin runs there, but it does not carry {label} (is NFD down, or the node gone?)"
+    # Without a driver pod nothing reloads there. NFD may be back in a moment, or the GPU was taken out for good. If
+    # none of several nodes carries the label, NFD is down.
+    patience = Patience.NODE if context.detects and not view.driver_pods else None
+    return NodeBlocker(NodeState.WAITING, Reason.LABELS_MISSING, message, patience)
+
+
+def _without_driver(view: NodeView, context: Context) -> NodeBlocker | None:
+    """Exclude a node to which this stack deploys no driver."""
+    if managed(view, context):
         return None
-    live = live_pods(prior.driver_pods.get(name, ()))
-    skipped = _label(node, prior.stack.upgrade.skip) == "true"
-    blocker = None if skipped else _label_gate(node, prior)
-    to_come = not skipped and any(outdated(pod, prior) and _is_rotated(pod, prior) for pod in live)
-    ready = (len(live) == 1 and live[0].ready) or (not live and not _is_missing(name, node, prior))
-    if ready and blocker is None and not to_come:
+    labels = context.stack.nodes
+    deploy, workload = view.label(labels.deploy), view.label(labels.workload)
+    if deploy == names.PRE_INSTALLED:
+        message = "its host brings its own driver, which nothing reloads"
+        return NodeBlocker(NodeState.EXCLUDED, Reason.HOST_DRIVER, message)
+    if workload in names.VIRTUAL_MACHINE_WORKLOADS:
+        message = f"its GPUs are for virtual machines ({labels.workload}={workload}), so it gets no driver for pods"
+        return NodeBlocker(NodeState.EXCLUDED, Reason.VIRTUAL_MACHINE_NODE, message)
+    if labels.deploy and deploy not in KNOWN_DEPLOY_VALUES and view.driver_pods:
+        change = f"has the unknown value {deploy[:40]!r} as" if deploy else "lost"
+        message = f"it runs a driver pod but {change} its {labels.deploy} label"
+        return NodeBlocker(NodeState.WAITING, Reason.LABELS_MISSING, message)
+    if not labels.deploy:
+        why = "no driver DaemonSet wants a pod there"
+    elif view.label(labels.operands) == "false":
+        why = f"{labels.operands}=false"
+    else:
+        why = f"{labels.deploy}={deploy or '(none)'}"
+    return NodeBlocker(NodeState.EXCLUDED, Reason.DRIVER_NOT_DEPLOYED, f"no driver is deployed to it ({why})")
+
+
+def managed(view: NodeView, context: Context) -> bool:
+    """Return whether the stack deploys a driver to this node.
+
+    Without a deploy label the DaemonSets decide: once they all have as many pods as desired, a node without a driver
+    pod gets none.
+    """
+    labels = context.stack.nodes
+    if view.label(labels.present) != "true":
+        return False
+    if not labels.deploy:
+        all_placed = bool(context.drivers) and context.drivers.keys() <= context.complete
+        return bool(view.driver_pods) or not all_placed
+    return view.label(labels.deploy) == "true" and view.label(labels.operands) != "false"
+
+
+def _not_ready(node: Node, context: Context, now: datetime) -> NodeBlocker | None:
+    if node.ready:
         return None
-    unready = "its pod is not ready" if live else "its pod is missing or terminating"
-    detail = blocker.message if blocker is not None else "it is about to be upgraded" if to_come else unready
-    message = f"the {prior.stack.name} driver, which comes first here, is not settled: {detail}"
-    return NodeBlocker(NodeState.WAITING, Reason.PRIOR_DRIVER_UNSETTLED, message)
+    if node.ready_since is not None and now - node.ready_since >= context.settings.not_ready_grace:
+        minutes = int((now - node.ready_since).total_seconds() // 60)
+        again = "" if context.settings.follow else " and you run the release again"
+        message = f"it has been NotReady for {minutes} min; its plugin is evaluated when it is back{again}"
+        return NodeBlocker(NodeState.EXCLUDED, Reason.NODE_NOT_READY, message)
+    message = "it is NotReady, perhaps for a moment"
+    return NodeBlocker(NodeState.WAITING, Reason.NODE_NOT_READY_BRIEFLY, message, Patience.NODE)
 
 
-def _is_rotated(pod: Pod, prior: Fleet) -> bool:
-    """Return whether a controller replaces outdated driver pods. Without the policy, only the DaemonSet shows it."""
-    owner = prior.drivers.get(pod.owner_uid)
-    return (owner is not None and owner.rolling) or (prior.policy is not None and not prior.policy.manual)
+# Whether the driver is settled: the driver that comes first, the driver itself, then the other prerequisites.
 
 
-def _is_missing(name: str, node: Node | None, prior: Fleet) -> bool:
-    """Return whether a node without a live driver pod of the prior stack is about to get one.
+def _unsettled(view: NodeView, context: Context) -> NodeBlocker | None:
+    """Return the first driver or prerequisite on this node that is not settled and that plugins must start after.
 
-    A pod that terminates is replaced. Without a pod, a DaemonSet with fewer pods than desired may create one here.
+    A driver is settled if there is exactly one live driver pod, of the newest revision of its DaemonSet, Ready, and no
+    label vetoes.
     """
-    if prior.driver_pods.get(name):
-        return True
-    return bool(prior.drivers) and node is not None and managed(node, prior)
-
-
-def _asks_for_both(name: str, fleet: Fleet) -> bool:
-    """Return whether the node's driver must load after the driver of the prior stack. If unknown, it must."""
-    intents = [fleet.intents.get(pod.owner_uid) for pod in live_pods(fleet.driver_pods.get(name, ()))]
-    known = [intent for intent in intents if intent is not None]
-    return any(intent.rdma for intent in known) or not known
-
-
-def _unprovided(name: str, node: Node | None, fleet: Fleet) -> NodeBlocker | None:
-    """Let a node wait for each provider that the settings name and that is deployed to it."""
-    for prerequisite, owners in fleet.prerequisites.items():
-        if _label(node, prerequisite.deploy_label) != "true":
-            continue
-        if not owners:
-            message = f"there is no {prerequisite.title} DaemonSet, but the settings (providers) name it"
-            return NodeBlocker(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message, Patience.DRIVER)
-        live = [pod for pod in live_pods(fleet.prerequisite_pods.get(name, ())) if pod.owner_uid in owners]
-        replaced = any(outdated(pod, fleet) and owners[pod.owner_uid].rolling for pod in live)
-        if len(live) != 1 or freshness.provided_since(live[0]) is None or replaced:
-            message = f"its {prerequisite.title} pod is missing, not ready or about to be replaced"
-            return NodeBlocker(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message)
-    return None
-
-
-def _unsettled(name: str, node: Node | None, fleet: Fleet) -> NodeBlocker | None:
-    """Return why the node's driver is not settled.
-
-    Settled means: exactly one live driver pod, of the newest revision of its DaemonSet, Ready, and no label vetoes.
-    """
-    pods = fleet.driver_pods.get(name, ())
-    live = live_pods(pods)
+    if prior := _prior_blocker(view, context):
+        return prior
+    live = live_pods(view.driver_pods)
     if not live:
-        message = "its driver pod is terminating" if pods else "it has no driver pod"
+        message = "its driver pod is terminating" if view.driver_pods else "it has no driver pod"
         return NodeBlocker(NodeState.WAITING, Reason.DRIVER_MISSING, message)
     if len(live) > 1:
         message = f"{len(live)} driver pods live on it: {', '.join(pod.name for pod in live)}"
         return NodeBlocker(NodeState.WAITING, Reason.SEVERAL_DRIVER_PODS, message)
-    return _driver_gate(live[0], node, fleet) or _label_gate(node, fleet, by_hand=manual(live[0], fleet) is not None)
+    manual = manual_upgrade(live[0], view, context) is not None
+    return (
+        _driver_blocker(live[0], view, context)
+        or _label_blocker(view, context, manual=manual)
+        or _prerequisite_blocker(view, context)
+    )
 
 
-def _driver_gate(pod: Pod, node: Node | None, fleet: Fleet) -> NodeBlocker | None:
-    if pod.owner_uid not in fleet.drivers:
+def _prior_blocker(view: NodeView, context: Context) -> NodeBlocker | None:
+    """Let a node wait for the driver of the prior stack, if its driver must load after that. If unknown, it must."""
+    intents = [context.intents.get(pod.owner_uid) for pod in live_pods(view.driver_pods)]
+    known = [intent for intent in intents if intent is not None]
+    if view.prior is None or context.prior is None or (known and not any(intent.rdma for intent in known)):
+        return None
+    if not (detail := _why_unsettled(view.prior, context.prior)):
+        return None
+    message = f"the {context.prior.stack.name} driver, which comes first here, is not settled: {detail}"
+    return NodeBlocker(NodeState.WAITING, Reason.PRIOR_DRIVER_UNSETTLED, message)
+
+
+def _why_unsettled(view: NodeView, context: Context) -> str:
+    """Return why the driver of the prior stack is not settled, or "" if it is or the node has none.
+
+    Do not wait for an outdated driver that is loaded and that no controller replaces: it may stay for months.
+    """
+    live = live_pods(view.driver_pods)
+    if view.label(context.stack.upgrade.skip) != "true":
+        if blocker := _label_blocker(view, context):
+            return blocker.message
+        if any(pod.uid in view.outdated and _is_rotated(pod, context) for pod in live):
+            return "it is about to be upgraded"
+    if live:
+        return "" if len(live) == 1 and live[0].ready else "its pod is not ready"
+    # A pod that terminates is replaced. Without a pod, a DaemonSet with fewer pods than desired may create one here.
+    coming = bool(view.driver_pods) or (bool(context.drivers) and managed(view, context))
+    return "its pod is missing or terminating" if coming else ""
+
+
+def _is_rotated(pod: Pod, context: Context) -> bool:
+    """Return whether a controller replaces outdated driver pods. Without the policy, only the DaemonSet shows it."""
+    owner = context.drivers.get(pod.owner_uid)
+    return (owner is not None and owner.rolling) or (context.policy is not None and not context.policy.manual)
+
+
+def manual_upgrade(driver: Pod, view: NodeView, context: Context) -> NodeBlocker | None:
+    """Return the blocker of a node whose outdated driver pod only an administrator replaces; None for other nodes.
+
+    If the DaemonSet's update strategy is RollingUpdate, the DaemonSet controller replaces the pod even if autoUpgrade
+    is off.
+    """
+    owner = context.drivers.get(driver.owner_uid)
+    if driver.uid not in view.outdated or (owner is not None and owner.rolling):
+        return None
+    intent = context.intents.get(driver.owner_uid) or context.policy
+    if intent is None or not intent.manual:
+        return None
+    message = f"driver pod {driver.name} is outdated, and no controller replaces it ({intent.manual})"
+    state = {
+        OnManualUpgrade.REPORT: NodeState.EXCLUDED,
+        OnManualUpgrade.WAIT: NodeState.WAITING,
+        OnManualUpgrade.FAIL: NodeState.FAILED,
+    }[context.settings.on_manual_upgrade]
+    return NodeBlocker(state, Reason.MANUAL_UPGRADE, message)
+
+
+def _driver_blocker(pod: Pod, view: NodeView, context: Context) -> NodeBlocker | None:
+    if pod.owner_uid not in context.drivers:
         message = f"the DaemonSet of driver pod {pod.name} is gone"
         return NodeBlocker(NodeState.WAITING, Reason.DRIVER_ORPHANED, message)
-    if unrendered := fleet.unrendered.get(pod.owner_uid):
+    if unrendered := context.unrendered.get(pod.owner_uid):
         return NodeBlocker(NodeState.WAITING, Reason.NOT_RENDERED, unrendered)
-    if outdated(pod, fleet) and manual(pod, fleet) is None:
-        newest = fleet.newest.get(pod.owner_uid)
-        message = (
-            f"driver pod {pod.name} is of revision {pod.hash or '(none)'}, newest is {newest.hash if newest else '?'}"
-        )
+    if pod.uid in view.outdated and manual_upgrade(pod, view, context) is None:
+        newest = context.newest.get(pod.owner_uid)
+        expected = newest.hash if newest is not None else "?"
+        message = f"driver pod {pod.name} is of revision {pod.hash or '(none)'}, newest is {expected}"
         return NodeBlocker(NodeState.WAITING, Reason.DRIVER_OUTDATED, message)
-    if pod.ready and freshness.ready_since(pod, fleet.stack.driver.container) is not None:
+    if pod.ready and freshness.ready_since(pod, context.stack.driver.container) is not None:
         return None
-    return _not_ready_gate(pod, node, fleet)
+    return _driver_not_ready(pod, view, context.stack)
 
 
-def _not_ready_gate(pod: Pod, node: Node | None, fleet: Fleet) -> NodeBlocker:
+def _driver_not_ready(pod: Pod, view: NodeView, stack: Stack) -> NodeBlocker:
     for container in (*pod.init_containers, *pod.containers):
         if container.waiting in FAILING_TO_START:
             detail = f": {container.message}" if container.message else ""
             message = f"driver pod {pod.name}: container {container.name} is in {container.waiting}{detail}"
             return NodeBlocker(NodeState.WAITING, Reason.DRIVER_FAILING, message, Patience.DRIVER)
-    if freshness.keeps_crashing(pod, fleet.stack):
+    if freshness.keeps_crashing(pod, stack):
         restarts = max(container.restarts for container in pod.containers)
         message = f"driver pod {pod.name} is not Ready, and its container crashed ({restarts} restarts)"
         return NodeBlocker(NodeState.WAITING, Reason.DRIVER_FAILING, message, Patience.DRIVER)
-    safe_load = fleet.stack.nodes.safe_load
-    held = f", it waits until its node is drained ({safe_load})" if node and node.annotations.get(safe_load) else ""
-    return NodeBlocker(NodeState.WAITING, Reason.DRIVER_NOT_READY, f"driver pod {pod.name} is not Ready yet{held}")
+    safe_load = stack.nodes.safe_load
+    draining = view.node is not None and bool(view.node.annotations.get(safe_load))
+    cause = f", it waits until its node is drained ({safe_load})" if draining else ""
+    return NodeBlocker(NodeState.WAITING, Reason.DRIVER_NOT_READY, f"driver pod {pod.name} is not Ready yet{cause}")
 
 
-def _label_gate(node: Node | None, fleet: Fleet, *, by_hand: bool = False) -> NodeBlocker | None:
+def _label_blocker(view: NodeView, context: Context, *, manual: bool = False) -> NodeBlocker | None:
     """Return why upgrade labels veto the node.
 
-    Ignore the state label where drivers are upgraded `by_hand`: a disabled upgrade controller leaves it behind.
+    Ignore the state label where upgrades are `manual`: a disabled upgrade controller leaves it behind.
     """
-    meaning = Label.QUIET if by_hand else label_meaning(node, fleet)
-    value = _label(node, fleet.stack.upgrade.state)
+    meaning = Label.QUIET if manual else label_meaning(view, context)
+    value = view.label(context.stack.upgrade.state)
     if meaning is Label.BEFORE_RESTART:
         return NodeBlocker(NodeState.WAITING, Reason.UPGRADE_IN_PROGRESS, f"its upgrade state is {value}")
     if meaning is Label.UNKNOWN:
         message = f"its upgrade state {value!r} is unknown to this version"
         return NodeBlocker(NodeState.WAITING, Reason.UPGRADE_STATE_UNKNOWN, message)
-    if paused := _paused(node, fleet.stack):
+    if paused := _paused(view, context.stack):
         message = f"its operands are paused while the driver is unloaded ({paused})"
         return NodeBlocker(NodeState.WAITING, Reason.OPERANDS_PAUSED, message)
     return None
 
 
-def _paused(node: Node | None, stack: Stack) -> str:
+def _paused(view: NodeView, stack: Stack) -> str:
     """Return the label that keeps operands off a node while its driver reloads, or ""."""
-    labels: Mapping[str, str] = node.labels if node else {}
-    if labels.get(stack.nodes.wait) == "true":
+    if view.label(stack.nodes.wait) == "true":
         return f"{stack.nodes.wait}=true"
     prefix = stack.nodes.paused_prefix
-    paused = (key for key, text in labels.items() if key.startswith(prefix) and names.PAUSED_FOR_UPGRADE in text)
-    return next(paused, "") if prefix else ""
+    if not prefix or view.node is None:
+        return ""
+    labels = view.node.labels.items()
+    return next((key for key, text in labels if key.startswith(prefix) and names.PAUSED_FOR_UPGRADE in text), "")
 
 
-def _label(node: Node | None, key: str) -> str:
-    labels: Mapping[str, str] = node.labels if node else {}
-    return labels.get(key, "")
+def _prerequisite_blocker(view: NodeView, context: Context) -> NodeBlocker | None:
+    """Let a node wait for each prerequisite that the settings name and that is deployed to it."""
+    for prerequisite, owners in context.prerequisites.items():
+        if view.label(prerequisite.deploy_label) != "true":
+            continue
+        if not owners:
+            message = f"there is no {prerequisite.title} DaemonSet, but the settings (providers) name it"
+            return NodeBlocker(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message, Patience.DRIVER)
+        live = [pod for pod in live_pods(view.prerequisite_pods) if pod.owner_uid in owners]
+        replaced = any(pod.uid in view.outdated and owners[pod.owner_uid].rolling for pod in live)
+        if len(live) != 1 or freshness.provided_since(live[0]) is None or replaced:
+            message = f"its {prerequisite.title} pod is missing, not ready or about to be replaced"
+            return NodeBlocker(NodeState.WAITING, Reason.PREREQUISITE_NOT_READY, message)
+    return None

@@ -1,21 +1,22 @@
-"""Evaluate one plugin on one settled node."""
+"""Evaluate the plugins on one node whose driver is settled."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from hook.decide import freshness, rollout
-from hook.decide.eligibility import live_pods, outdated
+from hook.decide.fleet import live_pods
 from hook.decide.freshness import CRASH_LOOP_RESTARTS, Freshness
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, NodeStatus, Patience, StalePod
-from hook.decide.state import restart_key
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
-    from hook.decide.fleet import Fleet
+    from hook.decide.fleet import Context, NodeView
     from hook.decide.freshness import Evidence
     from hook.objects.drivers import PluginKind
     from hook.objects.views import DaemonSet, Pod
@@ -29,141 +30,192 @@ STEADY_AFTER_CRASHES: Final = timedelta(seconds=60)
 """Time that a container must run after a further restart: longer than most crash loops run."""
 
 
-def evaluate_plugin(node: str, plugin: DaemonSet, driver: Pod, fleet: Fleet, now: datetime) -> NodeStatus:
-    """Evaluate the plugin's pod on a node whose driver is settled."""
-    pods = [pod for pod in fleet.plugin_pods.get(node, ()) if pod.owner_uid == plugin.uid]
-    live = [pod for pod in pods if pod.live]
+@dataclass(frozen=True, slots=True)
+class SettledNode:
+    """A node whose driver is settled, with the driver run that its plugins must start after."""
+
+    view: NodeView
+    context: Context
+    driver: Pod
+    prerequisites: Sequence[Pod]
+    """Live pods that plugins must start after in addition to the driver."""
+    run: str
+    """Identifier of the driver run, and of the runs of the prerequisites."""
+
+    @classmethod
+    def of(cls, view: NodeView, context: Context) -> SettledNode:
+        """Return the settled node with its live driver pod."""
+        driver, prerequisites = live_pods(view.driver_pods)[0], live_pods(view.prerequisite_pods)
+        runs = (f"/{pod.uid}/{sum(container.restarts for container in pod.containers)}" for pod in prerequisites)
+        run = f"{driver.uid}/{freshness.driver_run(driver, context.stack)}{''.join(runs)}"
+        return cls(view, context, driver, prerequisites, run)
+
+    @property
+    def name(self) -> str:
+        """Return the name of the node."""
+        return self.view.name
+
+
+def evaluate_plugin(plugin: DaemonSet, node: SettledNode, now: datetime) -> NodeStatus:
+    """Evaluate the pods of one plugin on a node whose driver is settled."""
+    pods = node.view.plugin_pods_of(plugin.uid)
+    live = live_pods(pods)
     if live:
-        return _evaluate_live(plugin, live, driver, fleet, now)
+        return _evaluate_live(plugin, live, node, now)
     if pods:
         end = "is terminating" if pods[0].deleting else "has ended"
         return NodeStatus(
-            node, NodeState.RESTARTING, Reason.PLUGIN_RESTARTING, f"{_called(pods[0], fleet)} {end}",
+            node.name, NodeState.RESTARTING, Reason.PLUGIN_RESTARTING, f"{_title(pods[0], node)} {end}",
             subject=str(pods[0]), plugin=str(plugin), patience=Patience.PLUGIN,
         )  # fmt: skip
-    return _evaluate_absent(node, plugin, fleet)
+    return _evaluate_absent(plugin, node)
 
 
-def evaluate_unnamed(node: str, driver: Pod, fleet: Fleet) -> tuple[list[NodeStatus], tuple[tuple[str, str], ...]]:
+def evaluate_unnamed(node: SettledNode) -> tuple[list[NodeStatus], tuple[tuple[str, str], ...]]:
     """Return a status for each stale pod that looks like a plugin but is not in consumer.names.
 
     Also return the fresh pods, each with its driver run, for the memory.
     """
-    kind = fleet.stack.plugin
-    owners = {ds.uid: str(ds) for ds in fleet.plugins.unnamed}
-    found: list[NodeStatus] = []
+    kind = node.context.stack.plugin
+    owners = {ds.uid: str(ds) for ds in node.context.plugins.unnamed}
+    stale: list[NodeStatus] = []
     fresh: list[tuple[str, str]] = []
-    run = driver_run(driver, fleet)
-    for pod in live_pods(fleet.unnamed_pods.get(node, ())):
-        evidence = _evidence(pod, kind, driver, fleet, run)
+    for pod in live_pods(node.view.unnamed_pods):
+        evidence = _evidence(pod, kind, node)
         if evidence.freshness is Freshness.FRESH:
-            fresh.append((pod.uid, run))
+            fresh.append((pod.uid, node.run))
         if evidence.freshness is Freshness.STALE:
             owner = owners[pod.owner_uid]
             message = f"{kind.noun} pod {pod.name} is stale: {evidence.because}; {owner} is not in consumer.names"
-            found.append(
-                NodeStatus(node, NodeState.STALE, Reason.UNNAMED_PLUGIN, message, subject=str(pod), plugin=owner)
-            )
-    return found, tuple(fresh)
+            status = NodeStatus(node.name, NodeState.STALE, Reason.UNNAMED_PLUGIN, message)
+            stale.append(replace(status, subject=str(pod), plugin=owner))
+    return stale, tuple(fresh)
 
 
-def _evaluate_absent(node: str, plugin: DaemonSet, fleet: Fleet) -> NodeStatus:
+def _evaluate_absent(plugin: DaemonSet, node: SettledNode) -> NodeStatus:
     """Evaluate a node without a plugin pod. It is done only if the DaemonSet has all the pods that it desires."""
-    if plugin.uid in fleet.complete:
+    if plugin.uid in node.context.complete:
         return NodeStatus(
-            node,
-            NodeState.VERIFIED,
-            Reason.NOTHING_TO_REFRESH,
-            f"{plugin} runs no pod here",
-            plugin=str(plugin),
-            daemonset_uid=plugin.uid,
-        )
+            node.name, NodeState.VERIFIED, Reason.NOTHING_TO_REFRESH, f"{plugin} runs no pod here",
+            plugin=str(plugin), daemonset_uid=plugin.uid,
+        )  # fmt: skip
     return NodeStatus(
-        node, NodeState.WAITING, Reason.PLUGIN_MISSING,
+        node.name, NodeState.WAITING, Reason.PLUGIN_MISSING,
         f"no pod of {plugin} is here, and it has fewer pods than the desired {plugin.desired}",
         subject=str(plugin), plugin=str(plugin), patience=Patience.PLUGIN,
     )  # fmt: skip
 
 
-def _evaluate_live(plugin: DaemonSet, live: list[Pod], driver: Pod, fleet: Fleet, now: datetime) -> NodeStatus:
+def _evaluate_live(plugin: DaemonSet, live: list[Pod], node: SettledNode, now: datetime) -> NodeStatus:
     """Evaluate every live pod; there may be two for a moment. Return the status of the least proven one."""
-    node = driver.node
-    unwelcome = untolerated(node, plugin, fleet)
-    kind, run = fleet.plugins.of_kind(plugin.uid), driver_run(driver, fleet)
-    judged = [(pod, _evidence(pod, kind, driver, fleet, run)) for pod in live]
-    judged = [(pod, evidence) for pod, evidence in judged if not _came_after(pod, driver, evidence, fleet)]
-    for pod, evidence in judged:
-        if evidence.freshness is Freshness.STALE and unwelcome:
-            message = f"{_called(pod, fleet)} is stale: {evidence.because}; {unwelcome}"
-            return NodeStatus(
-                node, NodeState.WAITING, Reason.TAINT_NOT_TOLERATED, message,
-                subject=str(pod), plugin=str(plugin), patience=Patience.PLUGIN,
-            )  # fmt: skip
+    kind = node.context.plugins.of_kind(plugin.uid)
+    evaluated = [(pod, _evidence(pod, kind, node)) for pod in live]
+    evaluated = [(pod, evidence) for pod, evidence in evaluated if not _is_successor(pod, evidence, node)]
+    for pod, evidence in evaluated:
         if evidence.freshness is Freshness.STALE:
-            return NodeStatus(
-                node, NodeState.STALE, Reason.PLUGIN_STALE, f"{_called(pod, fleet)} is stale: {evidence.because}",
-                subject=str(pod), plugin=str(plugin), stale_pod=_stale(pod, live, driver, fleet, evidence),
-            )  # fmt: skip
-    for pod, evidence in judged:
+            return _stale(plugin, pod, live, evidence, node)
+    for pod, evidence in evaluated:
         if evidence.freshness is Freshness.STARTING:
-            return _verifying(node, plugin, pod, Reason.PLUGIN_STARTING, f"{_called(pod, fleet)}: {evidence.because}")
-    fresh = tuple((pod.uid, run) for pod in live)
-    proven = [_verify(driver, plugin, pod, fleet, now, fresh) for pod in live]
-    return next((status for status in proven if status.state is not NodeState.VERIFIED), proven[0])
+            return _verifying(plugin, pod, node, Reason.PLUGIN_STARTING, f"{_title(pod, node)}: {evidence.because}")
+    statuses = [_verify(plugin, pod, node, now) for pod in live]
+    least = next((status for status in statuses if status.state is not NodeState.VERIFIED), statuses[0])
+    return replace(least, fresh=tuple((pod.uid, node.run) for pod in live)) if len(live) > 1 else least
 
 
-def _evidence(pod: Pod, kind: PluginKind, driver: Pod, fleet: Fleet, run: str) -> Evidence:
+def _evidence(pod: Pod, kind: PluginKind, node: SettledNode) -> Evidence:
     """Return whether a pod is fresh, with the observation. A pod that was proven under this driver run stays fresh."""
-    if fleet.fresh.get(pod.uid) == run:
+    if node.view.proven.get(pod.uid) == node.run:
         return freshness.running(pod)
-    return freshness.judge(pod, kind, driver, fleet.stack, live_pods(fleet.prerequisite_pods.get(driver.node, ())))
+    return freshness.evaluate(pod, kind, node.driver, node.context.stack, node.prerequisites)
 
 
-def _came_after(pod: Pod, driver: Pod, evidence: Evidence, fleet: Fleet) -> bool:
+def _is_successor(pod: Pod, evidence: Evidence, node: SettledNode) -> bool:
     """Return whether a pod replaced one that this program restarted under this driver run.
 
     The restart was issued when the driver was ready, so the new pod started later. The kubelet's times have whole
     seconds and may show the same second. The ready time may also have moved since without another driver run.
     """
-    asked = fleet.restarts.get(restart_key(pod.owner_uid, driver.node))
-    if asked is None or asked.refused:
+    restart = node.view.restarts.get(pod.owner_uid)
+    if restart is None or restart.refused:
         return False
-    if not evidence.same_second and not freshness.started_after(pod, asked.driver_ready):
+    if not evidence.same_second and not freshness.started_after(pod, restart.driver_ready):
         return False
-    successor = pod.uid != asked.pod_uid and pod.uid not in asked.others
-    return successor and asked.driver_run == driver_run(driver, fleet)
+    return pod.uid != restart.pod_uid and pod.uid not in restart.others and restart.driver_run == node.run
 
 
-def untolerated(name: str, plugin: DaemonSet, fleet: Fleet) -> str:
+def untolerated(view: NodeView, plugin: DaemonSet) -> str:
     """Return why a deleted pod would not come back, or "": its node has a taint that the plugin does not tolerate."""
-    node = fleet.seen.nodes.get(name)
-    for taint in node.taints if node else ():
+    for taint in view.node.taints if view.node is not None else ():
         if not any(toleration.tolerates(taint) for toleration in plugin.tolerations):
             return f"once deleted it would not come back: it does not tolerate the taint {taint.key}:{taint.effect}"
     return ""
 
 
-def _verify(  # noqa: PLR0913, PLR0917 - the parts of a status
-    driver: Pod, plugin: DaemonSet, pod: Pod, fleet: Fleet, now: datetime, fresh: tuple[tuple[str, str], ...]
-) -> NodeStatus:
-    """Evaluate a fresh pod. It is verified once it is Ready and publishes devices of the expected driver."""
-    node, called = driver.node, _called(pod, fleet)
-    if not pod.ready:
-        message = f"{called} is fresh but not Ready{crashing(pod)}"
-        return _verifying(node, plugin, pod, Reason.PLUGIN_NOT_READY, message, fresh)
-    if shaky := just_crashed(pod, now):
-        return _verifying(node, plugin, pod, Reason.PLUGIN_NOT_READY, f"{called}: {shaky}", fresh)
-    if unproven := _unproven(pod, driver, fleet):
-        reason, message = unproven
-        return _verifying(node, plugin, pod, reason, f"{called}: {message}", fresh)
+def is_up(pod: Pod) -> bool:
+    """Return whether the kubelet reports a pod as ready.
+
+    On a silent node the node controller sets Ready to False, but leaves ContainersReady as it was.
+    """
+    return pod.ready or pod.containers_ready_since is not None
+
+
+def _stale(plugin: DaemonSet, pod: Pod, live: list[Pod], evidence: Evidence, node: SettledNode) -> NodeStatus:
+    message = f"{_title(pod, node)} is stale: {evidence.because}"
+    if taint := untolerated(node.view, plugin):
+        return NodeStatus(
+            node.name, NodeState.WAITING, Reason.TAINT_NOT_TOLERATED, f"{message}; {taint}",
+            subject=str(pod), plugin=str(plugin), patience=Patience.PLUGIN,
+        )  # fmt: skip
+    stale_pod = StalePod(
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        resource_version=pod.resource_version,
+        daemonset_uid=pod.owner_uid,
+        because=evidence.because,
+        driver_run=node.run,
+        cause=evidence.cause,
+        driver_ready=node.driver.containers_ready_since,
+        up=is_up(pod),
+        others=frozenset(other.uid for other in live if other is not pod),
+        orphan=pod.uid in node.view.orphans,
+    )
     return NodeStatus(
-        node, NodeState.VERIFIED, Reason.VERIFIED, f"{called} runs on the loaded driver",
+        node.name, NodeState.STALE, Reason.PLUGIN_STALE, message,
+        subject=str(pod), plugin=str(plugin), stale_pod=stale_pod,
+    )  # fmt: skip
+
+
+def _verify(plugin: DaemonSet, pod: Pod, node: SettledNode, now: datetime) -> NodeStatus:
+    """Evaluate a fresh pod. It is verified once it is Ready and publishes devices of the expected driver."""
+    fresh = ((pod.uid, node.run),)
+    if unverified := _not_ready(pod, now) or _unproven(pod, node):
+        reason, message = unverified
+        status = _verifying(plugin, pod, node, reason, f"{_title(pod, node)}{message}")
+        return replace(status, fresh=fresh)
+    return NodeStatus(
+        node.name, NodeState.VERIFIED, Reason.VERIFIED, f"{_title(pod, node)} runs on the loaded driver",
         subject=str(pod), plugin=str(plugin), daemonset_uid=plugin.uid, fresh=fresh,
     )  # fmt: skip
 
 
-def _called(pod: Pod, fleet: Fleet) -> str:
-    return f"{fleet.plugins.of_kind(pod.owner_uid).noun} pod {pod.name}"
+def _not_ready(pod: Pod, now: datetime) -> tuple[Reason, str] | None:
+    if not pod.ready:
+        return Reason.PLUGIN_NOT_READY, f" is fresh but not Ready{crashing(pod)}"
+    if restarted := just_crashed(pod, now):
+        return Reason.PLUGIN_NOT_READY, f": {restarted}"
+    return None
+
+
+def _verifying(plugin: DaemonSet, pod: Pod, node: SettledNode, reason: Reason, message: str) -> NodeStatus:
+    return NodeStatus(
+        node.name, NodeState.VERIFYING, reason, message,
+        subject=str(pod), plugin=str(plugin), patience=Patience.PLUGIN,
+    )  # fmt: skip
+
+
+def _title(pod: Pod, node: SettledNode) -> str:
+    return f"{node.context.plugins.of_kind(pod.owner_uid).noun} pod {pod.name}"
 
 
 def crashing(pod: Pod) -> str:
@@ -187,55 +239,21 @@ def just_crashed(pod: Pod, now: datetime) -> str:
     return ""
 
 
-def _unproven(pod: Pod, driver: Pod, fleet: Fleet) -> tuple[Reason, str] | None:
+def _unproven(pod: Pod, node: SettledNode) -> tuple[Reason, str] | None:
     """Return what the ResourceSlices of the node do not show yet, for a plugin that publishes devices."""
-    kind = fleet.plugins.of_kind(pod.owner_uid)
+    context, driver = node.context, node.driver
+    kind = context.plugins.of_kind(pod.owner_uid)
     publishes = any(container.name == kind.publisher for container in pod.containers)
-    if not publishes or fleet.seen.slices is None:
+    if not publishes or not context.slices_served:
         return None
-    slices = [device_slice for device_slice in fleet.slices.get(driver.node, ()) if device_slice.devices > 0]
+    slices = [device_slice for device_slice in node.view.slices if device_slice.devices > 0]
     if not slices:
-        return Reason.SLICE_MISSING, "it is fresh, but its node has no ResourceSlice with devices"
-    if outdated(driver, fleet):  # loaded until an administrator replaces it: the policy names another version
+        return Reason.SLICE_MISSING, ": it is fresh, but its node has no ResourceSlice with devices"
+    if driver.uid in node.view.outdated:  # loaded until an administrator replaces it: the policy names another version
         return None
-    wanted = rollout.wanted_version(fleet.intents.get(driver.owner_uid), fleet.settings)
+    wanted = rollout.wanted_version(context.intents.get(driver.owner_uid), context.settings)
     for version in sorted(frozenset[str]().union(*(device_slice.driver_versions for device_slice in slices))):
         if not rollout.same_driver(version, wanted):
-            message = f"its node's ResourceSlice shows driver {version}, expected {wanted}"
+            message = f": its node's ResourceSlice shows driver {version}, expected {wanted}"
             return Reason.SLICE_OUTDATED, message
     return None
-
-
-def _verifying(  # noqa: PLR0913, PLR0917 - the fields of a status
-    node: str, plugin: DaemonSet, pod: Pod, reason: Reason, message: str, fresh: tuple[tuple[str, str], ...] = ()
-) -> NodeStatus:
-    return NodeStatus(
-        node, NodeState.VERIFYING, reason, message,
-        subject=str(pod), plugin=str(plugin), patience=Patience.PLUGIN, fresh=fresh,
-    )  # fmt: skip
-
-
-def _stale(pod: Pod, live: list[Pod], driver: Pod, fleet: Fleet, evidence: Evidence) -> StalePod:
-    return StalePod(
-        namespace=pod.namespace,
-        name=pod.name,
-        uid=pod.uid,
-        resource_version=pod.resource_version,
-        daemonset_uid=pod.owner_uid,
-        because=evidence.because,
-        driver_run=driver_run(driver, fleet),
-        cause=evidence.cause,
-        driver_ready=driver.containers_ready_since,
-        others=frozenset(other.uid for other in live if other is not pod),
-        orphan=pod.uid in fleet.orphans,
-    )
-
-
-def driver_run(driver: Pod, fleet: Fleet) -> str:
-    """Return an identifier of the driver run, and the providers' runs, that plugins on this node must start after."""
-    prerequisites = live_pods(fleet.prerequisite_pods.get(driver.node, ()))
-    runs = (
-        f"/{prerequisite.uid}/{sum(each.restarts for each in prerequisite.containers)}"
-        for prerequisite in prerequisites
-    )
-    return f"{driver.uid}/{freshness.driver_run(driver, fleet.stack)}{''.join(runs)}"

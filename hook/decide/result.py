@@ -76,10 +76,6 @@ class NodeStatus:
     stack: str = ""
     """Name of the driver stack."""
 
-    def with_label_pending(self, *, pending: bool) -> NodeStatus:
-        """Return the status with a note that the upgrade label is not quiet yet."""
-        return replace(self, label_pending=True) if pending else self
-
     def failed(self, reason: Reason | None = None, message: str = "") -> NodeStatus:
         """Return the status as failed: manual action is required."""
         return replace(
@@ -117,6 +113,8 @@ class StalePod:
     cause: Cause = Cause.DRIVER
     driver_ready: datetime | None = None
     """When that driver became ready, by its kubelet. None if unknown."""
+    up: bool = True
+    """The pod is Ready, so its restart takes a plugin down."""
     others: frozenset[str] = frozenset()
     """UIDs of other live pods of the same DaemonSet on the node. None of them replaces it."""
     orphan: bool = False

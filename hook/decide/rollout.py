@@ -8,17 +8,18 @@ with the spec of the policy. The whole image reference must match, not a part of
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hook.objects import names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from hook.config import Settings
     from hook.objects.drivers import Stack
     from hook.objects.policies import Policy
-    from hook.objects.views import DaemonSet, Node
+    from hook.objects.views import DaemonSet, Node, Snapshot
 
 _KERNEL: Final = r"[0-9][0-9A-Za-z._+-]*"
 """Regular expression for a kernel release. It starts with a digit, an operating system's tag with a letter."""
@@ -55,6 +56,19 @@ def not_rotated(pool: Policy, policy: Policy, *, decides: bool) -> str:
     """
     own = "" if decides and pool.manual is None else pool.manual
     return policy.halted or (own if own is not None else policy.manual or "")
+
+
+def intents(drivers: Iterable[DaemonSet], policy: Policy | None, snapshot: Snapshot, stack: Stack) -> dict[str, Policy]:
+    """Return the policy or pool of each driver DaemonSet. A leftover whose pool is gone has none."""
+    if policy is None:
+        return {}
+    if not policy.pooled:
+        # A DaemonSet of another kind of object (NicNodePolicy) cannot be compared with this policy.
+        # A leftover of a pool can: it differs until the operator has replaced it.
+        return {ds.uid: policy for ds in drivers if ds.owner_kind not in stack.other_owners}
+    decides = pools_decide(snapshot.nodes.values(), snapshot.pools, stack)
+    by_uid = {pool.uid: replace(pool, manual=not_rotated(pool, policy, decides=decides)) for pool in snapshot.pools}
+    return {ds.uid: by_uid[ds.owner_uid] for ds in drivers if ds.owner_uid in by_uid}
 
 
 def unmet_expectation(policy: Policy, pools: Sequence[Policy], stack: Stack, settings: Settings) -> str:
@@ -94,6 +108,29 @@ def chart_version(label: str, stack: Stack) -> str:
     A label cannot contain ``+``. Helm charts write ``_`` instead.
     """
     return label.removeprefix(stack.operator.chart + "-").removeprefix("v").replace("+", "_")
+
+
+def unrendered_drivers(
+    drivers: Collection[DaemonSet],
+    policy: Policy | None,
+    intents: Mapping[str, Policy],
+    snapshot: Snapshot,
+    stack: Stack,
+) -> dict[str, str]:
+    """Return by UID how driver DaemonSets differ from their policy or pool. Ignore leftovers without pods.
+
+    Also check DaemonSets without a policy: one that its controller has not observed may have a newer revision.
+    """
+    owners = {pod.owner_uid for pod in snapshot.driver_pods}
+    counting = (ds for ds in drivers if ds.desired > 0 or ds.uid in owners or not ds.observed)
+    found = {ds.uid: unrendered(ds, intents.get(ds.uid), stack) for ds in counting}
+    if policy is not None and policy.pooled:
+        found |= {
+            ds.uid: f"the pool of {ds} is gone: the operator is about to replace the DaemonSet"
+            for ds in drivers
+            if ds.uid not in intents and ds.desired > 0
+        }
+    return {uid: difference for uid, difference in found.items() if difference}
 
 
 def unrendered(daemonset: DaemonSet, policy: Policy | None, stack: Stack) -> str:

@@ -66,7 +66,7 @@ class Breaker:
     """The observation that opened it."""
     observations: Mapping[str, Observation] = field(default_factory=dict)
     """Last observation, by node."""
-    turned: Mapping[str, datetime] = field(default_factory=dict)
+    unexplained: Mapping[str, datetime] = field(default_factory=dict)
     """When a node became stale without a reload, within the last minute, by node."""
 
     def closed(self) -> Breaker:
@@ -104,6 +104,10 @@ class Memory:
     def restarted(self) -> int:
         """Return how many recorded restarts the API server accepted."""
         return sum(not restart.refused for restart in self.restarts.values())
+
+    def restart_of(self, daemonset_uid: str, node: str) -> RestartRecord | None:
+        """Return the last restart of a plugin that was issued on a node."""
+        return self.restarts.get(restart_key(daemonset_uid, node))
 
     def asked(self, node: str, pod: StalePod, at: datetime, refused: str = "") -> Memory:
         """Record a restart that was issued, or refused for good."""

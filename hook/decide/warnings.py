@@ -14,146 +14,124 @@ from hook.objects import names
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hook.decide.fleet import Fleet
+    from hook.decide.fleet import Context, Fleet, NodeView
     from hook.decide.result import NodeStatus
-    from hook.objects.views import DaemonSet, Node
+    from hook.objects.views import DaemonSet
 
 
 def of(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Iterator[str]:
     """Yield the warnings of a decision."""
-    yield from _about_consumers(fleet, statuses)
-    yield from _about_intent(fleet)
-    yield from _about_manual(statuses, fleet)
+    yield from _about_plugins(fleet, statuses)
+    yield from _about_policy(fleet.context)
+    yield from _about_manual_upgrades(statuses, fleet.context)
     yield from _about_labels(statuses)
-    yield from _about_turns(fleet, statuses)
+    yield from _about_cordoned(fleet, statuses)
 
 
-def unnamed(fleet: Fleet) -> str:
+def unnamed(context: Context) -> str:
     """Return a warning about DaemonSets that look like a plugin but are not in consumer.names."""
-    found = ", ".join(str(ds) for ds in fleet.plugins.unnamed)
+    found = ", ".join(str(ds) for ds in context.plugins.unnamed)
     return f"{found} looks like a DRA kubelet plugin but is not in consumer.names"
 
 
-def evicted_by_driver_manager(daemonset: DaemonSet, fleet: Fleet) -> str:
-    """Return the node label by which the driver manager evicts this plugin before a reload, or ""."""
-    labels = {source.eviction_label for source in rollout.sources(fleet.policy, fleet.seen.pools)}
-    return next((key for key in daemonset.node_selector if key in labels | {names.EVICTED_CLIENT_LABEL}), "")
-
-
-def _about_consumers(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Iterator[str]:
-    eligible = [status.node for status in statuses if status.state is not NodeState.EXCLUDED]
-    for daemonset in fleet.plugins.named:
-        if daemonset.desired == 0 and eligible:
-            yield f"{daemonset} has no desired pods (DESIRED=0): check its nodeSelector and the nodes' labels"
-        elif unlabelled := _unlabelled(daemonset, fleet, statuses):
-            wanted = ",".join(f"{key}={value}" for key, value in daemonset.node_selector.items())
-            yield f"{daemonset} runs no pod on {some(unlabelled)}: its nodeSelector asks for {wanted}"
-        if hidden := _hidden_labels(daemonset, fleet, statuses):
-            yield (
-                f"{daemonset} runs no pod on some nodes; this program does not read whether they carry {hidden}: "
-                "check with kubectl"
-            )
-    if fleet.plugins.named and fleet.plugins.unnamed:
-        yield unnamed(fleet)
-    yield from about_names(fleet)
-
-
-def about_names(fleet: Fleet) -> Iterator[str]:
+def about_names(context: Context) -> Iterator[str]:
     """Yield a warning about each driver client in the settings that is not refreshed."""
-    for refused in fleet.plugins.refused:
+    for refused in context.plugins.refused:
         yield f"{refused} loads a driver or is a provider itself, so it is never restarted, even by name"
-    for missing in fleet.plugins.missing:
+    for missing in context.plugins.missing:
         yield f"no DaemonSet matches the driver client {missing}"
 
 
-def _about_manual(statuses: Sequence[NodeStatus], fleet: Fleet) -> Iterator[str]:
-    """Yield what to do about nodes that are excluded until an administrator replaces their driver."""
-    excluded = [
-        status for status in statuses if status.reason is Reason.MANUAL_UPGRADE and status.state is NodeState.EXCLUDED
-    ]
-    if excluded:
-        what = remedy(Reason.MANUAL_UPGRADE, excluded[0].node, excluded[0].subject, fleet.stack)
-        yield f"excluded, with an outdated driver: {some([status.node for status in excluded])}. {what}"
+def _about_plugins(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Iterator[str]:
+    plugins = fleet.context.plugins
+    eligible = any(status.state is not NodeState.EXCLUDED for status in statuses)
+    for daemonset in plugins.named:
+        # Settled nodes on which the DaemonSet desires no pod.
+        without_pod = [
+            fleet.nodes[status.node]
+            for status in statuses
+            if status.reason is Reason.NOTHING_TO_REFRESH and status.daemonset_uid == daemonset.uid
+        ]
+        if daemonset.desired == 0 and eligible:
+            yield f"{daemonset} has no desired pods (DESIRED=0): check its nodeSelector and the nodes' labels"
+        elif unlabelled := [view.name for view in without_pod if _lacks_label(view, daemonset)]:
+            wanted = ",".join(f"{key}={value}" for key, value in daemonset.node_selector.items())
+            yield f"{daemonset} runs no pod on {some(unlabelled)}: its nodeSelector asks for {wanted}"
+        evicting = fleet.context.evicted[daemonset.uid]
+        if without_pod and evicting and not evicting.startswith(names.NODE_LABEL_PREFIXES):
+            yield (
+                f"{daemonset} runs no pod on some nodes; this program does not read whether they carry {evicting}: "
+                "check with kubectl"
+            )
+    if plugins.named and plugins.unnamed:
+        yield unnamed(fleet.context)
+    yield from about_names(fleet.context)
 
 
-def _unlabelled(daemonset: DaemonSet, fleet: Fleet, statuses: Sequence[NodeStatus]) -> list[str]:
-    """Return settled nodes that get no pod of a plugin because they lack a label, as far as the label is read."""
-    without = _without_pod(daemonset, statuses)
-    return [name for name in without if (node := fleet.seen.nodes.get(name)) and _lacks(node, daemonset)]
+def _lacks_label(view: NodeView, daemonset: DaemonSet) -> bool:
+    """Return whether a node lacks a label that a DaemonSet selects nodes by, as far as the label is read."""
+    selected = {
+        key: value for key, value in daemonset.node_selector.items() if key.startswith(names.NODE_LABEL_PREFIXES)
+    }
+    return view.node is not None and any(view.node.labels.get(key) != value for key, value in selected.items())
 
 
-def _without_pod(daemonset: DaemonSet, statuses: Sequence[NodeStatus]) -> list[str]:
-    """Return settled nodes on which a plugin's DaemonSet desires no pod."""
-    return [
-        status.node
-        for status in statuses
-        if status.reason is Reason.NOTHING_TO_REFRESH and status.daemonset_uid == daemonset.uid
-    ]
-
-
-def _hidden_labels(daemonset: DaemonSet, fleet: Fleet, statuses: Sequence[NodeStatus]) -> str:
-    """Return a nodeSelector key of a plugin that excludes nodes and whose labels are not read, or ""."""
-    hidden = [key for key in daemonset.node_selector if not key.startswith(names.NODE_LABEL_PREFIXES)]
-    without = _without_pod(daemonset, statuses)
-    evicting = evicted_by_driver_manager(daemonset, fleet)
-    return next((key for key in hidden if key == evicting), "") if without else ""
-
-
-def _lacks(node: Node, daemonset: DaemonSet) -> bool:
-    readable = (
-        (key, value) for key, value in daemonset.node_selector.items() if key.startswith(names.NODE_LABEL_PREFIXES)
-    )
-    return any(node.labels.get(key) != value for key, value in readable)
-
-
-def _about_intent(fleet: Fleet) -> Iterator[str]:
-    policy, expected = fleet.policy, fleet.settings.expect_driver_version
-    if fleet.prior is not None and not fleet.prior.drivers and fleet.settings.namespaces:
-        where = ", ".join(fleet.settings.namespaces)
-        yield f"GPUDirect RDMA is on, but no driver of stack {fleet.prior.stack.name} is visible in {where}"
+def _about_policy(context: Context) -> Iterator[str]:
+    policy, settings = context.policy, context.settings
+    if context.prior is not None and not context.prior.drivers and settings.namespaces:
+        where = ", ".join(settings.namespaces)
+        yield f"GPUDirect RDMA is on, but no driver of stack {context.prior.stack.name} is visible in {where}"
     if policy is None:
         return
-    sources = rollout.sources(policy, fleet.seen.pools)
+    sources, expected = context.sources, settings.expect_driver_version
     if expected and not any(rollout.names_version(source) for source in sources):
         yield (
             f"{policy} names no driver version; the expected {expected} was only compared with the plugins' "
             "ResourceSlices"
         )
-    unnamed_images = [source for source in sources if not rollout.comparable(source)]
-    if unnamed_images and fleet.drivers:
+    without_image = [source for source in sources if not rollout.comparable(source)]
+    if without_image and context.drivers:
+        quiet = int(settings.unknown_operator_quiet.total_seconds())
         yield (
-            f"{unnamed_images[0]} names no driver image to compare with: its nodes were evaluated only by the "
-            f"DaemonSet's generation, the pods' revision and {_unknown_quiet(fleet)} s without a change"
+            f"{without_image[0]} names no driver image to compare with: its nodes were evaluated only by the "
+            f"DaemonSet's generation, the pods' revision and {quiet} s without a change"
         )
-    for rewriting in rollout.rewritings(fleet.drivers.values(), fleet.intents, fleet.stack):
+    for rewriting in context.rewritten:
         yield f"{rewriting}: registry or digest differ (an admission webhook may have rewritten them)"
 
 
-def _unknown_quiet(fleet: Fleet) -> int:
-    return int(fleet.settings.unknown_operator_quiet.total_seconds())
+def _about_manual_upgrades(statuses: Sequence[NodeStatus], context: Context) -> Iterator[str]:
+    """Yield what to do about nodes that are excluded until an administrator replaces their driver."""
+    excluded = [
+        status for status in statuses if status.reason is Reason.MANUAL_UPGRADE and status.state is NodeState.EXCLUDED
+    ]
+    if excluded:
+        what = remedy(Reason.MANUAL_UPGRADE, excluded[0].node, excluded[0].subject, context.stack)
+        yield f"excluded, with an outdated driver: {some([status.node for status in excluded])}. {what}"
 
 
 def _about_labels(statuses: Sequence[NodeStatus]) -> Iterator[str]:
     """Yield a warning about nodes that are excluded because they have neither their labels nor a driver pod."""
-    bare = [
+    unlabelled = [
         status.node
         for status in statuses
         if status.state is NodeState.EXCLUDED and status.reason is Reason.LABELS_MISSING
     ]
-    if bare:
-        yield f"excluded, with a plugin but without their labels and a driver pod: {some(bare)}"
+    if unlabelled:
+        yield f"excluded, with a plugin but without their labels and a driver pod: {some(unlabelled)}"
 
 
-def _about_turns(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Iterator[str]:
+def _about_cordoned(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Iterator[str]:
     """Yield a warning about cordoned nodes while others wait: they use up maxUnavailable and may block the upgrade."""
-    if not fleet.stack.upgrade.counts_unavailable:
+    if not fleet.context.stack.upgrade.counts_unavailable:
         return
-    waiting = [status.node for status in statuses if Trait.WAITS_FOR_TURN in status.reason.traits]
-    idle = [
+    waiting = any(Trait.WAITS_FOR_TURN in status.reason.traits for status in statuses)
+    idle = (
         status.node
         for status in statuses
         if status.state in (NodeState.VERIFIED, NodeState.EXCLUDED) and not status.label_pending
-    ]
-    cordoned = [name for name in dict.fromkeys(idle) if (node := fleet.seen.nodes.get(name)) and node.cordoned]
+    )
+    nodes = ((name, fleet.seen.nodes.get(name)) for name in dict.fromkeys(idle))
+    cordoned = [name for name, node in nodes if node is not None and node.cordoned]
     if waiting and cordoned:
         yield f"cordoned, and so counted against the policy's maxUnavailable: {some(cordoned)}"

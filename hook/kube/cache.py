@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from hook.decide import rollout
-from hook.decide.fleet import find
+from hook.decide.clients import find
 from hook.errors import ClusterError
 from hook.kube import requests, retry
 from hook.kube.confirm import ConsistentRead

@@ -63,7 +63,7 @@ def make_plan(snapshots: Mapping[str, Snapshot], settings: Settings, now: dateti
     # The upgrade does not depend on whether a plugin is installed already.
     regardless = replace(settings, on_missing_plugin=OnMissingPlugin.WAIT)
     for stack in chosen(settings):
-        fleet = index(snapshots[stack.name], stack, regardless)
+        fleet = index(snapshots[stack.name], regardless, stack)
         found = _pools(fleet, now)
         if isinstance(found, list):
             planned += [_pool_plan(pool, options) for pool in found]
@@ -76,7 +76,7 @@ def make_plan(snapshots: Mapping[str, Snapshot], settings: Settings, now: dateti
 
 def _pools(fleet: Fleet, now: datetime) -> list[Pool] | Blocker:
     """Return the pools of one stack, or why there is nothing to plan."""
-    if absent := done.nothing_to_protect(fleet):
+    if absent := done.nothing_to_protect(fleet.context):
         return absent
     if fleet.policy is None:
         return _without_policy(fleet)

@@ -10,7 +10,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from hook.decide import eligibility, rollout
+from hook.decide import nodes, rollout
+from hook.decide.fleet import live_pods
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState
 from hook.objects import names
@@ -93,10 +94,8 @@ class Pool:
     @property
     def to_come(self) -> list[str]:
         """Return the nodes that an upgrade in progress has not finished."""
-        live = (
-            (name, pod) for name in self.nodes for pod in eligibility.live_pods(self.fleet.driver_pods.get(name, ()))
-        )
-        return sorted({*self.moving, *(name for name, pod in live if eligibility.outdated(pod, self.fleet))})
+        live = ((name, pod) for name in self.nodes for pod in live_pods(self.fleet.driver_pods.get(name, ())))
+        return sorted({*self.moving, *(name for name, pod in live if pod.uid in self.fleet.nodes[name].outdated)})
 
     def budget(self, waiting: int) -> Budget:
         """Return how many of so many waiting nodes the upgrade controller upgrades at once."""
@@ -113,7 +112,7 @@ class Pool:
 
 def split(fleet: Fleet, policy: Policy, now: datetime) -> list[Pool]:
     """Return the pools of a stack, each with its nodes."""
-    blockers = {name: eligibility.excluded(name, fleet.seen.nodes.get(name), fleet, now) for name in fleet.node_names}
+    blockers = {name: nodes.excluded(view, fleet.context, now) for name, view in fleet.nodes.items()}
     excluded = {
         name: Excluded(name, blocker.reason, blocker.message)
         for name, blocker in blockers.items()
@@ -178,7 +177,7 @@ def _of_objects(fleet: Fleet, policy: Policy, kind: PolicyKind) -> list[Pool]:
 
 def _owner(name: str, fleet: Fleet) -> str:
     """Return the UID of a node's pool: the object that its driver is rendered from, or that its label names."""
-    for pod in eligibility.live_pods(fleet.driver_pods.get(name, ())):
+    for pod in live_pods(fleet.driver_pods.get(name, ())):
         if pod.owner_uid in fleet.intents:
             return fleet.intents[pod.owner_uid].uid
     node = fleet.seen.nodes.get(name)
@@ -226,5 +225,5 @@ def _gpu_count(name: str, pool: Pool) -> tuple[int, str] | None:
         return label, LABEL
     if node is not None and node.gpus is not None:
         return node.gpus, RESOURCE
-    devices = sum(device_slice.devices for device_slice in pool.fleet.slices.get(name, ()))
+    devices = sum(device_slice.devices for device_slice in pool.fleet.nodes[name].slices)
     return (devices, SLICES) if devices else None

@@ -13,8 +13,9 @@ from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
-from hook.decide import eligibility, freshness
+from hook.decide import freshness
 from hook.decide.done import TERMINAL
+from hook.decide.fleet import live_pods
 from hook.decide.result import NodeState
 from hook.plan.pools import split
 from hook.plan.result import Reloads, Spread, Step
@@ -68,7 +69,7 @@ class Reload:
 
 def measure(pool: Pool) -> tuple[Reloads, Step]:
     """Measure the live driver pods of a pool."""
-    live = [pod for pod in eligibility.live_pods(pool.pods) if pod.node]
+    live = [pod for pod in live_pods(pool.pods) if pod.node]
     found = [(pod, reload) for pod in live if (reload := _last_reload(pod, pool.fleet.stack)) is not None]
     reloads = Reloads(
         loading=spread(reload.loading for _pod, reload in found),

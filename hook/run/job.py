@@ -14,7 +14,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from hook.decide import done
-from hook.decide.decide import chosen, decide_all, first_look, index, look_first, succeeded
+from hook.decide.decide import chosen, decide_all, first_look, look_first, succeeded
+from hook.decide.fleet import index
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, Phase, headline
 from hook.decide.state import Timers
@@ -330,7 +331,7 @@ class Delegation:
                 continue
             fleet = index(seen[stack.name], self._settings, stack, seen.get(stack.after))
             found = spec_hash(fleet)
-            if not found or done.unsettled(fleet, Timers(self._loop.memories[stack.name], now), now):
+            if not found or done.operator_blocker(fleet, Timers(self._loop.memories[stack.name], now)):
                 return None
             hashes[stack.name] = found
         return hashes

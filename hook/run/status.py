@@ -145,7 +145,7 @@ def spec_hash(fleet: Fleet) -> str:
 
     Two processes that read the same policy and driver revisions get the same hash.
     """
-    if fleet.policy is None or done.blind_to_intent(fleet) or done.not_rendered(fleet) is not None:
+    if fleet.policy is None or done.blind_to_intent(fleet.context) or done.not_rendered(fleet) is not None:
         return ""
     # The controller may still have pools in its cache that the policy no longer uses. A new Job does not read them.
     pools = fleet.seen.pools if fleet.policy.pooled else ()

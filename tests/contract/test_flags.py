@@ -23,7 +23,7 @@ from hook.config import (
     Wanted,
     settings_from,
 )
-from hook.decide.fleet import plugin_names
+from hook.decide.clients import plugin_names
 from hook.format import Bound
 from hook.objects.drivers import STACKS
 from hook.run.job import EXIT_DEADLINE, EXIT_FAILED

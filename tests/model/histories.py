@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 KINDS: Final = (
-    "policies", "daemonsets", "revisions", "nodes", "driver_pods", "consumer_pods", "slices",
+    "policies", "daemonsets", "revisions", "nodes", "driver_pods", "plugin_pods", "slices",
     "deployments", "replicasets", "leases",
 )  # fmt: skip
 EVENTS: Final = (*OF_THE_CLUSTER, *OF_A_NODE)

@@ -17,7 +17,6 @@ from hook.decide import (
     breaker,
     decide,
     done,
-    eligibility,
     fleet,
     freshness,
     history,
@@ -38,9 +37,10 @@ from tests.model.promises import DoneTooEarlyError, WrongEndError, WrongRestartE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hook.decide.fleet import Fleet
+    from hook.decide.fleet import Context, Fleet, NodeView
+    from hook.decide.plugins import SettledNode
     from hook.decide.result import NodeStatus
-    from hook.objects.views import Node, Pod
+    from hook.objects.views import Pod
     from tests.model.breaking import Function
 
 SECOND: Final = timedelta(seconds=1)
@@ -64,23 +64,25 @@ def always(value: object) -> Function:
     return lambda *_anything, **_named: value
 
 
-def _with(seen: Fleet, **changed: Any) -> Fleet:  # noqa: ANN401 - any setting
-    """Return a fleet that is decided about with other settings."""
-    return replace(seen, settings=replace(seen.settings, **changed))
+def _with(context: Context, **changed: Any) -> Context:  # noqa: ANN401 - any setting
+    """Return a context with other settings."""
+    return replace(context, settings=replace(context.settings, **changed))
 
 
-def _says_ready(seen: Fleet) -> bool:
-    return seen.policy is not None and seen.policy.state == "ready"
+def _has_ready_policy(context: Context) -> bool:
+    return context.policy is not None and context.policy.state == "ready"
 
 
-def _lacks_upgrade_done(pod: Pod, seen: Fleet) -> bool:
-    node = seen.seen.nodes.get(pod.node)
-    return node is None or node.labels.get(seen.stack.upgrade.state) != "upgrade-done"
+def _as_labelled(pod: Pod, view: NodeView, context: Context) -> NodeView:
+    """Let a driver pod be of the newest revision exactly if its node is labelled as upgraded."""
+    upgraded = view.label(context.stack.upgrade.state) == "upgrade-done"
+    return replace(view, outdated=frozenset() if upgraded else frozenset({pod.uid}))
 
 
-def _without_skip(node: Node | None, seen: Fleet) -> Node | None:
-    skip = seen.stack.upgrade.skip
-    return node and replace(node, labels={key: value for key, value in node.labels.items() if key != skip})
+def _without_skip(view: NodeView, context: Context) -> NodeView:
+    skip, node = context.stack.upgrade.skip, view.node
+    labels = {key: value for key, value in node.labels.items() if key != skip} if node is not None else {}
+    return replace(view, node=node and replace(node, labels=labels))
 
 
 def _waited_longer(pod: Pod) -> Pod:
@@ -93,25 +95,26 @@ def _without_restarts(pod: Pod) -> Pod:
     return replace(pod, containers=tuple(replace(one, restarts=0) for one in pod.containers))
 
 
-def _of_newest_revision(driver: Pod, seen: Fleet) -> Pod:
-    newest = seen.newest.get(driver.owner_uid)
-    return replace(driver, hash=newest.hash) if newest is not None else driver
+def _of_newest_revision(node: SettledNode) -> SettledNode:
+    return replace(node, view=replace(node.view, outdated=frozenset()))
 
 
-def _on_delete(seen: Fleet) -> Fleet:
+def _on_delete(context: Context) -> Context:
     """Let no driver DaemonSet have the update strategy RollingUpdate."""
-    return replace(seen, drivers={uid: replace(one, rolling=False) for uid, one in seen.drivers.items()})
+    drivers = {uid: replace(daemonset, rolling=False) for uid, daemonset in context.drivers.items()}
+    return replace(context, drivers=drivers)
 
 
 def _with_policy(seen: Fleet, **changed: Any) -> Fleet:  # noqa: ANN401 - any field of a policy
-    """Return a fleet whose policy says something else, if it has one."""
-    return replace(seen, policy=seen.policy and replace(seen.policy, **changed))
+    """Return a fleet with a changed policy, if it has one."""
+    policy = seen.context.policy and replace(seen.context.policy, **changed)
+    return replace(seen, context=replace(seen.context, policy=policy))
 
 
 def _counting_writes(seen: Fleet) -> Fleet:
     """Make each write to the policy another generation of it."""
-    moment = seen.policy and seen.policy.changed
-    return _with_policy(seen, generation=int(moment.timestamp())) if moment else seen
+    changed = seen.context.policy and seen.context.policy.changed
+    return _with_policy(seen, generation=int(changed.timestamp())) if changed else seen
 
 
 def _apart(pods: Iterable[Pod]) -> list[Pod]:
@@ -129,12 +132,12 @@ def _patient_again(statuses: Sequence[NodeStatus]) -> list[NodeStatus]:
 
 
 MUTANTS: Final = (
-    Mutant("the-policys-ready-settles-a-node", WrongRestartError, "hardly_ready", nodes._driver_gate,
-           lambda original, pod, node, seen: None if _says_ready(seen) else original(pod, node, seen)),
+    Mutant("the-policys-ready-settles-a-node", WrongRestartError, "hardly_ready", nodes._driver_blocker,
+           lambda original, pod, view, context: None if _has_ready_policy(context) else original(pod, view, context)),
     Mutant("the-policys-ready-is-done", DoneTooEarlyError, "missing_plugin", done._blockers,
-           lambda original, seen, judged: () if _says_ready(seen) else original(seen, judged)),
-    Mutant("upgrade-done-is-done", DoneTooEarlyError, "label_lag", eligibility.outdated,
-           lambda _original, pod, seen: _lacks_upgrade_done(pod, seen)),
+           lambda original, seen, statuses: () if _has_ready_policy(seen.context) else original(seen, statuses)),
+    Mutant("upgrade-done-is-done", DoneTooEarlyError, "label_lag", nodes._driver_blocker,
+           lambda original, pod, view, context: original(pod, _as_labelled(pod, view, context), context)),
     Mutant("as-late-as-ready-is-later", DoneTooEarlyError, "second_of_ready", freshness.started_after,
            lambda original, pod, moment: original(pod, moment and moment - SECOND)),
     Mutant("as-late-as-started-is-later", DoneTooEarlyError, "second_of_start", freshness._saw_this_driver,
@@ -145,9 +148,10 @@ MUTANTS: Final = (
     Mutant("preconditions-are-ignored", WrongRestartError, "stale_watch", requests.delete_pod,
            lambda original, *pod: replace(original(*pod), body={})),
     Mutant("a-missing-plugin-is-nothing-to-do", DoneTooEarlyError, "missing_plugin", plugins._evaluate_absent,
-           lambda original, node, ds, seen: original(node, ds, replace(seen, complete={ds.uid}))),
-    Mutant("labels-gone-are-no-gpu", DoneTooEarlyError, "labels", eligibility._unlabelled,
-           lambda original, node, seen: original(node, replace(seen, driver_pods={}, plugin_pods={}))),
+           lambda original, ds, node: original(
+               ds, replace(node, context=replace(node.context, complete=frozenset({ds.uid}))))),
+    Mutant("labels-gone-are-no-gpu", DoneTooEarlyError, "labels", nodes._unlabelled,
+           lambda original, view, context: original(replace(view, driver_pods=(), plugin_pods=()), context)),
     Mutant("one-read-is-enough", DoneTooEarlyError, "stale_watch", job.Runner._confirmed,
            lambda _original, _runner, decision: decision),
     Mutant("the-unloader-is-not-asked", DoneTooEarlyError, "crash_in_place", freshness._unloaded_before_start,
@@ -155,7 +159,7 @@ MUTANTS: Final = (
     Mutant("the-youngest-container-speaks", DoneTooEarlyError, "crash_in_place", freshness.started_after,
            lambda original, pod, moment: any(original(replace(pod, containers=(one,)), moment)
                                              for one in pod.containers)),
-    Mutant("an-own-restart-is-forgotten", WrongEndError, "own_restart", plugins._came_after, always(False)),
+    Mutant("an-own-restart-is-forgotten", WrongEndError, "own_restart", plugins._is_successor, always(False)),
     Mutant("runs-of-one-second-are-one", DoneTooEarlyError, "crashes_again", freshness.driver_run,
            lambda original, driver, stack: original(_without_restarts(driver), stack)),
     Mutant("a-pod-that-goes-still-counts", DoneTooEarlyError, "about_to_go", views.Pod.live,
@@ -167,49 +171,49 @@ MUTANTS: Final = (
     Mutant("the-operators-rollout-is-not-waited-for", DoneTooEarlyError, "second_render", views.Deployment.rolled_out,
            always(True)),
     Mutant("who-leads-is-not-asked", DoneTooEarlyError, "second_render", done._another_leads, always(False)),
-    Mutant("a-side-container-undoes-a-restart", WrongEndError, "side_probed", plugins._came_after,
-           lambda original, pod, driver, proof, seen: proof.same_second and original(pod, driver, proof, seen)),
-    Mutant("without-a-policy-nothing-is-unseen", WrongRestartError, "vanishing_policy", fleet._unrendered,
-           lambda original, drivers, seen, intents, stack: original(
-               (one for one in drivers if one.uid in intents), seen, intents, stack)),
-    Mutant("patience-ends-only-with-a-policy", WrongEndError, "by_hand", done.policy_gone,
-           lambda original, seen, judged, timers: original(seen, _patient_again(judged), timers)),
-    Mutant("no-quiet-time", DoneTooEarlyError, "second_render", done._noisy, always(None)),
-    Mutant("an-edit-is-quiet-at-once", DoneTooEarlyError, "second_render", done._noisy,
+    Mutant("a-side-container-undoes-a-restart", WrongEndError, "side_probed", plugins._is_successor,
+           lambda original, pod, evidence, node: evidence.same_second and original(pod, evidence, node)),
+    Mutant("without-a-policy-nothing-is-unseen", WrongRestartError, "vanishing_policy", rollout.unrendered_drivers,
+           lambda original, drivers, policy, intents, *rest: original(
+               [one for one in drivers if one.uid in intents], policy, intents, *rest)),
+    Mutant("patience-ends-only-with-a-policy", WrongEndError, "by_hand", done.policy_deleted,
+           lambda original, context, statuses, timers: original(context, _patient_again(statuses), timers)),
+    Mutant("no-quiet-time", DoneTooEarlyError, "second_render", done._quiet_blocker, always(None)),
+    Mutant("an-edit-is-quiet-at-once", DoneTooEarlyError, "second_render", done._quiet_blocker,
            lambda original, seen, *rest: original(_with_policy(seen, changed=None), *rest)),
-    Mutant("a-skipped-node-is-served", WrongRestartError, "skipped", eligibility.excluded,
-           lambda original, name, node, seen, now: original(name, _without_skip(node, seen), seen, now)),
-    Mutant("a-blip-is-a-lost-node", DoneTooEarlyError, "blips", eligibility._unreachable,
-           lambda original, node, seen, now: original(node, _with(seen, not_ready_grace=AT_ONCE), now)),
-    Mutant("no-bound-on-restarts", WrongRestartError, "several_at_once", restarts.DisruptionBudget.has,
+    Mutant("a-skipped-node-is-served", WrongRestartError, "skipped", nodes.excluded,
+           lambda original, view, context, now: original(_without_skip(view, context), context, now)),
+    Mutant("a-blip-is-a-lost-node", DoneTooEarlyError, "blips", nodes._not_ready,
+           lambda original, node, context, now: original(node, _with(context, not_ready_grace=AT_ONCE), now)),
+    Mutant("no-bound-on-restarts", WrongRestartError, "several_at_once", restarts.DisruptionBudget.allows,
            lambda original, left, **how: original(replace(left, ours=None), **how)),
-    Mutant("what-people-upgrade-is-waited-for", WrongEndError, "by_hand", eligibility.manual, always(None)),
+    Mutant("what-people-upgrade-is-waited-for", WrongEndError, "by_hand", nodes.manual_upgrade, always(None)),
     Mutant("what-people-upgrade-is-never-stale", DoneTooEarlyError, "by_hand_in_place", nodes._with_outdated_driver,
-           lambda original, judged, by_hand: original(_turn(judged, NodeState.STALE, NodeState.VERIFIED), by_hand)),
+           lambda original, statuses, manual: original(_turn(statuses, NodeState.STALE, NodeState.VERIFIED), manual)),
     Mutant("an-outdated-driver-publishes-the-wanted-version", WrongEndError, "by_hand_in_place", plugins._unproven,
-           lambda original, pod, driver, seen: original(pod, _of_newest_revision(driver, seen), seen)),
-    Mutant("rolling-pods-are-upgraded-by-people", DoneTooEarlyError, "rolling_by_hand", eligibility.manual,
-           lambda original, driver, seen: original(driver, _on_delete(seen))),
+           lambda original, pod, node: original(pod, _of_newest_revision(node))),
+    Mutant("rolling-pods-are-upgraded-by-people", DoneTooEarlyError, "rolling_by_hand", nodes.manual_upgrade,
+           lambda original, driver, view, context: original(driver, view, _on_delete(context))),
     Mutant("without-a-policy-there-is-nothing-to-do", DoneTooEarlyError, "vanishing_policy", done._no_policy,
-           lambda original, seen: original(replace(seen, drivers={}, driver_pods={}))),
-    Mutant("a-policy-that-is-gone-never-returns", DoneTooEarlyError, "policy_gone", done.policy_gone,
-           lambda original, seen, *rest: original(_with(seen, policy_grace=AT_ONCE), *rest)),
-    Mutant("without-a-policy-nothing-is-stale", DoneTooEarlyError, "policy_gone", done.policy_gone,
-           lambda original, seen, _evaluated, timers: original(seen, (), timers)),
+           lambda original, context: original(replace(context, drivers={}, deployed=False))),
+    Mutant("a-policy-that-is-gone-never-returns", DoneTooEarlyError, "policy_gone", done.policy_deleted,
+           lambda original, context, *rest: original(_with(context, policy_grace=AT_ONCE), *rest)),
+    Mutant("without-a-policy-nothing-is-stale", DoneTooEarlyError, "policy_gone", done.policy_deleted,
+           lambda original, context, _statuses, timers: original(context, (), timers)),
     Mutant("an-orphan-is-no-plugin", DoneTooEarlyError, "orphans", fleet._adopted,
            lambda original, pods, _heirs: original(pods, ())),
     Mutant("two-pods-are-on-two-nodes", DoneTooEarlyError, "doubled_plugin", fleet._complete,
            lambda original, named, pods, there: original(named, _apart(pods), there)),
-    Mutant("a-pod-that-was-there-came-of-a-restart", WrongEndError, "doubled_plugin", history._is_another,
+    Mutant("a-pod-that-was-there-came-of-a-restart", WrongEndError, "doubled_plugin", history._is_about_another_pod,
            lambda original, before, stale: original(replace(before, others=frozenset()), stale)),
     Mutant("a-side-container-is-the-driver", WrongEndError, "side_bare", freshness.ready_since,
            lambda original, pod, _container: original(pod, "")),
     Mutant("what-was-proven-is-forgotten", WrongRestartError, "side_probed", plugins._evidence,
-           lambda original, pod, kind, driver, seen, *rest: original(
-               pod, kind, driver, replace(seen, fresh={}), *rest)),
+           lambda original, pod, kind, node: original(
+               pod, kind, replace(node, view=replace(node.view, proven={})))),
     Mutant("a-rewritten-image-is-another-one", WrongEndError, "rewritten_image", rollout.rewritten, always("")),
     Mutant("any-tag-is-the-one-that-was-rewritten", WrongRestartError, "rewritten_image", rollout._tag, always(".*")),
-    Mutant("metadata-is-an-edit", WrongEndError, "touched_policy", done._noisy,
+    Mutant("metadata-is-an-edit", WrongEndError, "touched_policy", done._quiet_blocker,
            lambda original, seen, *rest: original(_counting_writes(seen), *rest)),
     Mutant("a-failed-plugin-keeps-its-place", WrongEndError, "place_given_back", restarts._given_back, always(0)),
     Mutant("each-failed-plugin-gives-its-place-back", WrongRestartError, "place_given_back", restarts._given_back,
@@ -223,15 +227,15 @@ MUTANTS: Final = (
            lambda original, blockers, judged, *rest: original(
                blockers, [one for one in judged if decide._has_failed(one)], *rest)),
     Mutant("no-deadline", WrongEndError, "out_of_time", decide._phase,
-           lambda original, blockers, judged, progress, seen, timers: original(
-               blockers, judged, progress, _with(seen, timeout=YEARS), timers)),
+           lambda original, blockers, statuses, progress, context, timers: original(
+               blockers, statuses, progress, _with(context, timeout=YEARS), timers)),
     Mutant("time-up-is-success", WrongEndError, "out_of_time", decide.succeeded,
            lambda original, decision, chosen: original(
                decision, replace(chosen, on_deadline=config.OnDeadline.REPORT))),
-    Mutant("no-bound-on-what-is-down", WrongRestartError, "taken_down", restarts.DisruptionBudget.has,
+    Mutant("no-bound-on-what-is-down", WrongRestartError, "taken_down", restarts.DisruptionBudget.allows,
            lambda original, left, **how: original(replace(left, anyones=None), **how)),
-    Mutant("what-others-took-down-is-up", WrongRestartError, "taken_down", restarts._down,
-           lambda original, judged, seen: original(replace(judged, reason=Reason.VERIFIED), seen)),
+    Mutant("what-others-took-down-is-up", WrongRestartError, "taken_down", restarts._is_down,
+           lambda original, status: original(replace(status, reason=Reason.VERIFIED))),
     Mutant("no-pause", WrongRestartError, "lies", history.held_until, always(None)),
     Mutant("pauses-do-not-grow", WrongRestartError, "lies", history._pause,
            lambda original, _count, chosen: original(1, chosen)),
@@ -240,8 +244,8 @@ MUTANTS: Final = (
            lambda original, *tried: original(*tried) and NEVER),
     Mutant("no-breaker", WrongRestartError, "jumps", breaker._opened,
            lambda original, one, *rest: replace(original(one, *rest), opened_at=None)),
-    Mutant("suspects-are-served-at-once", WrongRestartError, "jumps", breaker.unexplained, always(False)),
-    Mutant("an-open-breaker-holds-nothing", WrongRestartError, "jumps", breaker.held_open, always(None)),
+    Mutant("suspects-are-served-at-once", WrongRestartError, "jumps", breaker.holds, always(False)),
+    Mutant("an-open-breaker-holds-nothing", WrongRestartError, "jumps", breaker.open_blocker, always(None)),
     Mutant("a-breaker-never-closes", WrongEndError, "jumps", breaker._closed_in_time,
            lambda original, one, chosen, now: original(one, replace(chosen, circuit_breaker_reset=AT_ONCE), now)),
     Mutant("a-reload-is-suspect", WrongEndError, "all_at_once", freshness.load, always("")),
@@ -250,6 +254,6 @@ MUTANTS: Final = (
     Mutant("a-follower-has-a-deadline", WrongEndError, "late", config.Settings.deadline,
            lambda original, chosen, started: original(replace(chosen, follow=False), started)),
     Mutant("a-follower-stalls", WrongEndError, "late", decide._phase,
-           lambda original, blockers, judged, progress, seen, timers: original(
-               blockers, judged, progress, _with(seen, follow=False, timeout=YEARS), timers)),
+           lambda original, blockers, statuses, progress, context, timers: original(
+               blockers, statuses, progress, _with(context, follow=False, timeout=YEARS), timers)),
 )  # fmt: skip

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.model.world import World
 
 Views = tuple[Any, ...]
-PLUGIN_KINDS: Final = frozenset({"consumer_pods", "slices"})
+PLUGIN_KINDS: Final = frozenset({"plugin_pods", "slices"})
 """Kinds that say nothing about whether a node is settled."""
 
 
@@ -35,7 +35,7 @@ class Observation:
             "revisions": self._revisions,
             "nodes": self._nodes,
             "driver_pods": self._driver_pods,
-            "consumer_pods": self._plugin_pods,
+            "plugin_pods": self._plugin_pods,
             "slices": self._slices,
             "deployments": self._deployments,
             "replicasets": self._replicasets,

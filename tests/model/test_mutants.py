@@ -12,8 +12,9 @@ from hypothesis import find
 from hypothesis import settings as budget
 from hypothesis.errors import NoSuchExample
 
-from hook.decide import eligibility, nodes, plugins, restarts
+from hook.decide import breaker, fleet, nodes, plugins, restarts
 from hook.objects import views
+from hook.plan import pools, timing
 from tests.model.breaking import Binding, Mutant, bindings, broken
 from tests.model.budget import MUTANTS as BUDGET
 from tests.model.families import ENDLESS, FAMILIES
@@ -80,12 +81,12 @@ def test_a_function_that_the_program_does_not_bind_is_refused() -> None:
     ("target", "names"),
     [
         pytest.param(
-            eligibility.outdated,
-            {(eligibility, "outdated"), (nodes, "outdated"), (plugins, "outdated")},
+            fleet.live_pods,
+            {(module, "live_pods") for module in (fleet, breaker, nodes, plugins, pools, timing)},
             id="imported-elsewhere",
         ),
         pytest.param(views.Pod.live, {(views.Pod, "live")}, id="property"),
-        pytest.param(restarts.DisruptionBudget.has, {(restarts.DisruptionBudget, "has")}, id="method"),
+        pytest.param(restarts.DisruptionBudget.allows, {(restarts.DisruptionBudget, "allows")}, id="method"),
         pytest.param(restarts.DisruptionBudget.left, {(restarts.DisruptionBudget, "left")}, id="class-method"),
     ],
 )

@@ -232,7 +232,7 @@ def test_what_is_stale_at_the_first_look_did_not_turn() -> None:
     first.jump(*NODES, ready=NOW - 30)
     decision = first.look(0)
     assert (8, False) == (len(decision.actions), opened(decision))
-    assert {} == first.memory.breaker.turned
+    assert {} == first.memory.breaker.unexplained
 
 
 def test_a_controller_that_has_just_begun_sees_the_next_crowd() -> None:
@@ -384,4 +384,4 @@ def test_nodes_that_are_gone_are_forgotten(scene: Scene) -> None:
     scene.look(30)
     assert {"n0"} == scene.memory.breaker.observations.keys()
     scene.look(100)
-    assert {} == scene.memory.breaker.turned
+    assert {} == scene.memory.breaker.unexplained

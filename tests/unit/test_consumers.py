@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hook.config import Settings, Wanted
-from hook.decide import fleet
+from hook.decide import clients
 from hook.objects import readers
 from hook.objects.drivers import GPU_OPERATOR
 from tests.fixtures.objects import Object, obj
@@ -67,7 +67,7 @@ def test_consumers_are_found_by_exact_name(
     daemonset: Object, named: list[str], unnamed: list[str], managed: list[str]
 ) -> None:
     """Ours are named; what only looks like one is told apart, as is the operator's own."""
-    found = fleet.find([readers.daemonset(daemonset)], GPU_OPERATOR, Settings())
+    found = clients.find([readers.daemonset(daemonset)], GPU_OPERATOR, Settings())
     kinds = (found.named, found.unnamed, found.operator_managed)
     assert (named, unnamed, managed) == tuple([one.name for one in kind] for kind in kinds)
 
@@ -84,7 +84,7 @@ def test_consumers_are_found_by_exact_name(
 )
 def test_namespace_and_names_confine_what_is_served(settings: Settings, expected: tuple[int, int]) -> None:
     """The namespace confines what is looked at, the names what is served."""
-    found = fleet.find(
+    found = clients.find(
         [
             readers.daemonset(plugin(NEW_NAME)),
             readers.daemonset(obj("plugin-daemonset", f"metadata: {{name: {OLD_NAME}, uid: old, namespace: old}}")),

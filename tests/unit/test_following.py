@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hook.config import Settings
-from hook.decide.decide import index
+from hook.decide.fleet import index
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase
 from hook.decide.state import Breaker, Memory

@@ -53,7 +53,7 @@ NODE_OUTAGE = merged(
 
 def freshness_of(plugin: Object, driver: Object) -> Freshness:
     """Judge one pair of API objects."""
-    return freshness.judge(readers.pod(plugin), DRA_PLUGIN, readers.pod(driver), GPU_OPERATOR).freshness
+    return freshness.evaluate(readers.pod(plugin), DRA_PLUGIN, readers.pod(driver), GPU_OPERATOR).freshness
 
 
 def main_containers(first: float, second: float) -> Object:
@@ -146,7 +146,7 @@ BOTH_WAIT = [waiting("compute-domains", "PodInitializing"), waiting("gpus", "Pod
 )  # fmt: skip
 def test_a_pod_without_all_main_containers_running_is_starting(plugin: Object, expected: str) -> None:
     """It is neither fresh nor stale, and says what it waits for."""
-    evidence = freshness.judge(readers.pod(plugin), DRA_PLUGIN, readers.pod(DRIVER), GPU_OPERATOR)
+    evidence = freshness.evaluate(readers.pod(plugin), DRA_PLUGIN, readers.pod(DRIVER), GPU_OPERATOR)
     assert (STARTING, expected) == (evidence.freshness, evidence.because)
 
 
@@ -161,7 +161,7 @@ def test_a_pod_without_all_main_containers_running_is_starting(plugin: Object, e
 def test_stale_says_why(started: float, driver: Object, expected: str) -> None:
     """The sentence carries the comparison that failed."""
     plugin = readers.pod(plugin_pod(waited=None, started=started))
-    assert expected == freshness.judge(plugin, DRA_PLUGIN, readers.pod(driver), GPU_OPERATOR).because
+    assert expected == freshness.evaluate(plugin, DRA_PLUGIN, readers.pod(driver), GPU_OPERATOR).because
 
 
 def crashing(restarts: int, ended_before: float = -1) -> Object:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from hook.config import Settings, Strategy, Wanted
-from hook.decide import fleet
+from hook.decide import clients
 from hook.decide.decide import first_look
 from hook.decide.reasons import Reason
 from hook.decide.result import DeletePod, NodeState, Phase
@@ -43,7 +43,7 @@ def serving(*wanted: Wanted, **others: object) -> Settings:
 def test_a_daemonset_is_added_beside_the_plugins(wanted: Wanted, found: bool) -> None:
     """By exact name, or by equal labels; the plugins stay."""
     seen = with_exporter(cluster()).seen().daemonsets
-    named = fleet.named(seen, GPU_OPERATOR, serving(wanted))
+    named = clients.find(seen, GPU_OPERATOR, serving(wanted)).named
     assert [PLUGIN, *(["dcgm-exporter"] if found else [])] == [one.name for one in named]
 
 
@@ -140,14 +140,14 @@ def test_some_are_never_served_whatever_was_named(daemonset: Object, labels: tup
     """Labels may match more than somebody thought: never the driver itself, nor what others restart."""
     view = readers.daemonset(daemonset)
     for wanted in (Wanted("gpu", labels=labels), Wanted("gpu", view.namespace, view.name)):
-        assert () == fleet.find([view], GPU_OPERATOR, serving(wanted)).named
+        assert () == clients.find([view], GPU_OPERATOR, serving(wanted)).named
 
 
 def test_the_network_driver_is_never_served_either() -> None:
     """By an empty label value, which is a value."""
     labels = Wanted("network", labels=(("nvidia.com/ofed-driver", ""),))
     view = readers.daemonset(obj("network/driver-daemonset"))
-    assert () == fleet.find([view], NETWORK_OPERATOR, serving(labels)).named
+    assert () == clients.find([view], NETWORK_OPERATOR, serving(labels)).named
 
 
 def test_a_driver_pod_is_never_deleted() -> None:
@@ -180,7 +180,7 @@ def test_a_network_consumer_is_named_with_its_stack() -> None:
 
 def test_an_unknown_owner_is_another_consumer() -> None:
     """Nothing is known of it but that it holds the driver."""
-    found = fleet.find([], GPU_OPERATOR, Settings())
+    found = clients.find([], GPU_OPERATOR, Settings())
     assert OTHER_PLUGIN == found.of_kind("nobody")
 
 

@@ -39,14 +39,14 @@ def histories(draw: st.DrawFn) -> tuple[Object, Object, bool]:
     assume(waited < unloaded or waited >= loaded)
     running = waited + draw(gaps)
     driver = driver_pod(started=floor(started), ready=floor(ready), unloaded=floor(unloaded))
-    return plugin_pod(waited=floor(waited), started=floor(running)), driver, waited >= loaded
+    return plugin_pod(waited=floor(waited), started=floor(running)), driver, waited >= loaded or running > ready
 
 
 @given(history=histories())
 def test_fresh_is_never_said_of_a_plugin_that_saw_the_old_driver(history: tuple[Object, Object, bool]) -> None:
     """Whole seconds hide the order of events within one; the proofs hold all the same."""
     plugin, driver, truth = history
-    judged = freshness.judge(readers.pod(plugin), DRA_PLUGIN, readers.pod(driver), GPU_OPERATOR).freshness
+    judged = freshness.evaluate(readers.pod(plugin), DRA_PLUGIN, readers.pod(driver), GPU_OPERATOR).freshness
     assert truth or judged is Freshness.STALE
 
 
@@ -64,7 +64,7 @@ def test_a_driver_that_crashed_in_place_is_proven_by_time_alone(
         restarts=1,
     )
     plugin = plugin_pod(waited=floor(waited), started=floor(waited + begun))
-    judged = freshness.judge(readers.pod(plugin), DRA_PLUGIN, readers.pod(driver), GPU_OPERATOR).freshness
+    judged = freshness.evaluate(readers.pod(plugin), DRA_PLUGIN, readers.pod(driver), GPU_OPERATOR).freshness
     assert judged is Freshness.STALE or waited + begun >= ready
 
 

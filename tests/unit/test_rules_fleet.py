@@ -210,7 +210,7 @@ def test_each_state_on_the_way_is_further_than_the_one_before() -> None:
     """Or a fleet would seem to stall while it advances, or to advance while it goes back and forth."""
     states = ("WAITING", "STALE", "RESTARTING", "VERIFYING", "VERIFIED")
     waiting, *others = (decide.RANK[NodeState[state]] for state in states)
-    ranks = [waiting, decide.ROLLING_RANK, *others]
+    ranks = [waiting, decide.RELOADING_RANK, *others]
     assert sorted(set(ranks)) == ranks
     assert (waiting, ranks[-1]) == (decide.RANK[NodeState.FAILED], decide.RANK[NodeState.EXCLUDED])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hook.config import Settings, Wanted
-from hook.decide import fleet, rollout
+from hook.decide import clients, rollout
 from hook.objects import policies, readers
 from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR
 from tests.fixtures.cluster import cluster, labelled
@@ -77,7 +77,7 @@ def test_what_a_policy_does_not_say_is_off() -> None:
 def test_what_plugins_start_after_is_never_restarted_as_one_of_them() -> None:
     """The container toolkit is older than itself, so it would always look stale."""
     named = Settings(plugins=(Wanted("gpu", "gpu-operator", "nvidia-container-toolkit-daemonset"),))
-    found = fleet.find(with_toolkit(cluster()).seen().daemonsets, GPU_OPERATOR, named)
+    found = clients.find(with_toolkit(cluster()).seen().daemonsets, GPU_OPERATOR, named)
     assert (["nvidia-container-toolkit-daemonset"], [PLUGIN]) == (
         [one.name for one in found.refused],
         [one.name for one in found.named],
@@ -89,7 +89,7 @@ def test_one_label_of_a_selector_shows_a_plugin_whatever_else_it_selects() -> No
     lookalike = obj("plugin-daemonset", "metadata: {name: mine, uid: mine}")
     lookalike["spec"]["selector"]["matchLabels"]["team"] = "ours"
     lookalike["spec"]["template"]["spec"]["containers"] += [{"name": "proxy"}]
-    found = fleet.find([readers.daemonset(lookalike)], GPU_OPERATOR, Settings())
+    found = clients.find([readers.daemonset(lookalike)], GPU_OPERATOR, Settings())
     assert ["mine"] == [one.name for one in found.unnamed]
 
 
@@ -153,6 +153,6 @@ def test_the_names_of_one_stacks_plugins_leave_those_of_the_others() -> None:
     """Only for a stack that is named are the default names replaced."""
     named = Settings(plugin_names=(Wanted("network", name="mine"),))
     assert (GPU_OPERATOR.plugin.names, ("mine",)) == (
-        fleet.plugin_names(GPU_OPERATOR, named),
-        fleet.plugin_names(NETWORK_OPERATOR, named),
+        clients.plugin_names(GPU_OPERATOR, named),
+        clients.plugin_names(NETWORK_OPERATOR, named),
     )

@@ -25,7 +25,7 @@ PRE_INSTALLED = labelled(deploy_driver="pre-installed")
 
 def judged(plugin: Object, driver: Object) -> Freshness:
     """Return the freshness of a plugin pod on a node with this driver pod."""
-    return freshness.judge(readers.pod(plugin), DRA_PLUGIN, readers.pod(driver), GPU_OPERATOR).freshness
+    return freshness.evaluate(readers.pod(plugin), DRA_PLUGIN, readers.pod(driver), GPU_OPERATOR).freshness
 
 
 # What proves a plugin.

@@ -225,10 +225,10 @@ def test_a_stale_pod_that_serves_nothing_needs_no_place_whatever_else_runs_on_it
 
 def test_places_are_counted_down_one_by_one() -> None:
     """A pod that does not serve takes one of ours, and none of the bound for all."""
-    places = DisruptionBudget(ours=2, anyones=1).taken(serving=False)
+    places = DisruptionBudget(ours=2, anyones=1).take(up=False)
     assert (1, 1) == (places.ours, places.anyones)
-    assert places.has(serving=True)
-    assert not places.taken(serving=True).has(serving=False)
+    assert places.allows(up=True)
+    assert not places.take(up=True).allows(up=False)
 
 
 # A rollout.
