@@ -41,7 +41,7 @@ class Ear:
         """Begin without any."""
         self.heard: list[tuple[str, str]] = []
 
-    def tell(self, _subject: object, reason: str, _note: str, *, about: str = "", warning: bool = False) -> None:
+    def event(self, _subject: object, reason: str, _note: str, *, about: str = "", warning: bool = False) -> None:
         """Note the reason and what it is about."""
         assert warning == (reason == "NodeFailed")
         self.heard.append((reason, about))

@@ -316,7 +316,7 @@ def test_who_is_told_to_stop_writes_what_waits_or_gives_up_soon(
     monkeypatch.setattr(events, "STOP_SECONDS", PATIENCE)
     monkeypatch.setattr(cli, "ignore_signals", lambda: None)
 
-    def run(self: Runner) -> Outcome:
+    def run(self: Runner, _delegated_to: object) -> Outcome:
         for number in range(5):
             self._recorder.event(SUBJECT, "Restarted", "note", about=str(number))
         raise TerminatedError(signal.SIGTERM)

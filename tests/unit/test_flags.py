@@ -221,3 +221,11 @@ def test_a_pause_that_is_none_or_too_long_is_refused(pause: timedelta) -> None:
 def test_a_job_delegates_by_word() -> None:
     """It waits for all by default."""
     assert (Mode.COMPLETE, Mode.DELEGATE) == (settings().mode, settings(mode="delegate").mode)
+
+
+@pytest.mark.parametrize(("name", "flag"), [("timeout", "--timeout"), ("plugin_timeout", "--plugin-timeout")])
+def test_a_run_takes_time(name: str, flag: str) -> None:
+    """Without any, each run would end before its first restart."""
+    given: dict[str, Any] = {name: timedelta()}
+    with pytest.raises(SettingsError, match=f"{flag} must be longer than 0s"):
+        settings(**given)
