@@ -6,6 +6,7 @@ object does not affect the rest of its page, and the objects of a page are never
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -42,6 +43,8 @@ Time = Annotated[datetime, msgspec.Meta(tz=True)]
 Labels = dict[str, Text]
 
 _INTERNED: Final[dict[Any, Any]] = {}
+_DECODERS: Final[dict[Any, msgspec.json.Decoder[Any]]] = {}
+_PREPARING: Final = threading.Lock()
 
 
 class MalformedObjectError(ValueError):
@@ -85,9 +88,10 @@ def reads(shape: type[Shape]) -> Callable[[Callable[[Shape], View_co]], Reader[V
 
 def read(shape: type[Shape], source: object) -> Shape:
     """Read the text of an object, or its plain values. Raises MalformedObjectError for every kind of mistake."""
+    decoder = _decoder(shape)
     try:
         if isinstance(source, bytes | msgspec.Raw):
-            return msgspec.json.decode(source, type=shape)
+            return decoder.decode(source)
         return msgspec.convert(source, shape)
     except (ValueError, OverflowError, RecursionError) as error:
         raise MalformedObjectError(str(error)[:LONGEST_PROBLEM]) from error
@@ -95,13 +99,27 @@ def read(shape: type[Shape], source: object) -> Shape:
 
 def answer(shape: type[Shape], body: Raw) -> Shape:
     """Decode an answer of the API server. Raises UnreachableError if it cannot come from one."""
+    decoder = _decoder(shape)
     try:
-        return msgspec.json.decode(body, type=shape)
+        return decoder.decode(body)
     except RecursionError as error:
         # The next answer would be the same. The list cannot be split, so the object that causes this is unknown.
         raise RejectedError("the API server's answer is nested too deeply to be read") from error
     except ValueError as error:
         raise UnreachableError(f"the API server's answer cannot be read: {str(error)[:LONGEST_PROBLEM]}") from error
+
+
+def _decoder(shape: type[Shape]) -> msgspec.json.Decoder[Shape]:
+    """Return the decoder of a shape, built once.
+
+    msgspec describes a type when it is used first, and this is not thread-safe: informers that decode their first
+    objects at the same moment would crash the interpreter. So only one thread builds a decoder at a time.
+    """
+    found = _DECODERS.get(shape)
+    if found is None:
+        with _PREPARING:
+            found = _DECODERS.setdefault(shape, msgspec.json.Decoder(shape))
+    return found
 
 
 def decode(body: Raw) -> dict[str, Any]:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 import pytest
 
 from hook.errors import RejectedError, UnreachableError
-from hook.objects import decoding, readers
+from hook.objects import decoding, readers, wire
 from hook.objects.decoding import Count, Event, MalformedObjectError, Name, Page, Text, Time, moment, read
 from tests.fixtures.objects import obj, raw
 
+ROOT: Final = Path(__file__).parents[2]
 UTC_TIME = datetime(2026, 1, 1, 10, 0, 0, tzinfo=UTC)
 
 
@@ -163,3 +167,34 @@ def test_equal_values_stand_in_memory_once() -> None:
     for number in range(2 * decoding.MOST_INTERNED):
         assert decoding.interned(number) == number
     assert len(decoding._INTERNED) <= decoding.MOST_INTERNED
+
+
+AT_ONCE: Final = f"""
+import inspect, sys, threading
+from {wire.__name__.rpartition(".")[0]} import decoding, wire
+classes = inspect.getmembers(wire, inspect.isclass)
+shapes = [shape for _, shape in classes if issubclass(shape, decoding.Part)]
+sys.setswitchinterval(1e-6)
+ready = threading.Barrier(12)
+
+def first():
+    ready.wait()
+    for shape in shapes:
+        try:
+            decoding.read(shape, b'{{"metadata": {{}}}}')
+        except decoding.MalformedObjectError:
+            pass
+
+threads = [threading.Thread(target=first) for _ in range(12)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+"""Decodes the first objects of all kinds in many threads, as informers do."""
+
+
+def test_threads_that_decode_their_first_objects_at_once() -> None:
+    """The library describes a type on first use, and is not thread-safe there: without a lock, half of these crash."""
+    started = [subprocess.Popen([sys.executable, "-c", AT_ONCE], cwd=ROOT) for _ in range(8)]
+    assert [0] * 8 == [process.wait() for process in started]
