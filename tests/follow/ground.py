@@ -124,8 +124,9 @@ class Field(Ground):
 
     def record(self) -> ControllerStatus:
         """Give what the leader has noted at its Lease."""
-        lease = self.cluster.get(f"{LEASES}/{LEASE}")
-        return ControllerStatus.decode(lease["metadata"]["annotations"][STATUS_ANNOTATION])
+        annotations = self.cluster.get(f"{LEASES}/{LEASE}")["metadata"].get("annotations", {})
+        written = annotations.get(STATUS_ANNOTATION)
+        return ControllerStatus.decode(written) if written else ControllerStatus()
 
     def await_look(self) -> None:
         """Wait until the leader has looked at the fleet as it is now."""

@@ -75,7 +75,7 @@ def test_handed_over(field: Field) -> None:
     finally:
         field.annotate("gpu-2", "driver-fault", None)
     assert field.story()["reason"] == "Delegated"
-    assert "to go" in field.story()["message"]
+    assert "nodes remaining" in field.story()["message"]
     field.await_served(OLD)
     field.assert_clean(field.nodes)
     assert field.writes() == []

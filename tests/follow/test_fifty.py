@@ -67,7 +67,7 @@ def test_times_that_jump(field: Field) -> None:
 
     three = field.leading("three", "--circuit-breaker-reset=5s")
     field.jump(jumped, 3600)
-    field.until(lambda: "the circuit breaker is closed" in three.said, "it closes by itself", PATIENCE)
-    assert three.said.index("the circuit breaker opened") < three.said.index("the circuit breaker is closed")
+    field.until(lambda: "circuit breaker: closed" in three.said, "it closes by itself", PATIENCE)
+    assert three.said.index("circuit breaker: open") < three.said.index("circuit breaker: closed")
     field.jump(jumped, None)
     assert three.stopped() == STOPPED, three.said
