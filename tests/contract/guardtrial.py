@@ -33,10 +33,10 @@ EVENTS: Final = path("v1", "events", namespace=DRA)
 OWN: Final = {"source": {"component": COMPONENT}, "reportingComponent": COMPONENT}
 
 
-def until(blockers: Callable[[], bool], what: str) -> None:
+def until(holds: Callable[[], bool], what: str) -> None:
     """Wait for a condition; too long a wait is tried once more."""
     end = time.monotonic() + PATIENCE
-    while not blockers():
+    while not holds():
         if time.monotonic() > end:
             raise TooSlowError(f"not within {PATIENCE:.0f} s: {what}")
         time.sleep(0.2)

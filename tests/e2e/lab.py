@@ -257,10 +257,10 @@ class Lab:
             and (kind, reason) == (each["involvedObject"]["kind"], each["reason"])
         ]
 
-    def until(self, blockers: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    def until(self, holds: Callable[[], bool], what: str, seconds: float = 60) -> None:
         """Wait for a condition of the world."""
         end = time.monotonic() + seconds
-        while not blockers():
+        while not holds():
             if time.monotonic() > end:
                 raise TooSlowError(f"not within {seconds} s: {what}")
             time.sleep(LOOK_SECONDS)

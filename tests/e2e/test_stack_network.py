@@ -48,7 +48,7 @@ def test_a_parallel_migration_with_safe_load_that_the_operator_missed(boot: Call
     net.fleet()
     safely = {"ofedDriver__upgradePolicy__safeLoad": True}
     net.operator(NEW, **PARALLEL, **MISSED, **safely)
-    done = lab.post(stacks=["network"], plugins=[FURTHER])
+    done = lab.post(stacks=["network"], consumers=[FURTHER])
     assert done.code == 0, done.output
     asked = {each.node for each in net.truth.happenings if each.event == "safe-load-asked"}
     assert asked == set(THREE)

@@ -82,8 +82,8 @@ def skipped(run: Run) -> None:
         _without_policy(run)
         return
     for machine in world.machines.values():
-        blockers = any(main.load is not None for pod in machine.plugins for main in pod.mains)
-        if machine.labelled or machine.drivers or blockers:
+        holds_driver = any(main.load is not None for pod in machine.plugins for main in pod.mains)
+        if machine.labelled or machine.drivers or holds_driver:
             raise DoneTooEarlyError(f"skipped, but {machine.name} is to be served")
 
 

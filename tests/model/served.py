@@ -154,8 +154,8 @@ def _conditions(machine: Machine, ready: int | None) -> list[Object]:
     since = 0 if ready is None else ready
     conditions = (("Ready", machine.reports, max(since, machine.reports_since)), ("ContainersReady", True, since))
     return [
-        {"type": kind, "status": str(ready is not None and blockers), "lastTransitionTime": stamp(moment)}
-        for kind, blockers, moment in conditions
+        {"type": kind, "status": str(ready is not None and holds), "lastTransitionTime": stamp(moment)}
+        for kind, holds, moment in conditions
     ]
 
 

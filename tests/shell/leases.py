@@ -111,10 +111,10 @@ def held(server: Server, retry_period: float = 300) -> LeaderElector:
     return lease
 
 
-def until(blockers: Callable[[], object], what: str) -> None:
+def until(holds: Callable[[], object], what: str) -> None:
     """Wait for something that another thread or process does."""
     end = time.monotonic() + PATIENCE
-    while not blockers():
+    while not holds():
         if time.monotonic() > end:
             raise TooSlowError(f"not within {PATIENCE:.0f} s: {what}")
         time.sleep(0.02)

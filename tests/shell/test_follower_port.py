@@ -76,10 +76,10 @@ def following(folder: Path, server: str) -> Iterator[tuple[subprocess.Popen[str]
         process.wait()
 
 
-def until(blockers: Callable[[], bool], log: Path) -> None:
+def until(holds: Callable[[], bool], log: Path) -> None:
     """Wait for something that the process does."""
     end = time.monotonic() + ENOUGH_SECONDS
-    while not blockers():
+    while not holds():
         if time.monotonic() > end:
             raise TooSlowError(f"the follower did not come so far:\n{log.read_text()}")
         time.sleep(0.1)

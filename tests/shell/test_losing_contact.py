@@ -46,10 +46,10 @@ def told(**fields: Any) -> Said:  # noqa: ANN401 - JSON
 EMPTY: Final = told(items=[], metadata={"resourceVersion": "1"})
 
 
-def until(blockers: Callable[[], bool]) -> None:
+def until(holds: Callable[[], bool]) -> None:
     """Wait for something that a thread does."""
     end = time.monotonic() + PATIENCE
-    while not blockers():
+    while not holds():
         if time.monotonic() > end:
             raise TooSlowError("an informer did not come so far")
         time.sleep(0.02)

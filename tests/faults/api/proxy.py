@@ -315,10 +315,10 @@ def abort(request: web.BaseRequest) -> web.Response:
     return web.Response(status=500)
 
 
-def until(blockers: Callable[[], bool], what: str, seconds: float = 120) -> None:
+def until(holds: Callable[[], bool], what: str, seconds: float = 120) -> None:
     """Wait for something that a program does."""
     end = time.monotonic() + seconds
-    while not blockers():
+    while not holds():
         if time.monotonic() > end:
             raise TooSlowError(f"not within {seconds} s: {what}")
         time.sleep(0.1)
