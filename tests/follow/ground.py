@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+LEADS: Final = (200, "leader\n")
+"""What a leader that has read the fleet answers to the kubelet's probe."""
 LEASE: Final = "gpu-operator-post"
 """The default name of the follower's Lease."""
 POLICY: Final = "cluster-policy"
@@ -112,7 +114,8 @@ class Field(Ground):
 
         def leads() -> bool:
             assert not controller.over, controller.said
-            return self.leader(lease).startswith(controller.identity) and controller.asked("/readyz")[0] == 200
+            # A standby is ready, too, and a replica may hold the Lease for a moment before it leads.
+            return self.leader(lease).startswith(controller.identity) and controller.asked("/readyz") == LEADS
 
         self.until(leads, f"follower {controller.identity} leads", PATIENCE)
 
