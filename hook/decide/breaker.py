@@ -68,11 +68,8 @@ def open_blocker(breaker: Breaker, settings: Settings) -> Blocker | None:
     if breaker.opened_at is None:
         return None
     observation = f"{breaker.why} (seen at {moment(breaker.opened_at)})"
-    time = (
-        f" by itself at {moment(breaker.opened_at + settings.circuit_breaker_reset)}, or"
-        if settings.circuit_breaker_reset
-        else ""
-    )
+    reset = settings.circuit_breaker_reset
+    time = f" by itself at {moment(breaker.opened_at + reset)}, or" if reset else ""
     end = f"the breaker closes{time} when the controller restarts"
     return Reason.BREAKER_OPEN, f"{observation}; nothing is restarted until {end}"
 
@@ -88,9 +85,10 @@ def _without_future(breaker: Breaker, now: datetime) -> Breaker:
 
 def _closed_in_time(breaker: Breaker, settings: Settings, now: datetime) -> Breaker:
     """Return the breaker closed if its reset time is over."""
-    if breaker.opened_at is None or not settings.circuit_breaker_reset:
+    reset = settings.circuit_breaker_reset
+    if breaker.opened_at is None or not reset:
         return breaker
-    return breaker.closed() if now - breaker.opened_at >= settings.circuit_breaker_reset else breaker
+    return breaker.closed() if now - breaker.opened_at >= reset else breaker
 
 
 def _opened(breaker: Breaker, eligible: Collection[str], settings: Settings, now: datetime) -> Breaker:
