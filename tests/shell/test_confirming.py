@@ -85,8 +85,9 @@ def confirmed(cluster: Cluster, happens: Callable[[], object] = lambda: None) ->
     """Read a second time: return the policies that are seen then, and how many full lists of them that took."""
     with observed(cluster) as (cache, server):
         happens()
+        before = len(server.asked)
         seen = cache.read_consistently(PATIENCE)[GPU_OPERATOR.name]
-        lists = sum(OURS in line and "limit=" in line and METADATA not in line for line in server.asked) - 1
+        lists = sum(OURS in line and "limit=" in line and METADATA not in line for line in server.asked[before:])
     return [(policy.name, policy.generation) for policy in seen.policies or ()], lists
 
 
