@@ -17,7 +17,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from hook.decide import freshness
 from hook.decide.explain import Trait
 from hook.decide.fleet import live_pods
 from hook.decide.reasons import Reason
@@ -123,7 +122,14 @@ def _observations(statuses: Iterable[NodeStatus], fleet: Fleet) -> dict[str, Obs
 
 
 def _load(view: NodeView, context: Context) -> str:
-    return freshness.load(live_pods(view.driver_pods)[0], live_pods(view.prerequisite_pods), context.stack)
+    """Return an identifier of the loaded driver and the prerequisites that depends on no clock: UIDs and restarts."""
+    driver, name = live_pods(view.driver_pods)[0], context.stack.driver.container
+    restarts = sum(container.restarts for container in driver.containers if container.name == name)
+    others = (
+        f"{pod.uid}/{sum(container.restarts for container in pod.containers)}"
+        for pod in live_pods(view.prerequisite_pods)
+    )
+    return ",".join([f"{driver.uid}/{restarts}", *others])
 
 
 def _is_unexplained(observation: Observation, before: Observation | None) -> bool:

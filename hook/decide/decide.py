@@ -185,15 +185,18 @@ def _with_lost_nodes(statuses: list[NodeStatus], fleet: Fleet, memory: Memory) -
     """
     if all(status.state is NodeState.EXCLUDED for status in statuses):
         return statuses
-    label = fleet.context.stack.nodes.present
+    stack = fleet.context.stack
+    label = stack.nodes.present
     unlabelled = {name for name, node in fleet.seen.nodes.items() if node.labels.get(label) != "true"}
     lost = {name for name in memory.eligible & unlabelled if not fleet.driver_pods.get(name)}
     lost -= {status.node for status in statuses if status.state is not NodeState.EXCLUDED}
     message = f"it was eligible earlier in this run, and lost {label}=true and its driver pod (is NFD down?)"
     waiting = [
-        NodeStatus(name, NodeState.WAITING, Reason.LABELS_MISSING, message, patience=Patience.NODE) for name in lost
+        NodeStatus(name, NodeState.WAITING, Reason.LABELS_MISSING, message, patience=Patience.NODE, stack=stack.name)
+        for name in lost
     ]
-    return sorted([*(status for status in statuses if status.node not in lost), *waiting], key=lambda one: one.node)
+    remaining = (status for status in statuses if status.node not in lost)
+    return sorted([*remaining, *waiting], key=lambda status: status.node)
 
 
 def _out_of_patience(status: NodeStatus, settings: Settings, timers: Timers) -> NodeStatus:
@@ -220,7 +223,7 @@ def _of_nodes(
     """Choose the restarts for now, and return the phase of the run."""
     settings, stack = fleet.context.settings, fleet.context.stack.name
     plan = restarts.plan(statuses, fleet, memory, timers.now)
-    shown = tuple(replace(_out_of_patience(status, settings, timers), stack=stack) for status in plan.statuses)
+    shown = tuple(_out_of_patience(status, settings, timers) for status in plan.statuses)
     blockers, texts = done.blockers(fleet, shown, operator, timers)
     stopped = breaker.open_blocker(memory.breaker, settings) if settings.follow else None
     progress = _advanced(memory, fleet.context, shown, timers.now)
@@ -245,11 +248,10 @@ def _skip(
 ) -> tuple[Decision, Memory]:
     """Return that there is nothing to protect."""
     context = fleet.context
-    shown = tuple(replace(status, stack=context.stack.name) for status in statuses)
     texts = tuple(warnings.about_names(context))
     after = replace(memory, first_seen=timers.first_seen)
     after = _forgotten(after, fleet) if context.settings.follow else after
-    return Decision(Phase.SKIP, *skip, statuses=shown, warnings=texts, stack=context.stack.name), after
+    return Decision(Phase.SKIP, *skip, statuses=tuple(statuses), warnings=texts, stack=context.stack.name), after
 
 
 def _wait_to_skip(
@@ -257,7 +259,7 @@ def _wait_to_skip(
 ) -> tuple[Decision, Memory]:
     """Wait for a grace period before a skip, because this run saw an eligible node."""
     stack, after = context.stack.name, replace(memory, first_seen=timers.first_seen)
-    shown = tuple(replace(status, stack=stack) for status in statuses)
+    shown = tuple(statuses)
     message = f"{skip[1]} (this run saw it before, and it may come back)"
     if timers.now < context.settings.deadline(memory.started):
         return Decision(Phase.WAIT, skip[0], message, statuses=shown, stack=stack), after

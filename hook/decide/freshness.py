@@ -150,19 +150,6 @@ def driver_run(driver: Pod, stack: Stack) -> str:
     return f"{container.started_at.isoformat()}/{container.restarts}"
 
 
-def load(driver: Pod, prerequisites: Sequence[Pod], stack: Stack) -> str:
-    """Return an identifier of the loaded driver and the providers that depends on no clock: pod UIDs and restarts."""
-    container = _named(driver.containers, stack.driver.container)
-    identifier = [f"{driver.uid}/{container.restarts if container is not None else 0}"]
-    return ",".join(
-        identifier
-        + [
-            f"{prerequisite.uid}/{sum(each.restarts for each in prerequisite.containers)}"
-            for prerequisite in prerequisites
-        ]
-    )
-
-
 def _older_than_provider(plugin: Pod, prerequisites: Sequence[Pod]) -> str:
     """Return which provider became ready after a container of the plugin had started, or ""."""
     for prerequisite in prerequisites:

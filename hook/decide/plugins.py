@@ -55,6 +55,11 @@ class SettledNode:
         """Return the name of the node."""
         return self.view.name
 
+    @property
+    def stack(self) -> str:
+        """Return the name of the driver stack."""
+        return self.context.stack.name
+
 
 def evaluate_plugin(plugin: DaemonSet, node: SettledNode, now: datetime) -> NodeStatus:
     """Evaluate the pods of one plugin on a node whose driver is settled."""
@@ -66,7 +71,7 @@ def evaluate_plugin(plugin: DaemonSet, node: SettledNode, now: datetime) -> Node
         end = "is terminating" if pods[0].deleting else "has ended"
         return NodeStatus(
             node.name, NodeState.RESTARTING, Reason.PLUGIN_RESTARTING, f"{_title(pods[0], node)} {end}",
-            subject=str(pods[0]), plugin=str(plugin), patience=Patience.PLUGIN,
+            subject=str(pods[0]), plugin=str(plugin), patience=Patience.PLUGIN, stack=node.stack,
         )  # fmt: skip
     return _evaluate_absent(plugin, node)
 
@@ -87,8 +92,10 @@ def evaluate_unnamed(node: SettledNode) -> tuple[list[NodeStatus], tuple[tuple[s
         if evidence.freshness is Freshness.STALE:
             owner = owners[pod.owner_uid]
             message = f"{kind.noun} pod {pod.name} is stale: {evidence.because}; {owner} is not in consumer.names"
-            status = NodeStatus(node.name, NodeState.STALE, Reason.UNNAMED_PLUGIN, message)
-            stale.append(replace(status, subject=str(pod), plugin=owner))
+            stale.append(NodeStatus(
+                node.name, NodeState.STALE, Reason.UNNAMED_PLUGIN, message,
+                subject=str(pod), plugin=owner, stack=node.stack,
+            ))  # fmt: skip
     return stale, tuple(fresh)
 
 
@@ -97,12 +104,12 @@ def _evaluate_absent(plugin: DaemonSet, node: SettledNode) -> NodeStatus:
     if plugin.uid in node.context.complete:
         return NodeStatus(
             node.name, NodeState.VERIFIED, Reason.NOTHING_TO_REFRESH, f"{plugin} runs no pod here",
-            plugin=str(plugin), daemonset_uid=plugin.uid,
+            plugin=str(plugin), daemonset_uid=plugin.uid, stack=node.stack,
         )  # fmt: skip
     return NodeStatus(
         node.name, NodeState.WAITING, Reason.PLUGIN_MISSING,
         f"no pod of {plugin} is here, and it has fewer pods than the desired {plugin.desired}",
-        subject=str(plugin), plugin=str(plugin), patience=Patience.PLUGIN,
+        subject=str(plugin), plugin=str(plugin), patience=Patience.PLUGIN, stack=node.stack,
     )  # fmt: skip
 
 
@@ -164,7 +171,7 @@ def _stale(plugin: DaemonSet, pod: Pod, live: list[Pod], evidence: Evidence, nod
     if taint := untolerated(node.view, plugin):
         return NodeStatus(
             node.name, NodeState.WAITING, Reason.TAINT_NOT_TOLERATED, f"{message}; {taint}",
-            subject=str(pod), plugin=str(plugin), patience=Patience.PLUGIN,
+            subject=str(pod), plugin=str(plugin), patience=Patience.PLUGIN, stack=node.stack,
         )  # fmt: skip
     stale_pod = StalePod(
         namespace=pod.namespace,
@@ -182,7 +189,7 @@ def _stale(plugin: DaemonSet, pod: Pod, live: list[Pod], evidence: Evidence, nod
     )
     return NodeStatus(
         node.name, NodeState.STALE, Reason.PLUGIN_STALE, message,
-        subject=str(pod), plugin=str(plugin), stale_pod=stale_pod,
+        subject=str(pod), plugin=str(plugin), stale_pod=stale_pod, stack=node.stack,
     )  # fmt: skip
 
 
@@ -195,7 +202,7 @@ def _verify(plugin: DaemonSet, pod: Pod, node: SettledNode, now: datetime) -> No
         return replace(status, fresh=fresh)
     return NodeStatus(
         node.name, NodeState.VERIFIED, Reason.VERIFIED, f"{_title(pod, node)} runs on the loaded driver",
-        subject=str(pod), plugin=str(plugin), daemonset_uid=plugin.uid, fresh=fresh,
+        subject=str(pod), plugin=str(plugin), daemonset_uid=plugin.uid, fresh=fresh, stack=node.stack,
     )  # fmt: skip
 
 
@@ -210,7 +217,7 @@ def _not_ready(pod: Pod, now: datetime) -> tuple[Reason, str] | None:
 def _verifying(plugin: DaemonSet, pod: Pod, node: SettledNode, reason: Reason, message: str) -> NodeStatus:
     return NodeStatus(
         node.name, NodeState.VERIFYING, reason, message,
-        subject=str(pod), plugin=str(plugin), patience=Patience.PLUGIN,
+        subject=str(pod), plugin=str(plugin), patience=Patience.PLUGIN, stack=node.stack,
     )  # fmt: skip
 
 

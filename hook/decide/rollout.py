@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from hook.objects import names
@@ -203,6 +204,7 @@ def wanted_version(policy: Policy | None, settings: Settings) -> str:
     return policy.version if names_version(policy) else settings.expect_driver_version
 
 
+@lru_cache(maxsize=64)
 def same_driver(published: str, wanted: str) -> bool:
     """Return whether a published driver version matches the wanted one; True if they cannot be compared.
 

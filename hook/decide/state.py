@@ -52,7 +52,7 @@ class Observation:
     """Observation of a node whose plugins were all known to be stale or fresh."""
 
     load: str
-    """Identifier of the loaded driver that depends on no clock (``freshness.load``)."""
+    """Identifier of the loaded driver that depends on no clock (see ``breaker``)."""
     stale: bool
 
 

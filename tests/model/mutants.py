@@ -248,9 +248,10 @@ MUTANTS: Final = (
     Mutant("an-open-breaker-holds-nothing", WrongRestartError, "jumps", breaker.open_blocker, always(None)),
     Mutant("a-breaker-never-closes", WrongEndError, "jumps", breaker._closed_in_time,
            lambda original, one, chosen, now: original(one, replace(chosen, circuit_breaker_reset=AT_ONCE), now)),
-    Mutant("a-reload-is-suspect", WrongEndError, "all_at_once", freshness.load, always("")),
-    Mutant("a-crash-in-place-is-suspect", WrongEndError, "all_at_once", freshness.load,
-           lambda original, driver, *rest: original(_without_restarts(driver), *rest)),
+    Mutant("a-reload-is-suspect", WrongEndError, "all_at_once", breaker._load, always("")),
+    Mutant("a-crash-in-place-is-suspect", WrongEndError, "all_at_once", breaker._load,
+           lambda original, view, *rest: original(
+               replace(view, driver_pods=[_without_restarts(pod) for pod in view.driver_pods]), *rest)),
     Mutant("a-follower-has-a-deadline", WrongEndError, "late", config.Settings.deadline,
            lambda original, chosen, started: original(replace(chosen, follow=False), started)),
     Mutant("a-follower-stalls", WrongEndError, "late", decide._phase,
