@@ -95,7 +95,7 @@ class LeaderElector:
     ) -> None:
         self.config = config
         self._api, self._on_try, self._clock = api, on_try, clock
-        self._over = threading.Event()
+        self._over, self._acquired = threading.Event(), threading.Event()
         self._sleep = sleep or self._over.wait
         self._thread = threading.Thread(target=self.run, name="election", daemon=True)
         self.holder = ""
@@ -162,16 +162,22 @@ class LeaderElector:
         """Begin to acquire and renew."""
         self._thread.start()
 
+    def await_lease(self, seconds: float) -> None:
+        """Wait until the Lease is acquired or the election ends, at most `seconds`."""
+        self._acquired.wait(seconds)
+
     def run(self) -> None:
         """Acquire the Lease, then renew it until it is lost or released."""
         try:
             while not self.ended and not self._try():
                 self._sleep(self.config.retry_period * (1 + JITTER_FACTOR * random.random()))  # noqa: S311 - jitter
+            self._acquired.set()
             while self.leading:
                 self._try()
                 self._sleep(self.config.retry_period)
         finally:
             self._over.set()
+            self._acquired.set()
 
     def release(self) -> None:
         """Clear the holder, so that the next replica need not wait until the Lease expires; in a second or not at all.
@@ -181,6 +187,7 @@ class LeaderElector:
         if self.ended:
             return  # A Lease that was lost must expire: a write may still be on its way.
         self._over.set()
+        self._acquired.set()
         if self.holder in ("", self.config.identity):
             releasing = threading.Thread(target=self._release, name="release", daemon=True)
             releasing.start()

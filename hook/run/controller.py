@@ -131,7 +131,7 @@ class Controller:
             if now not in ("", logged):
                 logged = now
                 log.info("standby: %s", now)
-            time.sleep(TICK_SECONDS)
+            self.lease.await_lease(TICK_SECONDS)
 
 
 class Leader:

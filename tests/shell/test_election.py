@@ -17,7 +17,7 @@ from hook.kube import election
 from hook.kube.election import JITTER_FACTOR, LeaderElectionConfig, LeaderElector
 from hook.kube.requests import LEASES, delete_pod
 from hook.objects import names
-from tests.shell.leases import NAME, NAMESPACE, PATH, held, keeping
+from tests.shell.leases import NAME, NAMESPACE, PATH, PATIENCE, held, keeping
 from tests.shell.server import HTML, JSON, Said
 
 if TYPE_CHECKING:
@@ -467,6 +467,24 @@ def test_a_malformed_lease_is_not_annotated(scene: Scene) -> None:
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Release the Lease on a busy machine, too."""
     monkeypatch.setattr(election, "RELEASE_SECONDS", 60.0)
+
+
+def test_a_standby_is_woken_when_it_leads(scene: Scene) -> None:
+    """It begins at once, and not at its next look, which is a minute later."""
+    standby = LeaderElector(scene.server.api, CONFIG, scene.tries.append)
+    threading.Timer(0.1, standby.start).start()
+    began = time.monotonic()
+    standby.await_lease(PATIENCE)
+    assert (standby.leading, time.monotonic() - began < PATIENCE) == (True, True)
+
+
+def test_a_standby_is_woken_when_the_election_ends(scene: Scene) -> None:
+    """It was released without having been held."""
+    standby = scene.elector()
+    threading.Timer(0.1, standby.release).start()
+    began = time.monotonic()
+    standby.await_lease(PATIENCE)
+    assert (standby.leading, time.monotonic() - began < PATIENCE) == (False, True)
 
 
 @pytest.mark.usefixtures("patient")
