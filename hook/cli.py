@@ -38,7 +38,7 @@ from hook.flags import (
     WHERE,
     flags,
 )
-from hook.format import shown
+from hook.format import printable
 from hook.kube import client, events, retry
 from hook.kube.cache import Cache
 from hook.kube.events import own_job
@@ -129,7 +129,7 @@ def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed fla
         decision = _look(api, settings)
         found = lookup.look(api, settings)
     except HookError as error:
-        click.echo(f"Error: {shown(str(error))}", err=True)
+        click.echo(f"Error: {printable(str(error))}", err=True)
         sys.exit(_exit_code(error))
     if values["output"] == "json":
         click.echo(json.dumps({**report.as_json(decision), "controller": lookup.as_json(found)}, indent=2))
@@ -155,7 +155,7 @@ def plan(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
         pods, unread = lookup.workloads(api, settings, wanted=values["workloads"])
         made = make_plan(seen, settings, api.now(), Options(values["target_window"], pods, unread))
     except HookError as error:
-        click.echo(f"Error: {shown(str(error))}", err=True)
+        click.echo(f"Error: {printable(str(error))}", err=True)
         sys.exit(_exit_code(error))
     if values["output"] == "json":
         click.echo(json.dumps(planreport.as_json(made), indent=2))
@@ -240,8 +240,8 @@ def _report(outcome: Outcome, restarted: int, values: Mapping[str, Any]) -> None
     facts: dict[str, Any] = {}
     if values["log_format"] == "json":
         facts = {"report": report.as_json(decision)}
-    elif shown := report.table(decision):
-        click.echo(shown)
+    elif rows := report.table(decision):
+        click.echo(rows)
     for warning in decision.warnings:
         log.warning("%s", warning)
     log.log(logging.ERROR if decision.unhappy else logging.INFO, "%s", headline(decision), extra={"facts": facts})

@@ -15,11 +15,11 @@ NAMED_IN_A_SENTENCE: Final = 5
 
 def some(nodes: Sequence[str]) -> str:
     """Return the first few names, and the number of the others."""
-    shown = ", ".join(nodes[:NAMED_IN_A_SENTENCE])
-    return shown if len(nodes) <= NAMED_IN_A_SENTENCE else f"{shown} and {len(nodes) - NAMED_IN_A_SENTENCE} more"
+    first = ", ".join(nodes[:NAMED_IN_A_SENTENCE])
+    return first if len(nodes) <= NAMED_IN_A_SENTENCE else f"{first} and {len(nodes) - NAMED_IN_A_SENTENCE} more"
 
 
-def moment(when: datetime) -> str:
+def timestamp(when: datetime) -> str:
     """Return a timestamp in the format of the API server."""
     return when.strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -55,27 +55,27 @@ LONGEST_LINE: Final = 8192
 """Characters of one line: half of what the kubelet keeps in one piece (K8S ``pkg/kubelet``, 16 KiB)."""
 
 
-def clean(text: str) -> str:
+def escaped(text: str) -> str:
     """Escape characters that are not printable. Names and messages come from the cluster, and terminals run escapes.
 
     This includes marks that change the direction of text, line separators, and lone surrogates.
     """
     if text.isprintable():
         return text
-    return "".join(character if character.isprintable() else _spelled(ord(character)) for character in text)
+    return "".join(character if character.isprintable() else _escape(ord(character)) for character in text)
 
 
-def cut(text: str, limit: int) -> str:
+def shortened(text: str, limit: int) -> str:
     """Shorten a text to so many characters, and mark the cut with an ellipsis."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
-def shown(text: str, limit: int = LONGEST_LINE) -> str:
+def printable(text: str, limit: int = LONGEST_LINE) -> str:
     """Make a text fit for a terminal. It is cut first, because escaping a long text is slow."""
-    return cut(clean(cut(text, limit)), limit)
+    return shortened(escaped(shortened(text, limit)), limit)
 
 
-def _spelled(code: int) -> str:
+def _escape(code: int) -> str:
     return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004
 
 
@@ -85,9 +85,9 @@ CELL_MOST: Final = 2048
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Format rows of four cells as columns."""
-    cleaned = [[shown(cell, CELL_MOST) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in cleaned) for column in range(len(cleaned[0]) - 1)]
+    cells = [[printable(cell, CELL_MOST) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]) - 1)]
     return [
         "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
-        for row in cleaned
+        for row in cells
     ]

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TextIO
 
 from hook.errors import TerminatedError
-from hook.format import LONGEST_LINE, cut, shown
+from hook.format import LONGEST_LINE, printable, shortened
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -22,7 +22,7 @@ class PeopleFormatter(logging.Formatter):
         """Return one line of text."""
         moment = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
         level = "" if record.levelno == logging.INFO else f"{record.levelname} "
-        return f"{moment} {level}{shown(record.getMessage())}"
+        return f"{moment} {level}{printable(record.getMessage())}"
 
 
 class JsonFormatter(logging.Formatter):
@@ -35,7 +35,7 @@ class JsonFormatter(logging.Formatter):
             {
                 "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
                 "level": record.levelname.lower(),
-                "message": cut(record.getMessage(), LONGEST_LINE),
+                "message": shortened(record.getMessage(), LONGEST_LINE),
                 **facts,
             }
         )

@@ -22,7 +22,7 @@ from hook.decide.fleet import live_pods
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState
 from hook.decide.state import Observation
-from hook.format import moment, some
+from hook.format import some, timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -66,9 +66,9 @@ def open_blocker(breaker: Breaker, settings: Settings) -> Blocker | None:
     """Return why restarts stop while the breaker is open, and when it closes; None while it is closed."""
     if breaker.opened_at is None:
         return None
-    observation = f"{breaker.why} (seen at {moment(breaker.opened_at)})"
+    observation = f"{breaker.why} (seen at {timestamp(breaker.opened_at)})"
     reset = settings.circuit_breaker_reset
-    time = f" by itself at {moment(breaker.opened_at + reset)}, or" if reset else ""
+    time = f" by itself at {timestamp(breaker.opened_at + reset)}, or" if reset else ""
     end = f"the breaker closes{time} when the controller restarts"
     return Reason.BREAKER_OPEN, f"{observation}; nothing is restarted until {end}"
 

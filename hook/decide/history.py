@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from hook.config import Strategy
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Patience
-from hook.format import moment
+from hook.format import timestamp
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -104,7 +104,7 @@ def _compared_in_controller(
         return status if successor else _deleted(status, stale, record, now)
     if now >= until:
         return replace(status, stale_pod=replace(stale, again=True))
-    later = f"the next try (number {record.tries + 1}) is at {moment(until)}"
+    later = f"the next try (number {record.tries + 1}) is at {timestamp(until)}"
     if not successor:
         return status.failed(Reason.RESTART_REFUSED, f"{_refused(status, record)}; {later}")
     if same_run:

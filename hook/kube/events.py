@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from hook.errors import ClusterError, ConflictError, LeaseLostError, NotFoundError, UnreachableError
-from hook.format import shown
+from hook.format import printable
 from hook.kube import retry
 from hook.kube.client import READ_SECONDS
 from hook.kube.requests import DEPLOYMENTS, EVENTS, JOBS, GroupVersionResource, Request, merge_patch, versions_of
@@ -323,7 +323,7 @@ class EventRecorder:
 
 def _fitting(message: str) -> str:
     """Return a message without control characters, cut to the length that the API server accepts."""
-    return shown(message, MESSAGE_LIMIT).encode()[:MESSAGE_LIMIT].decode(errors="ignore")
+    return printable(message, MESSAGE_LIMIT).encode()[:MESSAGE_LIMIT].decode(errors="ignore")
 
 
 def _create(reference: ObjectReference, name: str, fields: dict[str, Any]) -> Request:

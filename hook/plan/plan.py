@@ -16,7 +16,7 @@ from hook.decide import done
 from hook.decide.decide import chosen
 from hook.decide.fleet import index
 from hook.decide.reasons import Reason
-from hook.format import aligned, as_text, clean
+from hook.format import aligned, as_text, escaped
 from hook.plan import pools, timing
 from hook.plan.obstacles import obstacles
 from hook.plan.result import NoPlan, Plan, PoolPlan, Range, Target, Timeouts
@@ -208,7 +208,7 @@ def table(plan: Plan) -> list[str]:
     lines += [*aligned([COLUMNS, *rows]), ""] if rows else []
     lines += [f"Next ({finding.obstacle}): {finding.remedy}" for _name, finding in findings if finding.remedy]
     lines += _conclusion(plan)
-    return [clean(line) for line in lines]
+    return [escaped(line) for line in lines]
 
 
 def _conclusion(plan: Plan) -> list[str]:

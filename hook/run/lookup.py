@@ -14,7 +14,7 @@ from hook.decide.explain import Explanation, explained, remedy
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from hook.errors import ClusterError, PermissionDeniedError, SettingsError
-from hook.format import as_text, moment, shown, some
+from hook.format import as_text, printable, some, timestamp
 from hook.kube import requests, retry
 from hook.kube.cache import Cache
 from hook.kube.listing import ListWatch, list_views
@@ -186,7 +186,7 @@ def _advice(stale: Sequence[NodeStatus], explanation: Explanation) -> str:
 
 def lines(seen: Lookup) -> list[str]:
     """Return sentences for a terminal; none where there is no controller."""
-    return [shown(line) for line in _lines(seen)]
+    return [printable(line) for line in _lines(seen)]
 
 
 def _lines(seen: Lookup) -> Iterator[str]:
@@ -209,7 +209,7 @@ def _lines(seen: Lookup) -> Iterator[str]:
         acted = f"last restart {_ago(known.last_restart_at, seen.now)}, {known.restarted} plugins restarted"
         yield f"controller {lease}: {acted}, {known.remaining} nodes remaining{left}"
     for driver, breaker in lease.breakers.items():
-        since = f"is open since {moment(breaker.opened_at)}: {breaker.message}"
+        since = f"is open since {timestamp(breaker.opened_at)}: {breaker.message}"
         yield f"WARNING controller {lease}: the circuit breaker of driver {driver} {since}"
 
 
@@ -224,7 +224,7 @@ def as_json(seen: Lookup) -> dict[str, Any] | None:
         "alive": lease.alive(seen.now),
         "lease": str(lease),
         "holder": lease.holder,
-        "lastRenewed": moment(lease.renewed) if lease.renewed is not None else None,
+        "lastRenewed": timestamp(lease.renewed) if lease.renewed is not None else None,
         "problem": lease.problem,
     }
     if lease.status is None:

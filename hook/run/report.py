@@ -12,7 +12,7 @@ from hook import __version__
 from hook.decide.explain import Trait, remedy
 from hook.decide.reasons import EventReason, Reason
 from hook.decide.result import NodeState, Phase, headline, in_need
-from hook.format import aligned, shown
+from hook.format import aligned, printable
 from hook.objects.drivers import GPU_OPERATOR, STACKS
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ def ending(decision: Decision, advised: Sequence[str] | None = None) -> list[str
     warnings = [f"WARNING {warning}" for warning in decision.warnings]
     if advised is None:
         advised = advice(decision) if decision.phase is not Phase.DONE else []
-    return [shown(line) for line in (*warnings, headline(decision), *advised)]
+    return [printable(line) for line in (*warnings, headline(decision), *advised)]
 
 
 def as_json(decision: Decision) -> dict[str, Any]:
@@ -309,7 +309,7 @@ def _node(status: NodeStatus) -> dict[str, Any]:
 
 def _briefly(text: str, most: int = BRIEF) -> str:
     """Shorten a text to so many bytes of JSON, which encodes each character outside ASCII with six bytes."""
-    brief = shown(text, most)
+    brief = printable(text, most)
     while len(json.dumps(brief)) > most + len('""\\u2026'):
         brief = f"{brief[: len(brief) * 7 // 8]}…"
     return brief

@@ -16,7 +16,7 @@ from kubernetes import client
 from hook import logs
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase
-from hook.format import LONGEST_LINE, clean, cut
+from hook.format import LONGEST_LINE, escaped, shortened
 from hook.kube import events
 from hook.kube.client import Api
 from hook.kube.connection import by_library
@@ -157,11 +157,11 @@ def test_the_log_stays_one_line_a_message(log: io.TextIOWrapper) -> None:
 )
 def test_what_cannot_be_seen_is_spelled(text: str, shown: str) -> None:
     """So that people see what somebody put there."""
-    assert shown == clean(text)
+    assert shown == escaped(text)
 
 
 def test_a_mebibyte_is_cut_and_says_so() -> None:
     """At its end, where the eye is."""
-    assert "…" == cut(MEBIBYTE, 100)[-1]
-    assert 100 == len(cut(MEBIBYTE, 100))
-    assert "short" == cut("short", 5)
+    assert "…" == shortened(MEBIBYTE, 100)[-1]
+    assert 100 == len(shortened(MEBIBYTE, 100))
+    assert "short" == shortened("short", 5)

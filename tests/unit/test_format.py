@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hook.format import CELL_MOST, LONGEST_LINE, aligned, clean, cut, shown
+from hook.format import CELL_MOST, LONGEST_LINE, aligned, escaped, printable, shortened
 
 
 @pytest.mark.parametrize(
@@ -20,17 +20,17 @@ from hook.format import CELL_MOST, LONGEST_LINE, aligned, clean, cut, shown
 )
 def test_characters_that_are_not_printable_are_escaped(text: str, expected: str) -> None:
     """A terminal obeys nothing that comes from the cluster."""
-    assert expected == clean(text)
+    assert expected == escaped(text)
 
 
 def test_a_text_is_cut_with_a_mark() -> None:
     """A text that fits stays as it is."""
-    assert ("abc", "ab…") == (cut("abc", 3), cut("abcd", 3))
+    assert ("abc", "ab…") == (shortened("abc", 3), shortened("abcd", 3))
 
 
 def test_an_escaped_text_fits_too() -> None:
     """Each escaped character is longer than before."""
-    assert LONGEST_LINE == len(shown("\x00" * (LONGEST_LINE + 1)))
+    assert LONGEST_LINE == len(printable("\x00" * (LONGEST_LINE + 1)))
 
 
 def test_columns_are_as_wide_as_their_longest_cell() -> None:
