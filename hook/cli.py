@@ -127,7 +127,7 @@ def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed fla
     try:
         api, settings = _connect(values), settings_from(values)
         decision = _look(api, settings)
-        found = lookup.look(api, settings)
+        found = lookup.find_controller(api, settings)
     except HookError as error:
         click.echo(f"Error: {printable(str(error))}", err=True)
         sys.exit(_exit_code(error))
@@ -135,7 +135,7 @@ def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed fla
         click.echo(json.dumps({**report.as_json(decision), "controller": lookup.as_json(found)}, indent=2))
     else:
         ending = report.ending(decision, lookup.advice(decision, found))
-        lines = (report.table(decision), *ending, *lookup.lines(found))
+        lines = (report.table(decision), *ending, *lookup.as_lines(found))
         click.echo("\n".join(filter(None, lines)))
     wrong = decision.unhappy or any(map(report.needs_action, decision.statuses))
     sys.exit(EXIT_FAILED if values["exit_code"] and wrong else 0)
@@ -151,9 +151,9 @@ def plan(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
         settings = settings_from(values)
         lookup.refuse_what_cannot_be_planned(values["target_window"])
         api = _connect(values)
-        seen = lookup.once(api, settings)
+        snapshots = lookup.read_once(api, settings)
         pods, unread = lookup.workloads(api, settings, wanted=values["workloads"])
-        made = make_plan(seen, settings, api.now(), Options(values["target_window"], pods, unread))
+        made = make_plan(snapshots, settings, api.now(), Options(values["target_window"], pods, unread))
     except HookError as error:
         click.echo(f"Error: {printable(str(error))}", err=True)
         sys.exit(_exit_code(error))
@@ -228,7 +228,7 @@ def _pod_namespace(values: Mapping[str, Any]) -> str:
 
 def _look(api: Api, settings: Settings) -> Decision:
     """Evaluate one snapshot without memory, so no grace period has passed."""
-    return decide_all(lookup.once(api, settings), {}, settings, api.now())[0]
+    return decide_all(lookup.read_once(api, settings), {}, settings, api.now())[0]
 
 
 def _report(outcome: Outcome, restarted: int, values: Mapping[str, Any]) -> None:

@@ -50,7 +50,7 @@ def observed(breaker: Breaker, statuses: Sequence[NodeStatus], fleet: Fleet, now
     before = breaker.observations
     recent = {node: since for node, since in breaker.unexplained.items() if now - since <= WITHIN}
     new = {node: now for node, observation in observations.items() if _is_unexplained(observation, before.get(node))}
-    known = {node: observation for node, observation in before.items() if node in fleet.seen.nodes}
+    known = {node: observation for node, observation in before.items() if node in fleet.snapshot.nodes}
     breaker = replace(breaker, observations=known | observations, unexplained=recent | new)
     eligible = {status.node for status in statuses if status.state is not NodeState.EXCLUDED}
     return _opened(breaker, eligible, settings, now)

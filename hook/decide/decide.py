@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hook.objects.drivers import Stack
     from hook.objects.views import Snapshot
 
-Seen = dict[str, "Snapshot"]
+Snapshots = dict[str, "Snapshot"]
 """Snapshot of each stack that is read, by its name."""
 Memories = dict[str, Memory]
 
@@ -80,12 +80,12 @@ def decide_all(
     return combined(decisions), after
 
 
-def look_first(snapshots: Mapping[str, Snapshot], settings: Settings) -> Decision | None:
+def early_skip(snapshots: Mapping[str, Snapshot], settings: Settings) -> Decision | None:
     """Return a skip if policies and DaemonSets alone prove that the run is pointless, else None."""
     decisions: dict[str, Decision] = {}
     for stack in chosen(settings):
         snapshot = snapshots[stack.name]
-        skip = first_look(snapshot, settings, stack)
+        skip = early_skip_of(snapshot, settings, stack)
         if skip is None:
             return None
         if skip.reason is Reason.NO_POLICY and clients.find(snapshot.daemonsets, stack, settings).named:
@@ -95,7 +95,7 @@ def look_first(snapshots: Mapping[str, Snapshot], settings: Settings) -> Decisio
     return combined(decisions)
 
 
-def first_look(snapshot: Snapshot, settings: Settings, stack: Stack = GPU_OPERATOR) -> Decision | None:
+def early_skip_of(snapshot: Snapshot, settings: Settings, stack: Stack = GPU_OPERATOR) -> Decision | None:
     """Return a skip if policies and DaemonSets of one stack alone prove that the run is pointless, else None."""
     context = index(snapshot, settings, stack).context
     skip = done.nothing_to_protect(context)
@@ -187,7 +187,7 @@ def _with_lost_nodes(statuses: list[NodeStatus], fleet: Fleet, memory: Memory) -
         return statuses
     stack = fleet.context.stack
     label = stack.nodes.present
-    unlabelled = {name for name, node in fleet.seen.nodes.items() if node.labels.get(label) != "true"}
+    unlabelled = {name for name, node in fleet.snapshot.nodes.items() if node.labels.get(label) != "true"}
     lost = {name for name in memory.eligible & unlabelled if not fleet.driver_pods.get(name)}
     lost -= {status.node for status in statuses if status.state is not NodeState.EXCLUDED}
     message = f"it was eligible earlier in this run, and lost {label}=true and its driver pod (is NFD down?)"
@@ -365,14 +365,14 @@ def _remembered(memory: Memory, statuses: Sequence[NodeStatus], fleet: Fleet, ti
 def _with_fresh(memory: Memory, statuses: Iterable[NodeStatus], fleet: Fleet) -> Memory:
     """Record which pods were proven fresh, and forget pods that no longer exist."""
     proven = {**memory.fresh, **dict(proof for status in statuses for proof in status.fresh)}
-    existing = {pod.uid for pod in fleet.seen.plugin_pods}
+    existing = {pod.uid for pod in fleet.snapshot.plugin_pods}
     return replace(memory, fresh={uid: run for uid, run in proven.items() if uid in existing})
 
 
 def _forgotten(memory: Memory, fleet: Fleet) -> Memory:
     """Forget nodes, plugins and pods that no longer exist: the memory of a run without an end must not grow."""
-    nodes = fleet.seen.nodes.keys() | fleet.nodes.keys()
-    live = {pod.uid for pod in fleet.seen.plugin_pods if pod.live}
+    nodes = fleet.snapshot.nodes.keys() | fleet.nodes.keys()
+    live = {pod.uid for pod in fleet.snapshot.plugin_pods if pod.live}
     keys = {restart_key(ds.uid, node) for ds in fleet.context.plugins.named for node in nodes}
     return replace(
         _with_fresh(memory, (), fleet),

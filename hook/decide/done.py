@@ -156,8 +156,8 @@ def operator_blocker(fleet: Fleet, timers: Timers) -> Blocker | None:
             f"({deployment.updated} of {deployment.wanted} updated, {deployment.available} available)"
         )
         return Reason.OPERATOR_ROLLING_OUT, message
-    lease = next((lease for lease in fleet.seen.leases if lease.namespace == deployment.namespace), None)
-    current = _current(deployment, fleet.seen.replicasets)
+    lease = next((lease for lease in fleet.snapshot.leases if lease.namespace == deployment.namespace), None)
+    current = _current(deployment, fleet.snapshot.replicasets)
     if lease is None or current is None:
         return _quiet_blocker(fleet, deployment, None, unknown_quiet, timers)
     if not lease.holder and timers.held("no-leader") < unknown_quiet:
@@ -177,7 +177,7 @@ def _deployment(fleet: Fleet) -> Deployment | None:
     Prefer one that is not scaled to zero, which a release under another name may have left behind.
     """
     namespace = fleet.context.policy.namespace if fleet.context.policy else ""
-    found = [deployment for deployment in fleet.seen.deployments if namespace in ("", deployment.namespace)]
+    found = [deployment for deployment in fleet.snapshot.deployments if namespace in ("", deployment.namespace)]
     return min(
         found, key=lambda deployment: (deployment.wanted == 0, deployment.namespace, deployment.name), default=None
     )
@@ -240,7 +240,7 @@ def _quiet_blocker(
 def _rolled_back(fleet: Fleet) -> bool:
     """Return whether a driver was rolled back to an old revision, whose creation time proves nothing."""
     drivers, newest = fleet.context.drivers, fleet.context.newest
-    owned = (revision for revision in fleet.seen.revisions if revision.owner_uid in drivers)
+    owned = (revision for revision in fleet.snapshot.revisions if revision.owner_uid in drivers)
     return any(revision.created > newest[revision.owner_uid].created for revision in owned)
 
 

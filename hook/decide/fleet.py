@@ -113,7 +113,7 @@ class Fleet:
     """Nodes with a device, or with a driver or plugin pod, sorted by name."""
     driver_pods: Mapping[str, Sequence[Pod]]
     """Driver pods by node. Those without a node are under ""."""
-    seen: Snapshot
+    snapshot: Snapshot
 
     @property
     def stack(self) -> Stack:
@@ -169,7 +169,7 @@ def index(
         context=context,
         nodes=_views(snapshot, context, driver_pods, first_pods, memory),
         driver_pods=driver_pods,
-        seen=snapshot,
+        snapshot=snapshot,
     )
 
 
@@ -328,9 +328,9 @@ def _by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
     return dict(grouped)
 
 
-def _detects(seen: Snapshot, stack: Stack, hosting: Collection[str]) -> bool:
+def _detects(snapshot: Snapshot, stack: Stack, hosting: Collection[str]) -> bool:
     """Return whether node-feature-discovery works: some node has the device label, or only one node hosts pods."""
-    labelled = any(node.labels.get(stack.nodes.present) == "true" for node in seen.nodes.values())
+    labelled = any(node.labels.get(stack.nodes.present) == "true" for node in snapshot.nodes.values())
     return labelled or len({*hosting} - {""}) == 1
 
 

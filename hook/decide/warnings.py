@@ -131,7 +131,7 @@ def _about_cordoned(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Iterator[st
         for status in statuses
         if status.state in (NodeState.VERIFIED, NodeState.EXCLUDED) and not status.label_pending
     )
-    nodes = ((name, fleet.seen.nodes.get(name)) for name in dict.fromkeys(idle))
+    nodes = ((name, fleet.snapshot.nodes.get(name)) for name in dict.fromkeys(idle))
     cordoned = [name for name, node in nodes if node is not None and node.cordoned]
     if waiting and cordoned:
         yield f"cordoned, and so counted against the policy's maxUnavailable: {some(cordoned)}"

@@ -148,10 +148,10 @@ class Cache:
         plugins: dict[str, tuple[DaemonSet, ...]] = {}
         for stack in self._stacks:
             # This runs before every decision, so it reads the few objects that it needs, not the fleet.
-            seen = self._intent(stack)
-            found = find(seen.daemonsets, stack, self._settings)
+            snapshot = self._intent(stack)
+            found = find(snapshot.daemonsets, stack, self._settings)
             plugins[stack.name] = found.named
-            self._watch_what_policies_name(stack, seen)
+            self._watch_what_policies_name(stack, snapshot)
             self._policy = retry.synced(self._policy)
             # A DaemonSet that looks like a plugin and is not named is never restarted, but reported if it is stale.
             pods = [self._pods_of(ds) for ds in (*found.named, *found.unnamed)]
@@ -223,18 +223,18 @@ class Cache:
                 self._add(stack, PREREQUISITE_PODS, self._everywhere(requests.PODS, readers.pod, labels=labels))
                 self._add(stack, REVISIONS, revisions)
 
-    def _watch_what_policies_name(self, stack: Stack, seen: Snapshot) -> None:
+    def _watch_what_policies_name(self, stack: Stack, snapshot: Snapshot) -> None:
         """Watch pools, the driver that loads first, and drivers whose labels were overridden."""
-        policy = rollout.active_policy(seen.policies or (), stack)
+        policy = rollout.active_policy(snapshot.policies or (), stack)
         if policy is not None and stack.pool is not None:
             # Pools have no effect unless the policy delegates to them.
             pools = ListWatch(ListOptions(requests.policies_of(stack.pool)), stack.pool.read)
             self._replace(stack, POOLS, [pools] if policy.pooled else [])
-        if any(source.rdma for source in rollout.sources(policy, seen.pools)) and stack.after:
+        if any(source.rdma for source in rollout.sources(policy, snapshot.pools)) and stack.after:
             prior = STACKS[stack.after]
             self._add(prior, DAEMON_SETS, self._everywhere(requests.DAEMON_SETS, readers.daemonset))
             self._watch_drivers(prior)
-        for daemonset in seen.daemonsets:
+        for daemonset in snapshot.daemonsets:
             key, value = stack.driver.label
             if is_driver(daemonset, stack) and daemonset.template_labels.get(key) != value:
                 pods = self._pods_of(daemonset)

@@ -251,7 +251,7 @@ def _pods(pool: Pool, workloads: Sequence[Workload] | None, unread: str) -> Iter
 
 def _figures(pool: Pool, plan: PoolPlan) -> Iterator[Finding]:
     """Yield what makes the figures less certain."""
-    if malformed := pool.fleet.seen.malformed:
+    if malformed := pool.fleet.snapshot.malformed:
         first = malformed[0]
         message = f"{len(malformed)} malformed objects are ignored, such as {first.kind} {first.name}: {first.problem}"
         yield Finding(Obstacle.MALFORMED_OBJECT, NOTE, message)

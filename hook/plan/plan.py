@@ -91,7 +91,7 @@ def _pools(fleet: Fleet, now: datetime) -> list[Pool] | Blocker:
 
 def _without_policy(fleet: Fleet) -> Blocker:
     kind = fleet.stack.policy.kind
-    for malformed in fleet.seen.malformed:
+    for malformed in fleet.snapshot.malformed:
         if malformed.kind == kind:
             return Reason.MALFORMED_OBJECT, f"{kind} {malformed.name}: {malformed.problem}"
     return Reason.NO_POLICY, f"there is no {kind}, so no operator reloads drivers"

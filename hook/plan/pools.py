@@ -103,7 +103,7 @@ class Pool:
 
     def node(self, name: str) -> Node | None:
         """Return a node of the snapshot."""
-        return self.fleet.seen.nodes.get(name)
+        return self.fleet.snapshot.nodes.get(name)
 
     def _state(self, name: str) -> str:
         node = self.node(name)
@@ -119,7 +119,7 @@ def split(fleet: Fleet, policy: Policy, now: datetime) -> list[Pool]:
         # A driver without automatic upgrade concerns the whole pool, not the node.
         if blocker is not None and blocker.state is NodeState.EXCLUDED and blocker.reason is not Reason.MANUAL_UPGRADE
     }
-    decide = policy.pooled and rollout.pools_decide(fleet.seen.nodes.values(), fleet.seen.pools, fleet.stack)
+    decide = policy.pooled and rollout.pools_decide(fleet.snapshot.nodes.values(), fleet.snapshot.pools, fleet.stack)
     kind = fleet.stack.pool if decide else None
     pools = [_whole(fleet, policy)] if kind is None else _of_objects(fleet, policy, kind)
     return [_without_excluded(pool, excluded) for pool in pools]
@@ -162,7 +162,7 @@ def _of_objects(fleet: Fleet, policy: Policy, kind: PolicyKind) -> list[Pool]:
             manual=rollout.not_rotated(owner, policy, decides=True),
             nodes=tuple(by_uid.get(owner.uid, ())),
         )
-        for owner in sorted(fleet.seen.pools, key=lambda owner: owner.name)
+        for owner in sorted(fleet.snapshot.pools, key=lambda owner: owner.name)
     ]
     rest = Pool(
         fleet,
@@ -180,9 +180,9 @@ def _owner(name: str, fleet: Fleet) -> str:
     for pod in live_pods(fleet.driver_pods.get(name, ())):
         if pod.owner_uid in fleet.intents:
             return fleet.intents[pod.owner_uid].uid
-    node = fleet.seen.nodes.get(name)
+    node = fleet.snapshot.nodes.get(name)
     named = node.labels.get(fleet.stack.nodes.pool, "") if node is not None else ""
-    return next((pool.uid for pool in fleet.seen.pools if pool.name == named), "")
+    return next((pool.uid for pool in fleet.snapshot.pools if pool.name == named), "")
 
 
 def _unavailable(node: Node | None) -> bool:

@@ -154,7 +154,7 @@ def _in_rotation(pod: Pod, reload: Reload, newest: Revision | None) -> bool:
     return newest is not None and newest.revision > 1 and pod.hash == newest.hash and reload.began >= newest.created
 
 
-def about(fleets: Mapping[str, Fleet], decision: Decision, settings: Settings, now: datetime) -> int | None:
+def remaining_seconds(fleets: Mapping[str, Fleet], decision: Decision, settings: Settings, now: datetime) -> int | None:
     """Return the remaining seconds of all stacks; None if a node waits for an administrator."""
     remaining = [status for status in decision.statuses if status.state not in TERMINAL]
     if not remaining:

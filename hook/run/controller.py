@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from hook.decide.decide import chosen, indexed, look_first
+from hook.decide.decide import chosen, early_skip, indexed
 from hook.decide.reasons import EventReason, Reason
 from hook.decide.result import Decision, Phase, headline
 from hook.errors import UnreachableError
@@ -23,7 +23,7 @@ from hook.kube import events, retry
 from hook.kube.cache import Cache
 from hook.kube.election import LeaderElectionConfig, LeaderElector
 from hook.kube.events import own_deployment
-from hook.plan.timing import about
+from hook.plan.timing import remaining_seconds
 from hook.run import report
 from hook.run.health import UNREADY_SECONDS, serve
 from hook.run.loop import LONGEST_PAUSE_SECONDS, TICK_SECONDS, ReconcileLoop
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from hook.config import Settings
-    from hook.decide.decide import Seen
+    from hook.decide.decide import Snapshots
     from hook.decide.fleet import Fleet
     from hook.kube.client import Api
     from hook.kube.events import ObjectReference
@@ -159,13 +159,13 @@ class Leader:
         self.cache.watch_fleet()
         while True:
             self._lease.check()
-            seen = self.loop.observe()
-            if seen is None:
+            snapshots = self.loop.observe()
+            if snapshots is None:
                 # Retry discovery that failed at the start.
                 self.cache.watch_fleet()
                 self._wait()
             else:
-                self._reconcile(seen)
+                self._reconcile(snapshots)
 
     def _await_something_to_protect(self) -> None:
         """Watch only policies and DaemonSets while these show that there is nothing to refresh."""
@@ -174,10 +174,10 @@ class Leader:
             if not self.cache.synced:
                 self._wait()
                 continue
-            seen = self.cache.snapshot()
-            if look_first(seen, self._settings) is None:
+            snapshots = self.cache.snapshot()
+            if early_skip(snapshots, self._settings) is None:
                 return
-            self._publish(self._state(self.loop.decide(seen), {}))
+            self._publish(self._state(self.loop.decide(snapshots), {}))
             # A decision here takes too little time to measure a pause by it, so pause for a fixed time.
             time.sleep(LONGEST_PAUSE_SECONDS)
             self.loop.rest(QUIET_SECONDS)
@@ -186,12 +186,12 @@ class Leader:
         self._telemetry.waiting(self.cache.out_of_sync)
         self.loop.await_sync()
 
-    def _reconcile(self, seen: Seen) -> None:
-        decision = self.loop.decide(seen)
+    def _reconcile(self, snapshots: Snapshots) -> None:
+        decision = self.loop.decide(snapshots)
         self._lease.check()
         # All writes must end before another replica can take the Lease over.
         results = self.loop.act(decision, self._lease.remaining)
-        written = self._publish(self._state(decision, indexed(seen, self._settings)))
+        written = self._publish(self._state(decision, indexed(snapshots, self._settings)))
         busy = results or decision.actions or decision.phase is Phase.WAIT or not written
         self.loop.rest(TICK_SECONDS if busy else QUIET_SECONDS)
 
@@ -207,7 +207,7 @@ class Leader:
             self.loop.restarter.restarted,
             self.loop.last_restart_at,
             {driver: spec_hash(fleet) for driver, fleet in fleets.items()} if in_sync else {},
-            about(dict(fleets), decision, self._settings, now) if fleets else None,
+            remaining_seconds(dict(fleets), decision, self._settings, now) if fleets else None,
         )
 
     def _publish(self, state: ControllerState) -> bool:

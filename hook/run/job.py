@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from hook.decide import done
-from hook.decide.decide import chosen, decide_all, first_look, look_first, succeeded
+from hook.decide.decide import chosen, decide_all, early_skip, early_skip_of, succeeded
 from hook.decide.fleet import index
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, Phase, headline
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.config import Settings
-    from hook.decide.decide import Seen
+    from hook.decide.decide import Snapshots
     from hook.kube.cache import Cache
     from hook.kube.client import Api
     from hook.kube.events import EventRecorder, Job, Target
@@ -83,20 +83,20 @@ class Runner:
             self._delegation = Delegation(self._cache, self._settings, self._loop, lease_observer)
         self._cache.end = time.monotonic() + self._left
         self._cache.watch_policies()
-        decision = self._first_look()
+        decision = self._early_skip()
         if decision is None:
             self._cache.watch_fleet()
             decision = self._reconcile()
         self.last = decision = self._with_cause(decision)
         return Outcome(decision, self._exit_code(decision))
 
-    def _first_look(self) -> Decision | None:
+    def _early_skip(self) -> Decision | None:
         """Wait for the first lists. Return a decision if they prove that the run is pointless."""
         while not self._cache.synced:
             if late := self._late():
                 return late
             self._loop.await_sync()
-        return look_first(self._cache.snapshot(), self._settings)
+        return early_skip(self._cache.snapshot(), self._settings)
 
     def _late(self) -> Decision | None:
         """Return the decision on a run whose time is up before the cluster could be read, else None."""
@@ -106,8 +106,8 @@ class Runner:
 
     def _reconcile(self) -> Decision:
         while True:
-            seen = self._loop.observe()
-            if seen is None:
+            snapshots = self._loop.observe()
+            if snapshots is None:
                 if late := self._late():
                     return late
                 # Retry discovery that failed before.
@@ -115,25 +115,25 @@ class Runner:
                 self._loop.await_sync()
                 continue
             self._loop.begin(self._started)
-            self.last = decision = self._loop.decide(seen)
+            self.last = decision = self._loop.decide(snapshots)
             self._reporter.report(decision, self._deadline - self._api.now())
             if self._settings.dry_run:
                 self._log_dry_run(decision)
                 return decision
-            if final := self._final(decision, seen):
+            if final := self._final(decision, snapshots):
                 return final
             if self._delegation is None:
                 self._loop.act(decision, self._left)
             self._loop.rest()
 
-    def _final(self, decision: Decision, seen: Seen) -> Decision | None:
+    def _final(self, decision: Decision, snapshots: Snapshots) -> Decision | None:
         """Return the final decision, once the run may end; else None."""
         if self._delegation is None:
             return self._confirmed(decision) if decision.final else None
         if decision.phase is Phase.DEADLINE:
             return self._delegation.late(decision)
         confirmed = self._confirmed(decision) if decision.final else None
-        return confirmed or self._delegation.delegated(decision, seen, self._api.now(), self._left)
+        return confirmed or self._delegation.delegated(decision, snapshots, self._api.now(), self._left)
 
     def _with_cause(self, decision: Decision) -> Decision:
         """Return the decision, with the cause if the time ran out while the cache was out of sync."""
@@ -207,7 +207,7 @@ class Runner:
             note = f"{note} {report.next_step(decision)}"
         subjects: list[Target] = [self._job.reference] if self._job else []
         if self.restarted or decision.unhappy:
-            subjects += [*self._loop.subjects.values(), *self._reporter.regarding]
+            subjects += [*self._loop.subjects.values(), *self._reporter.targets]
         for subject in subjects:
             self._recorder.event(subject, decision.reason, note, warning=decision.unhappy)
         self._recorder.shutdown(self._left + self._settings.margin.total_seconds())
@@ -306,9 +306,9 @@ class Delegation:
         message = f"the time is up, and no controller took over: {self._blocker}"
         return replace(decision, message=message, cause=Reason.CONTROLLER_MISSING)
 
-    def delegated(self, decision: Decision, seen: Seen, now: datetime, left: float) -> Decision | None:
+    def delegated(self, decision: Decision, snapshots: Snapshots, now: datetime, left: float) -> Decision | None:
         """Return the final decision once an active controller has observed the rendered spec, else None."""
-        wanted = self._spec_hashes(seen, now)
+        wanted = self._spec_hashes(snapshots, now)
         if wanted is None:
             self._blocker = ""
             return None
@@ -323,13 +323,13 @@ class Delegation:
         message = f"delegated to controller {found.lease.holder}, {remaining} nodes remaining{about}"
         return replace(decision, phase=Phase.DONE, reason=Reason.DELEGATED, message=message, actions=())
 
-    def _spec_hashes(self, seen: Seen, now: datetime) -> dict[str, str] | None:
+    def _spec_hashes(self, snapshots: Snapshots, now: datetime) -> dict[str, str] | None:
         """Return the spec hash of each driver; None while one is not rendered, or may be rendered again."""
         hashes: dict[str, str] = {}
         for stack in chosen(self._settings):
-            if first_look(seen[stack.name], self._settings, stack) is not None:
+            if early_skip_of(snapshots[stack.name], self._settings, stack) is not None:
                 continue
-            fleet = index(seen[stack.name], self._settings, stack, seen.get(stack.after))
+            fleet = index(snapshots[stack.name], self._settings, stack, snapshots.get(stack.after))
             found = spec_hash(fleet)
             if not found or done.operator_blocker(fleet, Timers(self._loop.memories[stack.name], now)):
                 return None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.config import Settings
-    from hook.decide.decide import Seen
+    from hook.decide.decide import Snapshots
     from hook.decide.result import Decision, NodeStatus
     from hook.kube.client import Api
     from hook.objects.decoding import Reader
@@ -41,24 +41,40 @@ View = TypeVar("View")
 PATIENCE_SECONDS: Final = 10.0
 """Shorter than the patience of a run, because a user waits at a terminal."""
 LOOK_SECONDS: Final = 1.0
+"""Between two attempts of discovery."""
 NOT_OVER: Final = "status.phase!=Succeeded,status.phase!=Failed"
+RUNS: Final = "kubectl get jobs -A -l app.kubernetes.io/name=gpu-operator-post"
+LOG: Final = "kubectl -n {namespace} logs -l app.kubernetes.io/component=controller --prefix --tail=50"
 
 
-def once(api: Api, settings: Settings) -> Seen:
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """The controllers that were found, and when."""
+
+    now: datetime
+    lease: LeaseStatus | None = None
+    problem: str = ""
+    """Why it is not known whether a controller is alive."""
+
+
+# The cluster.
+
+
+def read_once(api: Api, settings: Settings) -> Snapshots:
     """Return one snapshot of every selected stack."""
     cache = Cache(api, chosen(settings), settings, retry.interactive(PATIENCE_SECONDS))
     cache.watch_policies()
     cache.watch_fleet()
-    while (seen := _seen(cache)) is None:
-        # What could not be asked before is asked again.
+    while (snapshots := _snapshots(cache)) is None:
+        # Discovery that failed is tried again.
         cache.watch_fleet()
         cache.wait(LOOK_SECONDS)
     cache.stop()
-    return seen
+    return snapshots
 
 
-def _seen(cache: Cache) -> Seen | None:
-    """Return the snapshots once all is read, also what the first lists show to be worth looking at."""
+def _snapshots(cache: Cache) -> Snapshots | None:
+    """Return the snapshots once everything is read, with the pods of the plugins that the first lists show."""
     if cache.synced:
         cache.watch_plugins()
     return cache.snapshot() if cache.synced else None
@@ -101,21 +117,10 @@ def _listed(api: Api, selection: ListOptions, read: Reader[View]) -> list[View]:
     return [view for view in found.values() if not isinstance(view, Malformed)]
 
 
-RUNS: Final = "kubectl get jobs -A -l app.kubernetes.io/name=gpu-operator-post"
-LOG: Final = "kubectl -n {namespace} logs -l app.kubernetes.io/component=controller --prefix --tail=50"
+# The controller.
 
 
-@dataclass(frozen=True, slots=True)
-class Lookup:
-    """The controllers that were found, and when."""
-
-    now: datetime
-    lease: LeaseStatus | None = None
-    problem: str = ""
-    """Why it is not known whether a controller is alive."""
-
-
-def look(api: Api, settings: Settings) -> Lookup:
+def find_controller(api: Api, settings: Settings) -> Lookup:
     """Find the controller of these drivers: of several, the one that renewed its Lease last.
 
     A missing permission is not an error.
@@ -131,7 +136,7 @@ def look(api: Api, settings: Settings) -> Lookup:
     return Lookup(api.now(), max(ours or found, key=lambda lease: lease.renewal, default=None))
 
 
-def advice(decision: Decision, seen: Lookup) -> list[str]:
+def advice(decision: Decision, found: Lookup) -> list[str]:
     """Return the advice on a decision, and on what restarts the stale plugins."""
     stuck = [status for status in decision.statuses if report.needs_action(status)]
     stale = [status for status in stuck if _is_restartable(status)]
@@ -144,7 +149,7 @@ def advice(decision: Decision, seen: Lookup) -> list[str]:
         advised += report.advice_on(status for status in stuck if not _is_restartable(status)).values()
     # No action is chosen before the expected driver is rendered. A restart in progress has its run or controller.
     due = decision.actions and not decision.count(NodeState.RESTARTING)
-    return [*advised, *_on_stale(stale, seen)] if due else advised
+    return [*advised, *_on_stale(stale, found)] if due else advised
 
 
 def _is_restartable(status: NodeStatus) -> bool:
@@ -152,9 +157,9 @@ def _is_restartable(status: NodeStatus) -> bool:
     return status.state is NodeState.STALE and status.reason is not Reason.UNNAMED_PLUGIN
 
 
-def _on_stale(stale: Sequence[NodeStatus], seen: Lookup) -> Iterator[str]:
+def _on_stale(stale: Sequence[NodeStatus], found: Lookup) -> Iterator[str]:
     """Return one advice for the plugins that a controller restarts, one for those that it holds, one for the rest."""
-    lease = seen.lease if seen.lease is not None and seen.lease.alive(seen.now) else None
+    lease = found.lease if found.lease is not None and found.lease.alive(found.now) else None
     refreshed = set(lease.status.spec_hashes) if lease is not None and lease.status is not None else set()
     held = refreshed & set(lease.breakers) if lease is not None else set()
     if any(status.stack in held for status in stale):
@@ -163,11 +168,11 @@ def _on_stale(stale: Sequence[NodeStatus], seen: Lookup) -> Iterator[str]:
         meaning = f"The controller ({lease}) restarts the plugin. Its log shows what delays a restart."
         yield _advice(sure, Explanation(meaning, look=LOG.format(namespace=lease.namespace)))
     if rest := [status for status in stale if status.stack not in refreshed]:
-        unsure = seen.problem or (lease.problem if lease is not None else "")
-        yield _advice(rest, _by_hand(rest[0], unsure))
+        unsure = found.problem or (lease.problem if lease is not None else "")
+        yield _advice(rest, _restart_by_hand(rest[0], unsure))
 
 
-def _by_hand(status: NodeStatus, unsure: str) -> Explanation:
+def _restart_by_hand(status: NodeStatus, unsure: str) -> Explanation:
     """Return what restarts a plugin that no controller is known to restart."""
     who = f"No controller is known to be active here ({unsure})" if unsure else "No controller is active here"
     return Explanation(
@@ -184,18 +189,21 @@ def _advice(stale: Sequence[NodeStatus], explanation: Explanation) -> str:
     return f"{Reason.PLUGIN_STALE} ({nodes}): {explanation}"
 
 
-def lines(seen: Lookup) -> list[str]:
+# Text and JSON.
+
+
+def as_lines(found: Lookup) -> list[str]:
     """Return sentences for a terminal; none where there is no controller."""
-    return [printable(line) for line in _lines(seen)]
+    return [printable(line) for line in _lines(found)]
 
 
-def _lines(seen: Lookup) -> Iterator[str]:
-    if seen.problem or seen.lease is None:
-        yield seen.problem
+def _lines(found: Lookup) -> Iterator[str]:
+    if found.problem or found.lease is None:
+        yield found.problem
         return
-    lease, known = seen.lease, seen.lease.status
-    state = f"alive ({lease.holder})" if lease.alive(seen.now) else "NOT ALIVE"
-    yield f"controller {lease}: {state}, last renewed {_ago(lease.renewed, seen.now)}"
+    lease, known = found.lease, found.lease.status
+    state = f"alive ({lease.holder})" if lease.alive(found.now) else "NOT ALIVE"
+    yield f"controller {lease}: {state}, last renewed {_ago(lease.renewed, found.now)}"
     if known is None:
         yield f"controller {lease}: {lease.problem}"
         return
@@ -206,32 +214,32 @@ def _lines(seen: Lookup) -> Iterator[str]:
     else:
         eta = known.eta_seconds if known.remaining else None
         left = f", about {as_text(timedelta(seconds=eta))}" if eta is not None else ""
-        acted = f"last restart {_ago(known.last_restart_at, seen.now)}, {known.restarted} plugins restarted"
+        acted = f"last restart {_ago(known.last_restart_at, found.now)}, {known.restarted} plugins restarted"
         yield f"controller {lease}: {acted}, {known.remaining} nodes remaining{left}"
     for driver, breaker in lease.breakers.items():
         since = f"is open since {timestamp(breaker.opened_at)}: {breaker.message}"
         yield f"WARNING controller {lease}: the circuit breaker of driver {driver} {since}"
 
 
-def as_json(seen: Lookup) -> dict[str, Any] | None:
+def as_json(found: Lookup) -> dict[str, Any] | None:
     """Return the same for programs; null without a controller, `alive` null if that is not known."""
-    if seen.problem:
-        return {"alive": None, "problem": seen.problem}
-    if seen.lease is None:
+    if found.problem:
+        return {"alive": None, "problem": found.problem}
+    if found.lease is None:
         return None
-    lease = seen.lease
-    found = {
-        "alive": lease.alive(seen.now),
+    lease = found.lease
+    shown = {
+        "alive": lease.alive(found.now),
         "lease": str(lease),
         "holder": lease.holder,
         "lastRenewed": timestamp(lease.renewed) if lease.renewed is not None else None,
         "problem": lease.problem,
     }
     if lease.status is None:
-        return found
+        return shown
     known: dict[str, Any] = msgspec.to_builtins(lease.status)
     del known["specHashes"], known["version"]
-    return found | known | {"breakers": msgspec.to_builtins(lease.breakers)}
+    return shown | known | {"breakers": msgspec.to_builtins(lease.breakers)}
 
 
 def _ago(when: datetime | None, now: datetime) -> str:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hook.config import Settings
-    from hook.decide.decide import Seen
+    from hook.decide.decide import Snapshots
     from hook.decide.result import Action, RolloutRestart, StalePod
     from hook.kube.cache import Cache
     from hook.kube.client import Api
@@ -294,7 +294,7 @@ class ReconcileLoop:
         """The plugins' DaemonSets as targets of Events, by UID."""
         self.last = Decision(Phase.WAIT, Reason.NODES_PENDING, "the cluster has not been read yet")
 
-    def observe(self) -> Seen | None:
+    def observe(self) -> Snapshots | None:
         """Return snapshots with the pods of all plugins, or None while the cache is not synced."""
         if not self._cache.synced:
             return None
@@ -312,12 +312,12 @@ class ReconcileLoop:
         self._reporter.report_sync(self._cache.out_of_sync)
         self._cache.wait(TICK_SECONDS)
 
-    def decide(self, seen: Seen) -> Decision:
+    def decide(self, snapshots: Snapshots) -> Decision:
         """Record the results of writes whose response was lost, then decide."""
-        live = {pod.uid for snapshot in seen.values() for pod in snapshot.plugin_pods if pod.live}
+        live = {pod.uid for snapshot in snapshots.values() for pod in snapshot.plugin_pods if pod.live}
         self._account(self.restarter.settle(live, current=self._cache.out_of_sync is None))
         started = time.monotonic()
-        self.last, self.memories = decide_all(seen, self.memories, self._settings, self._api.now())
+        self.last, self.memories = decide_all(snapshots, self.memories, self._settings, self._api.now())
         self._took = time.monotonic() - started
         self._reporter.report_sync(self._cache.out_of_sync)
         return self.last

@@ -30,12 +30,22 @@ ONE_BY_ONE: Final = 3
 """Up to this many nodes that change alike get a line each; more share one line."""
 NAMED: Final = 8
 """Nodes that a shared line names."""
-TOLD_BESIDE: Final = 10
+MOST_ON_TARGETS: Final = 10
 """Failed nodes that are recorded on an object of the deployment tool, which shows them next to the final Event."""
 LOST_SECONDS: Final = 5.0
 """A shorter loss of contact is not logged: watches break from time to time, and are restored at once."""
 PASSING: Final = frozenset({NodeState.RESTARTING, NodeState.VERIFYING})
 """States that last seconds. They are logged at debug level; the restart and the verified plugin at info level."""
+ROWS_WHOLE: Final = 60
+"""Up to this many nodes the table shows all of them, above it only those that are not verified."""
+ROWS_MOST: Final = 200
+TERMINATION_LIMIT: Final = 4096
+"""Bytes; the kubelet cuts a longer message (K8S ``pkg/kubelet/container``, MaxContainerTerminationMessageLength)."""
+BRIEF: Final = 400
+"""Bytes of one sentence in the termination message: six sentences, the advice and the other fields fit."""
+ADVICE: Final = 1000
+"""Bytes of the advice there: a meaning, where to look, and a fix with its precondition."""
+HEADINGS: Final = ("NODE", "STATE", "REASON", "DETAIL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +70,12 @@ class ProgressReporter:
         self,
         recorder: EventRecorder,
         owner: ObjectReference | None,
-        regarding: Sequence[TargetResolver] = (),
+        targets: Sequence[TargetResolver] = (),
         on_restart: Callable[[RestartResult], None] | None = None,
     ) -> None:
-        self.recorder, self.owner, self.regarding, self._on_restart = recorder, owner, regarding, on_restart
-        self._beside = 0
-        self._told: dict[tuple[str, str, str], tuple[NodeState, Reason]] = {}
+        self.recorder, self.owner, self.targets, self._on_restart = recorder, owner, targets, on_restart
+        self._failures_on_targets = 0
+        self._reported: dict[tuple[str, str, str], tuple[NodeState, Reason]] = {}
         self._reason: Reason | None = None
         self.last_summary = time.monotonic()
         self._lost_since: float | None = None
@@ -100,11 +110,11 @@ class ProgressReporter:
         changed: dict[tuple[str, NodeState, Reason], list[NodeStatus]] = {}
         detail = details(decision)
         for status in decision.statuses:
-            standing = (status.state, status.reason)
-            if self._told.get((status.stack, status.node, status.plugin)) != standing:
-                self._told[status.stack, status.node, status.plugin] = standing
+            state_and_reason = (status.state, status.reason)
+            if self._reported.get((status.stack, status.node, status.plugin)) != state_and_reason:
+                self._reported[status.stack, status.node, status.plugin] = state_and_reason
                 detailed = replace(status, message=detail(status))
-                changed.setdefault((status.stack, *standing), []).append(detailed)
+                changed.setdefault((status.stack, *state_and_reason), []).append(detailed)
         for alike in changed.values():
             _log_change(alike)
             if alike[0].state is NodeState.FAILED:
@@ -112,28 +122,28 @@ class ProgressReporter:
 
     def _report_failure(self, status: NodeStatus) -> None:
         """Record a failure on our own Job or Deployment, and the first few on the objects of the deployment tool."""
-        told_on: list[Target] = [self.owner] if self.owner else []
-        if self._beside < TOLD_BESIDE:
-            self._beside += 1
-            told_on += self.regarding
+        subjects: list[Target] = [self.owner] if self.owner else []
+        if self._failures_on_targets < MOST_ON_TARGETS:
+            self._failures_on_targets += 1
+            subjects += self.targets
         about = f"{status.stack}/{status.node}"
-        for subject in told_on:
-            self.recorder.event(subject, EventReason.NODE_FAILED, _sentence(status), about=about, warning=True)
+        for subject in subjects:
+            self.recorder.event(subject, EventReason.NODE_FAILED, _line(status), about=about, warning=True)
 
     def forget_all_but(self, decision: Decision) -> None:
         """Forget nodes that are gone, so that memory does not grow."""
         known = {(status.stack, status.node, status.plugin) for status in decision.statuses}
-        self._told = {key: standing for key, standing in self._told.items() if key in known}
+        self._reported = {key: state_and_reason for key, state_and_reason in self._reported.items() if key in known}
 
     def summarise(self, decision: Decision, left: str = "") -> None:
         """Log a summary, and record it on our own Job or Deployment."""
         self.last_summary = time.monotonic()
-        log.info("waiting%s: %s (%s)", left, decision.message, counts_sentence(decision))
+        log.info("waiting%s: %s (%s)", left, decision.message, counts_line(decision))
         if self.owner:
             self.recorder.event(self.owner, EventReason.WAITING_FOR_DRIVER, decision.message)
 
 
-def _sentence(status: NodeStatus) -> str:
+def _line(status: NodeStatus) -> str:
     return f"node {status.node}: {status.state} ({status.reason}): {status.message}"
 
 
@@ -153,43 +163,31 @@ def _log_change(alike: list[NodeStatus]) -> None:
         return
     for status in alike:
         facts = {"node": status.node, "state": status.state, "reason": status.reason}
-        log.log(level, "%s", _sentence(status), extra={"facts": facts})
+        log.log(level, "%s", _line(status), extra={"facts": facts})
 
 
 def _passing(status: NodeStatus) -> bool:
     return status.state in PASSING or Trait.PASSING in status.reason.traits
 
 
-ROWS_WHOLE: Final = 60
-"""Up to this many nodes the table shows all of them, above it only those that are not verified."""
-ROWS_MOST: Final = 200
-TERMINATION_LIMIT: Final = 4096
-"""Bytes; the kubelet cuts a longer message (K8S ``pkg/kubelet/container``, MaxContainerTerminationMessageLength)."""
-BRIEF: Final = 400
-"""Bytes of one sentence in the termination message: six sentences, the advice and the other fields fit."""
-ADVICE: Final = 1000
-"""Bytes of the advice there: a meaning, where to look, and a fix with its precondition."""
-HEADINGS: Final = ("NODE", "STATE", "REASON", "DETAIL")
-
-
 def table(decision: Decision) -> str:
     """Return one row per node; for a large fleet only those that are not verified."""
-    worthy, detail = _worth_showing(decision.statuses), details(decision)
-    rows = [(status.node, status.state, status.reason, detail(status)) for status in worthy]
+    selected, detail = _selected(decision.statuses), details(decision)
+    rows = [(status.node, status.state, status.reason, detail(status)) for status in selected]
     left_out = len(decision.statuses) - len(rows)
     lines = aligned([HEADINGS, *rows]) if rows else []
     if left_out:
-        lines.append(f"({left_out} more nodes: {counts_sentence(decision)})")
+        lines.append(f"({left_out} more nodes: {counts_line(decision)})")
     return "\n".join(lines)
 
 
 def details(decision: Decision) -> Callable[[NodeStatus], str]:
-    """Return a function that formats the message of a judgement, with the driver stack if there are several."""
+    """Return a function that formats the message of a status, with the driver stack if there are several."""
     several = len({status.stack for status in decision.statuses}) > 1
     return lambda status: f"[{status.stack}] {status.message}" if several else status.message
 
 
-def counts_sentence(decision: Decision) -> str:
+def counts_line(decision: Decision) -> str:
     """Return the number of nodes in each state as text."""
     return ", ".join(f"{count} {state.lower()}" for state, count in counts(decision).items()) or "no nodes"
 
@@ -237,7 +235,7 @@ def advice_on(statuses: Iterable[NodeStatus]) -> dict[tuple[str, str], str]:
 
 
 def needs_action(status: NodeStatus) -> bool:
-    """Return whether a judgement shows a stale plugin or a failure, by its state or by its reason."""
+    """Return whether a status shows a stale plugin or a failure, by its state or by its reason."""
     return status.state in (NodeState.STALE, NodeState.FAILED) or Trait.FAILING in status.reason.traits
 
 
@@ -264,31 +262,31 @@ def as_json(decision: Decision) -> dict[str, Any]:
 
 def termination_message(decision: Decision, exit_code: int, restarted: int) -> str:
     """Return the outcome in at most 4 KiB of JSON, with as many nodes as fit. Nodes that need action come first."""
-    story: dict[str, Any] = {
+    message: dict[str, Any] = {
         "phase": decision.phase,
         "reason": decision.reason,
-        "message": _briefly(decision.message),
+        "message": _brief(decision.message),
         "exitCode": exit_code,
         "restarted": restarted,
         "counts": counts(decision),
-        "warnings": [_briefly(warning) for warning in decision.warnings[:3]],
-        "next": _briefly(next_step(decision), ADVICE) if decision.unhappy else "",
+        "warnings": [_brief(warning) for warning in decision.warnings[:3]],
+        "next": _brief(next_step(decision), ADVICE) if decision.unhappy else "",
         "nodes": [],
         "version": __version__,
     }
     excluded = [status for status in decision.statuses if status.state is NodeState.EXCLUDED]
     detail = details(decision)
     for status in in_need(decision) or excluded:
-        story["nodes"].append(
-            {"node": _briefly(status.node), "reason": status.reason, "message": _briefly(detail(status))}
+        message["nodes"].append(
+            {"node": _brief(status.node), "reason": status.reason, "message": _brief(detail(status))}
         )
-        if len(json.dumps(story)) > TERMINATION_LIMIT:
-            story["nodes"].pop()
+        if len(json.dumps(message)) > TERMINATION_LIMIT:
+            message["nodes"].pop()
             break
-    return json.dumps(story)
+    return json.dumps(message)
 
 
-def _worth_showing(statuses: Sequence[NodeStatus]) -> Sequence[NodeStatus]:
+def _selected(statuses: Sequence[NodeStatus]) -> Sequence[NodeStatus]:
     if len(statuses) <= ROWS_WHOLE:
         return statuses
     return [status for status in statuses if status.state is not NodeState.VERIFIED][:ROWS_MOST]
@@ -307,7 +305,7 @@ def _node(status: NodeStatus) -> dict[str, Any]:
     }
 
 
-def _briefly(text: str, most: int = BRIEF) -> str:
+def _brief(text: str, most: int = BRIEF) -> str:
     """Shorten a text to so many bytes of JSON, which encodes each character outside ASCII with six bytes."""
     brief = printable(text, most)
     while len(json.dumps(brief)) > most + len('""\\u2026'):

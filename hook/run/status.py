@@ -148,7 +148,7 @@ def spec_hash(fleet: Fleet) -> str:
     if fleet.policy is None or done.blind_to_intent(fleet.context) or done.not_rendered(fleet) is not None:
         return ""
     # The controller may still have pools in its cache that the policy no longer uses. A new Job does not read them.
-    pools = fleet.seen.pools if fleet.policy.pooled else ()
+    pools = fleet.snapshot.pools if fleet.policy.pooled else ()
     intents = (fleet.policy, *sorted(pools, key=lambda pool: pool.uid))
     newest = sorted(
         (uid, revision.hash, revision.revision) for uid, revision in fleet.newest.items() if uid in fleet.drivers

@@ -214,7 +214,7 @@ def test_status_asks_again_for_the_version_of_slices(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(caches, "FIRST_DISCOVERY_SECONDS", 0.0)
     answers = [UNAVAILABLE, UNAVAILABLE]
     with serving(lambda line: answers.pop() if line.endswith("resource.k8s.io") and answers else fleet(line)) as server:
-        assert lookup.once(server.api, Settings())["gpu"].slices == ()
+        assert lookup.read_once(server.api, Settings())["gpu"].slices == ()
 
 
 def test_an_own_deployment_that_cannot_be_read_is_given_up_soon() -> None:

@@ -165,9 +165,9 @@ def test_status_says_whether_a_follower_is_alive() -> None:
     """Who holds the Lease, when it was renewed and acted, and how much is left."""
     led = lease_status(lease())
     alive, dead = Lookup(NOW, led), Lookup(NOW + timedelta(minutes=5), led)
-    assert ["alive (pod-a)" in lookup.lines(alive)[0], "NOT ALIVE" in lookup.lines(dead)[0]] == [True, True]
-    assert "last renewed 2s ago" in lookup.lines(alive)[0]
-    told = lookup.lines(dead)[1]
+    assert ["alive (pod-a)" in lookup.as_lines(alive)[0], "NOT ALIVE" in lookup.as_lines(dead)[0]] == [True, True]
+    assert "last renewed 2s ago" in lookup.as_lines(alive)[0]
+    told = lookup.as_lines(dead)[1]
     assert ("last restart 5m ago" in told, "3 nodes remaining, about 6m" in told) == (True, True)
     found = lookup.as_json(alive)
     assert found is not None
@@ -180,12 +180,12 @@ def test_status_says_whether_a_follower_is_alive() -> None:
 def test_status_takes_nobody_for_a_predecessor() -> None:
     """Who took over a moment ago has restarted nothing; what was found, and by whom, is shown as that."""
     seen = Lookup(NOW, lease_status(lease(holderIdentity="pod-b")))
-    told = lookup.lines(seen)[1]
+    told = lookup.as_lines(seen)[1]
     assert ("pod-a" in told, "7 plugins" in told) == (True, False)
     found = lookup.as_json(seen)
     assert found is not None
     assert (found["holder"], found["writer"]) == ("pod-b", "pod-a")
-    assert "7 plugins" in lookup.lines(Lookup(NOW, lease_status(lease(holderIdentity=""))))[1]
+    assert "7 plugins" in lookup.as_lines(Lookup(NOW, lease_status(lease(holderIdentity=""))))[1]
 
 
 def test_status_says_where_it_looked_for_a_follower() -> None:
@@ -197,9 +197,9 @@ def test_status_says_where_it_looked_for_a_follower() -> None:
         return Said(200, json.dumps(page).encode())
 
     with serving(leases) as server:
-        assert NAME in lookup.lines(lookup.look(server.api, Settings()))[0]
-        somewhere = lookup.look(server.api, Settings(namespaces=("dra",)))
-    assert ["no controller was found in dra; its Lease may be in another namespace"] == lookup.lines(somewhere)
+        assert NAME in lookup.as_lines(lookup.find_controller(server.api, Settings()))[0]
+        somewhere = lookup.find_controller(server.api, Settings(namespaces=("dra",)))
+    assert ["no controller was found in dra; its Lease may be in another namespace"] == lookup.as_lines(somewhere)
     found = lookup.as_json(somewhere)
     assert found is not None
     assert found["alive"] is None
@@ -208,7 +208,7 @@ def test_status_says_where_it_looked_for_a_follower() -> None:
 def test_status_says_that_a_breaker_is_open() -> None:
     """With what was seen, in the table and for programs."""
     seen = Lookup(NOW, lease_status(lease(replace(RECORD, breakers={"gpu": OpenBreaker(NOW, "9 of 10 nodes")}))))
-    assert "9 of 10 nodes" in lookup.lines(seen)[-1]
+    assert "9 of 10 nodes" in lookup.as_lines(seen)[-1]
     found = lookup.as_json(seen)
     assert found is not None
     assert found["breakers"] == {"gpu": {"openedAt": "2026-03-01T12:00:00Z", "message": "9 of 10 nodes"}}
@@ -218,7 +218,7 @@ def test_status_says_that_a_breaker_is_open() -> None:
 def test_status_shows_what_cannot_be_understood(record: str | None, holder: str) -> None:
     """Whoever may write a Lease may write anything there; no terminal obeys it."""
     seen = Lookup(NOW, lease_status(lease(record, holderIdentity=holder)))
-    shown = lookup.lines(seen)
+    shown = lookup.as_lines(seen)
     assert len(shown) == 2
     assert "\x1b" not in "".join(shown)
     found = lookup.as_json(seen)
@@ -228,7 +228,7 @@ def test_status_shows_what_cannot_be_understood(record: str | None, holder: str)
 
 def test_without_a_follower_status_says_nothing() -> None:
     """Most clusters have none."""
-    assert ([], None) == ([line for line in lookup.lines(Lookup(NOW)) if line], lookup.as_json(Lookup(NOW)))
+    assert ([], None) == ([line for line in lookup.as_lines(Lookup(NOW)) if line], lookup.as_json(Lookup(NOW)))
 
 
 def test_of_several_followers_the_one_of_these_stacks_is_shown() -> None:
@@ -241,7 +241,7 @@ def test_of_several_followers_the_one_of_these_stacks_is_shown() -> None:
     ]
     page = json.dumps({"kind": "LeaseList", "items": leases, "metadata": {"resourceVersion": "1"}}).encode()
     with serving(lambda _line: Said(200, page)) as server:
-        seen = lookup.look(server.api, Settings())
+        seen = lookup.find_controller(server.api, Settings())
         assert seen.lease is not None
         assert seen.lease.holder == "new"
         assert len(list_leases(server.api, ("a", "b"), 30)) == 8
@@ -251,8 +251,8 @@ def test_of_several_followers_the_one_of_these_stacks_is_shown() -> None:
 def test_not_being_allowed_to_look_is_no_failure() -> None:
     """The nodes are what status is asked for."""
     with serving(lambda _line: Said(403, b'{"kind": "Status", "code": 403}')) as server:
-        seen = lookup.look(server.api, Settings())
-        assert "permission missing" in lookup.lines(seen)[0]
+        seen = lookup.find_controller(server.api, Settings())
+        assert "permission missing" in lookup.as_lines(seen)[0]
         found = lookup.as_json(seen)
         assert found is not None
         assert found["alive"] is None

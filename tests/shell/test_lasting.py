@@ -35,7 +35,7 @@ from tests.shell.leases import NAMESPACE, held, keeping, until
 from tests.shell.server import Said, serving
 
 if TYPE_CHECKING:
-    from hook.decide.decide import Seen
+    from hook.decide.decide import Snapshots
     from tests.fixtures.objects import Object
 
 FOLLOW = Settings(follow=True)
@@ -203,11 +203,11 @@ def test_a_cluster_that_never_rests_is_looked_at_now_and_then(monkeypatch: pytes
     monkeypatch.setattr(controller, "LONGEST_PAUSE_SECONDS", 3600.0)
     looks: list[object] = []
 
-    def looked(seen: Seen, settings: Settings) -> Decision | None:
+    def looked(seen: Snapshots, settings: Settings) -> Decision | None:
         looks.append(seen)
-        return decide.look_first(seen, settings)
+        return decide.early_skip(seen, settings)
 
-    monkeypatch.setattr(controller, "look_first", looked)
+    monkeypatch.setattr(controller, "early_skip", looked)
     with keeping() as (_kept, server):
         lease = held(server)
         one = Leader(server.api, FOLLOW, Identity(lease.config), lease, Telemetry(server.api.counters))
@@ -357,7 +357,7 @@ def test_nodes_that_are_gone_are_forgotten(caplog: pytest.LogCaptureFixture) -> 
     with caplog.at_level(logging.INFO):
         for number in range(50):
             reporter.report(_state(_decision(Phase.DONE, Reason.NOTHING_STALE, f"node-{number}")), [])
-        assert len(progress._told) == 1
+        assert len(progress._reported) == 1
         reporter.report(_state(_decision(Phase.DONE, Reason.NOTHING_STALE, "node-0")), [])
     assert 2 == sum("node node-0: " in record.message for record in caplog.records)
 

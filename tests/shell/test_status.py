@@ -206,7 +206,7 @@ def test_the_breaker_of_an_earlier_leader_is_no_longer_open() -> None:
     """It was in the memory of a process that is gone; the one that leads now restarts what is stale."""
     seen = Lookup(NOW, lease_status(lease(NOW, structs.replace(OPENED, writer="another-pod"))))
     assert advice(STALE, seen=seen).startswith("PluginStale (a): The controller")
-    assert not [line for line in lookup.lines(seen) if "breaker" in line]
+    assert not [line for line in lookup.as_lines(seen) if "breaker" in line]
     found = lookup.as_json(seen)
     assert found is not None
     assert {} == found["breakers"]

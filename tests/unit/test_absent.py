@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from hook.config import OnMissingPlugin, Settings
-from hook.decide.decide import first_look
+from hook.decide.decide import early_skip_of
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from hook.decide.state import Memory
@@ -59,7 +59,7 @@ def test_the_release_is_held_until_the_driver_has_settled(found: Cluster, phase:
 def test_it_is_not_held_by_default() -> None:
     """There is nothing to protect."""
     assert Reason.NO_PLUGIN is bare().decide()[0].reason
-    assert first_look(bare().seen(), HOLDING) is None
+    assert early_skip_of(bare().seen(), HOLDING) is None
 
 
 def test_success_says_that_no_plugin_was_seen() -> None:

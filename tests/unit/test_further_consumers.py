@@ -8,7 +8,7 @@ import pytest
 
 from hook.config import Settings, Strategy, Wanted
 from hook.decide import clients
-from hook.decide.decide import first_look
+from hook.decide.decide import early_skip_of
 from hook.decide.reasons import Reason
 from hook.decide.result import DeletePod, NodeState, Phase
 from hook.objects import readers
@@ -224,7 +224,7 @@ def test_a_consumer_that_was_refused_is_told_although_there_is_nothing_to_protec
     """In the first look, too, which ends the run before anything else is read."""
     wanted = Wanted("gpu", labels=(("app.kubernetes.io/component", "nvidia-driver"),))
     found = cluster().drop("daemonset", PLUGIN).drop("plugin-pod")
-    first = first_look(found.seen(), serving(wanted))
+    first = early_skip_of(found.seen(), serving(wanted))
     assert first is not None
     for decision in (first, found.decide(serving(wanted))[0]):
         assert (Phase.SKIP, Reason.NO_PLUGIN) == (decision.phase, decision.reason)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hook.config import Settings
-from hook.decide.decide import look_first
+from hook.decide.decide import early_skip
 from hook.decide.reasons import Reason
 from hook.decide.result import DeletePod, NodeState, Phase
 from hook.decide.state import Memory
@@ -142,7 +142,7 @@ def test_a_node_without_labels_does_not_hold_a_run_whose_policy_is_gone() -> Non
 def test_a_first_look_cannot_tell_a_policy_that_is_away() -> None:
     """Its drivers' DaemonSets go with it; only driver pods tell, which are read after that."""
     gone = cluster().drop("policy").drop("daemonset", DRIVER)
-    assert look_first({"gpu": gone.seen()}, Settings()) is None
+    assert early_skip({"gpu": gone.seen()}, Settings()) is None
     assert Phase.WAIT is gone.decide()[0].phase
     assert Phase.SKIP is without_operator(cluster()).decide()[0].phase
 

@@ -9,7 +9,7 @@ import pytest
 from hook.config import OnManualUpgrade, Settings
 from hook.decide.decide import decide_all, indexed
 from hook.format import Bound
-from hook.plan.timing import about
+from hook.plan.timing import remaining_seconds
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale, stale_plugin
 from tests.fixtures.modes import network
 from tests.fixtures.objects import driver_pod, merged, plugin_pod
@@ -22,7 +22,7 @@ def remaining(found: Cluster, settings: Settings | None = None) -> int | None:
     """Estimate what is left of a cluster as it stands."""
     asked = settings or Settings(stacks=(found.stack.name,))
     decision, _memory = found.decide(asked)
-    return about(indexed({found.stack.name: found.seen()}, asked), decision, asked, LATER)
+    return remaining_seconds(indexed({found.stack.name: found.seen()}, asked), decision, asked, LATER)
 
 
 def outdated(*nodes: str, at_once: str = "") -> Cluster:
@@ -83,11 +83,11 @@ def test_stacks_take_their_time_side_by_side() -> None:
     settings = Settings(stacks=("gpu", "network"))
     seen = {"gpu": gpu.seen(), "network": nic.seen()}
     decision, _memories = decide_all(seen, {}, settings, LATER)
-    assert 280 == about(indexed(seen, settings), decision, settings, LATER)
+    assert 280 == remaining_seconds(indexed(seen, settings), decision, settings, LATER)
     stale_nic = nic.put("driver-pod", merged(nic.of("driver-pod")[0], OLD))
     seen["network"] = stale_nic.seen()
     decision, _memories = decide_all(seen, {}, settings, LATER)
-    assert 280 == about(indexed(seen, settings), decision, settings, LATER)
+    assert 280 == remaining_seconds(indexed(seen, settings), decision, settings, LATER)
 
 
 def test_a_node_that_is_stale_already_waits_for_no_driver() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from hook.config import OnMissingPlugin, Settings, Wanted
 from hook.decide import decide
-from hook.decide.decide import first_look
+from hook.decide.decide import early_skip_of
 from hook.decide.reasons import Reason
 from hook.decide.result import DeletePod, NodeState, Phase
 from hook.decide.state import restart_key
@@ -87,7 +87,7 @@ def test_every_decision_says_which_stack_and_which_nodes_it_is_about() -> None:
         gone.decide(memory=replace(memory, first_seen={}, started=LATER - timedelta(hours=1)))[0],
     ):
         assert ("gpu", ["gpu"]) == (decision.stack, [one.stack for one in decision.statuses]), decision
-    first = first_look(disabled.seen(), Settings())
+    first = early_skip_of(disabled.seen(), Settings())
     assert first is not None
     assert "gpu" == first.stack
 

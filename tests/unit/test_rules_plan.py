@@ -10,7 +10,7 @@ from hook.objects import wire
 from hook.plan import limits, pools, timing
 from hook.plan.plan import Options
 from hook.plan.result import GpuHours, Obstacle, Reloads, Severity, Spread, Step
-from hook.plan.timing import about
+from hook.plan.timing import remaining_seconds
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, stale
 from tests.fixtures.modes import Pool, network, pooled
 from tests.fixtures.objects import Object, driver_pod, finished, merged, obj, plugin_pod, stamp
@@ -183,7 +183,7 @@ def test_reloads_during_a_longer_one_are_one_turn() -> None:
 def left(found: Cluster, settings: Settings | None = None) -> int | None:
     """Return the seconds that a cluster still takes."""
     asked = settings or Settings()
-    return about(indexed({"gpu": found.seen()}, asked), found.decide(asked)[0], asked, LATER)
+    return remaining_seconds(indexed({"gpu": found.seen()}, asked), found.decide(asked)[0], asked, LATER)
 
 
 def test_one_node_that_needs_a_person_leaves_the_time_unknown() -> None:
@@ -212,4 +212,4 @@ def test_each_stack_reloads_its_own_nodes_alone() -> None:
     manual = network("a").change("policy", "spec: {ofedDriver: {upgradePolicy: {autoUpgrade: false}}}")
     seen = {"gpu": cluster("a").change("driver-pod", OLD).seen(), "network": manual.seen()}
     decision, _memories = decide_all(seen, {}, settings, LATER)
-    assert 160 == about(indexed(seen, settings), decision, settings, LATER)
+    assert 160 == remaining_seconds(indexed(seen, settings), decision, settings, LATER)

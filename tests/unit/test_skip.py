@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hook.config import Settings
-from hook.decide.decide import first_look
+from hook.decide.decide import early_skip_of
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
 from hook.decide.state import Memory
@@ -168,7 +168,7 @@ def test_the_first_look_needs_policies_and_daemonsets_only(found: Cluster, expec
     """The rest of the cluster need not be read for a skip."""
     for part in ("node", "driver-pod", "plugin-pod", "revision", "slice", "deployment", "replicaset", "lease"):
         found.drop(part)
-    looked: Decision | None = first_look(found.seen(), Settings())
+    looked: Decision | None = early_skip_of(found.seen(), Settings())
     assert expected == (looked.reason if looked else None)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hook.config import OnMissingPlugin, Settings, Wanted
-from hook.decide.decide import first_look
+from hook.decide.decide import early_skip_of
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale, stale_plugin, without_operator
@@ -99,7 +99,7 @@ def test_host_drivers_are_not_reloaded_by_anybody_here(found: Cluster, expected:
 def test_a_network_operator_without_ofed_is_told_by_the_first_look() -> None:
     """The rest of the cluster need not be read."""
     found = network().change("policy", "spec: {ofedDriver: null}")
-    decision = first_look(found.seen(), Settings(stacks=("network",)), found.stack)
+    decision = early_skip_of(found.seen(), Settings(stacks=("network",)), found.stack)
     assert decision is not None
     assert Reason.DRIVER_DISABLED is decision.reason
 

@@ -125,7 +125,7 @@ def test_a_stack_that_is_named_twice_is_served_once() -> None:
 )
 def test_the_first_look_skips_only_if_every_stack_can_be(gpu: Cluster, nic: Cluster, expected: Reason | None) -> None:
     """Otherwise the rest of the cluster is read: only driver pods tell a missing policy from a missing operator."""
-    found = together.look_first({"gpu": gpu.seen(), "network": nic.seen()}, BOTH)
+    found = together.early_skip({"gpu": gpu.seen(), "network": nic.seen()}, BOTH)
     assert expected == (found.reason if found else None)
 
 
@@ -346,5 +346,5 @@ def test_an_expected_chart_is_that_of_the_stack_that_says_its_chart(stacks: tupl
     settings = Settings(stacks=stacks, expect_chart_version="v99.0.0")
     decision, _memories = decide(cluster(), network(), settings)
     assert (Phase.WAIT, Reason.EXPECTATION_UNMET, "gpu") == (decision.phase, decision.reason, decision.stack)
-    gone = together.look_first({"gpu": GONE.seen(), "network": network().drop("policy").seen()}, settings)
+    gone = together.early_skip({"gpu": GONE.seen(), "network": network().drop("policy").seen()}, settings)
     assert gone is None
