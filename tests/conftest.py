@@ -1,7 +1,8 @@
-"""How tests are spread over workers, and which are tried once more.
+"""How tests are spread over workers, which are tried once more, and how properties are tried.
 
 Those that share a cluster, or what they render, run on one worker, all others anywhere. What fails on a cluster is
-tried once more, and shown as a rerun: machines are busy. A broken promise never is.
+tried once more, and shown as a rerun: machines are busy. A broken promise never is. Properties are tried with the same
+examples everywhere, without files that stay behind, and without a clock.
 """
 
 from __future__ import annotations
@@ -9,9 +10,16 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.promises import BrokenPromiseError
+
+# A busy machine is slow, which is no failure; random examples would make a failure come and go.
+settings.register_profile(
+    "everywhere", deadline=None, database=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("everywhere")
 
 SHARING: Final = (
     "tests/devcluster/",

@@ -1,16 +1,11 @@
-"""Helm for those tests that render what was bundled; and property tests that try the same everywhere."""
+"""Helm for those tests that render what was bundled."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
 
 from devcluster import binaries
 from tests.chart.rendering import Helm
-
-# As in tests/unit: nothing depends on the clock or on what an earlier run found.
-settings.register_profile("everywhere", deadline=None, database=None, derandomize=True)
-settings.load_profile("everywhere")
 
 
 @pytest.fixture(scope="session")
