@@ -31,7 +31,7 @@ def settings_from(values: object, *, controller: bool = False) -> Settings:
     """Build settings from plain values. Raises SettingsError."""
     for path, text in _texts(values, ""):
         if not text.isprintable():
-            raise SettingsError(f"{path or 'settings'}: {_quoted(text)} has a character that cannot be printed")
+            raise SettingsError(f"{path or 'the settings'}: {_quoted(text)} has a character that cannot be printed")
     try:
         found = msgspec.convert(values, ControllerSettings if controller else Settings, dec_hook=_read)
     except msgspec.ValidationError as error:
@@ -72,7 +72,9 @@ def _texts(value: object, path: str) -> Iterator[tuple[str, str]]:
         yield path, value
     elif isinstance(value, dict):
         for key, part in value.items():
-            yield path, str(key)
+            if not isinstance(key, str):
+                raise SettingsError(f"{path or 'the settings'}: {_quoted(key)} is not the name of a setting")
+            yield path, key
             yield from _texts(part, f"{path}.{key}".lstrip("."))
     elif isinstance(value, list | tuple):
         for number, part in enumerate(value):
