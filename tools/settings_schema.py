@@ -64,7 +64,7 @@ def _block(kind: inspect.StructType) -> Schema:
     for field in kind.fields:
         properties[field.encode_name] = found = _schema(field.type)
         if not field.required and "properties" not in found:
-            default = field.default if field.default_factory is inspect.NODEFAULT else field.default_factory()
+            default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
             found["default"] = msgspec.to_builtins(default, enc_hook=_text)
     required = [field.encode_name for field in kind.fields if field.required]
     return {
