@@ -79,7 +79,7 @@ class NodeView:
     plugin_pods: Sequence[Pod] = ()
     """Pods of named plugins. An orphan has the UID of the DaemonSet that will adopt it."""
     unnamed_pods: Sequence[Pod] = ()
-    """Pods of DaemonSets that look like a plugin but are not in consumer.names. They are never restarted."""
+    """Pods of DaemonSets that look like a plugin but are not in plugin.names. They are never restarted."""
     prerequisite_pods: Sequence[Pod] = ()
     outdated: frozenset[str] = frozenset()
     """UIDs of driver and prerequisite pods that are not of the newest revision, or whose newest revision is unknown."""
@@ -285,7 +285,7 @@ def live_pods(pods: Iterable[Pod]) -> list[Pod]:
 def _prerequisites(
     daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings
 ) -> dict[Prerequisite, dict[str, DaemonSet]]:
-    chosen = [prerequisite for name, prerequisite in stack.prerequisites.items() if name in settings.prerequisites]
+    chosen = [prerequisite for name, prerequisite in stack.prerequisites.items() if name in settings.refresh_after]
     return {
         prerequisite: {ds.uid: ds for ds in daemonsets if ds.labels.get(prerequisite.label[0]) == prerequisite.label[1]}
         for prerequisite in chosen

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from devcluster.deployers.release import Release, Values
 from devcluster.layout import CHECKOUT
+from devcluster.settings import tree
 from tests import evidence
 from tests.e2e.lab import (
     CHART,
@@ -37,7 +38,11 @@ if TYPE_CHECKING:
 NODES: Final = ["gpu-0", "gpu-1", "gpu-2"]
 OPERATOR_RELEASE: Final = "gpu-operator"
 PLUGIN_RELEASE: Final = "nvidia-dra-driver-gpu"
-QUICK_JOB: Final[Values] = {"image": {"repository": IMAGE}, "timeout": "3m", "extraArgs": list(QUICK)}
+QUICK_JOB: Final[Values] = {
+    "image": {"repository": IMAGE},
+    "timeout": "3m",
+    **tree(dict(word.split("=") for word in QUICK)),
+}
 OUTER_SECONDS: Final = 240
 """A minute more than the Job's own time, as the chart's notes ask."""
 
@@ -67,7 +72,7 @@ class Wanted:
             **self.post,
         }
         chart, given = (self.wrapped, {}) if self.wrapped else (CHECKOUT / CHART, post)
-        waits = bool(self.wrapped or self.post.get("follow"))
+        waits = bool(self.wrapped or self.post.get("controller"))
         ours = Release(RELEASE, NAMESPACE, chart, given, (OPERATOR_RELEASE,), self.timeout, wait=waits)
         plugin = Release(PLUGIN_RELEASE, PLUGIN_NAMESPACE, CHECKOUT / PLUGIN, {}, (RELEASE,))
         return [
@@ -101,7 +106,7 @@ class Bench(Lab):
         """The name of our Job, which follows the release's."""
         self.own = own
         """The path of the object in which the deployer shows how our release stands, where it has one."""
-        self._follower = f"{job}-follow"
+        self._follower = f"{job}-controller"
 
     def runs(self) -> list[Path]:
         """List the folders of our Jobs' pods, oldest first; a plain Job has the release's usual name in its own."""

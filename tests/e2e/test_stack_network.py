@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e import lab as gpu
-from tests.e2e.network import FURTHER, MISSED, NEW, OWN, PARALLEL, RDMA, SKIP, SRIOV, Net, nodes_of
+from tests.e2e.network import FURTHER_VALUE, MISSED, NEW, OWN, PARALLEL, RDMA, SKIP, SRIOV, Net, nodes_of
 from tests.shell.program import ended
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def test_a_parallel_migration_with_safe_load_that_the_operator_missed(boot: Call
     net.fleet()
     safely = {"ofedDriver__upgradePolicy__safeLoad": True}
     net.operator(NEW, **PARALLEL, **MISSED, **safely)
-    done = lab.post(stacks=["network"], consumers=[FURTHER])
+    done = lab.post(drivers=["network"], driverClients=[FURTHER_VALUE])
     assert done.code == 0, done.output
     asked = {each.node for each in net.truth.happenings if each.event == "safe-load-asked"}
     assert asked == set(THREE)
@@ -70,7 +70,7 @@ def test_a_driver_that_people_rotate(boot: Callable[..., Lab]) -> None:
     told = json.loads(net.status("-o", "json").out)
     assert {"gpu-0": "ManualUpgrade", "gpu-1": "ManualUpgrade"} == nodes_of(told)
 
-    hook = net.start("--on-manual-upgrade=wait")
+    hook = net.start("onManualUpgrade=wait")
     net.delete_drivers()
     done = ended(hook)
     assert done.code == 0, done.said
@@ -87,7 +87,7 @@ def test_a_failed_upgrade_beside_a_node_that_is_skipped(boot: Callable[..., Lab]
     values = PARALLEL | MISSED | {"simulate__failedRestarts": 2}
     net.operator(NEW, **values)
     net.lab.until(lambda: net.states()["gpu-0"] == "upgrade-failed", "the upgrade has failed", 90)
-    failed = net.run("--failed-grace=5s")
+    failed = net.run("advanced.failedGrace=5s")
     assert failed.code == 3, failed.said
     assert "UpgradeFailed" in failed.out
     assert "NodeSkipped" in failed.out

@@ -51,7 +51,7 @@ class NodeLab(Lab):
 
         A run lasts as long as what befalls it, which on a busy machine is minutes.
         """
-        chosen: dict[str, object] = {"timeout": "20m", "extraArgs": list(args), **KEPT, **values}
+        chosen: dict[str, object] = {"timeout": "20m", **dict(word.split("=") for word in args), **KEPT, **values}
         chosen = {name: value for name, value in chosen.items() if value is not DEFAULT}
         return self.cluster.start_helm(
             "upgrade", "--install", RELEASE, CHART, "-n", HOME,
@@ -67,7 +67,7 @@ class NodeLab(Lab):
         return self._ours("=")
 
     def _ours(self, relation: str) -> list[dict[str, Any]]:
-        selector = f"app.kubernetes.io/name={RELEASE},app.kubernetes.io/component{relation}follower"
+        selector = f"app.kubernetes.io/name={RELEASE},app.kubernetes.io/component{relation}controller"
         found = self.cluster.list(PODS, labelSelector=selector)
         return sorted(found, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
 
