@@ -11,7 +11,7 @@ from msgspec import inspect
 from hook import config
 from hook.config import ControllerSettings, Duration, Settings
 from hook.errors import SettingsError
-from hook.format import Bound
+from hook.format import Bound, printable
 from hook.objects.drivers import STACKS
 
 if TYPE_CHECKING:
