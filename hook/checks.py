@@ -86,7 +86,6 @@ def _quoted(value: object) -> str:
     return printable(msgspec.json.encode(value, enc_hook=str).decode(), LONGEST_VALUE)
 
 
-_MESSAGE: Final = re.compile(r"(.*?)(?: - at (`key` in )?`\$\.?([^`]*)`)?", re.DOTALL)
 _PART: Final = re.compile(r"([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
 _KINDS: Final = {
     "array": "a list",
@@ -110,8 +109,9 @@ _PATTERNS: Final = {
 
 def _sentence(message: str, values: object) -> str:
     """Return the decoder's message as the path of a setting, and what is wrong with it."""
-    what, key, path = _MESSAGE.fullmatch(message).groups("")  # type: ignore[union-attr] - it matches every text
-    value = "an entry" if key or "..." in path else _quoted(_at(values, path))
+    what, found, where = message.rpartition(" - at `")
+    what, path = (what, where.rpartition("$")[2].strip(".`")) if found else (message, "")
+    value = "an entry" if where.startswith("key") or "..." in path else _quoted(_at(values, path))
     path, name = path.replace("[...]", ""), what.partition("`")[2].partition("`")[0]
     if what.startswith("Object contains unknown field"):
         return f"{path}.{name}".lstrip(".") + f": no such setting{_suggestion(path, name)}"

@@ -68,7 +68,7 @@ WHAT: Final = (
         default="",
         metavar="FILE",
         help=f"YAML or JSON file with settings, named like the chart's values; default: the variable {VARIABLE}. "
-        "The flags below override it.",
+        "Flags override it.",
     ),
     click.option(
         "--driver",
@@ -92,7 +92,7 @@ WHAT: Final = (
     ),
 )
 RUN: Final = (
-    click.option("--timeout", help="Limit of the whole run, from the Job's start; default: 25m."),
+    click.option("--timeout", metavar="DURATION", help="Limit of the whole run, from the Job's start; default: 25m."),
     click.option("--dry-run", is_flag=True, help="Evaluate once and report; write nothing."),
     click.option(
         "--job-name", default="", help="Name of this program's Job: the timeout begins at its start, Events go there."

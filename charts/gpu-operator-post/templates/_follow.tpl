@@ -68,3 +68,10 @@ Where the documentation of this version is, for links to runbooks: a released ch
 docs
 {{- end -}}
 {{- end -}}
+
+{{- define "gpu-operator-post.followArgs" -}}
+- controller
+- --workload-name={{ include "gpu-operator-post.followName" . }}
+- --listen=:{{ include "gpu-operator-post.followPort" . }}
+{{ include "gpu-operator-post.leaseArgs" . }}
+{{- end -}}

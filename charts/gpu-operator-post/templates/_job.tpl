@@ -4,7 +4,7 @@ Takes a dict of root and jobName.
 */}}
 {{- define "gpu-operator-post.jobSpec" -}}
 backoffLimit: {{ .root.Values.backoffLimit | int64 }}
-activeDeadlineSeconds: {{ include "gpu-operator-post.seconds" (dict "name" "timeout" "value" .root.Values.timeout) }}
+activeDeadlineSeconds: {{ include "gpu-operator-post.seconds" .root.Values.timeout }}
 {{- if not (kindIs "invalid" .root.Values.ttlSecondsAfterFinished) }}
 ttlSecondsAfterFinished: {{ .root.Values.ttlSecondsAfterFinished | int64 }}
 {{- end }}
@@ -24,7 +24,7 @@ template:
   {{- include "gpu-operator-post.podTemplate" (dict
     "root" .root
     "workload" (include "gpu-operator-post.workload" (dict "root" .root "part" "job") | fromJson)
-    "args" (include "gpu-operator-post.jobArgs" .)
+    "args" (include "gpu-operator-post.jobArgs" . | trim)
     "restart" "Never"
     "resources" .root.Values.resources
     "labels" .root.Values.podLabels
@@ -51,4 +51,18 @@ Annotations of the Job: the hook's, where it is one, then the user's.
 annotations:
   {{- toYaml . | nindent 2 }}
 {{- end -}}
+{{- end -}}
+
+{{- define "gpu-operator-post.jobArgs" -}}
+- run
+- --job-name={{ .jobName }}
+- --job-namespace={{ .root.Release.Namespace }}
+{{- if eq .root.Values.job.mode "delegate" }}
+{{ include "gpu-operator-post.leaseArgs" .root }}
+{{- end }}
+{{- end -}}
+
+{{- define "gpu-operator-post.leaseArgs" -}}
+- --lease-name={{ include "gpu-operator-post.leaseName" . }}
+- --lease-namespace={{ .Release.Namespace }}
 {{- end -}}

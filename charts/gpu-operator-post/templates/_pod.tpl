@@ -19,10 +19,12 @@ image: {{ include "gpu-operator-post.image" .root | quote }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
 args:
   {{- .args | nindent 2 }}
-{{- with .root.Values.extraEnv }}
 env:
+  - name: GPU_OPERATOR_POST_CONFIG
+    value: {{ include "gpu-operator-post.config" .root | quote }}
+  {{- with .root.Values.extraEnv }}
   {{- toYaml . | nindent 2 }}
-{{- end }}
+  {{- end }}
 {{- with .serves }}
 {{ . }}
 {{- end }}

@@ -49,13 +49,7 @@ The chosen rows of the table, as a JSON list, each with its name.
 {{- $table := include "gpu-operator-post.stackTable" . | fromYaml -}}
 {{- $rows := list -}}
 {{- range .Values.drivers -}}
-{{- if not (hasKey $table .) -}}
-{{- fail (printf "drivers names %q, which is unknown: choose among %s." . (keys $table | sortAlpha | join ", ")) -}}
-{{- end -}}
 {{- $rows = append $rows (set (get $table .) "name" .) -}}
-{{- end -}}
-{{- if empty $rows -}}
-{{- fail "drivers is empty: name at least one, such as gpu." -}}
 {{- end -}}
 {{- $rows | toJson -}}
 {{- end -}}
@@ -66,9 +60,6 @@ root, name (of the value, for the message) and entry.
 */}}
 {{- define "gpu-operator-post.driverOf" -}}
 {{- $driver := .entry.driver | default (first .root.Values.drivers) -}}
-{{- if not (has $driver .root.Values.drivers) -}}
-{{- fail (printf "%s names the driver %q, but drivers does not: add the driver, or remove the entry." .name $driver) -}}
-{{- end -}}
 {{- $driver -}}
 {{- end -}}
 
@@ -110,9 +101,6 @@ The further DaemonSets, as a JSON list of maps of driver, and either namespace a
 {{- $found := list -}}
 {{- range .Values.driverClients -}}
 {{- $driver := include "gpu-operator-post.driverOf" (dict "root" $root "name" "driverClients" "entry" .) -}}
-{{- if and .namespace (eq $root.Values.rbac.scope "namespace") (not (has .namespace $root.Values.rbac.namespaces)) -}}
-{{- fail (printf "driverClients names %s/%s, but rbac.namespaces does not name %q: the DaemonSet there could not be read." .namespace .name .namespace) -}}
-{{- end -}}
 {{- $found = append $found (merge (dict "driver" $driver) .) -}}
 {{- end -}}
 {{- $found | toJson -}}

@@ -70,3 +70,11 @@ The entry of a workload in the list, by its part. Takes a dict of root and part.
 {{- end -}}
 {{- end -}}
 {{- end -}}
+
+{{- define "gpu-operator-post.jobAccount" -}}
+{{- include "gpu-operator-post.accountName" (dict "settings" .Values.serviceAccount "of" "serviceAccount" "name" (include "gpu-operator-post.fullname" .)) -}}
+{{- end -}}
+
+{{- define "gpu-operator-post.controllerAccount" -}}
+{{- include "gpu-operator-post.accountName" (dict "settings" .Values.controller.serviceAccount "of" "controller.serviceAccount" "name" (include "gpu-operator-post.followName" .)) -}}
+{{- end -}}
