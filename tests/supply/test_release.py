@@ -8,6 +8,7 @@ import re
 import shutil
 from itertools import pairwise
 from typing import TYPE_CHECKING
+from uuid import NAMESPACE_URL, UUID
 from xml.etree import ElementTree as ET
 
 import click
@@ -244,6 +245,17 @@ def _is_whole(command: list[str]) -> None:
     assert "--reset-values" in options
     values = yaml.safe_load((ROOT / release.CHART / "values.yaml").read_text())
     assert seconds(given["--timeout"]) == seconds(values["timeout"]) + 120
+
+
+def test_artifact_hub_understands_its_file() -> None:
+    """It has only the fields that Artifact Hub documents, and no value of an example."""
+    found = yaml.safe_load((ROOT / "artifacthub-repo.yml").read_text())
+    assert found.keys() <= {"repositoryID", "owners", "ignore"}
+    UUID(found.get("repositoryID", str(NAMESPACE_URL)))
+    for owner in found["owners"]:
+        assert owner.keys() == {"name", "email"}
+        assert "@" in owner["email"]
+    assert "  artifacthub-repo.yml:application/vnd.cncf.artifacthub" in (ROOT / "CONTRIBUTING.md").read_text()
 
 
 def test_icon_can_be_shown_anywhere() -> None:
