@@ -74,7 +74,7 @@ def run_values(version: str, charts: dict[str, Chart], given: dict[str, Mapping]
     return {
         "trigger": "-".join(filter(None, parts)),
         "expect": {"chartVersion": version, **_driver(given[OPERATOR])},
-        **_consumer(charts[DRA].name, given),
+        **_plugin(charts[DRA].name, given),
     }
 
 
@@ -89,11 +89,11 @@ def _driver(operator: Mapping) -> Mapping:
     return {"driverVersion": version} if version and not version.startswith("sha256:") else {}
 
 
-def _consumer(chart: str, given: dict[str, Mapping]) -> Mapping:
+def _plugin(chart: str, given: dict[str, Mapping]) -> Mapping:
     """Return the name of the plugin's DaemonSet if the chart or the values of the DRA driver give it an unusual one."""
-    if look_up(given[POST], ("consumer", "names"), Any, f"values of {POST}"):
+    if look_up(given[POST], ("plugin", "names"), Any, f"values of {POST}"):
         return {}
     name = look_up(given[DRA], ("nameOverride",), str, f"values of {DRA}") or chart
     if name in KNOWN_PLUGINS:
         return {}
-    return {"consumer": {"names": [f"{name[:63].rstrip('-')}-kubelet-plugin"]}}
+    return {"plugin": {"names": [f"{name[:63].rstrip('-')}-kubelet-plugin"]}}

@@ -27,7 +27,7 @@ ALLOWANCE_SECONDS: Final = 120
 """Time to pull the image, start the pod and delete the Job of the last run. The chart's NOTES name it, too."""
 DEFAULT_TIMEOUT: Final = "25m"
 """The default of the chart."""
-REGARDING: Final = "regarding"
+EVENT_TARGETS: Final = "eventTargets"
 """The value with the objects on which the run reports a failure as Events."""
 
 
@@ -92,19 +92,19 @@ class Bundle:
             for name, content in release.chart.files.items()
         }
 
-    def reporting_on(self, resource: str, namespace: str) -> Bundle:
+    def reporting_on(self, api_version: str, kind: str, namespace: str) -> Bundle:
         """Return this bundle with failures of the run reported on the object of the deployment tool.
 
         The user's values override that. With permissions in single namespaces the run reports on no other object: it
         would need permissions in one more namespace, which may be missing or forbidden.
         """
         post = self.post
-        if post is None or REGARDING in post.given:
+        if post is None or EVENT_TARGETS in post.given:
             return self
         if look_up(post.given, ("rbac", "scope"), object, f"values of {POST}") == "namespace":
             return self
-        target: Mapping = {"resource": resource, "namespace": namespace, "name": post.name}
-        reporting = replace(post, derived={**post.derived, REGARDING: [target]})
+        target: Mapping = {"apiVersion": api_version, "kind": kind, "namespace": namespace, "name": post.name}
+        reporting = replace(post, derived={**post.derived, EVENT_TARGETS: [target]})
         return replace(self, releases=tuple(reporting if release is post else release for release in self.releases))
 
     def comment(self, release: Release) -> str:

@@ -201,7 +201,7 @@ class Demo:
 
     def _post(self) -> list[str]:
         """Spell the installation of our chart; the namespace keeps it off the script's plugin."""
-        sets = [f"--set=image.repository={IMAGE}", f"--set=consumer.namespace={OUR_NAMESPACE}"]
+        sets = [f"--set=image.repository={IMAGE}", f"--set=plugin.namespace={OUR_NAMESPACE}"]
         sets.append(f"--set=timeout={HOOK_TIMEOUT}")
         release = ["gpu-operator-post", POST, "-n", "gpu-operator"]
         return ["upgrade", "--install", *release, "--reset-values", "--timeout", HOOK_TIMEOUT, *sets]

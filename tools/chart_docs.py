@@ -30,6 +30,7 @@ END: Final = "<!-- end of values -->"
 
 LABEL: Final = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 """K8S ``apimachinery/pkg/util/validation``, DNS-1123 label; several with dots between them are a subdomain."""
+SUBDOMAIN: Final = f"^{LABEL}([.]{LABEL})*$"
 DEFINITIONS: Final = {
     "duration": {
         "type": "string",
@@ -46,14 +47,40 @@ DEFINITIONS: Final = {
         "type": "string",
         "pattern": "^({0})(, ?({0}))*$".format("before-hook-creation|hook-succeeded|hook-failed"),
     },
-    "regarded": {
+    "eventTarget": {
         "type": "object",
         "properties": {
-            "resource": {"type": "string", "pattern": f"^{LABEL}([.]{LABEL})+$", "maxLength": 253},
+            "apiVersion": {"type": "string", "pattern": f"^{LABEL}([.]{LABEL})*/v[a-z0-9]+$", "maxLength": 253},
+            "kind": {"type": "string", "pattern": "^[A-Z][A-Za-z0-9]{0,62}$"},
             "namespace": {"type": "string", "pattern": f"^{LABEL}$"},
-            "name": {"type": "string", "pattern": f"^{LABEL}([.]{LABEL})*$", "maxLength": 253},
+            "name": {"type": "string", "pattern": SUBDOMAIN, "maxLength": 253},
         },
-        "required": ["resource", "namespace", "name"],
+        "required": ["apiVersion", "kind", "namespace", "name"],
+        "additionalProperties": False,
+    },
+    "pluginName": {
+        "anyOf": [
+            {"type": "string", "pattern": SUBDOMAIN, "maxLength": 253},
+            {
+                "type": "object",
+                "properties": {
+                    "driver": {"type": "string"},
+                    "name": {"type": "string", "pattern": SUBDOMAIN, "maxLength": 253},
+                },
+                "required": ["name"],
+                "additionalProperties": False,
+            },
+        ],
+    },
+    "driverClient": {
+        "type": "object",
+        "properties": {
+            "driver": {"type": "string"},
+            "namespace": {"type": "string", "pattern": f"^{LABEL}$"},
+            "name": {"type": "string", "pattern": SUBDOMAIN, "maxLength": 253},
+            "labels": {"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1},
+        },
+        "oneOf": [{"required": ["namespace", "name"]}, {"required": ["labels"]}],
         "additionalProperties": False,
     },
     "secretReference": {

@@ -12,8 +12,8 @@ from bundler.charts import Copied, fingerprint
 from bundler.documents import to_yaml
 from bundler.output import template
 from bundler.recipe import POST
-from bundler.releases import REGARDING
-from bundler.targets.argocd import NAMESPACE, PARENT, RESOURCE, SERVER, Object, application, order, patch, source
+from bundler.releases import EVENT_TARGETS
+from bundler.targets.argocd import API, KIND, NAMESPACE, PARENT, SERVER, Object, application, order, patch, source
 from bundler.values import look_up
 from hook import __version__
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _COMMENT: Final = (
     "Values for the chart of a release go below its name. They override those in static/; derived/ overrides them."
 )
-_INSTALL_TIME: Final = ("timeout", "trigger", "consumer", REGARDING)
+_INSTALL_TIME: Final = ("timeout", "trigger", "plugin", EVENT_TARGETS)
 """Derived values that the templates compute, or that users may change at install time."""
 _CHART_VERSION: Final = ("expect", "chartVersion")
 _NO_VALUES: Final = '      values: ""\n'
@@ -34,7 +34,7 @@ _VALUES: Final = "      values: |\n        {{- toYaml $values | nindent 8 }}\n"
 
 def files(bundle: Bundle) -> Files:
     """Return the files for Argo CD with a parent chart."""
-    bundle = bundle.reporting_on(RESOURCE, NAMESPACE)
+    bundle = bundle.reporting_on(API, KIND, NAMESPACE)
     result = {**bundle.chart_files(), **patch(bundle)}
     settings: Object = {"argocd": {"namespace": NAMESPACE, "project": "default", "server": SERVER}}
     values = {**settings, **{release.name: {} for release in bundle.releases}}

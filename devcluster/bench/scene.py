@@ -183,7 +183,7 @@ class Scene:
         """Install or upgrade our chart; the namespace keeps it off the others' plugins."""
         minutes = int((FLEET_SECONDS + 4 * self.plot.window) // 60) + 1
         image = "image.repository=registry.example/gpu-operator-post"
-        sets = [f"--set=consumer.namespace={OUR_NAMESPACE}", f"--set=timeout={minutes}m", f"--set={image}"]
+        sets = [f"--set=plugin.namespace={OUR_NAMESPACE}", f"--set=timeout={minutes}m", f"--set={image}"]
         if OURS in self._servers:
             port = {"name": "KUBERNETES_SERVICE_PORT", "value": str(self._servers[OURS].port)}
             sets.append(f"--set-json=extraEnv={json.dumps([port])}")

@@ -117,7 +117,7 @@ much they came later than they should:
     "following": """
 ## Following
 
-A follower (`follow.enabled`) of the same fleet, with the same changes, after its first minute:
+A follower (`controller.enabled`) of the same fleet, with the same changes, after its first minute:
 """,
     "start-up": """
 ## Start-up

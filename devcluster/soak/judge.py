@@ -21,7 +21,7 @@ the allocator's memory behind, once. The chart's limit leaves more than twice as
 JOB_MEBIBYTES: Final = 128.0
 """The chart's memory limit for the Job (``resources``)."""
 FOLLOWER_MEBIBYTES: Final = 192.0
-"""The chart's memory limit for the follower (``follow.resources``)."""
+"""The chart's memory limit for the follower (``controller.resources``)."""
 WARM: Final = 3
 """So many first samples are warming up."""
 

@@ -23,7 +23,7 @@ class Plugins:
     named: tuple[DaemonSet, ...]
     """Their stale pods are restarted."""
     unnamed: tuple[DaemonSet, ...]
-    """They look like a plugin but are not in consumer.names. They are only reported."""
+    """They look like a plugin but are not in plugin.names. They are only reported."""
     operator_managed: tuple[DaemonSet, ...]
     """The operator restarts them."""
     kinds: Mapping[str, PluginKind]

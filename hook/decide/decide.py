@@ -322,7 +322,7 @@ def _failure(
 
 
 def _has_failed(status: NodeStatus) -> bool:
-    """Return whether only an administrator can help, as with a stale plugin that is not in consumer.names."""
+    """Return whether only an administrator can help, as with a stale plugin that is not in plugin.names."""
     return status.state is NodeState.FAILED or status.reason is Reason.UNNAMED_PLUGIN
 
 

@@ -79,7 +79,7 @@ class NodeView:
     plugin_pods: Sequence[Pod] = ()
     """Pods of named plugins. An orphan has the UID of the DaemonSet that will adopt it."""
     unnamed_pods: Sequence[Pod] = ()
-    """Pods of DaemonSets that look like a plugin but are not in consumer.names. They are never restarted."""
+    """Pods of DaemonSets that look like a plugin but are not in plugin.names. They are never restarted."""
     prerequisite_pods: Sequence[Pod] = ()
     outdated: frozenset[str] = frozenset()
     """UIDs of driver and prerequisite pods that are not of the newest revision, or whose newest revision is unknown."""

@@ -72,7 +72,7 @@ def evaluate_plugin(plugin: DaemonSet, node: SettledNode, now: datetime) -> Node
 
 
 def evaluate_unnamed(node: SettledNode) -> tuple[list[NodeStatus], tuple[tuple[str, str], ...]]:
-    """Return a status for each stale pod that looks like a plugin but is not in consumer.names.
+    """Return a status for each stale pod that looks like a plugin but is not in plugin.names.
 
     Also return the fresh pods, each with its driver run, for the memory.
     """
@@ -86,7 +86,7 @@ def evaluate_unnamed(node: SettledNode) -> tuple[list[NodeStatus], tuple[tuple[s
             fresh.append((pod.uid, node.run))
         if evidence.freshness is Freshness.STALE:
             owner = owners[pod.owner_uid]
-            message = f"{kind.noun} pod {pod.name} is stale: {evidence.because}; {owner} is not in consumer.names"
+            message = f"{kind.noun} pod {pod.name} is stale: {evidence.because}; {owner} is not in plugin.names"
             status = NodeStatus(node.name, NodeState.STALE, Reason.UNNAMED_PLUGIN, message)
             stale.append(replace(status, subject=str(pod), plugin=owner))
     return stale, tuple(fresh)

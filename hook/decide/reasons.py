@@ -273,8 +273,8 @@ class Reason(Row):
     )
     POLICY_EXPECTED = row(
         "PolicyExpected",
-        "The settings (expect.* or whenAbsent) expect a {policy}, but there is none yet: the release of the {operator} "
-        "is not applied.",
+        "The settings (expect.* or onMissingPlugin) expect a {policy}, but there is none yet: the release of the "
+        "{operator} is not applied.",
         Trait.RELEASE_PENDING,
         look="kubectl get {policies}",
     )
@@ -289,8 +289,8 @@ class Reason(Row):
     )
     UNNAMED_PLUGIN = row(
         "UnnamedPlugin",
-        "A DaemonSet looks like a DRA kubelet plugin but is not in consumer.names, so this program does not restart "
-        "its pods. A stale pod fails the run. Set consumer.names to the names of all plugins: the value replaces the "
+        "A DaemonSet looks like a DRA kubelet plugin but is not in plugin.names, so this program does not restart "
+        "its pods. A stale pod fails the run. Set plugin.names to the names of all plugins: the value replaces the "
         "default names.",
         look=_DAEMON_SETS,
     )
@@ -330,7 +330,7 @@ class Reason(Row):
     NOTHING_STALE = row("NothingStale", "Every plugin already ran on the loaded driver.")
     DRIVER_SETTLED = row(
         "DriverSettled",
-        "No plugin is installed yet, and whenAbsent is wait: a plugin that is installed next starts on a settled "
+        "No plugin is installed yet, and onMissingPlugin is wait: a plugin that is installed next starts on a settled "
         "driver.",
     )
     DELEGATED = row(
@@ -340,8 +340,8 @@ class Reason(Row):
     )
     CONTROLLER_MISSING = row(
         "ControllerMissing",
-        "hook.wait is handover, but no active controller has observed this spec. Check its Deployment, or set "
-        "hook.wait to complete.",
+        "job.mode is delegate, but no active controller has observed this spec. Check its Deployment, or set "
+        "job.mode to complete.",
         look="kubectl get leases,deployments -A -l app.kubernetes.io/name=gpu-operator-post",
     )
     TIME_UP = row(

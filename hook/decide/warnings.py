@@ -29,9 +29,9 @@ def of(fleet: Fleet, statuses: Sequence[NodeStatus]) -> Iterator[str]:
 
 
 def unnamed(context: Context) -> str:
-    """Return a warning about DaemonSets that look like a plugin but are not in consumer.names."""
+    """Return a warning about DaemonSets that look like a plugin but are not in plugin.names."""
     found = ", ".join(str(ds) for ds in context.plugins.unnamed)
-    return f"{found} looks like a DRA kubelet plugin but is not in consumer.names"
+    return f"{found} looks like a DRA kubelet plugin but is not in plugin.names"
 
 
 def about_names(context: Context) -> Iterator[str]:

@@ -172,7 +172,8 @@ def _by_hand(status: NodeStatus, unsure: str) -> Explanation:
     who = f"No controller is known to be active here ({unsure})" if unsure else "No controller is active here"
     return Explanation(
         f"{who}, so nothing restarts the plugin by itself unless a run is in progress. Run the release again (helm "
-        "upgrade, or your deployment tool), enable the controller (follow.enabled), or restart the plugin yourself.",
+        "upgrade, or your deployment tool), enable the controller (controller.enabled), or restart the "
+        "plugin yourself.",
         look=RUNS,
         fix=explained(Reason.PLUGIN_STALE, status.node, status.subject).fix,
         precondition=f"if no run is in progress and the driver pod of node {status.node} is Ready",

@@ -177,7 +177,7 @@ def _flux(folder: Path) -> Iterable[Found]:
 
 
 def _called(each: Object) -> str:
-    """Name an object as `regarding` does; a plural is a small kind with an s, for those that we have here."""
+    """Name an object with its plural, group, namespace and name, as permissions do."""
     group, _, _ = each["apiVersion"].partition("/")
     return f"{each['kind'].lower()}s.{group}/{each['metadata']['namespace']}/{each['metadata']['name']}"
 

@@ -52,7 +52,7 @@ def test_manifests(tmp_path: Path, helms: dict[str, Helm]) -> None:
 
 def test_a_follower_alone(tmp_path: Path, helms: dict[str, Helm]) -> None:
     """Where nothing is to hold a deployer: the Deployment and what it needs, and no Job."""
-    post = write(tmp_path / "post.yaml", {**IMAGE, "follow": {"enabled": True}, "job": {"enabled": False}})
+    post = write(tmp_path / "post.yaml", {**IMAGE, "controller": {"enabled": True}, "job": {"enabled": False}})
     arguments = (CHART, f"--helm={helms['helm4'].binary}", f"--values={POST}={post}")
     text = (bundle("manifests", tmp_path / "bundle", *arguments) / f"{POST}.yaml").read_text()
     kinds = {each["kind"] for each in yaml.safe_load_all(text)}

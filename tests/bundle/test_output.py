@@ -236,7 +236,7 @@ def test_values_files_of_the_recipe(tmp_path: Path) -> None:
     assert {"enabled": True, "default": True} == values["cdi"]
     post = load(made / "002-gpu-operator-post" / "values.yaml")
     assert {"chartVersion": "v25.10.1", "driverVersion": "1.2"} == post["expect"]
-    assert {"names": ["our-dra-kubelet-plugin"]} == post["consumer"]
+    assert {"names": ["our-dra-kubelet-plugin"]} == post["plugin"]
     assert "valuesFile" not in (made / "README.md").read_text()
     done = run("bundle", "--recipe", OLD_RECIPE, "--deployer=helm", "--output", tmp_path / "without")
     assert (0, "") == (done.code, done.err)

@@ -100,9 +100,9 @@ def test_same_job(tmp_path: Path, helm: Helm, flag: str) -> None:
     assert 1 == len({_specification(manifests) for manifests in rendered})
 
 
-def _regarding(found: Found) -> list[str]:
+def _event_targets(found: Found) -> list[str]:
     """Give what failures are told on, written as the flag has it."""
-    return ["/".join(each[key] for key in ("resource", "namespace", "name")) for each in found.values["regarding"]]
+    return ["/".join(each[key] for key in ("resource", "namespace", "name")) for each in found.values["eventTargets"]]
 
 
 @pytest.mark.parametrize("flag", ["--hook", "--no-hook"])
@@ -118,9 +118,9 @@ def test_failures_are_told_on_the_object_that_is_deployed(
             found = _made(deployer, place / "bundle", helm, flag)[POST]
             if not found.shown_on:
                 assert deployer in {"helm", "helmfile"}
-                assert "regarding" not in found.values
+                assert "eventTargets" not in found.values
                 continue
-            assert [found.shown_on] == _regarding(found)
+            assert [found.shown_on] == _event_targets(found)
             manifests = render(found, place / "bundle", helm)
             assert f"--event-target={found.shown_on}" in manifests.args
             # Nothing there that a project might forbid, or that needs a namespace which may be missing.
@@ -139,10 +139,12 @@ def test_permissions_that_are_kept_to_namespaces_stay_there(
         with subtests.test(deployer=deployer):
             post = write(place / "post.yaml", {"rbac": {"scope": "namespace", "namespaces": ["a"]}})
             found = _made(deployer, place / "bundle", helms["helm4"], f"--values={POST}={post}")[POST]
-            assert "regarding" not in found.values
+            assert "eventTargets" not in found.values
 
 
-@pytest.mark.parametrize("wanted", [[], [{"resource": "a.b", "namespace": "c", "name": "d"}]], ids=["none", "another"])
+@pytest.mark.parametrize(
+    "wanted", [[], [{"apiVersion": "b/v1", "kind": "A", "namespace": "c", "name": "d"}]], ids=["none", "another"]
+)
 def test_values_say_where_failures_are_told(
     tmp_path: Path, helms: dict[str, Helm], subtests: pytest.Subtests, wanted: list[dict[str, str]]
 ) -> None:
@@ -151,14 +153,14 @@ def test_values_say_where_failures_are_told(
         place = tmp_path / deployer
         place.mkdir()
         with subtests.test(deployer=deployer):
-            post = write(place / "post.yaml", {"regarding": wanted})
+            post = write(place / "post.yaml", {"eventTargets": wanted})
             found = _made(deployer, place / "bundle", helms["helm4"], f"--values={POST}={post}")[POST]
-            assert wanted == found.values["regarding"]
+            assert wanted == found.values["eventTargets"]
 
 
 def test_same_follower(tmp_path: Path, helms: dict[str, Helm]) -> None:
     """By values, as everything that is not derived: with a hook and with a plain Job, which hand over to it."""
-    values = {"follow": {"enabled": True, "maxUnavailable": "10%"}, "hook": {"wait": "handover"}}
+    values = {"controller": {"enabled": True, "maxUnavailable": "10%"}, "job": {"mode": "delegate"}}
     given = f"--values={POST}={write(tmp_path / 'post.yaml', values)}"
     specifications = []
     for deployer, flag in zip(DEPLOYERS, ("--hook", "--no-hook") * len(DEPLOYERS), strict=False):
@@ -337,12 +339,12 @@ def test_values_at_install_time(tmp_path: Path, helm: Helm) -> None:
         "--set-json", f'{DRA}.kubeletPlugin.podAnnotations={{"{KEY}": "v1"}}', "--set", "argocd.project=gpus",
         "--set", f"{DRA}.nameOverride=our-dra", "--set", "argocd.namespace=gitops",
     )  # fmt: skip
-    assert [f"applications.argoproj.io/gitops/{POST}"] == _regarding(after[POST]) == [after[POST].shown_on]
-    nowhere = read("argocd-helm", folder, helm, "--set-json", f"{POST}.regarding=[]")
-    assert [] == nowhere[POST].values["regarding"]
+    assert [f"applications.argoproj.io/gitops/{POST}"] == _event_targets(after[POST]) == [after[POST].shown_on]
+    nowhere = read("argocd-helm", folder, helm, "--set-json", f"{POST}.eventTargets=[]")
+    assert [] == nowhere[POST].values["eventTargets"]
     elsewhere = read("argocd-helm", folder, helm, "--set", "argocd.server=https://other.example")
-    assert "regarding" not in elsewhere[POST].values
-    assert {"names": ["our-dra-kubelet-plugin"]} == after[POST].values["consumer"]
+    assert "eventTargets" not in elsewhere[POST].values
+    assert {"names": ["our-dra-kubelet-plugin"]} == after[POST].values["plugin"]
     assert before[POST].values["trigger"] != after[POST].values["trigger"]
     assert {"chartVersion": "v26.3.3", "driverVersion": "580.126.20"} == after[POST].values["expect"]
     assert "2h" == after[POST].values["timeout"]
@@ -378,14 +380,15 @@ def test_recipe_that_names_our_chart(tmp_path: Path, helms: dict[str, Helm]) -> 
     """A recipe may carry our release as a component of its own, or switch it off."""
     document = recipe()
     ours = {
-        "name": POST, "source": "https://charts.example", "version": "2.0.0", "overrides": {"strategy": "rollout"},
+        "name": POST, "source": "https://charts.example", "version": "2.0.0",
+        "overrides": {"strategy": "rollout-restart"},
     }  # fmt: skip
     document["componentRefs"].append(ours)
     found = read(
         "flux", bundle("flux", tmp_path / "a", recipe=write(tmp_path / "a.yaml", document), ours=""), helms["helm4"]
     )
     assert ("https://charts.example gpu-operator-post", "2.0.0") == (found[POST].chart, found[POST].version)
-    assert "rollout" == found[POST].values["strategy"]
+    assert "rollout-restart" == found[POST].values["strategy"]
     assert ["gpu-operator", "gpu-operator"] == [found[name].namespace for name in (OPERATOR, POST)]
     component(document, POST)["namespace"] = "elsewhere"
     for deployer in DEPLOYERS:
@@ -415,13 +418,13 @@ def test_renamed_plugin_is_named_to_the_run(tmp_path: Path, helms: dict[str, Hel
     chart = changed(tmp_path / "chart.yaml", DRA, chart="our-dra", overrides={"nameOverride": ""})
     for name, file in (("a", renamed), ("b", chart)):
         found = read(deployer, bundle(deployer, tmp_path / name, recipe=file), helms["helm4"])
-        assert {"names": ["our-dra-kubelet-plugin"]} == found[POST].values["consumer"]
+        assert {"names": ["our-dra-kubelet-plugin"]} == found[POST].values["plugin"]
     found = _made(deployer, tmp_path / "copied", helms["helm4"], recipe=chart)
-    assert {"names": ["dra-driver-kubelet-plugin"]} == found[POST].values["consumer"]
-    post = write(tmp_path / "post.yaml", {"consumer": {"names": ["mine"]}})
+    assert {"names": ["dra-driver-kubelet-plugin"]} == found[POST].values["plugin"]
+    post = write(tmp_path / "post.yaml", {"plugin": {"names": ["mine"]}})
     found = _made(deployer, tmp_path / "c", helms["helm4"], f"--values={POST}={post}", recipe=renamed)
-    assert {"names": ["mine"]} == found[POST].values["consumer"]
-    assert "consumer" not in _made(deployer, tmp_path / "d", helms["helm4"])[POST].values
+    assert {"names": ["mine"]} == found[POST].values["plugin"]
+    assert "plugin" not in _made(deployer, tmp_path / "d", helms["helm4"])[POST].values
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,10 @@ from tests.shell.controller import exposition
 if TYPE_CHECKING:
     from tests.chart.rendering import Helm, Values
 
-FOLLOW: Final[Values] = {"follow.enabled": True}
-RULES: Final[Values] = {**FOLLOW, "follow.prometheusRule.enabled": True}
-MONITOR: Final[Values] = {**FOLLOW, "follow.podMonitor.enabled": True}
-POD: Final = "gpu-operator-post-follow-6d5f-x2x4z"
+FOLLOW: Final[Values] = {"controller.enabled": True}
+RULES: Final[Values] = {**FOLLOW, "controller.prometheusRule.enabled": True}
+MONITOR: Final[Values] = {**FOLLOW, "controller.podMonitor.enabled": True}
+POD: Final = "gpu-operator-post-controller-6d5f-x2x4z"
 OURS: Final = f'namespace="{NAMESPACE}",pod="{POD}"'
 LONG_POD: Final = f"{'r' * 53}-gp-fx2x4z"
 """Of the longest release name: Kubernetes appends five characters to the first 58 of what it would be called."""
@@ -138,7 +138,7 @@ QUIET: Final[dict[str, Case]] = {
 
 
 @cache
-def _alerts(helm: Helm, strategy: str = "stale-pods") -> dict[str, dict[str, Any]]:
+def _alerts(helm: Helm, strategy: str = "delete-stale-pods") -> dict[str, dict[str, Any]]:
     rule = helm.render({**RULES, "strategy": strategy}).one("PrometheusRule")
     (group,) = rule["spec"]["groups"]
     return {alert["alert"]: alert for alert in group["rules"]}
@@ -227,19 +227,21 @@ def test_each_runbook_has_its_alert(helm: Helm) -> None:
 
 def test_runbooks_of_a_mirror(helm: Helm) -> None:
     """Whoever keeps the documentation elsewhere says where."""
-    rule = helm.render({**RULES, "follow.prometheusRule.docsUrl": "https://wiki.example/gpu/"}).one("PrometheusRule")
+    rule = helm.render({**RULES, "controller.prometheusRule.docsUrl": "https://wiki.example/gpu/"}).one(
+        "PrometheusRule"
+    )
     urls = [alert["annotations"]["runbook_url"] for alert in rule["spec"]["groups"][0]["rules"]]
     assert "https://wiki.example/gpu/operations.md#gpuoperatorpostblind" in urls
 
 
 def test_a_rollout_waits_for_the_last_node(helm: Helm) -> None:
-    """With strategy rollout plugins are stale until the last node is done: that alone alerts nobody."""
-    assert set(_alerts(helm)) - set(_alerts(helm, "rollout")) == {"GPUOperatorPostPluginStale"}
+    """With strategy rollout-restart plugins are stale until the last node is done: that alone alerts nobody."""
+    assert set(_alerts(helm)) - set(_alerts(helm, "rollout-restart")) == {"GPUOperatorPostPluginStale"}
 
 
 def test_the_monitor_finds_the_follower(helm: Helm) -> None:
     """The PodMonitor selects the follower's pods, not the Job's, and scrapes a port that they have."""
-    manifests = helm.render({**MONITOR, "follow.podMonitor.interval": "1m"})
+    manifests = helm.render({**MONITOR, "controller.podMonitor.interval": "1m"})
     monitor = manifests.one("PodMonitor")["spec"]
     wanted = monitor["selector"]["matchLabels"]
     controller, job = (manifests.one(kind)["spec"]["template"] for kind in ("Deployment", "Job"))
@@ -255,7 +257,10 @@ def test_the_monitor_finds_the_follower(helm: Helm) -> None:
 @pytest.mark.parametrize("kind", ["podMonitor", "prometheusRule"])
 def test_labels_for_whoever_selects(helm: Helm, kind: str) -> None:
     """A Prometheus selects by labels of its own; ours stay as they are."""
-    given = {f"follow.{kind}.enabled": True, f"follow.{kind}.labels": {"release": "prom", "helm.sh/chart": "mine"}}
+    given = {
+        f"controller.{kind}.enabled": True,
+        f"controller.{kind}.labels": {"release": "prom", "helm.sh/chart": "mine"},
+    }
     labels = helm.render({**FOLLOW, **given}).one(f"{kind[0].upper()}{kind[1:]}")["metadata"]["labels"]
     assert labels["release"] == "prom"
     assert labels["helm.sh/chart"].startswith("gpu-operator-post-")
@@ -265,7 +270,9 @@ def test_labels_for_whoever_selects(helm: Helm, kind: str) -> None:
     "values",
     [
         pytest.param(FOLLOW, id="by-default"),
-        pytest.param({"follow.podMonitor.enabled": True, "follow.prometheusRule.enabled": True}, id="no-follower"),
+        pytest.param(
+            {"controller.podMonitor.enabled": True, "controller.prometheusRule.enabled": True}, id="no-follower"
+        ),
         pytest.param({**RULES, **MONITOR, "enabled": False}, id="disabled"),
     ],
 )

@@ -9,9 +9,9 @@ import pytest
 if TYPE_CHECKING:
     from tests.chart.rendering import Helm, Manifests, Object, Values
 
-BOTH: Final[Values] = {"follow.enabled": True}
-ALONE: Final[Values] = {"follow.enabled": True, "job.enabled": False}
-NAME: Final = "gpu-operator-post-follow"
+BOTH: Final[Values] = {"controller.enabled": True}
+ALONE: Final[Values] = {"controller.enabled": True, "job.enabled": False}
+NAME: Final = "gpu-operator-post-controller"
 LONG: Final = "r" * 53
 """The longest release name that Helm admits."""
 SHARED: Final[Values] = {
@@ -64,12 +64,12 @@ def test_its_deployment(helm: Helm) -> None:
     """One pod, and never an old one beside a new one, which would only wait for the Lease."""
     spec = helm.render(BOTH).follower["spec"]
     assert (1, {"type": "Recreate"}) == (spec["replicas"], spec["strategy"])
-    assert helm.render({**BOTH, "follow.replicas": 2}).follower["spec"]["replicas"] == 2
+    assert helm.render({**BOTH, "controller.replicas": 2}).follower["spec"]["replicas"] == 2
 
 
 def test_its_selector_meets_its_own_pods_only(helm: Helm) -> None:
     """Whatever labels users add, in every way they can."""
-    own: Values = {name: {"app.kubernetes.io/component": "x"} for name in ("commonLabels", "follow.podLabels")}
+    own: Values = {name: {"app.kubernetes.io/component": "x"} for name in ("commonLabels", "controller.podLabels")}
     rendered = helm.render({**BOTH, **own, "podLabels": {"app.kubernetes.io/component": "controller"}})
     spec = rendered.follower["spec"]
     selector = spec["selector"]["matchLabels"].items()
@@ -126,7 +126,7 @@ _PROBES: Final = ("livenessProbe", "readinessProbe")
 
 def test_its_arguments(helm: Helm) -> None:
     """All that concerns a single run is left out, everything else is the Job's."""
-    rendered = helm.render({**BOTH, "expect.chartVersion": "v1", "providers": ["toolkit"], "maxParallelRestarts": 3})
+    rendered = helm.render({**BOTH, "expect.chartVersion": "v1", "refreshAfter": ["toolkit"], "maxParallelRestarts": 3})
     own = [f"--workload-name={NAME}", "--listen=:8080", "--lease-name=gpu-operator-post"]
     shared = rendered.args[rendered.args.index("--driver=gpu") :]
     expected = ["controller", *SAFE, *own, "--lease-namespace=gpu-operator", *shared]
@@ -137,11 +137,11 @@ def test_its_settings_reach_its_flags(helm: Helm) -> None:
     """As they are written; and further arguments last, its own after those of both."""
     values: Values = {
         **BOTH,
-        "follow.maxUnavailable": 123456,
-        "follow.restartBackoff": "2m",
-        "follow.restartBackoffMax": "3h",
-        "follow.breaker": {"share": 7, "reset": "0s"},
-        "follow.extraArgs": ["--verbose"],
+        "controller.maxUnavailable": 123456,
+        "controller.restartBackoff": "2m",
+        "controller.restartBackoffMax": "3h",
+        "controller.circuitBreaker": {"threshold": 7, "reset": "0s"},
+        "controller.extraArgs": ["--verbose"],
         "extraArgs": ["--operator-quiet=30s"],
     }
     args = helm.render(values).follower_container["args"]
@@ -162,9 +162,9 @@ def test_its_pod_has_labels_annotations_and_resources_of_its_own(helm: Helm) -> 
         **BOTH,
         "podLabels": {"job": "l"},
         "podAnnotations": {"job": "a"},
-        "follow.podLabels": {"follow": "l"},
-        "follow.podAnnotations": {"follow": "a"},
-        "follow.resources.limits.memory": "1Gi",
+        "controller.podLabels": {"follow": "l"},
+        "controller.podAnnotations": {"follow": "a"},
+        "controller.resources.limits.memory": "1Gi",
     }
     rendered = helm.render(values)
     metadata = rendered.follower["spec"]["template"]["metadata"]
@@ -181,7 +181,7 @@ def test_its_pod_has_labels_annotations_and_resources_of_its_own(helm: Helm) -> 
         pytest.param({"trigger": "v26.7.0"}, id="trigger"),
         pytest.param({"expect.chartVersion": "v26.7.0"}, id="expected-chart"),
         pytest.param({"timeout": "2h"}, id="timeout"),
-        pytest.param({"hook.wait": "handover"}, id="wait"),
+        pytest.param({"job.mode": "delegate"}, id="wait"),
         pytest.param({"job.enabled": False}, id="no-job"),
         pytest.param({"jobLabels": {"a": "b"}}, id="job-labels"),
     ],
@@ -194,7 +194,7 @@ def test_what_concerns_a_run_does_not_restart_the_follower(helm: Helm, change: V
 def test_a_job_that_hands_over_knows_whom_to_ask(helm: Helm) -> None:
     """By the Lease that the follower is told to hold; in both modes."""
     for mode in ({}, {"hook.enabled": False}):
-        rendered = helm.render({**BOTH, **mode, "hook.wait": "handover"})
+        rendered = helm.render({**BOTH, **mode, "job.mode": "delegate"})
         lease = [arg for arg in rendered.follower_container["args"] if arg.startswith("--lease-")]
         assert {"--mode=delegate", *lease} <= set(rendered.args)
         assert len(lease) == 2
@@ -204,8 +204,8 @@ def test_its_account(helm: Helm) -> None:
     """Created, named or brought, apart from the Job's."""
     values: Values = {
         **BOTH,
-        "follow.serviceAccount.name": "mine",
-        "follow.serviceAccount.annotations": {"a": "b"},
+        "controller.serviceAccount.name": "mine",
+        "controller.serviceAccount.annotations": {"a": "b"},
         "serviceAccount.annotations": {"c": "d"},
     }
     rendered = helm.render(values)
@@ -213,7 +213,7 @@ def test_its_account(helm: Helm) -> None:
     assert (job["metadata"]["name"], follower["metadata"]["name"]) == ("gpu-operator-post", "mine")
     assert follower["metadata"]["annotations"] == {"a": "b"}
     assert rendered.follower_pod["serviceAccountName"] == "mine"
-    brought = helm.render({**values, "follow.serviceAccount.create": False})
+    brought = helm.render({**values, "controller.serviceAccount.create": False})
     assert brought.one("ServiceAccount")["metadata"]["name"] == "gpu-operator-post"
     assert brought.roles_of("mine")
 

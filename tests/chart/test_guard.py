@@ -15,7 +15,12 @@ POLICY: Final = "ValidatingAdmissionPolicy"
 KINDS: Final = (POLICY, f"{POLICY}Binding")
 GROUP: Final = "admissionregistration.k8s.io/v1"
 ASKED: Final = f"--api-versions={GROUP}/ValidatingWebhookConfiguration"
-OBJECT: Final = {"resource": "helmreleases.helm.toolkit.fluxcd.io", "namespace": "flux-system", "name": "post"}
+OBJECT: Final = {
+    "apiVersion": "helm.toolkit.fluxcd.io/v2",
+    "kind": "HelmRelease",
+    "namespace": "flux-system",
+    "name": "post",
+}
 SERVED: Final = f"--api-versions={GROUP}/{POLICY}"
 
 
@@ -34,9 +39,9 @@ def _listed(rendered: Manifests) -> list[set[str]]:
     "values",
     [
         pytest.param({}, id="default"),
-        pytest.param({"stacks": ["gpu", "network"]}, id="two-stacks"),
-        pytest.param({"consumer.names": ["mine"]}, id="given"),
-        pytest.param({"strategy": "rollout"}, id="rollout"),
+        pytest.param({"drivers": ["gpu", "network"]}, id="two-stacks"),
+        pytest.param({"plugin.names": ["mine"]}, id="given"),
+        pytest.param({"strategy": "rollout-restart"}, id="rollout"),
     ],
 )
 def test_guard_and_discovery_use_one_list(helm: Helm, values: Values) -> None:
@@ -62,15 +67,20 @@ def test_it_is_rendered_wherever_it_may_be_served(helm: Helm, options: tuple[str
 
 def test_it_is_not_left_out_without_a_word(helm: Helm) -> None:
     """Where an administrator has turned the kind off, somebody must say that the account may go unconfined."""
-    assert "set rbac.guard.enabled=false if that is meant" in helm.refuse({}, ASKED)
-    for meant in ({"rbac.guard.enabled": False}, {"rbac.create": False}, {"dryRun": True}, {"enabled": False}):
+    assert "set rbac.admissionPolicy.enabled=false if that is meant" in helm.refuse({}, ASKED)
+    for meant in (
+        {"rbac.admissionPolicy.enabled": False},
+        {"rbac.create": False},
+        {"dryRun": True},
+        {"enabled": False},
+    ):
         assert not _policies(helm.render(meant, ASKED))
 
 
 @pytest.mark.parametrize(
     "values",
     [
-        pytest.param({"rbac.guard.enabled": False}, id="turned-off"),
+        pytest.param({"rbac.admissionPolicy.enabled": False}, id="turned-off"),
         pytest.param({"rbac.create": False}, id="permissions-left-to-others"),
         pytest.param({"enabled": False}, id="disabled"),
     ],
@@ -94,9 +104,9 @@ def test_it_concerns_this_service_account_alone(helm: Helm, values: Values) -> N
 
 def test_it_confines_job_and_follower_alike(helm: Helm) -> None:
     """By one list of users in every policy; alone, the follower is the only one."""
-    users = [f"system:serviceaccount:gpu-operator:gpu-operator-post{suffix}" for suffix in ("", "-follow")]
+    users = [f"system:serviceaccount:gpu-operator:gpu-operator-post{suffix}" for suffix in ("", "-controller")]
     for values, confined in (({}, users), ({"job.enabled": False}, users[1:])):
-        for policy in _policies(helm.render({**values, "follow.enabled": True})):
+        for policy in _policies(helm.render({**values, "controller.enabled": True})):
             (condition,) = policy["spec"]["matchConditions"]
             assert (
                 f"request.userInfo.username in {json.dumps(confined, separators=(',', ':'))}" == condition["expression"]
@@ -107,8 +117,8 @@ def test_it_confines_job_and_follower_alike(helm: Helm) -> None:
     ("values", "kinds"),
     [
         pytest.param({}, ["DaemonSet", "Job"], id="hook"),
-        pytest.param({"follow.enabled": True}, ["DaemonSet", "Job", "Deployment"], id="both"),
-        pytest.param({"follow.enabled": True, "job.enabled": False}, ["DaemonSet", "Deployment"], id="follower"),
+        pytest.param({"controller.enabled": True}, ["DaemonSet", "Job", "Deployment"], id="both"),
+        pytest.param({"controller.enabled": True, "job.enabled": False}, ["DaemonSet", "Deployment"], id="follower"),
     ],
 )
 def test_events_are_allowed_on_who_runs_and_on_daemonsets(helm: Helm, values: Values, kinds: list[str]) -> None:
@@ -121,10 +131,10 @@ def test_events_are_allowed_on_who_runs_and_on_daemonsets(helm: Helm, values: Va
     ("values", "allowed"),
     [
         pytest.param({}, [], id="none"),
-        pytest.param({"regarding": [OBJECT]}, ["flux-system", "post"], id="one"),
-        pytest.param({"regarding": [OBJECT], "job.enabled": False, "follow.enabled": True}, [], id="no-job"),
+        pytest.param({"eventTargets": [OBJECT]}, ["flux-system", "post"], id="one"),
+        pytest.param({"eventTargets": [OBJECT], "job.enabled": False, "controller.enabled": True}, [], id="no-job"),
         pytest.param(
-            {"regarding": [OBJECT, {**OBJECT, "name": "other"}]}, ["flux-system", "post", "flux-system", "other"],
+            {"eventTargets": [OBJECT, {**OBJECT, "name": "other"}]}, ["flux-system", "post", "flux-system", "other"],
             id="two",
         ),
     ],
@@ -133,13 +143,13 @@ def test_events_are_allowed_on_the_deployers_objects(helm: Helm, values: Values,
     """By group, namespace and name, and on one line: a tool that compares lines finds none that is empty."""
     (policy,) = [item for item in _policies(helm.render(values)) if item["metadata"]["name"].endswith(".events")]
     expression = policy["spec"]["validations"][1]["expression"]
-    assert bool(allowed) == ("regarding" in policy["spec"]["validations"][1]["message"])
+    assert bool(allowed) == ("eventTargets" in policy["spec"]["validations"][1]["message"])
     assert allowed == re.findall(r'(?:namespace|name)\.orValue\(""\) == "([^"]+)"', expression)
     assert len(allowed) // 2 == expression.count('startsWith("helm.toolkit.fluxcd.io/")')
     assert "\n" not in expression
 
 
-@pytest.mark.parametrize("values", [{}, {"follow.enabled": True}], ids=["hook", "both"])
+@pytest.mark.parametrize("values", [{}, {"controller.enabled": True}], ids=["hook", "both"])
 def test_every_policy_is_bound_and_denies(helm: Helm, values: Values) -> None:
     """A policy without a binding does nothing."""
     rendered = helm.render(values)
@@ -150,6 +160,6 @@ def test_every_policy_is_bound_and_denies(helm: Helm, values: Values) -> None:
 
 def test_names_are_legal_and_tell_releases_apart(helm: Helm) -> None:
     """A policy's name may hold dots but no colon; no namespace holds a dot, so no two releases meet."""
-    names = [policy["metadata"]["name"] for policy in _policies(helm.render({"follow.enabled": True}))]
+    names = [policy["metadata"]["name"] for policy in _policies(helm.render({"controller.enabled": True}))]
     assert [f"gpu-operator.gpu-operator-post.{part}" for part in ("pods", "daemonsets", "events", "leases")] == names
     assert [policy["metadata"]["name"] for policy in _policies(helm.render())] == names[:3]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -147,17 +147,23 @@ def test_every_setting_is_an_explicit_flag(helm: Helm) -> None:
     assert expected == helm.render().args
 
 
+APPLICATION: Final = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application"}
+
+
 def test_optional_settings_become_flags_only_when_set(helm: Helm) -> None:
     """Texts are passed whole, lists once an element, and the user's own arguments last."""
     values = {
         "expect": {"chartVersion": "v26.7.0", "driverVersion": "580.126.20"},
-        "consumer": {"namespace": "dra", "names": ["one", "two"]},
-        "consumers": ["dra/exporter", "gpu:app=profiler,tier=node"],
-        "providers": ["toolkit"],
+        "plugin": {"namespace": "dra", "names": ["one", "two"]},
+        "driverClients": [
+            {"namespace": "dra", "name": "exporter"},
+            {"labels": {"app": "profiler", "tier": "node"}},
+        ],
+        "refreshAfter": ["toolkit"],
         "rbac": {"scope": "namespace", "namespaces": ["dra", "gpu-operator"]},
         "dryRun": True,
         "maxParallelRestarts": 1234567,
-        "regarding": [{"resource": "applications.argoproj.io", "namespace": "argocd", "name": name} for name in "ab"],
+        "eventTargets": [{**APPLICATION, "namespace": "argocd", "name": name} for name in "ab"],
         "extraArgs": ["--operator-quiet=30s", "--context=a b"],
     }
     args = helm.render(values).args

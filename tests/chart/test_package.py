@@ -77,24 +77,26 @@ def test_chart_metadata_is_complete() -> None:
         pytest.param({"dryRun": True}, ["this time it only reports"], id="dry-run"),
         pytest.param({"enabled": False}, ["is disabled"], id="disabled"),
         pytest.param(
-            {"follow.enabled": True},
+            {"controller.enabled": True},
             [
-                "get deployment gpu-operator-post-follow",
+                "get deployment gpu-operator-post-controller",
                 "--timeout 1620s",
                 "logs job/gpu-operator-post",
-                "That stop is its own alone",
+                "The Job does not stop with it",
             ],
             id="both",
         ),
         pytest.param(
-            {"follow.enabled": True, "hook.wait": "handover"}, ["the follower has acknowledged it"], id="handed-over"
+            {"controller.enabled": True, "job.mode": "delegate"}, ["the follower has acknowledged it"], id="handed-over"
         ),
         pytest.param(
-            {"strategy": "rollout", "rbac.guard.enabled": False}, ["amounts to root on their nodes"], id="unguarded"
+            {"strategy": "rollout-restart", "rbac.admissionPolicy.enabled": False},
+            ["amounts to root on their nodes"],
+            id="unguarded",
         ),
         pytest.param(
-            {"rbac.guard.enabled": False},
-            ["the guard was left out (rbac.guard.enabled: false)", "may delete any pod of the cluster"],
+            {"rbac.admissionPolicy.enabled": False},
+            ["the guard was left out (rbac.admissionPolicy.enabled: false)", "may delete any pod of the cluster"],
             id="unguarded-deletion",
         ),
         pytest.param({"rbac.create": False}, ["the guard was left out with the roles"], id="permissions-of-others"),
@@ -109,8 +111,8 @@ def test_notes_say_what_to_give_each_deployer(helms: dict[str, Helm], values: Va
 
 @pytest.mark.parametrize(
     "values",
-    [{}, {"strategy": "rollout"}, {"dryRun": True, "rbac.guard.enabled": False}],
-    ids=["stale-pods", "rollout", "dry-run"],
+    [{}, {"strategy": "rollout-restart"}, {"dryRun": True, "rbac.admissionPolicy.enabled": False}],
+    ids=["delete-stale-pods", "rollout", "dry-run"],
 )
 def test_notes_warn_of_nothing_by_default(helms: dict[str, Helm], values: Values) -> None:
     """A caution that everybody sees is one that nobody reads."""
@@ -119,7 +121,7 @@ def test_notes_warn_of_nothing_by_default(helms: dict[str, Helm], values: Values
 
 def test_notes_of_a_follower_alone_speak_of_no_job(helms: dict[str, Helm]) -> None:
     """Neither of its time, nor of its exit codes, nor of a log that is not there."""
-    notes = _notes(helms["helm4"], {"follow.enabled": True, "job.enabled": False})
+    notes = _notes(helms["helm4"], {"controller.enabled": True, "job.enabled": False})
     assert "reports to no deployer" in notes
     assert not [word for word in ("The Job ", "--timeout", "job/", "exit ") if word in notes]
 
@@ -136,10 +138,10 @@ def test_notes_say_how_to_read_a_failure(helms: dict[str, Helm], values: Values)
 
 def test_notes_name_the_deployers_objects(helms: dict[str, Helm]) -> None:
     """On which the cause of a failure stands as well."""
-    ours = {"resource": "applications.argoproj.io", "namespace": "argocd", "name": "post"}
-    notes = _notes(helms["helm4"], {"regarding": [ours]})
+    ours = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "namespace": "argocd", "name": "post"}
+    notes = _notes(helms["helm4"], {"eventTargets": [ours]})
     assert "kubectl -n argocd describe applications.argoproj.io post\n" in notes
-    assert "describe" not in _notes(helms["helm4"], {"regarding": [ours], "dryRun": True})
+    assert "describe" not in _notes(helms["helm4"], {"eventTargets": [ours], "dryRun": True})
 
 
 def test_yaml_is_clean() -> None:

@@ -61,11 +61,16 @@ OWN_JOB = {Right("batch", "jobs", "get")}
 SEE_LEASE = {Right("coordination.k8s.io", "leases", "get")}
 OWN_LEASE = SEE_LEASE | {Right("coordination.k8s.io", "leases", verb) for verb in ("create", "patch")}
 OWN_DEPLOYMENT = {Right("apps", "deployments", "get")}
-FOLLOWER = "gpu-operator-post-follow"
+FOLLOWER = "gpu-operator-post-controller"
 REGARDING = [
-    {"resource": "helmreleases.helm.toolkit.fluxcd.io", "namespace": "flux-system", "name": "gpu-operator-post"},
-    {"resource": "applications.argoproj.io", "namespace": "argocd", "name": "a"},
-    {"resource": "applications.argoproj.io", "namespace": "argocd", "name": "b"},
+    {
+        "apiVersion": "helm.toolkit.fluxcd.io/v2",
+        "kind": "HelmRelease",
+        "namespace": "flux-system",
+        "name": "gpu-operator-post",
+    },
+    {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "namespace": "argocd", "name": "a"},
+    {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "namespace": "argocd", "name": "b"},
 ]
 READ_OBJECTS = {
     Right("helm.toolkit.fluxcd.io", "helmreleases", "get"),
@@ -78,10 +83,10 @@ CLUSTER_SCOPED = ("ClusterRole", "ClusterRoleBinding", *GUARD)
 @pytest.mark.parametrize(
     ("values", "writes"),
     [
-        pytest.param({}, DELETE_PODS | EVENTS, id="stale-pods"),
-        pytest.param({"strategy": "rollout"}, PATCH_DAEMONSETS | EVENTS, id="rollout"),
+        pytest.param({}, DELETE_PODS | EVENTS, id="delete-stale-pods"),
+        pytest.param({"strategy": "rollout-restart"}, PATCH_DAEMONSETS | EVENTS, id="rollout"),
         pytest.param({"dryRun": True}, set(), id="dry-run"),
-        pytest.param({"dryRun": True, "strategy": "rollout"}, set(), id="dry-run-of-rollout"),
+        pytest.param({"dryRun": True, "strategy": "rollout-restart"}, set(), id="dry-run-of-rollout"),
     ],
 )
 def test_cluster_scope_allows_what_the_strategy_needs(helm: Helm, values: Values, writes: set[Right]) -> None:
@@ -102,8 +107,8 @@ def test_it_may_get_its_own_job_and_no_other(helm: Helm, values: Values) -> None
 @pytest.mark.parametrize(
     ("values", "writes"),
     [
-        pytest.param({}, DELETE_PODS | EVENTS, id="stale-pods"),
-        pytest.param({"strategy": "rollout"}, PATCH_DAEMONSETS | EVENTS, id="rollout"),
+        pytest.param({}, DELETE_PODS | EVENTS, id="delete-stale-pods"),
+        pytest.param({"strategy": "rollout-restart"}, PATCH_DAEMONSETS | EVENTS, id="rollout"),
         pytest.param({"dryRun": True}, set(), id="dry-run"),
     ],
 )
@@ -128,9 +133,9 @@ def _stack_rules(rendered: Manifests) -> list[tuple[str, list[str]]]:
     ("values", "expected"),
     [
         pytest.param({}, [("nvidia.com", ["clusterpolicies", "nvidiadrivers"])], id="gpu"),
-        pytest.param({"stacks": ["network"]}, [("mellanox.com", ["nicclusterpolicies"])], id="network"),
+        pytest.param({"drivers": ["network"]}, [("mellanox.com", ["nicclusterpolicies"])], id="network"),
         pytest.param(
-            {"stacks": ["gpu", "network"]},
+            {"drivers": ["gpu", "network"]},
             [("nvidia.com", ["clusterpolicies", "nvidiadrivers"]), ("mellanox.com", ["nicclusterpolicies"])],
             id="both",
         ),
@@ -149,7 +154,7 @@ def test_events_on_its_job_are_not_allowed_twice(helm: Helm) -> None:
 
 def test_no_wildcard_and_no_other_writes(helm: Helm) -> None:
     """Whatever the values, no rule allows everything, and none reaches secrets or escalates."""
-    for values in ({}, {"strategy": "rollout"}, SCOPED):
+    for values in ({}, {"strategy": "rollout-restart"}, SCOPED):
         rendered = helm.render(values)
         granted = rights(*rendered.all("ClusterRole"), *rendered.all("Role"))
         assert "*" not in {part for right in granted for part in right}
@@ -160,7 +165,7 @@ def test_no_wildcard_and_no_other_writes(helm: Helm) -> None:
 @pytest.mark.parametrize("scope", [{}, SCOPED], ids=["cluster", "namespace"])
 def test_every_role_is_bound_to_the_service_account(helm: Helm, scope: Values, follow: bool) -> None:
     """Each binding stands beside its role and names the account that its pod runs as."""
-    rendered = helm.render({**scope, "follow.enabled": follow, "regarding": REGARDING})
+    rendered = helm.render({**scope, "controller.enabled": follow, "eventTargets": REGARDING})
     accounts = [rendered.pod["serviceAccountName"], *([rendered.follower_pod["serviceAccountName"]] if follow else [])]
     for kind in ("ClusterRole", "Role"):
         bindings = rendered.all(f"{kind}Binding")
@@ -211,9 +216,13 @@ def test_service_account(helm: Helm) -> None:
     [
         pytest.param({"rbac.scope": "namespace"}, "rbac.namespaces is empty", id="scope-without-namespaces"),
         pytest.param({"rbac.namespaces": ["a"]}, "only with rbac.scope: namespace", id="namespaces-without-scope"),
-        pytest.param(SCOPED | {"consumer.namespace": "x"}, "rbac.namespaces does not name", id="consumer-out-of-reach"),
+        pytest.param(SCOPED | {"plugin.namespace": "x"}, "rbac.namespaces does not name", id="consumer-out-of-reach"),
         pytest.param({"serviceAccount.create": False}, "serviceAccount.name must name", id="default-account"),
-        pytest.param(SCOPED | {"consumers": ["x/y"]}, "rbac.namespaces does not name", id="further-out-of-reach"),
+        pytest.param(
+            SCOPED | {"driverClients": [{"namespace": "x", "name": "y"}]},
+            "rbac.namespaces does not name",
+            id="further-out-of-reach",
+        ),
     ],
 )
 def test_contradictions_are_refused_with_a_sentence(helm: Helm, values: Values, message: str) -> None:
@@ -224,7 +233,7 @@ def test_contradictions_are_refused_with_a_sentence(helm: Helm, values: Values, 
 @pytest.mark.parametrize("scope", [{}, SCOPED], ids=["cluster", "namespace"])
 def test_the_follower_may_what_the_job_may_and_lead(helm: Helm, scope: Values) -> None:
     """Instead of its Job it may read its Deployment; and it may create and keep its own Lease."""
-    rendered = helm.render({**scope, "follow.enabled": True})
+    rendered = helm.render({**scope, "controller.enabled": True})
     job, follower = (rights(*rendered.roles_of(name)) for name in ("gpu-operator-post", FOLLOWER))
     assert rights(*helm.render(scope).all("ClusterRole"), *helm.render(scope).all("Role")) == job
     assert (job - OWN_JOB) | OWN_LEASE | OWN_DEPLOYMENT == follower
@@ -232,7 +241,7 @@ def test_the_follower_may_what_the_job_may_and_lead(helm: Helm, scope: Values) -
 
 def test_it_may_touch_what_is_its_own_and_no_other(helm: Helm) -> None:
     """By name, but for creating, which a role cannot hold to a name: the guard does."""
-    rendered = helm.render({"follow.enabled": True, "hook.wait": "handover"})
+    rendered = helm.render({"controller.enabled": True, "job.mode": "delegate"})
     for account, names in ((FOLLOWER, ["gpu-operator-post", FOLLOWER]), ("gpu-operator-post", ["gpu-operator-post"])):
         (role,) = [item for item in rendered.roles_of(account) if item["kind"] == "Role"]
         assert role["metadata"]["namespace"] == "gpu-operator"
@@ -242,12 +251,14 @@ def test_it_may_touch_what_is_its_own_and_no_other(helm: Helm) -> None:
 
 @pytest.mark.parametrize("scope", [{}, SCOPED], ids=["cluster", "namespace"])
 @pytest.mark.parametrize(
-    ("strategy", "write"), [("stale-pods", DELETE_PODS), ("rollout", PATCH_DAEMONSETS)], ids=["stale-pods", "rollout"]
+    ("strategy", "write"),
+    [("delete-stale-pods", DELETE_PODS), ("rollout-restart", PATCH_DAEMONSETS)],
+    ids=["delete-stale-pods", "rollout"],
 )
 def test_a_job_that_hands_over_may_restart_nothing(helm: Helm, scope: Values, strategy: str, write: set[Right]) -> None:
     """It reads, tells its story, and sees the follower's Lease; the follower alone may restart."""
-    values = {**scope, "follow.enabled": True, "strategy": strategy}
-    before, after = helm.render(values), helm.render({**values, "hook.wait": "handover"})
+    values = {**scope, "controller.enabled": True, "strategy": strategy}
+    before, after = helm.render(values), helm.render({**values, "job.mode": "delegate"})
     job = rights(*before.roles_of("gpu-operator-post"))
     assert (job - write) | SEE_LEASE == rights(*after.roles_of("gpu-operator-post"))
     assert before.roles_of(FOLLOWER) == after.roles_of(FOLLOWER)
@@ -259,9 +270,9 @@ def test_the_deployers_objects_are_nothing_to_who_tells_nothing_on_them(helm: He
     """Without any, without a Job, in a dry run, and where permissions are left to others."""
     for values in (
         {},
-        {"regarding": REGARDING, "dryRun": True},
-        {"regarding": REGARDING, "job.enabled": False, "follow.enabled": True},
-        {"regarding": REGARDING, "rbac.create": False},
+        {"eventTargets": REGARDING, "dryRun": True},
+        {"eventTargets": REGARDING, "job.enabled": False, "controller.enabled": True},
+        {"eventTargets": REGARDING, "rbac.create": False},
     ):
         rendered = helm.render({**scope, **values})
         roles = (*rendered.all("ClusterRole"), *rendered.all("Role"))
@@ -271,7 +282,7 @@ def test_the_deployers_objects_are_nothing_to_who_tells_nothing_on_them(helm: He
 
 def test_the_deployers_objects_may_be_read_by_name_whether_their_namespace_is_there_or_not(helm: Helm) -> None:
     """By the Job alone; a Role in a namespace that is missing, or not to be touched, would fail the whole release."""
-    rendered = helm.render({"regarding": REGARDING, "follow.enabled": True})
+    rendered = helm.render({"eventTargets": REGARDING, "controller.enabled": True})
     assert {"gpu-operator"} == {item["metadata"].get("namespace", "gpu-operator") for item in rendered.objects}
     job, follower = (rights(*rendered.roles_of(name)) for name in ("gpu-operator-post", FOLLOWER))
     assert job & READ_OBJECTS == READ_OBJECTS
@@ -291,7 +302,7 @@ def test_with_namespace_scope_they_are_read_in_their_namespace_alone(
     helm: Helm, scope: Values, with_events: set[str]
 ) -> None:
     """By a Role in each, with Events where nothing else allows them."""
-    rendered = helm.render({**scope, "regarding": REGARDING, "follow.enabled": True})
+    rendered = helm.render({**scope, "eventTargets": REGARDING, "controller.enabled": True})
     roles = {role["metadata"]["namespace"]: role for role in rendered.all("Role") if _regarding(role)}
     assert {"flux-system": [["gpu-operator-post"]], "argocd": [["a"], ["b"]]} == {
         namespace: [rule["resourceNames"] for rule in role["rules"] if rule["verbs"] == ["get"]]
@@ -308,13 +319,13 @@ def test_with_namespace_scope_they_are_read_in_their_namespace_alone(
 def test_events_on_an_object_in_the_releases_namespace_are_not_allowed_twice(helm: Helm) -> None:
     """The Job's own Role allows them there."""
     ours = [{**REGARDING[0], "namespace": "gpu-operator"}]
-    (role,) = [one for one in helm.render({**SCOPED, "regarding": ours}).all("Role") if _regarding(one)]
+    (role,) = [one for one in helm.render({**SCOPED, "eventTargets": ours}).all("Role") if _regarding(one)]
     assert not rights(role) & EVENTS
 
 
 def test_two_releases_of_one_name_do_not_fight_over_roles_in_the_deployers_namespace(helm: Helm) -> None:
     """One for each driver stack, say, from one Flux."""
-    values = {**SCOPED, "regarding": REGARDING}
+    values = {**SCOPED, "eventTargets": REGARDING}
     first, second = (
         {(*_places([item])[0], item["kind"]) for item in helm.render(values, *options).objects if _regarding(item)}
         for options in ((), ("--namespace=other",))

@@ -9,7 +9,7 @@ import pytest
 if TYPE_CHECKING:
     from tests.chart.rendering import Helm, Values
 
-OBJECT = {"resource": "applications.argoproj.io", "namespace": "argocd", "name": "post"}
+OBJECT = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "namespace": "argocd", "name": "post"}
 SHORT = f"sha256:{'a' * 63}"
 LEAST = 30
 """Seconds: in less no plugin restarts and is verified."""
@@ -44,83 +44,82 @@ UPPER = f"sha256:{'A' * 64}"
         ),
         pytest.param({"timeout": "0s"}, "must be longer than nothing", id="timeout-of-nothing"),
         pytest.param({"timeout": "0h0m0s"}, "must be longer than nothing", id="timeout-of-nothing-at-length"),
-        pytest.param({"consumer.names": ["a/b"]}, 'holds "a/b", which names no DaemonSet', id="namespace-in-a-name"),
-        pytest.param({"consumer.names": ["Plugin"]}, "which names no DaemonSet", id="name-in-capitals"),
-        pytest.param({"consumer.names": ['x"]']}, "which names no DaemonSet", id="code-in-a-name"),
-        pytest.param({"consumer.names": ["gpu:"]}, "which names no DaemonSet", id="stack-without-a-name"),
-        pytest.param({"consumer.names": ["network:x"]}, 'stacks does not name "network"', id="name-of-another-stack"),
-        pytest.param({"consumers": ["exporter"]}, "write NAMESPACE/NAME of a DaemonSet, or labels", id="name-alone"),
-        pytest.param({"consumers": ["a/b/c"]}, "write NAMESPACE/NAME of a DaemonSet, or labels", id="three-parts"),
-        pytest.param({"consumers": ["/b"]}, "which is no namespace", id="no-namespace"),
-        pytest.param({"consumers": ["A/b"]}, "which is no namespace", id="namespace-in-capitals"),
-        pytest.param({"consumers": ["a/"]}, "which names no DaemonSet", id="namespace-without-a-name"),
-        pytest.param({"consumers": ["cpu:a/b"]}, 'stacks does not name "cpu"', id="unknown-stack-of-a-consumer"),
-        pytest.param({"consumers": ["app=x, tier=y"]}, 'in which " tier=y" is no label', id="space-in-labels"),
-        pytest.param({"consumers": ["app=x,tier"]}, 'in which "tier" is no label', id="label-without-a-value"),
-        pytest.param({"consumers": ["app!=x"]}, "is no label: write key=value", id="inequality"),
-        pytest.param({"consumers": ['app=x"']}, "is no label: write key=value", id="code-in-a-label"),
-        pytest.param({"consumer.namespace": "a.b"}, "which is no namespace", id="namespace-with-a-dot"),
+        pytest.param(
+            {"plugin.names": [{"driver": "network", "name": "x"}]},
+            'plugin.names names the driver "network", but drivers does not',
+            id="name-of-another-driver",
+        ),
+        pytest.param(
+            {"driverClients": [{"driver": "network", "namespace": "a", "name": "b"}]},
+            'driverClients names the driver "network", but drivers does not',
+            id="client-of-another-driver",
+        ),
+        pytest.param({"plugin.namespace": "a.b"}, "which is no namespace", id="namespace-with-a-dot"),
         pytest.param(
             {"rbac.scope": "namespace", "rbac.namespaces": ["a_b"]}, "which is no namespace", id="scope-of-no-namespace"
         ),
         pytest.param(
-            {"stacks": ["network"], "providers": ["toolkit"]},
-            'providers names "toolkit", which no stack',
+            {"drivers": ["network"], "refreshAfter": ["toolkit"]},
+            'refreshAfter names "toolkit", which no driver',
             id="provider",
         ),
         pytest.param(
-            {"stacks": ["network"], "expect.chartVersion": "v1"}, "the run could never see it", id="unseen-chart"
+            {"drivers": ["network"], "expect.chartVersion": "v1"}, "the run could never see it", id="unseen-chart"
         ),
-        pytest.param({"follow.podMonitor.interval": "0s"}, "must be longer than nothing", id="interval-of-nothing"),
-        pytest.param({"follow.podMonitor.interval": "2m1s"}, "2m is the most", id="interval-too-long"),
+        pytest.param({"controller.podMonitor.interval": "0s"}, "must be longer than nothing", id="interval-of-nothing"),
+        pytest.param({"controller.podMonitor.interval": "2m1s"}, "2m is the most", id="interval-too-long"),
         pytest.param({"timeout": "721h"}, "must not be longer than 30 days", id="more-than-a-month"),
         pytest.param({"extraArgs": ["--strategy=rollout-restart"]}, "follow the value strategy", id="strategy"),
         pytest.param({"extraArgs": ["--strategy", "rollout"]}, "the value strategy", id="strategy-in-two-arguments"),
-        pytest.param({"extraArgs": ["--driver-client=a/b"]}, "the value consumers: set that", id="driver-client"),
+        pytest.param({"extraArgs": ["--driver-client=a/b"]}, "the value driverClients: set that", id="driver-client"),
         pytest.param(
-            {"extraArgs": ["--event-target=a.b/c/d"]}, "the value regarding: set that", id="regarding-by-argument"
+            {"extraArgs": ["--event-target=a.b/c/d"]}, "the value eventTargets: set that", id="event-target-by-argument"
         ),
         pytest.param(
             {"extraEnv": [{"name": "GPU_OPERATOR_POST_DRIVER_CLIENT", "value": "a/b"}]},
-            "follow the value consumers",
-            id="consumer-by-environment",
+            "follow the value driverClients",
+            id="client-by-environment",
         ),
         pytest.param({"job.enabled": False}, "nothing would run", id="neither-job-nor-follower"),
-        pytest.param({"follow.enabled": True, "dryRun": True}, "a follower is never done", id="dry-follower"),
+        pytest.param({"controller.enabled": True, "dryRun": True}, "a follower is never done", id="dry-follower"),
         pytest.param(
-            {"follow.enabled": True, "follow.restartBackoff": "2h"},
+            {"controller.enabled": True, "controller.restartBackoff": "2h"},
             "longer than the longest",
             id="back-off-above-its-end",
         ),
         pytest.param(
-            {"follow.enabled": True, "follow.restartBackoff": "0s"}, "must be longer than nothing", id="no-back-off"
+            {"controller.enabled": True, "controller.restartBackoff": "0s"},
+            "must be longer than nothing",
+            id="no-back-off",
         ),
         pytest.param(
-            {"follow.enabled": True, "follow.serviceAccount.name": "gpu-operator-post"},
+            {"controller.enabled": True, "controller.serviceAccount.name": "gpu-operator-post"},
             'would share the ServiceAccount "gpu-operator-post"',
             id="one-account",
         ),
         pytest.param(
-            {"follow.enabled": True, "follow.serviceAccount.create": False},
-            "so follow.serviceAccount.name must name",
+            {"controller.enabled": True, "controller.serviceAccount.create": False},
+            "so controller.serviceAccount.name must name",
             id="default-account-of-the-follower",
         ),
-        pytest.param({"extraArgs": ["--mode=delegate"]}, "follow the value hook.wait", id="handover-by-argument"),
+        pytest.param({"extraArgs": ["--mode=delegate"]}, "follow the value job.mode", id="delegate-by-argument"),
         pytest.param(
-            {"follow.enabled": True, "follow.extraArgs": ["--listen=:1"]}, "the value follow.enabled", id="other-port"
+            {"controller.enabled": True, "controller.extraArgs": ["--listen=:1"]},
+            "the value controller.enabled",
+            id="other-port",
         ),
         pytest.param(
-            {"follow.enabled": True, "extraArgs": ["--expect-chart-version=v1"]},
+            {"controller.enabled": True, "extraArgs": ["--expect-chart-version=v1"]},
             "never done: the Job takes it from the value expect.chartVersion",
             id="expectation-of-the-follower",
         ),
         pytest.param(
             {"extraEnv": [{"name": "GPU_OPERATOR_POST_CIRCUIT_BREAKER_THRESHOLD", "value": "1"}]},
-            "takes that, from the value follow.breaker.share",
+            "takes that, from the value controller.circuitBreaker.threshold",
             id="breaker-of-the-job",
         ),
         pytest.param(
-            {"follow.enabled": True, "follow.replicas": 2, "follow.extraArgs": ["--identity=x"]},
+            {"controller.enabled": True, "controller.replicas": 2, "controller.extraArgs": ["--identity=x"]},
             "would all lead at once",
             id="one-identity-of-two",
         ),
@@ -131,35 +130,37 @@ UPPER = f"sha256:{'A' * 64}"
             id="identity-by-environment",
         ),
         pytest.param(
-            {"follow.enabled": True, "follow.extraArgs": ["--on-deadline=report"]},
+            {"controller.enabled": True, "controller.extraArgs": ["--on-deadline=report"]},
             "takes it from the value onDeadline",
             id="deadline-of-the-follower",
         ),
         pytest.param(
-            {"follow.enabled": True, "extraArgs": ["--api-patience=2m"]},
+            {"controller.enabled": True, "extraArgs": ["--api-patience=2m"]},
             "takes it from the value extraEnv",
             id="patience-of-the-controller",
         ),
         pytest.param(
-            {"follow.enabled": True, "follow.extraArgs": ["--restart-backoff=3h"]},
-            "from the value follow.restartBackoff:",
+            {"controller.enabled": True, "controller.extraArgs": ["--restart-backoff=3h"]},
+            "from the value controller.restartBackoff:",
             id="back-off-by-argument",
         ),
         pytest.param(
-            {"follow.enabled": True, "extraArgs": ["--max-unavailable", "0"]},
-            "from the value follow.maxUnavailable",
+            {"controller.enabled": True, "extraArgs": ["--max-unavailable", "0"]},
+            "from the value controller.maxUnavailable",
             id="unavailable-by-argument",
         ),
         pytest.param(
             {"extraArgs": ["--max-unavailable=0%"]}, "nothing could be restarted", id="no-unavailable-of-the-job"
         ),
         pytest.param(
-            {"follow.enabled": True, "extraEnv": [{"name": "GPU_OPERATOR_POST_MAX_UNAVAILABLE", "value": "0"}]},
+            {"controller.enabled": True, "extraEnv": [{"name": "GPU_OPERATOR_POST_MAX_UNAVAILABLE", "value": "0"}]},
             "nothing could be restarted",
             id="no-unavailable-by-environment",
         ),
         pytest.param(
-            {"follow.enabled": True, "follow.maxUnavailable": "0%"}, "nothing could be restarted", id="no-unavailable"
+            {"controller.enabled": True, "controller.maxUnavailable": "0%"},
+            "nothing could be restarted",
+            id="no-unavailable",
         ),
     ],
 )
@@ -174,40 +175,39 @@ def test_a_value_that_cannot_work_is_refused_with_a_sentence(helm: Helm, values:
         pytest.param({"timeout": "25 minutes"}, "is no duration", id="duration-in-words"),
         pytest.param({"timeout": "m"}, "is no duration", id="unit-alone"),
         pytest.param({"timeout": "-5m"}, "is no duration", id="negative"),
+        pytest.param({"drivers": ["cpu"]}, 'names "cpu", which is unknown: choose among gpu, network', id="driver"),
         pytest.param(
-            {"stacks": ["cpu"]}, 'names "cpu", which is no driver stack: choose among gpu, network', id="stack"
+            {"strategy": "Rollout"},
+            'strategy is "Rollout": choose among delete-stale-pods, rollout-restart',
+            id="strategy",
         ),
-        pytest.param({"strategy": "Rollout"}, 'strategy is "Rollout": choose among stale-pods, rollout', id="strategy"),
         pytest.param({"rbac.scope": "Namespace"}, "choose among cluster, namespace", id="scope-in-capitals"),
         pytest.param({"onDeadline": "ignore"}, "choose among fail, report", id="deadline"),
-        pytest.param({"whenManual": "skip"}, "choose among report, wait, fail", id="manual"),
-        pytest.param({"whenAbsent": "fail"}, "choose among skip, wait", id="absent"),
+        pytest.param({"onManualUpgrade": "skip"}, "choose among report, wait, fail", id="manual"),
+        pytest.param({"onMissingPlugin": "fail"}, "choose among skip, wait", id="absent"),
         pytest.param({"logFormat": "xml"}, "choose among text, json", id="log-format"),
         pytest.param({"maxParallelRestarts": -1}, "0 is no bound, and less means nothing", id="negative-bound"),
-        pytest.param({"strategy": None}, "choose among stale-pods, rollout", id="no-strategy"),
+        pytest.param({"strategy": None}, "choose among delete-stale-pods, rollout-restart", id="no-strategy"),
         pytest.param({"pluginTimeout": "abc"}, 'pluginTimeout is "abc", which is no duration', id="plugin-timeout"),
         pytest.param({"stallTimeout": "1.5h"}, 'stallTimeout is "1.5h", which is no duration', id="stall-timeout"),
-        pytest.param({"stacks": []}, "stacks is empty: name at least one", id="no-stack"),
-        pytest.param({"hook.wait": "handover"}, "nobody would take over", id="handover-to-nobody"),
-        pytest.param({"hook.wait": "x"}, "choose among complete, handover", id="wait"),
-        pytest.param({"follow.replicas": 0}, "follow.replicas is 0: at least 1", id="no-replica"),
-        pytest.param({"follow.maxUnavailable": 1234567}, 'follow.maxUnavailable is "1234567"', id="a-million"),
-        pytest.param({"follow.maxUnavailable": 1.5}, 'follow.maxUnavailable is "1.5"', id="one-and-a-half"),
-        pytest.param({"follow.maxUnavailable": "101%"}, 'follow.maxUnavailable is "101%"', id="more-than-all"),
-        pytest.param({"follow.breaker.share": -1}, 'follow.breaker.share is "-1"', id="negative-share"),
-        pytest.param({"follow.breaker.reset": "soon"}, "follow.breaker.reset", id="reset-in-words"),
-        pytest.param({"follow.podMonitor.interval": "soon"}, "follow.podMonitor.interval is", id="interval-in-words"),
-        pytest.param({"regarding": ["a.b/c/d"]}, "write resource, namespace and name", id="object-as-a-text"),
-        pytest.param({"regarding": [{**OBJECT, "resource": "jobs"}]}, "the plural and the group", id="no-group"),
-        pytest.param({"regarding": [{**OBJECT, "resource": 'a"]}.b'}]}, "the plural and the group", id="code"),
-        pytest.param({"regarding": [{**OBJECT, "namespace": "a.b"}]}, "which is no namespace", id="dotted-namespace"),
-        pytest.param({"regarding": [{"resource": "a.b", "name": "c"}]}, "write resource, namespace", id="no-namespace"),
-        pytest.param({"regarding": [{**OBJECT, "kind": "X"}]}, "write resource, namespace and name", id="unknown-key"),
+        pytest.param({"drivers": []}, "drivers is empty: name at least one", id="no-stack"),
+        pytest.param({"job.mode": "delegate"}, "there is no controller to delegate to", id="no-controller"),
+        pytest.param({"job.mode": "x"}, "choose among complete, delegate", id="mode"),
+        pytest.param({"controller.replicas": 0}, "controller.replicas is 0: at least 1", id="no-replica"),
+        pytest.param({"controller.maxUnavailable": 1234567}, 'controller.maxUnavailable is "1234567"', id="a-million"),
+        pytest.param({"controller.maxUnavailable": 1.5}, 'controller.maxUnavailable is "1.5"', id="one-and-a-half"),
+        pytest.param({"controller.maxUnavailable": "101%"}, 'controller.maxUnavailable is "101%"', id="more-than-all"),
         pytest.param(
-            {"regarding": [{**OBJECT, "name": name} for name in "abcde"]}, "names 5 objects: 4 are", id="five-objects"
+            {"controller.circuitBreaker.threshold": -1},
+            'controller.circuitBreaker.threshold is "-1"',
+            id="negative-share",
         ),
-        pytest.param({"regarding": [{**OBJECT, "name": "Post"}]}, 'the name "Post", which is none', id="capitals"),
-        pytest.param({"regarding": [{**OBJECT, "name": 'a"'}]}, "which is none", id="code-in-a-name"),
+        pytest.param(
+            {"controller.circuitBreaker.reset": "soon"}, "controller.circuitBreaker.reset", id="reset-in-words"
+        ),
+        pytest.param(
+            {"controller.podMonitor.interval": "soon"}, "controller.podMonitor.interval is", id="interval-in-words"
+        ),
     ],
 )
 def test_what_the_schema_refuses_is_refused_without_it_too(helm: Helm, values: Values, sentence: str) -> None:
@@ -226,16 +226,20 @@ def test_what_the_schema_refuses_is_refused_without_it_too(helm: Helm, values: V
         pytest.param({"image.registry": "", "image.repository": "reg.example:5000/a/b"}, id="registry-in-the-name"),
         pytest.param({"image.digest": f"sha256:{'0123456789abcdef' * 4}"}, id="digest"),
         pytest.param({"image.tag": "v1.2.3_ubi-9"}, id="tag"),
-        pytest.param({"consumers": ["app.kubernetes.io/name=dcgm-exporter", "a/b.c", "present="]}, id="consumers"),
-        pytest.param({"stacks": ["gpu", "network"], "consumer.names": ["network:x", "y"]}, id="names-of-two-stacks"),
+        pytest.param({"driverClients": [{"labels": {"app.kubernetes.io/name": "x"}}]}, id="client-by-labels"),
+        pytest.param({"driverClients": [{"namespace": "a", "name": "b.c"}]}, id="client-by-name"),
+        pytest.param(
+            {"drivers": ["gpu", "network"], "plugin.names": [{"driver": "network", "name": "x"}, "y"]},
+            id="names-of-two-drivers",
+        ),
         pytest.param({"extraArgs": ["--operator-quiet=30s", "-v"]}, id="arguments-without-permissions"),
-        pytest.param({"follow.podMonitor.interval": "2m"}, id="longest-interval"),
+        pytest.param({"controller.podMonitor.interval": "2m"}, id="longest-interval"),
         pytest.param({"extraArgs": ["--max-unavailable=10%", "--on-deadline=report"]}, id="arguments-of-the-job"),
         pytest.param(
-            {"follow.enabled": True, "extraEnv": [{"name": "GPU_OPERATOR_POST_MAX_UNAVAILABLE", "value": "10"}]},
+            {"controller.enabled": True, "extraEnv": [{"name": "GPU_OPERATOR_POST_MAX_UNAVAILABLE", "value": "10"}]},
             id="bound-of-the-job-beside-a-follower",
         ),
-        pytest.param({"regarding": [OBJECT, {**OBJECT, "name": "a.b"}]}, id="regarding"),
+        pytest.param({"eventTargets": [OBJECT, {**OBJECT, "name": "a.b"}]}, id="eventTargets"),
         pytest.param({"extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}]}, id="environment"),
     ],
 )

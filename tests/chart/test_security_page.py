@@ -19,38 +19,41 @@ if TYPE_CHECKING:
 
 PAGE: Final = ROOT / "docs" / "security.md"
 JOB: Final = "gpu-operator-post"
-FOLLOWER: Final = f"{JOB}-follow"
+FOLLOWER: Final = f"{JOB}-controller"
 WHOSE: Final = {"both": {JOB, FOLLOWER}, "Job": {JOB}, "follower": {FOLLOWER}}
 """The page's last column, as ServiceAccounts."""
 CONDITIONS: Final[dict[str, Callable[[dict[str, Any], str], bool]]] = {
     "always": lambda _values, _account: True,
-    "`stacks` has `gpu`": lambda values, _: "gpu" in values["stacks"],
-    "`stacks` has `network`": lambda values, _: "network" in values["stacks"],
-    "`strategy: stale-pods`": lambda values, _: values["strategy"] == "stale-pods" and not values["dryRun"],
-    "`strategy: rollout`": lambda values, _: values["strategy"] == "rollout" and not values["dryRun"],
+    "`drivers` has `gpu`": lambda values, _: "gpu" in values["drivers"],
+    "`drivers` has `network`": lambda values, _: "network" in values["drivers"],
+    "`strategy: delete-stale-pods`": lambda values, _: (
+        values["strategy"] == "delete-stale-pods" and not values["dryRun"]
+    ),
+    "`strategy: rollout-restart`": lambda values, _: values["strategy"] == "rollout-restart" and not values["dryRun"],
     "not `dryRun`": lambda values, _: not values["dryRun"],
-    "`regarding`": lambda values, _: bool(values.get("regarding")) and not values["dryRun"],
-    "`hook.wait: handover`": lambda values, _: values["hook.wait"] == "handover",
-    "not `hook.wait: handover`": lambda values, account: account == FOLLOWER or values["hook.wait"] != "handover",
+    "`eventTargets`": lambda values, _: bool(values.get("eventTargets")) and not values["dryRun"],
+    "`job.mode: delegate`": lambda values, _: values["job.mode"] == "delegate",
+    "not `job.mode: delegate`": lambda values, account: account == FOLLOWER or values["job.mode"] != "delegate",
 }
 """What the page's column before says, as a rule. A dry run has no strategy: it writes nothing."""
 
 HOOKS: Final[list[Values]] = [
-    {"stacks": stacks, "strategy": strategy, "dryRun": dry_run, "hook.wait": "complete"}
+    {"drivers": stacks, "strategy": strategy, "dryRun": dry_run, "job.mode": "complete"}
     for stacks, strategy, dry_run in itertools.product(
-        (["gpu"], ["network"], ["gpu", "network"]), ("stale-pods", "rollout"), (False, True)
+        (["gpu"], ["network"], ["gpu", "network"]), ("delete-stale-pods", "rollout-restart"), (False, True)
     )
 ]
 REGARDING: Final[list[Values]] = [
-    {**HOOKS[0], "dryRun": dry_run, "regarding": [
-        {"resource": "helmreleases.helm.toolkit.fluxcd.io", "namespace": "flux-system", "name": "gpu-operator-post"}
+    {**HOOKS[0], "dryRun": dry_run, "eventTargets": [
+        {"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease",
+         "namespace": "flux-system", "name": "gpu-operator-post"}
     ]} for dry_run in (False, True)
 ]  # fmt: skip
 """With the deployer's own object, which adds the same right to all others."""
 WITH_FOLLOWER: Final[list[Values]] = [
-    {**values, "hook.wait": wait, "follow.enabled": True}
+    {**values, "job.mode": wait, "controller.enabled": True}
     for values in HOOKS
-    for wait in ("complete", "handover")
+    for wait in ("complete", "delegate")
     if not values["dryRun"]
 ]
 """But those that the chart refuses: a controller writes."""
@@ -78,14 +81,14 @@ def _rows() -> Iterator[Row]:
 
 
 def _id(values: Values) -> str:
-    return "-".join("regarding" if name == "regarding" else str(value) for name, value in values.items())
+    return "-".join("eventTargets" if name == "eventTargets" else str(value) for name, value in values.items())
 
 
 @pytest.mark.parametrize("values", [*HOOKS, *REGARDING, *WITH_FOLLOWER], ids=_id)
 def test_every_rule_is_documented_with_its_reason(helms: dict[str, Helm], values: Values) -> None:
     """For every combination and account: no right that the page does not explain, and no row without a right."""
     rendered = helms["helm4"].render(values)
-    for account in (JOB, FOLLOWER) if values.get("follow.enabled") else (JOB,):
+    for account in (JOB, FOLLOWER) if values.get("controller.enabled") else (JOB,):
         granted = rights(*rendered.roles_of(account))
         rows = [
             row

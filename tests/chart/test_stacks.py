@@ -1,4 +1,4 @@
-"""Driver stacks in the chart: one table, from which arguments, permissions and the guard follow."""
+"""Drivers in the chart: one table, from which arguments, permissions and admission policies follow."""
 
 from __future__ import annotations
 
@@ -19,34 +19,42 @@ def _given(args: list[str], flag: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("values", "stacks", "names"),
+    ("values", "drivers", "names"),
     [
         pytest.param({}, ["gpu"], GPU, id="default"),
-        pytest.param({"stacks": ["network"]}, ["network"], NETWORK, id="network"),
-        pytest.param({"stacks": BOTH}, BOTH, GPU + NETWORK, id="both"),
-        pytest.param({"consumer.names": ["mine"]}, ["gpu"], ["gpu:mine"], id="first-stack"),
-        pytest.param({"stacks": BOTH, "consumer.names": ["mine"]}, BOTH, ["gpu:mine", *NETWORK], id="one-replaced"),
+        pytest.param({"drivers": ["network"]}, ["network"], NETWORK, id="network"),
+        pytest.param({"drivers": BOTH}, BOTH, GPU + NETWORK, id="both"),
+        pytest.param({"plugin.names": ["mine"]}, ["gpu"], ["gpu:mine"], id="first-stack"),
+        pytest.param({"drivers": BOTH, "plugin.names": ["mine"]}, BOTH, ["gpu:mine", *NETWORK], id="one-replaced"),
         pytest.param(
-            {"stacks": BOTH, "consumer.names": ["network:b", "network:a"]},
+            {"drivers": BOTH, "plugin.names": [{"driver": "network", "name": "b"}, {"driver": "network", "name": "a"}]},
             BOTH,
             [*GPU, "network:b", "network:a"],
             id="the-other-replaced",
         ),
-        pytest.param({"stacks": BOTH[::-1], "consumer.names": ["a"]}, BOTH[::-1], ["network:a", *GPU], id="order"),
-        pytest.param({"consumer.names": ["a", "gpu:a"]}, ["gpu"], ["gpu:a"], id="named-twice"),
+        pytest.param({"drivers": BOTH[::-1], "plugin.names": ["a"]}, BOTH[::-1], ["network:a", *GPU], id="order"),
+        pytest.param({"plugin.names": ["a", {"driver": "gpu", "name": "a"}]}, ["gpu"], ["gpu:a"], id="named-twice"),
     ],
 )
-def test_names_are_given_a_stack_or_its_defaults(
-    helm: Helm, values: Values, stacks: list[str], names: list[str]
+def test_each_driver_has_its_given_names_or_its_defaults(
+    helm: Helm, values: Values, drivers: list[str], names: list[str]
 ) -> None:
-    """The program gets every name with its stack; names that are given replace those of their stack alone."""
+    """The program gets each name with its driver; given names replace those of their driver only."""
     args = helm.render(values).args
-    assert stacks == _given(args, "--driver")
+    assert drivers == _given(args, "--driver")
     assert names == _given(args, "--plugin-name")
 
 
-def test_further_consumers_are_given_a_stack(helm: Helm) -> None:
-    """By name or by labels; the first stack is meant where none is named."""
-    values: Values = {"stacks": BOTH, "consumers": ["a/b", "network:c/d", "network:x.y/z=1,k=v", "k=v"]}
-    expected = ["gpu:a/b", "network:c/d", "network:x.y/z=1,k=v", "gpu:k=v"]
+def test_driver_clients_belong_to_a_driver(helm: Helm) -> None:
+    """By name or by labels; to the first driver, unless the entry names one."""
+    values: Values = {
+        "drivers": BOTH,
+        "driverClients": [
+            {"namespace": "a", "name": "b"},
+            {"driver": "network", "namespace": "c", "name": "d"},
+            {"driver": "network", "labels": {"x.y/z": "1", "k": "v"}},
+            {"labels": {"k": "v"}},
+        ],
+    }
+    expected = ["gpu:a/b", "network:c/d", "network:k=v,x.y/z=1", "gpu:k=v"]
     assert expected == _given(helm.render(values).args, "--driver-client")

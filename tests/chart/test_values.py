@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from tests.chart.rendering import Helm, Values
 
+TARGET: Values = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "namespace": "argocd", "name": "post"}
 OPERATOR_VALUES: Values = {
     "driver": {"enabled": True, "version": "580.126.20", "upgradePolicy": {"maxParallelUpgrades": 2}},
     "operator": {"cleanupCRD": True},
@@ -47,44 +48,74 @@ OPERATOR_VALUES: Values = {
         pytest.param({"stallTimeout": "1.5h"}, "at '/stallTimeout'", "pattern", id="fraction-of-hours"),
         pytest.param({"pluginTimeout": 300}, "at '/pluginTimeout'", "got number, want string", id="bare-seconds"),
         pytest.param({"onDeadline": "ignore"}, "at '/onDeadline'", "one of 'fail', 'report'", id="unknown-choice"),
-        pytest.param({"strategy": "restart"}, "at '/strategy'", "one of 'stale-pods', 'rollout'", id="strategy"),
-        pytest.param({"whenManual": "skip"}, "at '/whenManual'", "one of 'report', 'wait', 'fail'", id="when-manual"),
+        pytest.param(
+            {"strategy": "restart"}, "at '/strategy'", "one of 'delete-stale-pods', 'rollout-restart'", id="strategy"
+        ),
+        pytest.param(
+            {"onManualUpgrade": "skip"},
+            "at '/onManualUpgrade'",
+            "one of 'report', 'wait', 'fail'",
+            id="on-manual-upgrade",
+        ),
         pytest.param({"rbac.scope": "Cluster"}, "at '/rbac/scope'", "one of 'cluster', 'namespace'", id="scope"),
         pytest.param({"maxParallelRestarts": -1}, "at '/maxParallelRestarts'", "minimum", id="negative"),
-        pytest.param({"stacks": ["cpu"]}, "at '/stacks/0'", "one of 'gpu', 'network'", id="unknown-stack"),
-        pytest.param({"stacks": []}, "at '/stacks'", "minItems", id="no-stack"),
-        pytest.param({"stacks": ["gpu", "gpu"]}, "at '/stacks'", "are equal", id="stack-twice"),
-        pytest.param({"whenAbsent": "fail"}, "at '/whenAbsent'", "one of 'skip', 'wait'", id="when-absent"),
-        pytest.param({"providers": ["cuda"]}, "at '/providers/0'", "'toolkit'", id="unknown-provider"),
-        pytest.param({"consumer.names": "one"}, "at '/consumer/names'", "want array", id="text-for-list"),
+        pytest.param({"drivers": ["cpu"]}, "at '/drivers/0'", "one of 'gpu', 'network'", id="unknown-driver"),
+        pytest.param({"drivers": []}, "at '/drivers'", "minItems", id="no-driver"),
+        pytest.param({"drivers": ["gpu", "gpu"]}, "at '/drivers'", "are equal", id="driver-twice"),
+        pytest.param(
+            {"onMissingPlugin": "fail"}, "at '/onMissingPlugin'", "one of 'skip', 'wait'", id="on-missing-plugin"
+        ),
+        pytest.param({"refreshAfter": ["cuda"]}, "at '/refreshAfter/0'", "'toolkit'", id="unknown-prerequisite"),
+        pytest.param({"plugin.names": "one"}, "at '/plugin/names'", "want array", id="text-for-list"),
         pytest.param({"imagePullSecrets": [{"nmae": "a"}]}, "at '/imagePullSecrets/0'", "", id="pull-secret"),
         pytest.param({"podLabels": {"a": True}}, "at '/podLabels/a'", "want string", id="boolean-label"),
         pytest.param({"hook.deletePolicy": "never"}, "at '/hook/deletePolicy'", "pattern", id="delete-policy"),
-        pytest.param({"hook.wait": "handover"}, "at '/follow/enabled'", "must be true", id="handover-to-nobody"),
-        pytest.param({"hook.wait": "done"}, "at '/hook/wait'", "one of 'complete', 'handover'", id="wait"),
-        pytest.param({"follow.replicas": 0}, "at '/follow/replicas'", "minimum", id="no-follower"),
-        pytest.param({"follow.maxUnavailable": -1}, "at '/follow/maxUnavailable'", "minimum", id="negative-share"),
-        pytest.param({"follow.maxUnavailable": "half"}, "at '/follow/maxUnavailable'", "pattern", id="share-in-words"),
-        pytest.param({"follow.breaker.share": "150%"}, "at '/follow/breaker/share'", "pattern", id="share-above-all"),
-        pytest.param({"regarding": "x"}, "at '/regarding'", "want array", id="regarding-text"),
         pytest.param(
-            {"regarding": [{"resource": "a.b", "namespace": "c", "name": name} for name in "defgh"]},
-            "at '/regarding'",
-            "maxItems",
-            id="five-objects",
+            {"job.mode": "delegate"}, "at '/controller/enabled'", "must be true", id="delegate-without-controller"
         ),
-        pytest.param({"regarding": [{"namespace": "a", "name": "b"}]}, "at '/regarding/0'", "'resource'", id="no-kind"),
+        pytest.param({"job.mode": "done"}, "at '/job/mode'", "one of 'complete', 'delegate'", id="wait"),
+        pytest.param({"controller.replicas": 0}, "at '/controller/replicas'", "minimum", id="no-replica"),
         pytest.param(
-            {"regarding": [{"kind": "X", "resource": "a.b", "namespace": "a", "name": "b"}]},
-            "at '/regarding/0'",
-            "'kind' not allowed",
-            id="regarding-by-kind",
+            {"controller.maxUnavailable": -1}, "at '/controller/maxUnavailable'", "minimum", id="negative-share"
         ),
         pytest.param(
-            {"regarding": [{"resource": "jobs", "namespace": "a", "name": "b"}]},
-            "at '/regarding/0/resource'",
+            {"controller.maxUnavailable": "half"}, "at '/controller/maxUnavailable'", "pattern", id="share-in-words"
+        ),
+        pytest.param(
+            {"controller.circuitBreaker.threshold": "150%"},
+            "at '/controller/circuitBreaker/threshold'",
             "pattern",
-            id="resource-without-a-group",
+            id="share-above-all",
+        ),
+        pytest.param({"eventTargets": "x"}, "at '/eventTargets'", "want array", id="event-target-as-text"),
+        pytest.param(
+            {"eventTargets": [{**TARGET, "name": name} for name in "defgh"]},
+            "at '/eventTargets'",
+            "maxItems",
+            id="five-event-targets",
+        ),
+        pytest.param(
+            {"eventTargets": [{"namespace": "a", "name": "b"}]}, "at '/eventTargets/0'", "'kind'", id="no-kind"
+        ),
+        pytest.param(
+            {"eventTargets": [{**TARGET, "resource": "a.b"}]},
+            "at '/eventTargets/0'",
+            "'resource' not allowed",
+            id="event-target-by-resource",
+        ),
+        pytest.param(
+            {"eventTargets": [{**TARGET, "apiVersion": "v1"}]},
+            "at '/eventTargets/0/apiVersion'",
+            "pattern",
+            id="no-group",
+        ),
+        pytest.param({"eventTargets": [{**TARGET, "name": 'a"'}]}, "/name'", "pattern", id="code-in-an-event-target"),
+        pytest.param({"plugin.names": ["a/b"]}, "at '/plugin/names/0'", "pattern", id="namespace-in-a-plugin-name"),
+        pytest.param({"plugin.names": ["a" * 254]}, "at '/plugin/names/0'", "maxLength", id="long-plugin-name"),
+        pytest.param({"driverClients": ["a/b"]}, "at '/driverClients/0'", "want object", id="client-as-text"),
+        pytest.param({"driverClients": [{"name": "b"}]}, "at '/driverClients/0'", "'oneOf' failed", id="no-namespace"),
+        pytest.param(
+            {"driverClients": [{"labels": {}}]}, "at '/driverClients/0/labels'", "minProperties", id="no-label"
         ),
         pytest.param({"extraEnv": [{"value": "a"}]}, "at '/extraEnv/0'", "missing property 'name'", id="nameless-env"),
     ],

@@ -34,14 +34,14 @@ pytestmark = pytest.mark.e2e
 OLDEST: Final = (1, 32)
 """What Chart.yaml admits."""
 VARIANTS: Final = sorted((CHART / "ci").glob("*-values.yaml"))
-FOLLOWERS: Final = [one for one in VARIANTS if yaml.safe_load(one.read_text()).get("follow", {}).get("enabled")]
+FOLLOWERS: Final = [one for one in VARIANTS if yaml.safe_load(one.read_text()).get("controller", {}).get("enabled")]
 """Those with a follower, of which there is no dry run."""
-NO_FOLLOWER: Final = "--set=follow.enabled=false,job.enabled=true,hook.wait=complete"
+NO_FOLLOWER: Final = "--set=controller.enabled=false,job.enabled=true,job.mode=complete"
 """Whatever the user's values say: what follows is about the Job."""
 AT_ONCE: Final = 4
 KEEP_THE_JOB: Final = "--set=hook.deletePolicy=before-hook-creation"
 """A hook that succeeded would be deleted before it can be looked at."""
-NOWHERE_ELSE: Final = ("--set-json=rbac.namespaces=[]", "--set-json=consumers=[]")
+NOWHERE_ELSE: Final = ("--set-json=rbac.namespaces=[]", "--set-json=driverClients=[]")
 LEASE: Final = "%s-gpu-operator-post"
 """As releases are named that do not carry the chart's name."""
 INSTALL_TIMEOUT: Final = "--timeout=10m"
@@ -64,7 +64,7 @@ OUT_OF_REACH: Final = frozenset(
         Right("coordination.k8s.io", "leases", "patch"),
     }
 )
-"""What would make more of this account than it should be (strategy stale-pods)."""
+"""What would make more of this account than it should be (strategy delete-stale-pods)."""
 
 
 def _plugins(kube_cluster: Cluster) -> dict[str, str]:
@@ -88,7 +88,7 @@ def test_the_cluster_has_what_the_chart_needs(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    "flags", [(), ("--set=follow.enabled=true,dryRun=false",)], ids=["as-it-is", "with-a-follower"]
+    "flags", [(), ("--set=controller.enabled=true,dryRun=false",)], ids=["as-it-is", "with-a-follower"]
 )
 def test_the_api_server_accepts_the_chart(site: Site, flags: tuple[str, ...]) -> None:
     """Every object, as it would be installed, without installing it."""
@@ -157,7 +157,7 @@ def test_a_follower_becomes_ready_and_restarts_nothing(site: Site, kube_cluster:
     """
     before = _plugins(kube_cluster)
     name = variant.name.removesuffix("-values.yaml")
-    only_here = (f"--set=consumer.namespace={site.namespace},rbac.scope=cluster,dryRun=false", *NOWHERE_ELSE)
+    only_here = (f"--set=plugin.namespace={site.namespace},rbac.scope=cluster,dryRun=false", *NOWHERE_ELSE)
     with site.release(name, f"--values={variant}", *only_here, INSTALL_TIMEOUT, "--wait") as done:
         assert done.returncode == 0, done.stdout + done.stderr
         found = site.items("leases", f"--namespace={site.namespace}", f"--field-selector=metadata.name={LEASE % name}")

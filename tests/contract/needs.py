@@ -29,8 +29,8 @@ ALWAYS: Final[Permissions] = {
     requests.LEASES: READ,
 }
 BY_STRATEGY: Final[Mapping[str, Permissions]] = {
-    "stale-pods": {requests.PODS: ("delete",)},
-    "rollout": {requests.DAEMON_SETS: ("patch",)},
+    "delete-stale-pods": {requests.PODS: ("delete",)},
+    "rollout-restart": {requests.DAEMON_SETS: ("patch",)},
 }
 """What a restart strategy needs on top. ``patch daemonsets`` amounts to root on every node."""
 

@@ -34,21 +34,24 @@ EVERY_VALUE: Final[Values] = {
     "stallTimeout": "2m",
     "pluginTimeout": "3m",
     "onDeadline": "report",
-    "strategy": "rollout",
+    "strategy": "rollout-restart",
     "maxParallelRestarts": 7,
-    "whenManual": "wait",
-    "whenAbsent": "wait",
-    "stacks": ["network", "gpu"],
-    "providers": ["toolkit"],
-    "consumers": ["dra/exporter", "gpu:app=profiler,tier=node"],
+    "onManualUpgrade": "wait",
+    "onMissingPlugin": "wait",
+    "drivers": ["network", "gpu"],
+    "refreshAfter": ["toolkit"],
+    "driverClients": [
+        {"namespace": "dra", "name": "exporter"},
+        {"driver": "gpu", "labels": {"app": "profiler", "tier": "node"}},
+    ],
     "dryRun": True,
     "logFormat": "json",
-    "regarding": [
-        {"resource": "helmreleases.helm.toolkit.fluxcd.io", "namespace": "flux-system", "name": "post"},
-        {"resource": "applications.argoproj.io", "namespace": "argocd", "name": "a.b"},
+    "eventTargets": [
+        {"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "namespace": "flux-system", "name": "post"},
+        {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "namespace": "argocd", "name": "a.b"},
     ],
     "expect": {"chartVersion": "v26.7.0", "driverVersion": "580.126.20"},
-    "consumer": {"namespace": "dra", "names": ["one", "gpu:two"]},
+    "plugin": {"namespace": "dra", "names": ["one", {"driver": "gpu", "name": "two"}]},
     "rbac": {"scope": "namespace", "namespaces": ["dra", "operator"]},
 }
 """Each value that becomes an argument, away from its default."""
@@ -56,13 +59,13 @@ EVERY_VALUE: Final[Values] = {
 FOLLOWED: Final[Values] = {
     **EVERY_VALUE,
     "dryRun": False,
-    "hook.wait": "handover",
-    "follow": {
+    "job.mode": "delegate",
+    "controller": {
         "enabled": True,
         "maxUnavailable": 3,
         "restartBackoff": "2m",
         "restartBackoffMax": "2h",
-        "breaker": {"share": "30%", "reset": "0s"},
+        "circuitBreaker": {"threshold": "30%", "reset": "0s"},
     },
 }
 """The same with a follower, to which the Job hands over; but dryRun, which refuses one."""
@@ -141,7 +144,7 @@ def test_the_follower_s_values_arrive(helm: Helm) -> None:
     assert (Bound(3), Bound(30, percent=True)) == (settings.max_unavailable, settings.circuit_breaker_threshold)
     assert (True, False) == (settings.follow, job.follow)
     assert (Mode.COMPLETE, Mode.DELEGATE) == (settings.mode, job.mode)
-    assert (values["workload_name"], values["listen"]) == ("gpu-operator-post-follow", ":8080")
+    assert (values["workload_name"], values["listen"]) == ("gpu-operator-post-controller", ":8080")
     for which in ("lease_name", "lease_namespace"):
         assert values[which] == _parsed(rendered.args)[which]
     own = {"follow", "mode", "max_unavailable", "restart_backoff", "restart_backoff_max"}
@@ -153,7 +156,7 @@ def test_the_follower_s_values_arrive(helm: Helm) -> None:
 
 def test_the_follower_s_defaults_agree(helm: Helm) -> None:
     """But for how many may be down at once: a hook does what was asked for, a follower asks nobody."""
-    rendered = helm.render({"follow.enabled": True, "job.enabled": False})
+    rendered = helm.render({"controller.enabled": True, "job.enabled": False})
     settings = settings_from(_parsed(rendered.follower_container["args"]), controller=True)
     expected = Settings(follow=True, max_unavailable=Bound(25, percent=True))
     assert replace(settings, plugin_names=()) == expected
@@ -202,16 +205,16 @@ def test_defaults_agree(helm: Helm) -> None:
 @pytest.mark.parametrize("stack", STACKS)
 def test_the_default_names_of_a_stack_agree(helm: Helm, stack: str) -> None:
     """The chart names them, so that the guard has them too; the program knows the same without it."""
-    settings = settings_from(_parsed(helm.render({"stacks": [stack]}).args))
+    settings = settings_from(_parsed(helm.render({"drivers": [stack]}).args))
     assert plugin_names(STACKS[stack], settings) == plugin_names(STACKS[stack], Settings())
 
 
 def test_the_chart_knows_every_stack_and_provider() -> None:
     """The schema's choices are the program's, in the same words."""
     properties = json.loads((CHART / "values.schema.json").read_text())["properties"]
-    assert list(STACKS) == properties["stacks"]["items"]["enum"]
+    assert list(STACKS) == properties["drivers"]["items"]["enum"]
     prerequisites = {name for stack in STACKS.values() for name in stack.prerequisites}
-    assert prerequisites == set(properties["providers"]["items"]["enum"])
+    assert prerequisites == set(properties["refreshAfter"]["items"]["enum"])
 
 
 @pytest.mark.parametrize("flag", sorted(_flags(run).keys() - {"--help"}))

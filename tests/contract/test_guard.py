@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
-CONSUMERS: Final = [f"{OTHER}/exporter", "tier=profiling"]
+CONSUMERS: Final = [{"namespace": OTHER, "name": "exporter"}, {"labels": {"tier": "profiling"}}]
 RESTART: Final = {"kubectl.kubernetes.io/restartedAt": "2026-01-02T03:04:05Z"}
 
 
@@ -83,8 +83,8 @@ def test_what_it_may_delete(cluster: Cluster, subtests: pytest.Subtests) -> None
     namesake, alone = pod_of(cluster, OTHER, PLUGIN), pod_of(cluster, ALONE, PLUGIN)
     until(lambda: all(map(partial(on_a_node, cluster), (plugin, alone))), "plugins are on a node")
     bare = path("v1", "pods", namespace=OTHER, name="bare")
-    everywhere = account_of_chart(cluster, "everywhere", {"consumers": CONSUMERS}, MORE)
-    narrow = account_of_chart(cluster, "narrow", {"consumer.namespace": DRA}, MORE)
+    everywhere = account_of_chart(cluster, "everywhere", {"driverClients": CONSUMERS}, MORE)
+    narrow = account_of_chart(cluster, "narrow", {"plugin.namespace": DRA}, MORE)
     scoped = account_of_chart(cluster, "scoped", {"rbac.scope": "namespace", "rbac.namespaces": [DRA]}, MORE)
     for account in (everywhere, narrow, scoped):
         in_effect(account, innocent, daemonset(DRA, "innocent"))
@@ -129,7 +129,7 @@ def test_whom_it_concerns(cluster: Cluster, subtests: pytest.Subtests) -> None:
     innocent = pod_of(cluster, DRA, "innocent")
     guarded = account_of_chart(cluster, "guarded", {})
     until(lambda: guarded.delete(innocent).refused_by_guard, "the guard is in effect")
-    unguarded = account_of_chart(cluster, "unguarded", {"rbac.guard.enabled": False})
+    unguarded = account_of_chart(cluster, "unguarded", {"rbac.admissionPolicy.enabled": False})
     others = {
         "an account of the same name elsewhere": _with_rights(cluster, OTHER, "guarded"),
         "another account beside it": _with_rights(cluster, HOME, "guarded-too"),
@@ -158,7 +158,7 @@ def test_whom_it_concerns(cluster: Cluster, subtests: pytest.Subtests) -> None:
 def test_what_it_may_change_of_a_daemonset(cluster: Cluster, subtests: pytest.Subtests) -> None:
     """With strategy rollout: the restart annotation of a consumer's template, which is no way to become root."""
     plugin, innocent = daemonset(DRA, PLUGIN), daemonset(DRA, "innocent")
-    rollout = account_of_chart(cluster, "rollout", {"strategy": "rollout", "consumers": CONSUMERS})
+    rollout = account_of_chart(cluster, "rollout", {"strategy": "rollout-restart", "driverClients": CONSUMERS})
     until(lambda: rollout.patch(innocent, _template(annotations=RESTART)).refused_by_guard, "the guard is in effect")
     allowed = {
         "a restart": rollout.patch(plugin, _template(annotations=RESTART), really=True),
@@ -247,7 +247,7 @@ def test_the_guard_knows_the_sources_of_every_stack(stack: Stack) -> None:
     """What the program never restarts is what the guard never lets it restart, also if it errs."""
     helm = Helm(binaries.ensure(["helm4"])["helm4"])
     labels = [stack.driver.label, *(prerequisite.label for prerequisite in stack.prerequisites.values())]
-    policies = helm.render({"consumers": CONSUMERS}).all("ValidatingAdmissionPolicy")
+    policies = helm.render({"driverClients": CONSUMERS}).all("ValidatingAdmissionPolicy")
     for policy in (one for one in policies if not one["metadata"]["name"].endswith(".events")):
         expressions = str(policy["spec"]["validations"])
         assert [one for one in labels if f'[?"{one[0]}"] == optional.of("{one[1]}")' not in expressions] == []

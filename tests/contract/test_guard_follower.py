@@ -41,8 +41,8 @@ def test_what_a_follower_may_do(cluster: Cluster, subtests: pytest.Subtests) -> 
     """What the Job may, under the same rules; and one Lease, whatever others granted it."""
     innocent, plugin = pod_of(cluster, DRA, "innocent"), pod_of(cluster, DRA, PLUGIN)
     until(lambda: on_a_node(cluster, plugin), "the plugin is on a node")
-    install(cluster, "leader", {"follow.enabled": True, "hook.wait": "handover"})
-    job, controller = acting_as(cluster, "leader", ANY_LEASE), acting_as(cluster, "leader-follow", ANY_LEASE)
+    install(cluster, "leader", {"controller.enabled": True, "job.mode": "delegate"})
+    job, controller = acting_as(cluster, "leader", ANY_LEASE), acting_as(cluster, "leader-controller", ANY_LEASE)
     in_effect(controller, innocent, daemonset(DRA, "innocent"))
     everybody = administrator(cluster)
     for name in ("leader", "others"):
@@ -84,8 +84,8 @@ def test_what_roles_leave_a_job_that_hands_over(cluster: Cluster, subtests: pyte
     """Without anything that others granted: it sees the Lease, and may neither write it nor restart a plugin."""
     plugin = pod_of(cluster, DRA, PLUGIN)
     until(lambda: on_a_node(cluster, plugin), "the plugin is on a node")
-    install(cluster, "plain", {"follow.enabled": True, "hook.wait": "handover"})
-    job, controller = acting_as(cluster, "plain"), acting_as(cluster, "plain-follow")
+    install(cluster, "plain", {"controller.enabled": True, "job.mode": "delegate"})
+    job, controller = acting_as(cluster, "plain"), acting_as(cluster, "plain-controller")
     own = path(LEASES, "leases", namespace=HOME, name="plain")
     until(
         lambda: controller.create(_leases(HOME), _lease("plain"), really=True).code in {200, 409}, "roles are in effect"

@@ -30,10 +30,10 @@ APPLICATIONS: Final = path(f"{GROUP}/v1beta7", "applications", namespace=OTHER)
 """A version that nobody has ever heard of: it has to be looked up."""
 CONFLICT: Final = 409
 BESIDE: Final = path("v1", "events", namespace=OTHER)
-NAMED: Final[Values] = {"resource": f"applications.{GROUP}", "namespace": OTHER, "name": "named"}
+NAMED: Final[Values] = {"apiVersion": f"{GROUP}/v1alpha1", "kind": "Application", "namespace": OTHER, "name": "named"}
 ACCOUNTS: Final[dict[str, Values]] = {
-    "herald": {"regarding": [NAMED], "rbac.scope": "namespace", "rbac.namespaces": [DRA]},
-    "herald-everywhere": {"regarding": [NAMED, {**NAMED, "namespace": "nowhere"}]},
+    "herald": {"eventTargets": [NAMED], "rbac.scope": "namespace", "rbac.namespaces": [DRA]},
+    "herald-everywhere": {"eventTargets": [NAMED, {**NAMED, "namespace": "nowhere"}]},
 }
 """One whose Role beside the object is all that lets it write Events there, and one that may anywhere: its release is
 installed although it also names an object in a namespace that is not there."""

@@ -22,7 +22,7 @@ SCOPES: Final[Mapping[str, Values]] = {
     "namespace": {"rbac.scope": "namespace", "rbac.namespaces": ["operator", "dra"]},
 }
 VARIANTS: Final[Mapping[str, Values]] = {
-    f"{'+'.join(stacks)}-{strategy}": {"stacks": stacks, "strategy": strategy}
+    f"{'+'.join(stacks)}-{strategy}": {"drivers": stacks, "strategy": strategy}
     for stacks in ([GPU_OPERATOR.name], [NETWORK_OPERATOR.name], list(STACKS))
     for strategy in BY_STRATEGY
 }
@@ -31,8 +31,8 @@ VARIANTS: Final[Mapping[str, Values]] = {
 
 ACCOUNTS: Final[Mapping[Role, tuple[str, Values]]] = {
     Role.JOB: (RELEASE, {}),
-    Role.DELEGATE: (RELEASE, {"follow.enabled": True, "hook.wait": "handover"}),
-    Role.FOLLOWER: (f"{RELEASE}-follow", {"follow.enabled": True, "hook.wait": "handover"}),
+    Role.DELEGATE: (RELEASE, {"controller.enabled": True, "job.mode": "delegate"}),
+    Role.FOLLOWER: (f"{RELEASE}-controller", {"controller.enabled": True, "job.mode": "delegate"}),
 }
 """As whom the program runs, in which rendering."""
 
@@ -50,7 +50,7 @@ def _render(helm: Helm, scope: str, variant: str, role: Role) -> Manifests:
 def _needed(variant: str, role: Role) -> Iterator[tuple[GroupVersionResource, Right]]:
     """Spell out what the program asks for."""
     values = VARIANTS[variant]
-    stacks = [STACKS[name] for name in values["stacks"]]
+    stacks = [STACKS[name] for name in values["drivers"]]
     for resource, verbs in permissions(stacks, values["strategy"], role).items():
         for verb in verbs:
             yield resource, Right(resource.group, resource.plural, verb)

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from tests.chart.rendering import Values
 
 SHARED: Final = {
-    "stacks": "--driver",
-    "providers": "--refresh-after",
-    "consumer.names": "--plugin-name",
-    "consumers": "--driver-client",
+    "drivers": "--driver",
+    "refreshAfter": "--refresh-after",
+    "plugin.names": "--plugin-name",
+    "driverClients": "--driver-client",
     "pluginTimeout": "--plugin-timeout",
     "strategy": "--strategy",
-    "whenManual": "--on-manual-upgrade",
-    "whenAbsent": "--on-missing-plugin",
+    "onManualUpgrade": "--on-manual-upgrade",
+    "onMissingPlugin": "--on-missing-plugin",
     "maxParallelRestarts": "--max-parallel-restarts",
     "logFormat": "--log-format",
 }
@@ -37,63 +37,59 @@ JOBS: Final = {
     "timeout": "--timeout",
     "stallTimeout": "--stall-timeout",
     "onDeadline": "--on-deadline",
-    "hook.wait": "--mode",
+    "job.mode": "--mode",
     "dryRun": "--dry-run",
-    "regarding": "--event-target",
 }
 FOLLOWERS: Final = {
-    "follow.maxUnavailable": "--max-unavailable",
-    "follow.restartBackoff": "--restart-backoff",
-    "follow.restartBackoffMax": "--restart-backoff-max",
-    "follow.breaker.share": "--circuit-breaker-threshold",
-    "follow.breaker.reset": "--circuit-breaker-reset",
+    "controller.maxUnavailable": "--max-unavailable",
+    "controller.restartBackoff": "--restart-backoff",
+    "controller.restartBackoffMax": "--restart-backoff-max",
+    "controller.circuitBreaker.threshold": "--circuit-breaker-threshold",
+    "controller.circuitBreaker.reset": "--circuit-breaker-reset",
 }
 """By which flag the chart passes a value on: its own arguments cannot be asked where it renders none."""
-STRATEGIES: Final = {"stale-pods": "delete-stale-pods", "rollout": "rollout-restart", "handover": "delegate"}
-"""Values of the chart that the program has other names for."""
-
 TOGETHER: Final[list[Values]] = [
-    {"stacks": stacks, "providers": prerequisites, "expect.chartVersion": chart, "strategy": strategy}
+    {"drivers": stacks, "refreshAfter": prerequisites, "expect.chartVersion": chart, "strategy": strategy}
     for stacks, prerequisites, chart, strategy in itertools.product(
         (["gpu"], ["network"], ["gpu", "network"]),
         ([], ["toolkit"]),
         ("", "v26.7.0"),
-        ("stale-pods", "rollout"),
+        ("delete-stale-pods", "rollout-restart"),
     )
 ]
 """Every combination of the values that may contradict each other, and of one that contradicts none."""
 
 FOLLOWED: Final[list[Values]] = [
-    {"follow.enabled": True, "job.enabled": job, "dryRun": dry_run, "hook.wait": wait}
-    for job, dry_run, wait in itertools.product((True, False), (False, True), ("complete", "handover"))
+    {"controller.enabled": True, "job.enabled": job, "dryRun": dry_run, "job.mode": wait}
+    for job, dry_run, wait in itertools.product((True, False), (False, True), ("complete", "delegate"))
 ] + [
-    {"follow.enabled": True, "job.enabled": False, **values}
+    {"controller.enabled": True, "job.enabled": False, **values}
     for values in (
-        {"follow.maxUnavailable": 0},
-        {"follow.maxUnavailable": "0%"},
-        {"follow.maxUnavailable": 1},
-        {"follow.maxUnavailable": "3"},
-        {"follow.maxUnavailable": "100%"},
-        {"follow.maxUnavailable": "101%"},
-        {"follow.maxUnavailable": 1000000},
-        {"follow.maxUnavailable": 999999},
-        {"follow.maxUnavailable": "half"},
-        {"follow.restartBackoff": "0s"},
-        {"follow.restartBackoff": "soon"},
-        {"follow.restartBackoff": "2h"},
-        {"follow.restartBackoff": "1h"},
-        {"follow.restartBackoff": "2h", "follow.restartBackoffMax": "3h"},
-        {"follow.restartBackoffMax": "30s"},
-        {"follow.restartBackoffMax": "721h"},
-        {"follow.breaker.share": 0},
-        {"follow.breaker.share": "0%"},
-        {"follow.breaker.share": "100%"},
-        {"follow.breaker.share": "200%"},
-        {"follow.breaker.share": -1},
-        {"follow.breaker.reset": "0s"},
-        {"follow.breaker.reset": "never"},
-        {"strategy": "rollout"},
-        {"stacks": ["network"], "providers": ["toolkit"]},
+        {"controller.maxUnavailable": 0},
+        {"controller.maxUnavailable": "0%"},
+        {"controller.maxUnavailable": 1},
+        {"controller.maxUnavailable": "3"},
+        {"controller.maxUnavailable": "100%"},
+        {"controller.maxUnavailable": "101%"},
+        {"controller.maxUnavailable": 1000000},
+        {"controller.maxUnavailable": 999999},
+        {"controller.maxUnavailable": "half"},
+        {"controller.restartBackoff": "0s"},
+        {"controller.restartBackoff": "soon"},
+        {"controller.restartBackoff": "2h"},
+        {"controller.restartBackoff": "1h"},
+        {"controller.restartBackoff": "2h", "controller.restartBackoffMax": "3h"},
+        {"controller.restartBackoffMax": "30s"},
+        {"controller.restartBackoffMax": "721h"},
+        {"controller.circuitBreaker.threshold": 0},
+        {"controller.circuitBreaker.threshold": "0%"},
+        {"controller.circuitBreaker.threshold": "100%"},
+        {"controller.circuitBreaker.threshold": "200%"},
+        {"controller.circuitBreaker.threshold": -1},
+        {"controller.circuitBreaker.reset": "0s"},
+        {"controller.circuitBreaker.reset": "never"},
+        {"strategy": "rollout-restart"},
+        {"drivers": ["network"], "refreshAfter": ["toolkit"]},
         {"onDeadline": "report", "expect.chartVersion": "v26.7.0"},
         {"pluginTimeout": "30m"},
     )
@@ -113,51 +109,19 @@ ALONE: Final[list[Values]] = [
     {"stallTimeout": "soon"},
     {"strategy": "Rollout"},
     {"onDeadline": "ignore"},
-    {"whenManual": "skip"},
-    {"whenAbsent": "fail"},
+    {"onManualUpgrade": "skip"},
+    {"onMissingPlugin": "fail"},
     {"logFormat": "xml"},
     {"maxParallelRestarts": -1},
     {"maxParallelRestarts": 3},
-    {"stacks": ["cpu"]},
-    {"providers": ["driver"]},
-    {"expect.driverVersion": "580.126.20", "stacks": ["network"]},
-    {"consumer.names": ["network:a"]},
-    {"consumer.names": ["network:a"], "stacks": ["network"]},
-    {"consumer.names": ["a" * 253]},
-    {"consumer.names": ["a" * 254]},
-    {"consumers": ["gpu:a/b"], "stacks": ["network"]},
-    {"consumers": ["a/b", "k=v"], "stacks": ["network", "gpu"]},
-    {"consumers": ["a"]},
-    {"consumers": ["a=b,c"]},
-    *(
-        {"regarding": [{"resource": resource, "namespace": namespace, "name": name}]}
-        for resource, namespace, name in (
-            ("a.b", "c", "d"),
-            ("a.b.c-d", "e", "f.g"),
-            ("1a.1b", "1c", "1d"),
-            ("jobs", "a", "b"),
-            ("a.", "b", "c"),
-            ("a..b", "c", "d"),
-            ("A.b", "c", "d"),
-            ("-a.b", "c", "d"),
-            ("a.b", "c.d", "e"),
-            ("a.b", "", "c"),
-            ("a.b", "c", ""),
-            ("a.b", "c", "d/e"),
-            ("a.b", "c", "d..e"),
-            ("a.b", "c", "D"),
-            ("a.b", "c" * 63, "d" * 63),
-            ("a.b", "c" * 64, "d"),
-            ("a.b", "c", "d" * 64),
-            ("a.b", "c", f"{'d' * 63}." * 3 + "e" * 61),
-            ("a.b", "c", f"{'d' * 63}." * 3 + "e" * 62),
-            ("a" * 64 + ".b", "c", "d"),
-        )
-    ),
-    *(
-        {"regarding": [{"resource": "a.b", "namespace": "c", "name": f"d{name}"} for name in range(count)]}
-        for count in (4, 5)
-    ),
+    {"drivers": ["cpu"]},
+    {"refreshAfter": ["driver"]},
+    {"expect.driverVersion": "580.126.20", "drivers": ["network"]},
+    {"plugin.names": [{"driver": "network", "name": "a"}]},
+    {"plugin.names": [{"driver": "network", "name": "a"}], "drivers": ["network"]},
+    {"plugin.names": ["a" * 253]},
+    {"driverClients": [{"driver": "gpu", "namespace": "a", "name": "b"}], "drivers": ["network"]},
+    {"driverClients": [{"namespace": "a", "name": "b"}, {"labels": {"k": "v"}}], "drivers": ["network", "gpu"]},
 ]
 
 
@@ -180,15 +144,22 @@ def _arguments(values: Values, flags: dict[str, str]) -> Iterator[str]:
 
 
 def _written(one: object) -> object:
-    """Write what has several parts as the flag has it."""
-    return "/".join(map(str, one.values())) if isinstance(one, dict) else STRATEGIES.get(str(one), one)
+    """Write an entry as the flag has it."""
+    if not isinstance(one, dict):
+        return one
+    rest = one.get("name", "")
+    if "namespace" in one:
+        rest = f"{one['namespace']}/{rest}"
+    for key, value in one.get("labels", {}).items():
+        rest = f"{key}={value}"
+    return f"{one['driver']}:{rest}" if "driver" in one else rest
 
 
 def _runs(values: Values) -> Iterator[tuple[click.Command, list[str]]]:
     """Yield each command that would run, with its arguments."""
     if values.get("job.enabled", True):
         yield run, list(_arguments(values, SHARED | JOBS))
-    if values.get("follow.enabled"):
+    if values.get("controller.enabled"):
         yield controller, list(_arguments(values, SHARED | FOLLOWERS))
 
 
@@ -203,7 +174,7 @@ def _taken(command: click.Command, arguments: list[str]) -> bool:
 
 def _program_takes(values: Values) -> bool:
     """Return whether each command takes its settings. The chart refuses a dry run beside a controller by itself."""
-    if values.get("follow.enabled") and values.get("dryRun"):
+    if values.get("controller.enabled") and values.get("dryRun"):
         return False
     return all(itertools.starmap(_taken, _runs(values)))
 
@@ -222,7 +193,7 @@ def test_chart_and_program_refuse_the_same(helm: Helm, values: Values) -> None:
     """
     rendered = helm.template(values, "--skip-schema-validation")
     assert _program_takes(values) == (rendered.returncode == 0), rendered.stderr
-    if rendered.returncode == 0 and "consumer.names" not in values and "consumers" not in values:
+    if rendered.returncode == 0 and "plugin.names" not in values and "driverClients" not in values:
         manifests = helm.render(values, "--skip-schema-validation")
         who = (*manifests.all("Job"), *manifests.all("Deployment"))
         passed = [one["spec"]["template"]["spec"]["containers"][0]["args"] for one in who]
@@ -233,7 +204,9 @@ def test_chart_and_program_refuse_the_same(helm: Helm, values: Values) -> None:
 @pytest.mark.parametrize("flag", sorted({*JOBS.values(), *FOLLOWERS.values(), "--api-patience", "--job-name"}))
 def test_the_follower_gets_by_argument_nothing_that_has_a_value(helm: Helm, flag: str) -> None:
     """Neither what a run that never ends refuses, nor a second word for what the chart checks: it would never start."""
-    assert "follow.extraArgs holds" in helm.refuse({"follow.enabled": True, "follow.extraArgs": [f"{flag}=1"]})
+    assert "controller.extraArgs holds" in helm.refuse(
+        {"controller.enabled": True, "controller.extraArgs": [f"{flag}=1"]}
+    )
 
 
 def test_both_answers_are_among_them() -> None:
@@ -242,6 +215,6 @@ def test_both_answers_are_among_them() -> None:
     answers = [_program_takes(values) for values in TOGETHER]
     assert {True, False} == set(answers)
     assert answers.count(False) == sum(
-        values["stacks"] == ["network"] and bool(values["providers"] or values["expect.chartVersion"])
+        values["drivers"] == ["network"] and bool(values["refreshAfter"] or values["expect.chartVersion"])
         for values in TOGETHER
     )

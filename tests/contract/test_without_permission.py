@@ -89,7 +89,7 @@ def test_without_one_write(boot: Callable[..., Lab], subtests: pytest.Subtests) 
     delete, patch = Right("", "pods", "delete"), Right("apps", "daemonsets", "patch")
     quick = ("run", "--timeout=2m", "--operator-quiet=2s")
     job = (f"--job-namespace={NAMESPACE}", "--job-name=gpu-operator-post")
-    stale_pods, rollout = _granted(lab, {}), _granted(lab, {"strategy": "rollout"})
+    stale_pods, rollout = _granted(lab, {}), _granted(lab, {"strategy": "rollout-restart"})
     deleting = _start(lab, "without-delete", stale_pods - {delete}, *quick)
     patching = _start(lab, "without-patch", rollout - {patch}, *quick, "--strategy=rollout-restart")
     reading = _start(lab, "without-job", stale_pods - {OWN_JOB}, *quick, *job, "--dry-run")
@@ -106,7 +106,7 @@ def test_without_one_write(boot: Callable[..., Lab], subtests: pytest.Subtests) 
     lab.assert_clean(["gpu-0"])
 
 
-FOLLOWER: Final[Values] = {"follow.enabled": True, "job.enabled": False}
+FOLLOWER: Final[Values] = {"controller.enabled": True, "job.enabled": False}
 OF_A_FOLLOWER: Final = (
     *(Right("coordination.k8s.io", "leases", verb) for verb in ("create", "get", "patch")),
     Right("apps", "deployments", "get"),

@@ -67,7 +67,7 @@ class Wanted:
             **self.post,
         }
         chart, given = (self.wrapped, {}) if self.wrapped else (CHECKOUT / CHART, post)
-        waits = bool(self.wrapped or self.post.get("follow"))
+        waits = bool(self.wrapped or self.post.get("controller"))
         ours = Release(RELEASE, NAMESPACE, chart, given, (OPERATOR_RELEASE,), self.timeout, wait=waits)
         plugin = Release(PLUGIN_RELEASE, PLUGIN_NAMESPACE, CHECKOUT / PLUGIN, {}, (RELEASE,))
         return [
@@ -101,7 +101,7 @@ class Bench(Lab):
         """The name of our Job, which follows the release's."""
         self.own = own
         """The path of the object in which the deployer shows how our release stands, where it has one."""
-        self._follower = f"{job}-follow"
+        self._follower = f"{job}-controller"
 
     def runs(self) -> list[Path]:
         """List the folders of our Jobs' pods, oldest first; a plain Job has the release's usual name in its own."""

@@ -31,7 +31,7 @@ NEXT: Final = "580.142.10"
 NEXT_CHART: Final = "v26.3.5"
 HELM_3: Final = 3
 
-NEVER_READY: Final = Wanted(plugin=False, post={"whenAbsent": "wait", **SOON})
+NEVER_READY: Final = Wanted(plugin=False, post={"onMissingPlugin": "wait", **SOON})
 """Holds the first release until the driver has settled, which it does not."""
 FRESH: Final = Wanted(plugin=False)
 INSTALLED: Final = Wanted()
@@ -42,7 +42,7 @@ PLAIN_UPGRADED: Final = Wanted(chart="v26.7.0", driver="590.44.01", operator=PAR
 PLAIN_FAILED: Final = Wanted(chart="v26.7.1", driver="590.48.01", operator=PARALLEL, post=SOON)
 HELM_3_SECONDS: Final = 60
 """For the chapter that fails: Helm 3 uses up all of its time before it notices that a plain Job failed."""
-FOLLOWED: Final[Values] = {"follow": {"enabled": True}, "hook": {"wait": "handover"}}
+FOLLOWED: Final[Values] = {"controller": {"enabled": True}, "job": {"mode": "delegate"}}
 """Beside a follower, as the documentation recommends it."""
 HANDED_OVER: Final = Wanted(chart="v26.7.2", driver="595.20.02", operator=PARALLEL, post=FOLLOWED)
 PATIENT: Final = Wanted(chart=NEXT_CHART, driver=OLD)

@@ -28,8 +28,13 @@ if TYPE_CHECKING:
 
 ALL_WELL: Final = "sync=Synced health=Healthy"
 """Also beside a failed hook."""
-OURS: Final = {"resource": "applications.argoproj.io", "namespace": ARGOCD_NAMESPACE, "name": RELEASE}
-"""Our Application, as `regarding` names it."""
+OURS: Final = {
+    "apiVersion": "argoproj.io/v1alpha1",
+    "kind": "Application",
+    "namespace": ARGOCD_NAMESPACE,
+    "name": RELEASE,
+}
+"""Our Application, as `eventTargets` names it."""
 CONFIG: Final = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{RELEASE}"
 
 
@@ -70,7 +75,7 @@ class Repository:
 def told_on(release: Release) -> Release:
     """Have failures of ours told on its Application, as bundles do."""
     ours = release.chart == CHECKOUT / CHART
-    return replace(release, values={**release.values, "regarding": [OURS]}) if ours else release
+    return replace(release, values={**release.values, "eventTargets": [OURS]}) if ours else release
 
 
 class ArgoStory(Story):

@@ -24,8 +24,13 @@ if TYPE_CHECKING:
     from devcluster.deployers.manifests import Object
     from devcluster.deployers.release import Outcome, Release
 
-OURS: Final = {"resource": "helmreleases.helm.toolkit.fluxcd.io", "namespace": FLUX_NAMESPACE, "name": RELEASE}
-"""Our HelmRelease, as `regarding` names it."""
+OURS: Final = {
+    "apiVersion": "helm.toolkit.fluxcd.io/v2",
+    "kind": "HelmRelease",
+    "namespace": FLUX_NAMESPACE,
+    "name": RELEASE,
+}
+"""Our HelmRelease, as `eventTargets` names it."""
 HELM_NAME: Final = f"{NAMESPACE}-{RELEASE}"
 """What Flux calls a release that has a target namespace and no name of its own."""
 
@@ -72,7 +77,7 @@ class Commits:
 def told_on(release: Release) -> Release:
     """Have failures of ours told on its HelmRelease, as bundles do."""
     ours = release.chart == CHECKOUT / CHART
-    return replace(release, values={**release.values, "regarding": [OURS]}) if ours else release
+    return replace(release, values={**release.values, "eventTargets": [OURS]}) if ours else release
 
 
 class FluxStory(Story):

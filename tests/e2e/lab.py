@@ -281,7 +281,9 @@ class Lab:
 
     def _folders(self, *, controller: bool) -> list[Path]:
         pids = (self.cluster.state / "pods").glob(f"{NAMESPACE}_{RELEASE}*/pid")
-        mine = [each for each in pids if each.parent.name.startswith(f"{NAMESPACE}_{RELEASE}-follow-") is controller]
+        mine = [
+            each for each in pids if each.parent.name.startswith(f"{NAMESPACE}_{RELEASE}-controller-") is controller
+        ]
         return [each.parent for each in sorted(mine, key=lambda file: file.stat().st_mtime_ns)]
 
     def _install(self, release: str, chart: str, namespace: str, values: dict[str, object]) -> None:

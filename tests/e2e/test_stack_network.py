@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e import lab as gpu
-from tests.e2e.network import FURTHER, MISSED, NEW, OWN, PARALLEL, RDMA, SKIP, SRIOV, Net, nodes_of
+from tests.e2e.network import FURTHER_VALUE, MISSED, NEW, OWN, PARALLEL, RDMA, SKIP, SRIOV, Net, nodes_of
 from tests.shell.program import ended
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def test_a_parallel_migration_with_safe_load_that_the_operator_missed(boot: Call
     net.fleet()
     safely = {"ofedDriver__upgradePolicy__safeLoad": True}
     net.operator(NEW, **PARALLEL, **MISSED, **safely)
-    done = lab.post(stacks=["network"], consumers=[FURTHER])
+    done = lab.post(drivers=["network"], driverClients=[FURTHER_VALUE])
     assert done.code == 0, done.output
     asked = {each.node for each in net.truth.happenings if each.event == "safe-load-asked"}
     assert asked == set(THREE)

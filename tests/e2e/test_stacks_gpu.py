@@ -250,8 +250,9 @@ def test_another_consumer(boot: Callable[..., Lab]) -> None:
     lab.began = time.time()
     lab.operator(driver=NEW, **ALL_AT_ONCE)
     lab.until(lambda: acts.migrated(lab, 2), "both run the new driver", acts.PATIENCE)
-    by_labels = "app.kubernetes.io/name=labelled,team=metrics"
-    done = acts.post(lab, consumers=["monitoring/dcgm-exporter", by_labels])
+    by_name = {"namespace": "monitoring", "name": "dcgm-exporter"}
+    by_labels = {"labels": {"app.kubernetes.io/name": "labelled", "team": "metrics"}}
+    done = acts.post(lab, driverClients=[by_name, by_labels])
     assert done.phase == ("Done", "Refreshed", 0), done.said
     truth = lab.truth
     for name in (f"{PLUGIN_NAMESPACE}/{PLUGIN_NAME}", "monitoring/dcgm-exporter", "monitoring/labelled"):
@@ -279,7 +280,7 @@ def test_a_replaced_container_toolkit(boot: Callable[..., Lab]) -> None:
     plain = acts.run(lab)
     assert plain.phase == ("Done", "NothingStale", 0), plain.said
     lab.assert_clean([])
-    done = acts.post(lab, providers=["toolkit"])
+    done = acts.post(lab, refreshAfter=["toolkit"])
     assert done.phase == ("Done", "Refreshed", 0), done.said
     assert lab.truth.behind_toolkit_now() == ()
     lab.assert_clean(["gpu-0"])
@@ -294,7 +295,7 @@ def test_before_the_plugin_is_installed(boot: Callable[..., Lab]) -> None:
     lab.operator(driver=NEW)
     skipped = acts.run(lab)
     assert skipped.phase == ("Skip", "NoPlugin", 0), skipped.said
-    done = acts.post(lab, whenAbsent="wait")
+    done = acts.post(lab, onMissingPlugin="wait")
     assert done.phase == ("Done", "DriverSettled", 0), done.said
     assert acts.migrated(lab, 2)
     lab.plugin()

@@ -23,7 +23,7 @@ def test_rollout(boot: Callable[..., Lab]) -> None:
     lab = boot(3)
     lab.fleet(nodes=3)
     lab.operator(chart=NEW_CHART, driver=NEW)
-    done = lab.post(strategy="rollout")
+    done = lab.post(strategy="rollout-restart")
     assert done.code == 0, done.output
     assert lab.writes() == ["patch daemonsets"]
     lab.assert_clean(FOUR[:3])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.samples import Sample
 
-TARGET: Final = {"namespace": NAMESPACE, "pod": "gpu-operator-post-follow-0"}
+TARGET: Final = {"namespace": NAMESPACE, "pod": "gpu-operator-post-controller-0"}
 """What a PodMonitor adds."""
 PREFIX: Final = "gpu_operator_post_"
 
@@ -36,7 +36,7 @@ class Scrape:
         """Give the alerts that fire at once, as the chart renders them."""
         series = [_written(one) for one in self._samples() if one.name.startswith(PREFIX)]
         helm = Helm(binaries.ensure(["helm4"])["helm4"])
-        values = {"follow.enabled": True, "follow.prometheusRule.enabled": True}
+        values = {"controller.enabled": True, "controller.prometheusRule.enabled": True}
         (group,) = helm.render(values).one("PrometheusRule")["spec"]["groups"]
         asked = engine(series)
         return {rule["alert"] for rule in group["rules"] if "for" not in rule and asked.firing(rule, 0)[0.0]}

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.e2e
 
 NODES = 3
-DEPLOYMENT: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/gpu-operator-post-follow"
-ACCOUNT: Final = "gpu-operator-post-follow"
+DEPLOYMENT: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/gpu-operator-post-controller"
+ACCOUNT: Final = "gpu-operator-post-controller"
 PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
 FOLLOWERS: Final = "app.kubernetes.io/component=controller"
-FOLLOWED: Final[dict[str, Any]] = {"follow__enabled": True, "follow__replicas": 2}
+FOLLOWED: Final[dict[str, Any]] = {"controller__enabled": True, "controller__replicas": 2}
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +69,7 @@ def test_handed_over(field: Field) -> None:
     field.annotate("gpu-2", "driver-fault", "unready")
     try:
         field.patch_driver(OLD)
-        done = field.post(hook__wait="handover", expect__driverVersion=OLD, **FOLLOWED)
+        done = field.post(job__mode="delegate", expect__driverVersion=OLD, **FOLLOWED)
         assert done.code == 0, done.output
         assert "gpu-2" not in field.restarts()
     finally:

@@ -23,7 +23,7 @@ POLICY: Final = "clusterpolicy/cluster-policy"
 
 def followed(lab: NodeLab, nodes: Sequence[str]) -> None:
     """Let a driver be patched while a follower runs, freeze it, patch again, and delete its pod; `nodes` are fresh."""
-    installed = lab.post(follow__enabled=True)
+    installed = lab.post(controller__enabled=True)
     assert installed.code == 0, installed.output
     lab.until(lambda: _shown(lab)[0], "the follower is Ready", PATIENCE)
     before = lab.restarts()

@@ -67,7 +67,7 @@ class NodeLab(Lab):
         return self._ours("=")
 
     def _ours(self, relation: str) -> list[dict[str, Any]]:
-        selector = f"app.kubernetes.io/name={RELEASE},app.kubernetes.io/component{relation}follower"
+        selector = f"app.kubernetes.io/name={RELEASE},app.kubernetes.io/component{relation}controller"
         found = self.cluster.list(PODS, labelSelector=selector)
         return sorted(found, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
 

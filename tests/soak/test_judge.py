@@ -110,7 +110,10 @@ def test_the_report_counts() -> None:
 def test_the_limits_are_the_charts() -> None:
     """What a soak allows is what the pods get."""
     values = yaml.safe_load((CHECKOUT / "charts/gpu-operator-post/values.yaml").read_text())
-    for resources, limit in ((values["resources"], JOB_MEBIBYTES), (values["follow"]["resources"], FOLLOWER_MEBIBYTES)):
+    for resources, limit in (
+        (values["resources"], JOB_MEBIBYTES),
+        (values["controller"]["resources"], FOLLOWER_MEBIBYTES),
+    ):
         assert f"{limit:.0f}Mi" == resources["limits"]["memory"]
 
 

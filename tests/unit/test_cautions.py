@@ -47,7 +47,7 @@ WARNED: dict[str, tuple[Cluster, Settings, str]] = {
                                                                   PLUGIN), Settings(), "DESIRED=0"),
     "another-plugin-beside-the-named-one": (
         cluster().put("daemonset", obj("plugin-daemonset", "metadata: {name: mine, uid: mine}")), Settings(),
-        "nvidia-dra-driver-gpu/mine looks like a DRA kubelet plugin but is not in consumer.names"),
+        "nvidia-dra-driver-gpu/mine looks like a DRA kubelet plugin but is not in plugin.names"),
     "consumer-that-matches-nothing": (cluster(), Settings(plugins=(Wanted("gpu", "a", "b"),)),
                                       "no DaemonSet matches the driver client a/b"),
     "plugin-selects-a-label-that-is-not-read-and-that-decides": (

@@ -9,16 +9,16 @@
 {{- if not (or (empty $version) (hasPrefix "sha256:" $version) $crd (eq (get $driver "enabled" | toString) "false")) -}}
 {{- include "gpu-stack.lay" (dict "below" $values "above" (dict "expect" (dict "driverVersion" $version))) -}}
 {{- end -}}
-{{- /* consumer.names: only if the DaemonSet of the DRA driver has an unusual name. */ -}}
+{{- /* plugin.names: only if the DaemonSet of the DRA driver has an unusual name. */ -}}
 {{- $dra := include "gpu-stack.values" (dict "root" . "name" "nvidia-dra-driver-gpu") | fromJson -}}
 {{- $name := get $dra "nameOverride" | default "@@{chart}" -}}
-{{- if not (or (has $name (list "nvidia-dra-driver-gpu" "dra-driver-nvidia-gpu")) (get (get $values "consumer" | default dict) "names")) -}}
+{{- if not (or (has $name (list "nvidia-dra-driver-gpu" "dra-driver-nvidia-gpu")) (get (get $values "plugin" | default dict) "names")) -}}
 {{- $names := list (printf "%s-kubelet-plugin" ($name | trunc 63 | trimSuffix "-")) -}}
-{{- include "gpu-stack.lay" (dict "below" $values "above" (dict "consumer" (dict "names" $names))) -}}
+{{- include "gpu-stack.lay" (dict "below" $values "above" (dict "plugin" (dict "names" $names))) -}}
 {{- end -}}
-{{- /* regarding: the Application, if the run can reach it. */ -}}
+{{- /* eventTargets: the Application, if the run can reach it. */ -}}
 {{- $scope := get (get $values "rbac" | default dict) "scope" -}}
-{{- if and (eq .Values.argocd.server "https://kubernetes.default.svc") (ne $scope "namespace") (not (hasKey $values "regarding")) -}}
-{{- $application := dict "resource" "applications.argoproj.io" "namespace" .Values.argocd.namespace "name" "gpu-operator-post" -}}
-{{- $_ := set $values "regarding" (list $application) -}}
+{{- if and (eq .Values.argocd.server "https://kubernetes.default.svc") (ne $scope "namespace") (not (hasKey $values "eventTargets")) -}}
+{{- $application := dict "apiVersion" "argoproj.io/v1alpha1" "kind" "Application" "namespace" .Values.argocd.namespace "name" "gpu-operator-post" -}}
+{{- $_ := set $values "eventTargets" (list $application) -}}
 {{- end -}}

@@ -56,7 +56,7 @@ look before that. */}}
   description: {{`>-
     Many plugins of driver {{ $labels.driver }} became stale within a minute, without a driver reload. The controller
     in {{ $labels.namespace }} assumes an error of clocks or of the API, and restarts nothing.`}}
-{{- if ne .Values.strategy "rollout" }}
+{{- if ne .Values.strategy "rollout-restart" }}
 {{- /* A plugin is restarted within seconds and verified 10 to 40 s later; with a quarter of the fleet down at once, the
 last one waits for three others before it. The program itself gives a plugin 5 minutes: this is twice as long, and what
 was stale before the controller started has another 5 minutes. With strategy rollout plugins wait for the last node, for

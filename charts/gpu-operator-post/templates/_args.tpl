@@ -11,7 +11,7 @@ Arguments of the Job: its times, what it expects, and its name. Takes a dict of 
 - --timeout={{ .timeout }}
 - --stall-timeout={{ .stallTimeout }}
 - --on-deadline={{ .onDeadline }}
-- --mode={{ eq .hook.wait "handover" | ternary "delegate" .hook.wait }}
+- --mode={{ .job.mode }}
 {{- with .expect.chartVersion }}
 - {{ printf "--expect-chart-version=%s" . | quote }}
 {{- end }}
@@ -24,10 +24,10 @@ Arguments of the Job: its times, what it expects, and its name. Takes a dict of 
 {{- end }}
 - --job-name={{ .jobName }}
 - --job-namespace={{ .root.Release.Namespace }}
-{{- range include "gpu-operator-post.regarding" .root | fromJsonArray }}
-- {{ printf "--event-target=%s/%s/%s" .resource .namespace .name | quote }}
+{{- range include "gpu-operator-post.eventTargets" .root | fromJsonArray }}
+- {{ printf "--event-target=%s.%s/%s/%s" .plural .group .namespace .name | quote }}
 {{- end }}
-{{- if eq .root.Values.hook.wait "handover" }}
+{{- if eq .root.Values.job.mode "delegate" }}
 {{ include "gpu-operator-post.leaseArgs" .root }}
 {{- end }}
 {{ include "gpu-operator-post.sharedArgs" .root | trim }}
@@ -37,19 +37,19 @@ Arguments of the Job: its times, what it expects, and its name. Takes a dict of 
 Arguments of the controller: its bounds, and where its metrics are.
 */}}
 {{- define "gpu-operator-post.followArgs" -}}
-{{- with .Values.follow -}}
+{{- with .Values.controller -}}
 - controller
-- --max-unavailable={{ include "gpu-operator-post.numberOrPercent" (dict "name" "follow.maxUnavailable" "value" .maxUnavailable) }}
+- --max-unavailable={{ include "gpu-operator-post.numberOrPercent" (dict "name" "controller.maxUnavailable" "value" .maxUnavailable) }}
 - --restart-backoff={{ .restartBackoff }}
 - --restart-backoff-max={{ .restartBackoffMax }}
-- --circuit-breaker-threshold={{ include "gpu-operator-post.numberOrPercent" (dict "name" "follow.breaker.share" "value" .breaker.share) }}
-- --circuit-breaker-reset={{ .breaker.reset }}
+- --circuit-breaker-threshold={{ include "gpu-operator-post.numberOrPercent" (dict "name" "controller.circuitBreaker.threshold" "value" .circuitBreaker.threshold) }}
+- --circuit-breaker-reset={{ .circuitBreaker.reset }}
 {{- end }}
 - --workload-name={{ include "gpu-operator-post.followName" . }}
 - --listen=:{{ include "gpu-operator-post.followPort" . }}
 {{ include "gpu-operator-post.leaseArgs" . }}
 {{ include "gpu-operator-post.sharedArgs" . | trim }}
-{{- range .Values.follow.extraArgs }}
+{{- range .Values.controller.extraArgs }}
 - {{ . | quote }}
 {{- end }}
 {{- end -}}
@@ -64,27 +64,35 @@ Arguments of both: which plugins are refreshed, and how.
 */}}
 {{- define "gpu-operator-post.sharedArgs" -}}
 {{- $root := . -}}
-{{- range .Values.stacks }}
+{{- range .Values.drivers }}
 - {{ printf "--driver=%s" . | quote }}
 {{- end }}
 {{- with .Values }}
 - --plugin-timeout={{ .pluginTimeout }}
-- --strategy={{ get (dict "stale-pods" "delete-stale-pods" "rollout" "rollout-restart") (toString .strategy) }}
+- --strategy={{ .strategy }}
 - --max-parallel-restarts={{ .maxParallelRestarts | int64 }}
-- --on-manual-upgrade={{ .whenManual }}
-- --on-missing-plugin={{ .whenAbsent }}
-{{- range .providers }}
+- --on-manual-upgrade={{ .onManualUpgrade }}
+- --on-missing-plugin={{ .onMissingPlugin }}
+{{- range .refreshAfter }}
 - {{ printf "--refresh-after=%s" . | quote }}
 {{- end }}
 - --log-format={{ .logFormat }}
-{{- with .consumer.namespace }}
+{{- with .plugin.namespace }}
 - {{ printf "--plugin-namespace=%s" . | quote }}
 {{- end }}
-{{- range include "gpu-operator-post.consumerNames" $root | fromJsonArray }}
-- {{ printf "--plugin-name=%s:%s" .stack .rest | quote }}
+{{- range include "gpu-operator-post.pluginNames" $root | fromJsonArray }}
+- {{ printf "--plugin-name=%s:%s" .driver .name | quote }}
 {{- end }}
-{{- range include "gpu-operator-post.consumers" $root | fromJsonArray }}
-- {{ printf "--driver-client=%s:%s" .stack .rest | quote }}
+{{- range include "gpu-operator-post.driverClients" $root | fromJsonArray }}
+{{- $which := printf "%s/%s" .namespace .name -}}
+{{- if .labels -}}
+{{- $pairs := list -}}
+{{- range $key, $value := .labels -}}
+{{- $pairs = append $pairs (printf "%s=%s" $key $value) -}}
+{{- end -}}
+{{- $which = join "," $pairs -}}
+{{- end }}
+- {{ printf "--driver-client=%s:%s" .driver $which | quote }}
 {{- end }}
 {{- range include "gpu-operator-post.namespaces" $root | fromJsonArray }}
 - {{ printf "--namespace=%s" . | quote }}

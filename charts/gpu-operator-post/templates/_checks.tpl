@@ -19,15 +19,6 @@ A name that a DaemonSet can have. Takes a dict of name (of the value), value and
 {{- end -}}
 
 {{/*
-One label, key=value. Takes a dict of name, value and part.
-*/}}
-{{- define "gpu-operator-post.checkLabel" -}}
-{{- if not (regexMatch "^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?=([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$" .part) -}}
-{{- fail (printf "%s holds %q, in which %q is no label: write key=value, several with commas between them and no spaces." .name .value .part) -}}
-{{- end -}}
-{{- end -}}
-
-{{/*
 A reference that no runtime can read gives a pod that waits for ever (InvalidImageName), and a release that hangs.
 A name is an optional host with an optional port, then parts in small letters.
 */}}
@@ -79,12 +70,12 @@ choices.
 {{- end -}}
 
 {{- define "gpu-operator-post.checkChoices" -}}
-{{- include "gpu-operator-post.checkChoice" (dict "name" "strategy" "value" .Values.strategy "choices" (list "stale-pods" "rollout")) -}}
+{{- include "gpu-operator-post.checkChoice" (dict "name" "strategy" "value" .Values.strategy "choices" (list "delete-stale-pods" "rollout-restart")) -}}
 {{- include "gpu-operator-post.checkChoice" (dict "name" "rbac.scope" "value" .Values.rbac.scope "choices" (list "cluster" "namespace")) -}}
 {{- include "gpu-operator-post.checkChoice" (dict "name" "onDeadline" "value" .Values.onDeadline "choices" (list "fail" "report")) -}}
-{{- include "gpu-operator-post.checkChoice" (dict "name" "whenManual" "value" .Values.whenManual "choices" (list "report" "wait" "fail")) -}}
-{{- include "gpu-operator-post.checkChoice" (dict "name" "whenAbsent" "value" .Values.whenAbsent "choices" (list "skip" "wait")) -}}
-{{- include "gpu-operator-post.checkChoice" (dict "name" "hook.wait" "value" .Values.hook.wait "choices" (list "complete" "handover")) -}}
+{{- include "gpu-operator-post.checkChoice" (dict "name" "onManualUpgrade" "value" .Values.onManualUpgrade "choices" (list "report" "wait" "fail")) -}}
+{{- include "gpu-operator-post.checkChoice" (dict "name" "onMissingPlugin" "value" .Values.onMissingPlugin "choices" (list "skip" "wait")) -}}
+{{- include "gpu-operator-post.checkChoice" (dict "name" "job.mode" "value" .Values.job.mode "choices" (list "complete" "delegate")) -}}
 {{- include "gpu-operator-post.checkChoice" (dict "name" "logFormat" "value" .Values.logFormat "choices" (list "text" "json")) -}}
 {{- if lt (.Values.maxParallelRestarts | int64) 0 -}}
 {{- fail (printf "maxParallelRestarts is %v: 0 is no bound, and less means nothing." .Values.maxParallelRestarts) -}}
@@ -96,21 +87,21 @@ Values that mean nothing together: the program refuses them too, but only when i
 else was changed. Whoever sets a value relies on it, so none is silently left out.
 */}}
 {{- define "gpu-operator-post.checkTogether" -}}
-{{- $providers := list -}}
+{{- $prerequisites := list -}}
 {{- $chart := false -}}
 {{- range include "gpu-operator-post.stacks" . | fromJsonArray -}}
-{{- $providers = concat $providers .providers -}}
+{{- $prerequisites = concat $prerequisites .prerequisites -}}
 {{- if has "chart" .tells -}}
 {{- $chart = true -}}
 {{- end -}}
 {{- end -}}
-{{- range .Values.providers -}}
-{{- if not (has . $providers) -}}
-{{- fail (printf "providers names %q, which no stack in stacks knows: add its stack, or take the entry away." .) -}}
+{{- range .Values.refreshAfter -}}
+{{- if not (has . $prerequisites) -}}
+{{- fail (printf "refreshAfter names %q, which no driver in drivers knows: add its driver, or remove the entry." .) -}}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.expect.chartVersion (not $chart) -}}
-{{- fail "expect.chartVersion is set, but no policy of the stacks in stacks says which chart it comes from: the run could never see it. Leave it empty, or add the stack gpu." -}}
+{{- fail "expect.chartVersion is set, but no policy of the drivers in drivers shows its chart version: the run could never see it. Leave it empty, or add the driver gpu." -}}
 {{- end -}}
 {{- end -}}
 
@@ -118,42 +109,42 @@ else was changed. Whoever sets a value relies on it, so none is silently left ou
 The follower: bounds that the program would refuse too, when it starts, again and again; and what cannot stand beside it.
 */}}
 {{- define "gpu-operator-post.checkFollow" -}}
-{{- if not (or .Values.job.enabled .Values.follow.enabled) -}}
-{{- fail "job.enabled is false, and so is follow.enabled: nothing would run. Enable one of them, or set enabled=false to leave the release empty." -}}
+{{- if not (or .Values.job.enabled .Values.controller.enabled) -}}
+{{- fail "job.enabled is false, and so is controller.enabled: nothing would run. Enable one of them, or set enabled=false to leave the release empty." -}}
 {{- end -}}
-{{- if and (eq .Values.hook.wait "handover") (not .Values.follow.enabled) -}}
-{{- fail "hook.wait is handover, but follow.enabled is false: nobody would take over. Enable the follower, or wait until all is complete." -}}
+{{- if and (eq .Values.job.mode "delegate") (not .Values.controller.enabled) -}}
+{{- fail "job.mode is delegate, but controller.enabled is false: there is no controller to delegate to. Enable the controller, or set job.mode to complete." -}}
 {{- end -}}
-{{- with .Values.follow -}}
+{{- with .Values.controller -}}
 {{- if lt (.replicas | int64) 1 -}}
-{{- fail (printf "follow.replicas is %v: at least 1; follow.enabled=false renders no follower." .replicas) -}}
+{{- fail (printf "controller.replicas is %v: at least 1; controller.enabled=false renders no follower." .replicas) -}}
 {{- end -}}
-{{- $first := include "gpu-operator-post.seconds" (dict "name" "follow.restartBackoff" "value" .restartBackoff) | int64 -}}
-{{- $longest := include "gpu-operator-post.seconds" (dict "name" "follow.restartBackoffMax" "value" .restartBackoffMax) | int64 -}}
+{{- $first := include "gpu-operator-post.seconds" (dict "name" "controller.restartBackoff" "value" .restartBackoff) | int64 -}}
+{{- $longest := include "gpu-operator-post.seconds" (dict "name" "controller.restartBackoffMax" "value" .restartBackoffMax) | int64 -}}
 {{- if gt $first $longest -}}
-{{- fail (printf "follow.restartBackoff is %q, longer than the longest, follow.restartBackoffMax (%q)." .restartBackoff .restartBackoffMax) -}}
+{{- fail (printf "controller.restartBackoff is %q, longer than the longest, controller.restartBackoffMax (%q)." .restartBackoff .restartBackoffMax) -}}
 {{- end -}}
-{{- $most := include "gpu-operator-post.numberOrPercent" (dict "name" "follow.maxUnavailable" "value" .maxUnavailable) -}}
+{{- $most := include "gpu-operator-post.numberOrPercent" (dict "name" "controller.maxUnavailable" "value" .maxUnavailable) -}}
 {{- if regexMatch "^0+%?$" $most -}}
-{{- fail (printf "follow.maxUnavailable is %q: nothing could be restarted at all." $most) -}}
+{{- fail (printf "controller.maxUnavailable is %q: nothing could be restarted at all." $most) -}}
 {{- end -}}
 {{- $_ := list
-  (include "gpu-operator-post.duration" (dict "name" "follow.breaker.reset" "value" .breaker.reset))
-  (include "gpu-operator-post.numberOrPercent" (dict "name" "follow.breaker.share" "value" .breaker.share))
+  (include "gpu-operator-post.duration" (dict "name" "controller.circuitBreaker.reset" "value" .circuitBreaker.reset))
+  (include "gpu-operator-post.numberOrPercent" (dict "name" "controller.circuitBreaker.threshold" "value" .circuitBreaker.threshold))
 -}}
 {{- /* Prometheus forgets a sample after 5 minutes: one scrape may fail in between. */ -}}
-{{- $interval := include "gpu-operator-post.seconds" (dict "name" "follow.podMonitor.interval" "value" .podMonitor.interval) | int64 -}}
+{{- $interval := include "gpu-operator-post.seconds" (dict "name" "controller.podMonitor.interval" "value" .podMonitor.interval) | int64 -}}
 {{- if gt $interval 120 -}}
-{{- fail (printf "follow.podMonitor.interval is %q: 2m is the most, or alerts would end and begin anew between two scrapes." .podMonitor.interval) -}}
+{{- fail (printf "controller.podMonitor.interval is %q: 2m is the most, or alerts would end and begin anew between two scrapes." .podMonitor.interval) -}}
 {{- end -}}
 {{- end -}}
-{{- if and .Values.follow.enabled .Values.dryRun -}}
-{{- fail "dryRun decides once, and a follower is never done: leave follow.enabled=false for a dry run." -}}
+{{- if and .Values.controller.enabled .Values.dryRun -}}
+{{- fail "dryRun decides once, and a follower is never done: leave controller.enabled=false for a dry run." -}}
 {{- end -}}
 {{- $accounts := list -}}
 {{- range include "gpu-operator-post.workloads" . | fromJsonArray -}}
 {{- if has .account $accounts -}}
-{{- fail (printf "Job and follower would share the ServiceAccount %q, and with it their permissions: give follow.serviceAccount.name another name." .account) -}}
+{{- fail (printf "Job and follower would share the ServiceAccount %q, and with it their permissions: give controller.serviceAccount.name another name." .account) -}}
 {{- end -}}
 {{- $accounts = append $accounts .account -}}
 {{- end -}}
@@ -165,20 +156,20 @@ flags that one of the two alone takes, where the other gets them: it would not e
 argument wins, so that other bounds would be obeyed than those that are checked.
 */}}
 {{- define "gpu-operator-post.checkExtras" -}}
-{{- $values := dict "strategy" "strategy" "driver" "stacks" "plugin-name" "consumer.names" "driver-client" "consumers" "plugin-namespace" "consumer.namespace" "namespace" "rbac.namespaces" "event-target" "regarding" "refresh-after" "providers" "dry-run" "dryRun" "mode" "hook.wait" "lease-name" "fullnameOverride" "workload-name" "fullnameOverride" "job-name" "fullnameOverride" "lease-namespace" "follow.enabled" "listen" "follow.enabled" -}}
-{{- $follower := dict "restart-backoff" "follow.restartBackoff" "restart-backoff-max" "follow.restartBackoffMax" "circuit-breaker-threshold" "follow.breaker.share" "circuit-breaker-reset" "follow.breaker.reset" -}}
-{{- $unavailable := dict "max-unavailable" "follow.maxUnavailable" -}}
+{{- $values := dict "strategy" "strategy" "driver" "drivers" "plugin-name" "plugin.names" "driver-client" "driverClients" "plugin-namespace" "plugin.namespace" "namespace" "rbac.namespaces" "event-target" "eventTargets" "refresh-after" "refreshAfter" "dry-run" "dryRun" "mode" "job.mode" "lease-name" "fullnameOverride" "workload-name" "fullnameOverride" "job-name" "fullnameOverride" "lease-namespace" "controller.enabled" "listen" "controller.enabled" -}}
+{{- $follower := dict "restart-backoff" "controller.restartBackoff" "restart-backoff-max" "controller.restartBackoffMax" "circuit-breaker-threshold" "controller.circuitBreaker.threshold" "circuit-breaker-reset" "controller.circuitBreaker.reset" -}}
+{{- $unavailable := dict "max-unavailable" "controller.maxUnavailable" -}}
 {{- $job := dict "expect-chart-version" "expect.chartVersion" "expect-driver-version" "expect.driverVersion" "on-deadline" "onDeadline" -}}
 {{- $times := dict "timeout" "timeout" "stall-timeout" "stallTimeout" "api-patience" "extraEnv" -}}
-{{- $both := .Values.follow.enabled | ternary (merge dict $job $times) dict -}}
+{{- $both := .Values.controller.enabled | ternary (merge dict $job $times) dict -}}
 {{- /* There is no value that bounds a Job so. Beside a follower the environment does: its own argument wins over that. */ -}}
-{{- $bounds := .Values.follow.enabled | ternary (merge dict $follower $unavailable) $follower -}}
+{{- $bounds := .Values.controller.enabled | ternary (merge dict $follower $unavailable) $follower -}}
 {{- $given := list -}}
 {{- range .Values.extraArgs -}}
 {{- $given = append $given (dict "list" "extraArgs" "text" . "value" (regexReplaceAll "^[^=]*=?" . "") "follower" $bounds "job" $both) -}}
 {{- end -}}
-{{- range .Values.follow.extraArgs -}}
-{{- $given = append $given (dict "list" "follow.extraArgs" "text" . "value" "" "follower" (merge dict $follower $unavailable) "job" (merge dict $job $times)) -}}
+{{- range .Values.controller.extraArgs -}}
+{{- $given = append $given (dict "list" "controller.extraArgs" "text" . "value" "" "follower" (merge dict $follower $unavailable) "job" (merge dict $job $times)) -}}
 {{- end -}}
 {{- range .Values.extraEnv -}}
 {{- if hasPrefix "GPU_OPERATOR_POST_" .name -}}
@@ -224,8 +215,7 @@ makes sure that each is asked, whatever else is left out of a rendering.
   (include "gpu-operator-post.checkGuard" .)
   (include "gpu-operator-post.checkExtras" .)
   (include "gpu-operator-post.namespaces" .)
-  (include "gpu-operator-post.consumerNames" .)
-  (include "gpu-operator-post.consumers" .)
-  (include "gpu-operator-post.regarding" .)
+  (include "gpu-operator-post.pluginNames" .)
+  (include "gpu-operator-post.driverClients" .)
 -}}
 {{- end -}}

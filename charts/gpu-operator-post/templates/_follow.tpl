@@ -36,7 +36,7 @@ readinessProbe:
 {{- end -}}
 
 {{- define "gpu-operator-post.followSpec" -}}
-replicas: {{ .Values.follow.replicas | int64 }}
+replicas: {{ .Values.controller.replicas | int64 }}
 # The old one releases the Lease when it ends, within two seconds: beside it, a new one would only wait for that.
 strategy:
   type: Recreate
@@ -50,9 +50,9 @@ template:
     "args" (include "gpu-operator-post.followArgs" .)
     "restart" "Always"
     "serves" (include "gpu-operator-post.followServes" .)
-    "resources" .Values.follow.resources
-    "labels" .Values.follow.podLabels
-    "annotations" .Values.follow.podAnnotations
+    "resources" .Values.controller.resources
+    "labels" .Values.controller.podLabels
+    "annotations" .Values.controller.podAnnotations
   ) | nindent 2 }}
 {{- end -}}
 
@@ -60,8 +60,8 @@ template:
 Where the documentation of this version is, for links to runbooks: a released chart knows its repository.
 */}}
 {{- define "gpu-operator-post.docsUrl" -}}
-{{- if .Values.follow.prometheusRule.docsUrl -}}
-{{- .Values.follow.prometheusRule.docsUrl | trimSuffix "/" -}}
+{{- if .Values.controller.prometheusRule.docsUrl -}}
+{{- .Values.controller.prometheusRule.docsUrl | trimSuffix "/" -}}
 {{- else if .Chart.Home -}}
 {{- printf "%s/blob/v%s/docs" .Chart.Home .Chart.AppVersion -}}
 {{- else -}}

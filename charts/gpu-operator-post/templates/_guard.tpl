@@ -12,7 +12,7 @@ known: then the version decides, and every Kubernetes that this chart admits ser
 {{- $group := "admissionregistration.k8s.io/v1" -}}
 {{- $asked := .Capabilities.APIVersions.Has (printf "%s/ValidatingWebhookConfiguration" $group) -}}
 {{- $served := .Capabilities.APIVersions.Has (printf "%s/ValidatingAdmissionPolicy" $group) -}}
-{{- if and .Values.enabled .Values.rbac.create .Values.rbac.guard.enabled (or $served (not $asked)) -}}
+{{- if and .Values.enabled .Values.rbac.create .Values.rbac.admissionPolicy.enabled (or $served (not $asked)) -}}
 true
 {{- end -}}
 {{- end -}}
@@ -22,8 +22,8 @@ Where the cluster says that it does not serve the kind, the account would be unc
 that is refused. A dry run has no right that wants confining.
 */}}
 {{- define "gpu-operator-post.checkGuard" -}}
-{{- if and .Values.rbac.create .Values.rbac.guard.enabled (not .Values.dryRun) (not (include "gpu-operator-post.guardRendered" .)) -}}
-{{- fail "rbac.guard.enabled is true, but this cluster does not serve ValidatingAdmissionPolicies: without the guard this ServiceAccount may restart anything that RBAC lets it reach. Have them served, or set rbac.guard.enabled=false if that is meant." -}}
+{{- if and .Values.rbac.create .Values.rbac.admissionPolicy.enabled (not .Values.dryRun) (not (include "gpu-operator-post.guardRendered" .)) -}}
+{{- fail "rbac.admissionPolicy.enabled is true, but this cluster does not serve ValidatingAdmissionPolicies: without the guard this ServiceAccount may restart anything that RBAC lets it reach. Have them served, or set rbac.admissionPolicy.enabled=false if that is meant." -}}
 {{- end -}}
 {{- end -}}
 
@@ -65,7 +65,7 @@ The policies' subjects, as a JSON list: a policy and a binding for each.
 */}}
 {{- define "gpu-operator-post.guardParts" -}}
 {{- $parts := list "pods" "daemonsets" "events" -}}
-{{- if .Values.follow.enabled -}}
+{{- if .Values.controller.enabled -}}
 {{- $parts = append $parts "leases" -}}
 {{- end -}}
 {{- toJson $parts -}}
@@ -97,15 +97,15 @@ Takes a dict of root, name (CEL of the DaemonSet's name) and labels (CEL of the 
 {{- $name := .name -}}
 {{- $labels := .labels -}}
 {{- $names := list -}}
-{{- range include "gpu-operator-post.consumerNames" .root | fromJsonArray -}}
-{{- $names = append $names .rest -}}
+{{- range include "gpu-operator-post.pluginNames" .root | fromJsonArray -}}
+{{- $names = append $names .name -}}
 {{- end -}}
 {{- $named := printf "%s in %s" $name ($names | uniq | toJson) -}}
-{{- with .root.Values.consumer.namespace -}}
+{{- with .root.Values.plugin.namespace -}}
 {{- $named = printf "%s && request.namespace == %s" $named (toJson .) -}}
 {{- end -}}
 {{- $ways := list $named -}}
-{{- range include "gpu-operator-post.consumers" .root | fromJsonArray -}}
+{{- range include "gpu-operator-post.driverClients" .root | fromJsonArray -}}
 {{- if .labels -}}
 {{- $all := list -}}
 {{- range $key, $value := .labels -}}
@@ -137,7 +137,7 @@ On objects of which kinds Events may be written, as a JSON list: on the plugins'
 {{- define "gpu-operator-post.guardEventKinds" -}}
 {{- $kinds := list "DaemonSet" -}}
 {{- range include "gpu-operator-post.workloads" . | fromJsonArray -}}
-{{- $kinds = append $kinds (eq .part "hook" | ternary "Job" "Deployment") -}}
+{{- $kinds = append $kinds (eq .part "job" | ternary "Job" "Deployment") -}}
 {{- end -}}
 {{- toJson $kinds -}}
 {{- end -}}

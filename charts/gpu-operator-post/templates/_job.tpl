@@ -23,7 +23,7 @@ podFailurePolicy:
 template:
   {{- include "gpu-operator-post.podTemplate" (dict
     "root" .root
-    "workload" (include "gpu-operator-post.workload" (dict "root" .root "part" "hook") | fromJson)
+    "workload" (include "gpu-operator-post.workload" (dict "root" .root "part" "job") | fromJson)
     "args" (include "gpu-operator-post.jobArgs" .)
     "restart" "Never"
     "resources" .root.Values.resources

@@ -6,8 +6,8 @@ Permissions: what the program asks for and no more. docs/security.md gives the r
 The namespaces in which the program may read and restart; empty means all of them.
 */}}
 {{- define "gpu-operator-post.namespaces" -}}
-{{- with .Values.consumer.namespace -}}
-{{- include "gpu-operator-post.checkNamespace" (dict "name" "consumer.namespace" "value" .) -}}
+{{- with .Values.plugin.namespace -}}
+{{- include "gpu-operator-post.checkNamespace" (dict "name" "plugin.namespace" "value" .) -}}
 {{- end -}}
 {{- range .Values.rbac.namespaces -}}
 {{- include "gpu-operator-post.checkNamespace" (dict "name" "rbac.namespaces" "value" .) -}}
@@ -16,8 +16,8 @@ The namespaces in which the program may read and restart; empty means all of the
 {{- fail "rbac.scope is namespace, but rbac.namespaces is empty: name the namespaces of the GPU operator and of the DRA driver." -}}
 {{- else if and (eq .Values.rbac.scope "cluster") .Values.rbac.namespaces -}}
 {{- fail "rbac.namespaces has an effect only with rbac.scope: namespace. Set the scope, or leave the list empty." -}}
-{{- else if and .Values.rbac.namespaces .Values.consumer.namespace (not (has .Values.consumer.namespace .Values.rbac.namespaces)) -}}
-{{- fail (printf "consumer.namespace is %q, which rbac.namespaces does not name: the plugins there could not be read." .Values.consumer.namespace) -}}
+{{- else if and .Values.rbac.namespaces .Values.plugin.namespace (not (has .Values.plugin.namespace .Values.rbac.namespaces)) -}}
+{{- fail (printf "plugin.namespace is %q, which rbac.namespaces does not name: the plugins there could not be read." .Values.plugin.namespace) -}}
 {{- end -}}
 {{- .Values.rbac.namespaces | default list | toJson -}}
 {{- end -}}
@@ -58,7 +58,7 @@ anything; a dry run has none. Takes a dict of root and workload.
   resources: [leases]
   verbs: [list, watch]
 {{- if .workload.restarts }}
-{{- if eq .root.Values.strategy "rollout" }}
+{{- if eq .root.Values.strategy "rollout-restart" }}
 # Without the guard: whoever may change a DaemonSet's template may run anything on its nodes.
 - apiGroups: [apps]
   resources: [daemonsets]
@@ -81,12 +81,12 @@ what is created cannot be held by a role, so there the guard holds it. Takes a d
 */}}
 {{- define "gpu-operator-post.ownRules" -}}
 {{- $lease := include "gpu-operator-post.leaseName" .root -}}
-{{- if eq .workload.part "hook" }}
+{{- if eq .workload.part "job" }}
 - apiGroups: [batch]
   resources: [jobs]
   resourceNames: [{{ include "gpu-operator-post.jobName" .root }}]
   verbs: [get]
-{{- if eq .root.Values.hook.wait "handover" }}
+{{- if eq .root.Values.job.mode "delegate" }}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   resourceNames: [{{ $lease }}]

@@ -1,37 +1,32 @@
 {{/*
-The deployer's own objects, on which the Job's Events are told too.
+The deployment tool's own objects, on which the Job also writes Events.
 */}}
 
 {{/*
-All of them, as a JSON list, each with resource (as it is written: the plural and its group), plural, group, namespace and
-name. None where there is no Job. Nothing here may reach a permission or a CEL expression unchecked.
+The plural of a kind, as Kubernetes guesses it (meta.UnsafeGuessKindToResource).
 */}}
-{{- define "gpu-operator-post.regarding" -}}
-{{- $label := "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?" -}}
-{{- $subdomain := printf "%[1]s([.]%[1]s)*" $label -}}
+{{- define "gpu-operator-post.plural" -}}
+{{- $kind := lower . -}}
+{{- if hasSuffix "s" $kind -}}
+{{- printf "%ses" $kind -}}
+{{- else if hasSuffix "y" $kind -}}
+{{- printf "%sies" (trimSuffix "y" $kind) -}}
+{{- else -}}
+{{- printf "%ss" $kind -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+All of them, as a JSON list, each with plural, group, namespace and name. None if there is no Job.
+*/}}
+{{- define "gpu-operator-post.eventTargets" -}}
 {{- $all := list -}}
-{{- range .Values.regarding -}}
-{{- if or (not (kindIs "map" .)) (ne (keys . | sortAlpha | join " ") "name namespace resource") -}}
-{{- fail (printf "regarding holds %q: write resource, namespace and name of an object, such as {resource: helmreleases.helm.toolkit.fluxcd.io, namespace: flux-system, name: gpu-operator-post}." (toString .)) -}}
+{{- range .Values.job.enabled | ternary .Values.eventTargets list -}}
+{{- $group := splitList "/" .apiVersion | first -}}
+{{- $plural := include "gpu-operator-post.plural" .kind -}}
+{{- $all = append $all (dict "group" $group "plural" $plural "namespace" .namespace "name" .name) -}}
 {{- end -}}
-{{- $resource := .resource | default "" | toString -}}
-{{- $namespace := .namespace | default "" | toString -}}
-{{- $name := .name | default "" | toString -}}
-{{- if or (gt (len $resource) 253) (not (regexMatch (printf "^%s[.]%s$" $label $subdomain) $resource)) -}}
-{{- fail (printf "regarding holds the resource %q: write the plural and the group of what your deployer reads, such as helmreleases.helm.toolkit.fluxcd.io or applications.argoproj.io." $resource) -}}
-{{- end -}}
-{{- include "gpu-operator-post.checkNamespace" (dict "name" "regarding" "value" $namespace) -}}
-{{- if or (gt (len $name) 253) (not (regexMatch (printf "^%s$" $subdomain) $name)) -}}
-{{- fail (printf "regarding holds the name %q, which is none: a name has small letters, digits, dots and hyphens, at most 253." $name) -}}
-{{- end -}}
-{{- $plural := regexReplaceAll "[.].*" $resource "" -}}
-{{- $group := trimPrefix (printf "%s." $plural) $resource -}}
-{{- $all = append $all (dict "resource" $resource "plural" $plural "group" $group "namespace" $namespace "name" $name) -}}
-{{- end -}}
-{{- if gt (len ($all | uniq)) 4 -}}
-{{- fail (printf "regarding names %d objects: 4 are the most, because each takes its time at the end of a run." (len ($all | uniq))) -}}
-{{- end -}}
-{{- $.Values.job.enabled | ternary ($all | uniq) list | toJson -}}
+{{- $all | uniq | toJson -}}
 {{- end -}}
 
 {{/*
@@ -41,7 +36,7 @@ and, for a Role, namespace.
 */}}
 {{- define "gpu-operator-post.regardingRules" -}}
 {{- $namespace := .namespace -}}
-{{- range include "gpu-operator-post.regarding" .root | fromJsonArray }}
+{{- range include "gpu-operator-post.eventTargets" .root | fromJsonArray }}
 {{- if or (not $namespace) (eq .namespace $namespace) }}
 - apiGroups: [{{ .group | quote }}]
   resources: [{{ .plural | quote }}]
@@ -58,7 +53,7 @@ a run that writes nothing.
 {{- define "gpu-operator-post.regardingNamespaces" -}}
 {{- $namespaces := list -}}
 {{- if and (eq .Values.rbac.scope "namespace") (not .Values.dryRun) -}}
-{{- range include "gpu-operator-post.regarding" . | fromJsonArray -}}
+{{- range include "gpu-operator-post.eventTargets" . | fromJsonArray -}}
 {{- $namespaces = append $namespaces .namespace -}}
 {{- end -}}
 {{- end -}}
@@ -78,7 +73,7 @@ namespace and name would do. Empty where there is none.
 */}}
 {{- define "gpu-operator-post.guardRegarding" -}}
 {{- $about := "dyn(object).?involvedObject" -}}
-{{- range include "gpu-operator-post.regarding" . | fromJsonArray }}
+{{- range include "gpu-operator-post.eventTargets" . | fromJsonArray }}
 || ({{ $about }}.?apiVersion.orValue("").startsWith({{ printf "%s/" .group | toJson }})
 && {{ $about }}.?namespace.orValue("") == {{ toJson .namespace }} && {{ $about }}.?name.orValue("") == {{ toJson .name }})
 {{- end }}

@@ -6,7 +6,7 @@ Who runs the program: the Job, the follower, or both.
 The names of what the follower has; suffixed, and still no longer than a label may be. The Job has the release's own.
 */}}
 {{- define "gpu-operator-post.followName" -}}
-{{- printf "%s-follow" (include "gpu-operator-post.fullname" . | trunc 56 | trimSuffix "-") -}}
+{{- printf "%s-controller" (include "gpu-operator-post.fullname" . | trunc 52 | trimSuffix "-") -}}
 {{- end -}}
 
 {{- define "gpu-operator-post.followPort" -}}
@@ -14,7 +14,7 @@ The names of what the follower has; suffixed, and still no longer than a label m
 {{- end -}}
 
 {{/*
-The Lease by which followers agree on who acts; in the release's namespace. The Job looks there when it hands over.
+The Lease by which followers agree on who acts; in the release's namespace. The Job looks there when it delegates.
 */}}
 {{- define "gpu-operator-post.leaseName" -}}
 {{- include "gpu-operator-post.fullname" . -}}
@@ -35,11 +35,11 @@ and name (what to call it where nothing is said).
 {{/*
 All of them, as a JSON list. Each has an account of its own, and with it permissions of its own.
 
-  part      hook or controller, as its pods are labelled
+  part      job or controller, as its pods are labelled
   name      of its roles, and whatever else it has alone
   account   its ServiceAccount
   settings  what the values say of that account
-  restarts  whether it may restart plugins: neither a dry run does, nor a Job that hands over to the follower
+  restarts  whether it may restart plugins: neither a dry run does, nor a Job that delegates to the controller
 */}}
 {{- define "gpu-operator-post.workloads" -}}
 {{- $all := list -}}
@@ -48,13 +48,13 @@ All of them, as a JSON list. Each has an account of its own, and with it permiss
 {{- $writes := not .Values.dryRun -}}
 {{- if .Values.job.enabled -}}
 {{- $account := include "gpu-operator-post.accountName" (dict "settings" .Values.serviceAccount "of" "serviceAccount" "name" $name) -}}
-{{- $restarts := and $writes (ne .Values.hook.wait "handover") -}}
-{{- $all = append $all (dict "part" "hook" "name" $name "account" $account "settings" .Values.serviceAccount "restarts" $restarts) -}}
+{{- $restarts := and $writes (ne .Values.job.mode "delegate") -}}
+{{- $all = append $all (dict "part" "job" "name" $name "account" $account "settings" .Values.serviceAccount "restarts" $restarts) -}}
 {{- end -}}
-{{- if .Values.follow.enabled -}}
+{{- if .Values.controller.enabled -}}
 {{- $name = include "gpu-operator-post.followName" . -}}
-{{- $account := include "gpu-operator-post.accountName" (dict "settings" .Values.follow.serviceAccount "of" "follow.serviceAccount" "name" $name) -}}
-{{- $all = append $all (dict "part" "controller" "name" $name "account" $account "settings" .Values.follow.serviceAccount "restarts" $writes) -}}
+{{- $account := include "gpu-operator-post.accountName" (dict "settings" .Values.controller.serviceAccount "of" "controller.serviceAccount" "name" $name) -}}
+{{- $all = append $all (dict "part" "controller" "name" $name "account" $account "settings" .Values.controller.serviceAccount "restarts" $writes) -}}
 {{- end -}}
 {{- end -}}
 {{- $all | toJson -}}
