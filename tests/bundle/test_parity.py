@@ -101,8 +101,11 @@ def test_same_job(tmp_path: Path, helm: Helm, flag: str) -> None:
 
 
 def _event_targets(found: Found) -> list[str]:
-    """Give what failures are told on, written as the flag has it."""
-    return ["/".join(each[key] for key in ("resource", "namespace", "name")) for each in found.values["eventTargets"]]
+    """Return the objects that also get Events, written as `Found.shown_on` is; these kinds take an s in the plural."""
+    return [
+        f"{each['kind'].lower()}s.{each['apiVersion'].partition('/')[0]}/{each['namespace']}/{each['name']}"
+        for each in found.values["eventTargets"]
+    ]
 
 
 @pytest.mark.parametrize("flag", ["--hook", "--no-hook"])
