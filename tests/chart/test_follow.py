@@ -209,7 +209,7 @@ def test_its_account(helm: Helm) -> None:
         "serviceAccount.annotations": {"c": "d"},
     }
     rendered = helm.render(values)
-    job, follower = rendered.all("ServiceAccount")
+    follower, job = rendered.all("ServiceAccount")
     assert (job["metadata"]["name"], follower["metadata"]["name"]) == ("gpu-operator-post", "mine")
     assert follower["metadata"]["annotations"] == {"a": "b"}
     assert rendered.follower_pod["serviceAccountName"] == "mine"

@@ -115,7 +115,7 @@ def test_it_may_get_its_own_job_and_no_other(helm: Helm, values: Values) -> None
 def test_namespace_scope_limits_all_but_what_has_no_namespace(helm: Helm, values: Values, writes: set[Right]) -> None:
     """The ClusterRole keeps three reads; a Role in each named namespace holds the rest."""
     rendered = helm.render(SCOPED | values)
-    own, *fleet = rendered.all("Role")
+    *fleet, own = rendered.all("Role")
     assert rights(rendered.one("ClusterRole")) == WITHOUT_NAMESPACE
     assert OWN_JOB | (writes & EVENTS) == rights(own)
     assert [role["metadata"]["namespace"] for role in fleet] == ["dra", "operator"]
@@ -148,7 +148,7 @@ def test_each_stack_adds_one_rule(helm: Helm, values: Values, expected: list[tup
 
 def test_events_on_its_job_are_not_allowed_twice(helm: Helm) -> None:
     """Where the release's namespace is among the named ones, its fleet Role already allows them."""
-    own, *_ = helm.render({"rbac.scope": "namespace", "rbac.namespaces": ["gpu-operator"]}).all("Role")
+    *_, own = helm.render({"rbac.scope": "namespace", "rbac.namespaces": ["gpu-operator"]}).all("Role")
     assert rights(own) == OWN_JOB
 
 
@@ -335,7 +335,7 @@ def test_two_releases_of_one_name_do_not_fight_over_roles_in_the_deployers_names
 
 
 def _regarding(item: Object) -> bool:
-    return str(item["metadata"]["name"]).endswith(":regarding")
+    return str(item["metadata"]["name"]).endswith(":event-targets")
 
 
 def _places(objects: Iterable[Object]) -> list[tuple[str, str | None]]:

@@ -124,6 +124,20 @@ def acting_as(cluster: Cluster, name: str, more: Sequence[Object] = ()) -> Accou
     return Account(cluster, token(cluster, HOME, name))
 
 
+def with_rights(cluster: Cluster, namespace: str, name: str, rules: Sequence[Object]) -> Account:
+    """Create an account that does not belong to the chart, with rights of its own."""
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"{namespace}-{name}"}
+    kind, metadata = {"apiVersion": "rbac.authorization.k8s.io/v1"}, {"metadata": {"name": role["name"]}}
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+    objects: list[Object] = [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}},
+        {**kind, **metadata, "kind": "ClusterRole", "rules": list(rules)},
+        {**kind, **metadata, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": [subject]},
+    ]
+    apply(cluster, objects)
+    return Account(cluster, token(cluster, namespace, name))
+
+
 def token(cluster: Cluster, namespace: str, name: str) -> str:
     """Give a ServiceAccount's token."""
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}

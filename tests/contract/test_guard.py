@@ -27,8 +27,7 @@ from tests.contract.guardscene import (
     Account,
     account_of_chart,
     administrator,
-    apply,
-    token,
+    with_rights,
 )
 from tests.contract.guardtrial import (
     EVENTS,
@@ -55,20 +54,6 @@ pytestmark = pytest.mark.e2e
 
 CONSUMERS: Final = [{"namespace": OTHER, "name": "exporter"}, {"labels": {"tier": "profiling"}}]
 RESTART: Final = {"kubectl.kubernetes.io/restartedAt": "2026-01-02T03:04:05Z"}
-
-
-def _with_rights(cluster: Cluster, namespace: str, name: str) -> Account:
-    """Create an account that is none of the chart's, and which RBAC lets do all that the guard looks at."""
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"{namespace}-{name}"}
-    kind, metadata = {"apiVersion": "rbac.authorization.k8s.io/v1"}, {"metadata": {"name": role["name"]}}
-    subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
-    objects: list[dict[str, Any]] = [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}},
-        {**kind, **metadata, "kind": "ClusterRole", "rules": list(MORE)},
-        {**kind, **metadata, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": [subject]},
-    ]
-    apply(cluster, objects)
-    return Account(cluster, token(cluster, namespace, name))
 
 
 def _by_rbac(account: Account, pod: str) -> bool:
@@ -131,8 +116,8 @@ def test_whom_it_concerns(cluster: Cluster, subtests: pytest.Subtests) -> None:
     until(lambda: guarded.delete(innocent).refused_by_guard, "the guard is in effect")
     unguarded = account_of_chart(cluster, "unguarded", {"rbac.admissionPolicy.enabled": False})
     others = {
-        "an account of the same name elsewhere": _with_rights(cluster, OTHER, "guarded"),
-        "another account beside it": _with_rights(cluster, HOME, "guarded-too"),
+        "an account of the same name elsewhere": with_rights(cluster, OTHER, "guarded", MORE),
+        "another account beside it": with_rights(cluster, HOME, "guarded-too", MORE),
         "the same account with the guard off": unguarded,
         "an administrator": administrator(cluster),
     }
@@ -249,6 +234,6 @@ def test_the_guard_knows_the_sources_of_every_stack(stack: Stack) -> None:
     labels = [stack.driver.label, *(prerequisite.label for prerequisite in stack.prerequisites.values())]
     policies = helm.render({"driverClients": CONSUMERS}).all("ValidatingAdmissionPolicy")
     for policy in (one for one in policies if not one["metadata"]["name"].endswith(".events")):
-        expressions = str(policy["spec"]["validations"])
+        expressions = str(policy["spec"]["variables"])
         assert [one for one in labels if f'[?"{one[0]}"] == optional.of("{one[1]}")' not in expressions] == []
         assert f'"{stack.driver.container}"' in expressions

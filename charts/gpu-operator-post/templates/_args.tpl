@@ -45,8 +45,8 @@ Arguments of the controller: its bounds, and where its metrics are.
 - --circuit-breaker-threshold={{ include "gpu-operator-post.numberOrPercent" (dict "name" "controller.circuitBreaker.threshold" "value" .circuitBreaker.threshold) }}
 - --circuit-breaker-reset={{ .circuitBreaker.reset }}
 {{- end }}
-- --workload-name={{ include "gpu-operator-post.followName" . }}
-- --listen=:{{ include "gpu-operator-post.followPort" . }}
+- --workload-name={{ include "gpu-operator-post.controllerName" . }}
+- --listen=:8080
 {{ include "gpu-operator-post.leaseArgs" . }}
 {{ include "gpu-operator-post.sharedArgs" . | trim }}
 {{- range .Values.controller.extraArgs }}
@@ -55,7 +55,7 @@ Arguments of the controller: its bounds, and where its metrics are.
 {{- end -}}
 
 {{- define "gpu-operator-post.leaseArgs" -}}
-- --lease-name={{ include "gpu-operator-post.leaseName" . }}
+- --lease-name={{ include "gpu-operator-post.fullname" . }}
 - --lease-namespace={{ .Release.Namespace }}
 {{- end -}}
 

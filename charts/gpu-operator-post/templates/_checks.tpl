@@ -141,12 +141,8 @@ The follower: bounds that the program would refuse too, when it starts, again an
 {{- if and .Values.controller.enabled .Values.dryRun -}}
 {{- fail "dryRun decides once, and a follower is never done: leave controller.enabled=false for a dry run." -}}
 {{- end -}}
-{{- $accounts := list -}}
-{{- range include "gpu-operator-post.workloads" . | fromJsonArray -}}
-{{- if has .account $accounts -}}
-{{- fail (printf "Job and follower would share the ServiceAccount %q, and with it their permissions: give controller.serviceAccount.name another name." .account) -}}
-{{- end -}}
-{{- $accounts = append $accounts .account -}}
+{{- if and .Values.job.enabled .Values.controller.enabled (eq (include "gpu-operator-post.jobAccount" .) (include "gpu-operator-post.controllerAccount" .)) -}}
+{{- fail (printf "Job and follower would share the ServiceAccount %q, and with it their permissions: give controller.serviceAccount.name another name." (include "gpu-operator-post.jobAccount" .)) -}}
 {{- end -}}
 {{- end -}}
 

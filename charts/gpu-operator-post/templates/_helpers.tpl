@@ -1,14 +1,10 @@
-{{/*
-Names
-*/}}
-
 {{- define "gpu-operator-post.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
 {{/*
-The full name of the release's objects. A release that already carries the chart's name (as
-gpu-operator-gpu-operator-post, which Flux makes of a target namespace and a name) is not named twice.
+The name of the release's objects, and of the Lease. A release whose name has the chart's name in it, such as Flux makes
+of a target namespace and a name (gpu-operator-gpu-operator-post), does not repeat it.
 */}}
 {{- define "gpu-operator-post.fullname" -}}
 {{- $name := include "gpu-operator-post.name" . -}}
@@ -21,26 +17,13 @@ gpu-operator-gpu-operator-post, which Flux makes of a target namespace and a nam
 {{- end -}}
 {{- end -}}
 
-{{/*
-The name of cluster-scoped objects: two releases of one name may live in two namespaces. A colon separates, because
-neither part can hold one. Takes a dict of root and name.
-*/}}
-{{- define "gpu-operator-post.clusterName" -}}
-{{- printf "%s:%s" .root.Release.Namespace .name -}}
+{{- define "gpu-operator-post.controllerName" -}}
+{{- printf "%s-controller" (include "gpu-operator-post.fullname" . | trunc 52 | trimSuffix "-") -}}
 {{- end -}}
 
 {{/*
-Ten digits of a hash over everything that makes a plain Job another Job: its specification (which names the Job
-itself in its arguments, hence the placeholder) and the trigger.
-*/}}
-{{- define "gpu-operator-post.jobHash" -}}
-{{- $spec := include "gpu-operator-post.jobSpec" (dict "root" . "jobName" "JOB") -}}
-{{- printf "%s\n%s" $spec .Values.trigger | sha256sum | trunc 10 -}}
-{{- end -}}
-
-{{/*
-The name of the Job. As a hook it is stable, so that before-hook-creation finds the last one; a plain Job is
-immutable and changes its name instead. 52 + 1 + 10 = 63, the most that the label job-name of its pods may have.
+The name of the Job. A hook keeps its name, by which before-hook-creation finds it. A plain Job cannot be changed, so its
+name has a hash of its specification and of the trigger. 52 + 1 + 10 = 63, the most that the label job-name may have.
 */}}
 {{- define "gpu-operator-post.jobName" -}}
 {{- $fullname := include "gpu-operator-post.fullname" . -}}
@@ -51,15 +34,27 @@ immutable and changes its name instead. 52 + 1 + 10 = 63, the most that the labe
 {{- end -}}
 {{- end -}}
 
-{{/*
-Labels
-*/}}
+{{- define "gpu-operator-post.jobHash" -}}
+{{- $spec := include "gpu-operator-post.jobSpec" (dict "root" . "jobName" "JOB") -}}
+{{- printf "%s\n%s" $spec .Values.trigger | sha256sum | trunc 10 -}}
+{{- end -}}
 
-{{/*
-Make a text a label value: a chart version may hold a "+" (Flux appends a digest so), which a label value may not.
-*/}}
-{{- define "gpu-operator-post.labelValue" -}}
-{{- regexReplaceAll "[^A-Za-z0-9._-]" . "_" | trunc 63 | trimAll "-_." -}}
+{{- define "gpu-operator-post.jobAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- .Values.serviceAccount.name | default (include "gpu-operator-post.fullname" .) -}}
+{{- else -}}
+{{- required "serviceAccount.create is false, so serviceAccount.name must name an existing ServiceAccount: the default one would get permission to restart pods." .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "gpu-operator-post.controllerAccount" -}}
+{{- with .Values.controller.serviceAccount -}}
+{{- if .create -}}
+{{- .name | default (include "gpu-operator-post.controllerName" $) -}}
+{{- else -}}
+{{- required "controller.serviceAccount.create is false, so controller.serviceAccount.name must name an existing ServiceAccount: the default one would get permission to restart pods." .name -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "gpu-operator-post.selectorLabels" -}}
@@ -68,29 +63,22 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
 {{/*
-Labels of every object. Ours win over the user's, so that none is written twice and no selector breaks.
+The labels of an object. Those of the chart win, so that no selector breaks. Takes a dict of root, and for some objects
+component and labels (of the values). A label value may not have the "+" of a chart version.
 */}}
 {{- define "gpu-operator-post.labels" -}}
-{{- $ours := include "gpu-operator-post.selectorLabels" . | fromYaml -}}
-{{- $_ := set $ours "app.kubernetes.io/managed-by" .Release.Service -}}
-{{- $_ := set $ours "app.kubernetes.io/version" (include "gpu-operator-post.labelValue" .Chart.AppVersion) -}}
-{{- $_ := set $ours "helm.sh/chart" (include "gpu-operator-post.labelValue" (printf "%s-%s" .Chart.Name .Chart.Version)) -}}
-{{- merge $ours (.Values.commonLabels | default dict) | toYaml -}}
+{{- $version := printf "%s-%s" .root.Chart.Name .root.Chart.Version -}}
+{{- $labels := dict
+  "app.kubernetes.io/name" (include "gpu-operator-post.name" .root)
+  "app.kubernetes.io/instance" .root.Release.Name
+  "app.kubernetes.io/managed-by" .root.Release.Service
+  "app.kubernetes.io/version" (.root.Chart.AppVersion | replace "+" "_" | trunc 63 | trimAll "-_.")
+  "helm.sh/chart" ($version | replace "+" "_" | trunc 63 | trimAll "-_.") -}}
+{{- with .component -}}
+{{- $_ := set $labels "app.kubernetes.io/component" . -}}
 {{- end -}}
-
-{{/*
-Labels of a pod, as in the pod's template. No chart version here: it would give a plain Job a new name, and a second run,
-for a chart that renders the same Job.
-*/}}
-{{- define "gpu-operator-post.podLabels" -}}
-{{- $ours := include "gpu-operator-post.selectorLabels" .root | fromYaml -}}
-{{- $_ := set $ours "app.kubernetes.io/component" .workload.part -}}
-{{- merge $ours (.labels | default dict) (.root.Values.commonLabels | default dict) | toYaml -}}
+{{- merge $labels (.root.Values.commonLabels | default dict) (.labels | default dict) | toYaml -}}
 {{- end -}}
-
-{{/*
-Values
-*/}}
 
 {{/*
 Seconds of a duration such as 90s, 25m or 1h30m; up to 30 days, the most that the program takes. Takes a dict of name and
@@ -140,16 +128,13 @@ A number, or a percentage up to 100%. Takes a dict of name and value.
 {{- $text -}}
 {{- end -}}
 
-{{/*
-The image's name without tag and digest: registry/repository.
-*/}}
 {{- define "gpu-operator-post.imageName" -}}
-{{- $registry := (.Values.global).imageRegistry | default .Values.image.registry -}}
-{{- trimPrefix "/" (printf "%s/%s" (default "" $registry | trimSuffix "/") .Values.image.repository) -}}
+{{- $registry := (.Values.global).imageRegistry | default .Values.image.registry | default "" -}}
+{{- trimPrefix "/" (printf "%s/%s" (trimSuffix "/" $registry) .Values.image.repository) -}}
 {{- end -}}
 
 {{/*
-The image's digest: the one that is given, or the one that was released with this chart, which no tag stands for then.
+The digest that is set or, without a tag, that of the image which was released with this chart.
 */}}
 {{- define "gpu-operator-post.imageDigest" -}}
 {{- if or .Values.image.digest .Values.image.tag -}}
@@ -159,29 +144,35 @@ The image's digest: the one that is given, or the one that was released with thi
 {{- end -}}
 {{- end -}}
 
-{{/*
-The image reference: registry/repository@digest, or registry/repository:tag.
-*/}}
 {{- define "gpu-operator-post.image" -}}
-{{- $repository := include "gpu-operator-post.imageName" . -}}
 {{- $digest := include "gpu-operator-post.imageDigest" . -}}
-{{- if $digest -}}
-{{- printf "%s@%s" $repository $digest -}}
-{{- else -}}
-{{- printf "%s:%s" $repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- $suffix := empty $digest | ternary (printf ":%s" (.Values.image.tag | default .Chart.AppVersion)) (printf "@%s" $digest) -}}
+{{- printf "%s%s" (include "gpu-operator-post.imageName" .) $suffix -}}
+{{- end -}}
+
+{{/*
+The image pull secrets of this chart and of all charts, each once: a name, or an object with a name.
+*/}}
+{{- define "gpu-operator-post.imagePullSecrets" -}}
+{{- $secrets := list -}}
+{{- range concat ((.Values.global).imagePullSecrets | default list) (.Values.imagePullSecrets | default list) -}}
+{{- $secrets = append $secrets (kindIs "map" . | ternary . (dict "name" .)) -}}
+{{- end -}}
+{{- with uniq $secrets -}}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
 {{- end -}}
 {{- end -}}
 
 {{/*
-Pull secrets of this chart and of all charts, each once, given as a name or as an object with a name.
+Whether to render the admission policies. A cluster that was asked lists its kinds, and an administrator may have turned
+this one off. Without a cluster (helm template), only groups are known: each Kubernetes that the chart admits serves it.
 */}}
-{{- define "gpu-operator-post.imagePullSecrets" -}}
-{{- $names := list -}}
-{{- range concat ((.Values.global).imagePullSecrets | default list) (.Values.imagePullSecrets | default list) -}}
-{{- $names = append $names (kindIs "map" . | ternary . (dict "name" .)) -}}
-{{- end -}}
-{{- with uniq $names -}}
-imagePullSecrets:
-  {{- toYaml . | nindent 2 }}
+{{- define "gpu-operator-post.admissionPolicies" -}}
+{{- $group := "admissionregistration.k8s.io/v1" -}}
+{{- $asked := .Capabilities.APIVersions.Has (printf "%s/ValidatingWebhookConfiguration" $group) -}}
+{{- $served := .Capabilities.APIVersions.Has (printf "%s/ValidatingAdmissionPolicy" $group) -}}
+{{- if and .Values.enabled .Values.rbac.create .Values.rbac.admissionPolicy.enabled (or $served (not $asked)) -}}
+true
 {{- end -}}
 {{- end -}}

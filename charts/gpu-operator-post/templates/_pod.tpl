@@ -1,94 +1,83 @@
 {{/*
-The pod, which Job and Deployment share. What differs is taken from a dict:
-
-  root       the root context
-  workload   its entry in the list of workloads
-  args       the arguments, as YAML
-  restart    the pod's restartPolicy
-  resources  of the container
-  serves     more of the container, as YAML: ports and probes
-  labels, annotations  of the user's own
+The pod, which the Job and the controller share. Takes a dict of root, component (job or controller) and args. Values such
+as resources and podLabels are the controller's own; all others are shared.
 */}}
-
-{{/*
-The container. Exit codes: 2 usage, 3 needs a person, 124 out of time (see podFailurePolicy).
-*/}}
-{{- define "gpu-operator-post.container" -}}
-name: gpu-operator-post
-image: {{ include "gpu-operator-post.image" .root | quote }}
-imagePullPolicy: {{ .root.Values.image.pullPolicy }}
-args:
-  {{- .args | nindent 2 }}
-{{- with .root.Values.extraEnv }}
-env:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with .serves }}
-{{ . }}
-{{- end }}
-{{- with .resources }}
-resources:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with .root.Values.securityContext }}
-securityContext:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-# The program writes its own termination message; this shows the last log lines where it could not.
-terminationMessagePolicy: FallbackToLogsOnError
-{{- with .root.Values.extraVolumeMounts }}
-volumeMounts:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- end -}}
-
-{{- define "gpu-operator-post.podSpec" -}}
-restartPolicy: {{ .restart }}
-serviceAccountName: {{ .workload.account }}
-automountServiceAccountToken: {{ .root.Values.serviceAccount.automountServiceAccountToken }}
-# Enough to report and leave on SIGTERM. Short, because Helm may start the next run beside a run that is ending.
-terminationGracePeriodSeconds: 10
-{{- with include "gpu-operator-post.imagePullSecrets" .root }}
-{{ . }}
-{{- end }}
-{{- with .root.Values.podSecurityContext }}
-securityContext:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with .root.Values.priorityClassName }}
-priorityClassName: {{ . }}
-{{- end }}
-{{- with .root.Values.runtimeClassName }}
-runtimeClassName: {{ . }}
-{{- end }}
-{{- with .root.Values.nodeSelector }}
-nodeSelector:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with .root.Values.affinity }}
-affinity:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with .root.Values.tolerations }}
-tolerations:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-containers:
-  - {{ include "gpu-operator-post.container" . | nindent 4 | trim }}
-{{- with .root.Values.extraVolumes }}
-volumes:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- end -}}
-
-{{- define "gpu-operator-post.podTemplate" -}}
+{{- define "gpu-operator-post.pod" -}}
+{{- $controller := eq .component "controller" -}}
+{{- $own := $controller | ternary .root.Values.controller .root.Values -}}
+{{- $labels := dict
+  "app.kubernetes.io/name" (include "gpu-operator-post.name" .root)
+  "app.kubernetes.io/instance" .root.Release.Name
+  "app.kubernetes.io/component" .component -}}
 metadata:
   labels:
-    {{- include "gpu-operator-post.podLabels" . | nindent 4 }}
-  {{- with .annotations }}
+    {{- merge $labels ($own.podLabels | default dict) (.root.Values.commonLabels | default dict) | toYaml | nindent 4 }}
+  {{- with $own.podAnnotations }}
   annotations:
     {{- toYaml . | nindent 4 }}
   {{- end }}
 spec:
-  {{- include "gpu-operator-post.podSpec" . | nindent 2 }}
+  restartPolicy: {{ $controller | ternary "Always" "Never" }}
+  serviceAccountName: {{ include (printf "gpu-operator-post.%sAccount" .component) .root }}
+  automountServiceAccountToken: {{ .root.Values.serviceAccount.automountServiceAccountToken }}
+  # Enough to report and exit on SIGTERM. Short, because Helm may start the next run while this one ends.
+  terminationGracePeriodSeconds: 10
+  {{- with include "gpu-operator-post.imagePullSecrets" .root }}
+  {{- . | nindent 2 }}
+  {{- end }}
+  {{- with .root.Values.podSecurityContext }}
+  securityContext:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- range $field, $value := pick .root.Values "affinity" "nodeSelector" "priorityClassName" "runtimeClassName" "tolerations" }}
+  {{- with $value }}
+  {{- dict $field . | toYaml | nindent 2 }}
+  {{- end }}
+  {{- end }}
+  containers:
+    - name: gpu-operator-post
+      image: {{ include "gpu-operator-post.image" .root | quote }}
+      imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+      args:
+        {{- .args | nindent 8 }}
+      {{- with .root.Values.extraEnv }}
+      env:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- if $controller }}
+      ports:
+        - name: metrics
+          containerPort: 8080
+          protocol: TCP
+      # Fails only after a minute: a restart fixes a loop that hangs, and does not help one that is slow.
+      livenessProbe:
+        httpGet: {path: /healthz, port: metrics}
+        periodSeconds: 10
+        timeoutSeconds: 5
+        failureThreshold: 6
+      # Shows administrators and deployment tools whether the controller acts. No traffic depends on it.
+      readinessProbe:
+        httpGet: {path: /readyz, port: metrics}
+        periodSeconds: 5
+        timeoutSeconds: 5
+        failureThreshold: 3
+      {{- end }}
+      {{- with $own.resources }}
+      resources:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .root.Values.securityContext }}
+      securityContext:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      # The program writes a termination message; without one, this shows the end of the log.
+      terminationMessagePolicy: FallbackToLogsOnError
+      {{- with .root.Values.extraVolumeMounts }}
+      volumeMounts:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+  {{- with .root.Values.extraVolumes }}
+  volumes:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 {{- end -}}
