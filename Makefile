@@ -91,8 +91,8 @@ docs: $(READY) ## Write the generated documents: chart README, schema, reasons, 
 	$(PY) -m tools.examples
 	$(PY) -m devcluster.bench.page
 
-golden: $(READY) ## Write the golden files of the chart: tests/chart/golden
-	$(PY) -m tests.chart.golden
+golden: $(READY) ## Write the golden files of the chart: tests.chart.goldenfiles
+	$(PY) -m tests.chart.goldenfiles
 
 image: ## Build the image with Docker or buildah, and say what fills it
 	@$(PYTHON) -m tools.image --tag $(IMAGE)

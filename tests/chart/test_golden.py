@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.chart import golden
+from tests.chart import goldenfiles as golden
 from tests.chart.rendering import documents
 
 if TYPE_CHECKING:
