@@ -50,7 +50,7 @@ test: test-unit binaries ## Run the tests but those with real deployers and what
 	$(PY) -m pytest -n $(WORKERS) --ignore=tests/unit --ignore=tests/deployers --durations=10 -m "not large" tests
 
 test-unit: $(READY) ## Run the unit tests, and see that they cover the core
-	$(PY) -m pytest -q -n $(WORKERS) tests/unit --cov=hook.decide --cov=hook.plan --cov=hook.objects --cov=hook.config --cov=hook.format --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
+	$(PY) -m pytest -q -n $(WORKERS) tests/unit --cov=hook.decide --cov=hook.plan --cov=hook.objects --cov=hook.checks --cov=hook.config --cov=hook.format --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
 
 test-deployers: binaries deployers ## Run the tests with real Flux, Argo CD, helmfile and Helm
 	$(PY) -m pytest -n $(WORKERS) --durations=10 tests/deployers

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
 from hook import __version__
-from hook.config import Mode, settings_from
+from hook.config import LogFormat, Mode
 from hook.decide.decide import chosen, decide_all
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase, headline
@@ -24,20 +23,7 @@ from hook.errors import (
     TerminatedError,
     UnauthorizedError,
 )
-from hook.flags import (
-    CONTROLLER,
-    EXPECTED,
-    JOB,
-    LIMITS,
-    LOGGING,
-    PLAN,
-    POD,
-    RESTARTS,
-    TIMES,
-    WHAT,
-    WHERE,
-    flags,
-)
+from hook.flags import CONTROLLER, LOGGING, OLD_FLAGS, PLAN, POD, RUN, WHAT, WHERE, flags, settings_of
 from hook.format import shown
 from hook.kube import client, events, retry
 from hook.kube.cache import Cache
@@ -76,36 +62,34 @@ def main() -> None:
     """Restart the DRA kubelet plugins that a GPU driver upgrade left stale, and verify them.
 
     Exit codes: 0 done or nothing to do, 1 temporary error (try again), 2 usage error,
-    3 manual action required, 124 timeout, 143 stopped by SIGTERM. Every flag of a
-    command can also be set as environment variable GPU_OPERATOR_POST_<FLAG>.
+    3 manual action required, 124 timeout, 143 stopped by SIGTERM. Settings come from
+    --config FILE, or else from the environment variable GPU_OPERATOR_POST_CONFIG.
     """
 
 
 @main.command(context_settings=CONTEXT)
-@flags(LIMITS, TIMES, EXPECTED, RESTARTS, JOB, POD, WHAT, WHERE, LOGGING)
+@flags(RUN, POD, WHAT, WHERE, LOGGING, OLD_FLAGS)
 def run(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     """Wait for each node's driver, restart the stale plugins, and verify them."""
-    _start(values, _run, settings_from)
+    _start(values, _run, controller=False)
 
 
 @main.command(context_settings=CONTEXT)
-@flags(TIMES, RESTARTS, CONTROLLER, POD, WHAT, WHERE, LOGGING)
+@flags(CONTROLLER, POD, WHAT, WHERE, LOGGING, OLD_FLAGS)
 def controller(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     """Restart the plugins that a driver reload left stale, and verify them, without an end."""
-    _start(values, _control, partial(settings_from, controller=True))
+    _start(values, _control, controller=True)
 
 
 def _start(
-    values: dict[str, Any],
-    command: Callable[[Api, Settings, Mapping[str, Any]], int],
-    settings: Callable[[dict[str, Any]], Settings],
+    values: dict[str, Any], command: Callable[[Api, Settings, Mapping[str, Any]], int], *, controller: bool
 ) -> NoReturn:
     """Start a command that writes to the cluster, and exit with its code."""
-    configure(values["log_format"], verbose=values["verbose"], stream=sys.stdout)
     end_on_signals()
     try:
-        parsed = settings(values)
-        sys.exit(command(_connect(values), parsed, values))
+        settings = settings_of(values, controller=controller)
+        configure(settings.log_format, settings.log_level, sys.stdout)
+        sys.exit(command(_connect(values), settings, values))
     except SettingsError as error:
         _give_up(error, values["termination_log"])
     except TerminatedError as error:
@@ -113,7 +97,7 @@ def _start(
 
 
 @main.command(context_settings=CONTEXT)
-@flags(WHAT, EXPECTED, WHERE, LOGGING)
+@flags(WHAT, WHERE, LOGGING, OLD_FLAGS)
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option(
     "--exit-code",
@@ -123,9 +107,10 @@ def _start(
 )
 def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     """Show the state of each node, read-only, with the same evaluation as run."""
-    configure(values["log_format"], verbose=values["verbose"], stream=sys.stderr)
     try:
-        api, settings = _connect(values), settings_from(values)
+        settings = settings_of(values)
+        configure(settings.log_format, settings.log_level, sys.stderr)
+        api = _connect(values)
         decision = _look(api, settings)
         found = lookup.look(api, settings)
     except HookError as error:
@@ -142,13 +127,13 @@ def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed fla
 
 
 @main.command(context_settings=CONTEXT)
-@flags(WHAT, EXPECTED, PLAN, WHERE, LOGGING)
+@flags(WHAT, PLAN, WHERE, LOGGING, OLD_FLAGS)
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def plan(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     """Show how long an upgrade will take, which capacity it needs, and what will block it; read-only."""
-    configure(values["log_format"], verbose=values["verbose"], stream=sys.stderr)
     try:
-        settings = settings_from(values)
+        settings = settings_of(values)
+        configure(settings.log_format, settings.log_level, sys.stderr)
         lookup.refuse_what_cannot_be_planned(values["target_window"])
         api = _connect(values)
         seen = lookup.once(api, settings)
@@ -171,7 +156,7 @@ def _connect(values: Mapping[str, Any]) -> Api:
 def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     """Run, report the outcome in any case, and return the exit code."""
     ours = settings.timeout - settings.margin
-    patience = retry.starting(min(settings.api_patience, ours).total_seconds())
+    patience = retry.starting(min(settings.advanced.api_patience, ours).total_seconds())
     cache = Cache(api, chosen(settings), settings, patience)
     runner: Runner | None = None
     stopped = False
@@ -180,7 +165,7 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
         job = own_job(api, namespace, values["job_name"], patience, ours.total_seconds())
         recorder = events.EventRecorder(api, job.reference.uid if job else "", silent=settings.dry_run)
         observer = None
-        if settings.mode is Mode.DELEGATE:
+        if settings.job.mode is Mode.DELEGATE:
             observer = LeaseObserver(api, values["lease_namespace"] or _pod_namespace(values), values["lease_name"])
         runner = Runner(api, cache, settings, recorder, job)
         outcome = runner.run(observer)
@@ -189,7 +174,7 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
         stopped = isinstance(error, TerminatedError)
     ignore_signals()
     cache.stop()
-    _report(outcome, runner.restarted if runner else 0, values)
+    _report(outcome, runner.restarted if runner else 0, settings, values)
     if runner is not None:
         # Last, because it may take a moment. After a SIGTERM the kubelet waits for the end of the process.
         if stopped:
@@ -215,7 +200,7 @@ def _control(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
         if started is not None:
             started.stop()
         outcome = _outcome_of(error, started.last if started else None)
-    _report(outcome, started.restarted if started else 0, values)
+    _report(outcome, started.restarted if started else 0, settings, values)
     return outcome.exit_code
 
 
@@ -231,14 +216,14 @@ def _look(api: Api, settings: Settings) -> Decision:
     return decide_all(lookup.once(api, settings), {}, settings, api.now())[0]
 
 
-def _report(outcome: Outcome, restarted: int, values: Mapping[str, Any]) -> None:
+def _report(outcome: Outcome, restarted: int, settings: Settings, values: Mapping[str, Any]) -> None:
     """Write the termination message first, because the process may be killed while it logs."""
     decision = outcome.decision
     _write_termination_message(
         report.termination_message(decision, outcome.exit_code, restarted), values["termination_log"]
     )
     facts: dict[str, Any] = {}
-    if values["log_format"] == "json":
+    if settings.log_format is LogFormat.JSON:
         facts = {"report": report.as_json(decision)}
     elif shown := report.table(decision):
         click.echo(shown)

@@ -1,19 +1,22 @@
-"""Settings of the program: defaults, and the checks of what users give."""
+"""Settings of the program: one tree with the type, default, bounds and documentation of each setting.
+
+The chart's values have the same names and paths. ``checks.py`` builds settings from what users write.
+"""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Annotated, ClassVar, Final
 
-from hook.errors import SettingsError
+from msgspec import Meta, Struct
+
 from hook.format import Bound
 from hook.objects.drivers import STACKS
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+
+class Duration(timedelta):
+    """A duration, which users write with units: ``25m``, ``90s`` or ``1h30m``."""
 
 
 class OnDeadline(StrEnum):
@@ -55,33 +58,211 @@ class Mode(StrEnum):
     """Only read, until an active controller has observed the same spec."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """DaemonSets that the user selected: by name, or by labels of their pod template."""
+class LogFormat(StrEnum):
+    """Format of the log."""
 
-    stack: str
-    namespace: str = ""
-    """Empty: any."""
-    name: str = ""
-    labels: tuple[tuple[str, str], ...] = ()
+    TEXT = "text"
+    JSON = "json"
+
+
+class LogLevel(StrEnum):
+    """Least important messages in the log."""
+
+    INFO = "info"
+    DEBUG = "debug"
+
+
+_DNS_LABEL: Final = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_SUBDOMAIN: Final = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
+_QUALIFIED: Final = "[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+NAME: Final = f"^{_SUBDOMAIN}$"
+"""K8S ``apimachinery/pkg/util/validation``: DNS-1123 subdomain. The patterns below have the same source."""
+NAMESPACE: Final = f"^{_DNS_LABEL}$"
+NAMESPACE_OR_ANY: Final = f"^({_DNS_LABEL})?$"
+NAME_OR_NONE: Final = f"^({_SUBDOMAIN})?$"
+LABEL_KEY: Final = f"^({_SUBDOMAIN}/)?{_QUALIFIED}$"
+LABEL_VALUE: Final = f"^({_QUALIFIED})?$"
+GROUP_VERSION: Final = f"^{_SUBDOMAIN}/{_DNS_LABEL}$"
+KIND: Final = "^[A-Z][A-Za-z0-9]{0,62}$"
+LONGEST: Final = 253
+"""Characters of a name. Same source."""
+MOST_TARGETS: Final = 4
+"""A deployment tool has one such object per release, and perhaps a parent. Each one delays the end of a run."""
+
+Name = Annotated[str, Meta(pattern=NAME, max_length=LONGEST)]
+Namespace = Annotated[str, Meta(pattern=NAMESPACE)]
+Driver = Annotated[str, Meta(extra_json_schema={"enum": [*STACKS]})]
+Prerequisite = Annotated[
+    str, Meta(extra_json_schema={"enum": sorted({name for stack in STACKS.values() for name in stack.prerequisites})})
+]
+Count = Annotated[int, Meta(ge=0)]
+
+
+class Section(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """A part of the settings. Users write its fields in camelCase."""
+
+
+class Expect(Section):
+    """What the policy must show before nodes are evaluated."""
+
+    chart_version: Annotated[
+        str, Meta(description="Chart version of the operator that the ClusterPolicy must show. Empty: any.")
+    ] = ""
+    driver_version: Annotated[
+        str, Meta(description="Driver version that the policy of the first driver must name. Empty: any.")
+    ] = ""
+
+
+class PluginName(Section, kw_only=True):
+    """The name of a plugin's DaemonSet, with its driver."""
+
+    driver: Annotated[Driver, Meta(description="Empty: the first of `drivers`.")] = ""
+    name: Name
+
+
+class Plugin(Section):
+    """The plugins that are refreshed."""
+
+    namespace: Annotated[
+        str, Meta(pattern=NAMESPACE_OR_ANY, description="Namespace of the plugins. Empty: any namespace.")
+    ] = ""
+    names: Annotated[
+        tuple[Name | PluginName, ...],
+        Meta(
+            description="DaemonSets of the plugins, instead of the known names of their driver. A plain name belongs "
+            "to the first of `drivers`."
+        ),
+    ] = ()
+
+
+class DriverClient(Section):
+    """DaemonSets that hold the driver: one by name, or several by labels of their pod template."""
+
+    driver: Annotated[Driver, Meta(description="Empty: the first of `drivers`.")] = ""
+    namespace: Annotated[str, Meta(pattern=NAMESPACE_OR_ANY)] = ""
+    name: Annotated[str, Meta(pattern=NAME_OR_NONE, max_length=LONGEST)] = ""
+    labels: dict[Annotated[str, Meta(pattern=LABEL_KEY)], Annotated[str, Meta(pattern=LABEL_VALUE)]] = {}
 
     def __str__(self) -> str:
-        labels = ",".join(f"{key}={value}" for key, value in self.labels)
-        return labels or "/".join(filter(None, (self.namespace, self.name)))
+        labels = ",".join(f"{key}={value}" for key, value in self.labels.items())
+        return labels or f"{self.namespace}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class EventTarget:
+class EventTarget(Section):
     """An object of the deployment tool, on which Events record the outcome of a run."""
 
-    resource: str
-    """In the plural, as permissions name it."""
-    group: str
-    namespace: str
-    name: str
+    api_version: Annotated[str, Meta(pattern=GROUP_VERSION, max_length=LONGEST)]
+    kind: Annotated[str, Meta(pattern=KIND)]
+    namespace: Namespace
+    name: Name
+
+    @property
+    def plural(self) -> str:
+        """Return the plural of the kind, as permissions name it (K8S ``meta.UnsafeGuessKindToResource``)."""
+        singular = self.kind.lower()
+        if singular.endswith("s"):
+            return f"{singular}es"
+        return f"{singular[:-1]}ies" if singular.endswith("y") else f"{singular}s"
 
     def __str__(self) -> str:
-        return f"{self.resource}.{self.group}/{self.namespace}/{self.name}"
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+class Rbac(Section):
+    """What the account of the program may read."""
+
+    namespaces: Annotated[
+        tuple[Namespace, ...], Meta(description="Read namespaced objects only here. Empty: in all namespaces.")
+    ] = ()
+
+
+class Job(Section):
+    """The Job."""
+
+    mode: Annotated[
+        Mode,
+        Meta(
+            description="`complete` waits until every plugin is verified. `delegate` leaves the restarts to the "
+            "controller and ends as soon as an active controller has observed the same spec."
+        ),
+    ] = Mode.COMPLETE
+
+
+class CircuitBreaker(Section):
+    """Stops the controller while clocks or the API show wrong times."""
+
+    threshold: Annotated[
+        Bound,
+        Meta(
+            description="Nothing is restarted if more of the eligible nodes than this become stale within a minute "
+            "although no driver was reloaded. `0` or `100%`: never."
+        ),
+    ] = Bound("50%")
+    reset: Annotated[
+        Duration,
+        Meta(
+            description="The controller restarts plugins again after this time. `0s`: only after the controller's pod "
+            "was restarted."
+        ),
+    ] = Duration(minutes=30)
+
+
+class ControllerLimits(Section):
+    """Limits of the controller."""
+
+    max_unavailable: Annotated[
+        Bound,
+        Meta(
+            description="Plugins that may be down at once for any cause: a number, or a percentage of the eligible "
+            "nodes, which means at least one."
+        ),
+    ] = Bound("25%")
+    # A healthy plugin needs 10 to 40 s.
+    restart_backoff: Annotated[
+        Duration,
+        Meta(
+            description="Pause between the first and the second restart of a plugin that does not become verified. "
+            "It doubles after each further restart."
+        ),
+    ] = Duration(minutes=1)
+    restart_backoff_max: Annotated[
+        Duration,
+        Meta(description="The longest of these pauses, and the longest wait after you have fixed the cause."),
+    ] = Duration(hours=1)
+    circuit_breaker: CircuitBreaker = CircuitBreaker()
+
+
+class Advanced(Section):
+    """Times that follow from the operators and from Kubernetes."""
+
+    # A new operator renders about one Lease duration after the old one (measured: 22 s after the first render, 0.7 s
+    # after acquiring the Lease).
+    operator_quiet: Annotated[
+        Duration, Meta(description="How long the operator's leader and the driver's revisions must be unchanged.")
+    ] = Duration(seconds=15)
+    unknown_operator_quiet: Annotated[
+        Duration, Meta(description="The same where no Deployment or Lease of the operator is found, as under OLM.")
+    ] = Duration(seconds=60)
+    # The upgrade controller requeues every 2 minutes, and some policies (with a skipped or unreachable node) stay
+    # notReady.
+    policy_grace: Annotated[Duration, Meta(description="How long a `notReady` policy may delay the end of a run.")] = (
+        Duration(minutes=2)
+    )
+    # The state was observed to clear by itself after 240 s.
+    failed_grace: Annotated[
+        Duration, Meta(description="How long a failed driver upgrade may take to clear by itself.")
+    ] = Duration(minutes=5)
+    # Kubernetes evicts from a NotReady node after 300 s. Until then the node may come back soon.
+    not_ready_grace: Annotated[
+        Duration, Meta(description="How long to wait for a NotReady node before it is excluded.")
+    ] = Duration(minutes=5)
+    api_patience: Annotated[
+        Duration,
+        Meta(
+            description="How long the API server may be unreachable at the start. After that the Job starts another "
+            "pod."
+        ),
+    ] = Duration(minutes=1)
 
 
 MARGIN_SHARE: Final = 20
@@ -91,72 +272,103 @@ MARGIN_FLOOR: Final = timedelta(seconds=5)
 Job. Two seconds were not enough on a loaded machine."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Section):
     """Everything that a decision depends on in addition to the cluster."""
 
-    timeout: timedelta = timedelta(minutes=25)
-    """From the start of the Job. A serial upgrade takes about two minutes per node: raise this for large fleets."""
-    stall_timeout: timedelta = timedelta(minutes=30)
-    """Give up if no node advances for so long. Longer than the start-up probe of the driver, 21 minutes
-    (60 s + 120 times 10 s). Zero: never."""
-    plugin_timeout: timedelta = timedelta(minutes=5)
-    """For one plugin on a settled node to become verified. A healthy plugin takes 10 to 40 s."""
-    on_deadline: OnDeadline = OnDeadline.FAIL
-    strategy: Strategy = Strategy.STALE_PODS
-    max_parallel_restarts: int = 0
-    """Plugins that may be down at once because this program restarts them. Zero: no bound."""
-    max_unavailable: Bound | None = None
-    """Plugins that may be down at once for any cause. None: no bound."""
-    on_manual_upgrade: OnManualUpgrade = OnManualUpgrade.REPORT
-    expect_chart_version: str = ""
-    """The operator chart version that the ClusterPolicy must show. Empty: any."""
-    expect_driver_version: str = ""
-    stacks: tuple[str, ...] = ("gpu",)
-    """Names of driver stacks, from ``stacks.STACKS``."""
-    plugin_namespace: str = ""
-    """Namespace of the plugins that are selected by name alone. Empty: any."""
-    plugin_names: tuple[Wanted, ...] = ()
-    """Names that replace the known names of their stack."""
-    plugins: tuple[Wanted, ...] = ()
-    """Further DaemonSets with driver clients."""
-    prerequisites: tuple[str, ...] = ()
-    """What a plugin must start after, in addition to the driver: names from ``stacks.STACKS``."""
-    on_missing_plugin: OnMissingPlugin = OnMissingPlugin.SKIP
-    namespaces: tuple[str, ...] = ()
-    """Read namespaced objects only here. Empty: everywhere."""
-    event_targets: tuple[EventTarget, ...] = ()
-    """Objects of the deployment tool, on which its users look for Events."""
-    dry_run: bool = False
-    operator_quiet: timedelta = timedelta(seconds=15)
-    """How long the operator's leader and the driver's revisions must be unchanged. A new operator renders about one
-    Lease duration after the old one (measured: 22 s after the first render, 0.7 s after acquiring the Lease)."""
-    unknown_operator_quiet: timedelta = timedelta(seconds=60)
-    """The same where no Deployment or Lease is found, as under OLM."""
-    policy_grace: timedelta = timedelta(minutes=2)
-    """How long a ``notReady`` policy may delay the end of a run. The upgrade controller requeues every 2 minutes, and
-    some policies (with a skipped or unreachable node) stay ``notReady``."""
-    failed_grace: timedelta = timedelta(minutes=5)
-    """An ``upgrade-failed`` state was observed to clear by itself after 240 s."""
-    not_ready_grace: timedelta = timedelta(minutes=5)
-    """Kubernetes evicts from a NotReady node after 300 s. Until then the node may come back soon."""
-    api_patience: timedelta = timedelta(minutes=1)
-    """How long the API server may be unreachable at the start. After that the Job starts another pod."""
+    is_controller: ClassVar[bool] = False
+    """A controller runs without an end. A node that requires manual action does not delay the others."""
 
-    mode: Mode = Mode.COMPLETE
-    follow: bool = False
-    """Run as controller, without an end. A node that requires manual action does not delay the others."""
-    restart_backoff: timedelta = timedelta(minutes=1)
-    """Between the first and the second restart of a plugin that does not become verified; doubled after each further
-    restart. Longer than a healthy plugin needs (10 to 40 s). Like all settings below it is for a controller only."""
-    restart_backoff_max: timedelta = timedelta(hours=1)
-    """The longest of these pauses, and so the longest wait after an administrator has fixed the cause."""
-    circuit_breaker_threshold: Bound = Bound(50, percent=True)
-    """If more of the eligible nodes than this become stale within a minute without a reload, clocks or the API are
-    wrong, and nothing is restarted. Zero, or 100 %: never."""
-    circuit_breaker_reset: timedelta = timedelta(minutes=30)
-    """The breaker closes by itself after this time, which is long enough for an administrator on call to look. Zero:
-    only a restart of the controller closes it."""
+    drivers: Annotated[
+        tuple[Driver, ...],
+        Meta(min_length=1, description="Drivers whose plugins are refreshed: `gpu`, `network` or both."),
+    ] = ("gpu",)
+    timeout: Annotated[
+        Duration,
+        Meta(
+            description="Limit of the whole run, from the start of the Job. A serial upgrade takes about two minutes "
+            "per node, so raise this for large fleets."
+        ),
+    ] = Duration(minutes=25)
+    # Longer than the start-up probe of the driver, 21 minutes (60 s + 120 times 10 s).
+    stall_timeout: Annotated[
+        Duration, Meta(description="The run ends if no node advances for so long. `0s`: never.")
+    ] = Duration(minutes=30)
+    plugin_timeout: Annotated[
+        Duration,
+        Meta(
+            description="Limit for a restarted plugin on a settled node to become verified. A healthy plugin takes 10 "
+            "to 40 seconds."
+        ),
+    ] = Duration(minutes=5)
+    on_deadline: Annotated[
+        OnDeadline,
+        Meta(description="When the time is up: `fail` exits with 124, `report` writes the report and exits with 0."),
+    ] = OnDeadline.FAIL
+    expect: Expect = Expect()
+    plugin: Plugin = Plugin()
+    driver_clients: Annotated[
+        tuple[DriverClient, ...],
+        Meta(
+            description="Other DaemonSets that hold the driver: `{namespace, name}`, or `{labels}` of their pod "
+            "templates."
+        ),
+    ] = ()
+    refresh_after: Annotated[
+        tuple[Prerequisite, ...],
+        Meta(description="Components that a plugin must start after, in addition to the driver."),
+    ] = ()
+    strategy: Annotated[
+        Strategy,
+        Meta(
+            description="`delete-stale-pods` deletes each stale pod as soon as its node is settled. `rollout-restart` "
+            "restarts the rollout of the DaemonSet when all nodes are settled."
+        ),
+    ] = Strategy.STALE_PODS
+    max_parallel_restarts: Annotated[
+        Count, Meta(description="Plugins that may be down at once because of these restarts. `0`: no limit.")
+    ] = 0
+    on_manual_upgrade: Annotated[
+        OnManualUpgrade,
+        Meta(
+            description="What to do about nodes with an outdated driver that nothing upgrades (`autoUpgrade: false`): "
+            "`report` and continue without them, `wait` for them, or `fail`."
+        ),
+    ] = OnManualUpgrade.REPORT
+    on_missing_plugin: Annotated[
+        OnMissingPlugin,
+        Meta(
+            description="If no plugin is installed: `skip` ends at once, `wait` ends when the driver has settled on "
+            "every node."
+        ),
+    ] = OnMissingPlugin.SKIP
+    event_targets: Annotated[
+        tuple[EventTarget, ...],
+        Meta(
+            max_length=MOST_TARGETS,
+            description="Objects of the deployment tool, such as a HelmRelease, that get Events with the outcome.",
+        ),
+    ] = ()
+    dry_run: Annotated[bool, Meta(description="Evaluate once and report, write nothing.")] = False
+    log_format: Annotated[LogFormat, Meta(description="`text` or `json`.")] = LogFormat.TEXT
+    log_level: Annotated[LogLevel, Meta(description="`info` or `debug`.")] = LogLevel.INFO
+    rbac: Rbac = Rbac()
+    job: Job = Job()
+    controller: ControllerLimits = ControllerLimits()
+    advanced: Advanced = Advanced()
+
+    @property
+    def max_unavailable(self) -> Bound | None:
+        """Return how many plugins may be down at once for any cause. None: no limit, as in every Job."""
+        return self.controller.max_unavailable if self.is_controller else None
+
+    def plugin_names(self, driver: str) -> tuple[str, ...]:
+        """Return the names that replace the known names of a driver's plugins."""
+        named = [PluginName(name=plugin) if isinstance(plugin, str) else plugin for plugin in self.plugin.names]
+        return tuple(plugin.name for plugin in named if (plugin.driver or self.drivers[0]) == driver)
+
+    def clients_of(self, driver: str) -> tuple[DriverClient, ...]:
+        """Return the other driver clients of a driver."""
+        return tuple(client for client in self.driver_clients if (client.driver or self.drivers[0]) == driver)
 
     @property
     def margin(self) -> timedelta:
@@ -166,126 +378,16 @@ class Settings:
 
     def deadline(self, started: datetime) -> datetime:
         """Return when a run must begin to report. A controller has no deadline."""
-        if self.follow:
+        if self.is_controller:
             return datetime.max.replace(tzinfo=UTC)
         return started + self.timeout - self.margin
 
 
+class ControllerSettings(Settings):
+    """The same settings, for the controller."""
+
+    is_controller: ClassVar[bool] = True
+
+
 DEFAULTS: Final = Settings()
 """Default settings."""
-
-
-_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
-"""K8S ``apimachinery/pkg/util/validation``, DNS-1123 subdomain."""
-_LABEL: Final = re.compile(
-    r"(?P<key>([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)"
-    r"==?(?P<value>([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?)"
-)
-"""Same source: qualified name, and value of a label."""
-
-
-def _plugin_name(text: str, first: str) -> Wanted:
-    """Parse the name of a DaemonSet, with its stack."""
-    stack, name = _driver_and_rest(text, first)
-    if not _NAME.fullmatch(name):
-        raise SettingsError(f"--plugin-name {text!r} is not a valid name of a DaemonSet")
-    return Wanted(stack=stack, name=name)
-
-
-def _driver_client(text: str, first: str) -> Wanted:
-    """Parse another DaemonSet: ``namespace/name``, or labels of its pod template."""
-    stack, rest = _driver_and_rest(text, first)
-    namespace, _, name = rest.partition("/")
-    if _NAME.fullmatch(namespace) and _NAME.fullmatch(name):
-        return Wanted(stack=stack, namespace=namespace, name=name)
-    pairs = tuple(_LABEL.fullmatch(pair) for pair in rest.split(","))
-    labels = tuple((found["key"], found["value"]) for found in pairs if found is not None)
-    if not rest or len(labels) != len(pairs):
-        raise SettingsError(f"--driver-client {text!r} is neither NAMESPACE/NAME nor KEY=VALUE[,KEY=VALUE]")
-    return Wanted(stack=stack, labels=labels)
-
-
-def _driver_and_rest(text: str, first: str) -> tuple[str, str]:
-    before, colon, rest = text.partition(":")
-    if not colon:
-        return first, text
-    if before not in STACKS:
-        raise SettingsError(f"{text!r} names an unknown driver before the colon; known are {', '.join(STACKS)}")
-    return before, rest
-
-
-_DNS_LABEL: Final = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
-_SUBDOMAIN: Final = rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*"
-_EVENT_TARGET: Final = re.compile(
-    rf"(?P<resource>{_DNS_LABEL})\.(?P<group>{_SUBDOMAIN})/(?P<namespace>{_DNS_LABEL})/(?P<name>{_SUBDOMAIN})"
-)
-"""K8S ``apimachinery/pkg/util/validation``: DNS-1123 labels, and subdomains, which consist of them."""
-LONGEST: Final = 253
-"""Same source."""
-MOST: Final = 4
-"""A deployment tool has one such object per release, and perhaps a parent. Each one delays the end of a run."""
-
-
-def _event_targets(texts: Iterable[str]) -> tuple[EventTarget, ...]:
-    """Parse the values of the flag, without duplicates."""
-    found = tuple(dict.fromkeys(map(_event_target, texts)))
-    if len(found) > MOST:
-        raise SettingsError(f"--event-target names {len(found)} objects, at most {MOST} are allowed")
-    return found
-
-
-def _event_target(text: str) -> EventTarget:
-    """Parse one value: the plural of the kind with the group, the namespace, and the name."""
-    found = _EVENT_TARGET.fullmatch(text)
-    if found is None or any(len(part) > LONGEST for part in text.split("/")):
-        raise SettingsError(
-            f"--event-target {text!r} is not RESOURCE.GROUP/NAMESPACE/NAME, such as "
-            "helmreleases.helm.toolkit.fluxcd.io/flux-system/gpu-operator-post"
-        )
-    return EventTarget(**found.groupdict())
-
-
-def settings_from(values: dict[str, Any], *, controller: bool = False) -> Settings:
-    """Build settings from parsed flags; a flag that a command does not have keeps its default."""
-    enums = {
-        name: type(value)
-        for name in Settings.__dataclass_fields__
-        if isinstance(value := getattr(DEFAULTS, name), StrEnum)
-    }
-    known: dict[str, Any] = {
-        key: enums[key](value) if key in enums else value
-        for key, value in values.items()
-        if key in Settings.__dataclass_fields__
-    }
-    first = known.get("stacks", DEFAULTS.stacks)[0]
-    known["plugin_names"] = tuple(_plugin_name(text, first) for text in known.get("plugin_names", ()))
-    known["plugins"] = tuple(_driver_client(text, first) for text in known.get("plugins", ()))
-    known["event_targets"] = _event_targets(known.get("event_targets", ()))
-    settings = Settings(**known, follow=controller)
-    _refuse_what_cannot_work(settings)
-    _refuse_what_has_no_effect(settings)
-    return settings
-
-
-def _refuse_what_cannot_work(settings: Settings) -> None:
-    """Refuse values with which nothing would be restarted, or too often."""
-    for name in ("timeout", "plugin_timeout"):
-        if not getattr(settings, name):
-            raise SettingsError(f"--{name.replace('_', '-')} must be longer than 0s")
-    if settings.max_unavailable is not None and not settings.max_unavailable.value:
-        raise SettingsError("--max-unavailable 0 prevents every restart")
-    if not settings.restart_backoff or settings.restart_backoff > settings.restart_backoff_max:
-        raise SettingsError("--restart-backoff must be longer than 0s, and no longer than --restart-backoff-max")
-
-
-def _refuse_what_has_no_effect(settings: Settings) -> None:
-    """Refuse settings that a run would silently ignore, because users rely on them."""
-    chosen = [STACKS[name] for name in settings.stacks]
-    for client in (*settings.plugin_names, *settings.plugins):
-        if client.stack not in settings.stacks:
-            raise SettingsError(f"a DaemonSet is named for {client.stack}, which is not among --driver")
-    for prerequisite in settings.prerequisites:
-        if not any(prerequisite in stack.prerequisites for stack in chosen):
-            raise SettingsError(f"--refresh-after {prerequisite} does not belong to any selected --driver")
-    if settings.expect_chart_version and not any(stack.policy.carries_chart for stack in chosen):
-        raise SettingsError("--expect-chart-version: no policy of the chosen --driver says which chart it comes from")

@@ -1,72 +1,53 @@
-"""Command-line flags, and the types of their values."""
+"""Command-line flags, and where settings come from: flags, a file or the environment."""
 
 from __future__ import annotations
 
-import re
-from datetime import timedelta
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+import msgspec
 
-from hook.config import DEFAULTS
-from hook.format import Bound, as_text
+from hook.checks import duration, settings_from
+from hook.config import LogFormat
+from hook.errors import SettingsError
 from hook.kube.client import SERVICE_ACCOUNT_DIR
 from hook.objects.drivers import STACKS
 from hook.objects.names import OWN_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from enum import StrEnum
+    from collections.abc import Callable, Mapping
+    from datetime import timedelta
 
-_DURATION: Final = re.compile(r"(?=\d)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
-LONGEST_SECONDS: Final = 30 * 24 * 3600
-"""No driver upgrade takes a month; a longer time is a typing error."""
-_BOUND: Final = re.compile(r"([0-9]{1,6})(%?)")
-"""K8S ``intstr``, like ``maxUnavailable`` of a DaemonSet; no fleet has a million nodes."""
-WHOLE: Final = 100
+    from hook.config import Settings
+
+VARIABLE: Final = "GPU_OPERATOR_POST_CONFIG"
+"""Environment variable with the settings as a JSON object. The chart sets it in the pod."""
+OVERRIDES: Final = {
+    "drivers": "drivers",
+    "namespaces": "rbac.namespaces",
+    "plugin_namespace": "plugin.namespace",
+    "plugin_names": "plugin.names",
+    "timeout": "timeout",
+    "dry_run": "dryRun",
+    "log_format": "logFormat",
+    "verbose": "logLevel",
+}
+"""Flags that override a setting."""
 
 
-class Duration(click.ParamType[timedelta]):
+class DurationType(click.ParamType["timedelta"]):
     """A duration with units, like those of Helm and Kubernetes."""
 
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:  # noqa: ANN401
         """Parse ``25m``, ``90s`` or ``1h30m``; refuse a number without a unit."""
-        if isinstance(value, timedelta):
-            return value
-        found = _DURATION.fullmatch(str(value))
-        if found is None:
-            self.fail(f"{value!r} is not a duration; use units, such as 25m, 90s or 1h30m", param, ctx)
-        hours, minutes, seconds = (int(part or 0) for part in found.groups())
-        total = hours * 3600 + minutes * 60 + seconds
-        if total > LONGEST_SECONDS:
-            self.fail(f"{value!r} is longer than 30 days", param, ctx)
-        return timedelta(seconds=total)
-
-
-class Bounded(click.ParamType[Bound]):
-    """A number of plugins, or a percentage of them."""
-
-    name = "number|percent"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Bound:  # noqa: ANN401
-        """Parse ``3`` or ``25%``."""
-        if isinstance(value, Bound):
-            return value
-        found = _BOUND.fullmatch(str(value))
-        if found is None or (found[2] and int(found[1]) > WHOLE):
-            self.fail(f"{value!r} is neither a number nor a percentage up to 100%, such as 3 or 25%", param, ctx)
-        return Bound(int(found[1]), percent=bool(found[2]))
-
-
-def _duration(flag: str, default: timedelta, text: str) -> Callable[[Any], Any]:
-    return click.option(flag, type=Duration(), default=as_text(default), show_default=True, help=text)
-
-
-def _choice(flag: str, default: StrEnum, text: str) -> Callable[[Any], Any]:
-    values = click.Choice([choice.value for choice in type(default)])
-    return click.option(flag, type=values, default=default.value, show_default=True, help=text)
+        try:
+            return duration(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 WHERE: Final = (
@@ -83,131 +64,43 @@ WHERE: Final = (
 )
 WHAT: Final = (
     click.option(
+        "--config",
+        default="",
+        metavar="FILE",
+        allow_from_autoenv=False,
+        help=f"YAML or JSON file with settings, named like the chart's values; default: the variable {VARIABLE}. "
+        "The flags below override it.",
+    ),
+    click.option(
         "--driver",
-        "stacks",
-        envvar="GPU_OPERATOR_POST_DRIVER",
+        "drivers",
         multiple=True,
         type=click.Choice(list(STACKS)),
-        default=DEFAULTS.stacks,
-        show_default=True,
-        help="Driver whose plugins are refreshed; repeatable.",
+        help="Driver whose plugins are refreshed; repeatable; default: gpu.",
     ),
-    click.option("--plugin-namespace", default="", help="Namespace of the plugins; default: any."),
+    click.option("--plugin-namespace", help="Namespace of the plugins; default: any."),
     click.option(
         "--plugin-name",
         "plugin_names",
-        envvar="GPU_OPERATOR_POST_PLUGIN_NAME",
         multiple=True,
-        metavar="[DRIVER:]NAME",
-        help="Name of a plugin's DaemonSet, instead of the known names; repeatable.",
-    ),
-    click.option(
-        "--driver-client",
-        "plugins",
-        envvar="GPU_OPERATOR_POST_DRIVER_CLIENT",
-        multiple=True,
-        metavar="[DRIVER:]NAMESPACE/NAME|[DRIVER:]KEY=VALUE[,...]",
-        help="Another DaemonSet with driver clients, by name or by labels of its pods; repeatable.",
-    ),
-    click.option(
-        "--refresh-after",
-        "prerequisites",
-        envvar="GPU_OPERATOR_POST_REFRESH_AFTER",
-        multiple=True,
-        type=click.Choice(sorted({name for stack in STACKS.values() for name in stack.prerequisites})),
-        help="What a plugin must start after, in addition to the driver; repeatable.",
+        help="Name of a plugin's DaemonSet, instead of the known names of the first driver; repeatable.",
     ),
     click.option(
         "--namespace",
         "namespaces",
-        envvar="GPU_OPERATOR_POST_NAMESPACE",
         multiple=True,
         help="Read namespaced objects only in this namespace (RBAC scope namespace); repeatable; default: all.",
     ),
-    _choice(
-        "--on-missing-plugin",
-        DEFAULTS.on_missing_plugin,
-        "If no plugin is installed: skip, or wait until the driver has settled.",
-    ),
-    _choice(
-        "--on-manual-upgrade",
-        DEFAULTS.on_manual_upgrade,
-        "What to do about nodes with an outdated driver that nothing upgrades (autoUpgrade off).",
-    ),
 )
-EXPECTED: Final = (
-    click.option("--expect-chart-version", default="", help="Operator chart version to wait for."),
-    click.option("--expect-driver-version", default="", help="Driver version to wait for."),
-)
-LIMITS: Final = (
-    _duration(
-        "--timeout", DEFAULTS.timeout, "Limit of the whole run, from the Job's start, including a margin to report."
-    ),
-    _duration("--stall-timeout", DEFAULTS.stall_timeout, "Give up if no node advances for so long; 0s: never."),
-    _duration("--api-patience", DEFAULTS.api_patience, "How long the API server may be unreachable at the start."),
-    _choice("--on-deadline", DEFAULTS.on_deadline, "When the time is up: exit 124, or report and exit 0."),
-)
-TIMES: Final = (
-    _duration("--plugin-timeout", DEFAULTS.plugin_timeout, "Limit for a plugin on a settled node to become verified."),
-    _duration("--operator-quiet", DEFAULTS.operator_quiet, "Time without a change of the operator before done."),
-    _duration("--unknown-operator-quiet", DEFAULTS.unknown_operator_quiet, "The same where no operator is found."),
-    _duration("--policy-grace", DEFAULTS.policy_grace, "How long a policy that is not ready may delay done."),
-    _duration("--failed-grace", DEFAULTS.failed_grace, "How long a failed driver upgrade may take to clear by itself."),
-    _duration("--not-ready-grace", DEFAULTS.not_ready_grace, "How long to wait for a NotReady node."),
-)
-RESTARTS: Final = (
-    _choice(
-        "--strategy",
-        DEFAULTS.strategy,
-        "Delete stale pods, or restart the rollout of the DaemonSet when all nodes are settled.",
-    ),
-    click.option(
-        "--max-parallel-restarts",
-        type=click.IntRange(min=0),
-        default=DEFAULTS.max_parallel_restarts,
-        show_default=True,
-        help="Plugins that may be down at once because of these restarts; 0: no bound.",
-    ),
-    click.option(
-        "--max-unavailable",
-        type=Bounded(),
-        default=None,
-        help="Plugins that may be down at once for any cause; a percentage means at least one.",
-    ),
-)
-JOB: Final = (
-    _choice("--mode", DEFAULTS.mode, "Wait until all plugins are verified, or delegate to the controller."),
+RUN: Final = (
+    click.option("--timeout", help="Limit of the whole run, from the Job's start; default: 25m."),
     click.option("--dry-run", is_flag=True, help="Evaluate once and report; write nothing."),
     click.option(
         "--job-name", default="", help="Name of this program's Job: the timeout begins at its start, Events go there."
     ),
     click.option("--job-namespace", default="", help="Namespace of that Job; default: the ServiceAccount's."),
-    click.option(
-        "--event-target",
-        "event_targets",
-        envvar="GPU_OPERATOR_POST_EVENT_TARGET",
-        multiple=True,
-        metavar="RESOURCE.GROUP/NAMESPACE/NAME",
-        help="An object of the deployment tool, such as a HelmRelease, that also gets Events; repeatable.",
-    ),
 )
 CONTROLLER: Final = (
-    _duration(
-        "--restart-backoff",
-        DEFAULTS.restart_backoff,
-        "Pause after a restart that did not help; doubled after each further one.",
-    ),
-    _duration("--restart-backoff-max", DEFAULTS.restart_backoff_max, "The longest of these pauses."),
-    click.option(
-        "--circuit-breaker-threshold",
-        type=Bounded(),
-        default=str(DEFAULTS.circuit_breaker_threshold),
-        show_default=True,
-        help="Stop if more nodes become stale within a minute without a reload; 0 or 100%: never.",
-    ),
-    _duration(
-        "--circuit-breaker-reset", DEFAULTS.circuit_breaker_reset, "Continue after this time; 0s: after a restart."
-    ),
     click.option("--identity", default="", help="Leader-election identity; default: host name and a random part."),
     click.option(
         "--workload-name",
@@ -235,7 +128,7 @@ POD: Final = (
 PLAN: Final = (
     click.option(
         "--target-window",
-        type=Duration(),
+        type=DurationType(),
         metavar="DURATION",
         help="Also show how many nodes at once finish within this time.",
     ),
@@ -247,9 +140,62 @@ PLAN: Final = (
     ),
 )
 LOGGING: Final = (
-    click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True),
-    click.option("-v", "--verbose", is_flag=True, help="Enable debug logging."),
+    click.option("--log-format", type=click.Choice([*LogFormat]), help="Format of the log; default: text."),
+    click.option("-v", "--verbose", is_flag=True, flag_value="debug", default=None, help="Enable debug logging."),
 )
+
+OLD: Final = {
+    "stall_timeout": "stallTimeout",
+    "plugin_timeout": "pluginTimeout",
+    "on_deadline": "onDeadline",
+    "strategy": "strategy",
+    "max_parallel_restarts": "maxParallelRestarts",
+    "on_manual_upgrade": "onManualUpgrade",
+    "on_missing_plugin": "onMissingPlugin",
+    "refresh_after": "refreshAfter",
+    "driver_client": "driverClients",
+    "expect_chart_version": "expect.chartVersion",
+    "expect_driver_version": "expect.driverVersion",
+    "mode": "job.mode",
+    "max_unavailable": "controller.maxUnavailable",
+    "restart_backoff": "controller.restartBackoff",
+    "restart_backoff_max": "controller.restartBackoffMax",
+    "circuit_breaker_threshold": "controller.circuitBreaker.threshold",
+    "circuit_breaker_reset": "controller.circuitBreaker.reset",
+    "operator_quiet": "advanced.operatorQuiet",
+    "unknown_operator_quiet": "advanced.unknownOperatorQuiet",
+    "policy_grace": "advanced.policyGrace",
+    "failed_grace": "advanced.failedGrace",
+    "not_ready_grace": "advanced.notReadyGrace",
+    "api_patience": "advanced.apiPatience",
+}
+MULTIPLE: Final = ("refresh_after", "driver_client")
+OLD_FLAGS: Final = tuple(
+    click.option(
+        f"--{name.replace('_', '-')}",
+        multiple=name in MULTIPLE,
+        hidden=True,
+        type=int if name == "max_parallel_restarts" else str,
+    )
+    for name in OLD
+)
+
+
+def _old(name: str, value: Any) -> Any:  # noqa: ANN401 - a flag's
+    if name not in ("plugin_names", "driver_client"):
+        return value
+    return [_named(name, text) for text in value]
+
+
+def _named(name: str, text: str) -> dict[str, Any]:
+    driver, _, rest = text.rpartition(":")
+    given: dict[str, Any] = {"driver": driver} if driver else {}
+    if name == "plugin_names":
+        return {**given, "name": rest}
+    if "=" in rest:
+        return {**given, "labels": dict(pair.split("=") for pair in rest.split(","))}
+    namespace, _, plain = rest.partition("/")
+    return {**given, "namespace": namespace, "name": plain}
 
 
 def flags(*groups: tuple[Callable[[Any], Any], ...]) -> Callable[[Any], Any]:
@@ -261,3 +207,45 @@ def flags(*groups: tuple[Callable[[Any], Any], ...]) -> Callable[[Any], Any]:
         return command
 
     return add
+
+
+def settings_of(values: Mapping[str, Any], *, controller: bool = False) -> Settings:
+    """Return the settings: those of the file or else of the environment, and flags above both. Raises SettingsError."""
+    tree = _file(values["config"]) if values["config"] else _variable()
+    return settings_from(_overridden(tree, values), controller=controller)
+
+
+def _variable() -> object:
+    text = os.environ.get(VARIABLE, "")
+    try:
+        return msgspec.json.decode(text) if text else {}
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise SettingsError(f"{VARIABLE} is not JSON: {error}") from error
+
+
+def _file(path: str) -> object:
+    import yaml  # noqa: PLC0415 - only for people
+
+    try:
+        return yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise SettingsError(f"--config {path} cannot be read: {error}") from error
+
+
+def _overridden(tree: object, values: Mapping[str, Any]) -> object:
+    """Return the settings with those that flags name."""
+    for flag, path in {**OVERRIDES, **OLD}.items():
+        if not isinstance(tree, dict):
+            return tree
+        if value := values.get(flag):
+            tree = _with(tree, path.split("."), _old(flag, value))
+    return tree
+
+
+def _with(tree: dict[str, Any], path: list[str], value: object) -> dict[str, Any]:
+    """Return a copy of the tree with a value at a path. Where the path leads through no block, nothing changes."""
+    first, *rest = path
+    if not rest:
+        return {**tree, first: value}
+    block = tree.get(first, {})
+    return {**tree, first: _with(block, rest, value)} if isinstance(block, dict) else tree

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -24,12 +23,20 @@ def moment(when: datetime) -> str:
     return when.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """A number of plugins, or a percentage of them (K8S ``intstr``)."""
+class Bound(str):
+    """A number of plugins, or a percentage of them (K8S ``intstr``): ``3`` or ``25%``."""
 
-    value: int
-    percent: bool = False
+    __slots__ = ()
+
+    @property
+    def percent(self) -> bool:
+        """Return whether this is a percentage."""
+        return self.endswith("%")
+
+    @property
+    def value(self) -> int:
+        """Return the number, or the percentage without its sign."""
+        return int(self.removesuffix("%"))
 
     def of(self, total: int) -> int:
         """Return the number. A percentage is rounded up to at least one, like ``maxUnavailable`` of a DaemonSet."""
@@ -38,9 +45,6 @@ class Bound:
     def exceeded_by(self, count: int, total: int) -> bool:
         """Return whether a count exceeds the bound, without rounding."""
         return count * 100 > total * self.value if self.percent else count > self.value
-
-    def __str__(self) -> str:
-        return f"{self.value}%" if self.percent else str(self.value)
 
 
 def as_text(duration: timedelta) -> str:

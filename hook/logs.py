@@ -8,11 +8,14 @@ import signal
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TextIO
 
+from hook.config import LogFormat
 from hook.errors import TerminatedError
 from hook.format import LONGEST_LINE, cut, shown
 
 if TYPE_CHECKING:
     from types import FrameType
+
+    from hook.config import LogLevel
 
 
 class PeopleFormatter(logging.Formatter):
@@ -41,12 +44,12 @@ class JsonFormatter(logging.Formatter):
         )
 
 
-def configure(log_format: str, *, verbose: bool, stream: TextIO) -> None:
+def configure(log_format: LogFormat, level: LogLevel, stream: TextIO) -> None:
     """Send the program's log lines to a stream; libraries log warnings and errors only."""
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonFormatter() if log_format == "json" else PeopleFormatter())
+    handler.setFormatter(JsonFormatter() if log_format is LogFormat.JSON else PeopleFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-    logging.getLogger("hook").setLevel(logging.DEBUG if verbose else logging.INFO)
+    logging.getLogger("hook").setLevel(level.upper())
 
 
 def end_on_signals() -> None:

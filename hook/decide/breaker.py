@@ -68,7 +68,7 @@ def open_blocker(breaker: Breaker, settings: Settings) -> Blocker | None:
     if breaker.opened_at is None:
         return None
     observation = f"{breaker.why} (seen at {moment(breaker.opened_at)})"
-    reset = settings.circuit_breaker_reset
+    reset = settings.controller.circuit_breaker.reset
     time = f" by itself at {moment(breaker.opened_at + reset)}, or" if reset else ""
     end = f"the breaker closes{time} when the controller restarts"
     return Reason.BREAKER_OPEN, f"{observation}; nothing is restarted until {end}"
@@ -85,7 +85,7 @@ def _without_future(breaker: Breaker, now: datetime) -> Breaker:
 
 def _closed_in_time(breaker: Breaker, settings: Settings, now: datetime) -> Breaker:
     """Return the breaker closed if its reset time is over."""
-    reset = settings.circuit_breaker_reset
+    reset = settings.controller.circuit_breaker.reset
     if breaker.opened_at is None or not reset:
         return breaker
     return breaker.closed() if now - breaker.opened_at >= reset else breaker
@@ -93,7 +93,7 @@ def _closed_in_time(breaker: Breaker, settings: Settings, now: datetime) -> Brea
 
 def _opened(breaker: Breaker, eligible: Collection[str], settings: Settings, now: datetime) -> Breaker:
     """Open the breaker after a burst. Where no burst is possible, no staleness is unexplained."""
-    share = settings.circuit_breaker_threshold
+    share = settings.controller.circuit_breaker.threshold
     never = not share.value or (share.percent and share.value >= WHOLE)
     if never or not _is_burst(len(eligible), eligible, share):
         return replace(breaker, unexplained={})

@@ -11,7 +11,7 @@ from hook.objects.drivers import OTHER_PLUGIN, STACKS, is_driver, is_provider
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from hook.config import Settings, Wanted
+    from hook.config import DriverClient, Settings
     from hook.objects.drivers import PluginKind, Stack
     from hook.objects.views import DaemonSet
 
@@ -28,7 +28,7 @@ class Plugins:
     """The operator restarts them."""
     kinds: Mapping[str, PluginKind]
     """Kind of each named DaemonSet, by UID."""
-    missing: tuple[Wanted, ...]
+    missing: tuple[DriverClient, ...]
     """Driver clients in the settings that match no DaemonSet."""
     refused: tuple[DaemonSet, ...] = ()
     """DaemonSets in the settings that load a driver, or that plugins must start after. They are never restarted."""
@@ -49,7 +49,7 @@ class Plugins:
 
 def plugin_names(stack: Stack, settings: Settings) -> tuple[str, ...]:
     """Return the plugin names of a stack: those in the settings, else the defaults of the stack."""
-    return tuple(plugin.name for plugin in settings.plugin_names if plugin.stack == stack.name) or stack.plugin.names
+    return settings.plugin_names(stack.name) or stack.plugin.names
 
 
 def find(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> Plugins:
@@ -59,9 +59,9 @@ def find(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> P
     candidates = [ds for ds in known if ds not in sources]
     managed = [ds for ds in candidates if _is_operator_managed(ds, stack)]
     others = [ds for ds in candidates if ds not in managed]
-    inside = [ds for ds in others if settings.plugin_namespace in ("", ds.namespace)]
+    inside = [ds for ds in others if settings.plugin.namespace in ("", ds.namespace)]
     plugins = [ds for ds in inside if ds.name in plugin_names(stack, settings)]
-    wanted = [plugin for plugin in settings.plugins if plugin.stack == stack.name]
+    wanted = settings.clients_of(stack.name)
     further = [ds for ds in others if ds not in plugins and any(_matches(ds, plugin) for plugin in wanted)]
     kinds = {ds.uid: stack.plugin for ds in plugins}
     kinds |= {ds.uid: stack.plugin if _looks_like(ds, stack.plugin) else OTHER_PLUGIN for ds in further}
@@ -75,14 +75,14 @@ def find(daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings) -> P
     )
 
 
-def _missing(wanted: Sequence[Wanted], *found: Sequence[DaemonSet]) -> tuple[Wanted, ...]:
+def _missing(wanted: Sequence[DriverClient], *found: Sequence[DaemonSet]) -> tuple[DriverClient, ...]:
     everything = [ds for part in found for ds in part]
     return tuple(plugin for plugin in wanted if not any(_matches(ds, plugin) for ds in everything))
 
 
-def _matches(daemonset: DaemonSet, wanted: Wanted) -> bool:
+def _matches(daemonset: DaemonSet, wanted: DriverClient) -> bool:
     if wanted.labels:
-        return all(daemonset.template_labels.get(key) == value for key, value in wanted.labels)
+        return all(daemonset.template_labels.get(key) == value for key, value in wanted.labels.items())
     return (wanted.namespace, wanted.name) == (daemonset.namespace, daemonset.name)
 
 

@@ -55,7 +55,7 @@ RELOADING_RANK: Final = 1
 
 def chosen(settings: Settings) -> list[Stack]:
     """Return the chosen stacks, in the order of the settings."""
-    return [STACKS[name] for name in dict.fromkeys(settings.stacks)]
+    return [STACKS[name] for name in dict.fromkeys(settings.drivers)]
 
 
 def indexed(snapshots: Mapping[str, Snapshot], settings: Settings) -> dict[str, Fleet]:
@@ -164,7 +164,7 @@ def decide(  # noqa: PLR0913 - a pure function of everything that it depends on
     operator = done.operator_blocker(fleet, timers)
     evaluated = [status for view in fleet.nodes.values() for status in evaluate_node(view, fleet.context, now)]
     evaluated = _with_lost_nodes(evaluated, fleet, memory)
-    if settings.follow:
+    if settings.is_controller:
         memory = replace(memory, breaker=breaker.observed(memory.breaker, evaluated, fleet, now))
     statuses = [_out_of_patience(status, settings, timers) for status in evaluated]
     deleted = done.policy_deleted(fleet.context, statuses, timers)
@@ -173,7 +173,7 @@ def decide(  # noqa: PLR0913 - a pure function of everything that it depends on
         return _of_nodes(statuses, operator, memory, fleet, timers)
     # Otherwise the missing object may be replaced, or the labels may come back.
     sure = deleted is not None or skip[0] is Reason.DRIVER_DISABLED or not memory.saw_fleet
-    if timers.held(f"skip/{skip[0]}") >= settings.not_ready_grace or sure:
+    if timers.held(f"skip/{skip[0]}") >= settings.advanced.not_ready_grace or sure:
         return _skip(skip, evaluated, memory, fleet, timers)
     return _wait_to_skip(skip, evaluated, memory, fleet.context, timers)
 
@@ -202,9 +202,9 @@ def _out_of_patience(status: NodeStatus, settings: Settings, timers: Timers) -> 
         return status
     held = timers.held(f"{status.patience}/{status.patience_with or f'{status.node}/{status.plugin}'}")
     grace = {
-        Patience.DRIVER: settings.failed_grace,
+        Patience.DRIVER: settings.advanced.failed_grace,
         Patience.PLUGIN: settings.plugin_timeout,
-        Patience.NODE: settings.not_ready_grace,
+        Patience.NODE: settings.advanced.not_ready_grace,
     }[status.patience]
     if held < grace:
         return status
@@ -222,12 +222,12 @@ def _of_nodes(
     plan = restarts.plan(statuses, fleet, memory, timers.now)
     shown = tuple(replace(_out_of_patience(status, settings, timers), stack=stack) for status in plan.statuses)
     blockers, texts = done.blockers(fleet, shown, operator, timers)
-    stopped = breaker.open_blocker(memory.breaker, settings) if settings.follow else None
+    stopped = breaker.open_blocker(memory.breaker, settings) if settings.is_controller else None
     progress = _advanced(memory, fleet.context, shown, timers.now)
     phase, reason = (Phase.WAIT, stopped) if stopped else _phase(blockers, shown, progress, fleet.context, timers)
     release_pending = any(Trait.RELEASE_PENDING in blocker.traits for blocker, _message in blockers)
     too_early = release_pending or done.blind_to_intent(fleet.context)
-    may_act = (phase is Phase.WAIT or settings.follow) and not too_early and not stopped
+    may_act = (phase is Phase.WAIT or settings.is_controller) and not too_early and not stopped
     decision = Decision(
         phase,
         *reason,
@@ -248,7 +248,7 @@ def _skip(
     shown = tuple(replace(status, stack=context.stack.name) for status in statuses)
     texts = tuple(warnings.about_names(context))
     after = replace(memory, first_seen=timers.first_seen)
-    after = _forgotten(after, fleet) if context.settings.follow else after
+    after = _forgotten(after, fleet) if context.settings.is_controller else after
     return Decision(Phase.SKIP, *skip, statuses=shown, warnings=texts, stack=context.stack.name), after
 
 
@@ -279,7 +279,7 @@ def _phase(
     if failure := _failure(blockers, statuses, settings, timers):
         return Phase.FAIL, failure
     since = progress.advanced_at or now
-    if settings.stall_timeout and not settings.follow and now - since >= settings.stall_timeout:
+    if settings.stall_timeout and not settings.is_controller and now - since >= settings.stall_timeout:
         minutes = int((now - since).total_seconds() // 60)
         return Phase.DEADLINE, (Reason.STALLED, f"no node advanced for {minutes} min: {blockers[0][1]}")
     return Phase.WAIT, blockers[0]
@@ -315,7 +315,7 @@ def _failure(
     if moving and all(status.reason is Reason.NODE_NOT_READY_BRIEFLY for status in moving):
         # In a large fleet some node is always NotReady for a moment. That does not restart the grace period.
         timers.keep("no-node-moves")
-    if moving or (others and timers.held("no-node-moves") < settings.failed_grace):
+    if moving or (others and timers.held("no-node-moves") < settings.advanced.failed_grace):
         return None
     more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
     return failed[0].reason, f"node {failed[0].node} needs manual action{more}: {failed[0].message}"
@@ -357,7 +357,7 @@ def _remembered(memory: Memory, statuses: Sequence[NodeStatus], fleet: Fleet, ti
     manual = [status for status in statuses if status.reason is Reason.MANUAL_UPGRADE and status.fresh]
     verified = [*manual, *(status for status in statuses if status.reason is Reason.VERIFIED)]
     after = _with_fresh(after.with_verified(verified), statuses, fleet)
-    return _forgotten(after, fleet) if fleet.context.settings.follow else after
+    return _forgotten(after, fleet) if fleet.context.settings.is_controller else after
 
 
 def _with_fresh(memory: Memory, statuses: Iterable[NodeStatus], fleet: Fleet) -> Memory:

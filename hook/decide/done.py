@@ -69,7 +69,7 @@ def _no_plugin(context: Context) -> Blocker | None:
         return _operator_managed(context)
     if settings.on_missing_plugin is OnMissingPlugin.WAIT:
         return None
-    read = settings.plugin_namespace or ", ".join(settings.namespaces)
+    read = settings.plugin.namespace or ", ".join(settings.rbac.namespaces)
     where = f" in {read} (no other namespace was read)" if read else " in any namespace"
     wanted = (*clients.plugin_names(context.stack, settings), *map(str, plugins.missing))
     return Reason.NO_PLUGIN, f"there is no DaemonSet {' or '.join(wanted)}{where}"
@@ -97,8 +97,8 @@ def _operator_managed(context: Context) -> Blocker:
 def _is_awaited(context: Context) -> bool:
     """Return whether the settings expect a policy that does not exist yet."""
     settings, stack = context.settings, context.stack
-    chart = bool(settings.expect_chart_version) and stack.policy.carries_chart
-    driver = bool(settings.expect_driver_version) and settings.stacks[0] == stack.name
+    chart = bool(settings.expect.chart_version) and stack.policy.carries_chart
+    driver = bool(settings.expect.driver_version) and settings.drivers[0] == stack.name
     return chart or driver or (settings.on_missing_plugin is OnMissingPlugin.WAIT and context.policy_kind_served)
 
 
@@ -110,7 +110,7 @@ def policy_deleted(context: Context, statuses: Sequence[NodeStatus], timers: Tim
     """
     if context.policy is not None or not context.deployed or _is_awaited(context):
         return None
-    in_grace = timers.held("policy-gone") < context.settings.policy_grace
+    in_grace = timers.held("policy-gone") < context.settings.advanced.policy_grace
     if in_grace or any(status.state not in TERMINAL for status in statuses):
         return None
     kind = context.stack.policy.kind
@@ -146,7 +146,7 @@ def no_eligible_node(fleet: Fleet, statuses: Sequence[NodeStatus], operator: Blo
 def operator_blocker(fleet: Fleet, timers: Timers) -> Blocker | None:
     """Return why the operator may render a second time, or None if it will not."""
     context = fleet.context
-    unknown_quiet = context.settings.unknown_operator_quiet
+    unknown_quiet = context.settings.advanced.unknown_operator_quiet
     deployment = _deployment(fleet)
     if deployment is None or deployment.wanted == 0:
         return _quiet_blocker(fleet, deployment, None, unknown_quiet, timers)
@@ -167,7 +167,7 @@ def operator_blocker(fleet: Fleet, timers: Timers) -> Blocker | None:
         return Reason.OPERATOR_NOT_LEADING, message
     # If the leader's name does not contain the whole name of its ReplicaSet, it may be an old or a new pod.
     named = not deployment.named_by_host and _prefix(current).endswith("-")
-    quiet = context.settings.operator_quiet if named and _is_comparable(context) else unknown_quiet
+    quiet = context.settings.advanced.operator_quiet if named and _is_comparable(context) else unknown_quiet
     return _quiet_blocker(fleet, deployment, lease, quiet, timers)
 
 
@@ -266,7 +266,7 @@ def blockers(
     if found or not unready:
         return found, texts
     message = f"the state of {unready[0]} is {unready[0].state or 'empty'}, not ready"
-    if timers.held(condition) < context.settings.policy_grace:
+    if timers.held(condition) < context.settings.advanced.policy_grace:
         return [(Reason.POLICY_NOT_READY, message)], texts
     return [], [*texts, f"{message}; every eligible node is verified, so this run waits no longer"]
 

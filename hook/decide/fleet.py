@@ -285,7 +285,7 @@ def live_pods(pods: Iterable[Pod]) -> list[Pod]:
 def _prerequisites(
     daemonsets: Iterable[DaemonSet], stack: Stack, settings: Settings
 ) -> dict[Prerequisite, dict[str, DaemonSet]]:
-    chosen = [prerequisite for name, prerequisite in stack.prerequisites.items() if name in settings.prerequisites]
+    chosen = [prerequisite for name, prerequisite in stack.prerequisites.items() if name in settings.refresh_after]
     return {
         prerequisite: {ds.uid: ds for ds in daemonsets if ds.labels.get(prerequisite.label[0]) == prerequisite.label[1]}
         for prerequisite in chosen

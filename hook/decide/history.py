@@ -45,7 +45,7 @@ def with_history(status: NodeStatus, settings: Settings, memory: Memory, now: da
         return status
     record = memory.restart_of(stale.daemonset_uid, status.node)
     if record is not None and not _is_about_another_pod(record, stale):
-        compare = _compared_in_controller if settings.follow else _compared_in_job
+        compare = _compared_in_controller if settings.is_controller else _compared_in_job
         status = compare(status, stale, record, settings, now)
     trouble = memory.troubles.get(stale.uid) if status.state is NodeState.STALE else None
     return replace(status, message=f"{status.message}; restarting it failed: {trouble}") if trouble else status
@@ -121,8 +121,8 @@ def held_until(record: RestartRecord, pod: StalePod, settings: Settings) -> date
 
 
 def _pause(tries: int, settings: Settings) -> timedelta:
-    doubled: timedelta = settings.restart_backoff * 2 ** min(tries - 1, MOST_DOUBLINGS)
-    return min(doubled, settings.restart_backoff_max)
+    doubled: timedelta = settings.controller.restart_backoff * 2 ** min(tries - 1, MOST_DOUBLINGS)
+    return min(doubled, settings.controller.restart_backoff_max)
 
 
 def _deleted(status: NodeStatus, stale: StalePod, record: RestartRecord, now: datetime) -> NodeStatus:

@@ -230,9 +230,9 @@ def managed(view: NodeView, context: Context) -> bool:
 def _not_ready(node: Node, context: Context, now: datetime) -> NodeBlocker | None:
     if node.ready:
         return None
-    if node.ready_since is not None and now - node.ready_since >= context.settings.not_ready_grace:
+    if node.ready_since is not None and now - node.ready_since >= context.settings.advanced.not_ready_grace:
         minutes = int((now - node.ready_since).total_seconds() // 60)
-        again = "" if context.settings.follow else " and you run the release again"
+        again = "" if context.settings.is_controller else " and you run the release again"
         message = f"it has been NotReady for {minutes} min; its plugin is evaluated when it is back{again}"
         return NodeBlocker(NodeState.EXCLUDED, Reason.NODE_NOT_READY, message)
     message = "it is NotReady, perhaps for a moment"

@@ -77,12 +77,12 @@ def unmet_expectation(policy: Policy, pools: Sequence[Policy], stack: Stack, set
     The expected driver version applies to the first stack, the expected chart version to the stack whose policy names
     its chart. If pools ask for different drivers, the expected one must be among them.
     """
-    wanted = settings.expect_driver_version if settings.stacks[0] == stack.name else ""
+    wanted = settings.expect.driver_version if settings.drivers[0] == stack.name else ""
     asking = [source for source in sources(policy, pools) if names_version(source)]
     if wanted and asking and all(source.version != wanted for source in asking):
         asked = ", ".join(sorted({source.version for source in asking}))
         return f"{_several(asking)} asks for driver {asked}, expected {wanted}"
-    wanted = settings.expect_chart_version
+    wanted = settings.expect.chart_version
     if wanted and stack.policy.carries_chart and chart_version(policy.chart, stack) != chart_version(wanted, stack):
         return f"{policy} comes from chart {policy.chart or '(unlabelled)'}, expected {wanted}"
     return ""
@@ -200,7 +200,7 @@ def wanted_version(policy: Policy | None, settings: Settings) -> str:
     """Return the driver version to verify: that of the policy, else the expected one of the settings, else ""."""
     if policy is None or policy.pooled:
         return ""
-    return policy.version if names_version(policy) else settings.expect_driver_version
+    return policy.version if names_version(policy) else settings.expect.driver_version
 
 
 def same_driver(published: str, wanted: str) -> bool:

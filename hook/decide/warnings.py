@@ -78,12 +78,12 @@ def _lacks_label(view: NodeView, daemonset: DaemonSet) -> bool:
 
 def _about_policy(context: Context) -> Iterator[str]:
     policy, settings = context.policy, context.settings
-    if context.prior is not None and not context.prior.drivers and settings.namespaces:
-        where = ", ".join(settings.namespaces)
+    if context.prior is not None and not context.prior.drivers and settings.rbac.namespaces:
+        where = ", ".join(settings.rbac.namespaces)
         yield f"GPUDirect RDMA is on, but no driver of stack {context.prior.stack.name} is visible in {where}"
     if policy is None:
         return
-    sources, expected = context.sources, settings.expect_driver_version
+    sources, expected = context.sources, settings.expect.driver_version
     if expected and not any(rollout.names_version(source) for source in sources):
         yield (
             f"{policy} names no driver version; the expected {expected} was only compared with the plugins' "
@@ -91,7 +91,7 @@ def _about_policy(context: Context) -> Iterator[str]:
         )
     without_image = [source for source in sources if not rollout.comparable(source)]
     if without_image and context.drivers:
-        quiet = int(settings.unknown_operator_quiet.total_seconds())
+        quiet = int(settings.advanced.unknown_operator_quiet.total_seconds())
         yield (
             f"{without_image[0]} names no driver image to compare with: its nodes were evaluated only by the "
             f"DaemonSet's generation, the pods' revision and {quiet} s without a change"

@@ -96,7 +96,7 @@ class Cache:
 
     def __init__(self, api: Api, stacks: Sequence[Stack], settings: Settings, policy: retry.RetryPolicy) -> None:
         self._api, self._stacks, self._settings, self._policy = api, stacks, settings, policy
-        self._namespaces = settings.namespaces or ("",)
+        self._namespaces = settings.rbac.namespaces or ("",)
         self._informers: dict[ListWatch, Informer] = {}
         self._fields: dict[str, dict[ListWatch, str]] = {}
         """By stack: the field of its snapshot that a ListWatch fills."""
@@ -217,7 +217,7 @@ class Cache:
 
     def _watch_prerequisites(self, stack: Stack) -> None:
         for name, prerequisite in stack.prerequisites.items():
-            if name in self._settings.prerequisites:
+            if name in self._settings.refresh_after:
                 labels = selector(prerequisite.label)
                 revisions = self._everywhere(requests.CONTROLLER_REVISIONS, readers.revision, labels=labels)
                 self._add(stack, PREREQUISITE_PODS, self._everywhere(requests.PODS, readers.pod, labels=labels))

@@ -22,7 +22,7 @@ from hook.errors import ClusterError, ConflictError, LeaseLostError, NotFoundErr
 from hook.format import shown
 from hook.kube import retry
 from hook.kube.client import READ_SECONDS
-from hook.kube.requests import DEPLOYMENTS, EVENTS, JOBS, GroupVersionResource, Request, merge_patch, versions_of
+from hook.kube.requests import DEPLOYMENTS, EVENTS, JOBS, GroupVersionResource, Request, merge_patch
 from hook.objects import decoding, wire
 from hook.objects.decoding import MalformedObjectError
 
@@ -43,8 +43,6 @@ QUEUE_LIMIT: Final = 2048
 """Longest queue, at a kilobyte per Event: enough for a thousand nodes that are refreshed at the same time."""
 COUNTS_LIMIT: Final = 4096
 """Latest Events whose count is kept, so that the memory of the controller does not grow."""
-TARGET_VERSIONS: Final = 4
-"""Most versions of a group in which the kind of an event target is searched."""
 
 WRITE_SECONDS: Final = 3.0
 """Timeout of one write."""
@@ -156,22 +154,12 @@ class TargetResolver:
         return self._reference
 
     def _read(self) -> ObjectReference:
-        """Read the object in the version that the API server prefers, or in another one that has the kind."""
         named = self._named
-        discovery = versions_of(GroupVersionResource(named.group, "", named.resource, kind=""))
-        group = decoding.read(wire.ApiGroup, self._api.send(discovery, TARGET_SECONDS))
-        versions = [*filter(None, (group.preferred_version,)), *(group.versions or ())]
-        missing = NotFoundError(f"the API server has no version of {named.group}")
-        for version in list(dict.fromkeys(each.version for each in versions))[:TARGET_VERSIONS]:
-            resource = GroupVersionResource(named.group, version, named.resource, kind="")
-            try:
-                answer = self._api.send(Request("get", resource, named.namespace, named.name), TARGET_SECONDS)
-            except NotFoundError as error:
-                missing = error
-                continue
-            found = decoding.read(wire.EventTarget, answer)
-            return ObjectReference(found.api_version, found.kind, named.namespace, named.name, found.metadata.uid)
-        raise missing
+        group, _, version = named.api_version.partition("/")
+        resource = GroupVersionResource(group, version, named.plural, named.kind)
+        answer = self._api.send(Request("get", resource, named.namespace, named.name), TARGET_SECONDS)
+        found = decoding.read(wire.EventTarget, answer)
+        return ObjectReference(found.api_version, found.kind, named.namespace, named.name, found.metadata.uid)
 
 
 Target = ObjectReference | TargetResolver

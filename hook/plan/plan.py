@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
@@ -61,7 +61,7 @@ def make_plan(snapshots: Mapping[str, Snapshot], settings: Settings, now: dateti
     planned: list[PoolPlan] = []
     nothing: list[NoPlan] = []
     # The upgrade does not depend on whether a plugin is installed already.
-    regardless = replace(settings, on_missing_plugin=OnMissingPlugin.WAIT)
+    regardless = updated(settings, on_missing_plugin=OnMissingPlugin.WAIT)
     for stack in chosen(settings):
         fleet = index(snapshots[stack.name], regardless, stack)
         found = _pools(fleet, now)
@@ -160,7 +160,9 @@ def _longest(windows: Sequence[Range | None]) -> Range | None:
 
 def run_seconds(window: Range, settings: Settings) -> float:
     """Return the seconds that a run needs to wait for the whole upgrade in a slow case."""
-    settling = OPERATOR_START + settings.operator_quiet + settings.policy_grace + settings.plugin_timeout
+    settling = (
+        OPERATOR_START + settings.advanced.operator_quiet + settings.advanced.policy_grace + settings.plugin_timeout
+    )
     return window.slow + settling.total_seconds()
 
 

@@ -78,7 +78,7 @@ def workloads(api: Api, settings: Settings, *, wanted: bool) -> tuple[list[Workl
     resources = tuple(name for stack in chosen(settings) for name in stack.upgrade.evicts)
     if not wanted or not resources:
         return None, "--no-workloads"
-    if settings.namespaces:
+    if settings.rbac.namespaces:
         return None, "only some namespaces are read (--namespace)"
     try:
         found = _listed(api, ListOptions(requests.PODS, fields=NOT_OVER), reader(resources))
@@ -121,13 +121,13 @@ def look(api: Api, settings: Settings) -> Lookup:
     A missing permission is not an error.
     """
     try:
-        found = list_leases(api, settings.namespaces, PATIENCE_SECONDS)
+        found = list_leases(api, settings.rbac.namespaces, PATIENCE_SECONDS)
     except ClusterError as error:
         return Lookup(api.now(), problem=f"cannot read whether a controller is alive: {error}")
-    if settings.namespaces and not found:
-        looked = ", ".join(settings.namespaces)
+    if settings.rbac.namespaces and not found:
+        looked = ", ".join(settings.rbac.namespaces)
         return Lookup(api.now(), problem=f"no controller was found in {looked}; its Lease may be in another namespace")
-    ours = [lease for lease in found if lease.status is None or set(lease.status.spec_hashes) & set(settings.stacks)]
+    ours = [lease for lease in found if lease.status is None or set(lease.status.spec_hashes) & set(settings.drivers)]
     return Lookup(api.now(), max(ours or found, key=lambda lease: lease.renewal, default=None))
 
 

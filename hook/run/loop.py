@@ -288,7 +288,7 @@ class ReconcileLoop:
         self._api, self._cache, self._settings, self._reporter = api, cache, settings, reporter
         self._took = 0.0
         self.last_restart_at: datetime | None = None
-        self.restarter = Restarter(api, lasting=settings.follow)
+        self.restarter = Restarter(api, lasting=settings.is_controller)
         self.memories = {stack.name: Memory(started=started) for stack in chosen(settings)}
         self.subjects: dict[str, events.ObjectReference] = {}
         """The plugins' DaemonSets as targets of Events, by UID."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from hook.config import Settings, Wanted
+from hook.config import DriverClient, Settings
 from hook.decide.decide import chosen
 from hook.objects.drivers import NETWORK_OPERATOR
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale, stale_plugin
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from hook.objects.views import Snapshot
 
-EXPORTER: Final = Wanted("gpu", "monitoring", "dcgm-exporter")
+EXPORTER: Final = DriverClient("gpu", "monitoring", "dcgm-exporter")
 
 
 @dataclass(frozen=True)
@@ -86,11 +86,11 @@ SCENES: Final = {
                    unfinished=True),
     "openshift": Scene(lambda: openshift("a", "b").put("plugin-pod", stale_plugin("a")), frozenset({"plugin-a-uid"}),
                        unfinished=True),
-    "toolkit": Scene(lambda: with_toolkit(cluster("a", "b")), settings=Settings(prerequisites=("toolkit",))),
+    "toolkit": Scene(lambda: with_toolkit(cluster("a", "b")), settings=Settings(refresh_after=("toolkit",))),
     "exporter": Scene(lambda: with_exporter(cluster("a", "b"), 5), frozenset({"exporter-a-uid", "exporter-b-uid"}),
-                      unfinished=True, settings=Settings(plugins=(EXPORTER,))),
+                      unfinished=True, settings=Settings(driver_clients=(EXPORTER,))),
     "network": Scene(lambda: network("a", "b").put("plugin-pod", rdma_pod("b", started=-99)),
-                     frozenset({"rdma-b-uid"}), unfinished=True, settings=Settings(stacks=("network",))),
-    "network-done": Scene(lambda: network("a", "b"), settings=Settings(stacks=("network",))),
+                     frozenset({"rdma-b-uid"}), unfinished=True, settings=Settings(drivers=("network",))),
+    "network-done": Scene(lambda: network("a", "b"), settings=Settings(drivers=("network",))),
     "rdma": Scene(lambda: with_ofed(stale("a", "b")), PLUGINS, unfinished=True),
 }  # fmt: skip

@@ -35,8 +35,8 @@ def patience(run: Controller, *, lied: bool) -> int:
     The breaker opens for clocks alone, so only where they lied there is a need to wait for it.
     """
     settings = run.settings
-    pauses = settings.restart_backoff_max + settings.plugin_timeout + settings.policy_grace
-    pauses += settings.circuit_breaker_reset if lied else timedelta()
+    pauses = settings.controller.restart_backoff_max + settings.plugin_timeout + settings.advanced.policy_grace
+    pauses += settings.controller.circuit_breaker.reset if lied else timedelta()
     return int(pauses.total_seconds()) * SECOND + promises.CALM
 
 
@@ -63,7 +63,7 @@ def _crowd(run: Controller) -> frozenset[str]:
         if name in machines and machines[name].load == load and _counts(run, machines[name])
     }
     first, last = min(moved.values(), default=0), max(moved.values(), default=0)
-    over = run.world.now - last >= run.settings.circuit_breaker_reset.total_seconds() * SECOND
+    over = run.world.now - last >= run.settings.controller.circuit_breaker.reset.total_seconds() * SECOND
     crowd = len(moved) >= FEWEST and 2 * len(moved) > len(machines) and last - first < MINUTE
     return frozenset(moved) if crowd and not over else frozenset()
 
@@ -88,7 +88,7 @@ def _is_not_too_soon(run: Controller, machine: Machine, pod: PluginPod) -> None:
     if run.well.get(machine.name, (-1, None))[0] > when and (load != machine.load or machine.name in run.moved):
         return
     settings = run.settings
-    pause = min(settings.restart_backoff * 2 ** (count - 1), settings.restart_backoff_max)
+    pause = min(settings.controller.restart_backoff * 2 ** (count - 1), settings.controller.restart_backoff_max)
     if now - when < pause.total_seconds() * SECOND:
         raise WrongRestartError(f"{pod.uid} restarted {now - when} tenths after the last try, the {count}th")
     run.tries[machine.name] = (count + 1, now, machine.load)
@@ -97,7 +97,7 @@ def _is_not_too_soon(run: Controller, machine: Machine, pod: PluginPod) -> None:
 def _leaves_enough(run: Controller, machine: Machine, pod: PluginPod) -> None:
     """Ask that no more are down than may be, by what is true and was seen: a plugin that serves needs a place."""
     bound = run.settings.max_unavailable
-    if bound is None or pod.ready is None:
+    if bound is None or bound.percent or pod.ready is None:
         return
     seen = {one.node for one in run.watch.snapshot().plugin_pods if one.live and one.ready} - run.down.keys()
     others = [one for one in run.world.machines.values() if one is not machine and one.name not in seen]
@@ -139,7 +139,7 @@ def came_to_rest(run: Controller, *, mended: bool) -> None:
     if mended:
         raise WrongEndError(f"not done after all that time: {run.last}")
     several = run.settings.max_parallel_restarts and len(promises.never_back(run.world)) > 1
-    if several or run.settings.max_unavailable:
+    if several or not run.settings.controller.max_unavailable.percent:
         return  # Plugins that stay down keep all others waiting.
     for machine in run.world.machines.values():
         if _counts(run, machine) and promises.world_stale(machine):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from msgspec import Struct, structs
 
 from hook import config
+from hook.config import CircuitBreaker, Duration
 from hook.decide import (
     breaker,
     decide,
@@ -31,6 +32,7 @@ from hook.decide.result import NodeState, Patience
 from hook.kube import requests
 from hook.objects import views, wire
 from hook.run import job
+from tests.fixtures.limits import of
 from tests.model.breaking import Mutant
 from tests.model.promises import DoneTooEarlyError, WrongEndError, WrongRestartError
 
@@ -46,8 +48,8 @@ if TYPE_CHECKING:
 SECOND: Final = timedelta(seconds=1)
 """The API's times are whole seconds."""
 NEVER: Final = datetime.max.replace(tzinfo=UTC)
-AT_ONCE: Final = timedelta()
-YEARS: Final = timedelta(days=9999)
+AT_ONCE: Final = Duration()
+YEARS: Final = Duration(days=9999)
 
 Value = TypeVar("Value")
 
@@ -62,6 +64,10 @@ def replace(value: Value, **changes: object) -> Value:
 def always(value: object) -> Function:
     """Return a rule that looks at nothing."""
     return lambda *_anything, **_named: value
+
+
+def _of_a_job(context: Context) -> Context:
+    return replace(context, settings=of(context.settings, controller=False))
 
 
 def _with(context: Context, **changed: Any) -> Context:  # noqa: ANN401 - any setting
@@ -221,8 +227,9 @@ MUTANTS: Final = (
     Mutant("patience-has-no-end", WrongEndError, "trouble", decide._out_of_patience,
            lambda _original, judged, *_rest: judged),
     Mutant("no-patience", WrongEndError, "trouble", decide._out_of_patience,
-           lambda original, judged, chosen, timers: original(judged, replace(
-               chosen, failed_grace=AT_ONCE, plugin_timeout=AT_ONCE, not_ready_grace=AT_ONCE), timers)),
+           lambda original, judged, chosen, timers: original(judged, structs.replace(
+               chosen, plugin_timeout=AT_ONCE, advanced=structs.replace(
+                   chosen.advanced, failed_grace=AT_ONCE, not_ready_grace=AT_ONCE)), timers)),
     Mutant("the-first-failure-ends-it", WrongEndError, "trouble_beside_work", decide._failure,
            lambda original, blockers, judged, *rest: original(
                blockers, [one for one in judged if decide._has_failed(one)], *rest)),
@@ -231,7 +238,7 @@ MUTANTS: Final = (
                blockers, statuses, progress, _with(context, timeout=YEARS), timers)),
     Mutant("time-up-is-success", WrongEndError, "out_of_time", decide.succeeded,
            lambda original, decision, chosen: original(
-               decision, replace(chosen, on_deadline=config.OnDeadline.REPORT))),
+               decision, structs.replace(chosen, on_deadline=config.OnDeadline.REPORT))),
     Mutant("no-bound-on-what-is-down", WrongRestartError, "taken_down", restarts.DisruptionBudget.allows,
            lambda original, left, **how: original(replace(left, anyones=None), **how)),
     Mutant("what-others-took-down-is-up", WrongRestartError, "taken_down", restarts._is_down,
@@ -247,13 +254,15 @@ MUTANTS: Final = (
     Mutant("suspects-are-served-at-once", WrongRestartError, "jumps", breaker.holds, always(False)),
     Mutant("an-open-breaker-holds-nothing", WrongRestartError, "jumps", breaker.open_blocker, always(None)),
     Mutant("a-breaker-never-closes", WrongEndError, "jumps", breaker._closed_in_time,
-           lambda original, one, chosen, now: original(one, replace(chosen, circuit_breaker_reset=AT_ONCE), now)),
+           lambda original, one, chosen, now: original(one, structs.replace(
+               chosen, controller=structs.replace(
+                   chosen.controller, circuit_breaker=CircuitBreaker(reset=AT_ONCE))), now)),
     Mutant("a-reload-is-suspect", WrongEndError, "all_at_once", freshness.load, always("")),
     Mutant("a-crash-in-place-is-suspect", WrongEndError, "all_at_once", freshness.load,
            lambda original, driver, *rest: original(_without_restarts(driver), *rest)),
     Mutant("a-follower-has-a-deadline", WrongEndError, "late", config.Settings.deadline,
-           lambda original, chosen, started: original(replace(chosen, follow=False), started)),
+           lambda original, chosen, started: original(of(chosen, controller=False), started)),
     Mutant("a-follower-stalls", WrongEndError, "late", decide._phase,
            lambda original, blockers, statuses, progress, context, timers: original(
-               blockers, statuses, progress, _with(context, follow=False, timeout=YEARS), timers)),
+               blockers, statuses, progress, _with(_of_a_job(context), timeout=YEARS), timers)),
 )  # fmt: skip

@@ -90,7 +90,7 @@ def skipped(run: Run) -> None:
 def _without_policy(run: Run) -> None:
     machines = [one for one in run.world.machines.values() if any(not pod.deleting for pod in one.drivers)]
     gone = run.world.now - (run.saw_policy or 0)
-    if machines and gone < run.settings.policy_grace.total_seconds() * SECOND:
+    if machines and gone < run.settings.advanced.policy_grace.total_seconds() * SECOND:
         raise DoneTooEarlyError(f"skipped {gone} tenths after the policy was gone, with drivers in place")
     for machine in machines:
         if run.world.settled(machine) and not excluded(run.world, machine) and world_stale(machine):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 from unittest import mock
 
-from hook.config import Settings
+from hook.config import ControllerLimits, ControllerSettings, Duration, Settings
 from hook.format import Bound
 from hook.run import job, loop
 from tests.model import endless, promises
@@ -27,7 +26,7 @@ LOOK_EVERY: Final = SECOND
 """As the program does when nothing happens."""
 PATIENT_LOOK: Final = 10 * SECOND
 """While nothing changes, looking every second shows nothing new but that time goes on."""
-LONGEST_PAUSE: Final = timedelta(minutes=4)
+LONGEST_PAUSE: Final = Duration(minutes=4)
 """Of a follower that backs off: three doublings show all that many would."""
 
 
@@ -66,12 +65,9 @@ class Story:
         self.history = history
         self.world = World(history.nodes, history.pace, history.site)
         self.observation = Observation(self.world)
-        self.settings = Settings(
-            max_parallel_restarts=history.at_once,
-            follow=history.follow,
-            max_unavailable=Bound(history.down) if history.down else None,
-            restart_backoff_max=LONGEST_PAUSE,
-        )
+        limits = ControllerLimits(max_unavailable=Bound(history.down or "100%"), restart_backoff_max=LONGEST_PAUSE)
+        kind = ControllerSettings if history.follow else Settings
+        self.settings = kind(max_parallel_restarts=history.at_once, controller=limits)
         self.started = moment_of(self.world)
         """Of the Job: whoever comes after a killed run shares its deadline and nothing else."""
         self.runs = [self._process() for _number in range(history.runs)]

@@ -6,14 +6,13 @@ import json
 import logging
 import threading
 import time
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from hook import cli
-from hook.config import Settings
+from hook.config import Duration, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
 from hook.errors import RejectedError, UnauthorizedError, UnreachableError
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 FAR_SECONDS: Final = 60.0
 """By when what has a few seconds has ended, however busy the machine is."""
-SHORT: Final = Settings(timeout=timedelta(seconds=6))
+SHORT: Final = Settings(timeout=Duration(seconds=6))
 UNAUTHORIZED: Final = Said(401, b"", JSON)
 SILENT: Final = Said(200, b"", {**JSON, "content-length": "9"})
 UNAVAILABLE: Final = Said(503, b"", JSON)

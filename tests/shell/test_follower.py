@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from devcluster.soak.following import lost_its_lease
-from hook.config import Settings
+from hook.config import ControllerSettings
 from hook.errors import LeaseLostError, UnreachableError
 from hook.kube import events
 from hook.kube.election import LeaderElectionConfig
@@ -234,7 +234,7 @@ def test_who_hears_nothing_about_the_lease_starts_anew(monkeypatch: pytest.Monke
     monkeypatch.setattr(controller, "SILENT_SECONDS", 1.0)
     with keeping() as (kept, server):
         kept.instead = lambda _line: Said()
-        one = Controller(server.api, Settings(follow=True), Identity(ELECTION), _telemetry(server))
+        one = Controller(server.api, ControllerSettings(), Identity(ELECTION), _telemetry(server))
         with pytest.raises(UnreachableError):
             one.run()
         one.stop()
@@ -250,7 +250,7 @@ def test_what_was_told_is_written_before_the_lease_is_given_back(monkeypatch: py
             return None
 
         kept.instead = slow
-        one = Controller(server.api, Settings(follow=True), Identity(ELECTION), _telemetry(server))
+        one = Controller(server.api, ControllerSettings(), Identity(ELECTION), _telemetry(server))
         threading.Thread(target=_led, args=(one,), daemon=True).start()
         until(lambda: kept.said(names.STATUS_ANNOTATION), "it has a record")
         assert one._leading is not None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from hook.config import Settings
+from hook.config import Rbac, Settings
 from hook.errors import PermissionDeniedError
 from hook.kube import retry
 from hook.objects import names
@@ -198,7 +198,7 @@ def test_status_says_where_it_looked_for_a_follower() -> None:
 
     with serving(leases) as server:
         assert NAME in lookup.lines(lookup.look(server.api, Settings()))[0]
-        somewhere = lookup.look(server.api, Settings(namespaces=("dra",)))
+        somewhere = lookup.look(server.api, Settings(rbac=Rbac(namespaces=("dra",))))
     assert ["no controller was found in dra; its Lease may be in another namespace"] == lookup.lines(somewhere)
     found = lookup.as_json(somewhere)
     assert found is not None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from hook.config import Settings
+from hook.config import ControllerSettings, Settings
 from hook.decide import decide
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase, RolloutRestart, StalePod
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from hook.decide.decide import Seen
     from tests.fixtures.objects import Object
 
-FOLLOW = Settings(follow=True)
+FOLLOW = ControllerSettings()
 OWNER = ObjectReference("apps/v1", "Deployment", NAMESPACE, "post", "uid")
 STALE = StalePod("dra", "a", "uid-a", "7", "ds", because="it is stale", driver_run="run")
 DELETE = DeletePod("gpu-0", STALE, "gpu")

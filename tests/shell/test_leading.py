@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from hook.config import Settings
+from hook.config import ControllerSettings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, Phase, StalePod
 from hook.errors import LeaseLostError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hook.kube.election import LeaderElector
     from tests.shell.server import Server
 
-FOLLOW: Final = Settings(follow=True)
+FOLLOW: Final = ControllerSettings()
 ELECTION: Final = LeaderElectionConfig(NAMESPACE, NAME, "a")
 DELETE: Final = delete_pod("dra", "a", "uid", "7")
 STALE: Final = StalePod("dra", "a", "uid-a", "7", "ds", because="it is stale", driver_run="run")

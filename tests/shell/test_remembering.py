@@ -39,7 +39,7 @@ def _rollout(stack: str, *also: Action) -> RolloutRestart:
 
 def _rounds(*stacks: str) -> ReconcileLoop:
     """Give rounds that have begun to look at nothing."""
-    api, settings = Api(by_library(client.Configuration())), Settings(stacks=stacks)
+    api, settings = Api(by_library(client.Configuration())), Settings(drivers=stacks)
     cache = Cache(api, [], settings, retry.WRITE)
     return ReconcileLoop(api, cache, settings, ProgressReporter(EventRecorder(api, "", silent=True), None), LATER)
 

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 import pytest
 
-from hook.config import OnDeadline, Settings
+from hook.config import Duration, OnDeadline, Settings
 from hook.decide.decide import chosen
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, Phase, StalePod
@@ -69,7 +69,7 @@ def test_a_run_continues_once_the_version_of_slices_is_known(monkeypatch: pytest
     monkeypatch.setattr(cache, "FIRST_DISCOVERY_SECONDS", 0.0)
     answers = [Said(503), Said(503)]
     with serving(shown := Shown(cluster())) as server:
-        one = runner(server, Settings(timeout=timedelta(seconds=40)))
+        one = runner(server, Settings(timeout=Duration(seconds=40)))
         shown.instead = lambda line: answers.pop() if line.endswith("/apis/resource.k8s.io") and answers else None
         ended = one.run()
         one._cache.stop()
@@ -350,7 +350,7 @@ def delegating(server: Server, readiness: Readiness) -> tuple[Runner, Delegation
 def test_a_job_in_delegate_mode_restarts_nothing() -> None:
     """Its account may not, and the controller does."""
     with serving(Shown(stale())) as server:
-        one = runner(server, Settings(timeout=timedelta(seconds=10)))
+        one = runner(server, Settings(timeout=Duration(seconds=10)))
         observer = LeaseObserver(server.api, "gpu-operator", "post")
         ended = one.run(observer)
         one._cache.stop()

@@ -261,7 +261,7 @@ def test_who_is_told_to_stop_knows_what_was_granted_meanwhile(monkeypatch: pytes
 
 def _rounds(server: Server) -> tuple[ReconcileLoop, EventRecorder]:
     """Give rounds that have begun to look at nothing, and who tells of them."""
-    settings, recorder = Settings(stacks=("gpu",)), EventRecorder(server.api, "run", silent=False)
+    settings, recorder = Settings(drivers=("gpu",)), EventRecorder(server.api, "run", silent=False)
     cache = Cache(server.api, [], settings, retry.WRITE)
     return ReconcileLoop(server.api, cache, settings, ProgressReporter(recorder, SUBJECT), server.api.now()), recorder
 
@@ -329,7 +329,7 @@ def test_who_is_told_to_stop_writes_what_waits_or_gives_up_soon(
     where = {"service_account_dir": str(tmp_path), "termination_log": str(tmp_path / "none")}
     values = {"job_name": "", "job_namespace": "", "log_format": "json", **where}
     with serving(answer) as server:
-        assert cli._run(server.api, Settings(stacks=("gpu",)), values) == 128 + signal.SIGTERM
+        assert cli._run(server.api, Settings(drivers=("gpu",)), values) == 128 + signal.SIGTERM
         assert server.count("POST") == 5
 
 

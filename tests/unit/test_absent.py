@@ -93,5 +93,5 @@ def test_an_unnamed_plugin_is_told_all_the_same() -> None:
 def test_it_holds_for_the_network_too() -> None:
     """In that stack's own words."""
     found = network().drop("daemonset", "rdma-shared-dp-ds").drop("plugin-pod")
-    decision, _memory = found.decide(Settings(stacks=("network",), on_missing_plugin=OnMissingPlugin.WAIT))
+    decision, _memory = found.decide(Settings(drivers=("network",), on_missing_plugin=OnMissingPlugin.WAIT))
     assert (Phase.DONE, True) == (decision.phase, decision.message.startswith("no device plugin is installed yet"))

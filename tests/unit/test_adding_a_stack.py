@@ -143,7 +143,7 @@ def test_every_guard_reads_the_new_row(found: Any, expected: Reason) -> None:  #
 
 def test_it_takes_part_in_a_run_of_several() -> None:
     """Chosen by its name."""
-    settings = Settings(stacks=("storage",))
+    settings = Settings(drivers=("storage",))
     decision, memories = decide.decide_all({"storage": storage(-9).seen()}, {}, settings, LATER)
     assert ({"storage"}, ["storage"]) == (set(memories), [one.stack for one in decision.statuses])
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 from itertools import pairwise
 
 import pytest
+from msgspec import structs
 
-from hook.config import Strategy
+from hook.config import ControllerLimits, Duration, Strategy
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from tests.fixtures.cluster import Cluster, reasons, stale
 from tests.fixtures.following import FOLLOWING, Controller, successor
+from tests.fixtures.limits import of
 from tests.fixtures.objects import driver_pod, plugin_pod, running
 
-ROLLOUT = replace(FOLLOWING, strategy=Strategy.ROLLOUT)
+ROLLOUT = structs.replace(FOLLOWING, strategy=Strategy.ROLLOUT)
 DAY = 24 * 3600
 
 
@@ -46,7 +47,10 @@ def test_the_pauses_double_up_to_a_bound() -> None:
 
 def test_the_pauses_are_those_that_were_asked_for() -> None:
     """Both of them are settings."""
-    patient = replace(FOLLOWING, restart_backoff=timedelta(seconds=10), restart_backoff_max=timedelta(seconds=30))
+    patient = structs.replace(
+        FOLLOWING,
+        controller=ControllerLimits(restart_backoff=Duration(seconds=10), restart_backoff_max=Duration(seconds=30)),
+    )
     times = [seconds for seconds, _node in hopeless(120, Controller(stale(), patient)).restarted]
     assert [0, 10, 30, 60, 90] == times
 
@@ -205,7 +209,7 @@ def test_a_rollout_waits_for_every_pod_that_is_backed_off() -> None:
 @pytest.mark.parametrize("follow", [True, False])
 def test_only_a_run_that_follows_tries_again(*, follow: bool) -> None:
     """A Job's deadline is near, and somebody reads its end."""
-    controller = hopeless(10, Controller(stale(), replace(FOLLOWING, follow=follow)))
+    controller = hopeless(10, Controller(stale(), of(FOLLOWING, controller=follow)))
     decision = controller.look(60)
     assert follow is bool(decision.actions)
     assert (Reason.PLUGIN_STALE if follow else Reason.RESTART_DID_NOT_HELP) is decision.statuses[0].reason

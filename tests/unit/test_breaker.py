@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec import structs
 
-from hook.config import Settings, Strategy, Wanted
+from hook.config import Advanced, DriverClient, Duration, Settings, Strategy
 from hook.decide.breaker import FEWEST
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, Phase
@@ -16,6 +17,7 @@ from hook.decide.state import Breaker, Memory
 from hook.format import Bound
 from tests.fixtures.cluster import LATER, cluster, labelled, reasons
 from tests.fixtures.following import FOLLOWING, Controller, moment
+from tests.fixtures.limits import breaking
 from tests.fixtures.modes import with_exporter, with_toolkit
 from tests.fixtures.objects import Object, driver_pod, merged, obj, plugin_pod, running, waiting
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 NODES = tuple(f"n{number}" for number in range(8))
 CROWD = NODES[:FEWEST]
 """More than half of the nodes."""
-EXPORTER = (Wanted("gpu", "monitoring", "dcgm-exporter"),)
+EXPORTER = (DriverClient("gpu", "monitoring", "dcgm-exporter"),)
 STARTING: Object = {
     "status": {"containerStatuses": [running("compute-domains", 3603), waiting("gpus", "ContainerCreating")]}
 }
@@ -136,30 +138,30 @@ def test_a_kubelet_that_takes_ready_away_and_gives_it_again_reloads_nothing(scen
 @pytest.mark.parametrize(
     ("share", "jumped", "expected"),
     [
-        pytest.param(Bound(50, percent=True), 4, False, id="half-is-not-more-than-half"),
-        pytest.param(Bound(49, percent=True), 4, False, id="too-few-for-a-crowd"),
-        pytest.param(Bound(62, percent=True), 5, True, id="more-than-the-share"),
-        pytest.param(Bound(63, percent=True), 5, False, id="less-than-the-share"),
+        pytest.param(Bound("50%"), 4, False, id="half-is-not-more-than-half"),
+        pytest.param(Bound("49%"), 4, False, id="too-few-for-a-crowd"),
+        pytest.param(Bound("62%"), 5, True, id="more-than-the-share"),
+        pytest.param(Bound("63%"), 5, False, id="less-than-the-share"),
         pytest.param(Bound(5), 5, False, id="no-more-than-the-number"),
         pytest.param(Bound(5), 6, True, id="more-than-the-number"),
         pytest.param(Bound(1), 4, False, id="a-number-below-a-crowd"),
-        pytest.param(Bound(99, percent=True), 8, True, id="all-of-them"),
-        pytest.param(Bound(100, percent=True), 8, False, id="never-by-a-share"),
+        pytest.param(Bound("99%"), 8, True, id="all-of-them"),
+        pytest.param(Bound("100%"), 8, False, id="never-by-a-share"),
         pytest.param(Bound(0), 8, False, id="never-by-a-number"),
-        pytest.param(Bound(0, percent=True), 8, False, id="never-by-no-share"),
+        pytest.param(Bound("0%"), 8, False, id="never-by-no-share"),
     ],
 )
 def test_how_many_are_a_crowd(scene: Scene, share: Bound, jumped: int, *, expected: bool) -> None:
     """More than the share of the eligible nodes, and never fewer than a handful."""
-    scene.settings = replace(FOLLOWING, circuit_breaker_threshold=share)
+    scene.settings = structs.replace(FOLLOWING, controller=breaking(threshold=share))
     scene.jump(*NODES[:jumped])
     assert expected is opened(scene.look(0))
 
 
-@pytest.mark.parametrize("share", [Bound(0), Bound(100, percent=True), Bound(8)])
+@pytest.mark.parametrize("share", [Bound(0), Bound("100%"), Bound(8)])
 def test_where_no_crowd_is_possible_nobody_is_held(scene: Scene, share: Bound) -> None:
     """The breaker is off, or would need more nodes than there are."""
-    scene.settings = replace(FOLLOWING, circuit_breaker_threshold=share)
+    scene.settings = structs.replace(FOLLOWING, controller=breaking(threshold=share))
     scene.jump(*NODES)
     assert len(NODES) == len(scene.look(0).actions)
 
@@ -176,7 +178,7 @@ def test_nodes_that_are_left_alone_do_not_count(scene: Scene) -> None:
     """Neither as turned nor as nodes."""
     for node in NODES[5:]:
         scene.found.change("node", labelled(node, skip="true"), node)
-    scene.settings = replace(FOLLOWING, circuit_breaker_threshold=Bound(80, percent=True))
+    scene.settings = structs.replace(FOLLOWING, controller=breaking(threshold=Bound("80%")))
     scene.jump(*NODES[1:])
     assert not opened(scene.look(0))
     scene.jump(NODES[0])
@@ -191,7 +193,7 @@ def test_a_node_that_turns_stale_twice_counts_once(scene: Scene) -> None:
     scene.look(5)
     scene.jump(*NODES[:4], ready=NOW + 10)
     assert not opened(scene.look(10))
-    both = Scene(with_exporter(cluster(*NODES)), replace(FOLLOWING, plugins=EXPORTER))
+    both = Scene(with_exporter(cluster(*NODES)), structs.replace(FOLLOWING, driver_clients=EXPORTER))
     both.look(-1)
     both.jump(*NODES[:3])
     decision = both.look(0)
@@ -214,7 +216,7 @@ def test_a_plugin_that_is_not_proven_yet_cannot_turn_stale(scene: Scene) -> None
 
 def test_successors_that_are_stale_did_not_turn(scene: Scene) -> None:
     """They were never fresh; backing off is enough for them."""
-    scene.settings = replace(FOLLOWING, circuit_breaker_threshold=Bound(0))
+    scene.settings = structs.replace(FOLLOWING, controller=breaking(threshold=Bound(0)))
     scene.jump(*NODES)
     scene.act(0)
     scene.settings = FOLLOWING
@@ -287,7 +289,7 @@ def test_a_restart_of_the_controller_closes_it(tripped: Scene) -> None:
 
 def test_only_a_restart_closes_it_where_no_time_is_given(tripped: Scene) -> None:
     """The message names the way."""
-    tripped.settings = replace(FOLLOWING, circuit_breaker_reset=timedelta())
+    tripped.settings = structs.replace(FOLLOWING, controller=breaking(reset=Duration()))
     decision = tripped.look(10**6)
     assert opened(decision)
     assert decision.message.endswith("until the breaker closes when the controller restarts")
@@ -306,9 +308,9 @@ def test_nothing_is_done_while_it_is_open(tripped: Scene) -> None:
     """Nor for nodes whose driver was reloaded, nor by a rollout; a failure of the moment does not speak either."""
     tripped.reload(*NODES, seconds=20)
     assert opened(tripped.look(40))
-    tripped.settings = replace(FOLLOWING, strategy=Strategy.ROLLOUT)
+    tripped.settings = structs.replace(FOLLOWING, strategy=Strategy.ROLLOUT)
     assert opened(tripped.look(41))
-    tripped.settings = replace(FOLLOWING, plugin_timeout=timedelta(), failed_grace=timedelta())
+    tripped.settings = structs.replace(FOLLOWING, plugin_timeout=Duration(), advanced=Advanced(failed_grace=Duration()))
     tripped.found.drop("plugin-pod")
     assert opened(tripped.look(42))
 
@@ -365,7 +367,7 @@ def test_a_run_with_a_deadline_has_no_breaker() -> None:
 def test_a_replaced_provider_is_no_fault() -> None:
     """It restarted in place, so plugins must start after it, all at once. Where only its times move, nothing does."""
     for restarts in (0, 1):
-        scene = Scene(with_toolkit(cluster(*NODES)), replace(FOLLOWING, prerequisites=("toolkit",)))
+        scene = Scene(with_toolkit(cluster(*NODES)), structs.replace(FOLLOWING, refresh_after=("toolkit",)))
         assert {"Verified"} == set(reasons(scene.look(-1).statuses))
         with_toolkit(scene.found, NOW).change(
             "provider-pod",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hook.config import OnManualUpgrade, Settings, Wanted
+from hook.config import DriverClient, Expect, OnManualUpgrade, Settings
 from hook.decide.result import Phase
 from hook.format import some
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale
@@ -48,7 +48,7 @@ WARNED: dict[str, tuple[Cluster, Settings, str]] = {
     "another-plugin-beside-the-named-one": (
         cluster().put("daemonset", obj("plugin-daemonset", "metadata: {name: mine, uid: mine}")), Settings(),
         "nvidia-dra-driver-gpu/mine looks like a DRA kubelet plugin but is not in plugin.names"),
-    "consumer-that-matches-nothing": (cluster(), Settings(plugins=(Wanted("gpu", "a", "b"),)),
+    "consumer-that-matches-nothing": (cluster(), Settings(driver_clients=(DriverClient("gpu", "a", "b"),)),
                                       "no DaemonSet matches the driver client a/b"),
     "plugin-selects-a-label-that-is-not-read-and-that-decides": (
         unlabelled(ELSEWHERE).change("policy", {"spec": {"driver": {"manager": {"env": [
@@ -60,7 +60,7 @@ WARNED: dict[str, tuple[Cluster, Settings, str]] = {
     "node-that-people-upgrade-with-the-command": (
         waiting().change("policy", BY_HAND), Settings(), "kubectl -n gpu-operator delete pod driver-a"),
     "no-image-to-compare": (openshift(), Settings(), "names no driver image to compare with"),
-    "expected-version-cannot-be-looked-up": (openshift(), Settings(expect_driver_version="580.126.20"),
+    "expected-version-cannot-be-looked-up": (openshift(), Settings(expect=Expect(driver_version="580.126.20")),
                                              "only compared with the plugins' ResourceSlices"),
 }  # fmt: skip
 
@@ -87,10 +87,11 @@ SILENT: dict[str, tuple[Cluster, Settings]] = {
     "node-that-people-upgrade-is-waited-for": (
         waiting().change("policy", BY_HAND), Settings(on_manual_upgrade=OnManualUpgrade.WAIT)),
     "plugin-not-wanted-for-another-reason": (unlabelled(CLIENT, "true"), Settings()),
-    "consumer-found": (with_exporter(cluster()), Settings(plugins=(Wanted("gpu", "monitoring", "dcgm-exporter"),))),
-    "network": (network(), Settings(stacks=("network",))),
+    "consumer-found": (with_exporter(cluster()), Settings(
+        driver_clients=(DriverClient("gpu", "monitoring", "dcgm-exporter"),))),
+    "network": (network(), Settings(drivers=("network",))),
     "no-policy": (cluster().drop("policy"), Settings()),
-    "no-policy-but-one-is-expected": (cluster().drop("policy"), Settings(expect_driver_version="1.2.3")),
+    "no-policy-but-one-is-expected": (cluster().drop("policy"), Settings(expect=Expect(driver_version="1.2.3"))),
     "hosts-without-eligible-nodes": (
         cluster().change("node", labelled(deploy_driver="pre-installed")).drop("plugin-pod")
         .change("daemonset", "status: {desiredNumberScheduled: 0}", PLUGIN), Settings()),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hook.config import Settings, Wanted
+from hook.config import Plugin, PluginName, Settings
 from hook.decide import clients
 from hook.objects import readers
 from hook.objects.drivers import GPU_OPERATOR
@@ -76,10 +76,16 @@ def test_consumers_are_found_by_exact_name(
     ("settings", "expected"),
     [
         pytest.param(Settings(), (2, 1), id="anywhere"),
-        pytest.param(Settings(plugin_namespace="nvidia-dra-driver-gpu"), (1, 1), id="one-namespace"),
-        pytest.param(Settings(plugin_namespace="elsewhere"), (0, 0), id="another-namespace"),
-        pytest.param(Settings(plugin_names=(Wanted("gpu", name="mine-kubelet-plugin"),)), (1, 2), id="another-name"),
-        pytest.param(Settings(plugin_names=(Wanted("gpu", name=MANAGED),)), (0, 3), id="none-of-these-names"),
+        pytest.param(Settings(plugin=Plugin(namespace="nvidia-dra-driver-gpu")), (1, 1), id="one-namespace"),
+        pytest.param(Settings(plugin=Plugin(namespace="elsewhere")), (0, 0), id="another-namespace"),
+        pytest.param(
+            Settings(plugin=Plugin(names=(PluginName(driver="gpu", name="mine-kubelet-plugin"),))),
+            (1, 2),
+            id="another-name",
+        ),
+        pytest.param(
+            Settings(plugin=Plugin(names=(PluginName(driver="gpu", name=MANAGED),))), (0, 3), id="none-of-these-names"
+        ),
     ],
 )
 def test_namespace_and_names_confine_what_is_served(settings: Settings, expected: tuple[int, int]) -> None:

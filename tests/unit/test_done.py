@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from hook.config import Settings
+from hook.config import Advanced, Duration, Expect, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
 from hook.decide.state import Memory
@@ -51,7 +51,7 @@ def test_a_policy_that_becomes_ready_ends_the_veto() -> None:
 def test_the_grace_of_the_veto_is_a_setting() -> None:
     """Zero: the policy's state is not asked about."""
     found = cluster().change("policy", NOT_READY)
-    assert found.decide(Settings(policy_grace=timedelta()))[0].phase is Phase.DONE
+    assert found.decide(Settings(advanced=Advanced(policy_grace=Duration())))[0].phase is Phase.DONE
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_done_counts_what_was_left_alone() -> None:
 )
 def test_an_expectation_that_cannot_be_compared_is_a_warning(patch: str, warnings: int) -> None:
     """It would hold the run for ever."""
-    decision, _memory = cluster().change("policy", patch).decide(Settings(expect_driver_version="590.1"))
+    decision, _memory = cluster().change("policy", patch).decide(Settings(expect=Expect(driver_version="590.1")))
     assert warnings == len([one for one in decision.warnings if "590.1" in one])
 
 
@@ -127,7 +127,7 @@ def test_a_plugin_that_wants_no_pod_at_all_is_done_with_a_warning() -> None:
 
 def test_done_is_not_said_while_the_expected_version_is_not_seen() -> None:
     """Though every node is verified, on the driver of before."""
-    decision, _memory = cluster().decide(Settings(expect_driver_version="590.1"))
+    decision, _memory = cluster().decide(Settings(expect=Expect(driver_version="590.1")))
     assert (Phase.WAIT, Reason.EXPECTATION_UNMET) == (decision.phase, decision.reason)
 
 
@@ -158,5 +158,5 @@ def test_the_same_snapshot_decides_the_same() -> None:
 )
 def test_nothing_is_restarted_before_the_expected_intent_is_there(found: Cluster, expected: str) -> None:
     """Whatever was served then would be reloaded again."""
-    decision, _memory = found.decide(Settings(expect_driver_version="590.1"))
+    decision, _memory = found.decide(Settings(expect=Expect(driver_version="590.1")))
     assert (expected, ()) == (decision.reason, decision.actions)

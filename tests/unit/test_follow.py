@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec import structs
 
-from hook.config import Settings, Wanted
+from hook.config import DriverClient, Settings
 from hook.decide.decide import decide_all
 from hook.decide.reasons import Reason
 from hook.decide.result import DeletePod, NodeState, Phase
 from tests.fixtures.cluster import LATER, cluster, labelled, not_ready_since, reasons, stale
 from tests.fixtures.following import FOLLOWING, Controller, moment, successor
+from tests.fixtures.limits import of
 from tests.fixtures.modes import network, rdma_pod, with_exporter
 from tests.fixtures.objects import driver_pod, merged, obj, plugin_pod
 
@@ -52,9 +53,9 @@ def test_what_needs_a_person_does_not_hold_up_what_is_due() -> None:
     """A plugin that nobody named is said, and the consumers that were named are served."""
     found = with_exporter(cluster(), started=-400)
     found.change("daemonset", {"metadata": {"name": "my-own-plugin"}}, PLUGIN)
-    exporter = (Wanted("gpu", "monitoring", "dcgm-exporter"),)
+    exporter = (DriverClient("gpu", "monitoring", "dcgm-exporter"),)
     for follow in (True, False):
-        decision = Controller(found, replace(FOLLOWING, follow=follow, plugins=exporter)).look()
+        decision = Controller(found, structs.replace(of(FOLLOWING, controller=follow), driver_clients=exporter)).look()
         assert (Phase.FAIL, Reason.UNNAMED_PLUGIN) == (decision.phase, decision.reason)
         assert int(follow) == len(decision.actions)
 
@@ -149,7 +150,7 @@ def test_a_run_with_an_end_remembers_nodes_that_are_gone() -> None:
 def test_stacks_have_breakers_of_their_own() -> None:
     """One that is open stops its own stack; the verdict of both is to wait."""
     nodes = tuple(f"n{number}" for number in range(6))
-    settings = replace(FOLLOWING, stacks=("gpu", "network"))
+    settings = structs.replace(FOLLOWING, drivers=("gpu", "network"))
     gpu, nic = cluster(*nodes), network(*nodes)
     memories: dict[str, Memory] = {}
     seen = {"gpu": gpu.seen(), "network": nic.seen()}
@@ -183,5 +184,5 @@ def test_a_deadline_is_never_reached() -> None:
 def test_only_the_moment_of_following_has_no_end(*, follow: bool) -> None:
     """The same fleet, hours later."""
     controller = waiting()
-    controller.settings = replace(FOLLOWING, follow=follow)
+    controller.settings = of(FOLLOWING, controller=follow)
     assert (Phase.WAIT if follow else Phase.DEADLINE) is controller.look(YEAR).phase

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hook.config import Settings
+from hook.config import ControllerSettings, Expect, Settings
 from hook.decide.fleet import index
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, Phase
@@ -154,12 +154,12 @@ def test_whatever_is_read_can_be_written(fields: dict[str, Any]) -> None:
 
 def spec_hash(found: Cluster, settings: Settings | None = None) -> str:
     """Give the epoch that somebody names who looks at a cluster."""
-    return status.spec_hash(index(found.seen(), settings or Settings(stacks=(found.stack.name,)), found.stack))
+    return status.spec_hash(index(found.seen(), settings or Settings(drivers=(found.stack.name,)), found.stack))
 
 
 def test_an_intent_has_one_name_for_all_who_look() -> None:
     """A Job and a follower have other settings, and look at other moments."""
-    once, other = spec_hash(cluster("a", "b")), spec_hash(stale("c"), Settings(follow=True, dry_run=True))
+    once, other = spec_hash(cluster("a", "b")), spec_hash(stale("c"), ControllerSettings(dry_run=True))
     assert (once, 16) == (other, len(other))
 
 
@@ -199,7 +199,7 @@ def test_every_pool_counts() -> None:
 def test_a_pool_that_was_left_behind_does_not_count() -> None:
     """Only who saw it while the policy left drivers to pools still knows of it."""
     plain, pools = cluster("a"), pooled(Pool("one", ("a",))).seen().pools
-    followers = index(replace(plain.seen(), pools=pools), Settings(follow=True), plain.stack)
+    followers = index(replace(plain.seen(), pools=pools), ControllerSettings(), plain.stack)
     assert pools
     assert spec_hash(plain) == status.spec_hash(followers)
 
@@ -221,8 +221,8 @@ def test_an_intent_that_is_not_rendered_has_no_name(found: Cluster) -> None:
 
 def test_what_was_expected_must_be_seen_first() -> None:
     """The Job waits for its own release; a follower expects nothing."""
-    assert "" == spec_hash(cluster(), Settings(expect_driver_version="999.1.1"))
-    assert "" != spec_hash(cluster(), Settings(expect_driver_version="580.126.20"))
+    assert "" == spec_hash(cluster(), Settings(expect=Expect(driver_version="999.1.1")))
+    assert "" != spec_hash(cluster(), Settings(expect=Expect(driver_version="580.126.20")))
 
 
 def test_stacks_have_names_of_their_own() -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from hook.config import Settings, Strategy, Wanted
+from hook.config import DriverClient, Settings, Strategy
 from hook.decide import clients
 from hook.decide.decide import first_look
 from hook.decide.reasons import Reason
@@ -18,14 +18,14 @@ from tests.fixtures.modes import network, wants, with_exporter, with_toolkit
 from tests.fixtures.objects import Object, R, merged, obj, parsed, plugin_pod, running
 
 PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
-BY_NAME = Wanted("gpu", "monitoring", "dcgm-exporter")
-BY_LABELS = Wanted("gpu", labels=(("app.kubernetes.io/name", "dcgm-exporter"), ("team", "telemetry")))
+BY_NAME = DriverClient("gpu", "monitoring", "dcgm-exporter")
+BY_LABELS = DriverClient("gpu", labels={"app.kubernetes.io/name": "dcgm-exporter", "team": "telemetry"})
 KUBE_SRIOV = "{metadata: {name: kube-sriov-device-plugin, namespace: kube-system, uid: kube}}"
 
 
-def serving(*wanted: Wanted, **others: object) -> Settings:
+def serving(*wanted: DriverClient, **others: object) -> Settings:
     """Give settings with further consumers."""
-    return Settings(plugins=wanted, **others)  # type: ignore[arg-type]
+    return Settings(driver_clients=wanted, **others)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -33,14 +33,14 @@ def serving(*wanted: Wanted, **others: object) -> Settings:
     [
         pytest.param(BY_NAME, True, id="by-name"),
         pytest.param(BY_LABELS, True, id="by-labels"),
-        pytest.param(Wanted("gpu", labels=(("team", "telemetry"),)), True, id="by-one-label-of-its-pods"),
-        pytest.param(Wanted("gpu", labels=(("team", "other"),)), False, id="another-value"),
-        pytest.param(Wanted("gpu", labels=(("team", "telemetry"), ("tier", "x"))), False, id="one-label-too-many"),
-        pytest.param(Wanted("gpu", "elsewhere", "dcgm-exporter"), False, id="in-another-namespace"),
-        pytest.param(Wanted("network", "monitoring", "dcgm-exporter"), False, id="of-another-stack"),
+        pytest.param(DriverClient("gpu", labels={"team": "telemetry"}), True, id="by-one-label-of-its-pods"),
+        pytest.param(DriverClient("gpu", labels={"team": "other"}), False, id="another-value"),
+        pytest.param(DriverClient("gpu", labels={"team": "telemetry", "tier": "x"}), False, id="one-label-too-many"),
+        pytest.param(DriverClient("gpu", "elsewhere", "dcgm-exporter"), False, id="in-another-namespace"),
+        pytest.param(DriverClient("network", "monitoring", "dcgm-exporter"), False, id="of-another-stack"),
     ],
 )
-def test_a_daemonset_is_added_beside_the_plugins(wanted: Wanted, found: bool) -> None:
+def test_a_daemonset_is_added_beside_the_plugins(wanted: DriverClient, found: bool) -> None:
     """By exact name, or by equal labels; the plugins stay."""
     seen = with_exporter(cluster()).seen().daemonsets
     named = clients.find(seen, GPU_OPERATOR, serving(wanted)).named
@@ -106,14 +106,14 @@ def test_without_any_of_them_the_skip_names_all_that_was_looked_for() -> None:
 
 def test_one_that_names_the_plugin_itself_adds_nothing() -> None:
     """It is judged once, as the plugin that it is."""
-    again = Wanted("gpu", "nvidia-dra-driver-gpu", PLUGIN)
+    again = DriverClient("gpu", "nvidia-dra-driver-gpu", PLUGIN)
     assert stale().decide()[0] == stale().decide(serving(again))[0]
 
 
 def test_a_plugin_under_another_name_is_known_as_one() -> None:
     """Named as a further consumer it is verified by its slices all the same."""
     found = cluster().change("daemonset", "metadata: {name: mine}", PLUGIN).drop("slice")
-    mine = Wanted("gpu", "nvidia-dra-driver-gpu", "mine")
+    mine = DriverClient("gpu", "nvidia-dra-driver-gpu", "mine")
     assert Reason.SLICE_MISSING is found.decide(serving(mine))[0].statuses[0].reason
 
 
@@ -139,13 +139,13 @@ NEVER: dict[str, tuple[Object, tuple[tuple[str, str], ...]]] = {
 def test_some_are_never_served_whatever_was_named(daemonset: Object, labels: tuple[tuple[str, str], ...]) -> None:
     """Labels may match more than somebody thought: never the driver itself, nor what others restart."""
     view = readers.daemonset(daemonset)
-    for wanted in (Wanted("gpu", labels=labels), Wanted("gpu", view.namespace, view.name)):
+    for wanted in (DriverClient("gpu", labels=labels), DriverClient("gpu", view.namespace, view.name)):
         assert () == clients.find([view], GPU_OPERATOR, serving(wanted)).named
 
 
 def test_the_network_driver_is_never_served_either() -> None:
     """By an empty label value, which is a value."""
-    labels = Wanted("network", labels=(("nvidia.com/ofed-driver", ""),))
+    labels = DriverClient("network", labels={"nvidia.com/ofed-driver": ""})
     view = readers.daemonset(obj("network/driver-daemonset"))
     assert () == clients.find([view], NETWORK_OPERATOR, serving(labels)).named
 
@@ -154,7 +154,7 @@ def test_a_driver_pod_is_never_deleted() -> None:
     """Not even where labels that every operand has were given."""
     found = cluster()
     found.put("plugin-pod", *found.of("driver-pod"))
-    wanted = Wanted("gpu", labels=(("helm.sh/chart", "gpu-operator-v26.3.4"),))
+    wanted = DriverClient("gpu", labels={"helm.sh/chart": "gpu-operator-v26.3.4"})
     decision, _memory = found.decide(serving(wanted))
     assert (Phase.DONE, ()) == (decision.phase, decision.actions)
 
@@ -162,7 +162,7 @@ def test_a_driver_pod_is_never_deleted() -> None:
 def test_the_toolkit_is_not_restarted_for_being_a_provider() -> None:
     """It is waited for, and nobody named it."""
     found = with_toolkit(cluster(), R + 99)
-    decision, _memory = found.decide(Settings(prerequisites=("toolkit",)))
+    decision, _memory = found.decide(Settings(refresh_after=("toolkit",)))
     assert ["plugin-gpu-0"] == [one.pod.name for one in decision.actions if isinstance(one, DeletePod)]
 
 
@@ -173,7 +173,7 @@ def test_a_network_consumer_is_named_with_its_stack() -> None:
     pod = obj("network/sriov-pod", "{metadata: {ownerReferences: [{uid: kube, controller: true}]}}")
     found.put("plugin-pod", merged(pod, old))
     settings = Settings(
-        stacks=("gpu", "network"), plugins=(Wanted("network", "kube-system", "kube-sriov-device-plugin"),)
+        drivers=("gpu", "network"), driver_clients=(DriverClient("network", "kube-system", "kube-sriov-device-plugin"),)
     )
     assert [Reason.VERIFIED, Reason.PLUGIN_STALE] == [one.reason for one in found.decide(settings)[0].statuses]
 
@@ -222,7 +222,7 @@ def test_a_plugin_under_an_unknown_name_needs_a_person_whatever_else_is_named(se
 
 def test_a_consumer_that_was_refused_is_told_although_there_is_nothing_to_protect() -> None:
     """In the first look, too, which ends the run before anything else is read."""
-    wanted = Wanted("gpu", labels=(("app.kubernetes.io/component", "nvidia-driver"),))
+    wanted = DriverClient("gpu", labels={"app.kubernetes.io/component": "nvidia-driver"})
     found = cluster().drop("daemonset", PLUGIN).drop("plugin-pod")
     first = first_look(found.seen(), serving(wanted))
     assert first is not None

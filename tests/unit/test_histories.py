@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.config import Settings
+from hook.config import ControllerSettings, Duration, Settings
 from hook.decide.decide import look_first
 from hook.decide.reasons import Reason
 from hook.decide.result import DeletePod, NodeState, Phase
 from hook.decide.state import Memory
-from hook.format import Bound
 from tests.fixtures.cluster import (
     LATER,
     Cluster,
@@ -24,6 +23,7 @@ from tests.fixtures.cluster import (
     stale_plugin,
     without_operator,
 )
+from tests.fixtures.limits import down
 from tests.fixtures.modes import network, ofed_pod, with_ofed, with_toolkit
 from tests.fixtures.objects import (
     Object,
@@ -173,10 +173,8 @@ def test_a_stale_plugin_under_an_unknown_name_is_no_success() -> None:
 def test_a_stale_plugin_under_an_unknown_name_counts_in_no_bound() -> None:
     """The share is one of the plugins that may be restarted."""
     found = second_plugin(-500).put("plugin-pod", stale_plugin())
-    assert ["gpu-0"] == restarted(found.decide(Settings(max_unavailable=Bound(1)))[0])
-    queued = found.put("plugin-pod", merged(stale_plugin(), parsed(DELETING))).decide(
-        Settings(max_unavailable=Bound(1))
-    )
+    assert ["gpu-0"] == restarted(found.decide(down(1))[0])
+    queued = found.put("plugin-pod", merged(stale_plugin(), parsed(DELETING))).decide(down(1))
     assert "PluginRestarting" in reasons(queued[0].statuses)
 
 
@@ -219,7 +217,7 @@ def test_an_orphan_that_a_daemonset_adopts_is_restarted_although_it_was_refused_
 
 def test_two_stale_pods_on_one_node_are_restarted_one_after_the_other() -> None:
     """The second one ran next to the first, so it is not what came of the first one's restart."""
-    for settings in (Settings(), Settings(follow=True)):
+    for settings in (Settings(), ControllerSettings()):
         found = stale().only("plugin-pod", orphan(), stale_plugin())
         memory, gone = Memory(started=LATER), []
         for _pod in range(2):
@@ -351,7 +349,7 @@ def time_only(started: float = R + 6) -> Object:
 
 def test_what_was_fresh_under_one_run_of_the_driver_stays_fresh() -> None:
     """A side container that crashes moves ContainersReady, again and again, while the driver runs on."""
-    for settings in (Settings(), Settings(follow=True)):
+    for settings in (Settings(), ControllerSettings()):
         found = cluster().put("plugin-pod", time_only())
         decision, memory = found.decide(settings)
         assert Phase.DONE is decision.phase
@@ -395,12 +393,12 @@ def test_what_is_remembered_as_fresh_is_forgotten_with_its_pod() -> None:
     assert {} == cluster().drop("plugin-pod").decide(memory=memory)[1].fresh
 
 
-TOOLKIT = Settings(prerequisites=("toolkit",))
+TOOLKIT = Settings(refresh_after=("toolkit",))
 
 
 def test_a_toolkit_that_restarts_in_place_is_another_run() -> None:
     """The restart that each run needs is no restart that did not help, nor one that lengthens the back-off."""
-    for settings in (TOOLKIT, Settings(prerequisites=("toolkit",), follow=True)):
+    for settings in (TOOLKIT, ControllerSettings(refresh_after=("toolkit",))):
         found, memory = with_toolkit(cluster()), Memory(started=LATER)
         memory = found.decide(settings, memory)[1]
         for count in (1, 2, 3):
@@ -637,7 +635,7 @@ def test_what_begins_the_policys_grace_anew() -> None:
 
 def test_a_move_begins_the_grace_of_a_failure_anew() -> None:
     """A node that was on its way counts as one that may still progress."""
-    settings = Settings(plugin_timeout=timedelta())
+    settings = Settings(plugin_timeout=Duration())
     failed = merged(plugin_pod("a", ready=None), {"metadata": {"uid": "failed"}})
     outdated = cluster("a", "b").put("plugin-pod", failed).change("driver-pod", OUTDATED, "driver-b")
     moving = cluster("a", "b").put("plugin-pod", failed).put("driver-pod", driver_pod("b", ready=None))

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from hook.config import Settings, Strategy
+from hook.config import ControllerSettings, Settings, Strategy
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, Phase, RolloutRestart
 from hook.decide.state import Memory
@@ -27,7 +27,7 @@ from tests.fixtures.objects import (
 )
 
 OUTDATED: Object = parsed("metadata: {labels: {controller-revision-hash: old}}")
-FOLLOW = Settings(follow=True)
+FOLLOW = ControllerSettings()
 DELETING = "metadata: {deletionTimestamp: '2026-01-01T10:59:59Z'}"
 DRIVER = "nvidia-driver-daemonset"
 PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hook.config import Settings
+from hook.config import Expect, Settings
 from hook.decide import rollout
 from hook.objects import policies, readers
 from hook.objects.drivers import GPU_OPERATOR
@@ -96,13 +96,15 @@ def test_a_daemonset_without_the_driver_container_does_not_show_the_policy() -> 
     ("settings", "expected"),
     [
         pytest.param(Settings(), "", id="nothing-expected"),
-        pytest.param(Settings(expect_driver_version="580.126.20"), "", id="driver-as-expected"),
-        pytest.param(Settings(expect_driver_version="590.1"), "asks for driver 580.126.20,", id="old-driver"),
-        pytest.param(Settings(expect_chart_version="v26.3.4"), "", id="chart-as-expected"),
-        pytest.param(Settings(expect_chart_version="26.3.4"), "", id="chart-without-v"),
-        pytest.param(Settings(expect_chart_version="gpu-operator-v26.3.4"), "", id="whole-chart-label"),
-        pytest.param(Settings(expect_chart_version="v26.7.0"), "from chart gpu-operator-v26.3.4,", id="old-chart"),
-        pytest.param(Settings(expect_chart_version="v26.3"), "comes from chart", id="prefix-of-a-chart-version"),
+        pytest.param(Settings(expect=Expect(driver_version="580.126.20")), "", id="driver-as-expected"),
+        pytest.param(Settings(expect=Expect(driver_version="590.1")), "asks for driver 580.126.20,", id="old-driver"),
+        pytest.param(Settings(expect=Expect(chart_version="v26.3.4")), "", id="chart-as-expected"),
+        pytest.param(Settings(expect=Expect(chart_version="26.3.4")), "", id="chart-without-v"),
+        pytest.param(Settings(expect=Expect(chart_version="gpu-operator-v26.3.4")), "", id="whole-chart-label"),
+        pytest.param(Settings(expect=Expect(chart_version="v26.7.0")), "from chart gpu-operator-v26.3.4,",
+                     id="old-chart"),
+        pytest.param(Settings(expect=Expect(chart_version="v26.3")), "comes from chart",
+                     id="prefix-of-a-chart-version"),
     ],
 )  # fmt: skip
 def test_an_expectation_must_be_seen_in_the_policy(settings: Settings, expected: str) -> None:
@@ -115,7 +117,7 @@ def test_an_expected_chart_that_the_policy_does_not_name_is_unmet() -> None:
     """Absent is not equal: the chart labels its policy, so one without a label is of before."""
     unlabelled = policies.cluster_policy(obj("policy", "spec: {daemonsets: null}"))
     assert "chart (unlabelled)" in rollout.unmet_expectation(
-        unlabelled, (), GPU_OPERATOR, Settings(expect_chart_version="1")
+        unlabelled, (), GPU_OPERATOR, Settings(expect=Expect(chart_version="1"))
     )
 
 
@@ -130,9 +132,9 @@ NO_VERSION = {
 def test_a_policy_that_names_no_version_leaves_no_expectation_of_one_unmet(asked: Object) -> None:
     """It could never be met; the chart's version is compared all the same."""
     found = policies.cluster_policy(asked)
-    assert "" == rollout.unmet_expectation(found, (), GPU_OPERATOR, Settings(expect_driver_version="590.1"))
+    assert "" == rollout.unmet_expectation(found, (), GPU_OPERATOR, Settings(expect=Expect(driver_version="590.1")))
     assert "" != rollout.unmet_expectation(
-        found, (), GPU_OPERATOR, Settings(expect_driver_version="590.1", expect_chart_version="1")
+        found, (), GPU_OPERATOR, Settings(expect=Expect(driver_version="590.1", chart_version="1"))
     )
 
 
@@ -180,7 +182,7 @@ def test_driver_versions_compare_as_numbers(published: str, asked: str, expected
 )
 def test_the_version_to_verify_is_the_policys_or_else_the_deployers(asked: str, expected: str) -> None:
     """A policy by digest still proves its driver where the deployer was told what to expect."""
-    settings = Settings(expect_driver_version="570.1.2")
+    settings = Settings(expect=Expect(driver_version="570.1.2"))
     assert expected == rollout.wanted_version(policies.cluster_policy(policy(asked)), settings)
 
 

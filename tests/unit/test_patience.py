@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from hook.config import Settings
+from hook.config import Advanced, Duration, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, Phase
 from hook.decide.state import Memory
@@ -69,8 +69,9 @@ def test_a_failure_says_once_how_long_it_lasted() -> None:
 @pytest.mark.parametrize(
     ("found", "settings"),
     [
-        pytest.param(cluster().drop("slice"), Settings(plugin_timeout=timedelta(seconds=9)), id="plugin-timeout"),
-        pytest.param(cluster().put("driver-pod", image_pull()), Settings(failed_grace=timedelta(seconds=9)),
+        pytest.param(cluster().drop("slice"), Settings(plugin_timeout=Duration(seconds=9)), id="plugin-timeout"),
+        pytest.param(cluster().put("driver-pod", image_pull()),
+                     Settings(advanced=Advanced(failed_grace=Duration(seconds=9))),
                      id="failed-grace"),
     ],
 )  # fmt: skip
@@ -201,7 +202,7 @@ STUCK = {
 def test_nodes_that_wait_for_a_person_do_not_hide_a_failed_one(found: Cluster) -> None:
     """Nothing moves: what failed is told long before the time is up."""
     found.put("driver-pod", image_pull("a"))
-    told = over([0, 300, 600], found, Settings(prerequisites=("toolkit",)))
+    told = over([0, 300, 600], found, Settings(refresh_after=("toolkit",)))
     assert [Phase.WAIT, Phase.WAIT, Phase.FAIL] == [one.phase for one in told]
 
 
@@ -209,7 +210,7 @@ def test_a_plugin_that_must_not_be_restarted_does_not_hold_a_failure_for_ever() 
     """It waits for a person to take a taint away, however long it may."""
     found = stale("a", "b").change("node", "spec: {taints: [{key: mine, effect: NoSchedule}]}", "b")
     found.put("driver-pod", image_pull("a"))
-    told = over([0, 300, 600], found, Settings(plugin_timeout=timedelta(hours=1)))
+    told = over([0, 300, 600], found, Settings(plugin_timeout=Duration(hours=1)))
     assert [Phase.WAIT, Phase.WAIT, Phase.FAIL] == [one.phase for one in told]
 
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec import structs
 
-from hook.config import Settings, Strategy, Wanted
+from hook.config import ControllerLimits, ControllerSettings, DriverClient, Settings, Strategy
 from hook.decide.result import DeletePod
 from hook.format import Bound
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, reasons, stale, stale_plugin
+from tests.fixtures.limits import down
 from tests.fixtures.modes import with_exporter
 from tests.fixtures.objects import Object, driver_pod, merged, plugin_pod
 
 if TYPE_CHECKING:
     from hook.decide.state import Memory
 
-ONE = Settings(max_unavailable=Bound(1))
+ONE = down(1)
 EIGHT = tuple("abcdefgh")
 DELETING = "metadata: {deletionTimestamp: '2026-01-01T10:59:59Z'}"
 NOT_READY = {
@@ -44,21 +45,21 @@ def deleted(found: Cluster, settings: Settings = ONE, memory: Memory | None = No
         pytest.param(Bound(1), "a", id="one"),
         pytest.param(Bound(3), "abc", id="three"),
         pytest.param(Bound(20), "abcdefgh", id="more-than-there-are"),
-        pytest.param(Bound(25, percent=True), "ab", id="a-quarter"),
-        pytest.param(Bound(26, percent=True), "abc", id="a-share-is-rounded-up"),
-        pytest.param(Bound(1, percent=True), "a", id="at-least-one"),
-        pytest.param(Bound(100, percent=True), "abcdefgh", id="all"),
+        pytest.param(Bound("25%"), "ab", id="a-quarter"),
+        pytest.param(Bound("26%"), "abc", id="a-share-is-rounded-up"),
+        pytest.param(Bound("1%"), "a", id="at-least-one"),
+        pytest.param(Bound("100%"), "abcdefgh", id="all"),
         pytest.param(None, "abcdefgh", id="no-bound"),
     ],
 )
 def test_so_many_go_down_at_once(bound: Bound | None, expected: str) -> None:
     """A number, or a share of the eligible plugins."""
-    assert [*expected] == deleted(stale(*EIGHT), Settings(max_unavailable=bound))
+    assert [*expected] == deleted(stale(*EIGHT), down(bound))
 
 
 def test_a_share_is_of_the_eligible_plugins() -> None:
     """Not of nodes that are left alone, nor of those that want none; a node that waits for its driver has one."""
-    quarter = Settings(max_unavailable=Bound(25, percent=True))
+    quarter = down("25%")
     found = stale(*EIGHT).change("node", labelled("a", skip="true"), "a").drop("plugin-pod", "plugin-b")
     found.change("daemonset", "status: {desiredNumberScheduled: 7}", "dra-driver-nvidia-gpu-kubelet-plugin")
     assert ["c", "d"] == deleted(found, quarter)
@@ -87,7 +88,7 @@ def test_a_plugin_that_is_down_takes_a_place_whoever_took_it_down(change: object
     judged = found.decide(ONE)[0].statuses[1]
     assert "PluginQueued" == judged.reason.value
     assert judged.message.endswith("waits for its turn (max 1 of 2 plugins down at once, 1 are: a)")
-    assert ["b"] == deleted(found, Settings(max_unavailable=Bound(2)))
+    assert ["b"] == deleted(found, down(2))
 
 
 def test_a_plugin_whose_driver_reloads_takes_no_place() -> None:
@@ -107,7 +108,7 @@ def test_a_stale_plugin_that_serves_nobody_needs_no_place() -> None:
     found = stale("a", "b", "c")
     found.put("plugin-pod", merged(stale_plugin("b"), NOT_READY), merged(stale_plugin("c"), NOT_READY))
     assert ["b", "c"] == deleted(found)
-    assert ["a", "b", "c"] == deleted(found, Settings(max_unavailable=Bound(3)))
+    assert ["a", "b", "c"] == deleted(found, down(3))
 
 
 def test_a_plugin_whose_node_was_only_silent_serves() -> None:
@@ -124,11 +125,11 @@ def test_a_plugin_whose_node_was_only_silent_serves() -> None:
 def test_both_bounds_hold() -> None:
     """The one on what is down because of us counts every restart."""
     found = stale(*EIGHT)
-    assert ["a", "b"] == deleted(found, Settings(max_unavailable=Bound(4), max_parallel_restarts=2))
-    assert ["a", "b"] == deleted(found, Settings(max_unavailable=Bound(2), max_parallel_restarts=4))
+    assert ["a", "b"] == deleted(found, down(4, max_parallel_restarts=2))
+    assert ["a", "b"] == deleted(found, down(2, max_parallel_restarts=4))
     found.put("plugin-pod", *(merged(stale_plugin(node), NOT_READY) for node in EIGHT))
-    assert ["a", "b", "c"] == deleted(found, Settings(max_unavailable=Bound(1), max_parallel_restarts=3))
-    told = found.decide(Settings(max_unavailable=Bound(1), max_parallel_restarts=3))[0].statuses[7].message
+    assert ["a", "b", "c"] == deleted(found, down(1, max_parallel_restarts=3))
+    told = found.decide(down(1, max_parallel_restarts=3))[0].statuses[7].message
     assert "max 3 because of this program, max 1 of 8 plugins down at once, 8 are: a, b, c, d, e and 3 more" in told
 
 
@@ -204,7 +205,7 @@ def test_a_plugin_that_came_back_before_its_driver_reloads_takes_no_place() -> N
 
 def test_the_other_plugin_of_its_node_takes_no_place() -> None:
     """One of two is down, and a label hides what each of them is."""
-    settings = Settings(max_unavailable=Bound(2), plugins=_exporter())
+    settings = ControllerSettings(driver_clients=_exporter(), controller=ControllerLimits(max_unavailable=Bound(2)))
     found = with_exporter(stale("a", "b"))
     memory = asked_for_the_first(found, settings)
     found.drop("plugin-pod", "plugin-a").change("node", labelled("a", state="upgrade-failed"), "a")
@@ -218,10 +219,9 @@ def test_a_restart_that_was_refused_takes_no_place() -> None:
     assert ["b"] == deleted(found.put("driver-pod", driver_pod("a", ready=None)), ONE, memory)
 
 
-@pytest.mark.parametrize("follow", [False, True])
-def test_what_was_asked_for_takes_its_place_when_its_driver_crashes_before_it_is_seen_to_go(follow: bool) -> None:
+def test_what_was_asked_for_takes_its_place_when_its_driver_crashes_before_it_is_seen_to_go() -> None:
     """The driver's watch may be ahead of the plugins'."""
-    settings = replace(ONE, follow=follow)
+    settings = ONE
     found = stale("a", "b")
     memory = asked_for_the_first(found, settings)
     found.put("driver-pod", driver_pod("a", started=3500, ready=3570, restarts=1, ended_before=3499))
@@ -239,12 +239,12 @@ def asked_for_the_first(found: Cluster, settings: Settings, refused: str = "") -
 def test_every_consumer_is_a_plugin() -> None:
     """Two on a node are two."""
     found = with_exporter(stale("a", "b"), started=-400)
-    settings = Settings(max_unavailable=Bound(50, percent=True), plugins=_exporter())
+    settings = ControllerSettings(driver_clients=_exporter(), controller=ControllerLimits(max_unavailable=Bound("50%")))
     assert 2 == len(deleted(found, settings))
 
 
-def _exporter() -> tuple[Wanted, ...]:
-    return (Wanted("gpu", "monitoring", "dcgm-exporter"),)
+def _exporter() -> tuple[DriverClient, ...]:
+    return (DriverClient("gpu", "monitoring", "dcgm-exporter"),)
 
 
 @pytest.mark.parametrize(("down", "expected"), [(0, 1), (1, 1), (2, 0)])
@@ -252,7 +252,7 @@ def test_a_rollout_begins_only_while_there_is_a_place(down: int, expected: int) 
     """How it goes on is the DaemonSet's own affair."""
     found = stale(*EIGHT)
     found.put("plugin-pod", *(plugin_pod(node, ready=None) for node in EIGHT[:down]))
-    settings = Settings(max_unavailable=Bound(2), strategy=Strategy.ROLLOUT)
+    settings = ControllerSettings(strategy=Strategy.ROLLOUT, controller=ControllerLimits(max_unavailable=Bound(2)))
     decision, _memory = found.decide(settings)
     assert expected == len(decision.actions)
     assert ("PluginQueued" in reasons(decision.statuses)) is not bool(expected)
@@ -260,4 +260,4 @@ def test_a_rollout_begins_only_while_there_is_a_place(down: int, expected: int) 
 
 def test_a_served_fleet_needs_no_place() -> None:
     """Whatever the bound."""
-    assert [] == deleted(cluster(*EIGHT), replace(ONE, strategy=Strategy.ROLLOUT))
+    assert [] == deleted(cluster(*EIGHT), structs.replace(ONE, strategy=Strategy.ROLLOUT))

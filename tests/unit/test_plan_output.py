@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from jsonschema import Draft202012Validator
 
-from hook.config import Settings
+from hook.config import Duration, Settings
 from hook.decide.reasons import Reason
 from hook.plan import plan
 from hook.plan.plan import Options, make_plan
@@ -32,7 +32,7 @@ TWO_HOURS: Final = Options(timedelta(hours=2), ())
 
 def planned(found: Cluster, asked: Options = TWO_HOURS, settings: Settings | None = None) -> Plan:
     """Plan the upgrade of a cluster."""
-    given = settings or Settings(stacks=(found.stack.name,))
+    given = settings or Settings(drivers=(found.stack.name,))
     return make_plan({found.stack.name: found.seen()}, given, LATER, asked)
 
 
@@ -131,7 +131,7 @@ def test_no_timeout_is_promised_where_none_would_do() -> None:
 @pytest.mark.parametrize(("stall", "expected"), [(30, None), (2, "5m"), (0, None)], ids=["longer", "shorter", "never"])
 def test_a_step_longer_than_the_stall_timeout_is_told(stall: int, expected: str | None) -> None:
     """A run would give up although all is well."""
-    settings = Settings(stall_timeout=timedelta(minutes=stall))
+    settings = Settings(stall_timeout=Duration(minutes=stall))
     assert expected == as_json(fleet(3), settings)["timeouts"]["stallTimeout"]
 
 

@@ -152,7 +152,7 @@ def test_a_plugin_that_is_not_installed_yet_does_not_matter() -> None:
 def test_both_stacks_are_planned_side_by_side() -> None:
     """Each by its own policy; the longer one is the window, and a stack with nothing to plan holds nothing up."""
     seen = {"gpu": fleet(3).seen(), "network": network("a", "b").seen()}
-    both = Settings(stacks=("gpu", "network"))
+    both = Settings(drivers=("gpu", "network"))
     made = make_plan(seen, both, LATER, NOBODY)
     assert [("gpu", 3), ("network", 2)] == [(pool.stack, pool.turns) for pool in made.pools]
     assert 360 == (made.window.slow if made.window else None)

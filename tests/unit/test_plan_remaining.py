@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 
-from hook.config import OnManualUpgrade, Settings
+from hook.config import Duration, OnManualUpgrade, Settings
 from hook.decide.decide import decide_all, indexed
-from hook.format import Bound
 from hook.plan.timing import about
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale, stale_plugin
+from tests.fixtures.limits import down
 from tests.fixtures.modes import network
 from tests.fixtures.objects import driver_pod, merged, plugin_pod
 
@@ -20,7 +18,7 @@ OLD = {"metadata": {"labels": {"controller-revision-hash": "old"}}}
 
 def remaining(found: Cluster, settings: Settings | None = None) -> int | None:
     """Estimate what is left of a cluster as it stands."""
-    asked = settings or Settings(stacks=(found.stack.name,))
+    asked = settings or Settings(drivers=(found.stack.name,))
     decision, _memory = found.decide(asked)
     return about(indexed({found.stack.name: found.seen()}, asked), decision, asked, LATER)
 
@@ -59,7 +57,7 @@ def test_nodes_that_people_upgrade_cannot_be_told() -> None:
 def test_a_plugin_that_needs_a_person_cannot_be_told() -> None:
     """It may take for ever."""
     found = cluster("a").put("plugin-pod", plugin_pod("a", ready=None))
-    settings = Settings(plugin_timeout=timedelta())
+    settings = Settings(plugin_timeout=Duration())
     assert None is remaining(found, settings)
 
 
@@ -68,8 +66,12 @@ def test_a_plugin_that_needs_a_person_cannot_be_told() -> None:
     [
         pytest.param(Settings(), 40, id="all-at-once"),
         pytest.param(Settings(max_parallel_restarts=2), 120, id="two-of-ours"),
-        pytest.param(Settings(max_unavailable=Bound(50, percent=True)), 80, id="half-of-all"),
-        pytest.param(Settings(max_parallel_restarts=1, max_unavailable=Bound(5)), 240, id="the-narrower-bound"),
+        pytest.param(down("50%"), 80, id="half-of-all"),
+        pytest.param(
+            down(5, max_parallel_restarts=1),
+            240,
+            id="the-narrower-bound",
+        ),
     ],
 )
 def test_plugins_wait_for_their_turn(settings: Settings, expected: int) -> None:
@@ -80,7 +82,7 @@ def test_plugins_wait_for_their_turn(settings: Settings, expected: int) -> None:
 def test_stacks_take_their_time_side_by_side() -> None:
     """The longest of them counts; each judgement belongs to one."""
     gpu, nic = outdated("a", "b"), network("a")
-    settings = Settings(stacks=("gpu", "network"))
+    settings = Settings(drivers=("gpu", "network"))
     seen = {"gpu": gpu.seen(), "network": nic.seen()}
     decision, _memories = decide_all(seen, {}, settings, LATER)
     assert 280 == about(indexed(seen, settings), decision, settings, LATER)

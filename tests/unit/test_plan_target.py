@@ -105,8 +105,7 @@ def test_a_run_gets_time_beside_the_reloads() -> None:
     """For the operator's start, its quiet, a reluctant policy, and the last plugin."""
     made = planned(fleet(10))
     settings = Settings()
-    beside = 60 + sum(
-        one.total_seconds() for one in (settings.operator_quiet, settings.policy_grace, settings.plugin_timeout)
-    )
+    times = (settings.advanced.operator_quiet, settings.advanced.policy_grace, settings.plugin_timeout)
+    beside = 60 + sum(one.total_seconds() for one in times)
     assert made.window is not None
     assert 1200 + beside == run_seconds(made.window, settings)

@@ -15,7 +15,7 @@ from tests.fixtures.modes import with_exporter, with_toolkit
 from tests.fixtures.objects import R, merged, obj, plugin_pod, stamp
 
 TOOLKIT = "nvidia-container-toolkit-daemonset"
-ASKED = Settings(prerequisites=("toolkit",))
+ASKED = Settings(refresh_after=("toolkit",))
 DEPLOY = "nvidia.com/gpu.deploy.container-toolkit"
 OLD_HASH = "metadata: {labels: {controller-revision-hash: old}}"
 STARTED = R + 6
@@ -80,7 +80,7 @@ def test_a_replacement_under_an_unchanged_driver_is_a_new_run() -> None:
 def test_every_consumer_is_held_to_it() -> None:
     """Also one that people named: it holds the same devices."""
     found = with_exporter(toolkit(STARTED + 1), started=STARTED)
-    judged = found.decide(Settings(prerequisites=("toolkit",), plugins=()))[0].statuses
+    judged = found.decide(Settings(refresh_after=("toolkit",), driver_clients=()))[0].statuses
     assert [Reason.PLUGIN_STALE] == [one.reason for one in judged]
 
 
@@ -112,7 +112,7 @@ def test_a_toolkit_that_does_not_come_needs_a_person() -> None:
     """Where the policy has it off, no DaemonSet ever appears."""
     found = toolkit().drop("daemonset", TOOLKIT).drop("provider-pod")
     first, memory = found.decide(ASKED, Memory(started=LATER))
-    last, _memory = found.decide(ASKED, memory, LATER + Settings().failed_grace)
+    last, _memory = found.decide(ASKED, memory, LATER + Settings().advanced.failed_grace)
     assert (Phase.WAIT, Phase.FAIL, Reason.PREREQUISITE_NOT_READY) == (first.phase, last.phase, last.reason)
 
 
@@ -120,4 +120,4 @@ def test_a_toolkit_that_is_on_its_way_is_given_time() -> None:
     """Its DaemonSet is there."""
     found = toolkit().drop("provider-pod")
     memory = found.decide(ASKED, Memory(started=LATER))[1]
-    assert Phase.WAIT is found.decide(ASKED, memory, LATER + Settings().failed_grace)[0].phase
+    assert Phase.WAIT is found.decide(ASKED, memory, LATER + Settings().advanced.failed_grace)[0].phase

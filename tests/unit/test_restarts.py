@@ -6,8 +6,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 
-from hook.config import Settings
+from hook.config import Duration, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import DeletePod, NodeState, Phase
 from hook.decide.state import Memory
@@ -154,7 +155,7 @@ def test_plugins_that_are_down_by_themselves_take_no_place() -> None:
 
 def test_one_plugin_that_does_not_come_back_gives_its_place_back() -> None:
     """It would keep all others stale. A second one stops the restarts, and the run ends with the reason."""
-    held = replace(ONE_AT_A_TIME, plugin_timeout=timedelta())
+    held = structs.replace(ONE_AT_A_TIME, plugin_timeout=Duration())
     memory = asked_of(stale("a", "b", "c"), "a")
     found = stale("a", "b", "c").put("plugin-pod", unready("a"))
     first, memory = found.decide(held, memory, LATER)
@@ -164,7 +165,7 @@ def test_one_plugin_that_does_not_come_back_gives_its_place_back() -> None:
     memory = memory.asked("b", action.pod, LATER)
     found.put("plugin-pod", unready("b"))
     second, memory = found.decide(held, memory, LATER)
-    later, _memory = found.decide(held, memory, LATER + held.failed_grace)
+    later, _memory = found.decide(held, memory, LATER + held.advanced.failed_grace)
     assert ((), Phase.WAIT) == (second.actions, second.phase)
     assert ((), Phase.FAIL, Reason.PLUGIN_NOT_READY) == (later.actions, later.phase, later.reason)
     assert ["PluginNotReady", "PluginNotReady", "PluginQueued"] == reasons(later.statuses)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 
-from hook.config import Settings, Wanted
+from hook.config import DriverClient, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
 from hook.decide.state import Breaker, Memory
@@ -16,7 +16,7 @@ from tests.fixtures.following import FOLLOWING, Controller
 from tests.fixtures.modes import with_exporter
 from tests.fixtures.objects import Object, conditions, driver_pod, merged, parsed, plugin_pod, running, stamp, waiting
 
-EXPORTER = (Wanted("gpu", "monitoring", "dcgm-exporter"),)
+EXPORTER = (DriverClient("gpu", "monitoring", "dcgm-exporter"),)
 CROWD = tuple(f"n{number}" for number in range(8))
 SEEN = 3600
 """Seconds from the fixtures' D to the first decision of a controller."""
@@ -50,7 +50,7 @@ def test_nodes_that_were_excluded_since_they_turned_stale_are_no_part_of_a_crowd
 
 def test_one_stale_client_makes_its_node_count_whatever_the_others_are() -> None:
     """Clients that started since on the same nodes do not hide that plugins turned stale."""
-    controller = seen_once(with_exporter(cluster(*CROWD)), replace(FOLLOWING, plugins=EXPORTER))
+    controller = seen_once(with_exporter(cluster(*CROWD)), structs.replace(FOLLOWING, driver_clients=EXPORTER))
     jump(controller, *CROWD[:5])
     started = {"status": {"conditions": conditions(SEEN + 2), "containerStatuses": [running("exporter", SEEN + 1)]}}
     for node in CROWD[:5]:
@@ -65,7 +65,7 @@ def test_a_client_that_wants_no_pod_on_a_node_hides_nothing() -> None:
     found = with_exporter(cluster(*CROWD)).change("daemonset", "status: {desiredNumberScheduled: 0}", "dcgm-exporter")
     for node in CROWD:
         found.drop("plugin-pod", f"exporter-{node}")
-    controller = Controller(found, replace(FOLLOWING, plugins=EXPORTER))
+    controller = Controller(found, structs.replace(FOLLOWING, driver_clients=EXPORTER))
     assert {"Verified", "NothingToRefresh"} == set(reasons(controller.look(-1).statuses))
     jump(controller, *CROWD[:5])
     assert Reason.BREAKER_OPEN is controller.look(0).reason

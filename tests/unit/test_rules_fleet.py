@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from hook.config import OnMissingPlugin, Settings, Wanted
+from hook.config import ControllerLimits, ControllerSettings, DriverClient, Duration, Expect, OnMissingPlugin, Settings
 from hook.decide import decide
 from hook.decide.decide import first_look
 from hook.decide.reasons import Reason
@@ -21,7 +21,7 @@ from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, 
 
 PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
 OLD_HASH = "metadata: {labels: {controller-revision-hash: old}}"
-EXPORTER = (Wanted("gpu", "monitoring", "dcgm-exporter"),)
+EXPORTER = (DriverClient("gpu", "monitoring", "dcgm-exporter"),)
 SEEN = 3600
 """Seconds from the fixtures' D to the first decision of a controller."""
 
@@ -178,7 +178,7 @@ def test_nothing_is_restarted_under_the_old_intent_while_some_of_it_is_not_rende
     pools.put("plugin-pod", stale_plugin("gpu-a"), stale_plugin("gpu-b"))
     pools.put("daemonset", pool_daemonset(Pool("a", ("gpu-a",), version="570.124.06")))
     assert ["gpu-b"] == [one.node for one in pools.decide()[0].actions if isinstance(one, DeletePod)]
-    decision, _memory = pools.decide(Settings(expect_driver_version="590.1.2"))
+    decision, _memory = pools.decide(Settings(expect=Expect(driver_version="590.1.2")))
     assert (Reason.EXPECTATION_UNMET, ()) == (decision.reason, decision.actions)
 
 
@@ -192,7 +192,7 @@ def test_one_node_that_wants_a_driver_needs_a_driver_daemonset() -> None:
 def test_the_warnings_of_a_run_outlast_the_policys_veto() -> None:
     """After the grace the policy's state is one more warning, not the only one."""
     found = cluster().change("policy", "status: {state: notReady}")
-    settings = Settings(plugins=EXPORTER)
+    settings = Settings(driver_clients=EXPORTER)
     memory = found.decide(settings)[1]
     decision, _memory = found.decide(settings, memory, LATER + timedelta(minutes=2))
     assert Phase.DONE is decision.phase
@@ -228,7 +228,7 @@ def test_each_state_on_the_way_is_further_than_the_one_before() -> None:
 def test_a_node_that_only_waits_for_its_turn_does_not_delay_a_failure(found: Cluster, reason: Reason) -> None:
     """What cannot progress by itself is waited for as long as the grace of a failed node, and no longer."""
     found.put("plugin-pod", merged(plugin_pod("a"), {"status": {"conditions": conditions(None)}}))
-    settings = Settings(plugin_timeout=timedelta(), max_unavailable=Bound(1))
+    settings = ControllerSettings(plugin_timeout=Duration(), controller=ControllerLimits(max_unavailable=Bound(1)))
     first, memory = found.decide(settings)
     assert (Phase.WAIT, reason) == (first.phase, first.statuses[1].reason)
     decision, _memory = found.decide(settings, memory, LATER + timedelta(minutes=5))
@@ -237,7 +237,7 @@ def test_a_node_that_only_waits_for_its_turn_does_not_delay_a_failure(found: Clu
 
 def test_a_node_whose_operands_are_paused_has_begun() -> None:
     """A driver that is being unloaded is further than one that waits for its turn."""
-    patient = Settings(timeout=timedelta(days=1), stall_timeout=timedelta(minutes=30))
+    patient = Settings(timeout=Duration(days=1), stall_timeout=Duration(minutes=30))
     before, paused = {"state": "upgrade-required"}, {"state": "", "deploy_toolkit": "paused-for-driver-upgrade"}
     for after, expected in ((before, Phase.DEADLINE), (paused, Phase.WAIT)):
         found = cluster().change("node", labelled(**before))
@@ -250,7 +250,7 @@ def test_a_node_that_moves_is_waited_for_before_a_failure() -> None:
     """However long its driver takes to load: it is restarted first."""
     found = cluster("a", "b").put("driver-pod", driver_pod("b", ready=None))
     found.put("plugin-pod", merged(plugin_pod("a"), {"status": {"conditions": conditions(None)}}))
-    settings, memory = Settings(plugin_timeout=timedelta()), None
+    settings, memory = Settings(plugin_timeout=Duration()), None
     for minutes in (0, 6, 12):
         decision, memory = found.decide(settings, memory, LATER + timedelta(minutes=minutes))
         assert Phase.WAIT is decision.phase
@@ -258,7 +258,7 @@ def test_a_node_that_moves_is_waited_for_before_a_failure() -> None:
 
 def test_a_restart_that_was_asked_for_is_an_advance() -> None:
     """The stall counts from then, not from when the plugin was first seen stale."""
-    patient = Settings(timeout=timedelta(days=1), stall_timeout=timedelta(minutes=30))
+    patient = Settings(timeout=Duration(days=1), stall_timeout=Duration(minutes=30))
     found = stale()
     first, memory = found.decide(patient)
     (action,) = first.actions
@@ -270,7 +270,9 @@ def test_a_restart_that_was_asked_for_is_an_advance() -> None:
 
 def test_a_fleet_without_a_node_stalls_like_any_other() -> None:
     """What never appears never advances."""
-    patient = Settings(timeout=timedelta(days=1), stall_timeout=timedelta(minutes=30), expect_chart_version="v27.1.0")
+    patient = Settings(
+        timeout=Duration(days=1), stall_timeout=Duration(minutes=30), expect=Expect(chart_version="v27.1.0")
+    )
     found = cluster().drop("node").drop("driver-pod").drop("plugin-pod")
     memory = found.decide(patient)[1]
     decision, _memory = found.decide(patient, memory, LATER + timedelta(minutes=30))

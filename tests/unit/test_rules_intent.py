@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hook.config import Settings, Wanted
+from hook.config import DriverClient, Expect, Plugin, PluginName, Rbac, Settings
 from hook.decide import clients, rollout
 from hook.objects import policies, readers
 from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR
@@ -29,7 +29,7 @@ def test_a_repository_whose_name_only_looks_alike_is_another_one() -> None:
 
 def test_a_policy_that_leaves_drivers_to_pools_names_no_version_to_verify() -> None:
     """Its own version field is ignored by the operator then, also where one is written."""
-    wanted = Settings(expect_driver_version="580.126.20")
+    wanted = Settings(expect=Expect(driver_version="580.126.20"))
     pooled = policies.cluster_policy(obj("policy", "spec: {driver: {useNvidiaDriverCRD: true, version: 570.124.06}}"))
     assert ("580.126.20", "") == (
         rollout.wanted_version(policies.cluster_policy(obj("policy")), wanted),
@@ -76,7 +76,7 @@ def test_what_a_policy_does_not_say_is_off() -> None:
 
 def test_what_plugins_start_after_is_never_restarted_as_one_of_them() -> None:
     """The container toolkit is older than itself, so it would always look stale."""
-    named = Settings(plugins=(Wanted("gpu", "gpu-operator", "nvidia-container-toolkit-daemonset"),))
+    named = Settings(driver_clients=(DriverClient("gpu", "gpu-operator", "nvidia-container-toolkit-daemonset"),))
     found = clients.find(with_toolkit(cluster()).seen().daemonsets, GPU_OPERATOR, named)
     assert (["nvidia-container-toolkit-daemonset"], [PLUGIN]) == (
         [one.name for one in found.refused],
@@ -138,12 +138,12 @@ def test_a_network_driver_that_is_nowhere_is_missed_only_where_not_all_was_read(
     """Without a list of namespaces there is none to look in."""
     found = with_ofed(cluster(), network("gpu-0").drop("daemonset").drop("driver-pod"))
     for namespaces, warned in (((), False), (("gpu-operator",), True)):
-        assert warned is bool(found.decide(Settings(namespaces=namespaces))[0].warnings)
+        assert warned is bool(found.decide(Settings(rbac=Rbac(namespaces=namespaces)))[0].warnings)
 
 
 def test_an_expected_version_that_one_pool_names_was_looked_for_in_the_policy() -> None:
     """The warning is for policies that name none at all."""
-    expected = Settings(expect_driver_version="580.126.20")
+    expected = Settings(expect=Expect(driver_version="580.126.20"))
     assert () == cluster().decide(expected)[0].warnings
     found = pooled(Pool("a", ("gpu-a",)), Pool("b", ("gpu-b",))).change("pool", "spec: {version: null}", "b")
     assert not any("names no driver version" in warning for warning in found.decide(expected)[0].warnings)
@@ -151,7 +151,7 @@ def test_an_expected_version_that_one_pool_names_was_looked_for_in_the_policy() 
 
 def test_the_names_of_one_stacks_plugins_leave_those_of_the_others() -> None:
     """Only for a stack that is named are the default names replaced."""
-    named = Settings(plugin_names=(Wanted("network", name="mine"),))
+    named = Settings(plugin=Plugin(names=(PluginName(driver="network", name="mine"),)))
     assert (GPU_OPERATOR.plugin.names, ("mine",)) == (
         clients.plugin_names(GPU_OPERATOR, named),
         clients.plugin_names(NETWORK_OPERATOR, named),

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from hook.config import Settings, Wanted
+from hook.config import DriverClient, Rbac, Settings
 from hook.decide import freshness
 from hook.decide.freshness import Freshness
 from hook.decide.reasons import Reason
@@ -130,7 +130,7 @@ def failing(found: Cluster) -> Cluster:
 )  # fmt: skip
 def test_a_node_waits_for_what_must_happen_first(found: Cluster, expected: Reason) -> None:
     """The reason names the cause, not what follows from it: graces and remedies hang on the reason."""
-    judgement = found.judge(Settings(prerequisites=("toolkit",)))
+    judgement = found.judge(Settings(refresh_after=("toolkit",)))
     assert (NodeState.WAITING, expected) == (judgement.state, judgement.reason)
 
 
@@ -218,7 +218,7 @@ def test_a_driver_whose_pool_is_unknown_may_be_one_that_follows_the_network_driv
 
 def test_a_node_without_a_providers_label_waits_for_no_provider() -> None:
     """Also where no DaemonSet of that provider exists."""
-    assert Reason.VERIFIED is cluster().judge(Settings(prerequisites=("toolkit",))).reason
+    assert Reason.VERIFIED is cluster().judge(Settings(refresh_after=("toolkit",))).reason
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_a_node_that_keeps_its_label_is_not_taken_for_one_that_lost_it() -> None
 def test_the_network_driver_matters_only_where_the_policy_asks_for_rdma() -> None:
     """Without GPUDirect RDMA neither its absence nor its unreadable pods hold the GPU stack back."""
     broken = network("gpu-0").drop("daemonset").change("driver-pod", "metadata: {uid: 7}")
-    namespaced = Settings(namespaces=("gpu-operator",))
+    namespaced = Settings(rbac=Rbac(namespaces=("gpu-operator",)))
     found = with_ofed(cluster(), broken)
     assert Phase.WAIT is found.decide(namespaced)[0].phase
     decision, _memory = found.change("policy", "spec: {driver: {rdma: {enabled: false}}}").decide(namespaced)
@@ -263,7 +263,7 @@ def test_the_network_driver_matters_only_where_the_policy_asks_for_rdma() -> Non
 
 def test_each_driver_client_on_a_node_has_its_own_patience() -> None:
     """A plugin that was not Ready for four minutes does not use up the patience with another one."""
-    settings = Settings(plugins=(Wanted("gpu", "monitoring", "dcgm-exporter"),))
+    settings = Settings(driver_clients=(DriverClient("gpu", "monitoring", "dcgm-exporter"),))
     first = with_exporter(cluster()).put("plugin-pod", plugin_pod(ready=None))
     second = with_exporter(cluster())
     not_ready = [{"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T10:00:00Z"}]

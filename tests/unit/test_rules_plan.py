@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from hook.config import Settings
+from hook.config import Duration, Settings
 from hook.decide.decide import decide_all, indexed
 from hook.objects import wire
 from hook.plan import limits, pools, timing
@@ -189,7 +189,7 @@ def left(found: Cluster, settings: Settings | None = None) -> int | None:
 def test_one_node_that_needs_a_person_leaves_the_time_unknown() -> None:
     """However many others are on their way, and however many places there are."""
     found = cluster("a", "b").change("driver-pod", OLD, "driver-a").put("plugin-pod", plugin_pod("b", ready=None))
-    assert None is left(found, Settings(plugin_timeout=timedelta()))
+    assert None is left(found, Settings(plugin_timeout=Duration()))
     failed = cluster("a", "b").change("driver-pod", OLD).change("node", labelled("a", state="upgrade-failed"), "a")
     assert None is left(limited(failed, {"maxParallelUpgrades": 2, "maxUnavailable": "100%"}))
 
@@ -208,7 +208,7 @@ def test_a_last_turn_that_is_not_full_takes_as_long_as_the_others() -> None:
 
 def test_each_stack_reloads_its_own_nodes_alone() -> None:
     """A node that waits for its GPU driver does not wait for another driver that is rotated by hand."""
-    settings = Settings(stacks=("gpu", "network"))
+    settings = Settings(drivers=("gpu", "network"))
     manual = network("a").change("policy", "spec: {ofedDriver: {upgradePolicy: {autoUpgrade: false}}}")
     seen = {"gpu": cluster("a").change("driver-pod", OLD).seen(), "network": manual.seen()}
     decision, _memories = decide_all(seen, {}, settings, LATER)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 
-from hook.config import Settings, Strategy, Wanted
+from hook.config import ControllerLimits, DriverClient, Settings, Strategy
 from hook.decide import decide
 from hook.decide.reasons import Reason
 from hook.decide.restarts import DisruptionBudget
@@ -16,13 +16,14 @@ from hook.decide.state import Memory, restart_key
 from hook.format import Bound
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons, stale, stale_plugin
 from tests.fixtures.following import FOLLOWING, Controller
+from tests.fixtures.limits import down, of
 from tests.fixtures.modes import with_exporter, with_toolkit
 from tests.fixtures.objects import Object, R, conditions, driver_pod, merged, parsed, plugin_pod, running, waiting
 
 PLUGIN = "nvidia-dra-driver-gpu/dra-driver-nvidia-gpu-kubelet-plugin"
 POD = "nvidia-dra-driver-gpu/plugin-gpu-0"
-BOTH = Settings(plugins=(Wanted("gpu", "monitoring", "dcgm-exporter"),))
-TOOLKIT = Settings(prerequisites=("toolkit",))
+BOTH = Settings(driver_clients=(DriverClient("gpu", "monitoring", "dcgm-exporter"),))
+TOOLKIT = Settings(refresh_after=("toolkit",))
 DELETING = "metadata: {deletionTimestamp: '2026-01-01T10:59:59Z'}"
 TAINT = "spec: {taints: [{key: mine, effect: NoSchedule}]}"
 NOT_READY: Object = {"status": {"conditions": conditions(None)}}
@@ -138,7 +139,7 @@ def test_a_plugin_that_was_verified_is_restarted_for_a_new_run_however_soon_that
 
 def test_a_rollout_that_was_asked_for_is_under_way_until_its_pods_are_replaced() -> None:
     """The pod that is still there is no successor that was not helped."""
-    controller = Controller(stale(), replace(FOLLOWING, strategy=Strategy.ROLLOUT))
+    controller = Controller(stale(), structs.replace(FOLLOWING, strategy=Strategy.ROLLOUT))
     assert 1 == len(controller.stamped(0))
     (judgement,) = controller.look(10).statuses
     assert (NodeState.RESTARTING, Reason.PLUGIN_RESTARTING) == (judgement.state, judgement.reason)
@@ -188,13 +189,13 @@ def test_a_plugin_whose_restart_failed_waits_behind_all_others() -> None:
 def test_a_plugin_that_does_not_serve_takes_a_place(part: str, name: str, patch: Object) -> None:
     """Whatever is missing, and whether or not a restart was the cause."""
     found = cluster("a", "b").put("plugin-pod", stale_plugin("b")).change(part, patch, name)
-    assert [] == deleted(found.decide(Settings(max_unavailable=Bound(1)))[0])
+    assert [] == deleted(found.decide(down(1))[0])
 
 
 def test_a_missing_plugin_takes_a_place() -> None:
     """The DaemonSet wants a pod that is not there."""
     found = stale("a", "b").drop("plugin-pod", "plugin-a")
-    assert [] == deleted(found.decide(Settings(max_unavailable=Bound(1)))[0])
+    assert [] == deleted(found.decide(down(1))[0])
 
 
 def test_a_plugin_on_its_way_out_takes_a_place_although_no_restart_is_remembered() -> None:
@@ -205,7 +206,7 @@ def test_a_plugin_on_its_way_out_takes_a_place_although_no_restart_is_remembered
 
 def test_each_client_that_was_restarted_on_a_node_takes_its_place() -> None:
     """One of two on the same node is enough to fill the only place."""
-    settings = replace(BOTH, max_parallel_restarts=1)
+    settings = structs.replace(BOTH, max_parallel_restarts=1)
     found = with_exporter(stale("a", "b"))
     first, memory = found.decide(settings)
     (action,) = first.actions
@@ -220,7 +221,11 @@ def test_a_stale_pod_that_serves_nothing_needs_no_place_whatever_else_runs_on_it
     found = with_exporter(stale("a", "b")).change("plugin-pod", NOT_READY, "plugin-a")
     # The one that serves would be first in line for the only place, which the other one has taken.
     found.put("driver-pod", driver_pod("b", ready=R - 20))
-    assert ["plugin-a"] == deleted(found.decide(replace(BOTH, max_unavailable=Bound(1)))[0])
+    assert ["plugin-a"] == deleted(
+        found.decide(structs.replace(of(BOTH, controller=True), controller=ControllerLimits(max_unavailable=Bound(1))))[
+            0
+        ]
+    )
 
 
 def test_places_are_counted_down_one_by_one() -> None:
@@ -236,7 +241,7 @@ def test_places_are_counted_down_one_by_one() -> None:
 
 def rolling(found: Cluster, settings: Settings = BOTH) -> Decision:
     """Decide with the strategy that stamps templates."""
-    return found.decide(replace(settings, strategy=Strategy.ROLLOUT))[0]
+    return found.decide(structs.replace(settings, strategy=Strategy.ROLLOUT))[0]
 
 
 def test_a_client_that_would_not_come_back_holds_up_no_other_one() -> None:
@@ -261,14 +266,14 @@ def test_a_rollout_does_not_wait_for_a_node_that_is_excluded_by_now() -> None:
 def test_only_stale_plugins_wait_for_a_place_of_a_rollout() -> None:
     """A plugin that is verified, or down by itself, waits for nothing."""
     found = stale("a", "b", "c").put("plugin-pod", plugin_pod("b"), merged(plugin_pod("c"), NOT_READY))
-    decision = rolling(found, Settings(max_unavailable=Bound(1)))
+    decision = rolling(found, down(1))
     assert ["PluginQueued", "Verified", "PluginNotReady"] == reasons(decision.statuses)
 
 
 def test_a_rollout_does_not_restart_a_suspect_along_with_others() -> None:
     """One node's driver reloaded, another's times moved alone: the template is stamped after the suspect's minute."""
     nodes = tuple(f"n{number}" for number in range(8))
-    controller = Controller(cluster(*nodes), replace(FOLLOWING, strategy=Strategy.ROLLOUT))
+    controller = Controller(cluster(*nodes), structs.replace(FOLLOWING, strategy=Strategy.ROLLOUT))
     controller.look(-1)
     reloaded = driver_pod("n0", started=3600, ready=3605, restarts=1)
     controller.found.put("driver-pod", reloaded, driver_pod("n1", started=3530, ready=3600))

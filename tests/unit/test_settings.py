@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hook.config import Mode, OnDeadline, OnManualUpgrade, Settings, Strategy
+from hook.config import ControllerSettings, Duration, Mode, OnDeadline, OnManualUpgrade, Settings, Strategy
 from hook.format import Bound
 
 
@@ -22,7 +22,7 @@ from hook.format import Bound
 )
 def test_a_margin_of_the_timeout_is_kept_for_reporting(timeout: int, expected: int) -> None:
     """The report, the events and the pod's end must fit between our deadline and the Job's."""
-    assert timedelta(seconds=expected) == Settings(timeout=timedelta(seconds=timeout)).margin
+    assert timedelta(seconds=expected) == Settings(timeout=Duration(seconds=timeout)).margin
 
 
 def test_the_defaults_are_those_that_are_documented() -> None:
@@ -44,12 +44,13 @@ def test_the_defaults_are_those_that_are_documented() -> None:
 def test_the_defaults_of_a_follower_are_those_that_are_documented() -> None:
     """It waits a minute, then longer; it stops at a crowd, for half an hour."""
     settings = Settings()
-    assert (False, Mode.COMPLETE, None) == (settings.follow, settings.mode, settings.max_unavailable)
+    assert (False, Mode.COMPLETE, None) == (settings.is_controller, settings.job.mode, settings.max_unavailable)
+    assert "25%" == ControllerSettings().max_unavailable
     assert (timedelta(minutes=1), timedelta(hours=1), timedelta(minutes=30), "50%") == (
-        settings.restart_backoff,
-        settings.restart_backoff_max,
-        settings.circuit_breaker_reset,
-        str(settings.circuit_breaker_threshold),
+        settings.controller.restart_backoff,
+        settings.controller.restart_backoff_max,
+        settings.controller.circuit_breaker.reset,
+        settings.controller.circuit_breaker.threshold,
     )
 
 
@@ -57,16 +58,16 @@ def test_a_deadline_belongs_to_a_run_with_an_end() -> None:
     """A follower's is never, and can be compared with any moment."""
     started = datetime(2026, 1, 1, 10, tzinfo=UTC)
     assert started + timedelta(minutes=24, seconds=30) == Settings().deadline(started)
-    assert datetime.max.replace(tzinfo=UTC) == Settings(follow=True).deadline(started)
+    assert datetime.max.replace(tzinfo=UTC) == ControllerSettings().deadline(started)
 
 
 @pytest.mark.parametrize(
     ("bound", "total", "expected"),
     [
         pytest.param(Bound(3), 100, 3, id="a-number"),
-        pytest.param(Bound(25, percent=True), 100, 25, id="a-share"),
-        pytest.param(Bound(25, percent=True), 101, 26, id="rounded-up"),
-        pytest.param(Bound(25, percent=True), 0, 1, id="at-least-one"),
+        pytest.param(Bound("25%"), 100, 25, id="a-share"),
+        pytest.param(Bound("25%"), 101, 26, id="rounded-up"),
+        pytest.param(Bound("25%"), 0, 1, id="at-least-one"),
     ],
 )
 def test_a_bound_is_a_number_or_a_share(bound: Bound, total: int, expected: int) -> None:
@@ -79,9 +80,9 @@ def test_a_bound_is_a_number_or_a_share(bound: Bound, total: int, expected: int)
     [
         pytest.param(Bound(3), 3, False, id="the-number"),
         pytest.param(Bound(3), 4, True, id="one-more"),
-        pytest.param(Bound(50, percent=True), 3, False, id="the-share"),
-        pytest.param(Bound(50, percent=True), 4, True, id="more-than-the-share"),
-        pytest.param(Bound(100, percent=True), 7, False, id="all"),
+        pytest.param(Bound("50%"), 3, False, id="the-share"),
+        pytest.param(Bound("50%"), 4, True, id="more-than-the-share"),
+        pytest.param(Bound("100%"), 7, False, id="all"),
     ],
 )
 def test_more_than_a_bound_is_not_rounded(bound: Bound, count: int, *, expected: bool) -> None:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.config import Settings
+from hook.config import Expect, Plugin, Rbac, Settings
 from hook.decide.decide import first_look
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
 from hook.decide.state import Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale, without_operator
+from tests.fixtures.limits import of
 from tests.fixtures.objects import conditions, merged, obj, parsed, plugin_pod, waiting
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ MANAGED = (
     "ownerReferences: [{kind: GPUCluster, uid: gc, controller: true}]}"
 )
 DISABLED = "spec: {driver: {enabled: false}}"
-EXPECTING = Settings(expect_chart_version="v26.7.0")
+EXPECTING = Settings(expect=Expect(chart_version="v26.7.0"))
 UNREADABLE_POLICY = "metadata: {uid: 7}"
 WAITING_PLUGIN = merged(
     plugin_pod(),
@@ -53,8 +54,9 @@ def without_nodes() -> Cluster:
     ("found", "settings", "expected"),
     [
         pytest.param(without_plugin(), Settings(), Reason.NO_PLUGIN, id="no-plugin"),
-        pytest.param(cluster(), Settings(plugin_namespace="x"), Reason.NO_PLUGIN, id="no-plugin-in-its-namespace"),
-        pytest.param(without_plugin(), Settings(namespaces=("gpu-operator",)), Reason.NO_PLUGIN,
+        pytest.param(cluster(), Settings(plugin=Plugin(namespace="x")), Reason.NO_PLUGIN,
+                     id="no-plugin-in-its-namespace"),
+        pytest.param(without_plugin(), Settings(rbac=Rbac(namespaces=("gpu-operator",))), Reason.NO_PLUGIN,
                      id="no-plugin-where-it-may-look"),
         pytest.param(without_plugin(), EXPECTING, Reason.NO_PLUGIN, id="no-plugin-whatever-is-expected"),
         pytest.param(without_plugin().put("daemonset", obj("plugin-daemonset", MANAGED)), Settings(),
@@ -182,7 +184,7 @@ def test_a_skip_forgets_nothing() -> None:
 def test_a_follower_that_skips_forgets_what_is_gone() -> None:
     """It may skip for months while nodes come and go; a run with an end keeps what it knows."""
     for follow, kept in ((True, set()), (False, {"gpu-0"})):
-        settings = Settings(follow=follow)
+        settings = of(Settings(), controller=follow)
         before = stale().decide(settings)[1]
         assert {"gpu-0"} == before.eligible
         later, found = LATER + timedelta(hours=1), without_plugin().only("node").drop("driver-pod").drop("plugin-pod")

@@ -47,7 +47,7 @@ MODES = {"gpu": gpu, "pools": pools, "network": nic}
 
 def asking(found: Cluster, when: OnManualUpgrade) -> Settings:
     """Give settings for a cluster's stack."""
-    return Settings(stacks=(found.stack.name,), on_manual_upgrade=when)
+    return Settings(drivers=(found.stack.name,), on_manual_upgrade=when)
 
 
 @pytest.mark.parametrize("mode", MODES)

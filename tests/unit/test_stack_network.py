@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from hook.config import Settings
+from hook.config import Expect, Settings
 from hook.decide import rollout
 from hook.decide.explain import remedy
 from hook.decide.reasons import Reason
@@ -296,11 +296,11 @@ def test_a_whole_rotation_of_the_network_driver() -> None:
 
 def test_what_is_expected_is_expected_of_the_first_stack() -> None:
     """A GPU driver's version is no OFED version."""
-    both = Settings(stacks=("gpu", "network"), expect_driver_version="580.126.20", expect_chart_version="v26.3.4")
+    both = Settings(drivers=("gpu", "network"), expect=Expect(driver_version="580.126.20", chart_version="v26.3.4"))
     assert Phase.DONE is network().decide(both)[0].phase
-    alone = Settings(stacks=("network",), expect_driver_version="doca3.4.0-26.04-0.8.6.0-0")
+    alone = Settings(drivers=("network",), expect=Expect(driver_version="doca3.4.0-26.04-0.8.6.0-0"))
     assert Reason.EXPECTATION_UNMET is network().decide(alone)[0].reason
-    assert Phase.DONE is network().decide(Settings(stacks=("network",), expect_chart_version="1"))[0].phase
+    assert Phase.DONE is network().decide(Settings(drivers=("network",), expect=Expect(chart_version="1")))[0].phase
 
 
 def test_what_gpus_are_for_says_nothing_about_a_network_device() -> None:

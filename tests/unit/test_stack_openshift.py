@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from hook.config import Settings
+from hook.config import Expect, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
 from hook.decide.state import Memory
@@ -78,7 +78,7 @@ def test_an_expected_version_is_looked_for_in_the_slices(published: str, expecte
     """And the run says that it could look nowhere else."""
     published_devices: Object = {"devices": [{"attributes": {"driverVersion": {"version": published}}}]}
     found = openshift().change("slice", {"spec": published_devices})
-    decision, _memory = found.decide(Settings(expect_driver_version=expected))
+    decision, _memory = found.decide(Settings(expect=Expect(driver_version=expected)))
     assert reason is decision.reason
     assert any("only compared with" in one for one in decision.warnings)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hook.config import OnMissingPlugin, Settings, Wanted
+from hook.config import DriverClient, OnMissingPlugin, Plugin, Settings
 from hook.decide.decide import first_look
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
@@ -99,7 +99,7 @@ def test_host_drivers_are_not_reloaded_by_anybody_here(found: Cluster, expected:
 def test_a_network_operator_without_ofed_is_told_by_the_first_look() -> None:
     """The rest of the cluster need not be read."""
     found = network().change("policy", "spec: {ofedDriver: null}")
-    decision = first_look(found.seen(), Settings(stacks=("network",)), found.stack)
+    decision = first_look(found.seen(), Settings(drivers=("network",)), found.stack)
     assert decision is not None
     assert Reason.DRIVER_DISABLED is decision.reason
 
@@ -111,7 +111,7 @@ OVERRIDDEN = "metadata: {name: nvidia-dra-driver-kubelet-plugin}"
     ("settings", "expected"),
     [
         pytest.param(Settings(), (Phase.FAIL, Reason.UNNAMED_PLUGIN, 0), id="not-named"),
-        pytest.param(Settings(plugin_names=(Wanted("gpu", name="nvidia-dra-driver-kubelet-plugin"),)),
+        pytest.param(Settings(plugin=Plugin(names=("nvidia-dra-driver-kubelet-plugin",))),
                      (Phase.WAIT, Reason.NODES_PENDING, 1), id="named"),
     ],
 )  # fmt: skip
@@ -125,7 +125,7 @@ def test_a_plugin_that_only_has_the_operators_name_is_no_operators(
 
 def test_what_was_named_beside_a_gpu_cluster_is_not_passed_over_in_silence() -> None:
     """Without a policy nothing can be said about it, and that is said."""
-    by_name = Settings(plugins=(Wanted("gpu", "monitoring", "dcgm-exporter"),))
+    by_name = Settings(driver_clients=(DriverClient("gpu", "monitoring", "dcgm-exporter"),))
     found = gpu_cluster()
     told = with_exporter(found, -9).decide(by_name)[0].message
     assert "without a ClusterPolicy the state of monitoring/dcgm-exporter is unknown" in told

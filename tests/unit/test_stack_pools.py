@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from hook.config import Settings
+from hook.config import Expect, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Phase
 from hook.decide.state import Memory
@@ -117,13 +117,13 @@ def test_an_unready_pool_vetoes_for_a_while_only() -> None:
 )
 def test_an_expected_version_must_be_that_of_some_pool(expected: str, reason: Reason) -> None:
     """Which pool it was meant for cannot be known."""
-    assert reason is pooled(A, B).decide(Settings(expect_driver_version=expected))[0].reason
+    assert reason is pooled(A, B).decide(Settings(expect=Expect(driver_version=expected)))[0].reason
 
 
 def test_an_unmet_expectation_names_what_is_asked_for() -> None:
     """One object by its name, several by their number."""
-    one = pooled(A).decide(Settings(expect_driver_version="590.1.2"))[0].message
-    both = pooled(A, B).decide(Settings(expect_driver_version="590.1.2"))[0].message
+    one = pooled(A).decide(Settings(expect=Expect(driver_version="590.1.2")))[0].message
+    both = pooled(A, B).decide(Settings(expect=Expect(driver_version="590.1.2")))[0].message
     assert "NVIDIADriver a asks for driver 580.126.20, expected 590.1.2" == one
     assert "each of 2 NVIDIADriver objects asks for driver 570.124.06, 580.126.20, expected 590.1.2" == both
 

@@ -112,7 +112,7 @@ def test_no_other_module_names_a_stack(module: Path) -> None:
     tree = ast.parse(module.read_text(encoding="utf-8"))
     told = _docstrings(tree)
     texts = [one.value for one in ast.walk(tree) if isinstance(one, ast.Constant) and one not in told]
-    allowed = list(Settings().stacks) if module == DEFAULT else []
+    allowed = list(Settings().drivers) if module == DEFAULT else []
     assert allowed == [text for text in texts if isinstance(text, str) and text in STACKS]
     rows = {one for one in ast.walk(tree) if isinstance(one, ast.Name) and one.id in ROWS}
     assert not [one.id for one in rows - set(_fallbacks(tree))]

@@ -246,7 +246,7 @@ def test_a_node_that_loses_its_labels_in_the_middle_is_waited_for() -> None:
 def test_a_node_whose_labels_stay_away_is_left_alone_after_a_while() -> None:
     """As one that is lost; the end of the run tells of it."""
     story = _without_labels()
-    grace = Settings().not_ready_grace.total_seconds()
+    grace = Settings().advanced.not_ready_grace.total_seconds()
     assert Phase.WAIT is story.tell(105).phase
     assert Phase.WAIT is story.tell(105 + grace - 1).phase
     late = story.tell(105 + grace)

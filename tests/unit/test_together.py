@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hook.config import OnMissingPlugin, Settings, Strategy, Wanted
+from hook.config import DriverClient, Expect, OnMissingPlugin, Rbac, Settings, Strategy
 from hook.decide import decide as together
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, Phase, RolloutRestart
@@ -18,7 +18,7 @@ from tests.fixtures.objects import Object, conditions
 if TYPE_CHECKING:
     from hook.decide.decide import Memories
 
-BOTH = Settings(stacks=("gpu", "network"))
+BOTH = Settings(drivers=("gpu", "network"))
 PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
 NIC_STATE = "nvidia.com/ofed-driver-upgrade-state"
 WAIT = "network.nvidia.com/operator.mofed.wait"
@@ -111,7 +111,7 @@ def test_a_deadline_is_shared() -> None:
 
 def test_a_stack_that_is_named_twice_is_served_once() -> None:
     """Chart values are merged from several files."""
-    assert ["network", "gpu"] == [one.name for one in together.chosen(Settings(stacks=("network", "gpu", "network")))]
+    assert ["network", "gpu"] == [one.name for one in together.chosen(Settings(drivers=("network", "gpu", "network")))]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_the_first_look_skips_only_if_every_stack_can_be(gpu: Cluster, nic: Clus
 
 def test_holding_for_an_absent_plugin_is_asked_of_each_stack() -> None:
     """One may be settled while the other is not."""
-    settings = Settings(stacks=("gpu", "network"), on_missing_plugin=OnMissingPlugin.WAIT)
+    settings = Settings(drivers=("gpu", "network"), on_missing_plugin=OnMissingPlugin.WAIT)
     gpu = cluster().drop("daemonset", PLUGIN).drop("plugin-pod")
     nic = network().drop("daemonset", "rdma-shared-dp-ds").drop("plugin-pod")
     assert Phase.DONE is decide(gpu, nic, settings)[0].phase
@@ -250,10 +250,10 @@ def test_its_labels_count_and_so_does_its_skip_label(found: Cluster, expected: R
 @pytest.mark.parametrize(("namespaces", "told"), [(("gpu-operator",), True), ((), False)], ids=["scoped", "cluster"])
 def test_a_network_driver_out_of_sight_is_told(namespaces: tuple[str, ...], told: bool) -> None:
     """Somebody forgot the network operator's namespace; where all are read, there is none."""
-    warnings = scoped(None).decide(Settings(namespaces=namespaces))[0].warnings
+    warnings = scoped(None).decide(Settings(rbac=Rbac(namespaces=namespaces)))[0].warnings
     words = "GPUDirect RDMA is on, but no driver of stack network is visible in gpu-operator"
     assert told == (words in warnings)
-    assert words not in ofed().decide(Settings(namespaces=("gpu-operator",)))[0].warnings
+    assert words not in ofed().decide(Settings(rbac=Rbac(namespaces=("gpu-operator",))))[0].warnings
 
 
 def test_an_unreadable_network_driver_is_not_taken_for_none() -> None:
@@ -308,8 +308,8 @@ def test_the_stack_that_restarted_something_speaks_for_done() -> None:
 
 
 SHARED = Settings(
-    stacks=("gpu", "network"),
-    plugins=tuple(Wanted(stack, "monitoring", "dcgm-exporter") for stack in ("gpu", "network")),
+    drivers=("gpu", "network"),
+    driver_clients=tuple(DriverClient(stack, "monitoring", "dcgm-exporter") for stack in ("gpu", "network")),
 )
 
 
@@ -334,7 +334,7 @@ def test_a_consumer_of_both_stacks_is_restarted_once_and_remembered_by_both() ->
 def test_a_rollout_that_both_stacks_ask_for_is_one() -> None:
     """Each with the pods that it calls stale."""
     gpu, nic = with_exporter(cluster("x"), -9), with_exporter(network("x"), -9)
-    settings = Settings(stacks=SHARED.stacks, plugins=SHARED.plugins, strategy=Strategy.ROLLOUT)
+    settings = Settings(drivers=SHARED.drivers, driver_clients=SHARED.driver_clients, strategy=Strategy.ROLLOUT)
     (action,) = decide(gpu, nic, settings)[0].actions
     assert isinstance(action, RolloutRestart)
     assert (("gpu",), ("network",)) == ((action.stack,), tuple(one.stack for one in action.also))
@@ -343,7 +343,7 @@ def test_a_rollout_that_both_stacks_ask_for_is_one() -> None:
 @pytest.mark.parametrize("stacks", [("gpu", "network"), ("network", "gpu")], ids=["gpu-first", "gpu-second"])
 def test_an_expected_chart_is_that_of_the_stack_that_says_its_chart(stacks: tuple[str, ...]) -> None:
     """Whichever comes first: it is what keeps a run from ending before the operator's own release."""
-    settings = Settings(stacks=stacks, expect_chart_version="v99.0.0")
+    settings = Settings(drivers=stacks, expect=Expect(chart_version="v99.0.0"))
     decision, _memories = decide(cluster(), network(), settings)
     assert (Phase.WAIT, Reason.EXPECTATION_UNMET, "gpu") == (decision.phase, decision.reason, decision.stack)
     gone = together.look_first({"gpu": GONE.seen(), "network": network().drop("policy").seen()}, settings)

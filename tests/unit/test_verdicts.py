@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 
-from hook.config import OnDeadline, Settings
+from hook.config import Duration, Expect, OnDeadline, Settings
 from hook.decide.decide import succeeded
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, Phase
@@ -42,7 +42,7 @@ def decided(
 def test_the_time_is_up_a_margin_before_the_jobs_end(timeout: int, seconds: int, expected: Phase) -> None:
     """Counted from the Job's start, so that retries share it, with time left to report."""
     memory = Memory(started=LATER - timedelta(seconds=seconds))
-    decision, _memory = rotating().decide(Settings(timeout=timedelta(seconds=timeout)), memory)
+    decision, _memory = rotating().decide(Settings(timeout=Duration(seconds=timeout)), memory)
     assert expected is decision.phase
 
 
@@ -82,15 +82,15 @@ def test_the_deadline_comes_before_a_failure() -> None:
 )
 def test_a_fleet_that_does_not_advance_has_stalled(stall: int, minutes: float, expected: Phase) -> None:
     """No node came further for so long; zero means never."""
-    settings = Settings(timeout=timedelta(days=1), stall_timeout=timedelta(minutes=stall))
+    settings = Settings(timeout=Duration(days=1), stall_timeout=Duration(minutes=stall))
     memory = decided(rotating(), Memory(started=LATER), 0, settings)[1]
     decision, _memory = decided(rotating(), memory, minutes, settings)
     assert expected is decision.phase
     assert (expected is Phase.DEADLINE) == (decision.reason is Reason.STALLED)
 
 
-LONG = Settings(timeout=timedelta(days=1))
-PATIENT = replace(LONG, plugin_timeout=timedelta(days=1))
+LONG = Settings(timeout=Duration(days=1))
+PATIENT = structs.replace(LONG, plugin_timeout=Duration(days=1))
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_going_back_and_forth_is_no_advance() -> None:
 
 def test_without_a_policy_there_is_still_a_stall() -> None:
     """While one is expected."""
-    settings = Settings(timeout=timedelta(days=1), expect_driver_version="1.2.3")
+    settings = Settings(timeout=Duration(days=1), expect=Expect(driver_version="1.2.3"))
     found = cluster(*TWO).drop("policy")
     memory = decided(found, Memory(started=LATER), 0, settings)[1]
     assert decided(found, memory, 30, settings)[0].reason is Reason.STALLED
