@@ -1,10 +1,11 @@
-"""Generate the chart's README table and its schema from the comments in values.yaml.
+"""Generate the chart's schema and the tables in its README from values.yaml and the settings of the program.
 
-One source, so that what a value is, what it may hold and what people read about it cannot drift apart. The head
-of values.yaml says which lines in its comments are directives.
+A setting of the program has its description, schema and default in ``hook/config.py``. This module writes the
+description into values.yaml and refuses a setting without a value, and a value with another default. All other values
+are documented by their comments alone. The head of values.yaml lists the directives.
 
-    python -m tools.chart_docs           write README.md and values.schema.json
-    python -m tools.chart_docs --check   write nothing; exit 1 where a file would change
+    python -m tools.chart_docs           write values.yaml, README.md and values.schema.json
+    python -m tools.chart_docs --check   write nothing; exit 1 if a file would change
 """
 
 from __future__ import annotations
@@ -13,76 +14,36 @@ import argparse
 import json
 import re
 import sys
+import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from hook.errors import SettingsError
 from tools.parent_values import NESTS, ROOT_KEYS
+from tools.settings import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from tools.settings import Setting
 
 CHART: Final = Path(__file__).parents[1] / "charts" / "gpu-operator-post"
 BEGIN: Final = "<!-- values: generated from values.yaml by tools/chart_docs.py, do not edit -->"
 END: Final = "<!-- end of values -->"
 
-LABEL: Final = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
-"""K8S ``apimachinery/pkg/util/validation``, DNS-1123 label; several with dots between them are a subdomain."""
-SUBDOMAIN: Final = f"^{LABEL}([.]{LABEL})*$"
+HOST: Final = "[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[[][0-9A-Fa-f:]+[]]"
+PART: Final = "[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*"
+"""A part of the name of an image (github.com/distribution/reference)."""
 DEFINITIONS: Final = {
-    "duration": {
-        "type": "string",
-        # Alternatives, because Helm's regular expressions cannot look ahead to refuse an empty text.
-        "pattern": "^([0-9]+h([0-9]+m)?([0-9]+s)?|[0-9]+m([0-9]+s)?|[0-9]+s)$",
-    },
-    "numberOrPercent": {
-        "anyOf": [
-            {"type": "integer", "minimum": 0, "maximum": 999999},
-            {"type": "string", "pattern": "^([0-9]{1,6}|[0-9]{1,2}%|100%)$"},
-        ],
-    },
     "hookDeletePolicy": {
         "type": "string",
         "pattern": "^({0})(, ?({0}))*$".format("before-hook-creation|hook-succeeded|hook-failed"),
     },
-    "eventTarget": {
-        "type": "object",
-        "properties": {
-            "apiVersion": {"type": "string", "pattern": f"^{LABEL}([.]{LABEL})*/v[a-z0-9]+$", "maxLength": 253},
-            "kind": {"type": "string", "pattern": "^[A-Z][A-Za-z0-9]{0,62}$"},
-            "namespace": {"type": "string", "pattern": f"^{LABEL}$"},
-            "name": {"type": "string", "pattern": SUBDOMAIN, "maxLength": 253},
-        },
-        "required": ["apiVersion", "kind", "namespace", "name"],
-        "additionalProperties": False,
-    },
-    "pluginName": {
-        "anyOf": [
-            {"type": "string", "pattern": SUBDOMAIN, "maxLength": 253},
-            {
-                "type": "object",
-                "properties": {
-                    "driver": {"type": "string"},
-                    "name": {"type": "string", "pattern": SUBDOMAIN, "maxLength": 253},
-                },
-                "required": ["name"],
-                "additionalProperties": False,
-            },
-        ],
-    },
-    "driverClient": {
-        "type": "object",
-        "properties": {
-            "driver": {"type": "string"},
-            "namespace": {"type": "string", "pattern": f"^{LABEL}$"},
-            "name": {"type": "string", "pattern": SUBDOMAIN, "maxLength": 253},
-            "labels": {"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1},
-        },
-        "oneOf": [{"required": ["namespace", "name"]}, {"required": ["labels"]}],
-        "additionalProperties": False,
-    },
+    "registry": {"type": "string", "pattern": f"^(({HOST})(:[0-9]+)?(/{PART})*/?)?$"},
+    "repository": {"type": "string", "pattern": f"^((({HOST})(:[0-9]+)?/)?{PART}(/{PART})*)?$"},
     "secretReference": {
         "anyOf": [
             {"type": "string", "minLength": 1},
@@ -95,13 +56,14 @@ DEFINITIONS: Final = {
         ],
     },
 }
+WIDTH: Final = 120
 TYPES: Final = {bool: "boolean", int: "integer", str: "string", list: "array", dict: "object"}
 
 Schema = dict[str, Any]
 
 
 class DocsError(Exception):
-    """values.yaml says something that cannot be documented."""
+    """values.yaml cannot be documented, or contradicts the program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +73,6 @@ class Comment:
     text: str
     keywords: Schema
     default: str | None
-    needs: dict[object, Schema]
-    """By a word of this value: other values, by their paths, and what they must then be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +83,8 @@ class Value:
     default: object
     comment: Comment
     section: str
+    line: int
+    """Of the key in values.yaml, from 0."""
     children: tuple[Value, ...] = field(default=())
 
     @property
@@ -152,7 +114,7 @@ def _children(
             children = tuple(_children(below, here, default, lines))
         elif not comment.text:
             raise DocsError(f"{'.'.join(here)} has no comment")
-        yield Value(here, default, comment, _section(lines, line), children)
+        yield Value(here, default, comment, _section(lines, line), line, children)
 
 
 def _descends(comment: Comment, default: dict[str, object]) -> bool:
@@ -162,24 +124,26 @@ def _descends(comment: Comment, default: dict[str, object]) -> bool:
 
 
 def _comment(lines: Sequence[str], key_line: int) -> Comment:
-    """Take the comment lines directly above a key, and the directives among them."""
-    first = key_line
-    while first > 0 and lines[first - 1].lstrip().startswith("#"):
-        first -= 1
+    """Return the comment directly above a key, with its directives."""
     words: list[str] = []
     keywords: Schema = {}
-    needs: dict[object, Schema] = {}
     default = None
-    for line in (raw.lstrip().removeprefix("#").strip() for raw in lines[first:key_line]):
+    for line in (raw.lstrip().removeprefix("#").strip() for raw in lines[_first_line(lines, key_line) : key_line]):
         if line.startswith("@schema "):
             keywords |= yaml.safe_load(line.removeprefix("@schema "))
         elif line.startswith("@default "):
             default = line.removeprefix("@default ")
-        elif line.startswith("@needs "):
-            needs |= yaml.safe_load(line.removeprefix("@needs "))
-        elif not line.startswith("@section "):
+        elif line and not line.startswith("@section "):
             words.append(line)
-    return Comment(" ".join(words), keywords, default, needs)
+    return Comment(" ".join(words), keywords, default)
+
+
+def _first_line(lines: Sequence[str], key_line: int) -> int:
+    """Return the first line of the comment directly above a key."""
+    first = key_line
+    while first > 0 and lines[first - 1].lstrip().startswith("#"):
+        first -= 1
+    return first
 
 
 def _section(lines: Sequence[str], key_line: int) -> str:
@@ -189,53 +153,73 @@ def _section(lines: Sequence[str], key_line: int) -> str:
     return titles[-1]
 
 
-def schema(values: Sequence[Value]) -> Schema:
+def leaves(values: Sequence[Value]) -> Iterator[Value]:
+    """Yield each value without values below it."""
+    for value in values:
+        if value.children:
+            yield from leaves(value.children)
+        else:
+            yield value
+
+
+def described(text: str, known: Mapping[tuple[str, ...], Setting]) -> str:
+    """Return values.yaml with the description of each setting as the first paragraph of its comment."""
+    lines = text.splitlines()
+    found = {value.path: value for value in leaves(read_values(text))}
+    if missing := known.keys() - found.keys():
+        raise DocsError(f"values.yaml has no value for the settings {', '.join(sorted(map('.'.join, missing)))}")
+    for value in sorted((found[path] for path in known), key=lambda value: -value.line):
+        setting = known[value.path]
+        try:
+            same = setting.is_default(value.default)
+        except SettingsError as error:
+            raise DocsError(f"the default of {value.name} is refused: {error}") from error
+        if not same:
+            raise DocsError(f"the default of {value.name} is not the program's")
+        if value.comment.keywords:
+            raise DocsError(f"{value.name} is a setting of the program, which has its schema: remove @schema")
+        first = _first_line(lines, value.line)
+        own = [number for number in range(first, value.line) if lines[number].strip() == "#"]
+        indent = " " * (len(lines[value.line]) - len(lines[value.line].lstrip()))
+        lines[first : own[0] if own else value.line] = textwrap.wrap(
+            setting.description, WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ",
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def schema(values: Sequence[Value], known: Mapping[tuple[str, ...], Setting], definitions: Schema) -> Schema:
     """Build the schema of all values: ours, the GPU operator's (ignored), and no other."""
-    ours = {value.path[0]: _schema_of(value) for value in values}
+    ours = {value.path[0]: _schema_of(value, known) for value in values}
     ignored = {
         key: {"description": f"Ignored: a value of the GPU operator's chart ({source})."}
         for key, source in sorted((ROOT_KEYS | NESTS).items())
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$comment": "Generated from values.yaml by tools/chart_docs.py, do not edit.",
+        "$comment": "Generated by tools/chart_docs.py, do not edit.",
         "title": "Values of the gpu-operator-post chart",
         "type": "object",
         "properties": ours | ignored,
         "patternProperties": {"^_": {"description": "Ignored: notes that bundlers leave for themselves."}},
         "additionalProperties": False,
-        "allOf": [rule for value in values for rule in _rules_of(value)],
-        "$defs": DEFINITIONS,
+        "$defs": DEFINITIONS | definitions,
     }
 
 
-def _schema_of(value: Value) -> Schema:
+def _schema_of(value: Value, known: Mapping[tuple[str, ...], Setting]) -> Schema:
     keywords = {key: word for key, word in value.comment.keywords.items() if key != "descend"}
     result: Schema = {"description": value.comment.text} if value.comment.text else {}
-    if "$ref" not in keywords and "type" not in keywords:
+    if value.path in known:
+        keywords = known[value.path].schema
+    elif "$ref" not in keywords and "type" not in keywords:
         result["type"] = TYPES[type(value.default)]
     if value.children:
-        result["properties"] = {child.path[-1]: _schema_of(child) for child in value.children}
+        result["properties"] = {child.path[-1]: _schema_of(child, known) for child in value.children}
         result["additionalProperties"] = False
     elif value.default not in ({}, [], "", None):
         result["default"] = value.default
     return result | keywords
-
-
-def _rules_of(value: Value) -> Iterator[Schema]:
-    """Yield what a value, or one below it, requires of others; Helm validates with every default filled in."""
-    for word, others in value.comment.needs.items():
-        for name, wanted in others.items():
-            yield {"if": _at(value.path, word), "then": _at(tuple(name.split(".")), wanted)}
-    for child in value.children:
-        yield from _rules_of(child)
-
-
-def _at(path: tuple[str, ...], wanted: object) -> Schema:
-    """Return a schema that requires this value at a path."""
-    if not path:
-        return {"const": wanted}
-    return {"properties": {path[0]: _at(path[1:], wanted)}, "required": [path[0]]}
 
 
 def table(values: Sequence[Value]) -> str:
@@ -278,15 +262,19 @@ def _choices(value: Value) -> str:
 
 def generate(chart: Path) -> dict[Path, str]:
     """Return what each generated file should contain."""
-    values = read_values((chart / "values.yaml").read_text())
+    known, definitions = settings()
+    text = described((chart / "values.yaml").read_text(), known)
+    values = read_values(text)
     readme = (chart / "README.md").read_text()
     pattern = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
     if not pattern.search(readme):
         raise DocsError(f"README.md has no place for the values: it needs the lines {BEGIN!r} and {END!r}")
     block = f"{BEGIN}\n\n{table(values)}\n\n{END}"
+    found = schema(values, known, definitions)
     return {
+        chart / "values.yaml": text,
         chart / "README.md": pattern.sub(lambda _: block, readme),
-        chart / "values.schema.json": json.dumps(schema(values), indent=2, ensure_ascii=False) + "\n",
+        chart / "values.schema.json": json.dumps(found, indent=2, ensure_ascii=False) + "\n",
     }
 
 

@@ -97,6 +97,11 @@ class Manifests:
         """The arguments of the program."""
         return list(self.container["args"])
 
+    @property
+    def config(self) -> Object:
+        """Return the settings that the Job's program gets."""
+        return config_of(self.container)
+
 
 @dataclass(frozen=True, slots=True)
 class Helm:
@@ -153,6 +158,12 @@ def _run(binary: Path, arguments: tuple[str, ...]) -> subprocess.CompletedProces
     return subprocess.run(
         [binary, *arguments], capture_output=True, text=True, check=False, timeout=60, env=environment
     )
+
+
+def config_of(container: Object) -> Object:
+    """Return the settings that the program of a container gets."""
+    (text,) = [variable["value"] for variable in container["env"] if variable["name"] == "GPU_OPERATOR_POST_CONFIG"]
+    return dict(json.loads(text))
 
 
 def documents(text: str) -> list[Object]:

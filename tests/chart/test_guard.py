@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -30,10 +30,10 @@ def _policies(rendered: Manifests) -> list[Object]:
     return rendered.all(POLICY)
 
 
-def _list(policy: Object, name: str) -> Any:
+def _list(policy: Object, name: str) -> list[object]:
     """Return a list that is rendered into a policy's variables."""
     (variable,) = [item for item in policy["spec"]["variables"] if item["name"] == name]
-    return json.loads(variable["expression"])
+    return list(json.loads(variable["expression"]))
 
 
 @pytest.mark.parametrize(
@@ -65,15 +65,12 @@ def test_the_policies_name_the_plugins_that_the_program_looks_for(
 
 def test_the_policies_name_the_driver_clients(helm: Helm) -> None:
     """By namespace and name, or by labels; and the namespaces of the scope bound all of them."""
-    clients = [
-        {"namespace": "a", "name": "b"},
-        {"labels": {"k": "v", "l": "w"}},
-        {"driver": "gpu", "labels": {"k": ""}},
-    ]
+    labels: list[Object] = [{"k": "v", "l": "w"}, {"k": ""}]
+    clients = [{"namespace": "a", "name": "b"}, {"labels": labels[0]}, {"driver": "gpu", "labels": labels[1]}]
     scope = {"rbac.scope": "namespace", "rbac.namespaces": ["a"]}
     for policy in _policies(helm.render({**scope, "driverClients": clients, "plugin.names": ["mine"]}))[:2]:
         assert _list(policy, "daemonSets") == [{"name": "mine", "namespace": ""}, {"name": "b", "namespace": "a"}]
-        assert _list(policy, "labelSets") == [{"k": "v", "l": "w"}, {"k": ""}]
+        assert _list(policy, "labelSets") == labels
         assert _list(policy, "namespaces") == ["a"]
 
 

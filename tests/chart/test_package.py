@@ -140,7 +140,7 @@ def test_notes_name_the_deployers_objects(helms: dict[str, Helm]) -> None:
     """On which the cause of a failure stands as well."""
     ours = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "namespace": "argocd", "name": "post"}
     notes = _notes(helms["helm4"], {"eventTargets": [ours]})
-    assert "kubectl -n argocd describe applications.argoproj.io post\n" in notes
+    assert "kubectl -n argocd describe application.argoproj.io post\n" in notes
     assert "describe" not in _notes(helms["helm4"], {"eventTargets": [ours], "dryRun": True})
 
 

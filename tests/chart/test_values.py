@@ -14,12 +14,10 @@ from tools import chart_docs
 from tools.parent_values import NESTS, ROOT_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.chart.rendering import Helm, Values
 
-TARGET: Values = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "namespace": "argocd", "name": "post"}
 OPERATOR_VALUES: Values = {
     "driver": {"enabled": True, "version": "580.126.20", "upgradePolicy": {"maxParallelUpgrades": 2}},
     "operator": {"cleanupCRD": True},
@@ -42,81 +40,36 @@ OPERATOR_VALUES: Values = {
         pytest.param({"backoffLimit": 1.5}, "at '/backoffLimit'", "want integer", id="fraction"),
         pytest.param({"trigger": 20260101}, "at '/trigger'", "got number, want string", id="number-for-text"),
         pytest.param({"expect.driverVersion": 580.1}, "at '/expect/driverVersion'", "want string", id="float-version"),
-        pytest.param({"timeout": "25 minutes"}, "at '/timeout'", "does not match pattern", id="duration-in-words"),
-        pytest.param({"timeout": ""}, "at '/timeout'", "does not match pattern", id="empty-duration"),
-        pytest.param({"timeout": "1m1h"}, "at '/timeout'", "does not match pattern", id="duration-in-wrong-order"),
-        pytest.param({"stallTimeout": "1.5h"}, "at '/stallTimeout'", "pattern", id="fraction-of-hours"),
         pytest.param({"pluginTimeout": 300}, "at '/pluginTimeout'", "got number, want string", id="bare-seconds"),
         pytest.param({"onDeadline": "ignore"}, "at '/onDeadline'", "one of 'fail', 'report'", id="unknown-choice"),
-        pytest.param(
-            {"strategy": "restart"}, "at '/strategy'", "one of 'delete-stale-pods', 'rollout-restart'", id="strategy"
-        ),
-        pytest.param(
-            {"onManualUpgrade": "skip"},
-            "at '/onManualUpgrade'",
-            "one of 'report', 'wait', 'fail'",
-            id="on-manual-upgrade",
-        ),
         pytest.param({"rbac.scope": "Cluster"}, "at '/rbac/scope'", "one of 'cluster', 'namespace'", id="scope"),
-        pytest.param({"maxParallelRestarts": -1}, "at '/maxParallelRestarts'", "minimum", id="negative"),
         pytest.param({"drivers": ["cpu"]}, "at '/drivers/0'", "one of 'gpu', 'network'", id="unknown-driver"),
-        pytest.param({"drivers": []}, "at '/drivers'", "minItems", id="no-driver"),
-        pytest.param({"drivers": ["gpu", "gpu"]}, "at '/drivers'", "are equal", id="driver-twice"),
-        pytest.param(
-            {"onMissingPlugin": "fail"}, "at '/onMissingPlugin'", "one of 'skip', 'wait'", id="on-missing-plugin"
-        ),
-        pytest.param({"refreshAfter": ["cuda"]}, "at '/refreshAfter/0'", "'toolkit'", id="unknown-prerequisite"),
         pytest.param({"plugin.names": "one"}, "at '/plugin/names'", "want array", id="text-for-list"),
         pytest.param({"imagePullSecrets": [{"nmae": "a"}]}, "at '/imagePullSecrets/0'", "", id="pull-secret"),
         pytest.param({"podLabels": {"a": True}}, "at '/podLabels/a'", "want string", id="boolean-label"),
         pytest.param({"hook.deletePolicy": "never"}, "at '/hook/deletePolicy'", "pattern", id="delete-policy"),
-        pytest.param(
-            {"job.mode": "delegate"}, "at '/controller/enabled'", "must be true", id="delegate-without-controller"
-        ),
-        pytest.param({"job.mode": "done"}, "at '/job/mode'", "one of 'complete', 'delegate'", id="wait"),
+        pytest.param({"job.mode": "done"}, "at '/job/mode'", "one of 'complete', 'delegate'", id="mode"),
         pytest.param({"controller.replicas": 0}, "at '/controller/replicas'", "minimum", id="no-replica"),
-        pytest.param(
-            {"controller.maxUnavailable": -1}, "at '/controller/maxUnavailable'", "minimum", id="negative-share"
-        ),
         pytest.param(
             {"controller.maxUnavailable": "half"}, "at '/controller/maxUnavailable'", "pattern", id="share-in-words"
         ),
         pytest.param(
-            {"controller.circuitBreaker.threshold": "150%"},
-            "at '/controller/circuitBreaker/threshold'",
-            "pattern",
-            id="share-above-all",
-        ),
-        pytest.param({"eventTargets": "x"}, "at '/eventTargets'", "want array", id="event-target-as-text"),
-        pytest.param(
-            {"eventTargets": [{**TARGET, "name": name} for name in "defgh"]},
-            "at '/eventTargets'",
-            "maxItems",
-            id="five-event-targets",
-        ),
-        pytest.param(
             {"eventTargets": [{"namespace": "a", "name": "b"}]}, "at '/eventTargets/0'", "'kind'", id="no-kind"
         ),
-        pytest.param(
-            {"eventTargets": [{**TARGET, "resource": "a.b"}]},
-            "at '/eventTargets/0'",
-            "'resource' not allowed",
-            id="event-target-by-resource",
-        ),
-        pytest.param(
-            {"eventTargets": [{**TARGET, "apiVersion": "v1"}]},
-            "at '/eventTargets/0/apiVersion'",
-            "pattern",
-            id="no-group",
-        ),
-        pytest.param({"eventTargets": [{**TARGET, "name": 'a"'}]}, "/name'", "pattern", id="code-in-an-event-target"),
-        pytest.param({"plugin.names": ["a/b"]}, "at '/plugin/names/0'", "pattern", id="namespace-in-a-plugin-name"),
-        pytest.param({"plugin.names": ["a" * 254]}, "at '/plugin/names/0'", "maxLength", id="long-plugin-name"),
-        pytest.param({"driverClients": ["a/b"]}, "at '/driverClients/0'", "want object", id="client-as-text"),
-        pytest.param({"driverClients": [{"name": "b"}]}, "at '/driverClients/0'", "'oneOf' failed", id="no-namespace"),
-        pytest.param(
-            {"driverClients": [{"labels": {}}]}, "at '/driverClients/0/labels'", "minProperties", id="no-label"
-        ),
+        pytest.param({"image.tag": "a+b"}, "at '/image/tag'", "pattern", id="tag-of-a-chart"),
+        pytest.param({"image.tag": f"x@sha256:{'a' * 64}"}, "at '/image/tag'", "pattern", id="digest-in-the-tag"),
+        pytest.param({"image.digest": f"sha256:{'a' * 63}"}, "at '/image/digest'", "pattern", id="short-digest"),
+        pytest.param({"image.digest": f"sha256:{'A' * 64}"}, "at '/image/digest'", "pattern", id="digest-in-capitals"),
+        pytest.param({"image.repository": "Foo/Bar"}, "at '/image/repository'", "pattern", id="name-in-capitals"),
+        pytest.param({"image.repository": "a/b:1"}, "at '/image/repository'", "pattern", id="tag-in-the-repository"),
+        pytest.param({"image.repository": "a//b"}, "at '/image/repository'", "pattern", id="two-slashes"),
+        pytest.param({"image.registry": "https://ghcr.io"}, "at '/image/registry'", "pattern", id="scheme"),
+        pytest.param({"image.registry": "reg:port"}, "at '/image/registry'", "pattern", id="port-in-words"),
+        pytest.param({"global.imageRegistry": "http://x"}, "at '/global/imageRegistry'", "pattern", id="global-scheme"),
+        pytest.param({"controller.podMonitor.interval": "121s"}, "/interval'", "pattern", id="interval-too-long"),
+        pytest.param({"controller.podMonitor.interval": "0s"}, "/interval'", "pattern", id="interval-of-nothing"),
+        pytest.param({"extraArgs": ["-v"]}, "at ''", "'extraArgs' not allowed", id="no-further-arguments"),
+        pytest.param({"advanced.quiet": "5s"}, "at '/advanced'", "'quiet' not allowed", id="unknown-time"),
         pytest.param({"extraEnv": [{"value": "a"}]}, "at '/extraEnv/0'", "missing property 'name'", id="nameless-env"),
     ],
 )
@@ -159,8 +112,8 @@ def test_the_defaults_fit_their_own_schema(helm: Helm) -> None:
     assert helm.render() == helm.render(defaults)
 
 
-def test_readme_and_schema_are_generated_from_the_values() -> None:
-    """Nobody edits them by hand, and nobody forgets to generate them."""
+def test_the_generated_files_are_up_to_date() -> None:
+    """They are generated, and up to date."""
     assert chart_docs.main(["--check"]) == 0
 
 
@@ -174,27 +127,54 @@ def test_an_outdated_file_fails_the_check_and_is_written(tmp_path: Path, capsys:
     assert json.loads((chart / "values.schema.json").read_text())["properties"]["trigger"]["default"] == "x"
 
 
-def test_a_value_without_a_comment_cannot_be_generated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every value is documented, or there is no README."""
-    chart = _copy(tmp_path, "# PriorityClass of the pod.\n", "\n")
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        pytest.param(
+            "# PriorityClass of the pod.\n", "\n", "priorityClassName has no comment", id="value-without-a-comment"
+        ),
+        pytest.param(
+            "stallTimeout: 30m\n", "\n", "no value for the settings stallTimeout", id="setting-without-a-value"
+        ),
+        pytest.param(
+            "stallTimeout: 30m\n",
+            "stallTimeout: 31m\n",
+            "the default of stallTimeout is not the program's",
+            id="default",
+        ),
+        pytest.param(
+            "\ntimeout: 25m\n", "\ntimeout: 25\n", "the default of timeout is refused", id="impossible-default"
+        ),
+        pytest.param(
+            "logLevel: info\n",
+            "# @schema {enum: [info]}\nlogLevel: info\n",
+            "logLevel is a setting of the program, which has its schema",
+            id="second-schema",
+        ),
+    ],
+)
+def test_values_that_contradict_the_program_cannot_be_generated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, sentence: str
+) -> None:
+    """Each value is documented, each setting has a value, and its default and schema are the program's."""
+    chart = _copy(tmp_path, old, new)
     assert chart_docs.main([f"--chart={chart}"]) == 1
-    assert "priorityClassName has no comment" in capsys.readouterr().err
+    assert sentence in capsys.readouterr().err
+
+
+def test_the_description_of_a_setting_is_written_into_the_values(tmp_path: Path) -> None:
+    """It is generated; what the chart adds stays as it is."""
+    chart = _copy(tmp_path, "# The run ends if no node advances", "# Something else")
+    assert chart_docs.main(["--check", f"--chart={chart}"]) == 1
+    assert chart_docs.main([f"--chart={chart}"]) == 0
+    assert (chart / "values.yaml").read_text() == (CHART / "values.yaml").read_text()
 
 
 def test_every_value_is_in_the_readme() -> None:
-    """As a person would look for it: the whole path, in a table."""
+    """By its whole path, in a table."""
     readme = (CHART / "README.md").read_text()
-    for value in chart_docs.read_values((CHART / "values.yaml").read_text()):
-        for leaf in _leaves(value):
-            assert f"| `{leaf.name}` |" in readme
-
-
-def _leaves(value: chart_docs.Value) -> Iterator[chart_docs.Value]:
-    """Give the values below a value, or itself."""
-    if not value.children:
-        yield value
-    for child in value.children:
-        yield from _leaves(child)
+    for value in chart_docs.leaves(chart_docs.read_values((CHART / "values.yaml").read_text())):
+        assert f"| `{value.name}` |" in readme
 
 
 def _copy(folder: Path, old: str, new: str) -> Path:

@@ -39,15 +39,15 @@ class Role(StrEnum):
     """Each use of the program that has an account of its own."""
 
     JOB = "job"
-    DELEGATE = "handover"
+    DELEGATE = "delegate"
     """A Job that only reads, and leaves the restarts to the controller."""
-    FOLLOWER = "follower"
+    CONTROLLER = "controller"
 
 
 OWN: Final[Mapping[Role, Permissions]] = {
     Role.JOB: {requests.JOBS: ("get",)},
     Role.DELEGATE: {requests.JOBS: ("get",), requests.LEASES: ("get",)},
-    Role.FOLLOWER: {requests.DEPLOYMENTS: ("get",), requests.LEASES: ("create", "get", "patch")},
+    Role.CONTROLLER: {requests.DEPLOYMENTS: ("get",), requests.LEASES: ("create", "get", "patch")},
 }
 """What each needs of its own objects, in its own namespace and by name (but for creating, which has no name yet)."""
 

@@ -107,7 +107,7 @@ def _misses_parameter(answer: Answer) -> bool:
 
 
 def _without(cluster: Cluster, item: Object, refusal: Callable[[], Answer] | None) -> None:
-    """Delete an object of the chart and the parameter of the control, and wait until a policy is no longer in effect."""
+    """Delete an object of the chart and the parameter of the control, until a policy is no longer in effect."""
     if refusal:
         _wait(refusal, _refused, "the policy is in effect")
     for each in (item, PARAMETER):

@@ -81,51 +81,10 @@ component and labels (of the values). A label value may not have the "+" of a ch
 {{- end -}}
 
 {{/*
-Seconds of a duration such as 90s, 25m or 1h30m; up to 30 days, the most that the program takes. Takes a dict of name and
-value.
-*/}}
-{{- define "gpu-operator-post.duration" -}}
-{{- $text := toString .value -}}
-{{- if not (regexMatch "^([0-9]{1,9}h([0-9]{1,9}m)?([0-9]{1,9}s)?|[0-9]{1,9}m([0-9]{1,9}s)?|[0-9]{1,9}s)$" $text) -}}
-{{- fail (printf "%s is %q, which is no duration: write whole hours, minutes and seconds, such as 90s, 25m or 1h30m." .name $text) -}}
-{{- end -}}
-{{- $seconds := 0 -}}
-{{- range regexFindAll "[0-9]+[hms]" $text -1 -}}
-{{- /* Without leading zeros: they would make the number octal. */ -}}
-{{- $number := regexFind "[1-9][0-9]*" . | default "0" | int64 -}}
-{{- $factor := get (dict "h" 3600 "m" 60 "s" 1) (. | trunc -1) -}}
-{{- $seconds = add $seconds (mul $number $factor) -}}
-{{- end -}}
-{{- if gt $seconds 2592000 -}}
-{{- fail (printf "%s is %q: it must not be longer than 30 days." .name $text) -}}
-{{- end -}}
-{{- $seconds -}}
-{{- end -}}
-
-{{/*
-The same of a duration that must be longer than nothing.
+The seconds of a duration such as 90s, 25m or 1h30m.
 */}}
 {{- define "gpu-operator-post.seconds" -}}
-{{- $seconds := include "gpu-operator-post.duration" . -}}
-{{- if lt (int64 $seconds) 1 -}}
-{{- fail (printf "%s is %q: it must be longer than nothing." .name (toString .value)) -}}
-{{- end -}}
-{{- $seconds -}}
-{{- end -}}
-
-{{/*
-A number, or a percentage up to 100%. Takes a dict of name and value.
-*/}}
-{{- define "gpu-operator-post.numberOrPercent" -}}
-{{- $text := toString .value -}}
-{{- if and (not (kindIs "string" .value)) (eq (float64 .value) (.value | int64 | float64)) -}}
-{{- /* Whole, but read as a fraction: large ones would be written with an exponent. */ -}}
-{{- $text = .value | int64 | toString -}}
-{{- end -}}
-{{- if not (regexMatch "^([0-9]{1,6}|[0-9]{1,2}%|100%)$" $text) -}}
-{{- fail (printf "%s is %q: write a number, such as 3, or a percentage up to 100%%, such as 25%%." .name $text) -}}
-{{- end -}}
-{{- $text -}}
+{{- mustToDate "2006-01-02T15:04Z07:00" "1970-01-01T00:00Z" | mustDateModify . | unixEpoch -}}
 {{- end -}}
 
 {{- define "gpu-operator-post.imageName" -}}

@@ -39,11 +39,13 @@ spec:
       image: {{ include "gpu-operator-post.image" .root | quote }}
       imagePullPolicy: {{ .root.Values.image.pullPolicy }}
       args:
-        {{- .args | nindent 8 }}
-      {{- with .root.Values.extraEnv }}
+        {{- toYaml .args | nindent 8 }}
       env:
+        - name: GPU_OPERATOR_POST_CONFIG
+          value: {{ include "gpu-operator-post.config" .root | quote }}
+        {{- with .root.Values.extraEnv }}
         {{- toYaml . | nindent 8 }}
-      {{- end }}
+        {{- end }}
       {{- if $controller }}
       ports:
         - name: metrics

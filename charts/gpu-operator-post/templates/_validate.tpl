@@ -1,0 +1,68 @@
+{{/*
+Mistakes that deserve a sentence, and those between several values. All others are the schema's: each rule stands in one
+place. The program checks its settings in addition, such as names of drivers that belong together.
+*/}}
+{{- define "gpu-operator-post.validate" -}}
+{{- $problems := list -}}
+{{- if not .Values.image.repository -}}
+{{- $problems = append $problems "image.repository is empty: this chart is from the sources, which name no image. Build the image (make image), push it where your nodes pull from, and set image.registry and image.repository; or install a released chart." -}}
+{{- end -}}
+{{- if kindIs "slice" .Values.driver -}}
+{{- $problems = append $problems "driver is a list: did you mean drivers? The value driver belongs to the chart of the GPU operator and has no effect here." -}}
+{{- end -}}
+{{- $durations := dict "timeout" .Values.timeout "stallTimeout" .Values.stallTimeout "pluginTimeout" .Values.pluginTimeout -}}
+{{- range $name, $value := .Values.advanced -}}
+{{- $_ := set $durations (printf "advanced.%s" $name) $value -}}
+{{- end -}}
+{{- with .Values.controller -}}
+{{- $_ := set $durations "controller.restartBackoff" .restartBackoff -}}
+{{- $_ := set $durations "controller.restartBackoffMax" .restartBackoffMax -}}
+{{- $_ := set $durations "controller.circuitBreaker.reset" .circuitBreaker.reset -}}
+{{- end -}}
+{{- range $name, $value := $durations -}}
+{{- $text := $value | default "" | toString -}}
+{{- if or (empty $text) (not (regexMatch "^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$" $text)) -}}
+{{- $problems = append $problems (printf "%s is %q, which is not a duration: write hours, minutes and seconds, such as 90s, 25m or 1h30m." $name $text) -}}
+{{- else if and (eq $name "timeout") (lt (include "gpu-operator-post.seconds" $text | int64) 30) -}}
+{{- $problems = append $problems (printf "timeout is %q: at least 30s, because one plugin needs that long to restart and to be verified." $text) -}}
+{{- end -}}
+{{- end -}}
+{{- if not (or .Values.job.enabled .Values.controller.enabled) -}}
+{{- $problems = append $problems "job.enabled and controller.enabled are false, so nothing would run: enable one of them, or set enabled to false to leave the release empty." -}}
+{{- end -}}
+{{- if and (eq .Values.job.mode "delegate") (not .Values.controller.enabled) -}}
+{{- $problems = append $problems "job.mode is delegate, but controller.enabled is false: there is no controller to delegate to. Enable the controller, or set job.mode to complete." -}}
+{{- end -}}
+{{- if and .Values.controller.enabled .Values.dryRun -}}
+{{- $problems = append $problems "dryRun evaluates once, but a controller has no end: set controller.enabled to false for a dry run." -}}
+{{- end -}}
+{{- if and .Values.job.enabled .Values.controller.enabled (eq (include "gpu-operator-post.jobAccount" .) (include "gpu-operator-post.controllerAccount" .)) -}}
+{{- $problems = append $problems "The Job and the controller would share a ServiceAccount, and with it their permissions: set controller.serviceAccount.name to another name." -}}
+{{- end -}}
+{{- $namespaces := .Values.rbac.namespaces | default list -}}
+{{- if and (eq .Values.rbac.scope "namespace") (empty $namespaces) -}}
+{{- $problems = append $problems "rbac.scope is namespace, but rbac.namespaces is empty: name the namespaces of the GPU operator and of the DRA driver." -}}
+{{- else if and (eq .Values.rbac.scope "cluster") $namespaces -}}
+{{- $problems = append $problems "rbac.namespaces has an effect only with rbac.scope: namespace. Set the scope, or leave the list empty." -}}
+{{- else if and $namespaces .Values.plugin.namespace (not (has .Values.plugin.namespace $namespaces)) -}}
+{{- $problems = append $problems (printf "plugin.namespace is %q, which is not in rbac.namespaces: the plugins there could not be read." .Values.plugin.namespace) -}}
+{{- end -}}
+{{- range .Values.driverClients -}}
+{{- if ne (empty .labels) (and .namespace .name | empty | not) -}}
+{{- $problems = append $problems (printf "driverClients has the entry %s: set either namespace and name, or labels." (toJson .)) -}}
+{{- else if and .namespace $namespaces (not (has .namespace $namespaces)) -}}
+{{- $problems = append $problems (printf "driverClients names %s/%s, which is not in rbac.namespaces: the DaemonSet there could not be read." .namespace .name) -}}
+{{- end -}}
+{{- end -}}
+{{- range .Values.extraEnv -}}
+{{- if hasPrefix "GPU_OPERATOR_POST_" .name -}}
+{{- $problems = append $problems (printf "extraEnv has %s: the chart sets the variables of the program from its values." .name) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.rbac.create .Values.rbac.admissionPolicy.enabled (not .Values.dryRun) (not (include "gpu-operator-post.admissionPolicies" .)) -}}
+{{- $problems = append $problems "rbac.admissionPolicy.enabled is true, but this cluster does not serve ValidatingAdmissionPolicies: without them, the ServiceAccount may restart anything that RBAC lets it reach. Serve them, or set rbac.admissionPolicy.enabled to false." -}}
+{{- end -}}
+{{- with $problems -}}
+{{- fail (join "\n" .) -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,274 @@
+"""The chart and the program know the same settings, flags and exit codes."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+import msgspec
+import pytest
+import yaml
+
+from devcluster import binaries
+from hook import __version__
+from hook.checks import settings_from
+from hook.cli import EXIT_USAGE, controller, run
+from hook.config import DEFAULTS, ControllerSettings, Duration, Settings
+from hook.errors import SettingsError
+from hook.run.job import EXIT_DEADLINE, EXIT_FAILED
+from tests.chart.rendering import CHART, Helm, Values, config_of
+from tools.settings import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SETTINGS: Final = settings()[0]
+TARGET: Final = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "namespace": "argocd", "name": "a.b"}
+BLOCKS: Final = ("expect", "plugin", "rbac", "job", "controller", "circuitBreaker", "advanced")
+EVERY_SETTING: Final[Values] = {
+    "timeout": "1h1m1s",
+    "stallTimeout": "2m",
+    "pluginTimeout": "3m",
+    "onDeadline": "report",
+    "strategy": "rollout-restart",
+    "maxParallelRestarts": 1234567,
+    "onManualUpgrade": "wait",
+    "onMissingPlugin": "wait",
+    "drivers": ["network", "gpu"],
+    "refreshAfter": ["toolkit"],
+    "driverClients": [
+        {"namespace": "dra", "name": "exporter"},
+        {"driver": "gpu", "labels": {"app": "profiler", "tier": "node"}},
+    ],
+    "dryRun": True,
+    "logFormat": "json",
+    "logLevel": "debug",
+    "eventTargets": [TARGET],
+    "expect": {"chartVersion": "v26.7.0", "driverVersion": "580.126.20"},
+    "plugin": {"namespace": "dra", "names": ["one", {"driver": "gpu", "name": "two"}]},
+    "rbac": {"namespaces": ["dra", "operator"]},
+    "job": {"mode": "delegate"},
+    "controller": {
+        "maxUnavailable": 3,
+        "restartBackoff": "2m",
+        "restartBackoffMax": "2h",
+        "circuitBreaker": {"threshold": "30%", "reset": "0s"},
+    },
+    "advanced": {
+        "operatorQuiet": "1s",
+        "unknownOperatorQuiet": "2s",
+        "policyGrace": "3s",
+        "failedGrace": "4s",
+        "notReadyGrace": "5s",
+        "apiPatience": "6s",
+    },
+}
+"""Each setting away from its default."""
+RENDERED: Final = (
+    {"rbac.scope": "namespace", "job.mode": "complete"},
+    {"rbac.scope": "namespace", "dryRun": False, "controller.enabled": True},
+)
+"""The chart renders them in two steps, because a controller has no dry run."""
+NOT_IN_THE_CHART: Final = {
+    "--config": "for a shell: the chart passes the settings in the environment",
+    "--driver": "for a shell: a setting",
+    "--namespace": "for a shell: a setting",
+    "--plugin-namespace": "for a shell: a setting",
+    "--plugin-name": "for a shell: a setting",
+    "--timeout": "for a shell: a setting",
+    "--dry-run": "for a shell: a setting",
+    "--log-format": "for a shell: a setting",
+    "--verbose": "for a shell: the setting logLevel",
+    "--kubeconfig": "for a shell: the pod has a ServiceAccount",
+    "--context": "for a shell",
+    "--service-account-dir": "for tests: each kubelet mounts it in the same place",
+    "--termination-log": "for tests: the kubelet's default place",
+    "--identity": "derived from the pod's name, and different in each process",
+    "--help": "for a shell",
+}
+"""Flags of ``run`` and ``controller`` that the chart does not pass, and why."""
+
+
+@pytest.fixture(scope="session")
+def helm() -> Helm:
+    """Return one real Helm; the chart's own tests compare both."""
+    return Helm(binaries.ensure(["helm4"])["helm4"])
+
+
+def _paths(config: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the path of each setting in what the chart passes."""
+    if isinstance(config, dict) and (not path or path[-1] in BLOCKS):
+        for key, value in config.items():
+            yield from _paths(value, (*path, key))
+    else:
+        yield path
+
+
+def _nested(values: Values) -> Values:
+    """Return values by ``a.b`` as a tree."""
+    tree: Values = {}
+    for name, value in values.items():
+        *blocks, key = name.split(".")
+        block = tree
+        for one in blocks:
+            block = block.setdefault(one, {})
+        block[key] = {**block.get(key, {}), **value} if isinstance(value, dict) else value
+    return tree
+
+
+def test_the_chart_passes_each_setting_and_no_other(helm: Helm) -> None:
+    """A setting that only one of them knows is a mistake."""
+    assert set(_paths(helm.render().config)) == SETTINGS.keys()
+
+
+def test_the_defaults_agree(helm: Helm) -> None:
+    """The program gets its own defaults, also as a controller, and accepts them."""
+    rendered = helm.render({"controller.enabled": True})
+    assert settings_from(rendered.config) == DEFAULTS
+    assert settings_from(config_of(rendered.follower_container), controller=True) == ControllerSettings()
+
+
+@pytest.mark.parametrize("further", RENDERED, ids=["job", "controller"])
+def test_each_value_arrives(helm: Helm, further: Values) -> None:
+    """Job and controller get each value as it was given; no setting is left out of this test."""
+    sample = settings_from(EVERY_SETTING)
+    left_out = [path for path in SETTINGS if _at(sample, path) == _at(DEFAULTS, path)]
+    assert left_out == []
+    flat = {".".join(path): _given(path) for path in SETTINGS}
+    rendered = helm.render({**flat, **further})
+    expected = settings_from(_nested({**flat, **{key: further[key] for key in further if key in flat}}))
+    containers = [rendered.container, *([rendered.follower_container] if "controller.enabled" in further else [])]
+    for container in containers:
+        assert settings_from(config_of(container)) == expected
+
+
+def _at(found: Any, path: tuple[str, ...]) -> Any:  # noqa: ANN401 - a setting
+    """Return a setting by the path that users write."""
+    for name in path:
+        (field,) = [field.name for field in msgspec.structs.fields(found) if field.encode_name == name]
+        found = getattr(found, field)
+    return found
+
+
+def _given(path: tuple[str, ...]) -> Any:  # noqa: ANN401 - a value
+    value: Any = EVERY_SETTING
+    for key in path:
+        value = value[key]
+    return value
+
+
+def test_a_setting_that_the_template_leaves_out_is_found(helm: Helm, tmp_path: Path) -> None:
+    """The comparison of the settings fails."""
+    chart = tmp_path / "chart"
+    shutil.copytree(CHART, chart)
+    template = chart / "templates" / "_config.tpl"
+    text = template.read_text()
+    template.write_text(text.replace('"stallTimeout" ', ""))
+    assert SETTINGS.keys() - set(_paths(helm.render(chart=chart).config)) == {("stallTimeout",)}
+
+
+def test_a_setting_that_the_program_does_not_know_is_found(helm: Helm) -> None:
+    """The program refuses what the chart passes."""
+    fields = [field.name for field in msgspec.structs.fields(Settings) if field.name != "stall_timeout"]
+    known = [(name, Any, None) for name in fields]
+    smaller = msgspec.defstruct("Smaller", known, rename="camel", forbid_unknown_fields=True)
+    with pytest.raises(msgspec.ValidationError, match="unknown field `stallTimeout`"):
+        msgspec.convert(helm.render().config, smaller)
+
+
+def test_each_duration_is_checked_with_a_sentence(helm: Helm) -> None:
+    """The chart checks the form of each duration of the program."""
+    durations = [".".join(path) for path in SETTINGS if isinstance(_at(DEFAULTS, path), Duration)]
+    assert durations
+    message = helm.refuse(dict.fromkeys(durations, "25min"))
+    assert [name for name in durations if f'{name} is "25min", which is not a duration' not in message] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("drivers", [["network"]], [[], ["cpu"], "gpu"]),
+        ("strategy", ["rollout-restart"], ["rollout", 1]),
+        ("maxParallelRestarts", [0, 7], [-1, 1.5, "3"]),
+        ("controller.maxUnavailable", [1, "3", "100%"], [-1, 1.5, "half", "101%", 1000000]),
+        ("plugin.names", [["a" * 63], [{"name": "a.b"}]], [["a." * 127], ["a/b"], ['x"]'], [{"driver": "gpu"}], "a"]),
+        ("plugin.namespace", [""], ["a.b", "A"]),
+        (
+            "driverClients",
+            [[{"labels": {"a.b/c": ""}}], [{"namespace": "a", "name": "b.c"}]],
+            [["a/b"], [{"labels": {'a"': "b"}}], [{"namespace": "A", "name": "b"}], [{}], [{"namespace": "a"}]],
+        ),
+        (
+            "eventTargets",
+            [[TARGET], [{**TARGET, "name": "a" * 63}]],
+            [
+                [{**TARGET, "apiVersion": "v1"}],
+                [{**TARGET, "kind": "applications"}],
+                [{**TARGET, "namespace": "a.b"}],
+                [{**TARGET, "name": 'a"'}],
+                [{**TARGET, "resource": "a.b"}],
+                [{"kind": "A"}],
+                [TARGET] * 5,
+            ],
+        ),
+        ("timeout", ["30s", "1h30m"], ["25min", "1.5h", "", 300, "1m1h"]),
+        ("dryRun", [True], ["yes"]),
+        ("logLevel", ["debug"], ["trace"]),
+    ],
+)
+def test_chart_and_program_accept_the_same(helm: Helm, name: str, good: list[object], bad: list[object]) -> None:
+    """A value that the program refuses fails before anything is installed, and no other does."""
+    expected = {str(value): value in good for value in [*good, *bad]}
+    program = {str(value): _accepted({name: value}) for value in [*good, *bad]}
+    chart = {str(value): helm.template({name: value}).returncode == 0 for value in [*good, *bad]}
+    assert program == expected == chart
+
+
+def _accepted(values: Values) -> bool:
+    """Return whether the program accepts values."""
+    try:
+        settings_from(_nested(values))
+    except SettingsError:
+        return False
+    return True
+
+
+def _flags(command: click.Command) -> set[str]:
+    """Return the long flags of a command."""
+    parameters = command.get_params(click.Context(command, info_name=command.name))
+    return {
+        flag
+        for parameter in parameters
+        if not getattr(parameter, "hidden", False)
+        for flag in parameter.opts
+        if flag.startswith("--")
+    }
+
+
+def test_each_flag_is_passed_by_the_chart_or_left_out_for_a_reason(helm: Helm) -> None:
+    """The chart passes no unknown flag, and no other flag is unreachable."""
+    rendered = helm.render({"controller.enabled": True, "job.mode": "delegate"})
+    given = {run: rendered.args, controller: rendered.follower_container["args"]}
+    reachable = set(NOT_IN_THE_CHART)
+    for command, (name, *args) in given.items():
+        passed = {arg.partition("=")[0] for arg in args}
+        assert name == command.name
+        assert passed <= _flags(command)
+        reachable |= passed
+    assert _flags(run) | _flags(controller) == reachable
+
+
+def test_exit_codes_that_end_the_job(helm: Helm) -> None:
+    """The Job ends at once on exactly the exit codes that a retry would not change."""
+    rules = helm.render().job["spec"]["podFailurePolicy"]["rules"]
+    (codes,) = [rule["onExitCodes"] for rule in rules if rule["action"] == "FailJob"]
+    assert {EXIT_USAGE, EXIT_FAILED, EXIT_DEADLINE} == set(codes["values"])
+    assert codes["containerName"] == helm.render().container["name"]
+
+
+def test_the_image_is_the_program_s_version() -> None:
+    """The chart's appVersion, which is the image's default tag, is the version of the program."""
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["appVersion"] == __version__
