@@ -87,6 +87,9 @@ The chart names the image of its release by digest, so its signature covers both
 SOURCES: Final = re.compile(r"<!-- sources: .*?<!-- end of sources -->", re.DOTALL)
 """How to install a chart that names no image, in the chart's README."""
 
+EXPLAINED: Final = re.compile(r"(?:^  # (?!@).*\n)+(?=(?:  # @.*\n)*  repository: )", re.MULTILINE)
+"""The prose above `image.repository`, without the directives of tools/chart_docs.py."""
+
 RELEASED_REPOSITORY: Final = "  # Repository in the registry: of the image that was released with this chart.\n"
 
 UPWARD: Final = re.compile(r"(?<=\]\()\.\./\.\./")
@@ -201,7 +204,7 @@ def _name_image(values: Path, names: Names) -> None:
     text = _set_in_image(values.read_text(), "registry", registry)
     text = _set_in_image(text, "repository", repository)
     # The sources explain here why they name no image.
-    values.write_text(re.sub(r"(?:^  # .*\n)+(?=  repository: )", RELEASED_REPOSITORY, text, flags=re.MULTILINE))
+    values.write_text(EXPLAINED.sub(RELEASED_REPOSITORY, text))
 
 
 def _set_in_image(text: str, key: str, value: str) -> str:
