@@ -28,6 +28,7 @@ from tools import chart_docs
 
 ROOT: Final = Path(__file__).parents[1]
 CHART: Final = Path("charts/gpu-operator-post")
+ICON: Final = Path("docs/icon.svg")
 REGISTRY: Final = "ghcr.io"
 
 HEAD: Final = re.compile(r"^## (?P<version>\d+\.\d+\.\d+) - (?P<date>unreleased|\d{4}-\d{2}-\d{2})$", re.MULTILINE)
@@ -49,11 +50,13 @@ NOTES: Final = """\
 | Image (amd64, arm64) | `{image}:{version}` | `{image_digest}` |
 | Chart | `oci://{charts}/{name}`, version {version} | `{chart_digest}` |
 
+Install the GPU operator or upgrade it, and then:
+
 ```console
-helm upgrade --install gpu-operator-post oci://{charts}/{name} --version {version} -n gpu-operator
+{install}
 ```
 
-Both are signed by the release workflow of {url}, and the chart names the image by its digest:
+The release workflow of {url} signed both, and the chart names the image by its digest:
 
 ```console
 for artifact in {image}:{version} {charts}/{name}:{version}; do
@@ -63,8 +66,34 @@ for artifact in {image}:{version} {charts}/{name}:{version}; do
 done
 ```
 
-docs/security.md says what else there is to verify.
+[Verifying a release]({pages}/docs/security.md#verifying-a-release) lists further checks.
 """
+
+INSTALL: Final = """\
+helm upgrade --install gpu-operator-post oci://{charts}/{name} --version {version} \\
+  -n gpu-operator --reset-values --timeout 27m"""
+"""The timeout is that of the chart's default values and two minutes for pulling the image and starting the pod."""
+
+README_INSTALL: Final = """\
+```console
+helm upgrade --install gpu-operator nvidia/gpu-operator -n gpu-operator --version v26.7.0 -f values.yaml
+{install} \\
+  --set-string expect.chartVersion=v26.7.0
+```
+
+The chart names the image of its release by digest, so its signature covers both:
+[how to verify it]({pages}/docs/security.md#verifying-a-release)."""
+
+SOURCES: Final = re.compile(r"<!-- sources: .*?<!-- end of sources -->", re.DOTALL)
+"""How to install a chart that names no image, in the chart's README."""
+
+EXPLAINED: Final = re.compile(r"(?:^  # (?!@).*\n)+(?=(?:  # @.*\n)*  repository: )", re.MULTILINE)
+"""The prose above `image.repository`, without the directives of tools/chart_docs.py."""
+
+RELEASED_REPOSITORY: Final = "  # Repository in the registry: of the image that was released with this chart.\n"
+
+UPWARD: Final = re.compile(r"(?<=\]\()\.\./\.\./")
+"""Where a link of the chart's README leaves the chart for the root of the repository."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +113,26 @@ class Names:
         return f"{REGISTRY}/{self.repository.lower()}"
 
     @property
+    def owner(self) -> str:
+        """The account that publishes."""
+        return self.repository.partition("/")[0]
+
+    @property
     def charts(self) -> str:
         """The folder of charts; Helm appends the chart's own name."""
-        return f"{REGISTRY}/{self.repository.partition('/')[0].lower()}/charts"
+        return f"{REGISTRY}/{self.owner.lower()}/charts"
+
+    def pages(self, version: str) -> str:
+        """Return where a browser shows the files of a release."""
+        return f"{self.url}/blob/v{version}"
+
+    def icon(self, version: str) -> str:
+        """Return where a browser loads the icon of a release."""
+        return f"https://raw.githubusercontent.com/{self.repository}/v{version}/{ICON}"
+
+    def install(self, version: str) -> str:
+        """Return the command that installs a release."""
+        return INSTALL.format(charts=self.charts, name=CHART.name, version=version)
 
 
 def versions(root: Path) -> dict[str, str]:
@@ -129,7 +175,9 @@ def stage(source: Path, target: Path, names: Names, image_digest: str) -> None:
     shutil.copytree(source, target)
     _name_image(target / "values.yaml", names)
     chart: dict[str, Any] = yaml.safe_load((target / "Chart.yaml").read_text())
-    chart |= {"home": names.url, "sources": [names.url]}
+    version = chart["version"]
+    chart |= {"home": names.url, "icon": names.icon(version), "sources": [names.url]}
+    chart |= {"maintainers": [{"name": names.owner, "url": f"https://github.com/{names.owner}"}]}
     digest = f"@{image_digest}" if image_digest else ""
     images = [{"name": chart["name"], "image": f"{names.image}:{chart['appVersion']}{digest}"}]
     chart["annotations"] |= {"artifacthub.io/images": yaml.safe_dump(images)}
@@ -137,17 +185,33 @@ def stage(source: Path, target: Path, names: Names, image_digest: str) -> None:
         chart["annotations"] |= {IMAGE_DIGEST: image_digest}
     (target / "Chart.yaml").write_text(yaml.safe_dump(chart, sort_keys=False))
     chart_docs.main(["--chart", str(target)])
+    _release_readme(target / "README.md", names, version)
+
+
+def _release_readme(readme: Path, names: Names, version: str) -> None:
+    """Install the released chart, and link to the pages of its tag: the README leaves the repository with the chart."""
+    pages = names.pages(version)
+    text = README_INSTALL.format(install=names.install(version), pages=pages)
+    replaced, count = SOURCES.subn(lambda _: text, readme.read_text())
+    if count != 1:
+        raise click.ClickException(f"{readme.name} has {count} places for the command that installs the chart, not one")
+    readme.write_text(UPWARD.sub(f"{pages}/", replaced))
 
 
 def _name_image(values: Path, names: Names) -> None:
     """Set the image's registry and repository in place: the comments are the chart's documentation."""
-    text = values.read_text()
     registry, _, repository = names.image.partition("/")
-    for key, value in {"registry": registry, "repository": repository}.items():
-        text, count = re.subn(rf"(^image:\n(?:  .*\n)*?  {key}:) .*$", rf"\1 {value}", text, flags=re.MULTILINE)
-        if count != 1:
-            raise click.ClickException(f"{values.name} has no image.{key} to set")
-    values.write_text(text)
+    text = _set_in_image(values.read_text(), "registry", registry)
+    text = _set_in_image(text, "repository", repository)
+    # The sources explain here why they name no image.
+    values.write_text(EXPLAINED.sub(RELEASED_REPOSITORY, text))
+
+
+def _set_in_image(text: str, key: str, value: str) -> str:
+    text, count = re.subn(rf"(^image:\n(?:  .*\n)*?  {key}:) .*$", rf"\1 {value}", text, flags=re.MULTILINE)
+    if count != 1:
+        raise click.ClickException(f"the values have no image.{key} to set")
+    return text
 
 
 def _found(path: Path, pattern: str) -> str:
@@ -226,13 +290,16 @@ def push(file: str, registry: str, plain_http: bool) -> None:
 def notes(repository: str, image_digest: str, chart_digest: str) -> None:
     """Print the notes of the release."""
     where = Names(repository)
+    version = versions(ROOT)["Chart.yaml, version"]
     text = NOTES.format(
         changes=changes(ROOT),
         image=where.image,
         charts=where.charts,
         url=where.url,
+        pages=where.pages(version),
+        install=where.install(version),
         name=CHART.name,
-        version=versions(ROOT)["Chart.yaml, version"],
+        version=version,
         image_digest=image_digest,
         chart_digest=chart_digest,
     )

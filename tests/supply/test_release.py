@@ -6,13 +6,19 @@ import datetime as dt
 import json
 import re
 import shutil
+from itertools import pairwise
 from typing import TYPE_CHECKING
+from uuid import NAMESPACE_URL, UUID
+from xml.etree import ElementTree as ET
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner
 
+from bundler.values import seconds
 from tests.chart.rendering import ROOT
+from tests.supply.commands import CONSOLE, commands
 from tools import release
 
 if TYPE_CHECKING:
@@ -167,10 +173,12 @@ def test_a_chart_can_be_packaged_to_try_it(helm: Helm, tmp_path: Path) -> None:
 
 
 def test_packaged_chart_says_where_it_comes_from(helm: Helm, package: Path) -> None:
-    """Home, sources and image, for people, Artifact Hub and tools that mirror images."""
+    """Home, sources, maintainers, icon and image, for people, Artifact Hub and tools that mirror images."""
     chart = yaml.safe_load(helm.run("show", "chart", str(package)).stdout)
     assert chart["home"] == "https://github.com/Some-Org/fork"
     assert chart["sources"] == [chart["home"]]
+    assert chart["maintainers"] == [{"name": "Some-Org", "url": "https://github.com/Some-Org"}]
+    assert chart["icon"] == f"https://raw.githubusercontent.com/Some-Org/fork/v{VERSION}/{release.ICON}"
     (image,) = yaml.safe_load(chart["annotations"]["artifacthub.io/images"])
     assert image["image"] == f"ghcr.io/some-org/fork:{VERSION}@{DIGEST}"
     ours = yaml.safe_load((ROOT / release.CHART / "Chart.yaml").read_text())
@@ -181,13 +189,83 @@ def test_packaged_chart_says_where_it_comes_from(helm: Helm, package: Path) -> N
 
 
 def test_packaged_chart_changes_nothing_else(helm: Helm, package: Path) -> None:
-    """The values keep their comments, and schema and README say the same as they do."""
-    ours = yaml.safe_load((ROOT / release.CHART / "values.yaml").read_text())
+    """The values keep their comments, apart from that of the repository, and the README says the same as they do."""
+    source = (ROOT / release.CHART / "values.yaml").read_text()
+    ours = yaml.safe_load(source)
     ours["image"] |= {"registry": "ghcr.io", "repository": "some-org/fork"}
     text = helm.run("show", "values", str(package)).stdout
     assert yaml.safe_load(text) == ours
-    assert text.count("#") == (ROOT / release.CHART / "values.yaml").read_text().count("#")
+    explained = re.findall(r"^  # .*$", source[source.index("image:") : source.index("  repository: ")], re.MULTILINE)
+    replaced = set(source.splitlines()) - set(text.splitlines())
+    assert replaced <= {*explained, '  registry: ""', '  repository: ""'}
+    assert not [line for line in replaced if "@" in line]
     assert f"`{json.dumps('some-org/fork')}`" in helm.run("show", "readme", str(package)).stdout
+
+
+def test_packaged_readme_installs_the_released_chart(helm: Helm, package: Path) -> None:
+    """By the whole command, with time for the Job; nothing in it is about a chart that names no image."""
+    readme = helm.run("show", "readme", str(package)).stdout
+    (command,) = _installs(readme)
+    _is_whole(command)
+    wrong = (f" {release.CHART}", "chart of the sources", "names no image", "no registry", "make image")
+    assert [words for words in wrong if words in readme] == []
+
+
+def test_packaged_readme_links_to_its_tag(helm: Helm, package: Path) -> None:
+    """Outside of the repository a relative link leads nowhere; each file that is linked is in the repository."""
+    readme = helm.run("show", "readme", str(package)).stdout
+    targets = re.findall(r"\]\(([^)]+)\)", readme)
+    assert [target for target in targets if not target.startswith(("https://", "#"))] == []
+    pages = f"https://github.com/Some-Org/fork/blob/v{VERSION}/"
+    linked = [target.removeprefix(pages).partition("#")[0] for target in targets if target.startswith(pages)]
+    assert "docs/security.md" in linked
+    assert [path for path in linked if not (ROOT / path).is_file()] == []
+
+
+def test_a_readme_without_its_place_is_refused(tmp_path: Path) -> None:
+    """Otherwise the released chart would explain how to install a chart of the sources."""
+    shutil.copytree(ROOT / release.CHART, tmp_path / "source")
+    _edit(tmp_path / "source" / "README.md", "<!-- sources: .*$", "")
+    with pytest.raises(click.ClickException, match=r"README\.md has 0 places"):
+        release.stage(tmp_path / "source", tmp_path / "staged", release.Names("Some-Org/fork"), DIGEST)
+
+
+def _installs(text: str) -> list[list[str]]:
+    """Return the commands of a document that install this chart."""
+    script = "\n".join(CONSOLE.findall(text))
+    return [words for words in commands(script) if words[:4] == ["helm", "upgrade", "--install", "gpu-operator-post"]]
+
+
+def _is_whole(command: list[str]) -> None:
+    """Assert that a command installs the release, into the right namespace, with values of its own and enough time."""
+    chart, *options = command[4:]
+    assert chart == "oci://ghcr.io/some-org/charts/gpu-operator-post"
+    given = dict(pairwise(options))
+    assert given["--version"] == VERSION
+    assert given["-n"] == "gpu-operator"
+    assert "--reset-values" in options
+    values = yaml.safe_load((ROOT / release.CHART / "values.yaml").read_text())
+    assert seconds(given["--timeout"]) == seconds(values["timeout"]) + 120
+
+
+def test_artifact_hub_understands_its_file() -> None:
+    """It has only the fields that Artifact Hub documents, and no value of an example."""
+    found = yaml.safe_load((ROOT / "artifacthub-repo.yml").read_text())
+    assert found.keys() <= {"repositoryID", "owners", "ignore"}
+    UUID(found.get("repositoryID", str(NAMESPACE_URL)))
+    for owner in found["owners"]:
+        assert owner.keys() == {"name", "email"}
+        assert "@" in owner["email"]
+    assert "  artifacthub-repo.yml:application/vnd.cncf.artifacthub" in (ROOT / "CONTRIBUTING.md").read_text()
+
+
+def test_icon_can_be_shown_anywhere() -> None:
+    """A square picture that loads nothing and runs nothing."""
+    icon = ET.fromstring((ROOT / release.ICON).read_text())  # noqa: S314 - our own file
+    _, _, width, height = icon.attrib["viewBox"].split()
+    assert width == height
+    names = {element.tag.rpartition("}")[2] for element in icon.iter()}
+    assert names <= {"svg", "title", "desc", "g", "rect", "path"}
 
 
 def test_changes_are_those_of_the_newest_section(sources: Path) -> None:
@@ -208,6 +286,9 @@ def test_notes_name_what_was_published() -> None:
     assert f"`oci://ghcr.io/some-org/charts/gpu-operator-post`, version {VERSION} | `sha256:bbbb` |" in notes
     identity = f"https://github.com/Some-Org/fork/.github/workflows/release.yaml@refs/tags/v{VERSION}"
     assert f"--certificate-identity {identity}\n" in notes
+    (install,) = _installs(notes)
+    _is_whole(install)
+    assert f"(https://github.com/Some-Org/fork/blob/v{VERSION}/docs/security.md#verifying-a-release)" in notes
     assert (
         f"for artifact in ghcr.io/some-org/fork:{VERSION} ghcr.io/some-org/charts/gpu-operator-post:{VERSION};" in notes
     )
