@@ -109,14 +109,18 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Net]:
 def test_a_migration_takes_one_node_after_the_other(net: Net) -> None:
     """The operator takes its plugins off a node before they can be stale, and they come back on the new driver."""
     with recorded(net.cluster, "nodes") as events:
-        net.until(lambda: len(events()) > len(NICS))
+
+        def states(name: str) -> list[str]:
+            nodes = [each["object"]["metadata"] for each in events()]
+            mine = [node["labels"].get(UPGRADE) for node in nodes if node["name"] == name]
+            return [state for state, _same in groupby(mine)]
+
+        net.until(lambda: all(states(name) for name in NICS))
         asked = net.operator(ofedDriver__version=NEW)
         net.calm(NEW)
         net.until(lambda: net.labels(UPGRADE) == ["upgrade-done"] * 2)
-        seen = [each["object"]["metadata"] for each in events()]
-    for name in NICS:
-        states = [node["labels"].get(UPGRADE) for node in seen if node["name"] == name]
-        assert [state for state, _same in groupby(states)] == FLOW
+        net.until(lambda: all(states(name)[1:][-1:] == ["upgrade-done"] for name in NICS))
+        assert [states(name) for name in NICS] == [FLOW] * 2
     # What the operating system brought is put back between the two drivers.
     first = [each.version for each in net.truth.since(asked) if each.event == "driver-loaded" and each.node == "gpu-0"]
     assert first == ["inbox", NEW]

@@ -13,6 +13,8 @@ from tests.simulation.history import recorded, versions
 from tests.simulation.stage import NODES, STATE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.simulation.stage import Stage
 
 pytestmark = pytest.mark.e2e
@@ -26,13 +28,18 @@ IDLE = {"upgrade-required", "upgrade-done"}
 PODS = "/api/v1/namespaces/default/pods"
 
 
-def history(stage: Stage, **values: object) -> list[Any]:
+def history(stage: Stage, upgrade: Callable[[], object]) -> list[Any]:
     """Upgrade every driver; return each version of the nodes meanwhile."""
     with recorded(stage.cluster, "nodes") as events:
-        stage.until(lambda: len(events()) > len(NODES))
-        stage.migrate(**values)
+
+        def nodes() -> list[Any]:
+            return [node for _at, node in versions(events()) if node["metadata"]["name"] in NODES]
+
+        stage.until(lambda: len(nodes()) >= len(NODES))
+        upgrade()
         stage.calm()
-        return [node for _at, node in versions(events()) if node["metadata"]["name"] in NODES]
+        stage.until(lambda: all(states(nodes(), name)[1:][-1:] == ("upgrade-done",) for name in NODES))
+        return nodes()
 
 
 def states(nodes: list[Any], name: str) -> tuple[str, ...]:
@@ -66,7 +73,7 @@ def test_the_recorded_operators_passed_the_same_states(recording: str) -> None:
 
 def test_one_node_after_the_other(stage: Stage) -> None:
     """Each node passes every state, is cordoned on the way, and no node begins before the other is done."""
-    nodes = history(stage, **SERIAL)
+    nodes = history(stage, lambda: stage.migrate(**SERIAL))
     assert {name: states(nodes, name) for name in NODES} == dict.fromkeys(NODES, ALL)
     busy: set[str] = set()
     for node in nodes:
@@ -75,8 +82,9 @@ def test_one_node_after_the_other(stage: Stage) -> None:
         assert len(busy) <= 1
         if state in RESTARTED[:2]:
             assert node["spec"].get("unschedulable")
-    messages = {event["message"] for event in stage.cluster.list("/api/v1/namespaces/default/events")}
-    assert {f"Successfully updated node state label to {state}" for state in (*BEGUN, *RESTARTED)} <= messages
+    told = {f"Successfully updated node state label to {state}" for state in ALL}
+    events = "/api/v1/namespaces/default/events"
+    stage.until(lambda: told <= {event["message"] for event in stage.cluster.list(events)})
 
 
 def test_a_cordoned_node_begins_without_a_slot_and_stays_cordoned(stage: Stage) -> None:
@@ -111,10 +119,6 @@ def test_26_7_restarts_a_driver_that_stays_loaded_without_an_eviction(stage: Sta
     constant = {"simulate__behaviour": "26.7", "simulate__digestSalt": "same"}
     stage.operator(chartVersion="v26.7.0", **constant)
     stage.calm()
-    with recorded(stage.cluster, "nodes") as events:
-        stage.until(lambda: len(events()) > len(NODES))
-        stage.operator(chartVersion="v26.7.1", **constant)
-        stage.calm()
-        nodes = [node for _at, node in versions(events()) if node["metadata"]["name"] in NODES]
+    nodes = history(stage, lambda: stage.operator(chartVersion="v26.7.1", **constant))
     expected = ("upgrade-done", "upgrade-required", *RESTARTED)
     assert {name: states(nodes, name) for name in NODES} == dict.fromkeys(NODES, expected)

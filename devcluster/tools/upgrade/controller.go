@@ -32,6 +32,7 @@ type controller struct {
 	kube    kubernetes.Interface
 	objects dynamic.Interface
 	manager upgrade.ClusterUpgradeStateManager
+	reads   *reads
 }
 
 func newController(s settings) (*controller, error) {
@@ -45,11 +46,13 @@ func newController(s settings) (*controller, error) {
 	}
 	// Errors alone: what the library does otherwise, its events tell.
 	logger := funcr.New(func(prefix, args string) { log.Print(prefix, args) }, funcr.Options{Verbosity: -1})
-	manager, err := upgrade.NewClusterUpgradeStateManager(
-		logger, s.config(), newRecorder(kube, s.driver), upgrade.StateOptions{})
+	recorder := newRecorder(kube, s.driver)
+	manager, err := upgrade.NewClusterUpgradeStateManager(logger, s.config(), recorder, upgrade.StateOptions{})
 	if err != nil {
 		return nil, err
 	}
+	reads := &reads{}
+	reads.serve(manager.(*upgrade.ClusterUpgradeStateManagerImpl), logger, recorder)
 	if s.driver == "gpu" {
 		// The operator's own selector is app=nvidia-operator-validator. That pod waits for the driver, and the simulated
 		// fleet has none: the driver's pod stands for it.
@@ -58,7 +61,7 @@ func newController(s settings) (*controller, error) {
 			manager = manager.WithRestartOnlyPredicate(keepsDriver)
 		}
 	}
-	return &controller{s, kube, objects, manager}, nil
+	return &controller{s, kube, objects, manager, reads}, nil
 }
 
 // reconcile moves every node by at most one state.
@@ -93,6 +96,9 @@ func (c *controller) reconcile(ctx context.Context) error {
 // upgrades, and another node may begin. With two minutes between passes that is rare; with two seconds it is not. So
 // this program waits for such a pod, unless an orphan keeps it from its node.
 func (c *controller) build(ctx context.Context) (*upgrade.ClusterUpgradeState, error) {
+	if err := c.reads.begin(ctx, c.kube); err != nil {
+		return nil, err
+	}
 	state, err := c.manager.BuildState(ctx, c.namespace, drivers[c.driver])
 	if err != nil {
 		return nil, err
