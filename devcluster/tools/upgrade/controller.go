@@ -51,7 +51,7 @@ func newController(s settings) (*controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	reads := &reads{}
+	reads := &reads{kube: kube}
 	reads.serve(manager.(*upgrade.ClusterUpgradeStateManagerImpl), logger, recorder)
 	if s.driver == "gpu" {
 		// The operator's own selector is app=nvidia-operator-validator. That pod waits for the driver, and the simulated
@@ -96,9 +96,7 @@ func (c *controller) reconcile(ctx context.Context) error {
 // upgrades, and another node may begin. With two minutes between passes that is rare; with two seconds it is not. So
 // this program waits for such a pod, unless an orphan keeps it from its node.
 func (c *controller) build(ctx context.Context) (*upgrade.ClusterUpgradeState, error) {
-	if err := c.reads.begin(ctx, c.kube); err != nil {
-		return nil, err
-	}
+	c.reads.begin()
 	state, err := c.manager.BuildState(ctx, c.namespace, drivers[c.driver])
 	if err != nil {
 		return nil, err

@@ -20,34 +20,39 @@ import (
 // The library gets every node and lists the revisions of its DaemonSet anew, one request after the other. The simulated
 // fleet has shorter times than a real one, but no faster API server: at 100 nodes these requests took 0.4 s of each look.
 type reads struct {
+	kube      kubernetes.Interface
 	mutex     sync.Mutex
 	nodes     map[string]corev1.Node
 	revisions map[string]*appsv1.ControllerRevisionList
 }
 
-// begin reads all nodes for the next look and forgets the revisions.
-func (r *reads) begin(ctx context.Context, kube kubernetes.Interface) error {
-	found, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
+// begin forgets what the last look read.
+func (r *reads) begin() {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	r.nodes = make(map[string]corev1.Node, len(found.Items))
-	for _, node := range found.Items {
-		r.nodes[node.Name] = node
-	}
+	r.nodes = nil
 	r.revisions = make(map[string]*appsv1.ControllerRevisionList)
-	return nil
 }
 
 // take returns a node once per look: whoever reads it again wants to see what was written meanwhile.
-func (r *reads) take(name string) (corev1.Node, bool) {
+//
+// The list is read when the first node is asked for: after the pods, as the library reads its nodes.
+func (r *reads) take(ctx context.Context, name string) (corev1.Node, bool, error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
+	if r.nodes == nil {
+		found, err := r.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return corev1.Node{}, false, err
+		}
+		r.nodes = make(map[string]corev1.Node, len(found.Items))
+		for _, node := range found.Items {
+			r.nodes[node.Name] = node
+		}
+	}
 	node, known := r.nodes[name]
 	delete(r.nodes, name)
-	return node, known
+	return node, known, nil
 }
 
 // serve has a state manager read through r.
@@ -66,7 +71,11 @@ type nodeReader struct {
 // Get reads one object.
 func (c nodeReader) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
 	if node, wanted := into.(*corev1.Node); wanted {
-		if known, found := c.reads.take(key.Name); found {
+		known, found, err := c.reads.take(ctx, key.Name)
+		if err != nil {
+			return err
+		}
+		if found {
 			*node = known
 			return nil
 		}
