@@ -53,12 +53,13 @@ def cordon(stage: Stage, node: str, *, cordoned: bool) -> None:
     stage.cluster.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": cordoned or None}})
 
 
-def gpu_pod(stage: Stage, node: str) -> None:
-    """Run a pod on a node that asks for a GPU and that no controller would create again."""
-    container = {"name": "main", "image": "cuda", "resources": {"limits": {"nvidia.com/gpu": 1}}}
-    spec = {"nodeName": node, "containers": [container], "tolerations": [{"operator": "Exists"}]}
-    stage.cluster.create(PODS, {"metadata": {"name": "cuda"}, "spec": spec})
-    stage.until(lambda: stage.cluster.get(f"{PODS}/cuda")["status"]["phase"] == "Running")
+def run_pod(stage: Stage, name: str, *, gpus: int = 0, labels: dict[str, str] | None = None) -> None:
+    """Run a pod on gpu-0 that no controller would create again."""
+    resources = {"limits": {"nvidia.com/gpu": gpus}} if gpus else {}
+    container = {"name": "main", "image": name, "resources": resources}
+    spec = {"nodeName": "gpu-0", "containers": [container], "tolerations": [{"operator": "Exists"}]}
+    stage.cluster.create(PODS, {"metadata": {"name": name, "labels": labels or {}}, "spec": spec})
+    stage.until(lambda: stage.cluster.get(f"{PODS}/{name}")["status"]["phase"] == "Running")
 
 
 @pytest.mark.parametrize("recording", ["v26.3.3-chart-bump", "v26.3.3-driver-only", "v26.7.0-chart-bump"])
@@ -103,7 +104,7 @@ def test_a_cordoned_node_begins_without_a_slot_and_stays_cordoned(stage: Stage) 
 
 def test_a_pod_with_a_gpu_that_nothing_would_recreate_fails_the_upgrade(stage: Stage) -> None:
     """Without `podDeletion.force` the library leaves it; the node keeps its old driver, and stays cordoned."""
-    gpu_pod(stage, "gpu-0")
+    run_pod(stage, "cuda", gpus=1)
     asked = stage.migrate()
     stage.until(lambda: stage.states()["gpu-0"] == "upgrade-failed")
     assert stage.cluster.get("/api/v1/nodes/gpu-0")["spec"]["unschedulable"]
@@ -112,6 +113,21 @@ def test_a_pod_with_a_gpu_that_nothing_would_recreate_fails_the_upgrade(stage: S
     stage.cluster.patch("/api/v1/nodes/gpu-0", {"metadata": {"labels": {STATE: "upgrade-required"}}})
     stage.calm()
     assert not stage.cluster.list(PODS)
+
+
+def test_a_drain_empties_a_node_whose_gpu_pods_cannot_be_deleted(stage: Stage) -> None:
+    """The drain may force what the deletion may not; a pod that carries the skip label stays."""
+    run_pod(stage, "cuda", gpus=1)
+    run_pod(stage, "web")
+    run_pod(stage, "kept", labels={"nvidia.com/gpu-driver-upgrade-drain.skip": "true"})
+    drain = {"driver__upgradePolicy__drain__enable": True, "driver__upgradePolicy__drain__force": True}
+    nodes = history(stage, lambda: stage.migrate(**drain))
+    drained = (*BEGUN, "drain-required", *RESTARTED)
+    assert {name: states(nodes, name)[1:] for name in NODES} == {
+        "gpu-0": drained, "gpu-1": (*BEGUN, *RESTARTED), "gpu-2": (*BEGUN, *RESTARTED)
+    }  # fmt: skip
+    assert [pod["metadata"]["name"] for pod in stage.cluster.list(PODS)] == ["kept"]
+    stage.cluster.delete(f"{PODS}/kept")
 
 
 def test_26_7_restarts_a_driver_that_stays_loaded_without_an_eviction(stage: Stage) -> None:
