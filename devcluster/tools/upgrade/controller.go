@@ -44,7 +44,7 @@ func newController(s settings) (*controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Errors alone: what the library does otherwise, its events tell.
+	// Errors alone: the library records the rest as Events.
 	logger := funcr.New(func(prefix, args string) { log.Print(prefix, args) }, funcr.Options{Verbosity: -1})
 	recorder := newRecorder(kube, s.driver)
 	manager, err := upgrade.NewClusterUpgradeStateManager(logger, s.config(), recorder, upgrade.StateOptions{})
@@ -54,8 +54,8 @@ func newController(s settings) (*controller, error) {
 	reads := &reads{kube: kube}
 	reads.serve(manager.(*upgrade.ClusterUpgradeStateManagerImpl), logger, recorder)
 	if s.driver == "gpu" {
-		// The operator's own selector is app=nvidia-operator-validator. That pod waits for the driver, and the simulated
-		// fleet has none: the driver's pod stands for it.
+		// The operator's own selector is app=nvidia-operator-validator. That pod waits for the driver. The simulated
+		// fleet has none, so the driver pod replaces it.
 		manager = manager.WithPodDeletionEnabled(usesGPU).WithValidationEnabled(drivers["gpu"].String())
 		if s.perDriver {
 			manager = manager.WithRestartOnlyPredicate(keepsDriver)
@@ -92,9 +92,9 @@ func (c *controller) reconcile(ctx context.Context) error {
 
 // build reads all nodes with a driver pod.
 //
-// The library passes over a pod that is not bound yet: for that moment its node takes no place among the parallel
-// upgrades, and another node may begin. With two minutes between passes that is rare; with two seconds it is not. So
-// this program waits for such a pod, unless an orphan keeps it from its node.
+// The library ignores a pod that is not bound yet. Its node then takes no place among the parallel upgrades, and
+// another node may begin. That is rare with two minutes between two looks, but not with two seconds. So this program
+// waits for such a pod, unless an orphaned pod keeps it off its node.
 func (c *controller) build(ctx context.Context) (*upgrade.ClusterUpgradeState, error) {
 	c.reads.begin()
 	state, err := c.manager.BuildState(ctx, c.namespace, drivers[c.driver])
@@ -124,7 +124,7 @@ func (c *controller) build(ctx context.Context) (*upgrade.ClusterUpgradeState, e
 	return state, nil
 }
 
-// forget removes the label with the state: nobody upgrades these nodes automatically.
+// forget removes the label with the state from nodes that are not upgraded automatically.
 func (c *controller) forget(ctx context.Context, owner string) error {
 	selector := upgrade.GetUpgradeStateLabelKey()
 	if owner != "" {
@@ -144,7 +144,7 @@ func (c *controller) forget(ctx context.Context, owner string) error {
 	return nil
 }
 
-// policy says how one owner's nodes are upgraded; without an owner, all nodes.
+// policy is the upgrade policy of the nodes of one owner; without an owner, of all nodes.
 type policy struct {
 	owner string
 	spec  *v1alpha1.DriverUpgradePolicySpec

@@ -75,7 +75,7 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-// The libraries of the control plane here: nearly nothing is left to compile beside it.
+// The versions of the control plane's libraries, so that nearly nothing more is compiled.
 replace (
 	k8s.io/api => k8s.io/api v0.36.3
 	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.36.3

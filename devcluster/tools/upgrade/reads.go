@@ -34,7 +34,7 @@ func (r *reads) begin() {
 	r.revisions = make(map[string]*appsv1.ControllerRevisionList)
 }
 
-// take returns a node once per look: whoever reads it again wants to see what was written meanwhile.
+// take returns a node once per look. A second read of the node goes to the API server, because it follows a write.
 //
 // The list is read when the first node is asked for: after the pods, as the library reads its nodes.
 func (r *reads) take(ctx context.Context, name string) (corev1.Node, bool, error) {
