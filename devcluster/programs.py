@@ -104,6 +104,8 @@ PROGRAMS = (
         fits=r"\bv?0\.8\.\d+",
         variables=("sigs.k8s.io/kwok/pkg/consts.Version=v0.8.0",),
     ),
+    # NVIDIA's upgrade library as in GPU operator 26.7.0, for the simulated operators; with the libraries of Kubernetes.
+    Program("upgrade", module="upgrade", package=".", version="v0.0.0-20260629200812-d720f2557494"),
     _helm(4, "v4.3.1"),
     # What `helm template` takes for the cluster: its client-go, as in a release. Helm 4 finds out by itself.
     _helm(

@@ -52,7 +52,7 @@ class Visit(Cluster):
 
         Raises ClusterError, before anything is touched, where nobody else could speak to their API server.
         """
-        programs = binaries.ensure(("kwok", "kubectl", "helm4"))
+        programs = binaries.ensure(("kwok", "kubectl", "upgrade", "helm4"))
         self._claim()
         try:
             server, authority = self._whose(kubeconfig)

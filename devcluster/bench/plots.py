@@ -24,8 +24,6 @@ class Plot:
     """Seconds from a loaded driver to its pod's being Ready; up to 70 in reality."""
     stop: float = 0.3
     """Seconds from a pod's deletion to its end."""
-    step: float = 0.05
-    """Seconds between two passes of the upgrade controller; 0.1 to 0.2 in reality."""
     peers: tuple[Peer, ...] = PEERS
     own_servers: bool = False
     """Every way asks an API server of its own, so that what it costs can be told."""
@@ -65,7 +63,7 @@ PLOTS: Final = {
     "lost-100-1": Plot(100, 1, requeue=0.5, install=1.0, unload=0.2, gap=0.5),
     "lost-100-10": Plot(100, 10, requeue=3.0, install=6.0),
     # So short that 500 nodes, one after the other, take half an hour.
-    "lost-500-1": Plot(500, 1, requeue=0.2, install=1.0, unload=0.1, gap=0.2, stop=0.1, step=0.02),
+    "lost-500-1": Plot(500, 1, requeue=0.2, install=1.0, unload=0.1, gap=0.2, stop=0.1),
     "lost-500-10": Plot(500, 10, requeue=0.5, install=2.0, unload=0.2, gap=0.5),
     "reaction": Plot(500, 50, requeue=1.0, install=5.0, peers=(), told=True),
     "api-server": Plot(100, 10, requeue=6.0, install=6.0, own_servers=True),

@@ -200,7 +200,6 @@ class Scene:
                 "driver.version": version,
                 "driver.upgradePolicy": upgrade,
                 "simulate.requeueSeconds": self.plot.requeue,
-                "simulate.stepSeconds": self.plot.step,
             },
         )
 

@@ -22,12 +22,12 @@ class OperatorSettings:
     """The operator's version, which is its chart's."""
     server: str
     service_account_dir: Path
+    upgrade_program: str = "upgrade"
+    """The executable of the upgrade controller (`devcluster/tools/upgrade`)."""
     requeue: float = 2.0
-    step: float = 0.05
     status_delay: float = 1.5
     lingers: bool = False
     handover: float = 5.0
-    failed_restarts: int = 10
     lease: float = 5.0
 
 
@@ -40,11 +40,10 @@ def common(env: Mapping[str, str]) -> dict[str, Any]:
         "version": env["OPERATOR_VERSION"],
         "server": f"https://{host}:{port}",
         "service_account_dir": Path(env.get("DEVCLUSTER_SERVICE_ACCOUNT_DIR", SERVICE_ACCOUNT_DIR)),
+        "upgrade_program": env["DEVCLUSTER_UPGRADE_PROGRAM"],
         "requeue": float(env["SIMULATE_REQUEUE_SECONDS"]),
-        "step": float(env["SIMULATE_STEP_SECONDS"]),
         "status_delay": float(env["SIMULATE_STATUS_SECONDS"]),
         "lingers": env["SIMULATE_OLD_OPERATOR_LINGERS"] == "true",
         "handover": float(env["SIMULATE_HANDOVER_SECONDS"]),
-        "failed_restarts": int(env["SIMULATE_FAILED_RESTARTS"]),
         "lease": float(env["SIMULATE_LEASE_SECONDS"]),
     }

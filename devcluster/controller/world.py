@@ -19,8 +19,6 @@ class DriverWorld:
     """Mirrors of the operator's own objects, the nodes, and the DaemonSets, revisions and pods in its namespace."""
 
     def __init__(self, namespace: str) -> None:
-        self.rotation_due = asyncio.Event()
-        """Wakes the upgrade controller: generations and node labels only. All else waits for its requeue."""
         self._subscribers: list[asyncio.Event] = []
         self._own: list[Mirror] = []
         self.node_mirror = Mirror(NODES, self.node_changed)
@@ -52,21 +50,6 @@ class DriverWorld:
             await mirror.synced.wait()
 
     @property
-    def rotations(self) -> list[tuple[list[Object], Object]]:
-        """Which nodes are upgraded under which upgradePolicy."""
-        raise NotImplementedError
-
-    @property
-    def driver_daemonsets(self) -> list[Object]:
-        """The drivers' DaemonSets as the upgrade controller finds them."""
-        raise NotImplementedError
-
-    @property
-    def orphans(self) -> list[Object]:
-        """The driver pods that nobody owns any more."""
-        return []
-
-    @property
     def nodes(self) -> list[Object]:
         """All nodes in the order of their numbers."""
         return sorted(self.node_mirror.objects, key=lambda each: by_number(name_of(each)))
@@ -86,17 +69,14 @@ class DriverWorld:
         newest = max(revisions, key=lambda each: each["revision"], default=None)
         return "" if newest is None else labels_of(newest).get(HASH, "")
 
-    def daemonset_changed(self, before: Object | None, after: Object | None) -> None:
-        """Wake whom a DaemonSet's change concerns."""
+    def daemonset_changed(self, _before: Object | None, _after: Object | None) -> None:
+        """Wake all controllers: a DaemonSet's status concerns them too."""
         self.wake()
-        if _generation(before) != _generation(after):
-            self.rotation_due.set()
 
     def node_changed(self, before: Object | None, after: Object | None) -> None:
         """Wake whom a node's change concerns."""
         if before is None or after is None or labels_of(before) != labels_of(after):
             self.wake()
-            self.rotation_due.set()
 
     def wake(self) -> None:
         """Wake all subscribers."""
@@ -110,7 +90,6 @@ class DriverWorld:
     def _own_changed(self, before: Object | None, after: Object | None) -> None:
         if _generation(before) != _generation(after):
             self.wake()
-            self.rotation_due.set()
 
     def _pass_over(self, before: Object | None, after: Object | None) -> None:
         """Pods and revisions wake nobody."""

@@ -7,8 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from devcluster.controller.process import run
-from devcluster.controller.rotation import RotationController
-from devcluster.controller.upgrade import OFED
+from devcluster.controller.upgrading import upgrade
 from devcluster.networkoperator.names import LEASE
 from devcluster.networkoperator.policy import PolicyController
 from devcluster.networkoperator.settings import Settings
@@ -29,7 +28,7 @@ def main() -> None:
             group.create_task(world.follow(api))
             await world.wait_for_sync()
             group.create_task(PolicyController(api, world, settings).run())
-            group.create_task(RotationController(api, world, settings, OFED).run())
+            group.create_task(upgrade(settings, "ofed"))
 
     run(settings, LEASE, work)
 

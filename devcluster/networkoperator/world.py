@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from devcluster.controller.objects import annotations_of, labels_of, name_of
+from devcluster.controller.objects import labels_of, name_of
 from devcluster.controller.world import DriverWorld
 from devcluster.networkoperator import names as n
 
@@ -29,31 +29,6 @@ class World(DriverWorld):
         return self.policy_mirror.objects
 
     @property
-    def rotations(self) -> list[tuple[list[Object], Object]]:
-        """All nodes, as the policy wants it. It has no limit of its own for unavailable nodes."""
-        policy = self.policy
-        if policy is None:
-            return []
-        limits = (policy["spec"].get("ofedDriver") or {}).get("upgradePolicy") or {}
-        return [(self.nodes, limits | {"maxUnavailable": "100%"})]
-
-    @property
-    def driver_daemonsets(self) -> list[Object]:
-        """The driver's DaemonSets, one a kind of node."""
-        return [each for each in self.daemonsets if n.DRIVER in labels_of(each)]
-
-    @property
     def driver_pods(self) -> list[Object]:
         """The driver's pods."""
         return [each for each in self._pods.objects if n.DRIVER in labels_of(each)]
-
-    def daemonset_changed(self, before: Object | None, after: Object | None) -> None:
-        """Wake the upgrade controller on every change of a DaemonSet, also of its status."""
-        super().daemonset_changed(before, after)
-        self.rotation_due.set()
-
-    def node_changed(self, before: Object | None, after: Object | None) -> None:
-        """Wake the upgrade controller for annotations as well: a driver asks by one to be let in."""
-        super().node_changed(before, after)
-        if before is None or after is None or annotations_of(before) != annotations_of(after):
-            self.rotation_due.set()

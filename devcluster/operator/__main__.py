@@ -7,8 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from devcluster.controller.process import run
-from devcluster.controller.rotation import RotationController
-from devcluster.controller.upgrade import GPU
+from devcluster.controller.upgrading import upgrade
 from devcluster.operator.cluster import ClusterController
 from devcluster.operator.drivers import DriverController
 from devcluster.operator.names import LEASE
@@ -26,14 +25,14 @@ def main() -> None:
 
     async def work(api: Api) -> None:
         """Watch and reconcile."""
-        world = World(settings.namespace, assigns_owners=settings.assigns_owners)
+        world = World(settings.namespace)
         async with asyncio.TaskGroup() as group:
             group.create_task(world.follow(api))
             await world.wait_for_sync()
             group.create_task(PolicyController(api, world, settings).run())
             group.create_task(DriverController(api, world, settings).run())
             group.create_task(ClusterController(api, world, settings).run())
-            group.create_task(RotationController(api, world, settings, GPU).run())
+            group.create_task(upgrade(settings, "gpu", per_nvidiadriver=settings.assigns_owners))
 
     run(settings, LEASE, work)
 

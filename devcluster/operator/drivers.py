@@ -60,6 +60,7 @@ class DriverController:
                 await self.scribe.write(driver, CONFLICT)
         else:
             await self._assign(drivers)
+            await self._request_upgrades()
             for driver in drivers:
                 mine = [node for node in self.world.nodes if owner_of(node, drivers) is driver]
                 await self.applier.apply(driver, pool_daemonsets(driver, mine, self.settings))
@@ -74,6 +75,16 @@ class DriverController:
             if metadata := missing_owner(node, None if owner is None else n.name_of(owner)):
                 url_path = f"{n.NODES}/{n.name_of(node)}"
                 self.world.node_mirror.put(await self.api.patch(url_path, {"metadata": metadata}))
+
+    async def _request_upgrades(self) -> None:
+        """Ask for an upgrade of each node where a pod of a former DaemonSet keeps the new driver pod out."""
+        held = {pod["spec"].get("nodeName") for pod in self.world.orphans}
+        for node in self.world.nodes:
+            idle = n.labels_of(node).get(n.STATE, "") in {"", n.DONE}
+            if n.name_of(node) in held and idle and n.REQUESTED not in n.annotations_of(node):
+                url_path = f"{n.NODES}/{n.name_of(node)}"
+                patch = {"metadata": {"annotations": {n.REQUESTED: "true"}}}
+                self.world.node_mirror.put(await self.api.patch(url_path, patch))
 
     def _judge(self, driver: Object) -> Verdict:
         """Judge by the DaemonSets alone; a driver object without nodes has none and is ready."""

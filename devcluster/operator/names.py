@@ -16,7 +16,6 @@ from devcluster.controller.objects import (
     labels_of,
     name_of,
 )
-from devcluster.controller.upgrade import GPU
 
 __all__ = [
     "HASH",
@@ -54,7 +53,11 @@ NFD_RHCOS = "feature.node.kubernetes.io/system-os_release.OSTREE_VERSION"
 DRIVER_OWNER = "nvidia.com/gpu-operator.driver.owner"
 """From 26.7 on: the NVIDIADriver that a node belongs to."""
 
-STATE, SKIP, INITIALLY_CORDONED = GPU.keys.state, GPU.keys.skip, GPU.keys.initially_cordoned
+STATE = "nvidia.com/gpu-driver-upgrade-state"
+SKIP = "nvidia.com/gpu-driver-upgrade.skip"
+DONE = "upgrade-done"
+REQUESTED = "nvidia.com/gpu-driver-upgrade-requested"
+"""The annotation that asks for an upgrade where the driver's pod has no owner to compare it with."""
 ENABLED = "nvidia.com/gpu-driver-upgrade-enabled"
 
 LEASE = "53822513.nvidia.com"
@@ -63,12 +66,6 @@ LEASE = "53822513.nvidia.com"
 POLICIES = path("nvidia.com/v1", "clusterpolicies")
 DRIVERS = path("nvidia.com/v1alpha1", "nvidiadrivers")
 CLUSTERS = path("nvidia.com/v1alpha1", "gpuclusters")
-
-
-def is_driver(daemonset: Object) -> bool:
-    """Tell whether a DaemonSet's pods load a driver, whatever its labels say."""
-    containers = daemonset["spec"]["template"]["spec"]["containers"]
-    return any(each["name"] == DRIVER_CONTAINER for each in containers)
 
 
 def matches(thing: Object, labels: dict[str, str]) -> bool:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from devcluster.controller.applier import Applier
 from devcluster.controller.loop import keep_reconciling
-from devcluster.controller.upgrade import is_quiet
 from devcluster.operator import names as n
 from devcluster.operator.conditions import NO_GPU_NODES, NOT_READY, READY, Scribe, Verdict
 from devcluster.operator.labels import is_gpu_node, missing_metadata, operands_for
 from devcluster.operator.operands import toolkits
 from devcluster.operator.owners import owner_of
-from devcluster.operator.readiness import is_ready
+from devcluster.operator.readiness import is_quiet, is_ready
 from devcluster.operator.render import daemonsets
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from devcluster.operator.names import HASH, labels_of
+from devcluster.operator.names import DONE, HASH, SKIP, STATE, labels_of
 
 Object = dict[str, Any]
 
@@ -38,6 +38,12 @@ def is_pool_ready(daemonset: Object) -> bool:
     if desired == 0:
         return bool(status.get("observedGeneration", 0) > 0)
     return bool(desired == status.get("numberAvailable") == status.get("updatedNumberScheduled"))
+
+
+def is_quiet(node: Object) -> bool:
+    """Return whether a node's upgrade is over, or its user excludes the node from it."""
+    labels = labels_of(node)
+    return labels.get(STATE, "") in {"", DONE} or labels.get(SKIP) == "true"
 
 
 def _matching(pods: list[Object], labels: dict[str, str]) -> list[Object]:

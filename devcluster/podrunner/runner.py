@@ -8,6 +8,7 @@ import signal
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from devcluster import binaries
 from devcluster.client import Api, path
 from devcluster.layout import SYSTEM_NODE
 from devcluster.podrunner import environment, node
@@ -104,6 +105,8 @@ async def serve(state: State, images: Mapping[str, Sequence[str]]) -> None:
             "KUBERNETES_SERVICE_HOST": server.hostname or "",
             "KUBERNETES_SERVICE_PORT": port,
             "KUBERNETES_SERVICE_PORT_HTTPS": port,
+            # A part of the simulated operators' images.
+            "DEVCLUSTER_UPGRADE_PROGRAM": str(binaries.ensure(["upgrade"])["upgrade"]),
         }
         runner = Runner(api, Host(state, images, state.certificate.read_text(), variables))
         task = asyncio.create_task(runner.run())

@@ -240,7 +240,8 @@ def _quiet_blocker(
 def _rolled_back(fleet: Fleet) -> bool:
     """Return whether a driver was rolled back to an old revision, whose creation time proves nothing."""
     drivers, newest = fleet.context.drivers, fleet.context.newest
-    owned = (revision for revision in fleet.snapshot.revisions if revision.owner_uid in drivers)
+    known = drivers.keys() & newest.keys()
+    owned = (revision for revision in fleet.snapshot.revisions if revision.owner_uid in known)
     return any(revision.created > newest[revision.owner_uid].created for revision in owned)
 
 

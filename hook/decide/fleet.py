@@ -47,7 +47,11 @@ class Context:
     intents: Mapping[str, Policy]
     """By UID of a driver DaemonSet: the policy or pool that the operator renders it from."""
     newest: Mapping[str, Revision]
-    """Newest ControllerRevision by owner UID. Revisions of a replaced DaemonSet may still exist."""
+    """Newest ControllerRevision by owner UID. Revisions of a replaced DaemonSet may still exist.
+
+    A DaemonSet whose newest revision has not arrived has none. Each kind has its own watch, so the status of a
+    DaemonSet may arrive before the revision that the DaemonSet controller created first.
+    """
     unrendered: Mapping[str, str]
     """By UID of a driver DaemonSet: how it differs from its policy or pool."""
     rewritten: Sequence[str]
@@ -199,7 +203,7 @@ def _context(snapshot: Snapshot, settings: Settings, stack: Stack, prior: Contex
         drivers=drivers,
         deployed=bool(drivers or snapshot.driver_pods),
         intents=intents,
-        newest=_newest(snapshot.revisions),
+        newest=_recorded(_newest(snapshot.revisions), snapshot.daemonsets),
         unrendered=unrendered,
         rewritten=rewritten,
         plugins=plugins,
@@ -299,6 +303,12 @@ def _newest(revisions: Iterable[Revision]) -> dict[str, Revision]:
         if best is None or revision.revision > best.revision:
             newest[revision.owner_uid] = revision
     return newest
+
+
+def _recorded(newest: Mapping[str, Revision], daemonsets: Iterable[DaemonSet]) -> dict[str, Revision]:
+    """Return the newest revisions that record the current template of their DaemonSet."""
+    replaced = {ds.uid for ds in daemonsets if ds.uid in newest and not newest[ds.uid].records(ds)}
+    return {uid: revision for uid, revision in newest.items() if uid not in replaced}
 
 
 def _plugin_pods(pods: Iterable[Pod], named: Sequence[DaemonSet]) -> Iterator[Pod]:

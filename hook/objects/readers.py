@@ -111,6 +111,7 @@ def revision(decoded: wire.ControllerRevision) -> views.Revision:
     revision_hash = (metadata.labels or {}).get(names.REVISION_HASH_LABEL)
     if not revision_hash:
         raise MalformedObjectError(f"metadata.labels: no {names.REVISION_HASH_LABEL}")
+    spec = decoded.data and decoded.data.spec
     return views.Revision(
         namespace=metadata.namespace,
         name=metadata.name,
@@ -118,7 +119,15 @@ def revision(decoded: wire.ControllerRevision) -> views.Revision:
         revision=decoded.revision or 0,
         hash=revision_hash,
         created=utc(metadata.creation_timestamp),
+        template=_template(spec.template) if spec and spec.template else None,
     )
+
+
+def _template(template: wire.Controller.Template) -> views.Template:
+    """Build the view of a pod template."""
+    containers = (template.spec and template.spec.containers) or ()
+    images = {container.name: container.image or "" for container in containers}
+    return views.Template.of((template.metadata and template.metadata.labels) or {}, images)
 
 
 @reads(wire.Pod)

@@ -98,6 +98,19 @@ class DaemonSet(View, frozen=True):
         return f"{self.namespace}/{self.name}"
 
 
+class Template(View, frozen=True):
+    """What is read of a pod template."""
+
+    labels: frozenset[tuple[str, str]]
+    images: frozenset[tuple[str, str]]
+    """Name and image of each main container."""
+
+    @classmethod
+    def of(cls, labels: Mapping[str, str], images: Mapping[str, str]) -> Template:
+        """Return the template with these labels and images."""
+        return cls(frozenset(labels.items()), frozenset(images.items()))
+
+
 class Revision(View, frozen=True):
     """A ControllerRevision of a DaemonSet."""
 
@@ -107,6 +120,12 @@ class Revision(View, frozen=True):
     revision: int
     hash: str
     created: datetime
+    template: Template | None = None
+    """The pod template that it records; None if the API server sent none."""
+
+    def records(self, daemonset: DaemonSet) -> bool:
+        """Return whether it can be the revision of the DaemonSet's current template."""
+        return self.template in (None, Template.of(daemonset.template_labels, daemonset.images))
 
 
 class Container(View, frozen=True):

@@ -264,8 +264,12 @@ class Created(Namespaced, kw_only=True):
 
 
 class ControllerRevision(Object):
+    class Data(Part):
+        spec: Controller.Spec | None = None
+
     metadata: Created
     revision: Count | None = None
+    data: Data | None = None
 
 
 class Lease(Object):

@@ -19,7 +19,6 @@ pytestmark = pytest.mark.e2e
 
 OLD = "580.105.08"
 BOTH = ["gpu-0", "gpu-1"]
-GIVES_UP: dict[str, Any] = {"simulate__failedRestarts": 2, **ALL_AT_ONCE}
 
 
 def _all_serve(lab: Lab, nodes: list[str]) -> None:
@@ -30,9 +29,9 @@ def _all_serve(lab: Lab, nodes: list[str]) -> None:
 def test_a_failed_upgrade(boot: Callable[..., Lab]) -> None:
     """A crash loop becomes upgrade-failed: the others are served, then exit 3; once it clears, it is served too."""
     lab = boot(2)
-    lab.fleet(nodes=2, **GIVES_UP)
+    lab.fleet(nodes=2, **ALL_AT_ONCE)
     lab.annotate("gpu-1", "driver-fault", "crash-loop")
-    lab.operator(driver=NEW, **GIVES_UP)
+    lab.operator(driver=NEW, **ALL_AT_ONCE)
     lab.until(lambda: acts.upgrade_state(lab, "gpu-1") == "upgrade-failed", "the upgrade has failed", acts.PATIENCE)
     failed = acts.run(lab, "advanced.failedGrace=6s")
     assert (failed.story["phase"], failed.code) == ("Fail", 3), failed.said

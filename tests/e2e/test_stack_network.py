@@ -84,7 +84,7 @@ def test_a_failed_upgrade_beside_a_node_that_is_skipped(boot: Callable[..., Lab]
     net.fleet()
     net.fault("gpu-0", "crash-loop")
     net.cluster.kubectl("label", "node", "gpu-1", f"{SKIP}=true")
-    values = PARALLEL | MISSED | {"simulate__failedRestarts": 2}
+    values = PARALLEL | MISSED
     net.operator(NEW, **values)
     net.lab.until(lambda: net.states()["gpu-0"] == "upgrade-failed", "the upgrade has failed", 90)
     failed = net.run("advanced.failedGrace=5s")

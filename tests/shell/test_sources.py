@@ -17,7 +17,8 @@ from tests.fixtures.cluster import cluster
 if TYPE_CHECKING:
     from hook.kube.cache import Lists
 
-FOUND: Final = cluster("a", "b").seen()
+RECORDED: Final = "data: {spec: {template: {metadata: {labels: {app: a}}, spec: {containers: [{name: a, image: b}]}}}}"
+FOUND: Final = cluster("a", "b").change("revision", RECORDED).seen()
 ODD: Final = Malformed("Pod", "dra", "odd", "a", "it has no spec")
 
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from devcluster.controller import upgrade
-from devcluster.controller.upgrade import OFED, Change, Seat, advance
 from devcluster.fleet.mofed import network_version
 from devcluster.networkoperator import render
 from devcluster.networkoperator.settings import Settings
@@ -150,32 +148,3 @@ def test_which_plugins_wait(
 ) -> None:
     """A node says "false" when its driver is ready, or when it needs none."""
     assert expected == wait_labels(nodes, wanted, pods)
-
-
-def seat(state: str, *, new: bool = True, ready: bool = True, safe_load: bool = False) -> Seat:
-    """Make a node with its driver pod."""
-    labels = {OFED.keys.state: state} if state else {}
-    annotations = {OFED.keys.safe_load: "true"} if safe_load else {}
-    there = {"metadata": {"name": "gpu-0", "labels": labels, "annotations": annotations}}
-    pod = {
-        "metadata": {"name": "mofed", "labels": {"controller-revision-hash": "new" if new else "old"}},
-        "status": {"phase": "Running", "containerStatuses": [{"ready": ready, "restartCount": 0}]},
-    }
-    return Seat(there, pod, "new", OFED.keys)
-
-
-@pytest.mark.parametrize(
-    ("case", "expected"),
-    [
-        pytest.param(seat(upgrade.WAIT_FOR_JOBS), Change("gpu-0", upgrade.DRAIN), id="no-pod-deletion"),
-        pytest.param(seat(upgrade.DRAIN), Change("gpu-0", upgrade.POD_RESTART), id="drained"),
-        pytest.param(seat(upgrade.POD_RESTART), Change("gpu-0", upgrade.UNCORDON), id="no-validation"),
-        pytest.param(seat(upgrade.DONE, safe_load=True), Change("gpu-0", upgrade.REQUIRED), id="asks-to-be-let-in"),
-        pytest.param(
-            seat(upgrade.POD_RESTART, ready=False, safe_load=True), Change("gpu-0", let_load=True), id="is-let-in"
-        ),
-    ],
-)
-def test_the_flow_of_a_network_driver(case: Seat, expected: Change) -> None:
-    """The library is the GPU operator's; other states are switched on, and safe load is used."""
-    assert [expected] == advance([case], {"maxParallelUpgrades": 1, "maxUnavailable": "100%"}, 10, OFED)

@@ -119,7 +119,7 @@ def test_without_auto_upgrade_nothing_rotates(stage: Stage) -> None:
 def test_a_crashing_driver_fails_the_node_until_it_recovers(stage: Stage) -> None:
     """upgrade-failed comes after some restarts, and clears by itself."""
     stage.annotate("gpu-0", driver_fault="crash-loop")
-    stage.migrate(simulate__failedRestarts=2)
+    stage.migrate()
     stage.until(lambda: stage.states()["gpu-0"] == "upgrade-failed")
     stage.annotate("gpu-0", driver_fault=None)
     stage.calm()

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from devcluster.controller.upgrading import UpgradeError, upgrade
 from devcluster.operator import render
 from devcluster.operator.labels import missing_metadata
 from devcluster.operator.readiness import is_ready
@@ -175,3 +180,30 @@ def test_a_driver_bump_on_the_same_chart_is_judged_well() -> None:
 def test_a_daemonset_that_wants_no_pods_is_ready() -> None:
     """Just created, or without nodes: the real operator calls both ready."""
     assert is_ready("26.3", daemonset(updated=0) | {"status": {}}, [], "")
+
+
+def test_an_operator_ends_with_its_upgrade_controller() -> None:
+    """Without one no node would advance, and nothing would say why."""
+    with pytest.raises(UpgradeError, match="gpu ended with 1"):
+        asyncio.run(upgrade(replace(SETTINGS, upgrade_program="false"), "gpu"))
+
+
+def test_the_upgrade_controller_ends_with_its_operator(tmp_path: Path) -> None:
+    """An operator that no longer leads leaves no process behind that upgrades nodes."""
+    program, started = tmp_path / "upgrade", tmp_path / "started"
+    program.write_text(f'#!/bin/sh\necho "$$ $*" > {started}.new && mv {started}.new {started}\nexec cat\n')
+    program.chmod(0o755)
+
+    async def lead_for_a_moment() -> None:
+        leading = asyncio.create_task(upgrade(replace(SETTINGS, upgrade_program=str(program), requeue=7.5), "ofed"))
+        while not (started.exists() or leading.done()):  # noqa: ASYNC110 - a file has no event
+            await asyncio.sleep(0.01)
+        leading.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await leading
+
+    asyncio.run(lead_for_a_moment())
+    pid, *arguments = started.read_text().split()
+    assert {"--driver=ofed", "--namespace=gpu-operator", "--requeue=7.5s"} <= set(arguments)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid), 0)

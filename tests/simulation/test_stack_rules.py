@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from devcluster.controller.upgrade import is_quiet
 from devcluster.operator import operands, render
 from devcluster.operator.conditions import DRIVER_NOT_READY, DRIVER_READY, conditions
 from devcluster.operator.labels import missing_metadata, missing_owner, operands_for
 from devcluster.operator.owners import conflicts, owner_of
 from devcluster.operator.pools import Pool, image, pools
-from devcluster.operator.readiness import is_pool_ready, is_ready
+from devcluster.operator.readiness import is_pool_ready, is_quiet, is_ready
 from devcluster.operator.settings import Settings
 
 HERE = ("pod", "gpu-operator", "v26.7.0", "https://127.0.0.1:1", Path())

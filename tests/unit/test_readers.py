@@ -116,6 +116,15 @@ def test_a_revision_is_read() -> None:
     assert expected == readers.revision(obj("revision"))
 
 
+def test_a_revision_records_its_template() -> None:
+    """The labels and the images, as far as they are there."""
+    containers = "{template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: d}, {name: e}]}}}"
+    recorded = readers.revision(obj("revision", f"data: {{spec: {containers}}}")).template
+    assert recorded == views.Template.of({"a": "b"}, {"c": "d", "e": ""})
+    assert readers.revision(obj("revision", "data: {spec: {template: {}}}")).template == views.Template.of({}, {})
+    assert readers.revision(obj("revision", "data: {spec: {}}")).template is None
+
+
 @pytest.mark.parametrize(
     ("references", "expected"),
     [

@@ -14,6 +14,22 @@ REPLACED = """
 metadata: {name: nvidia-driver-daemonset-old, labels: {controller-revision-hash: old}, ownerReferences: []}
 revision: 7
 """
+TEMPLATE = """
+data:
+  spec:
+    template:
+      metadata:
+        labels:
+          app: nvidia-driver-daemonset
+          app.kubernetes.io/component: nvidia-driver
+          helm.sh/chart: gpu-operator-v26.3.4
+      spec: {containers: [{name: nvidia-driver-ctr, image: "nvcr.io/nvidia/driver:580.126.20-ubuntu22.04"}]}
+"""
+"""That of the DaemonSet, in its ControllerRevision."""
+OF_BEFORE = {
+    "image": TEMPLATE.replace("580.126.20", "580.105.08"),
+    "chart": TEMPLATE.replace("v26.3.4", "v26.3.3"),
+}
 OTHER_POOL = """
 metadata:
   name: other-pool
@@ -55,6 +71,7 @@ def container_waits(reason: str, where: str = "containerStatuses") -> Cluster:
         pytest.param(stale().change("driver-pod", "metadata: {labels: {controller-revision-hash: null}}"),
                      Reason.DRIVER_OUTDATED, id="no-hash"),
         pytest.param(stale().drop("revision"), Reason.DRIVER_OUTDATED, id="no-revision-known"),
+        pytest.param(stale().change("revision", TEMPLATE), Reason.PLUGIN_STALE, id="revision-of-its-template"),
         pytest.param(stale().put("revision", obj("revision", REPLACED)), Reason.PLUGIN_STALE,
                      id="revision-of-a-replaced-daemonset"),
         pytest.param(stale().put("revision", obj("revision", OTHER_POOL)), Reason.PLUGIN_STALE,
@@ -70,6 +87,19 @@ def container_waits(reason: str, where: str = "containerStatuses") -> Cluster:
 def test_settled_is_one_live_newest_ready_driver_pod(found: Cluster, expected: Reason) -> None:
     """Only then is the node's plugin judged; each other case has its own reason."""
     assert expected == found.judge().reason
+
+
+@pytest.mark.parametrize("before", OF_BEFORE.values(), ids=OF_BEFORE)
+def test_a_revision_that_arrives_after_its_daemonset_is_waited_for(before: str) -> None:
+    """The driver pod is of the newest revision that is known, but the DaemonSet has another template by now.
+
+    The DaemonSet controller creates the revision before it writes the status, but each kind has a watch of its own.
+    """
+    decision, _memory = stale().change("revision", before).decide()
+    (status,) = decision.statuses
+    assert status.reason is Reason.DRIVER_OUTDATED
+    assert status.message == "driver pod driver-gpu-0 is of revision new, newest is ?"
+    assert decision.actions == ()
 
 
 def test_ready_moved_by_a_node_outage_is_not_ready() -> None:
