@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests.chart.rendering import config_of
+
 if TYPE_CHECKING:
     from tests.chart.rendering import Helm, Manifests, Object, Values
 
@@ -25,13 +27,6 @@ SHARED: Final[Values] = {
     "extraVolumeMounts": [{"name": "ca", "mountPath": "/ca"}],
     "serviceAccount.automountServiceAccountToken": False,
 }
-SAFE: Final = [
-    "--max-unavailable=25%",
-    "--restart-backoff=1m",
-    "--restart-backoff-max=1h",
-    "--circuit-breaker-threshold=50%",
-    "--circuit-breaker-reset=30m",
-]
 
 
 def _kinds(rendered: Manifests) -> set[str]:
@@ -100,7 +95,10 @@ def test_its_pod_is_the_jobs_but_for_what_makes_it_a_follower(helm: Helm) -> Non
     job, follower = rendered.pod, rendered.follower_pod
     assert {"restartPolicy", "serviceAccountName", "containers"} == _differences(job, follower)
     container, following = rendered.container, rendered.follower_container
-    assert {"args", "resources", "ports", "livenessProbe", "readinessProbe"} == _differences(container, following)
+    assert {"args", "env", "resources", "ports", "livenessProbe", "readinessProbe"} == _differences(
+        container, following
+    )
+    assert container["env"][1:] == following["env"][1:] == SHARED["extraEnv"]
     assert (follower["restartPolicy"], follower["serviceAccountName"]) == ("Always", NAME)
 
 
@@ -125,35 +123,29 @@ _PROBES: Final = ("livenessProbe", "readinessProbe")
 
 
 def test_its_arguments(helm: Helm) -> None:
-    """All that concerns a single run is left out, everything else is the Job's."""
-    rendered = helm.render({**BOTH, "expect.chartVersion": "v1", "refreshAfter": ["toolkit"], "maxParallelRestarts": 3})
-    own = [f"--workload-name={NAME}", "--listen=:8080", "--lease-name=gpu-operator-post"]
-    shared = rendered.args[rendered.args.index("--driver=gpu") :]
-    expected = ["controller", *SAFE, *own, "--lease-namespace=gpu-operator", *shared]
-    assert expected == rendered.follower_container["args"]
+    """Its own names, its port, and its Lease."""
+    arguments = [f"--workload-name={NAME}", "--listen=:8080", "--lease-name=gpu-operator-post"]
+    expected = ["controller", *arguments, "--lease-namespace=gpu-operator"]
+    assert expected == helm.render(BOTH).follower_container["args"]
 
 
-def test_its_settings_reach_its_flags(helm: Helm) -> None:
-    """As they are written; and further arguments last, its own after those of both."""
-    values: Values = {
-        **BOTH,
-        "controller.maxUnavailable": 123456,
-        "controller.restartBackoff": "2m",
-        "controller.restartBackoffMax": "3h",
-        "controller.circuitBreaker": {"threshold": 7, "reset": "0s"},
-        "controller.extraArgs": ["--verbose"],
-        "extraArgs": ["--operator-quiet=30s"],
-    }
-    args = helm.render(values).follower_container["args"]
-    assert args[1:6] == [
-        "--max-unavailable=123456",
-        "--restart-backoff=2m",
-        "--restart-backoff-max=3h",
-        "--circuit-breaker-threshold=7",
-        "--circuit-breaker-reset=0s",
-    ]
-    assert args[-2:] == ["--operator-quiet=30s", "--verbose"]
-    assert "--verbose" not in helm.render(values).args
+def test_its_settings(helm: Helm) -> None:
+    """Its own, and those of the Job that do not concern a single run."""
+    rendered = helm.render({**BOTH, "refreshAfter": ["toolkit"], "controller.maxUnavailable": 123456})
+    job, controller = rendered.config, config_of(rendered.follower_container)
+    assert controller["controller"]["maxUnavailable"] == 123456
+    assert {
+        "expect",
+        "timeout",
+        "stallTimeout",
+        "onDeadline",
+        "eventTargets",
+        "dryRun",
+        "job",
+    } == job.keys() - controller
+    assert {"controller"} == controller.keys() - job
+    assert controller["refreshAfter"] == ["toolkit"]
+    assert all(controller[name] == job[name] for name in controller.keys() & job)
 
 
 def test_its_pod_has_labels_annotations_and_resources_of_its_own(helm: Helm) -> None:
@@ -181,7 +173,7 @@ def test_its_pod_has_labels_annotations_and_resources_of_its_own(helm: Helm) -> 
         pytest.param({"trigger": "v26.7.0"}, id="trigger"),
         pytest.param({"expect.chartVersion": "v26.7.0"}, id="expected-chart"),
         pytest.param({"timeout": "2h"}, id="timeout"),
-        pytest.param({"job.mode": "delegate"}, id="wait"),
+        pytest.param({"job.mode": "delegate"}, id="mode"),
         pytest.param({"job.enabled": False}, id="no-job"),
         pytest.param({"jobLabels": {"a": "b"}}, id="job-labels"),
     ],
@@ -196,7 +188,7 @@ def test_a_job_that_hands_over_knows_whom_to_ask(helm: Helm) -> None:
     for mode in ({}, {"hook.enabled": False}):
         rendered = helm.render({**BOTH, **mode, "job.mode": "delegate"})
         lease = [arg for arg in rendered.follower_container["args"] if arg.startswith("--lease-")]
-        assert {"--mode=delegate", *lease} <= set(rendered.args)
+        assert set(lease) <= set(rendered.args)
         assert len(lease) == 2
 
 

@@ -1,9 +1,9 @@
-"""The Job: as a hook and plain, its arguments, and how it fails."""
+"""The Job: as a hook and plain, its arguments and settings, and how it fails."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -80,6 +80,7 @@ def test_the_hook_keeps_its_name_whatever_changes(helm: Helm) -> None:
         pytest.param({"expect.chartVersion": "v26.7.0"}, id="expected-chart"),
         pytest.param({"expect.driverVersion": "580.126.20"}, id="expected-driver"),
         pytest.param({"timeout": "2h"}, id="timeout"),
+        pytest.param({"onMissingPlugin": "wait"}, id="another-setting"),
         pytest.param({"image.tag": "next"}, id="image"),
         pytest.param({"podLabels": {"a": "b"}}, id="pod-labels"),
         pytest.param({"ttlSecondsAfterFinished": 0}, id="ttl-of-zero"),
@@ -99,6 +100,7 @@ def test_a_plain_job_changes_its_name_with_its_specification_or_trigger(helm: He
         pytest.param({"hook.weight": 3}, id="hook-settings"),
         pytest.param({"driver": {"version": "1"}}, id="value-of-the-operator"),
         pytest.param({"rbac.create": False}, id="permissions"),
+        pytest.param({"controller.maxUnavailable": 1}, id="setting-of-the-controller"),
     ],
 )
 def test_a_plain_job_keeps_its_name_when_its_specification_is_the_same(helm: Helm, change: Values) -> None:
@@ -124,67 +126,12 @@ def test_the_job_hears_its_own_name(helm: Helm) -> None:
         assert "--job-namespace=gpu-operator" in rendered.args
 
 
-def test_every_setting_is_an_explicit_flag(helm: Helm) -> None:
-    """What the Job runs with can be read from the Job."""
-    expected = [
-        "run",
-        "--timeout=25m",
-        "--stall-timeout=30m",
-        "--on-deadline=fail",
-        "--mode=complete",
-        "--job-name=gpu-operator-post",
-        "--job-namespace=gpu-operator",
-        "--driver=gpu",
-        "--plugin-timeout=5m",
-        "--strategy=delete-stale-pods",
-        "--max-parallel-restarts=0",
-        "--on-manual-upgrade=report",
-        "--on-missing-plugin=skip",
-        "--log-format=text",
-        "--plugin-name=gpu:nvidia-dra-driver-gpu-kubelet-plugin",
-        "--plugin-name=gpu:dra-driver-nvidia-gpu-kubelet-plugin",
-    ]
-    assert expected == helm.render().args
-
-
-APPLICATION: Final = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application"}
-
-
-def test_optional_settings_become_flags_only_when_set(helm: Helm) -> None:
-    """Texts are passed whole, lists once an element, and the user's own arguments last."""
-    values = {
-        "expect": {"chartVersion": "v26.7.0", "driverVersion": "580.126.20"},
-        "plugin": {"namespace": "dra", "names": ["one", "two"]},
-        "driverClients": [
-            {"namespace": "dra", "name": "exporter"},
-            {"labels": {"app": "profiler", "tier": "node"}},
-        ],
-        "refreshAfter": ["toolkit"],
-        "rbac": {"scope": "namespace", "namespaces": ["dra", "gpu-operator"]},
-        "dryRun": True,
-        "maxParallelRestarts": 1234567,
-        "eventTargets": [{**APPLICATION, "namespace": "argocd", "name": name} for name in "ab"],
-        "extraArgs": ["--operator-quiet=30s", "--context=a b"],
-    }
-    args = helm.render(values).args
-    of_the_run = ["--expect-chart-version=v26.7.0", "--expect-driver-version=580.126.20", "--dry-run"]
-    shared = [
-        "--refresh-after=toolkit",
-        "--log-format=text",
-        "--plugin-namespace=dra",
-        "--plugin-name=gpu:one",
-        "--plugin-name=gpu:two",
-        "--driver-client=gpu:dra/exporter",
-        "--driver-client=gpu:app=profiler,tier=node",
-        "--namespace=dra",
-        "--namespace=gpu-operator",
-    ]
-    assert "--max-parallel-restarts=1234567" in args
-    objects = [f"--event-target=applications.argoproj.io/argocd/{name}" for name in "ab"]
-    for optional in (of_the_run, objects, shared):
-        first = args.index(optional[0])
-        assert optional == args[first : first + len(optional)]
-    assert args[-2:] == ["--operator-quiet=30s", "--context=a b"]
+def test_the_job_passes_names_as_arguments_and_settings_as_json(helm: Helm) -> None:
+    """What the Job runs with can be read from the Job. The settings of the controller are not its own."""
+    rendered = helm.render()
+    assert rendered.args == ["run", "--job-name=gpu-operator-post", "--job-namespace=gpu-operator"]
+    assert rendered.config["timeout"] == "25m"
+    assert "controller" not in rendered.config
 
 
 @pytest.mark.parametrize(

@@ -216,12 +216,12 @@ def test_service_account(helm: Helm) -> None:
     [
         pytest.param({"rbac.scope": "namespace"}, "rbac.namespaces is empty", id="scope-without-namespaces"),
         pytest.param({"rbac.namespaces": ["a"]}, "only with rbac.scope: namespace", id="namespaces-without-scope"),
-        pytest.param(SCOPED | {"plugin.namespace": "x"}, "rbac.namespaces does not name", id="consumer-out-of-reach"),
+        pytest.param(SCOPED | {"plugin.namespace": "x"}, "which is not in rbac.namespaces", id="plugin-out-of-reach"),
         pytest.param({"serviceAccount.create": False}, "serviceAccount.name must name", id="default-account"),
         pytest.param(
             SCOPED | {"driverClients": [{"namespace": "x", "name": "y"}]},
-            "rbac.namespaces does not name",
-            id="further-out-of-reach",
+            "which is not in rbac.namespaces",
+            id="driver-client-out-of-reach",
         ),
     ],
 )

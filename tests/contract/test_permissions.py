@@ -58,7 +58,7 @@ def _needed(variant: str, role: Role) -> Iterator[tuple[GroupVersionResource, Ri
 
 def _granted(rendered: Manifests, role: Role, resource: GroupVersionResource, verb: str) -> list[set[Right]]:
     """Give what each role that must allow something allows: one in its scope, or one in each namespace."""
-    of_cluster, own, *fleet = rendered.roles_of(ACCOUNTS[role][0])
+    of_cluster, *fleet, own = rendered.roles_of(ACCOUNTS[role][0])
     if verb in OWN[role].get(resource, ()):
         return [rights(own["rules"])]
     if not resource.namespaced or not fleet:
@@ -97,7 +97,7 @@ def test_what_is_granted_is_needed(helm: Helm, role: Role, scope: str) -> None:
 def test_what_is_its_own_is_granted_by_name(helm: Helm, role: Role) -> None:
     """Only creating has no name yet, and Events have names that nobody knows before."""
     own = {right for resource, right in _needed(next(iter(VARIANTS)), role) if resource in OWN[role]}
-    _, role_of_its_own, *_ = _render(helm, "namespace", next(iter(VARIANTS)), role).roles_of(ACCOUNTS[role][0])
+    *_, role_of_its_own = _render(helm, "namespace", next(iter(VARIANTS)), role).roles_of(ACCOUNTS[role][0])
     unnamed = rights(rule for rule in role_of_its_own["rules"] if "resourceNames" not in rule)
     assert {right.verb for right in unnamed & own} <= {"create"}
 

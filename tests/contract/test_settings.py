@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.chart.rendering import Manifests
+
 SETTINGS: Final = settings()[0]
 TARGET: Final = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "namespace": "argocd", "name": "a.b"}
 BLOCKS: Final = ("expect", "plugin", "rbac", "job", "controller", "circuitBreaker", "advanced")
@@ -119,8 +121,8 @@ def _nested(values: Values) -> Values:
 
 
 def test_the_chart_passes_each_setting_and_no_other(helm: Helm) -> None:
-    """A setting that only one of them knows is a mistake."""
-    assert set(_paths(helm.render().config)) == SETTINGS.keys()
+    """A setting that only one of them knows is a mistake. The Job and the controller each get theirs."""
+    assert set(_paths(_passed(helm.render({"controller.enabled": True})))) == SETTINGS.keys()
 
 
 def test_the_defaults_agree(helm: Helm) -> None:
@@ -132,16 +134,22 @@ def test_the_defaults_agree(helm: Helm) -> None:
 
 @pytest.mark.parametrize("further", RENDERED, ids=["job", "controller"])
 def test_each_value_arrives(helm: Helm, further: Values) -> None:
-    """Job and controller get each value as it was given; no setting is left out of this test."""
+    """The Job and the controller get each value as it was given; no setting is left out of this test."""
     sample = settings_from(EVERY_SETTING)
     left_out = [path for path in SETTINGS if _at(sample, path) == _at(DEFAULTS, path)]
     assert left_out == []
     flat = {".".join(path): _given(path) for path in SETTINGS}
     rendered = helm.render({**flat, **further})
+    if "controller.enabled" not in further:
+        flat = {name: value for name, value in flat.items() if not name.startswith("controller.")}
     expected = settings_from(_nested({**flat, **{key: further[key] for key in further if key in flat}}))
-    containers = [rendered.container, *([rendered.follower_container] if "controller.enabled" in further else [])]
-    for container in containers:
-        assert settings_from(config_of(container)) == expected
+    assert settings_from(_passed(rendered)) == expected
+
+
+def _passed(rendered: Manifests) -> Values:
+    """Return the settings that the Job and the controller get together."""
+    containers = [rendered.container, *([rendered.follower_container] if rendered.all("Deployment") else [])]
+    return {name: value for container in containers for name, value in config_of(container).items()}
 
 
 def _at(found: Any, path: tuple[str, ...]) -> Any:  # noqa: ANN401 - a setting
@@ -166,7 +174,9 @@ def test_a_setting_that_the_template_leaves_out_is_found(helm: Helm, tmp_path: P
     template = chart / "templates" / "_config.tpl"
     text = template.read_text()
     template.write_text(text.replace('"stallTimeout" ', ""))
-    assert SETTINGS.keys() - set(_paths(helm.render(chart=chart).config)) == {("stallTimeout",)}
+    assert SETTINGS.keys() - set(_paths(_passed(helm.render({"controller.enabled": True}, chart=chart)))) == {
+        ("stallTimeout",)
+    }
 
 
 def test_a_setting_that_the_program_does_not_know_is_found(helm: Helm) -> None:
