@@ -25,13 +25,6 @@ SHARED: Final[Values] = {
     "extraVolumeMounts": [{"name": "ca", "mountPath": "/ca"}],
     "serviceAccount.automountServiceAccountToken": False,
 }
-SAFE: Final = [
-    "--max-unavailable=25%",
-    "--restart-backoff=1m",
-    "--restart-backoff-max=1h",
-    "--circuit-breaker-threshold=50%",
-    "--circuit-breaker-reset=30m",
-]
 
 
 def _kinds(rendered: Manifests) -> set[str]:
@@ -100,7 +93,9 @@ def test_its_pod_is_the_jobs_but_for_what_makes_it_a_follower(helm: Helm) -> Non
     job, follower = rendered.pod, rendered.follower_pod
     assert {"restartPolicy", "serviceAccountName", "containers"} == _differences(job, follower)
     container, following = rendered.container, rendered.follower_container
-    assert {"args", "resources", "ports", "livenessProbe", "readinessProbe"} == _differences(container, following)
+    assert {"args", "env", "resources", "ports", "livenessProbe", "readinessProbe"} == _differences(
+        container, following
+    )
     assert (follower["restartPolicy"], follower["serviceAccountName"]) == ("Always", NAME)
 
 
@@ -125,35 +120,10 @@ _PROBES: Final = ("livenessProbe", "readinessProbe")
 
 
 def test_its_arguments(helm: Helm) -> None:
-    """All that concerns a single run is left out, everything else is the Job's."""
-    rendered = helm.render({**BOTH, "expect.chartVersion": "v1", "refreshAfter": ["toolkit"], "maxParallelRestarts": 3})
+    """Which command runs, and the names of its own objects; all settings are in the environment."""
     own = [f"--workload-name={NAME}", "--listen=:8080", "--lease-name=gpu-operator-post"]
-    shared = rendered.args[rendered.args.index("--driver=gpu") :]
-    expected = ["controller", *SAFE, *own, "--lease-namespace=gpu-operator", *shared]
-    assert expected == rendered.follower_container["args"]
-
-
-def test_its_settings_reach_its_flags(helm: Helm) -> None:
-    """As they are written; and further arguments last, its own after those of both."""
-    values: Values = {
-        **BOTH,
-        "controller.maxUnavailable": 123456,
-        "controller.restartBackoff": "2m",
-        "controller.restartBackoffMax": "3h",
-        "controller.circuitBreaker": {"threshold": 7, "reset": "0s"},
-        "controller.extraArgs": ["--verbose"],
-        "extraArgs": ["--operator-quiet=30s"],
-    }
-    args = helm.render(values).follower_container["args"]
-    assert args[1:6] == [
-        "--max-unavailable=123456",
-        "--restart-backoff=2m",
-        "--restart-backoff-max=3h",
-        "--circuit-breaker-threshold=7",
-        "--circuit-breaker-reset=0s",
-    ]
-    assert args[-2:] == ["--operator-quiet=30s", "--verbose"]
-    assert "--verbose" not in helm.render(values).args
+    expected = ["controller", *own, "--lease-namespace=gpu-operator"]
+    assert expected == helm.render(BOTH).follower_container["args"]
 
 
 def test_its_pod_has_labels_annotations_and_resources_of_its_own(helm: Helm) -> None:
@@ -196,7 +166,8 @@ def test_a_job_that_hands_over_knows_whom_to_ask(helm: Helm) -> None:
     for mode in ({}, {"hook.enabled": False}):
         rendered = helm.render({**BOTH, **mode, "job.mode": "delegate"})
         lease = [arg for arg in rendered.follower_container["args"] if arg.startswith("--lease-")]
-        assert {"--mode=delegate", *lease} <= set(rendered.args)
+        assert set(lease) <= set(rendered.args)
+        assert rendered.config["job"]["mode"] == "delegate"
         assert len(lease) == 2
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -124,67 +124,16 @@ def test_the_job_hears_its_own_name(helm: Helm) -> None:
         assert "--job-namespace=gpu-operator" in rendered.args
 
 
-def test_every_setting_is_an_explicit_flag(helm: Helm) -> None:
-    """What the Job runs with can be read from the Job."""
-    expected = [
-        "run",
-        "--timeout=25m",
-        "--stall-timeout=30m",
-        "--on-deadline=fail",
-        "--mode=complete",
-        "--job-name=gpu-operator-post",
-        "--job-namespace=gpu-operator",
-        "--driver=gpu",
-        "--plugin-timeout=5m",
-        "--strategy=delete-stale-pods",
-        "--max-parallel-restarts=0",
-        "--on-manual-upgrade=report",
-        "--on-missing-plugin=skip",
-        "--log-format=text",
-        "--plugin-name=gpu:nvidia-dra-driver-gpu-kubelet-plugin",
-        "--plugin-name=gpu:dra-driver-nvidia-gpu-kubelet-plugin",
-    ]
-    assert expected == helm.render().args
+def test_its_arguments(helm: Helm) -> None:
+    """Which command runs, and the Job's own name; all settings are in the environment."""
+    assert helm.render().args == ["run", "--job-name=gpu-operator-post", "--job-namespace=gpu-operator"]
 
 
-APPLICATION: Final = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application"}
-
-
-def test_optional_settings_become_flags_only_when_set(helm: Helm) -> None:
-    """Texts are passed whole, lists once an element, and the user's own arguments last."""
-    values = {
-        "expect": {"chartVersion": "v26.7.0", "driverVersion": "580.126.20"},
-        "plugin": {"namespace": "dra", "names": ["one", "two"]},
-        "driverClients": [
-            {"namespace": "dra", "name": "exporter"},
-            {"labels": {"app": "profiler", "tier": "node"}},
-        ],
-        "refreshAfter": ["toolkit"],
-        "rbac": {"scope": "namespace", "namespaces": ["dra", "gpu-operator"]},
-        "dryRun": True,
-        "maxParallelRestarts": 1234567,
-        "eventTargets": [{**APPLICATION, "namespace": "argocd", "name": name} for name in "ab"],
-        "extraArgs": ["--operator-quiet=30s", "--context=a b"],
-    }
-    args = helm.render(values).args
-    of_the_run = ["--expect-chart-version=v26.7.0", "--expect-driver-version=580.126.20", "--dry-run"]
-    shared = [
-        "--refresh-after=toolkit",
-        "--log-format=text",
-        "--plugin-namespace=dra",
-        "--plugin-name=gpu:one",
-        "--plugin-name=gpu:two",
-        "--driver-client=gpu:dra/exporter",
-        "--driver-client=gpu:app=profiler,tier=node",
-        "--namespace=dra",
-        "--namespace=gpu-operator",
-    ]
-    assert "--max-parallel-restarts=1234567" in args
-    objects = [f"--event-target=applications.argoproj.io/argocd/{name}" for name in "ab"]
-    for optional in (of_the_run, objects, shared):
-        first = args.index(optional[0])
-        assert optional == args[first : first + len(optional)]
-    assert args[-2:] == ["--operator-quiet=30s", "--context=a b"]
+def test_each_setting_gives_a_plain_job_a_new_name(helm: Helm) -> None:
+    """A Job cannot be changed; what only the controller gets does not concern it."""
+    names = [_plain_name(helm, values) for values in ({}, {"logLevel": "debug"}, {"advanced.policyGrace": "3m"})]
+    assert len(set(names)) == len(names)
+    assert _plain_name(helm, {"controller.maxUnavailable": 1}) == names[0]
 
 
 @pytest.mark.parametrize(

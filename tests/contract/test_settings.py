@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 SETTINGS: Final = settings()[0]
 TARGET: Final = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "namespace": "argocd", "name": "a.b"}
+OF_A_RUN: Final = {"timeout", "stallTimeout", "onDeadline", "expect", "eventTargets", "dryRun", "job"}
+"""Settings of a single run. The controller does not get them, so that a release does not restart it."""
 BLOCKS: Final = ("expect", "plugin", "rbac", "job", "controller", "circuitBreaker", "advanced")
 EVERY_SETTING: Final[Values] = {
     "timeout": "1h1m1s",
@@ -118,30 +120,37 @@ def _nested(values: Values) -> Values:
     return tree
 
 
+def _configs(helm: Helm, values: Values, chart: Path = CHART) -> list[Values]:
+    """Return what the chart passes to the Job and, if there is one, to the controller."""
+    rendered = helm.render(values, chart=chart)
+    return [config_of(workload["spec"]["template"]["spec"]["containers"][0])
+            for kind in ("Job", "Deployment") for workload in rendered.all(kind)]  # fmt: skip
+
+
 def test_the_chart_passes_each_setting_and_no_other(helm: Helm) -> None:
     """A setting that only one of them knows is a mistake."""
-    assert set(_paths(helm.render().config)) == SETTINGS.keys()
+    job, following = (set(_paths(config)) for config in _configs(helm, {"controller.enabled": True}))
+    assert job | following == SETTINGS.keys()
+    assert {path[0] for path in job - following} == OF_A_RUN
+    assert {path[0] for path in following - job} == {"controller"}
 
 
 def test_the_defaults_agree(helm: Helm) -> None:
     """The program gets its own defaults, also as a controller, and accepts them."""
-    rendered = helm.render({"controller.enabled": True})
-    assert settings_from(rendered.config) == DEFAULTS
-    assert settings_from(config_of(rendered.follower_container), controller=True) == ControllerSettings()
+    job, following = _configs(helm, {"controller.enabled": True})
+    assert settings_from(job) == DEFAULTS
+    assert settings_from(following, controller=True) == ControllerSettings()
 
 
 @pytest.mark.parametrize("further", RENDERED, ids=["job", "controller"])
 def test_each_value_arrives(helm: Helm, further: Values) -> None:
     """Job and controller get each value as it was given; no setting is left out of this test."""
     sample = settings_from(EVERY_SETTING)
-    left_out = [path for path in SETTINGS if _at(sample, path) == _at(DEFAULTS, path)]
-    assert left_out == []
-    flat = {".".join(path): _given(path) for path in SETTINGS}
-    rendered = helm.render({**flat, **further})
-    expected = settings_from(_nested({**flat, **{key: further[key] for key in further if key in flat}}))
-    containers = [rendered.container, *([rendered.follower_container] if "controller.enabled" in further else [])]
-    for container in containers:
-        assert settings_from(config_of(container)) == expected
+    assert [path for path in SETTINGS if _at(sample, path) == _at(DEFAULTS, path)] == []
+    given = {".".join(path): _value(EVERY_SETTING, path) for path in SETTINGS} | further
+    for config in _configs(helm, given):
+        for path in _paths(config):
+            assert _value(config, path) == given[".".join(path)]
 
 
 def _at(found: Any, path: tuple[str, ...]) -> Any:  # noqa: ANN401 - a setting
@@ -152,11 +161,12 @@ def _at(found: Any, path: tuple[str, ...]) -> Any:  # noqa: ANN401 - a setting
     return found
 
 
-def _given(path: tuple[str, ...]) -> Any:  # noqa: ANN401 - a value
-    value: Any = EVERY_SETTING
+def _value(values: Values, path: tuple[str, ...]) -> object:
+    """Return a value by its path."""
+    found: Any = values
     for key in path:
-        value = value[key]
-    return value
+        found = found[key]
+    return found
 
 
 def test_a_setting_that_the_template_leaves_out_is_found(helm: Helm, tmp_path: Path) -> None:
@@ -166,7 +176,8 @@ def test_a_setting_that_the_template_leaves_out_is_found(helm: Helm, tmp_path: P
     template = chart / "templates" / "_config.tpl"
     text = template.read_text()
     template.write_text(text.replace('"stallTimeout" ', ""))
-    assert SETTINGS.keys() - set(_paths(helm.render(chart=chart).config)) == {("stallTimeout",)}
+    (job, following) = (set(_paths(config)) for config in _configs(helm, {"controller.enabled": True}, chart))
+    assert SETTINGS.keys() - job - following == {("stallTimeout",)}
 
 
 def test_a_setting_that_the_program_does_not_know_is_found(helm: Helm) -> None:

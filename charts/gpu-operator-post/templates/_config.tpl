@@ -1,13 +1,19 @@
 {{/*
 The settings of the program, as JSON with the paths of the values. The program checks each setting and knows its default.
+The controller gets none of a single run: a release that changes them must not restart it. Takes a dict of root and
+component.
 */}}
 {{- define "gpu-operator-post.config" -}}
-{{- $config := pick .Values
-  "drivers" "timeout" "stallTimeout" "pluginTimeout" "onDeadline" "expect" "plugin" "driverClients" "refreshAfter"
-  "strategy" "maxParallelRestarts" "onManualUpgrade" "onMissingPlugin" "eventTargets" "dryRun" "logFormat" "logLevel"
-  "advanced" -}}
-{{- $_ := set $config "rbac" (pick .Values.rbac "namespaces") -}}
-{{- $_ := set $config "job" (pick .Values.job "mode") -}}
-{{- $_ := set $config "controller" (pick .Values.controller "maxUnavailable" "restartBackoff" "restartBackoffMax" "circuitBreaker") -}}
+{{- $values := .root.Values -}}
+{{- $config := pick $values
+  "drivers" "plugin" "driverClients" "refreshAfter" "pluginTimeout" "strategy" "maxParallelRestarts" "onManualUpgrade"
+  "onMissingPlugin" "logFormat" "logLevel" "advanced" -}}
+{{- $_ := set $config "rbac" (pick $values.rbac "namespaces") -}}
+{{- if eq .component "controller" -}}
+{{- $_ := set $config "controller" (pick $values.controller "maxUnavailable" "restartBackoff" "restartBackoffMax" "circuitBreaker") -}}
+{{- else -}}
+{{- $config = merge $config (pick $values "timeout" "stallTimeout" "onDeadline" "expect" "eventTargets" "dryRun") -}}
+{{- $_ := set $config "job" (pick $values.job "mode") -}}
+{{- end -}}
 {{- toJson $config -}}
 {{- end -}}

@@ -42,7 +42,7 @@ spec:
         {{- toYaml .args | nindent 8 }}
       env:
         - name: GPU_OPERATOR_POST_CONFIG
-          value: {{ include "gpu-operator-post.config" .root | quote }}
+          value: {{ include "gpu-operator-post.config" . | quote }}
         {{- with .root.Values.extraEnv }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
