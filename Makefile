@@ -17,7 +17,7 @@ EXAMPLES ?= 2000
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo bench profile soak test test-unit test-quick model test-cluster test-deployers test-image test-visit lint type format chart binaries deployers \
-	image image-tools scan docs lock release-check release-chart clean
+	image image-tools scan docs golden lock release-check release-chart clean
 
 help: ## Show this help
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -90,6 +90,9 @@ docs: $(READY) ## Write the generated documents: chart README, schema, reasons, 
 	$(PY) -m tools.reasons
 	$(PY) -m tools.examples
 	$(PY) -m devcluster.bench.page
+
+golden: $(READY) ## Write the golden files of the chart: tests.chart.goldenfiles
+	$(PY) -m tests.chart.goldenfiles
 
 image: ## Build the image with Docker or buildah, and say what fills it
 	@$(PYTHON) -m tools.image --tag $(IMAGE)

@@ -65,11 +65,8 @@ def test_the_policies_name_the_plugins_that_the_program_looks_for(
 
 def test_the_policies_name_the_driver_clients(helm: Helm) -> None:
     """By namespace and name, or by labels; and the namespaces of the scope bound all of them."""
-    clients = [
-        {"namespace": "a", "name": "b"},
-        {"labels": {"k": "v", "l": "w"}},
-        {"driver": "gpu", "labels": {"k": ""}},
-    ]
+    labels: list[Object] = [{"k": "v", "l": "w"}, {"k": ""}]
+    clients = [{"namespace": "a", "name": "b"}, {"labels": labels[0]}, {"driver": "gpu", "labels": labels[1]}]
     scope = {"rbac.scope": "namespace", "rbac.namespaces": ["a"]}
     for policy in _policies(helm.render({**scope, "driverClients": clients, "plugin.names": ["mine"]}))[:2]:
         assert _list(policy, "daemonSets") == [{"name": "mine", "namespace": ""}, {"name": "b", "namespace": "a"}]
