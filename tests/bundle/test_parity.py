@@ -31,6 +31,7 @@ from tests.bundle.program import (
     write,
 )
 from tests.bundle.reading import Found, load, read, render
+from tests.chart.rendering import config_of
 
 if TYPE_CHECKING:
     from pathlib import Path
