@@ -118,7 +118,7 @@ def test_what_users_set_for_the_pod_reaches_it(helm: Helm) -> None:
     for field in ("tolerations", "priorityClassName", "runtimeClassName"):
         assert values[field] == rendered.pod[field]
     assert values["extraVolumes"] == rendered.pod["volumes"]
-    assert values["extraEnv"] == rendered.container["env"]
+    assert values["extraEnv"] == rendered.container["env"][1:]
     assert values["extraVolumeMounts"] == rendered.container["volumeMounts"]
 
 
