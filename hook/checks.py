@@ -31,7 +31,7 @@ def settings_from(values: object, *, controller: bool = False) -> Settings:
     """Build settings from plain values. Raises SettingsError."""
     for path, text in _texts(values, ""):
         if not text.isprintable():
-            raise SettingsError(f"{path or 'settings'}: {_quoted(text)} has a character that cannot be printed")
+            raise SettingsError(f"{path or 'the settings'}: {_quoted(text)} has a character that cannot be printed")
     try:
         found = msgspec.convert(values, ControllerSettings if controller else Settings, dec_hook=_read)
     except msgspec.ValidationError as error:
@@ -72,7 +72,9 @@ def _texts(value: object, path: str) -> Iterator[tuple[str, str]]:
         yield path, value
     elif isinstance(value, dict):
         for key, part in value.items():
-            yield path, str(key)
+            if not isinstance(key, str):
+                raise SettingsError(f"{path or 'the settings'}: {_quoted(key)} is not the name of a setting")
+            yield path, key
             yield from _texts(part, f"{path}.{key}".lstrip("."))
     elif isinstance(value, list | tuple):
         for number, part in enumerate(value):
@@ -84,7 +86,6 @@ def _quoted(value: object) -> str:
     return shown(msgspec.json.encode(value, enc_hook=str).decode(), LONGEST_VALUE)
 
 
-_MESSAGE: Final = re.compile(r"(.*?)(?: - at (`key` in )?`\$\.?([^`]*)`)?", re.DOTALL)
 _PART: Final = re.compile(r"([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
 _KINDS: Final = {
     "array": "a list",
@@ -108,8 +109,9 @@ _PATTERNS: Final = {
 
 def _sentence(message: str, values: object) -> str:
     """Return the decoder's message as the path of a setting, and what is wrong with it."""
-    what, key, path = _MESSAGE.fullmatch(message).groups("")  # type: ignore[union-attr] - it matches every text
-    value = "an entry" if key or "..." in path else _quoted(_at(values, path))
+    what, found, where = message.rpartition(" - at `")
+    what, path = (what, where.rpartition("$")[2].strip(".`")) if found else (message, "")
+    value = "an entry" if where.startswith("key") or "..." in path else _quoted(_at(values, path))
     path, name = path.replace("[...]", ""), what.partition("`")[2].partition("`")[0]
     if what.startswith("Object contains unknown field"):
         return f"{path}.{name}".lstrip(".") + f": no such setting{_suggestion(path, name)}"

@@ -23,7 +23,7 @@ from hook.errors import (
     TerminatedError,
     UnauthorizedError,
 )
-from hook.flags import CONTROLLER, LOGGING, OLD_FLAGS, PLAN, POD, RUN, WHAT, WHERE, flags, settings_of
+from hook.flags import CONTROLLER, LOGGING, PLAN, POD, RUN, WHAT, WHERE, flags, settings_of
 from hook.format import shown
 from hook.kube import client, events, retry
 from hook.kube.cache import Cache
@@ -46,8 +46,7 @@ log = logging.getLogger(__name__)
 
 EXIT_OTHER: Final = 1
 EXIT_USAGE: Final = 2
-CONTEXT: Final = {"auto_envvar_prefix": "GPU_OPERATOR_POST", "help_option_names": ["-h", "--help"]}
-"""Each flag is also ``GPU_OPERATOR_POST_<FLAG>``, the same for every command."""
+CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 REASON_OF_ERROR: Final = (
     (TerminatedError, Reason.TERMINATED),
     (LeaseLostError, Reason.LEASE_LOST),
@@ -56,7 +55,7 @@ REASON_OF_ERROR: Final = (
 )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(context_settings=CONTEXT)
 @click.version_option(__version__)
 def main() -> None:
     """Restart the DRA kubelet plugins that a GPU driver upgrade left stale, and verify them.
@@ -67,15 +66,15 @@ def main() -> None:
     """
 
 
-@main.command(context_settings=CONTEXT)
-@flags(RUN, POD, WHAT, WHERE, LOGGING, OLD_FLAGS)
+@main.command()
+@flags(RUN, POD, WHAT, WHERE, LOGGING)
 def run(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     """Wait for each node's driver, restart the stale plugins, and verify them."""
     _start(values, _run, controller=False)
 
 
-@main.command(context_settings=CONTEXT)
-@flags(CONTROLLER, POD, WHAT, WHERE, LOGGING, OLD_FLAGS)
+@main.command()
+@flags(CONTROLLER, POD, WHAT, WHERE, LOGGING)
 def controller(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     """Restart the plugins that a driver reload left stale, and verify them, without an end."""
     _start(values, _control, controller=True)
@@ -96,8 +95,8 @@ def _start(
         sys.exit(error.exit_code)
 
 
-@main.command(context_settings=CONTEXT)
-@flags(WHAT, WHERE, LOGGING, OLD_FLAGS)
+@main.command()
+@flags(WHAT, WHERE, LOGGING)
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option(
     "--exit-code",
@@ -126,8 +125,8 @@ def status(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed fla
     sys.exit(EXIT_FAILED if values["exit_code"] and wrong else 0)
 
 
-@main.command(context_settings=CONTEXT)
-@flags(WHAT, PLAN, WHERE, LOGGING, OLD_FLAGS)
+@main.command()
+@flags(WHAT, PLAN, WHERE, LOGGING)
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def plan(**values: Any) -> NoReturn:  # noqa: ANN401 - click passes parsed flags
     """Show how long an upgrade will take, which capacity it needs, and what will block it; read-only."""

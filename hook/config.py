@@ -102,7 +102,7 @@ class Section(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """A part of the settings. Users write its fields in camelCase."""
 
 
-class Expect(Section):
+class Expect(Section, frozen=True):
     """What the policy must show before nodes are evaluated."""
 
     chart_version: Annotated[
@@ -113,14 +113,14 @@ class Expect(Section):
     ] = ""
 
 
-class PluginName(Section, kw_only=True):
+class PluginName(Section, frozen=True, kw_only=True):
     """The name of a plugin's DaemonSet, with its driver."""
 
     driver: Annotated[Driver, Meta(description="Empty: the first of `drivers`.")] = ""
     name: Name
 
 
-class Plugin(Section):
+class Plugin(Section, frozen=True):
     """The plugins that are refreshed."""
 
     namespace: Annotated[
@@ -135,7 +135,7 @@ class Plugin(Section):
     ] = ()
 
 
-class DriverClient(Section):
+class DriverClient(Section, frozen=True):
     """DaemonSets that hold the driver: one by name, or several by labels of their pod template."""
 
     driver: Annotated[Driver, Meta(description="Empty: the first of `drivers`.")] = ""
@@ -148,7 +148,7 @@ class DriverClient(Section):
         return labels or f"{self.namespace}/{self.name}"
 
 
-class EventTarget(Section):
+class EventTarget(Section, frozen=True):
     """An object of the deployment tool, on which Events record the outcome of a run."""
 
     api_version: Annotated[str, Meta(pattern=GROUP_VERSION, max_length=LONGEST)]
@@ -168,7 +168,7 @@ class EventTarget(Section):
         return f"{self.kind} {self.namespace}/{self.name}"
 
 
-class Rbac(Section):
+class Rbac(Section, frozen=True):
     """What the account of the program may read."""
 
     namespaces: Annotated[
@@ -176,7 +176,7 @@ class Rbac(Section):
     ] = ()
 
 
-class Job(Section):
+class Job(Section, frozen=True):
     """The Job."""
 
     mode: Annotated[
@@ -188,7 +188,7 @@ class Job(Section):
     ] = Mode.COMPLETE
 
 
-class CircuitBreaker(Section):
+class CircuitBreaker(Section, frozen=True):
     """Stops the controller while clocks or the API show wrong times."""
 
     threshold: Annotated[
@@ -207,7 +207,7 @@ class CircuitBreaker(Section):
     ] = Duration(minutes=30)
 
 
-class ControllerLimits(Section):
+class ControllerLimits(Section, frozen=True):
     """Limits of the controller."""
 
     max_unavailable: Annotated[
@@ -232,7 +232,7 @@ class ControllerLimits(Section):
     circuit_breaker: CircuitBreaker = CircuitBreaker()
 
 
-class Advanced(Section):
+class Advanced(Section, frozen=True):
     """Times that follow from the operators and from Kubernetes."""
 
     # A new operator renders about one Lease duration after the old one (measured: 22 s after the first render, 0.7 s
@@ -272,7 +272,7 @@ MARGIN_FLOOR: Final = timedelta(seconds=5)
 Job. Two seconds were not enough on a loaded machine."""
 
 
-class Settings(Section):
+class Settings(Section, frozen=True):
     """Everything that a decision depends on in addition to the cluster."""
 
     is_controller: ClassVar[bool] = False
@@ -383,7 +383,7 @@ class Settings(Section):
         return started + self.timeout - self.margin
 
 
-class ControllerSettings(Settings):
+class ControllerSettings(Settings, frozen=True):
     """The same settings, for the controller."""
 
     is_controller: ClassVar[bool] = True

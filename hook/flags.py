@@ -67,9 +67,8 @@ WHAT: Final = (
         "--config",
         default="",
         metavar="FILE",
-        allow_from_autoenv=False,
         help=f"YAML or JSON file with settings, named like the chart's values; default: the variable {VARIABLE}. "
-        "The flags below override it.",
+        "Flags override it.",
     ),
     click.option(
         "--driver",
@@ -93,7 +92,7 @@ WHAT: Final = (
     ),
 )
 RUN: Final = (
-    click.option("--timeout", help="Limit of the whole run, from the Job's start; default: 25m."),
+    click.option("--timeout", metavar="DURATION", help="Limit of the whole run, from the Job's start; default: 25m."),
     click.option("--dry-run", is_flag=True, help="Evaluate once and report; write nothing."),
     click.option(
         "--job-name", default="", help="Name of this program's Job: the timeout begins at its start, Events go there."
@@ -140,62 +139,13 @@ PLAN: Final = (
     ),
 )
 LOGGING: Final = (
-    click.option("--log-format", type=click.Choice([*LogFormat]), help="Format of the log; default: text."),
+    click.option(
+        "--log-format",
+        type=click.Choice([choice.value for choice in LogFormat]),
+        help="Format of the log; default: text.",
+    ),
     click.option("-v", "--verbose", is_flag=True, flag_value="debug", default=None, help="Enable debug logging."),
 )
-
-OLD: Final = {
-    "stall_timeout": "stallTimeout",
-    "plugin_timeout": "pluginTimeout",
-    "on_deadline": "onDeadline",
-    "strategy": "strategy",
-    "max_parallel_restarts": "maxParallelRestarts",
-    "on_manual_upgrade": "onManualUpgrade",
-    "on_missing_plugin": "onMissingPlugin",
-    "refresh_after": "refreshAfter",
-    "driver_client": "driverClients",
-    "expect_chart_version": "expect.chartVersion",
-    "expect_driver_version": "expect.driverVersion",
-    "mode": "job.mode",
-    "max_unavailable": "controller.maxUnavailable",
-    "restart_backoff": "controller.restartBackoff",
-    "restart_backoff_max": "controller.restartBackoffMax",
-    "circuit_breaker_threshold": "controller.circuitBreaker.threshold",
-    "circuit_breaker_reset": "controller.circuitBreaker.reset",
-    "operator_quiet": "advanced.operatorQuiet",
-    "unknown_operator_quiet": "advanced.unknownOperatorQuiet",
-    "policy_grace": "advanced.policyGrace",
-    "failed_grace": "advanced.failedGrace",
-    "not_ready_grace": "advanced.notReadyGrace",
-    "api_patience": "advanced.apiPatience",
-}
-MULTIPLE: Final = ("refresh_after", "driver_client")
-OLD_FLAGS: Final = tuple(
-    click.option(
-        f"--{name.replace('_', '-')}",
-        multiple=name in MULTIPLE,
-        hidden=True,
-        type=int if name == "max_parallel_restarts" else str,
-    )
-    for name in OLD
-)
-
-
-def _old(name: str, value: Any) -> Any:  # noqa: ANN401 - a flag's
-    if name not in ("plugin_names", "driver_client"):
-        return value
-    return [_named(name, text) for text in value]
-
-
-def _named(name: str, text: str) -> dict[str, Any]:
-    driver, _, rest = text.rpartition(":")
-    given: dict[str, Any] = {"driver": driver} if driver else {}
-    if name == "plugin_names":
-        return {**given, "name": rest}
-    if "=" in rest:
-        return {**given, "labels": dict(pair.split("=") for pair in rest.split(","))}
-    namespace, _, plain = rest.partition("/")
-    return {**given, "namespace": namespace, "name": plain}
 
 
 def flags(*groups: tuple[Callable[[Any], Any], ...]) -> Callable[[Any], Any]:
@@ -234,11 +184,11 @@ def _file(path: str) -> object:
 
 def _overridden(tree: object, values: Mapping[str, Any]) -> object:
     """Return the settings with those that flags name."""
-    for flag, path in {**OVERRIDES, **OLD}.items():
+    for flag, path in OVERRIDES.items():
         if not isinstance(tree, dict):
             return tree
         if value := values.get(flag):
-            tree = _with(tree, path.split("."), _old(flag, value))
+            tree = _with(tree, path.split("."), value)
     return tree
 
 

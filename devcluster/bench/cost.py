@@ -26,6 +26,7 @@ from devcluster.bench.servers import OwnServer
 from devcluster.cluster import Cluster
 from devcluster.layout import CHECKOUT
 from devcluster.ports import free_ports
+from devcluster.settings import separated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +40,7 @@ MINUTES: Final = 10.0
 STARTS: Final = 15
 WARM_SECONDS: Final = 60.0
 """Until a run that waits has read everything and said so; measuring begins then."""
-QUIET: Final = ("--operator-quiet=0s", "--unknown-operator-quiet=0s")
+QUIET: Final = ("advanced.operatorQuiet=0s", "advanced.unknownOperatorQuiet=0s")
 """What is measured is work: not for how long a run goes on to look at an operator, of which there is none here."""
 LEADING: Final = "leading: the Lease"
 """What a follower logs once it leads; one that stands by costs nothing."""
@@ -155,7 +156,7 @@ class Scene:
         etcd.put(self.cluster.files, unready())
         name = "following" if follow else "waiting"
         server = self._server(name)
-        how = ["run", f"--timeout={seconds + 1800:.0f}s", "--stall-timeout=0s"]
+        how = ["run", f"--timeout={seconds + 1800:.0f}s", "stallTimeout=0s"]
         if follow:
             (port,) = free_ports(1)
             how = [
@@ -199,8 +200,9 @@ class Scene:
         return server
 
     def _start(self, server: OwnServer, name: str, command: str, *arguments: str) -> pod.Running:
-        started = pod.program(command, f"--service-account-dir={self.folder / 'mount'}", *arguments)
-        return pod.launch(started, self.folder / f"{name}.json", pod.environment(server.url))
+        flags, settings = separated(arguments)
+        started = pod.program(command, f"--service-account-dir={self.folder / 'mount'}", *flags)
+        return pod.launch(started, self.folder / f"{name}.json", {**pod.environment(server.url), **settings})
 
 
 def _start_up(out: Path) -> None:

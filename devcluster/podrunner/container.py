@@ -119,6 +119,11 @@ class ContainerLife:
             return False
         expanded = (environment.expand(argument, variables) for argument in self._spec.get("args", []))
         arguments = [addressed(argument, self._ports) for argument in expanded]
+        if arguments[:1] in images.MOUNTED.get(images.repository_name(self._spec["image"]), ()):
+            arguments += [
+                f"--service-account-dir={self._pod.service_account}",
+                f"--termination-log={self.files.message}",
+            ]
         await self._execute([*command, *arguments], variables, probing)
         return True
 
@@ -156,9 +161,8 @@ class ContainerLife:
             **{name: addressed(value, self._ports) for name, value in made.items()},
             "HOME": str(pod.folder / "tmp"),
             "TMPDIR": str(pod.folder / "tmp"),
-            "GPU_OPERATOR_POST_SERVICE_ACCOUNT_DIR": service_account,
             "DEVCLUSTER_SERVICE_ACCOUNT_DIR": service_account,
-            "GPU_OPERATOR_POST_TERMINATION_LOG": str(self.files.message),
+            "DEVCLUSTER_TERMINATION_LOG": str(self.files.message),
         }
 
     async def _sleep(self, seconds: float | None) -> None:

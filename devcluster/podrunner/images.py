@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,6 +16,9 @@ IMAGES: dict[str, Sequence[str]] = {
     "network-operator": ("-m", "devcluster.networkoperator"),
 }
 """Last part of the image's repository -> arguments of Python. Any other image cannot be pulled."""
+
+MOUNTED: Final[dict[str, Sequence[list[str]]]] = {"gpu-operator-post": (["run"], ["controller"])}
+"""Image -> commands that look where a runtime mounts files. Here flags name the places."""
 
 
 class UnknownImageError(Exception):

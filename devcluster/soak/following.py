@@ -18,7 +18,13 @@ from devcluster.soak.stage import DAEMONSET, OPERATOR, Stage
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-FOLLOWER: Final = (*PROGRAM, "controller", f"--lease-namespace={OPERATOR[2]}", "--listen=127.0.0.1:0")
+FOLLOWER: Final = (
+    *PROGRAM,
+    "controller",
+    f"--lease-namespace={OPERATOR[2]}",
+    "--listen=127.0.0.1:0",
+    "controller.maxUnavailable=100%",
+)
 """One follower; ``--identity`` is added, and KUBECONFIG is in its environment."""
 LOST: Final = 1
 """A follower that could not renew its Lease in time ends so, and is started again: on a busy machine that happens.

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from devcluster.layout import CHECKOUT
+from devcluster.settings import separated
 from devcluster.soak.judge import Sample
 
 if TYPE_CHECKING:
@@ -71,9 +72,10 @@ class Process:
 
 
 def launch(command: Sequence[str], kubeconfig: Path, log: Path) -> Process:
-    """Start a program with a kubeconfig in its environment, and nothing of a pod's."""
+    """Start a program with a kubeconfig and the settings in its environment, and nothing of a pod's."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("KUBERNETES_")}
-    return Process(command, {**kept, "KUBECONFIG": str(kubeconfig)}, log)
+    arguments, settings = separated(command)
+    return Process(arguments, {**kept, "KUBECONFIG": str(kubeconfig), **settings}, log)
 
 
 class Waiting:

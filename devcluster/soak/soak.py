@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 DEADLINE: Final = 124
 FAILED: Final = 3
 PROGRAM: Final = (sys.executable, "-m", "hook")
-QUICK: Final = ("--operator-quiet=4s", "--unknown-operator-quiet=6s", "--policy-grace=20s")
+QUICK: Final = ("advanced.operatorQuiet=4s", "advanced.unknownOperatorQuiet=6s", "advanced.policyGrace=20s")
 """Simulated operators act within seconds."""
 HOOK: Final = (*PROGRAM, "run", *QUICK)
-LONG: Final = (*PROGRAM, "run", "--timeout=240h", "--stall-timeout=0s", "--expect-driver-version=999.9.9")
+LONG: Final = (*PROGRAM, "run", "--timeout=240h", "stallTimeout=0s", "expect.driverVersion=999.9.9")
 """Waits for a version that never comes, so that it watches everything and restarts nothing."""
 TRIES: Final = 3
 """Runs that a cycle may take once its fault is over. One does; a second is a killed one's successor."""
@@ -39,7 +39,7 @@ class Commands:
     long: Sequence[str] = LONG
     """A process that goes on all the time."""
     takes_timeout: bool = True
-    impatient: Sequence[str] = ("--failed-grace=8s",)
+    impatient: Sequence[str] = ("advanced.failedGrace=8s",)
     """Added where drivers cannot start, so that it ends once the other nodes are served."""
 
 

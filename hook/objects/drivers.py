@@ -139,7 +139,7 @@ class Stack:
     """Driver stack: the names and labels of its parts."""
 
     name: str
-    """Value of ``--driver``."""
+    """Name in the setting ``drivers``."""
     device: str
     """Word for the device in messages, with its article."""
     policy: PolicyKind
@@ -153,7 +153,7 @@ class Stack:
     after: str = ""
     """Name of the stack whose driver must settle first, if the policy requires that order."""
     prerequisites: Mapping[str, Prerequisite] = field(default_factory=dict)
-    """By the value of ``--prerequisite``."""
+    """By the name in the setting ``refreshAfter``."""
     failed_upgrade_command: str = ""
     """Command that repairs a failed upgrade, from the operator's documentation; a template like those of reasons."""
 

@@ -79,7 +79,7 @@ def workloads(api: Api, settings: Settings, *, wanted: bool) -> tuple[list[Workl
     if not wanted or not resources:
         return None, "--no-workloads"
     if settings.rbac.namespaces:
-        return None, "only some namespaces are read (--namespace)"
+        return None, "only some namespaces are read (rbac.namespaces)"
     try:
         found = _listed(api, ListOptions(requests.PODS, fields=NOT_OVER), reader(resources))
         pods = [pod for pod in found if pod is not None]

@@ -25,7 +25,7 @@ RESTRICTED: Final = {"labels": {"pod-security.kubernetes.io/enforce": "restricte
 EMBEDDED_VALUES: Final = """
 image: {repository: registry.example/gpu-operator-post}
 timeout: 4m
-extraArgs: [--operator-quiet=3s, --unknown-operator-quiet=5s, --policy-grace=15s]
+advanced: {operatorQuiet: 3s, unknownOperatorQuiet: 5s, policyGrace: 15s}
 """
 """The simulated operator acts within seconds."""
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
-WAITING: Final = ("run", "--timeout=2m", "--expect-driver-version=999.1")
+WAITING: Final = ("run", "--timeout=2m", "expect.driverVersion=999.1")
 """A run that never ends by itself, so that a watch that is refused is found out; a refusal is tried again for half a
 minute, and on a busy machine twenty of these start at once."""
 EVENTS: Final = Right("", "events", "create")
@@ -87,11 +87,11 @@ def test_without_one_write(boot: Callable[..., Lab], subtests: pytest.Subtests) 
     lab = boot(1)
     lab.stale_fleet(nodes=1)
     delete, patch = Right("", "pods", "delete"), Right("apps", "daemonsets", "patch")
-    quick = ("run", "--timeout=2m", "--operator-quiet=2s")
+    quick = ("run", "--timeout=2m", "advanced.operatorQuiet=2s")
     job = (f"--job-namespace={NAMESPACE}", "--job-name=gpu-operator-post")
     stale_pods, rollout = _granted(lab, {}), _granted(lab, {"strategy": "rollout-restart"})
     deleting = _start(lab, "without-delete", stale_pods - {delete}, *quick)
-    patching = _start(lab, "without-patch", rollout - {patch}, *quick, "--strategy=rollout-restart")
+    patching = _start(lab, "without-patch", rollout - {patch}, *quick, "strategy=rollout-restart")
     reading = _start(lab, "without-job", stale_pods - {OWN_JOB}, *quick, *job, "--dry-run")
     with subtests.test(_named(delete)):
         _assert_missing(ended(deleting), f"{_named(delete)} in namespace {PLUGIN_NAMESPACE}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from devcluster.deployers.release import Release, Values
 from devcluster.layout import CHECKOUT
+from devcluster.settings import tree
 from tests import evidence
 from tests.e2e.lab import (
     CHART,
@@ -37,7 +38,11 @@ if TYPE_CHECKING:
 NODES: Final = ["gpu-0", "gpu-1", "gpu-2"]
 OPERATOR_RELEASE: Final = "gpu-operator"
 PLUGIN_RELEASE: Final = "nvidia-dra-driver-gpu"
-QUICK_JOB: Final[Values] = {"image": {"repository": IMAGE}, "timeout": "3m", "extraArgs": list(QUICK)}
+QUICK_JOB: Final[Values] = {
+    "image": {"repository": IMAGE},
+    "timeout": "3m",
+    **tree(dict(word.split("=") for word in QUICK)),
+}
 OUTER_SECONDS: Final = 240
 """A minute more than the Job's own time, as the chart's notes ask."""
 

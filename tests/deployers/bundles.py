@@ -86,7 +86,7 @@ def write(
     work = output.parent / f"{output.name}-input"
     work.mkdir(parents=True, exist_ok=True)
     (work / "recipe.yaml").write_text(yaml.safe_dump(stack.recipe()))
-    ours = {**{key: QUICK_JOB[key] for key in ("image", "extraArgs")}, **(post or {})}
+    ours = {**{key: QUICK_JOB[key] for key in ("image", "advanced")}, **(post or {})}
     (work / "post.yaml").write_text(yaml.safe_dump(ours))
     places = {**{name: str(CHECKOUT / folder) for name, folder in CHARTS.items()}, **(charts or {})}
     written = run(

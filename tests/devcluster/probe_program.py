@@ -26,7 +26,7 @@ def say(text: str) -> None:
 
 def call(method: str, url_path: str, body: str | None = None) -> None:
     """Make a request the way a program in a pod does, and say how it was answered."""
-    account = Path(os.environ["GPU_OPERATOR_POST_SERVICE_ACCOUNT_DIR"])
+    account = Path(os.environ["DEVCLUSTER_SERVICE_ACCOUNT_DIR"])
     host, port = (os.environ[f"KUBERNETES_SERVICE_{name}"] for name in ("HOST", "PORT"))
     tls = ssl.create_default_context(cafile=account / "ca.crt")
     headers = {
@@ -45,7 +45,7 @@ def environment(names: str) -> None:
 
 def message(text: str) -> None:
     """Write the termination message."""
-    Path(os.environ["GPU_OPERATOR_POST_TERMINATION_LOG"]).write_text(text)
+    Path(os.environ["DEVCLUSTER_TERMINATION_LOG"]).write_text(text)
 
 
 def on_sigterm(code: str) -> None:

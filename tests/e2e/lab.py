@@ -41,7 +41,7 @@ RELEASE: Final = "gpu-operator-post"
 ALL_AT_ONCE: Final[dict[str, Any]] = {
     "driver__upgradePolicy": {"autoUpgrade": True, "maxParallelUpgrades": 0, "maxUnavailable": "100%"}
 }
-QUICK: Final = ("--operator-quiet=3s", "--unknown-operator-quiet=5s", "--policy-grace=15s")
+QUICK: Final = ("advanced.operatorQuiet=3s", "advanced.unknownOperatorQuiet=5s", "advanced.policyGrace=15s")
 """Simulated operators act within seconds; one scenario keeps the real times."""
 
 LOOK_SECONDS: Final = 0.2
@@ -85,9 +85,9 @@ class Lab:
     def start_post(
         self, *, args: tuple[str, ...] = QUICK, helm: tuple[str, ...] = (), **values: object
     ) -> subprocess.Popen[str]:
-        """Start the same without waiting; `args` go to the program, `helm` to Helm, values to the chart."""
+        """Start the same without waiting; `args` are settings as words, `helm` goes to Helm, values to the chart."""
         chosen: dict[str, object] = {
-            "image__repository": IMAGE, "timeout": "3m", "extraArgs": list(args), **values
+            "image__repository": IMAGE, "timeout": "3m", **dict(word.split("=") for word in args), **values
         }  # fmt: skip
         return self.cluster.start_helm(
             "upgrade", "--install", RELEASE, CHART, "-n", NAMESPACE, "--create-namespace",

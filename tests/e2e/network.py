@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from devcluster.settings import client
 from devcluster.truth import NETWORK, Truth
 from tests.e2e.identity import Right, kubeconfig
 from tests.e2e.lab import NAMESPACE as HOOKS
@@ -28,7 +29,7 @@ RDMA: Final = "rdma-shared-dp-ds"
 SRIOV: Final = "network-operator-sriov-device-plugin"
 OWN: Final = "kube-sriov-device-plugin-amd64"
 """A device plugin that people deployed by themselves; no operator takes it off a node whose driver reloads."""
-FURTHER: Final = f"network:kube-system/{OWN}"
+FURTHER: Final = client("kube-system", OWN, "network")
 """As `--driver-client` has it."""
 FURTHER_VALUE: Final = {"driver": "network", "namespace": "kube-system", "name": OWN}
 """The same as an entry of the value `driverClients`."""
@@ -91,9 +92,9 @@ class Net:
 
     def start(self, *args: str) -> subprocess.Popen[str]:
         """Start the program for this stack, as somebody whose writes are in the audit log."""
-        served = ("--driver=network", f"--driver-client={FURTHER}")
+        served = ("--driver=network", FURTHER)
         # A node that is left alone keeps this policy notReady for good, which is waited for in vain.
-        briefly = (*QUICK, "--policy-grace=4s", "--timeout=140s")
+        briefly = (*QUICK, "advanced.policyGrace=4s", "--timeout=140s")
         return self.lab.start("run", *served, *briefly, *args, kubeconfig=self.account)
 
     def run(self, *args: str) -> Ended:

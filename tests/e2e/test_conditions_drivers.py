@@ -34,7 +34,7 @@ def test_a_failed_upgrade(boot: Callable[..., Lab]) -> None:
     lab.annotate("gpu-1", "driver-fault", "crash-loop")
     lab.operator(driver=NEW, **GIVES_UP)
     lab.until(lambda: acts.upgrade_state(lab, "gpu-1") == "upgrade-failed", "the upgrade has failed", acts.PATIENCE)
-    failed = acts.run(lab, "--failed-grace=6s")
+    failed = acts.run(lab, "advanced.failedGrace=6s")
     assert (failed.story["phase"], failed.code) == ("Fail", 3), failed.said
     assert failed.reasons() == {"gpu-1": "UpgradeFailed"}
     assert "upgrade-required --overwrite" in failed.said

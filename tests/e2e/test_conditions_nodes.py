@@ -19,7 +19,7 @@ pytestmark = pytest.mark.e2e
 
 SKIP = "nvidia.com/gpu-driver-upgrade.skip"
 GPU = "feature.node.kubernetes.io/pci-10de.present"
-GONE_SOON = ("--not-ready-grace=5s", "--policy-grace=3s")
+GONE_SOON = ("advanced.notReadyGrace=5s", "advanced.policyGrace=3s")
 """How long a NotReady node is waited for (five minutes by default), and the policy that is not ready because of it."""
 
 
@@ -76,7 +76,7 @@ def test_a_lost_node_freezes_the_upgrade(boot: Callable[..., Lab]) -> None:
     _lose(lab, "gpu-1")
     lab.operator(driver=NEW, **ALL_AT_ONCE)
     lab.until(lambda: lab.rendered(NEW), "the DaemonSet asks for the new driver", acts.PATIENCE)
-    late = acts.run(lab, *GONE_SOON, "--stall-timeout=8s")
+    late = acts.run(lab, *GONE_SOON, "stallTimeout=8s")
     assert late.phase == ("Deadline", "Stalled", 124), late.said
     assert late.reasons() == {"gpu-0": "DriverOutdated"}
     assert "NodeNotReady" in late.said
@@ -96,7 +96,7 @@ def test_a_cordoned_node_that_eats_the_limit(boot: Callable[..., Lab]) -> None:
     lab.fleet(nodes=3, **one)
     _cordon(lab, "gpu-1", cordoned=True)
     lab.operator(driver=NEW, **one)
-    late = acts.run(lab, "--stall-timeout=8s")
+    late = acts.run(lab, "stallTimeout=8s")
     assert late.phase == ("Deadline", "Stalled", 124), late.said
     assert set(late.reasons().values()) <= {"DriverOutdated", "UpgradeInProgress"}
     assert late.reasons().keys() == {"gpu-0", "gpu-2"}

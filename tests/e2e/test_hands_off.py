@@ -21,7 +21,7 @@ pytestmark = pytest.mark.e2e
 
 POLICY = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy"
 BOTH = ["gpu-0", "gpu-1"]
-BRIEFLY = ("run", "--timeout=8s", "--operator-quiet=2s")
+BRIEFLY = ("run", "--timeout=8s", "advanced.operatorQuiet=2s")
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def test_two_runs_at_once(boot: Callable[..., Lab]) -> None:
     """Two deployers, or a run that outlives its Job, do not restart anything twice."""
     lab = boot(3)
     lab.stale_fleet(nodes=3)
-    processes = [lab.start("run", "--timeout=2m", "--operator-quiet=3s") for _ in range(3)]
+    processes = [lab.start("run", "--timeout=2m", "advanced.operatorQuiet=3s") for _ in range(3)]
     assert [process.wait(timeout=120) for process in processes] == [0, 0, 0]
     for process in processes:
         process.communicate()

@@ -56,7 +56,7 @@ def test_a_policy_that_is_never_ready(boot: Callable[..., Lab]) -> None:
     lab = boot(2)
     lab.stale_fleet(nodes=2, simulate__brokenOperand=True)
     assert lab.policy_state() == "notReady"
-    done = lab.post(args=("--operator-quiet=2s", "--policy-grace=6s"))
+    done = lab.post(args=("advanced.operatorQuiet=2s", "advanced.policyGrace=6s"))
     assert done.code == 0, done.output
     assert any("notReady" in warning for warning in lab.story()["warnings"])
     lab.assert_clean(["gpu-0", "gpu-1"])

@@ -70,7 +70,7 @@ def test_a_driver_that_people_rotate(boot: Callable[..., Lab]) -> None:
     told = json.loads(net.status("-o", "json").out)
     assert {"gpu-0": "ManualUpgrade", "gpu-1": "ManualUpgrade"} == nodes_of(told)
 
-    hook = net.start("--on-manual-upgrade=wait")
+    hook = net.start("onManualUpgrade=wait")
     net.delete_drivers()
     done = ended(hook)
     assert done.code == 0, done.said
@@ -87,7 +87,7 @@ def test_a_failed_upgrade_beside_a_node_that_is_skipped(boot: Callable[..., Lab]
     values = PARALLEL | MISSED | {"simulate__failedRestarts": 2}
     net.operator(NEW, **values)
     net.lab.until(lambda: net.states()["gpu-0"] == "upgrade-failed", "the upgrade has failed", 90)
-    failed = net.run("--failed-grace=5s")
+    failed = net.run("advanced.failedGrace=5s")
     assert failed.code == 3, failed.said
     assert "UpgradeFailed" in failed.out
     assert "NodeSkipped" in failed.out

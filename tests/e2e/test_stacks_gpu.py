@@ -64,7 +64,7 @@ def test_pools_of_driver_objects(boot: Callable[..., Lab]) -> None:
     lab.until(lambda: lab.label_states() == {"upgrade-done"}, "the labels are quiet", acts.PATIENCE)
     lab.operator(**OBJECTS, **pools(NEW))
     assert lab.policy_state() == "ready"
-    done = acts.run(lab, f"--expect-driver-version={NEW}")
+    done = acts.run(lab, f"expect.driverVersion={NEW}")
     assert done.phase == ("Done", "Refreshed", 0), done.said
     assert lab.truth.loaded_now() == {"gpu-0": "580.105.08", "gpu-1": "580.105.08", "gpu-2": NEW}
     lab.assert_clean(["gpu-2"])
@@ -211,10 +211,10 @@ def test_upgraded_by_hand(boot: Callable[..., Lab]) -> None:
     assert report.reasons() == {"gpu-1": "ManualUpgrade"}
     lab.assert_clean(["gpu-0"])
 
-    failed = acts.run(lab, "--on-manual-upgrade=fail")
+    failed = acts.run(lab, "onManualUpgrade=fail")
     assert failed.phase == ("Fail", "ManualUpgrade", 3), failed.said
 
-    waiting = acts.begin(lab, "--on-manual-upgrade=wait")
+    waiting = acts.begin(lab, "onManualUpgrade=wait")
     acts.delete_driver(lab, "gpu-1")
     done = waiting.told()
     assert done.phase == ("Done", "Refreshed", 0), done.said

@@ -83,7 +83,7 @@ def test_a_driver_that_cannot_start(boot: Callable[..., Lab]) -> None:
     lab.fleet(nodes=4, driver__upgradePolicy=policy)
     lab.annotate("gpu-1", "driver-fault", "image-pull")
     lab.operator(chart=NEW_CHART, driver=NEW, driver__upgradePolicy=policy)
-    failed = lab.post(args=(*QUICK, "--failed-grace=8s"))
+    failed = lab.post(args=(*QUICK, "advanced.failedGrace=8s"))
     assert failed.code != 0
     story = lab.story()
     assert (3, "DriverFailing") == (story["exitCode"], story["reason"])

@@ -97,7 +97,8 @@ class Field(Ground):
         (port,) = free_ports(1)
         process = start_logged(
             log, "controller", f"--identity={identity}", f"--lease-namespace={NAMESPACE}",
-            f"--listen=127.0.0.1:{port}", f"--kubeconfig={kubeconfig or self.cluster.kubeconfig}", *args,
+            f"--listen=127.0.0.1:{port}", f"--kubeconfig={kubeconfig or self.cluster.kubeconfig}",
+            "controller.maxUnavailable=100%", *args,
         )  # fmt: skip
         controller = Controller(self.cluster.adopt(process), log, identity, port)
         self._followers.append(controller)

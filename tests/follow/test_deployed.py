@@ -103,7 +103,7 @@ def test_its_pod_is_deleted_then_nobody_follows(field: Field) -> None:
     assert not told["alive"]
     field.began = time.time()
     field.patch_driver(NEW)
-    alone = field.begin("--mode=delegate", f"--lease-namespace={NAMESPACE}", f"--lease-name={LEASE}", timeout="25s")
+    alone = field.begin("job.mode=delegate", f"--lease-namespace={NAMESPACE}", f"--lease-name={LEASE}", timeout="25s")
     end = alone.told()
     assert end.code == 124, end.said
     assert end.story["next"].startswith("ControllerMissing")

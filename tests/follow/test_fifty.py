@@ -24,7 +24,7 @@ QUARTER: Final = 13
 
 def test_all_at_once_and_a_quarter_down(field: Field) -> None:
     """Fifty drivers reload together: each plugin once, never more than a quarter of them down, and no breaker opens."""
-    one = field.leading("one", "--max-unavailable=25%")
+    one = field.leading("one", "controller.maxUnavailable=25%")
     field.patch_driver(OLD)
     field.await_served(OLD)
     field.assert_clean(sorted(field.nodes))
@@ -42,7 +42,7 @@ def test_times_that_jump(field: Field) -> None:
     process begins with a closed one and restarts these. Where a reset time is set, the breaker closes by itself.
     """
     jumped, crashed = field.nodes[:30], field.nodes[10:]
-    one = field.leading("one", "--circuit-breaker-reset=0s")
+    one = field.leading("one", "controller.circuitBreaker.reset=0s")
     field.jump(jumped, 3600)
     field.until(lambda: bool(field.record().breakers), "the breaker opens", PATIENCE)
     field.await_stale(one, len(jumped))
@@ -59,13 +59,13 @@ def test_times_that_jump(field: Field) -> None:
     one.signal(signal.SIGKILL)
     one.ended()
 
-    two = field.leading("two", "--circuit-breaker-threshold=25%", "--circuit-breaker-reset=0s")
+    two = field.leading("two", "controller.circuitBreaker.threshold=25%", "controller.circuitBreaker.reset=0s")
     field.await_served(NEW)
     field.assert_clean(crashed)
     assert not field.record().breakers
     assert two.stopped() == STOPPED, two.said
 
-    three = field.leading("three", "--circuit-breaker-reset=5s")
+    three = field.leading("three", "controller.circuitBreaker.reset=5s")
     field.jump(jumped, 3600)
     field.until(lambda: "circuit breaker: closed" in three.said, "it closes by itself", PATIENCE)
     assert three.said.index("circuit breaker: open") < three.said.index("circuit breaker: closed")

@@ -95,7 +95,7 @@ def test_two_that_both_lead_and_hooks(field: Field) -> None:
         assert told.code == 0, told.said
     field.assert_clean(field.nodes)
 
-    hook = field.begin(f"--expect-driver-version={OLD}")
+    hook = field.begin(f"expect.driverVersion={OLD}")
     field.patch_driver(OLD)
     told = hook.told()
     assert told.code == 0, told.said

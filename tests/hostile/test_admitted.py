@@ -29,7 +29,7 @@ LARGE: Final = MEBIBYTE[:500_000]
 """Two of them fit into what etcd keeps of one object (1.5 MiB)."""
 SHOWN: Final = ESCAPES.replace("\x00", "")
 """NUL is all that the API server takes out of a status, by refusing it in storage."""
-ONCE_STALLED: Final = ("--stall-timeout=15s",)
+ONCE_STALLED: Final = ("stallTimeout=15s",)
 """Nothing moves any more: no need to wait for the whole time."""
 
 
@@ -113,7 +113,7 @@ def _assert_blind(lab: Lab, spec: dict[str, Any], mended: dict[str, Any]) -> Non
     """Put something into the policy: it is named, nothing is concluded, nothing is touched; and take it out again."""
     lab.cluster.patch(POLICY, {"spec": spec})
     before = lab.restarts()
-    told = acts.run(lab, "--stall-timeout=3s", timeout="60s")
+    told = acts.run(lab, "stallTimeout=3s", timeout="60s")
     _assert_clean_words(told)
     assert told.code == 124, told.said
     assert "ClusterPolicy cluster-policy" in told.story["message"]

@@ -164,7 +164,7 @@ def test_the_program_ends_with_one_line_and_a_documented_code(
         context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
         config = {"clusters": [cluster], "contexts": [context], "users": [{"name": "u", "user": {}}]}
         kubeconfig.write_text(json.dumps({**config, "current-context": "c"}))
-        patience = ["--api-patience=2s"] if command == "run" else []
+        patience = ["advanced.apiPatience=2s"] if command == "run" else []
         ended = run(command, f"--kubeconfig={kubeconfig}", *patience)
     assert ended.code in (1, 3), ended.said
     assert "Traceback" not in ended.said

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kubernetes import client
 
 from hook import logs
+from hook.config import LogFormat, LogLevel
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase
 from hook.format import LONGEST_LINE, clean, cut
@@ -60,12 +61,12 @@ def decisions(draw: st.DrawFn) -> Decision:
     )
 
 
-@pytest.fixture(params=["text", "json"])
+@pytest.fixture(params=LogFormat)
 def log(request: pytest.FixtureRequest) -> Iterator[io.TextIOWrapper]:
     """Give what is logged, as bytes of a file that takes UTF-8 and nothing else."""
     stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     before, level = list(logging.root.handlers), logging.getLogger("hook").level
-    logs.configure(request.param, verbose=True, stream=stream)
+    logs.configure(request.param, LogLevel.DEBUG, stream)
     yield stream
     logging.root.handlers[:] = before
     logging.getLogger("hook").setLevel(level)

@@ -51,7 +51,7 @@ class NodeLab(Lab):
 
         A run lasts as long as what befalls it, which on a busy machine is minutes.
         """
-        chosen: dict[str, object] = {"timeout": "20m", "extraArgs": list(args), **KEPT, **values}
+        chosen: dict[str, object] = {"timeout": "20m", **dict(word.split("=") for word in args), **KEPT, **values}
         chosen = {name: value for name, value in chosen.items() if value is not DEFAULT}
         return self.cluster.start_helm(
             "upgrade", "--install", RELEASE, CHART, "-n", HOME,

@@ -17,6 +17,7 @@ import yaml
 
 from devcluster.cluster import Cluster
 from devcluster.layout import CHECKOUT
+from devcluster.settings import separated
 from hook.cli import EXIT_USAGE, main
 from tests.e2e.lab import QUICK, Lab
 from tools.image import trim
@@ -58,7 +59,8 @@ def _copy(distribution: metadata.Distribution, site: Path) -> None:
 def program(environment: Path, tmp_path: Path) -> Program:
     """Give a function that runs the program as the image does; no shell, and no other program, can be found."""
 
-    def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    def run(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        arguments, settings = separated(words)
         return subprocess.run(
             [environment / "bin" / "python", "-m", "hook", *arguments],
             env={
@@ -66,6 +68,7 @@ def program(environment: Path, tmp_path: Path) -> Program:
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "HOME": "/nonexistent",
                 "PATH": "",
+                **settings,
                 **variables,
             },
             cwd=tmp_path,
@@ -149,11 +152,12 @@ def test_every_command_does_its_work(program: Program, tmp_path: Path) -> None:
         dry = program("run", by_file, "--dry-run", "--log-format=json")
         assert dry.returncode == 0, dry.stdout + dry.stderr
         lab.assert_untouched()
-        done = program("run", *QUICK, "--timeout=2m", **_as_service_account(cluster, tmp_path))
+        flags = (f"--service-account-dir={tmp_path / 'mounted'}", f"--termination-log={tmp_path / 'message'}")
+        done = program("run", *QUICK, "--timeout=2m", *flags, **_as_service_account(cluster, tmp_path))
         assert done.returncode == 0, done.stdout + done.stderr
         assert json.loads((tmp_path / "message").read_text())["restarted"] == 1
         lab.assert_clean(["gpu-0"])
-        assert program("run", by_file, *QUICK, "--strategy=rollout-restart", "--timeout=2m").returncode == 0
+        assert program("run", by_file, *QUICK, "strategy=rollout-restart", "--timeout=2m").returncode == 0
 
 
 def _as_service_account(cluster: Cluster, folder: Path) -> dict[str, str]:
@@ -166,9 +170,4 @@ def _as_service_account(cluster: Cluster, folder: Path) -> dict[str, str]:
     (mounted / "ca.crt").write_text(cluster.files.certificate.read_text())
     (mounted / "namespace").write_text("gpu-operator")
     host, port = config["clusters"][0]["cluster"]["server"].removeprefix("https://").split(":")
-    return {
-        "KUBERNETES_SERVICE_HOST": host,
-        "KUBERNETES_SERVICE_PORT": port,
-        "GPU_OPERATOR_POST_SERVICE_ACCOUNT_DIR": str(mounted),
-        "GPU_OPERATOR_POST_TERMINATION_LOG": str(message),
-    }
+    return {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import yaml
 
 from devcluster.patience import TooSlowError
+from devcluster.settings import separated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,12 +61,13 @@ class Logged:
             raise TooSlowError(f"{self.log.stem} did not end within {ENOUGH_SECONDS:.0f} s:\n{self.said}") from None
 
 
-def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
-    """Start the program with nothing of the user's own configuration."""
+def start(*words: str, **environment: str) -> subprocess.Popen[str]:
+    """Start the program with nothing of the user's own configuration; words like ``stallTimeout=3s`` are settings."""
+    arguments, settings = separated(words)
     return subprocess.Popen(
         [sys.executable, "-m", "hook", *arguments],
         cwd=ROOT,
-        env=_variables(environment),
+        env=_variables({**settings, **environment}),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -73,13 +75,14 @@ def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
     )
 
 
-def start_logged(log: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+def start_logged(log: Path, *words: str, **environment: str) -> subprocess.Popen[str]:
     """Start the same with both streams in a file, which can be read while it is written."""
+    arguments, settings = separated(words)
     with log.open("w", encoding="utf-8") as both:
         return subprocess.Popen(
             [sys.executable, "-m", "hook", *arguments],
             cwd=ROOT,
-            env=_variables(environment),
+            env=_variables({**settings, **environment}),
             stdin=subprocess.DEVNULL,
             stdout=both,
             stderr=both,

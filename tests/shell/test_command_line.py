@@ -32,54 +32,64 @@ def kubeconfig(tmp_path: Path, nobody: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("argument", "named"),
+    ("words", "named"),
     [
-        pytest.param("--timeout=25", "--timeout", id="duration-without-unit"),
-        pytest.param("--timeout=1.5h", "--timeout", id="duration-with-a-fraction"),
-        pytest.param("--timeout=", "--timeout", id="empty-duration"),
-        pytest.param("--timeout=0s", "--timeout", id="no-time-at-all"),
-        pytest.param("--stall-timeout=-3m", "--stall-timeout", id="negative-duration"),
-        pytest.param("--plugin-timeout=5 minutes", "--plugin-timeout", id="duration-in-words"),
-        pytest.param("--timeout=3m5h", "--timeout", id="duration-in-the-wrong-order"),
-        pytest.param("--strategy=everything", "--strategy", id="unknown-strategy"),
-        pytest.param("--on-deadline=ignore", "--on-deadline", id="unknown-choice"),
-        pytest.param("--max-parallel-restarts=-1", "--max-parallel-restarts", id="negative-number"),
-        pytest.param("--max-parallel-restarts=many", "--max-parallel-restarts", id="no-number"),
-        pytest.param("--driver=disk", "--driver", id="unknown-stack"),
-        pytest.param("--refresh-after=disk", "--refresh-after", id="unknown-provider"),
-        pytest.param("--on-missing-plugin=guess", "--on-missing-plugin", id="unknown-behaviour"),
-        pytest.param("--plugin-name=Not_A_Name", "--plugin-name 'Not_A_Name'", id="no-name"),
-        pytest.param("--plugin-name=disk:mine", "'disk:mine' names an unknown", id="name-of-an-unknown-stack"),
-        pytest.param("--plugin-name=network:mine", "network, which is not among --driver", id="name-of-another-stack"),
-        pytest.param("--driver-client=mine", "--driver-client 'mine' is neither", id="consumer-without-a-namespace"),
-        pytest.param("--driver-client=app in (a)", "--driver-client 'app in (a)' is neither", id="consumer-by-a-set"),
-        pytest.param("--frobnicate", "--frobnicate", id="unknown-flag"),
-        pytest.param("surplus", "surplus", id="surplus-argument"),
+        pytest.param(["--timeout=25min"], 'timeout: "25min" is not a duration', id="flag-for-a-setting"),
+        pytest.param(["--plugin-name=Not_A_Name"], 'plugin.names[0]: "Not_A_Name" is not a valid name', id="name"),
+        pytest.param(["--namespace=a", "--namespace=B"], 'rbac.namespaces[1]: "B" is not', id="second-namespace"),
+        pytest.param(["--driver=disk"], "--driver", id="unknown-driver"),
+        pytest.param(["--driver=network", 'refreshAfter=["toolkit"]'], "refreshAfter[0]: ", id="flag-and-setting"),
+        pytest.param(["stallTimeout=-3m"], 'stallTimeout: "-3m" is not a duration', id="setting"),
+        pytest.param(["controller.circuitBreaker.treshold=3"], "did you mean controller.circuitBreaker.threshold?",
+                     id="unknown-setting"),
+        pytest.param(["plugin=3", "--plugin-namespace=dra"], "plugin: 3 is not a block of settings", id="no-block"),
+        pytest.param(["timeout=0s", "pluginTimeout=0s"], "pluginTimeout: must be longer than 0s", id="second-problem"),
+        pytest.param(["--config=/nonexistent.yaml"], "--config /nonexistent.yaml cannot be read", id="no-file"),
+        pytest.param(["--stall-timeout=3m"], "--stall-timeout", id="unknown-flag"),
+        pytest.param(["surplus"], "surplus", id="surplus-argument"),
     ],
-)
-def test_a_wrong_argument_is_a_usage_error_that_names_it(argument: str, named: str) -> None:
+)  # fmt: skip
+def test_a_wrong_setting_or_argument_is_a_usage_error_that_names_it(words: list[str], named: str) -> None:
     """Exit 2, which the Job does not retry, and no stack trace."""
-    done = run("run", argument)
+    done = run("run", *words)
     assert done.code == 2, done.said
     assert named in done.err
     assert "Traceback" not in done.said
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        pytest.param("GPU_OPERATOR_POST_TIMEOUT", "soon", id="duration"),
-        pytest.param("GPU_OPERATOR_POST_STRATEGY", "everything", id="choice"),
-        pytest.param("GPU_OPERATOR_POST_DRY_RUN", "perhaps", id="flag"),
-        pytest.param("GPU_OPERATOR_POST_DRIVER", "gpu disk", id="one-of-two-stacks"),
-        pytest.param("GPU_OPERATOR_POST_DRIVER_CLIENT", "a/b c", id="one-of-two-consumers"),
-    ],
-)
-def test_a_wrong_environment_variable_is_a_usage_error_too(name: str, value: str) -> None:
-    """An environment variable is the same flag, with the same checks."""
-    done = run("run", **{name: value})
+@pytest.mark.parametrize("text", ["{", "[]", "3", '{"timeout": 25}', "{" * 100_000])
+def test_a_variable_that_holds_no_settings_is_a_usage_error(text: str) -> None:
+    """For each command, before any request."""
+    for command in ("run", "controller", "status", "plan"):
+        done = run(command, GPU_OPERATOR_POST_CONFIG=text)
+        assert done.code == 2, done.said
+        assert done.err.startswith("Error: ")
+        assert "Traceback" not in done.said
+
+
+def test_a_controller_has_no_dry_run() -> None:
+    """Exit 2, because it would never act and look like one that does."""
+    assert "dryRun: the controller has no dry run" in run("controller", "dryRun=true").err
+
+
+@pytest.mark.parametrize("text", ["timeout: {", "- a", "timeout: 25", "\N{NULL}"])
+def test_a_file_that_holds_no_settings_is_a_usage_error(tmp_path: Path, text: str) -> None:
+    """Whether it is no YAML, or has other things in it."""
+    file = tmp_path / "settings.yaml"
+    file.write_text(text)
+    done = run("run", f"--config={file}")
     assert done.code == 2, done.said
-    assert name.removeprefix("GPU_OPERATOR_POST_").lower().replace("_", "-") in done.err
+    assert "Traceback" not in done.said
+
+
+def test_flags_override_the_file_which_replaces_the_variable(kubeconfig: Path, tmp_path: Path) -> None:
+    """The file is not merged with the variable, which belongs to the pod."""
+    file = tmp_path / "settings.yaml"
+    file.write_text("# comment\nadvanced: {apiPatience: 1s}\ntimeout: 25min\nlogFormat: text\nlogLevel: debug\n")
+    flags = (f"--kubeconfig={kubeconfig}", f"--config={file}", "--timeout=20s", "--log-format=json")
+    done = run("run", *flags, "stallTimeout=nonsense")
+    assert done.code == 1, done.said
+    assert all(json.loads(line)["level"] for line in done.out.splitlines())
 
 
 BROKEN = {
@@ -147,7 +157,7 @@ def test_an_unreachable_server_is_worth_another_try(kubeconfig: Path, nobody: st
     message = tmp_path / "termination-log"
     message.touch()
     began = time.monotonic()
-    done = run("run", f"--kubeconfig={kubeconfig}", "--api-patience=2s", f"--termination-log={message}")
+    done = run("run", f"--kubeconfig={kubeconfig}", "advanced.apiPatience=2s", f"--termination-log={message}")
     assert done.code == 1, done.said
     assert time.monotonic() - began < 15
     assert nobody.removeprefix("https://") in done.out
@@ -156,18 +166,10 @@ def test_an_unreachable_server_is_worth_another_try(kubeconfig: Path, nobody: st
     assert nobody.removeprefix("https://") in story["message"]
 
 
-def test_the_environment_speaks_for_the_flags(kubeconfig: Path) -> None:
-    """``GPU_OPERATOR_POST_<FLAG>`` works for each kind of flag, as in a pod's environment."""
-    began = time.monotonic()
-    done = run(
-        "run",
-        GPU_OPERATOR_POST_KUBECONFIG=str(kubeconfig),
-        GPU_OPERATOR_POST_API_PATIENCE="1s",
-        GPU_OPERATOR_POST_LOG_FORMAT="json",
-        GPU_OPERATOR_POST_DRY_RUN="true",
-    )
+def test_settings_come_from_the_environment(kubeconfig: Path) -> None:
+    """As in a pod."""
+    done = run("run", f"--kubeconfig={kubeconfig}", "advanced.apiPatience=1s", "logFormat=json", "dryRun=true")
     assert done.code == 1, done.said
-    assert time.monotonic() - began < 15
     assert all(json.loads(line)["level"] for line in done.out.splitlines())
 
 
@@ -214,7 +216,7 @@ def test_help_tells_exit_codes_and_variables() -> None:
     """What the Job's conditions and a pod's environment refer to can be looked up where one stands."""
     done = run("--help")
     assert done.code == 0
-    for word in ("143", "124", "GPU_OPERATOR_POST_"):
+    for word in ("143", "124", "GPU_OPERATOR_POST_CONFIG"):
         assert word in done.out
 
 

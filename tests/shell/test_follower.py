@@ -16,7 +16,6 @@ import pytest
 import yaml
 
 from devcluster.soak.following import lost_its_lease
-from hook.config import ControllerSettings
 from hook.errors import LeaseLostError, UnreachableError
 from hook.kube import events
 from hook.kube.election import LeaderElectionConfig
@@ -26,6 +25,7 @@ from hook.run import controller
 from hook.run.controller import Controller, Identity
 from hook.run.metrics import Telemetry
 from hook.run.status import ControllerStatus
+from tests.fixtures.limits import FOLLOWING
 from tests.shell.leases import NAME, NAMESPACE, PATH, PATIENCE, Leases, keeping, until
 from tests.shell.program import ended, start_logged
 from tests.shell.server import JSON, Said
@@ -234,7 +234,7 @@ def test_who_hears_nothing_about_the_lease_starts_anew(monkeypatch: pytest.Monke
     monkeypatch.setattr(controller, "SILENT_SECONDS", 1.0)
     with keeping() as (kept, server):
         kept.instead = lambda _line: Said()
-        one = Controller(server.api, ControllerSettings(), Identity(ELECTION), _telemetry(server))
+        one = Controller(server.api, FOLLOWING, Identity(ELECTION), _telemetry(server))
         with pytest.raises(UnreachableError):
             one.run()
         one.stop()
@@ -250,7 +250,7 @@ def test_what_was_told_is_written_before_the_lease_is_given_back(monkeypatch: py
             return None
 
         kept.instead = slow
-        one = Controller(server.api, ControllerSettings(), Identity(ELECTION), _telemetry(server))
+        one = Controller(server.api, FOLLOWING, Identity(ELECTION), _telemetry(server))
         threading.Thread(target=_led, args=(one,), daemon=True).start()
         until(lambda: kept.said(names.STATUS_ANNOTATION), "it has a record")
         assert one._leading is not None

@@ -152,7 +152,7 @@ def test_a_job_carries_none_of_it(tmp_path: Path) -> None:
     """A run that ends loads neither metrics nor an election: they would cost it memory and time."""
     (nowhere,) = free_ports(1)
     config = kubeconfig(tmp_path, f"http://127.0.0.1:{nowhere}")
-    arguments = ["run", f"--kubeconfig={config}", "--timeout=20s", "--api-patience=1s", "--job-name="]
+    arguments = ["run", f"--kubeconfig={config}", "--timeout=20s", "advanced.apiPatience=1s", "--job-name="]
     done = subprocess.run(
         [sys.executable, "-c", AMONG, *arguments],
         cwd=ROOT, capture_output=True, text=True, timeout=ENOUGH_SECONDS, check=True,

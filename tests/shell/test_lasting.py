@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from hook.config import ControllerSettings, Settings
+from hook.config import Settings
 from hook.decide import decide
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase, RolloutRestart, StalePod
@@ -29,6 +29,7 @@ from hook.run.metrics import Telemetry
 from hook.run.report import ProgressReporter
 from hook.run.status import ControllerState, ControllerStatus, OpenBreaker, StatusWriter
 from tests.fixtures.cluster import LATER, cluster
+from tests.fixtures.limits import FOLLOWING
 from tests.fixtures.modes import Pool, pooled
 from tests.fixtures.objects import obj
 from tests.shell.leases import NAMESPACE, held, keeping, until
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from hook.decide.decide import Seen
     from tests.fixtures.objects import Object
 
-FOLLOW = ControllerSettings()
+FOLLOW = FOLLOWING
 OWNER = ObjectReference("apps/v1", "Deployment", NAMESPACE, "post", "uid")
 STALE = StalePod("dra", "a", "uid-a", "7", "ds", because="it is stale", driver_run="run")
 DELETE = DeletePod("gpu-0", STALE, "gpu")

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from hook.config import ControllerSettings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, Phase, StalePod
 from hook.errors import LeaseLostError
@@ -22,6 +21,7 @@ from hook.run.metrics import Telemetry
 from hook.run.report import RestartResult
 from hook.run.status import ControllerStatus, OpenBreaker
 from tests.fixtures.cluster import stale
+from tests.fixtures.limits import FOLLOWING
 from tests.shell.leases import NAME, NAMESPACE, PATH, held, keeping, until
 from tests.shell.server import Said
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hook.kube.election import LeaderElector
     from tests.shell.server import Server
 
-FOLLOW: Final = ControllerSettings()
+FOLLOW: Final = FOLLOWING
 ELECTION: Final = LeaderElectionConfig(NAMESPACE, NAME, "a")
 DELETE: Final = delete_pod("dra", "a", "uid", "7")
 STALE: Final = StalePod("dra", "a", "uid-a", "7", "ds", because="it is stale", driver_run="run")

@@ -6,10 +6,10 @@ import json
 import logging
 import threading
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from msgspec import structs
 
 from hook.config import EventTarget, Settings
 from hook.decide.reasons import Reason
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PATIENCE: Final = 60.0
-OURS: Final = EventTarget("helmreleases", "helm.toolkit.fluxcd.io", "flux-system", "post")
-GROUP: Final = "GET /apis/helm.toolkit.fluxcd.io"
-OBJECT: Final = f"{GROUP}/v2/namespaces/flux-system/helmreleases/post"
+OURS: Final = EventTarget("helm.toolkit.fluxcd.io/v2", "HelmRelease", "flux-system", "post")
+OBJECT: Final = "GET /apis/helm.toolkit.fluxcd.io/v2/namespaces/flux-system/helmreleases/post"
 EVENTS: Final = "POST /api/v1/namespaces/{}/events"
 KIND: Final = {"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease"}
 ABOUT: Final = {
@@ -55,13 +54,12 @@ def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 def answers(**instead: Any) -> Answers:  # noqa: ANN401 - see above
     """Give what an API server with Flux says, but for what a test has it say instead."""
     usual = {
-        "group": {"kind": "APIGroup", "preferredVersion": {"version": "v2"}, "versions": [{"version": "v2"}]},
         "object": {**KIND, "metadata": {"uid": ABOUT["uid"]}},
         "event": {"kind": "Event"},
         **instead,
     }
     more = {line: answer for line, answer in usual.items() if line.startswith("GET ")}
-    return {**more, GROUP: usual["group"], OBJECT: usual["object"], EVENTS.format("flux-system"): usual["event"]}
+    return {**more, OBJECT: usual["object"], EVENTS.format("flux-system"): usual["event"]}
 
 
 class Heard:
@@ -139,7 +137,7 @@ def test_an_unhappy_end_is_told_on_it_as_on_the_job() -> None:
     assert ["Job", "DaemonSet", "HelmRelease"] == heard.kinds
     assert ABOUT == heard.about[-1]
     assert 1 == len(set(heard.messages))
-    assert [1, 1] == [server.asked.count(line) for line in (GROUP, OBJECT)]
+    assert 1 == server.asked.count(OBJECT)
 
 
 @pytest.mark.parametrize(("restarted", "told"), [(0, ["Job"]), (1, ["Job", "DaemonSet", "HelmRelease"])])
@@ -150,17 +148,13 @@ def test_a_happy_end_is_told_where_something_was_done(restarted: int, told: list
         one = runner(server)
         one._loop.restarter.restarted = restarted
         one.report_end(REFRESHED)
-        assert bool(restarted) == bool(server.count(GROUP))
+        assert bool(restarted) == bool(server.count(OBJECT))
     assert told == heard.kinds
 
 
 @pytest.mark.parametrize(
     "instead",
     [
-        pytest.param({"group": 404}, id="kind-that-is-not-served"),
-        pytest.param({"group": 403}, id="discovery-forbidden"),
-        pytest.param({"group": {"kind": "APIGroup"}}, id="group-without-a-version"),
-        pytest.param({"group": {"kind": "APIGroup", "preferredVersion": "v2"}}, id="malformed-group"),
         pytest.param({"object": 404}, id="no-such-object"),
         pytest.param({"object": 403}, id="not-permitted"),
         pytest.param({"object": 500}, id="server-in-trouble"),
@@ -180,7 +174,7 @@ def test_what_cannot_be_told_is_one_warning(instead: Answers, caplog: pytest.Log
     assert str(OURS) in warning or "event" in instead
 
 
-@pytest.mark.parametrize("what", ["group", "object", "event"])
+@pytest.mark.parametrize("what", ["object", "event"])
 def test_a_server_that_hangs_over_it_holds_up_no_end(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     """What converts a kind may be down, or a webhook that looks at events: however many objects, a moment in all.
 
@@ -195,7 +189,7 @@ def test_a_server_that_hangs_over_it_holds_up_no_end(monkeypatch: pytest.MonkeyP
 
     heard = Heard(answers(**{what: hang}))
     with serving(heard.answer, wrote=heard.wrote) as server:
-        one = runner(server, event_targets=(OURS, replace(OURS, name="above")))
+        one = runner(server, event_targets=(OURS, structs.replace(OURS, name="above")))
         one._reporter.report_changes(_failed("a"))
         began = time.monotonic()
         one.report_end(OVER)
@@ -203,19 +197,6 @@ def test_a_server_that_hangs_over_it_holds_up_no_end(monkeypatch: pytest.MonkeyP
         hangs.set()
     assert took < PATIENCE / 2  # half a second; with an answer it were all of it
     assert ["Job", "Job", "DaemonSet"] == [kind for kind in heard.kinds if kind != "HelmRelease"]
-
-
-def test_a_kind_is_looked_for_in_all_versions_of_its_group() -> None:
-    """Several kinds may share one, whose preferred version another of them has."""
-    group = {
-        **answers()[GROUP],
-        "preferredVersion": {"version": "v3"},
-        "versions": [{"version": "v3"}, {"version": "v2"}],
-    }
-    heard, server = ended(answers(group=group, **{OBJECT.replace("v2", "v3"): 404}))
-    assert ["Job", "DaemonSet", "HelmRelease"] == heard.kinds
-    assert ABOUT == heard.about[-1]
-    assert [f"{OBJECT.replace('v2', 'v3')}", OBJECT] == [line for line in server.asked if "helmreleases" in line]
 
 
 def test_a_dry_run_asks_for_nothing() -> None:

@@ -111,9 +111,9 @@ def test_the_exit_code_does_not_depend_on_the_output(tmp_path: Path) -> None:
 def test_a_failed_node_is_wrong_too(tmp_path: Path) -> None:
     """Here one that has to be upgraded by hand, where that was declared a failure."""
     found = cluster("a").change("driver-pod", OUTDATED).change("policy", BY_HAND)
-    done = status(tmp_path, found, "--exit-code", "--on-manual-upgrade=fail")
+    done = status(tmp_path, found, "--exit-code", "onManualUpgrade=fail")
     assert (3, True) == (done.code, "Failed  ManualUpgrade" in done.out), done.said
-    assert status(tmp_path, found, "--exit-code", "--on-manual-upgrade=report").code == 0
+    assert status(tmp_path, found, "--exit-code", "onManualUpgrade=report").code == 0
 
 
 def test_an_error_is_not_taken_for_a_stale_plugin(tmp_path: Path) -> None:

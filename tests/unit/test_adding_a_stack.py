@@ -150,7 +150,7 @@ def test_it_takes_part_in_a_run_of_several() -> None:
 
 def test_the_rule_of_rbac_that_it_needs_is_named() -> None:
     """The chart's contract test asks for it."""
-    needed = permissions([STORAGE], "stale-pods", Role.JOB)
+    needed = permissions([STORAGE], "delete-stale-pods", Role.JOB)
     assert ("list", "watch") == needed[requests.policies_of(STORAGE.policy)]
 
 

@@ -12,8 +12,8 @@ from hook.config import ControllerLimits, Duration, Strategy
 from hook.decide.reasons import Reason
 from hook.decide.result import NodeState, Phase
 from tests.fixtures.cluster import Cluster, reasons, stale
-from tests.fixtures.following import FOLLOWING, Controller, successor
-from tests.fixtures.limits import of
+from tests.fixtures.following import Controller, successor
+from tests.fixtures.limits import FOLLOWING, of
 from tests.fixtures.objects import driver_pod, plugin_pod, running
 
 ROLLOUT = structs.replace(FOLLOWING, strategy=Strategy.ROLLOUT)

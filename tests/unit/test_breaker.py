@@ -16,8 +16,8 @@ from hook.decide.result import Decision, NodeState, Phase
 from hook.decide.state import Breaker, Memory
 from hook.format import Bound
 from tests.fixtures.cluster import LATER, cluster, labelled, reasons
-from tests.fixtures.following import FOLLOWING, Controller, moment
-from tests.fixtures.limits import breaking
+from tests.fixtures.following import Controller, moment
+from tests.fixtures.limits import FOLLOWING, breaking
 from tests.fixtures.modes import with_exporter, with_toolkit
 from tests.fixtures.objects import Object, driver_pod, merged, obj, plugin_pod, running, waiting
 

@@ -13,8 +13,8 @@ from hook.decide.decide import decide_all
 from hook.decide.reasons import Reason
 from hook.decide.result import DeletePod, NodeState, Phase
 from tests.fixtures.cluster import LATER, cluster, labelled, not_ready_since, reasons, stale
-from tests.fixtures.following import FOLLOWING, Controller, moment, successor
-from tests.fixtures.limits import of
+from tests.fixtures.following import Controller, moment, successor
+from tests.fixtures.limits import FOLLOWING, of
 from tests.fixtures.modes import network, rdma_pod, with_exporter
 from tests.fixtures.objects import driver_pod, merged, obj, plugin_pod
 

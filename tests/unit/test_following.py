@@ -19,6 +19,7 @@ from hook.objects.decoding import MalformedObjectError
 from hook.run import status
 from hook.run.status import ControllerState, ControllerStatus, OpenBreaker
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale
+from tests.fixtures.limits import FOLLOWING
 from tests.fixtures.modes import Pool, network, pooled
 from tests.fixtures.objects import at, driver_pod, obj, stamp
 
@@ -199,7 +200,7 @@ def test_every_pool_counts() -> None:
 def test_a_pool_that_was_left_behind_does_not_count() -> None:
     """Only who saw it while the policy left drivers to pools still knows of it."""
     plain, pools = cluster("a"), pooled(Pool("one", ("a",))).seen().pools
-    followers = index(replace(plain.seen(), pools=pools), ControllerSettings(), plain.stack)
+    followers = index(replace(plain.seen(), pools=pools), FOLLOWING, plain.stack)
     assert pools
     assert spec_hash(plain) == status.spec_hash(followers)
 

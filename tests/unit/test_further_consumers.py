@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from hook.config import DriverClient, Settings, Strategy
+from hook.config import DriverClient, Plugin, Settings, Strategy
 from hook.decide import clients
 from hook.decide.decide import first_look
 from hook.decide.reasons import Reason
@@ -119,24 +119,24 @@ def test_a_plugin_under_another_name_is_known_as_one() -> None:
 
 def test_the_plugins_namespace_does_not_confine_the_others() -> None:
     """It is where consumers are that are known by name alone."""
-    settings = serving(BY_NAME, plugin_namespace="nvidia-dra-driver-gpu")
+    settings = serving(BY_NAME, plugin=Plugin(namespace="nvidia-dra-driver-gpu"))
     assert 2 == len(with_exporter(cluster()).decide(settings)[0].statuses)
 
 
-NEVER: dict[str, tuple[Object, tuple[tuple[str, str], ...]]] = {
+NEVER: dict[str, tuple[Object, dict[str, str]]] = {
     "operator-managed": (obj("plugin-daemonset", "{metadata: {name: nvidia-dra-driver-kubelet-plugin, uid: m, "
                          "ownerReferences: [{kind: GPUCluster, uid: gc, controller: true}]}}"),
-                         (("dra-driver-nvidia-gpu-component", "kubelet-plugin"),)),
+                         {"dra-driver-nvidia-gpu-component": "kubelet-plugin"}),
     "compute-domain-daemon": (
         merged(obj("plugin-daemonset"), parsed("metadata: {name: cd, uid: cd, labels: {"
-               "resource.nvidia.com/computeDomain: x}}")), (("dra-driver-nvidia-gpu-component", "kubelet-plugin"),)),
-    "driver": (obj("driver-daemonset"), (("app.kubernetes.io/component", "nvidia-driver"),)),
-    "pool-driver": (obj("pool/driver-daemonset"), (("app.kubernetes.io/component", "nvidia-driver"),)),
+               "resource.nvidia.com/computeDomain: x}}")), {"dra-driver-nvidia-gpu-component": "kubelet-plugin"}),
+    "driver": (obj("driver-daemonset"), {"app.kubernetes.io/component": "nvidia-driver"}),
+    "pool-driver": (obj("pool/driver-daemonset"), {"app.kubernetes.io/component": "nvidia-driver"}),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("daemonset", "labels"), NEVER.values(), ids=NEVER)
-def test_some_are_never_served_whatever_was_named(daemonset: Object, labels: tuple[tuple[str, str], ...]) -> None:
+def test_some_are_never_served_whatever_was_named(daemonset: Object, labels: dict[str, str]) -> None:
     """Labels may match more than somebody thought: never the driver itself, nor what others restart."""
     view = readers.daemonset(daemonset)
     for wanted in (DriverClient("gpu", labels=labels), DriverClient("gpu", view.namespace, view.name)):

@@ -23,7 +23,7 @@ from tests.fixtures.cluster import (
     stale_plugin,
     without_operator,
 )
-from tests.fixtures.limits import down
+from tests.fixtures.limits import FOLLOWING, down
 from tests.fixtures.modes import network, ofed_pod, with_ofed, with_toolkit
 from tests.fixtures.objects import (
     Object,
@@ -217,7 +217,7 @@ def test_an_orphan_that_a_daemonset_adopts_is_restarted_although_it_was_refused_
 
 def test_two_stale_pods_on_one_node_are_restarted_one_after_the_other() -> None:
     """The second one ran next to the first, so it is not what came of the first one's restart."""
-    for settings in (Settings(), ControllerSettings()):
+    for settings in (Settings(), FOLLOWING):
         found = stale().only("plugin-pod", orphan(), stale_plugin())
         memory, gone = Memory(started=LATER), []
         for _pod in range(2):
@@ -349,7 +349,7 @@ def time_only(started: float = R + 6) -> Object:
 
 def test_what_was_fresh_under_one_run_of_the_driver_stays_fresh() -> None:
     """A side container that crashes moves ContainersReady, again and again, while the driver runs on."""
-    for settings in (Settings(), ControllerSettings()):
+    for settings in (Settings(), FOLLOWING):
         found = cluster().put("plugin-pod", time_only())
         decision, memory = found.decide(settings)
         assert Phase.DONE is decision.phase

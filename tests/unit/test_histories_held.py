@@ -6,11 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from hook.config import ControllerSettings, Settings, Strategy
+from hook.config import Settings, Strategy
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, Phase, RolloutRestart
 from hook.decide.state import Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster, not_ready_since, reasons, stale, stale_plugin
+from tests.fixtures.limits import FOLLOWING
 from tests.fixtures.modes import network, ofed_pod, with_ofed
 from tests.fixtures.objects import (
     Object,
@@ -27,7 +28,7 @@ from tests.fixtures.objects import (
 )
 
 OUTDATED: Object = parsed("metadata: {labels: {controller-revision-hash: old}}")
-FOLLOW = ControllerSettings()
+FOLLOW = FOLLOWING
 DELETING = "metadata: {deletionTimestamp: '2026-01-01T10:59:59Z'}"
 DRIVER = "nvidia-driver-daemonset"
 PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"

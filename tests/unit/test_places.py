@@ -49,7 +49,6 @@ def deleted(found: Cluster, settings: Settings = ONE, memory: Memory | None = No
         pytest.param(Bound("26%"), "abc", id="a-share-is-rounded-up"),
         pytest.param(Bound("1%"), "a", id="at-least-one"),
         pytest.param(Bound("100%"), "abcdefgh", id="all"),
-        pytest.param(None, "abcdefgh", id="no-bound"),
     ],
 )
 def test_so_many_go_down_at_once(bound: Bound | None, expected: str) -> None:

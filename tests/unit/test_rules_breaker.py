@@ -12,7 +12,8 @@ from hook.decide.reasons import Reason
 from hook.decide.result import Phase
 from hook.decide.state import Breaker, Memory
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons
-from tests.fixtures.following import FOLLOWING, Controller
+from tests.fixtures.following import Controller
+from tests.fixtures.limits import FOLLOWING
 from tests.fixtures.modes import with_exporter
 from tests.fixtures.objects import Object, conditions, driver_pod, merged, parsed, plugin_pod, running, stamp, waiting
 

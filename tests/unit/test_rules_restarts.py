@@ -15,8 +15,8 @@ from hook.decide.result import Cause, Decision, DeletePod, NodeState, Phase, Rol
 from hook.decide.state import Memory, restart_key
 from hook.format import Bound
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, reasons, stale, stale_plugin
-from tests.fixtures.following import FOLLOWING, Controller
-from tests.fixtures.limits import down, of
+from tests.fixtures.following import Controller
+from tests.fixtures.limits import FOLLOWING, down, of
 from tests.fixtures.modes import with_exporter, with_toolkit
 from tests.fixtures.objects import Object, R, conditions, driver_pod, merged, parsed, plugin_pod, running, waiting
 

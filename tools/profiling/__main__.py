@@ -19,6 +19,7 @@ from devcluster.bench.cost import QUIET, Scene
 from devcluster.bench.servers import OwnServer
 from devcluster.bench.tables import MIB, markdown
 from devcluster.cluster import Cluster
+from devcluster.settings import separated
 from tools.profiling.child import FOUND, MOUNT
 from tools.profiling.typed import READ, TYPED
 from tools.profiling.variants import AS_IT_IS, NAMES
@@ -63,9 +64,10 @@ class Bench:
 
     def run(self, name: str) -> Mapping[str, Any]:
         """Let it run to its end; gives what it spent."""
-        flags = [f"--service-account-dir={self._folder / MOUNT}", "--timeout=10m", *QUIET]
+        flags = [f"--service-account-dir={self._folder / MOUNT}", "--timeout=10m"]
         command = [sys.executable, "-m", CHILD, name, str(self._folder), "run", *flags]
-        done = pod.launch(command, self._folder / "spent.json", pod.environment(self._url)).spent()
+        variables = {**pod.environment(self._url), **separated(QUIET)[1]}
+        done = pod.launch(command, self._folder / "spent.json", variables).spent()
         if done["exit_code"] != 0 or (READ if name == TYPED else "NothingStale") not in done["said"]:
             raise SystemExit(f"{name}: this was no run with nothing to do:\n{done['said']}")
         print(f"{name}: {done['cpu_seconds']} s, {done['peak_bytes'] / MIB:.1f} MiB", file=sys.stderr)  # noqa: T201 - progress

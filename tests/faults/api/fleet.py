@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from devcluster.cluster import Cluster
+from devcluster.settings import client
 from tests.e2e import acts
 from tests.e2e.lab import ALL_AT_ONCE, NEW, NEW_CHART, OLD, OLD_CHART, QUICK, Lab
 from tests.evidence import keep
@@ -152,7 +153,7 @@ class Fleet:
         message.touch()
         kubeconfig = proxy.kubeconfig if proxy else self.lab.cluster.kubeconfig
         process = self.lab.start(
-            "run", f"--timeout={timeout}", *QUICK, f"--driver-client={NAMESPACE}/{name}",
+            "run", f"--timeout={timeout}", *QUICK, client(NAMESPACE, name),
             f"--termination-log={message}", *args, kubeconfig=kubeconfig,
         )  # fmt: skip
         return Hook(name, process, message, proxy, time.time())

@@ -51,10 +51,10 @@ def storm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Storm]:
     with fleet_of(tmp_path_factory.mktemp("answers") / "cluster", 2, [*SURVIVORS, "gone"]) as fleet:
         proxies = {name: fleet.proxy(name) for name in (*SURVIVORS, "gone", *STARTERS)}
         _break_from_the_start(proxies)
-        begin = ("--expect-driver-version", NEW)
+        begin = (f"expect.driverVersion={NEW}",)
         hooks = [fleet.hook(name, *begin, proxy=proxies[name]) for name in SURVIVORS]
         hooks.append(fleet.hook("gone", *begin, proxy=proxies["gone"], timeout=f"{LATE_SECONDS}s"))
-        hooks += [fleet.hook(name, "--api-patience=4s", proxy=proxies[name]) for name in STARTERS]
+        hooks += [fleet.hook(name, "advanced.apiPatience=4s", proxy=proxies[name]) for name in STARTERS]
         for name in (*SURVIVORS, "gone"):
             until(functools.partial(proxies[name].watches, name), f"{name} has read everything once")
         _break_in_the_middle(proxies)

@@ -29,7 +29,7 @@ DOWN_SECONDS: Final = 60
 SLOW_SECONDS: Final = 20
 STOPPED_SECONDS: Final = 12
 """Longer than a write is waited for."""
-WAIT: Final = ("--expect-driver-version", NEW)
+WAIT: Final = (f"expect.driverVersion={NEW}",)
 
 
 @pytest.fixture(scope="module")

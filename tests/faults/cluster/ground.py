@@ -99,7 +99,7 @@ class Ground(Lab):
 
     def waiting(self, *args: str, **how: Any) -> Run:  # noqa: ANN401 - as `begin` takes it
         """Start a run that has judged every node, and waits for another driver than the one that is there."""
-        run = self.begin(f"--expect-driver-version={OLD}", *args, **how)
+        run = self.begin(f"expect.driverVersion={OLD}", *args, **how)
         self.until(lambda: "ExpectationUnmet" in run.said and not run.over, "the run has judged the fleet", PATIENCE)
         return run
 

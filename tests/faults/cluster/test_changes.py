@@ -74,7 +74,7 @@ def test_another_driver_in_the_middle(ground: Ground, then: str) -> None:
 def test_driver_daemonset_replaced(ground: Ground, *, pods_stay: bool) -> None:
     """Its pods go, and every driver is loaded anew: all are served again. Adopted, they are the same drivers."""
     ground.spoil()
-    run = ground.begin(f"--expect-driver-version={NEW}", "--operator-quiet=10s")
+    run = ground.begin(f"expect.driverVersion={NEW}", "advanced.operatorQuiet=10s")
     ground.until(lambda: ground.restarts() == ground.nodes, "both were restarted", PATIENCE)
     how = ["--cascade=orphan"] if pods_stay else []
     component = "app.kubernetes.io/component=nvidia-driver"
@@ -88,7 +88,7 @@ def test_driver_daemonset_replaced(ground: Ground, *, pods_stay: bool) -> None:
 def test_three_releases_at_once(ground: Ground) -> None:
     """Two in one namespace, one in another: each has its own rights, all succeed, and no plugin is restarted twice."""
     ground.spoil()
-    hurry = f"--set=extraArgs={{{','.join(QUICK)}}}"
+    hurry = f"--set={','.join(QUICK)}"
     hooks = [ground.deploy(name, namespace, hurry) for name, namespace in RELEASES]
     try:
         for hook in hooks:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.e2e
 
 NODES = 2
-SOON: Final = "--not-ready-grace=6s"
-LATE: Final = "--not-ready-grace=100s"
+SOON: Final = "advanced.notReadyGrace=6s"
+LATE: Final = "advanced.notReadyGrace=100s"
 OTHER: Final = "gpu-agent"
 MANAGED: Final = "nvidia-dra-driver-kubelet-plugin"
 """What the operator calls a plugin of its own."""
@@ -115,7 +115,7 @@ def test_namespace_of_the_plugin_terminating(ground: Ground) -> None:
     ground.cluster.kubectl("delete", "namespace", PLUGIN_NAMESPACE, "--wait=false")
     try:
         ground.until(lambda: all(map(_leaves, ground.plugins())), "its pods are on their way out", PATIENCE)
-        told = ground.begin("--plugin-timeout=8s").told()
+        told = ground.begin("pluginTimeout=8s").told()
         assert told.code == 3, told.said
         assert "terminating" in told.story["message"]
     finally:
@@ -157,7 +157,7 @@ def test_node_deleted_while_its_plugin_ends(ground: Ground) -> None:
     (pod,) = ground.plugins("gpu-1")
     url = f"{PLUGINS}/{pod['metadata']['name']}"
     ground.cluster.patch(url, HOLD)
-    run = ground.begin(LATE, "--plugin-timeout=100s")
+    run = ground.begin(LATE, "pluginTimeout=100s")
     ground.until(lambda: ground.restarts() == ground.nodes, "both were restarted", PATIENCE)
     ground.cluster.delete("/api/v1/nodes/gpu-1")
     ground.until(lambda: "LabelsMissing" in run.said or run.over, "the run has noticed", PATIENCE)

@@ -100,7 +100,7 @@ def test_at_events_and_between_the_reads(ground: Ground, door: Doorway) -> None:
 def test_at_the_rollouts_patch(ground: Ground, door: Doorway) -> None:
     """A rollout that was asked for is one rollout: the next run waits for it instead of starting it anew."""
     ground.spoil()
-    rollout = "--strategy=rollout-restart"
+    rollout = "strategy=rollout-restart"
     generation = ground.cluster.get(PLUGIN)["metadata"]["generation"]
     _killed(ground, door, (ROLL_OUT, BEFORE), rollout)
     ground.assert_untouched()

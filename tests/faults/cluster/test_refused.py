@@ -147,11 +147,11 @@ def test_a_finalizer_that_keeps_the_old_pod(ground: Ground) -> None:
     name = pod["metadata"]["name"]
     ground.cluster.patch(f"{PLUGINS}/{name}", HOLD)
     try:
-        stuck = ground.begin("--plugin-timeout=6s").told()
+        stuck = ground.begin("pluginTimeout=6s").told()
         assert stuck.phase == ("Fail", "PluginRestarting", 3), stuck.said
         assert stuck.reasons() == {"gpu-1": "PluginRestarting"}
         assert all(words in stuck.story["message"] for words in (name, "terminating"))
-        patient = ground.begin("--plugin-timeout=100s", "--log-format=json", "--verbose")
+        patient = ground.begin("pluginTimeout=100s", "--log-format=json", "--verbose")
         ground.until(lambda: "is terminating" in patient.said or patient.over, "the run waits for it", PATIENCE)
     finally:
         ground.cluster.patch(f"{PLUGINS}/{name}", RELEASE)
