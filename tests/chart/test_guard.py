@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from hook.checks import settings_from
+from hook.decide.clients import plugin_names
 from hook.objects.drivers import STACKS
 
 if TYPE_CHECKING:
@@ -37,29 +39,24 @@ def _list(policy: Object, name: str) -> list[object]:
 
 
 @pytest.mark.parametrize(
-    ("values", "names"),
+    "values",
     [
-        pytest.param({}, STACKS["gpu"].plugin.names, id="default"),
-        pytest.param({"drivers": ["network"]}, STACKS["network"].plugin.names, id="network"),
+        pytest.param({}, id="default"),
+        pytest.param({"drivers": ["network"]}, id="network"),
+        pytest.param({"drivers": ["gpu", "network"]}, id="two-drivers"),
+        pytest.param({"drivers": ["gpu", "network"], "plugin.names": ["mine"]}, id="one-replaced"),
         pytest.param(
-            {"drivers": ["gpu", "network"]},
-            (*STACKS["gpu"].plugin.names, *STACKS["network"].plugin.names),
-            id="two-drivers",
+            {"drivers": ["network", "gpu"], "plugin.names": ["a", {"driver": "gpu", "name": "b"}]}, id="both-replaced"
         ),
-        pytest.param({"plugin.names": ["mine", {"driver": "gpu", "name": "mine"}]}, ("mine",), id="given"),
-        pytest.param(
-            {"drivers": ["network", "gpu"], "plugin.names": [{"driver": "gpu", "name": "mine"}]},
-            (*STACKS["network"].plugin.names, "mine"),
-            id="given-for-the-second",
-        ),
+        pytest.param({"plugin.names": ["mine", {"driver": "gpu", "name": "other"}]}, id="two-names"),
     ],
 )
-def test_the_policies_name_the_plugins_that_the_program_looks_for(
-    helm: Helm, values: Values, names: tuple[str, ...]
-) -> None:
-    """The names in the values replace the program's own defaults for their driver."""
-    policies = _policies(helm.render({**values, "plugin.namespace": "dra"}))
-    for policy in policies[:2]:
+def test_the_policies_name_the_plugins_that_the_program_looks_for(helm: Helm, values: Values) -> None:
+    """The names in the values replace the defaults of their driver, in the program and in the policies."""
+    rendered = helm.render({**values, "plugin.namespace": "dra"})
+    settings = settings_from(rendered.config)
+    names = [name for driver in settings.drivers for name in plugin_names(STACKS[driver], settings)]
+    for policy in _policies(rendered)[:2]:
         assert [{"name": name, "namespace": "dra"} for name in names] == _list(policy, "daemonSets")
 
 

@@ -99,6 +99,7 @@ def test_a_plain_job_changes_its_name_with_its_specification_or_trigger(helm: He
         pytest.param({"hook.weight": 3}, id="hook-settings"),
         pytest.param({"driver": {"version": "1"}}, id="value-of-the-operator"),
         pytest.param({"rbac.create": False}, id="permissions"),
+        pytest.param({"controller.maxUnavailable": 1}, id="setting-of-the-controller"),
     ],
 )
 def test_a_plain_job_keeps_its_name_when_its_specification_is_the_same(helm: Helm, change: Values) -> None:

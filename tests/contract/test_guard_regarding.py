@@ -27,10 +27,10 @@ pytestmark = pytest.mark.e2e
 
 GROUP: Final = "argoproj.io"
 APPLICATIONS: Final = path(f"{GROUP}/v1beta7", "applications", namespace=OTHER)
-"""A version that nobody has ever heard of: it has to be looked up."""
+"""A version that the program does not know: the setting names it."""
 CONFLICT: Final = 409
 BESIDE: Final = path("v1", "events", namespace=OTHER)
-NAMED: Final[Values] = {"apiVersion": f"{GROUP}/v1alpha1", "kind": "Application", "namespace": OTHER, "name": "named"}
+NAMED: Final[Values] = {"apiVersion": f"{GROUP}/v1beta7", "kind": "Application", "namespace": OTHER, "name": "named"}
 ACCOUNTS: Final[dict[str, Values]] = {
     "herald": {"eventTargets": [NAMED], "rbac.scope": "namespace", "rbac.namespaces": [DRA]},
     "herald-everywhere": {"eventTargets": [NAMED, {**NAMED, "namespace": "nowhere"}]},
@@ -116,7 +116,7 @@ def _tell_end(cluster: Cluster, name: str, account: Account, which: str) -> None
     api = connect(str(kubeconfig_of(cluster, name, account.token)), "", "")
     recorder = EventRecorder(api, uuid.uuid4().hex, silent=False)
     recorder.flush()
-    about = TargetResolver(api, EventTarget("applications", GROUP, OTHER, which))
+    about = TargetResolver(api, EventTarget(f"{GROUP}/v1beta7", "Application", OTHER, which))
     recorder.event(about, Reason.STALLED, NOTE, warning=True)
     recorder.shutdown(60.0)
 
@@ -139,7 +139,7 @@ def test_the_end_is_told_on_the_named_object_and_on_no_other(
 def test_which_events_are_allowed_beside_it(
     cluster: Cluster, accounts: dict[str, Account], applications: dict[str, dict[str, Any]], subtests: pytest.Subtests
 ) -> None:
-    """Its own, on what has this group, namespace and name."""
+    """Its own, on the object of this API version, kind, namespace and name."""
     named, other = applications["named"], applications["other"]
     theirs = {"source": {"component": "kubelet"}}
     allowed: dict[str, Answer] = {}
@@ -149,6 +149,7 @@ def test_which_events_are_allowed_beside_it(
         refused |= {
             f"{name}: on another name": account.create(BESIDE, _about(other)),
             f"{name}: on another group": account.create(BESIDE, _about(named, apiVersion="example.com/v1")),
+            f"{name}: on another kind": account.create(BESIDE, _about(named, kind="ApplicationSet")),
             f"{name}: on no group": account.create(BESIDE, _about(named, apiVersion="v1")),
             f"{name}: on another namespace": account.create(EVENTS, _about(named, DRA)),
             f"{name}: of another component": account.create(BESIDE, {**_about(named), **theirs}),

@@ -42,15 +42,14 @@ spec:
         {{- toYaml .args | nindent 8 }}
       env:
         - name: GPU_OPERATOR_POST_CONFIG
-          value: {{ include "gpu-operator-post.config" . | quote }}
+          value: >-
+            {{ include "gpu-operator-post.config" . }}
         {{- with .root.Values.extraEnv }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
       {{- if $controller }}
       ports:
-        - name: metrics
-          containerPort: 8080
-          protocol: TCP
+        - {name: metrics, containerPort: 8080, protocol: TCP}
       # Fails only after a minute: a restart fixes a loop that hangs, and does not help one that is slow.
       livenessProbe:
         httpGet: {path: /healthz, port: metrics}
