@@ -246,6 +246,16 @@ def _accepted(values: Values) -> bool:
     return True
 
 
+def test_chart_and_program_guess_the_same_plural(helm: Helm) -> None:
+    """The chart grants what the program asks for."""
+    targets = [{**TARGET, "kind": kind} for kind in ("Application", "HelmRelease", "Proxy", "Ingress")]
+    rendered = helm.render({"eventTargets": targets})
+    rules = [rule for role in rendered.all("ClusterRole") for rule in role["rules"] if rule["verbs"] == ["get"]]
+    granted = [resource for rule in rules for resource in rule["resources"]]
+    expected = [target.plural for target in settings_from({"eventTargets": targets}).event_targets]
+    assert granted == expected == ["applications", "helmreleases", "proxies", "ingresses"]
+
+
 def _flags(command: click.Command) -> set[str]:
     """Return the long flags of a command."""
     parameters = command.get_params(click.Context(command, info_name=command.name))
