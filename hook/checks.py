@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,13 +30,15 @@ LONGEST_VALUE: Final = 80
 
 def settings_from(values: object, *, controller: bool = False) -> Settings:
     """Build settings from plain values. Raises SettingsError."""
-    for path, text in _texts(values, ""):
-        if not text.isprintable():
-            raise SettingsError(f"{path or 'the settings'}: {_quoted(text)} has a character that cannot be printed")
     try:
+        for path, text in _texts(values, ""):
+            if not text.isprintable():
+                raise SettingsError(f"{path or 'the settings'}: {_quoted(text)} has a character that cannot be printed")
         found = msgspec.convert(values, ControllerSettings if controller else Settings, dec_hook=_read)
     except msgspec.ValidationError as error:
         raise SettingsError(_sentence(str(error), values)) from error
+    except RecursionError as error:
+        raise SettingsError("the settings: blocks or lists are nested too deeply") from error
     if problems := [*_what_cannot_work(found), *_what_has_no_effect(found)]:
         raise SettingsError("\n".join(problems))
     return found
@@ -83,7 +86,7 @@ def _texts(value: object, path: str) -> Iterator[tuple[str, str]]:
 
 def _quoted(value: object) -> str:
     """Return a value as JSON."""
-    return printable(msgspec.json.encode(value, enc_hook=str).decode(), LONGEST_VALUE)
+    return printable(json.dumps(value, default=str), LONGEST_VALUE)
 
 
 _PART: Final = re.compile(r"([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
@@ -133,7 +136,8 @@ def _problem(what: str, kind: str, value: str, path: str) -> str:
 
 
 def _beyond(kind: str, sign: str, limit: str) -> str:
-    unit = {"array": " entries", "str": " characters"}.get(kind, "")
+    entries = " entry" if limit == "1" else " entries"
+    unit = {"array": entries, "str": " characters"}.get(kind, "")
     size, bound = ("long" if unit else "large", "most") if sign == "<=" else ("short" if unit else "small", "least")
     return f"too {size}: at {bound} {limit}{unit}"
 

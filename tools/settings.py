@@ -49,7 +49,7 @@ def settings() -> tuple[dict[Path, Setting], Schema]:
     """Return the settings by path, and the definitions to which their schemas refer."""
     found = dict(_leaves(Settings))
     schemas, definitions = msgspec.json.schema_components(
-        found.values(), schema_hook=SCHEMAS.get, ref_template="#/$defs/{name}"
+        found.values(), schema_hook=SCHEMAS.__getitem__, ref_template="#/$defs/{name}"
     )
     for schema in (*schemas, *definitions.values()):
         schema.pop("title", None)

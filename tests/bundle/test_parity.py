@@ -31,6 +31,7 @@ from tests.bundle.program import (
     write,
 )
 from tests.bundle.reading import Found, load, read, render
+from tests.chart.rendering import config_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,13 +71,10 @@ def _made(deployer: str, target: Path, helm: Helm, *more: str | Path, recipe: Pa
 
 
 def _specification(manifests: Manifests) -> str:
-    """Give the Job's specification without its name, which a plain Job takes from a hash of the trigger.
-
-    And without the argument that names the deployer's own object.
-    """
+    """Return the Job's specification without its name, and without the deployment tool's own object."""
     job = copy.deepcopy(manifests.job)
     (container,) = job["spec"]["template"]["spec"]["containers"]
-    container["args"] = [each for each in container["args"] if not each.startswith("--event-target=")]
+    container["env"] = {**manifests.config, "eventTargets": []}
     text = repr(job["spec"])
     assert job["metadata"]["name"] in text
     return text.replace(job["metadata"]["name"], "JOB")
@@ -93,7 +91,7 @@ def test_same_job(tmp_path: Path, helm: Helm, flag: str) -> None:
         assert (HOOK_ANNOTATIONS if flag == "--hook" else None) == manifests.job["metadata"].get("annotations")
         assert (POST == manifests.job["metadata"]["name"]) == (flag == "--hook")
         assert 4200 == manifests.job["spec"]["activeDeadlineSeconds"]
-        assert {"--expect-chart-version=v26.3.3", "--expect-driver-version=580.105.08"} <= set(manifests.args)
+        assert manifests.config["expect"] == {"chartVersion": "v26.3.3", "driverVersion": "580.105.08"}
         tracked = manifests.one("ConfigMap")
         assert tracked["data"]["trigger"].startswith("v26.3.3-")
         assert "helm.sh/hook" not in tracked["metadata"].get("annotations", {})
@@ -125,7 +123,7 @@ def test_failures_are_told_on_the_object_that_is_deployed(
                 continue
             assert [found.shown_on] == _event_targets(found)
             manifests = render(found, place / "bundle", helm)
-            assert f"--event-target={found.shown_on}" in manifests.args
+            assert manifests.config["eventTargets"] == found.values["eventTargets"]
             # Nothing there that a project might forbid, or that needs a namespace which may be missing.
             assert {found.namespace} == {
                 each["metadata"].get("namespace", found.namespace) for each in manifests.objects
@@ -169,8 +167,8 @@ def test_same_follower(tmp_path: Path, helms: dict[str, Helm]) -> None:
     for deployer, flag in zip(DEPLOYERS, ("--hook", "--no-hook") * len(DEPLOYERS), strict=False):
         found = _made(deployer, tmp_path / deployer, helms["helm4"], given, flag)[POST]
         manifests = render(found, tmp_path / deployer, helms["helm4"])
-        assert "--mode=delegate" in manifests.args
-        assert "--max-unavailable=10%" in manifests.follower_container["args"]
+        assert manifests.config["job"] == {"mode": "delegate"}
+        assert config_of(manifests.follower_container)["controller"]["maxUnavailable"] == "10%"
         specifications.append(repr(manifests.follower["spec"]))
     assert 1 == len(set(specifications))
 

@@ -6,39 +6,26 @@ A review sees in them what a change does to the objects of users. ``make golden`
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from devcluster import binaries
-from tests.chart.rendering import Helm
-
-if TYPE_CHECKING:
-    from tests.chart.rendering import Values
+from tests.chart.rendering import ROOT, Helm
 
 FOLDER: Final = Path(__file__).parent / "golden"
-VARIANTS: Final[dict[str, Values]] = {
-    "default": {},
-    "controller": {
-        "job.enabled": False,
-        "controller.enabled": True,
-        "controller.podMonitor.enabled": True,
-        "controller.prometheusRule.enabled": True,
-    },
-    "delegate": {"job.mode": "delegate", "controller.enabled": True, "drivers": ["gpu", "network"]},
-    "hardened": {
-        "rbac.scope": "namespace",
-        "rbac.namespaces": ["gpu-operator", "nvidia-dra-driver-gpu"],
-        "plugin.namespace": "nvidia-dra-driver-gpu",
-        "podNetworkPolicy.enabled": True,
-        "podNetworkPolicy.egress": [
-            {"to": [{"ipBlock": {"cidr": "192.0.2.10/32"}}], "ports": [{"port": 6443, "protocol": "TCP"}]}
-        ],
-    },
+VARIANTS: Final[dict[str, tuple[str, ...]]] = {
+    "default": (),
+    "controller": (
+        "--set=job.enabled=false,controller.enabled=true",
+        "--set=controller.podMonitor.enabled=true,controller.prometheusRule.enabled=true",
+    ),
+    "delegate": ("--set=job.mode=delegate,controller.enabled=true", "--set=drivers={gpu,network}"),
+    "hardened": (f"--values={ROOT / 'examples' / 'values' / 'hardened.yaml'}",),
 }
 
 
 def text(helm: Helm, variant: str) -> str:
     """Return what Helm renders for a variant, as text."""
-    done = helm.template(VARIANTS[variant])
+    done = helm.template({}, *VARIANTS[variant])
     assert done.returncode == 0, done.stderr
     return done.stdout
 

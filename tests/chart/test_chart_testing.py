@@ -97,12 +97,12 @@ def test_install_notices(tools: Path, kubeconfig: Path, tmp_path: Path) -> None:
     shutil.rmtree(chart / "ci")
     (chart / "ci").mkdir()
     (chart / "ci" / "fail-values.yaml").write_text(
-        "image: {repository: registry.example/gpu-operator-post}\nextraArgs: [--no-such-flag]\n"
+        "image: {repository: registry.example/gpu-operator-post}\ndrivers: [network]\nrefreshAfter: [toolkit]\n"
     )
     done = _ct(tools, "install", "--config=ct.yaml", f"--charts={chart}", KUBECONFIG=str(kubeconfig))
     assert done.returncode != 0
     said = done.stdout + done.stderr
-    assert [word for word in ("no-such-flag", "PodFailurePolicy", "post-install") if word in said] != []
+    assert [word for word in ("refreshAfter", "PodFailurePolicy", "post-install") if word in said] != []
 
 
 def _copy(folder: Path) -> Path:

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.chart.rendering import config_of
-
 if TYPE_CHECKING:
     from tests.chart.rendering import Helm, Manifests, Object, Values
 
@@ -98,7 +96,6 @@ def test_its_pod_is_the_jobs_but_for_what_makes_it_a_follower(helm: Helm) -> Non
     assert {"args", "env", "resources", "ports", "livenessProbe", "readinessProbe"} == _differences(
         container, following
     )
-    assert container["env"][1:] == following["env"][1:] == SHARED["extraEnv"]
     assert (follower["restartPolicy"], follower["serviceAccountName"]) == ("Always", NAME)
 
 
@@ -123,29 +120,10 @@ _PROBES: Final = ("livenessProbe", "readinessProbe")
 
 
 def test_its_arguments(helm: Helm) -> None:
-    """Its own names, its port, and its Lease."""
-    arguments = [f"--workload-name={NAME}", "--listen=:8080", "--lease-name=gpu-operator-post"]
-    expected = ["controller", *arguments, "--lease-namespace=gpu-operator"]
+    """Which command runs, and the names of its own objects; all settings are in the environment."""
+    own = [f"--workload-name={NAME}", "--listen=:8080", "--lease-name=gpu-operator-post"]
+    expected = ["controller", *own, "--lease-namespace=gpu-operator"]
     assert expected == helm.render(BOTH).follower_container["args"]
-
-
-def test_its_settings(helm: Helm) -> None:
-    """Its own, and those of the Job that do not concern a single run."""
-    rendered = helm.render({**BOTH, "refreshAfter": ["toolkit"], "controller.maxUnavailable": 123456})
-    job, controller = rendered.config, config_of(rendered.follower_container)
-    assert controller["controller"]["maxUnavailable"] == 123456
-    assert {
-        "expect",
-        "timeout",
-        "stallTimeout",
-        "onDeadline",
-        "eventTargets",
-        "dryRun",
-        "job",
-    } == job.keys() - controller
-    assert {"controller"} == controller.keys() - job
-    assert controller["refreshAfter"] == ["toolkit"]
-    assert all(controller[name] == job[name] for name in controller.keys() & job)
 
 
 def test_its_pod_has_labels_annotations_and_resources_of_its_own(helm: Helm) -> None:
@@ -173,7 +151,7 @@ def test_its_pod_has_labels_annotations_and_resources_of_its_own(helm: Helm) -> 
         pytest.param({"trigger": "v26.7.0"}, id="trigger"),
         pytest.param({"expect.chartVersion": "v26.7.0"}, id="expected-chart"),
         pytest.param({"timeout": "2h"}, id="timeout"),
-        pytest.param({"job.mode": "delegate"}, id="mode"),
+        pytest.param({"job.mode": "delegate"}, id="wait"),
         pytest.param({"job.enabled": False}, id="no-job"),
         pytest.param({"jobLabels": {"a": "b"}}, id="job-labels"),
     ],
@@ -189,6 +167,7 @@ def test_a_job_that_hands_over_knows_whom_to_ask(helm: Helm) -> None:
         rendered = helm.render({**BOTH, **mode, "job.mode": "delegate"})
         lease = [arg for arg in rendered.follower_container["args"] if arg.startswith("--lease-")]
         assert set(lease) <= set(rendered.args)
+        assert rendered.config["job"]["mode"] == "delegate"
         assert len(lease) == 2
 
 

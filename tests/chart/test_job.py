@@ -1,4 +1,4 @@
-"""The Job: as a hook and plain, its arguments and settings, and how it fails."""
+"""The Job: as a hook and plain, its arguments, and how it fails."""
 
 from __future__ import annotations
 
@@ -80,7 +80,6 @@ def test_the_hook_keeps_its_name_whatever_changes(helm: Helm) -> None:
         pytest.param({"expect.chartVersion": "v26.7.0"}, id="expected-chart"),
         pytest.param({"expect.driverVersion": "580.126.20"}, id="expected-driver"),
         pytest.param({"timeout": "2h"}, id="timeout"),
-        pytest.param({"onMissingPlugin": "wait"}, id="another-setting"),
         pytest.param({"image.tag": "next"}, id="image"),
         pytest.param({"podLabels": {"a": "b"}}, id="pod-labels"),
         pytest.param({"ttlSecondsAfterFinished": 0}, id="ttl-of-zero"),
@@ -126,12 +125,16 @@ def test_the_job_hears_its_own_name(helm: Helm) -> None:
         assert "--job-namespace=gpu-operator" in rendered.args
 
 
-def test_the_job_passes_names_as_arguments_and_settings_as_json(helm: Helm) -> None:
-    """What the Job runs with can be read from the Job. The settings of the controller are not its own."""
-    rendered = helm.render()
-    assert rendered.args == ["run", "--job-name=gpu-operator-post", "--job-namespace=gpu-operator"]
-    assert rendered.config["timeout"] == "25m"
-    assert "controller" not in rendered.config
+def test_its_arguments(helm: Helm) -> None:
+    """Which command runs, and the Job's own name; all settings are in the environment."""
+    assert helm.render().args == ["run", "--job-name=gpu-operator-post", "--job-namespace=gpu-operator"]
+
+
+def test_each_setting_gives_a_plain_job_a_new_name(helm: Helm) -> None:
+    """A Job cannot be changed; what only the controller gets does not concern it."""
+    names = [_plain_name(helm, values) for values in ({}, {"logLevel": "debug"}, {"advanced.policyGrace": "3m"})]
+    assert len(set(names)) == len(names)
+    assert _plain_name(helm, {"controller.maxUnavailable": 1}) == names[0]
 
 
 @pytest.mark.parametrize(

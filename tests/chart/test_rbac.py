@@ -211,25 +211,6 @@ def test_service_account(helm: Helm) -> None:
     assert account["automountServiceAccountToken"] is rendered.pod["automountServiceAccountToken"] is False
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        pytest.param({"rbac.scope": "namespace"}, "rbac.namespaces is empty", id="scope-without-namespaces"),
-        pytest.param({"rbac.namespaces": ["a"]}, "only with rbac.scope: namespace", id="namespaces-without-scope"),
-        pytest.param(SCOPED | {"plugin.namespace": "x"}, "which is not in rbac.namespaces", id="plugin-out-of-reach"),
-        pytest.param({"serviceAccount.create": False}, "serviceAccount.name must name", id="default-account"),
-        pytest.param(
-            SCOPED | {"driverClients": [{"namespace": "x", "name": "y"}]},
-            "which is not in rbac.namespaces",
-            id="driver-client-out-of-reach",
-        ),
-    ],
-)
-def test_contradictions_are_refused_with_a_sentence(helm: Helm, values: Values, message: str) -> None:
-    """What could only fail later, or quietly empower the wrong account, fails while rendering."""
-    assert message in helm.refuse(values)
-
-
 @pytest.mark.parametrize("scope", [{}, SCOPED], ids=["cluster", "namespace"])
 def test_the_follower_may_what_the_job_may_and_lead(helm: Helm, scope: Values) -> None:
     """Instead of its Job it may read its Deployment; and it may create and keep its own Lease."""

@@ -83,23 +83,6 @@ def test_all_mistakes_are_named_at_once(helm: Helm) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kinds", "refused"),
-    [
-        pytest.param(["ValidatingWebhookConfiguration"], True, id="not-served"),
-        pytest.param(["ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy"], False, id="served"),
-        pytest.param([], False, id="unknown"),
-    ],
-)
-def test_a_cluster_without_admission_policies(helm: Helm, kinds: list[str], refused: bool) -> None:
-    """An account without the policies needs a decision by the user; without a cluster, the version decides."""
-    given = [f"--api-versions=admissionregistration.k8s.io/v1/{kind}" for kind in kinds]
-    done = helm.template({}, *given)
-    assert ("does not serve ValidatingAdmissionPolicies" in done.stderr) == refused == (done.returncode != 0)
-    assert helm.render({"rbac.admissionPolicy.enabled": False}, *given).job
-    assert helm.render({"dryRun": True}, *given).job
-
-
-@pytest.mark.parametrize(
     "values",
     [
         pytest.param({"timeout": "30s"}, id="shortest-timeout"),

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.chart.rendering import Manifests
-
 SETTINGS: Final = settings()[0]
 TARGET: Final = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "namespace": "argocd", "name": "a.b"}
+OF_A_RUN: Final = {"timeout", "stallTimeout", "onDeadline", "expect", "eventTargets", "dryRun", "job"}
+"""Settings of a single run. The controller does not get them, so that a release does not restart it."""
 BLOCKS: Final = ("expect", "plugin", "rbac", "job", "controller", "circuitBreaker", "advanced")
 EVERY_SETTING: Final[Values] = {
     "timeout": "1h1m1s",
@@ -120,36 +120,37 @@ def _nested(values: Values) -> Values:
     return tree
 
 
+def _configs(helm: Helm, values: Values, chart: Path = CHART) -> list[Values]:
+    """Return what the chart passes to the Job and, if there is one, to the controller."""
+    rendered = helm.render(values, chart=chart)
+    return [config_of(workload["spec"]["template"]["spec"]["containers"][0])
+            for kind in ("Job", "Deployment") for workload in rendered.all(kind)]  # fmt: skip
+
+
 def test_the_chart_passes_each_setting_and_no_other(helm: Helm) -> None:
-    """A setting that only one of them knows is a mistake. The Job and the controller each get theirs."""
-    assert set(_paths(_passed(helm.render({"controller.enabled": True})))) == SETTINGS.keys()
+    """A setting that only one of them knows is a mistake."""
+    job, following = (set(_paths(config)) for config in _configs(helm, {"controller.enabled": True}))
+    assert job | following == SETTINGS.keys()
+    assert {path[0] for path in job - following} == OF_A_RUN
+    assert {path[0] for path in following - job} == {"controller"}
 
 
 def test_the_defaults_agree(helm: Helm) -> None:
     """The program gets its own defaults, also as a controller, and accepts them."""
-    rendered = helm.render({"controller.enabled": True})
-    assert settings_from(rendered.config) == DEFAULTS
-    assert settings_from(config_of(rendered.follower_container), controller=True) == ControllerSettings()
+    job, following = _configs(helm, {"controller.enabled": True})
+    assert settings_from(job) == DEFAULTS
+    assert settings_from(following, controller=True) == ControllerSettings()
 
 
 @pytest.mark.parametrize("further", RENDERED, ids=["job", "controller"])
 def test_each_value_arrives(helm: Helm, further: Values) -> None:
-    """The Job and the controller get each value as it was given; no setting is left out of this test."""
+    """Job and controller get each value as it was given; no setting is left out of this test."""
     sample = settings_from(EVERY_SETTING)
-    left_out = [path for path in SETTINGS if _at(sample, path) == _at(DEFAULTS, path)]
-    assert left_out == []
-    flat = {".".join(path): _given(path) for path in SETTINGS}
-    rendered = helm.render({**flat, **further})
-    if "controller.enabled" not in further:
-        flat = {name: value for name, value in flat.items() if not name.startswith("controller.")}
-    expected = settings_from(_nested({**flat, **{key: further[key] for key in further if key in flat}}))
-    assert settings_from(_passed(rendered)) == expected
-
-
-def _passed(rendered: Manifests) -> Values:
-    """Return the settings that the Job and the controller get together."""
-    containers = [rendered.container, *([rendered.follower_container] if rendered.all("Deployment") else [])]
-    return {name: value for container in containers for name, value in config_of(container).items()}
+    assert [path for path in SETTINGS if _at(sample, path) == _at(DEFAULTS, path)] == []
+    given = {".".join(path): _value(EVERY_SETTING, path) for path in SETTINGS} | further
+    for config in _configs(helm, given):
+        for path in _paths(config):
+            assert _value(config, path) == given[".".join(path)]
 
 
 def _at(found: Any, path: tuple[str, ...]) -> Any:  # noqa: ANN401 - a setting
@@ -160,11 +161,12 @@ def _at(found: Any, path: tuple[str, ...]) -> Any:  # noqa: ANN401 - a setting
     return found
 
 
-def _given(path: tuple[str, ...]) -> Any:  # noqa: ANN401 - a value
-    value: Any = EVERY_SETTING
+def _value(values: Values, path: tuple[str, ...]) -> object:
+    """Return a value by its path."""
+    found: Any = values
     for key in path:
-        value = value[key]
-    return value
+        found = found[key]
+    return found
 
 
 def test_a_setting_that_the_template_leaves_out_is_found(helm: Helm, tmp_path: Path) -> None:
@@ -174,9 +176,8 @@ def test_a_setting_that_the_template_leaves_out_is_found(helm: Helm, tmp_path: P
     template = chart / "templates" / "_config.tpl"
     text = template.read_text()
     template.write_text(text.replace('"stallTimeout" ', ""))
-    assert SETTINGS.keys() - set(_paths(_passed(helm.render({"controller.enabled": True}, chart=chart)))) == {
-        ("stallTimeout",)
-    }
+    (job, following) = (set(_paths(config)) for config in _configs(helm, {"controller.enabled": True}, chart))
+    assert SETTINGS.keys() - job - following == {("stallTimeout",)}
 
 
 def test_a_setting_that_the_program_does_not_know_is_found(helm: Helm) -> None:
@@ -243,6 +244,16 @@ def _accepted(values: Values) -> bool:
     except SettingsError:
         return False
     return True
+
+
+def test_chart_and_program_guess_the_same_plural(helm: Helm) -> None:
+    """The chart grants what the program asks for."""
+    targets = [{**TARGET, "kind": kind} for kind in ("Application", "HelmRelease", "Proxy", "Ingress")]
+    rendered = helm.render({"eventTargets": targets})
+    rules = [rule for role in rendered.all("ClusterRole") for rule in role["rules"] if rule["verbs"] == ["get"]]
+    granted = [resource for rule in rules for resource in rule["resources"]]
+    expected = [target.plural for target in settings_from({"eventTargets": targets}).event_targets]
+    assert granted == expected == ["applications", "helmreleases", "proxies", "ingresses"]
 
 
 def _flags(command: click.Command) -> set[str]:

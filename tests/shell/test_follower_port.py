@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
@@ -19,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from devcluster.patience import TooSlowError
 from devcluster.ports import free_ports
+from devcluster.settings import separated
 from tests.shell.controller import exposition
 from tests.shell.program import ENOUGH_SECONDS, ROOT, run, start_logged
 from tests.shell.server import Said, serving
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 LISTENING: Final = re.compile(r"metrics and health on http://127\.0\.0\.1:(\d+)")
 STOPPED: Final = 143
 AMONG: Final = """
+import os
 import sys
 from hook.cli import main
 try:
@@ -152,10 +155,11 @@ def test_a_job_carries_none_of_it(tmp_path: Path) -> None:
     """A run that ends loads neither metrics nor an election: they would cost it memory and time."""
     (nowhere,) = free_ports(1)
     config = kubeconfig(tmp_path, f"http://127.0.0.1:{nowhere}")
-    arguments = ["run", f"--kubeconfig={config}", "--timeout=20s", "advanced.apiPatience=1s", "--job-name="]
+    words = ["run", f"--kubeconfig={config}", "--timeout=20s", "advanced.apiPatience=1s", "--job-name="]
+    arguments, settings = separated(words)
     done = subprocess.run(
         [sys.executable, "-c", AMONG, *arguments],
-        cwd=ROOT, capture_output=True, text=True, timeout=ENOUGH_SECONDS, check=True,
+        cwd=ROOT, env={**os.environ, **settings}, capture_output=True, text=True, timeout=ENOUGH_SECONDS, check=True,
     )  # fmt: skip
     code, *modules = done.stdout.splitlines()[-1].split()
     assert code == "1", done.stdout

@@ -86,7 +86,7 @@ def test_commands_look_at_the_leader(path: Path) -> None:
 
 def test_when_to_use_what_takes_five_lines() -> None:
     """The choice among Job, controller and both takes five lines of text, none of them wrapped."""
-    _, _, section = (ROOT / "README.md").read_text().partition("\n## Hook, follower, or both\n\n")
+    _, _, section = (ROOT / "README.md").read_text().partition("\n## Job, controller, or both\n\n")
     choices, _, _ = section.partition("\n\n")
     lines = choices.splitlines()
     assert 4 <= len(lines) <= 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from typing import Any
 
 import msgspec
@@ -211,7 +212,7 @@ NAMESPACE = "is not a valid name of a namespace"
         pytest.param({"job": {"mode": "wait"}}, 'job.mode: "wait" is unknown; choose complete or delegate',
                      id="choice-in-a-block"),
         pytest.param({"drivers": ["disk"]}, 'drivers[0]: "disk" is unknown; choose gpu or network', id="driver"),
-        pytest.param({"drivers": []}, "drivers: [] is too short: at least 1 entries", id="no-driver"),
+        pytest.param({"drivers": []}, "drivers: [] is too short: at least 1 entry", id="no-driver"),
         pytest.param({"drivers": "gpu"}, 'drivers: "gpu" is not a list', id="no-list"),
         pytest.param({"maxParallelRestarts": -1}, "maxParallelRestarts: -1 is too small: at least 0", id="too-small"),
         pytest.param({"maxParallelRestarts": "3"}, 'maxParallelRestarts: "3" is not a whole number', id="no-number"),
@@ -249,6 +250,20 @@ NAMESPACE = "is not a valid name of a namespace"
 def test_a_mistake_is_refused_with_its_path_and_a_sentence(values: object, expected: str) -> None:
     """The message says what is wrong and what to write."""
     assert expected == refusal(values)
+
+
+def test_what_no_json_has_is_refused_too() -> None:
+    """YAML has dates, long numbers and lone surrogates, and any nesting."""
+    deep: object = 1
+    for _level in range(2000):
+        deep = [deep]
+    for values, words in (
+        ({"expect": {"driverVersion": date(2026, 1, 1)}}, 'expect.driverVersion: "2026-01-01" is not a text in quotes'),
+        ({"timeout": 10**30}, f"timeout: {10**30} is not a duration"),
+        ({"timeout": "\ud800"}, 'timeout: "\\ud800" has a character that cannot be printed'),
+        ({"drivers": deep}, "the settings: blocks or lists are nested too deeply"),
+    ):
+        assert refusal(values).startswith(words)
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,19 @@
 {{/*
 The settings of the program, as JSON with the paths of the values. The program checks each setting and knows its default.
-The controller gets none of a single run: an upgrade changes those, and must not restart the controller. Takes a dict of
-root and component.
+The controller gets none of a single run: a release that changes them must not restart it. Takes a dict of root and
+component.
 */}}
 {{- define "gpu-operator-post.config" -}}
-{{- $config := pick .root.Values
-  "drivers" "pluginTimeout" "plugin" "driverClients" "refreshAfter" "strategy" "maxParallelRestarts" "onManualUpgrade"
+{{- $values := .root.Values -}}
+{{- $config := pick $values
+  "drivers" "plugin" "driverClients" "refreshAfter" "pluginTimeout" "strategy" "maxParallelRestarts" "onManualUpgrade"
   "onMissingPlugin" "logFormat" "logLevel" "advanced" -}}
-{{- $_ := set $config "rbac" (pick .root.Values.rbac "namespaces") -}}
-{{- if eq .component "job" -}}
-{{- $_ := set $config "job" (pick .root.Values.job "mode") -}}
-{{- $config = merge $config (pick .root.Values "timeout" "stallTimeout" "onDeadline" "expect" "eventTargets" "dryRun") -}}
+{{- $_ := set $config "rbac" (pick $values.rbac "namespaces") -}}
+{{- if eq .component "controller" -}}
+{{- $_ := set $config "controller" (pick $values.controller "maxUnavailable" "restartBackoff" "restartBackoffMax" "circuitBreaker") -}}
 {{- else -}}
-{{- $controller := pick .root.Values.controller "maxUnavailable" "restartBackoff" "restartBackoffMax" "circuitBreaker" -}}
-{{- $_ := set $config "controller" $controller -}}
+{{- $config = merge $config (pick $values "timeout" "stallTimeout" "onDeadline" "expect" "eventTargets" "dryRun") -}}
+{{- $_ := set $config "job" (pick $values.job "mode") -}}
 {{- end -}}
 {{- toJson $config -}}
 {{- end -}}

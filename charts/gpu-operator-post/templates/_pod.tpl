@@ -49,9 +49,7 @@ spec:
         {{- end }}
       {{- if $controller }}
       ports:
-        - name: metrics
-          containerPort: 8080
-          protocol: TCP
+        - {name: metrics, containerPort: 8080, protocol: TCP}
       # Fails only after a minute: a restart fixes a loop that hangs, and does not help one that is slow.
       livenessProbe:
         httpGet: {path: /healthz, port: metrics}
