@@ -67,7 +67,13 @@ def always(value: object) -> Function:
 
 
 def _of_a_job(context: Context) -> Context:
+    """Return the context of a Job."""
     return replace(context, settings=of(context.settings, controller=False))
+
+
+def _with_advanced(context: Context, **changed: Duration) -> Context:
+    """Return a context with other advanced settings."""
+    return _with(context, advanced=replace(context.settings.advanced, **changed))
 
 
 def _with(context: Context, **changed: Any) -> Context:  # noqa: ANN401 - any setting
@@ -190,7 +196,7 @@ MUTANTS: Final = (
     Mutant("a-skipped-node-is-served", WrongRestartError, "skipped", nodes.excluded,
            lambda original, view, context, now: original(_without_skip(view, context), context, now)),
     Mutant("a-blip-is-a-lost-node", DoneTooEarlyError, "blips", nodes._not_ready,
-           lambda original, node, context, now: original(node, _with(context, not_ready_grace=AT_ONCE), now)),
+           lambda original, node, context, now: original(node, _with_advanced(context, not_ready_grace=AT_ONCE), now)),
     Mutant("no-bound-on-restarts", WrongRestartError, "several_at_once", restarts.DisruptionBudget.allows,
            lambda original, left, **how: original(replace(left, ours=None), **how)),
     Mutant("what-people-upgrade-is-waited-for", WrongEndError, "by_hand", nodes.manual_upgrade, always(None)),
@@ -203,7 +209,7 @@ MUTANTS: Final = (
     Mutant("without-a-policy-there-is-nothing-to-do", DoneTooEarlyError, "vanishing_policy", done._no_policy,
            lambda original, context: original(replace(context, drivers={}, deployed=False))),
     Mutant("a-policy-that-is-gone-never-returns", DoneTooEarlyError, "policy_gone", done.policy_deleted,
-           lambda original, context, *rest: original(_with(context, policy_grace=AT_ONCE), *rest)),
+           lambda original, context, *rest: original(_with_advanced(context, policy_grace=AT_ONCE), *rest)),
     Mutant("without-a-policy-nothing-is-stale", DoneTooEarlyError, "policy_gone", done.policy_deleted,
            lambda original, context, _statuses, timers: original(context, (), timers)),
     Mutant("an-orphan-is-no-plugin", DoneTooEarlyError, "orphans", fleet._adopted,
