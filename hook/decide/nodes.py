@@ -32,8 +32,6 @@ FAILING_TO_START: Final = frozenset({
     "CreateContainerConfigError", "CreateContainerError", "RunContainerError",
 })  # fmt: skip
 """Waiting reasons of a container that do not pass by themselves (K8S ``pkg/kubelet``, ``images/types.go``)."""
-KNOWN_DEPLOY_VALUES: Final = ("true", "false")
-"""Values of the label that deploys the driver, in addition to ``names.PRE_INSTALLED``."""
 
 
 class Label(StrEnum):
@@ -201,7 +199,7 @@ def _without_driver(view: NodeView, context: Context) -> NodeBlocker | None:
     if workload in names.VIRTUAL_MACHINE_WORKLOADS:
         message = f"its GPUs are for virtual machines ({labels.workload}={workload}), so it gets no driver for pods"
         return NodeBlocker(NodeState.EXCLUDED, Reason.VIRTUAL_MACHINE_NODE, message)
-    if labels.deploy and deploy not in KNOWN_DEPLOY_VALUES and view.driver_pods:
+    if labels.deploy and deploy not in names.DEPLOY_VALUES and view.driver_pods:
         change = f"has the unknown value {deploy[:40]!r} as" if deploy else "lost"
         message = f"it runs a driver pod but {change} its {labels.deploy} label"
         return NodeBlocker(NodeState.WAITING, Reason.LABELS_MISSING, message)

@@ -1,7 +1,4 @@
-"""Table of all reasons: one row per reason, with everything that the program knows about it.
-
-Users search for the codes and alert on them, so a code does not change between minor versions.
-"""
+"""Table of all reasons: one row per reason. Users alert on the codes, so a code is the same in all minor versions."""
 
 from __future__ import annotations
 

@@ -18,6 +18,8 @@ DEPLOY_OPERANDS_LABEL: Final = DEPLOY_LABEL_PREFIX + "operands"
 """``false`` keeps every operand off a node."""
 PRE_INSTALLED: Final = "pre-installed"
 """Value of the driver label where the host brings its own driver (GO)."""
+DEPLOY_VALUES: Final = ("true", "false")
+"""Other known values of the driver label (GO)."""
 PAUSED_LABEL_PREFIX: Final = "nvidia.com/"
 """DM pauses deploy labels, and the label that ``NODE_LABEL_FOR_GPU_POD_EVICTION`` names."""
 PAUSED_FOR_UPGRADE: Final = "paused-for-driver-upgrade"
