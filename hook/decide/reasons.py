@@ -250,8 +250,8 @@ class Reason(Row):
     )
     ROLLOUT_IMPOSSIBLE = row(
         "RolloutImpossible",
-        "A rollout restarts no pod of a DaemonSet with updateStrategy OnDelete. Use strategy stale-pods, or set the "
-        "DaemonSet to RollingUpdate.",
+        "A rollout restarts no pod of a DaemonSet with updateStrategy OnDelete. Use strategy delete-stale-pods, or set "
+        "the DaemonSet to RollingUpdate.",
         look="kubectl -n {namespace} get daemonsets "
         "-o custom-columns=NAME:.metadata.name,STRATEGY:.spec.updateStrategy.type",
     )

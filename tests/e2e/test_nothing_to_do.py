@@ -87,7 +87,7 @@ def test_the_namespace_of_the_plugin_need_not_exist(boot: Callable[..., Lab]) ->
     """On a first install of everything the DRA driver comes later: neither Helm nor the program minds."""
     lab = boot(1)
     lab.operator()
-    done = lab.post(consumer__namespace=PLUGIN_NAMESPACE)
+    done = lab.post(plugin__namespace=PLUGIN_NAMESPACE)
     assert done.code == 0, done.output
     namespaces = {each["metadata"]["name"] for each in lab.cluster.list("/api/v1/namespaces")}
     assert PLUGIN_NAMESPACE not in namespaces
