@@ -92,6 +92,7 @@ MOST_TARGETS: Final = 4
 Name = Annotated[str, Meta(pattern=NAME, max_length=LONGEST)]
 Namespace = Annotated[str, Meta(pattern=NAMESPACE)]
 Driver = Annotated[str, Meta(extra_json_schema={"enum": [*STACKS]})]
+FirstDriver = Annotated[str, Meta(extra_json_schema={"enum": ["", *STACKS]})]
 Prerequisite = Annotated[
     str, Meta(extra_json_schema={"enum": sorted({name for stack in STACKS.values() for name in stack.prerequisites})})
 ]
@@ -116,7 +117,7 @@ class Expect(Section, frozen=True):
 class PluginName(Section, frozen=True, kw_only=True):
     """The name of a plugin's DaemonSet, with its driver."""
 
-    driver: Annotated[Driver, Meta(description="Empty: the first of `drivers`.")] = ""
+    driver: Annotated[FirstDriver, Meta(description="Empty: the first of `drivers`.")] = ""
     name: Name
 
 
@@ -138,7 +139,7 @@ class Plugin(Section, frozen=True):
 class DriverClient(Section, frozen=True):
     """DaemonSets that hold the driver: one by name, or several by labels of their pod template."""
 
-    driver: Annotated[Driver, Meta(description="Empty: the first of `drivers`.")] = ""
+    driver: Annotated[FirstDriver, Meta(description="Empty: the first of `drivers`.")] = ""
     namespace: Annotated[str, Meta(pattern=NAMESPACE_OR_ANY)] = ""
     name: Annotated[str, Meta(pattern=NAME_OR_NONE, max_length=LONGEST)] = ""
     labels: dict[Annotated[str, Meta(pattern=LABEL_KEY)], Annotated[str, Meta(pattern=LABEL_VALUE)]] = {}
@@ -213,8 +214,9 @@ class ControllerLimits(Section, frozen=True):
     max_unavailable: Annotated[
         Bound,
         Meta(
+            extra_json_schema={"minimum": 1, "pattern": "^([1-9][0-9]{0,5}|[1-9][0-9]?%|100%)$"},
             description="Plugins that may be down at once for any cause: a number, or a percentage of the eligible "
-            "nodes, which means at least one."
+            "nodes, which means at least one.",
         ),
     ] = Bound("25%")
     # A healthy plugin needs 10 to 40 s.

@@ -67,8 +67,8 @@ WHAT: Final = (
         "--config",
         default="",
         metavar="FILE",
-        help=f"YAML or JSON file with settings, named like the chart's values; default: the variable {VARIABLE}. "
-        "Flags override it.",
+        help=f"YAML or JSON file with the program's settings (helm get notes prints those of a release); default: the "
+        f"variable {VARIABLE}. Flags override it.",
     ),
     click.option(
         "--driver",
@@ -177,9 +177,10 @@ def _file(path: str) -> object:
     import yaml  # noqa: PLC0415 - only for people
 
     try:
-        return yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
+        found = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise SettingsError(f"--config {path} cannot be read: {error}") from error
+        raise SettingsError(f"--config {path} cannot be read: {' '.join(str(error).split())}") from error
+    return {} if found is None else found
 
 
 def _overridden(tree: object, values: Mapping[str, Any]) -> object:

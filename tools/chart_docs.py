@@ -203,6 +203,7 @@ def schema(values: Sequence[Value], known: Mapping[tuple[str, ...], Setting], de
         "properties": ours | ignored,
         "patternProperties": {"^_": {"description": "Ignored: notes that bundlers leave for themselves."}},
         "additionalProperties": False,
+        "required": _required(values),
         "$defs": DEFINITIONS | definitions,
     }
 
@@ -217,9 +218,23 @@ def _schema_of(value: Value, known: Mapping[tuple[str, ...], Setting]) -> Schema
     if value.children:
         result["properties"] = {child.path[-1]: _schema_of(child, known) for child in value.children}
         result["additionalProperties"] = False
+        result["required"] = _required(value.children)
     elif value.default not in ({}, [], "", None):
         result["default"] = value.default
     return result | keywords
+
+
+def _required(values: Sequence[Value]) -> list[str]:
+    """Return which values may not be removed: Helm removes a value that is null, and the templates need these.
+
+    A mapping that belongs to the user, a value that is empty by default, and the parent's `global` may be null.
+    """
+    needed = (value for value in values if value.children or not isinstance(value.default, dict))
+    return [
+        value.path[-1]
+        for value in needed
+        if value.path != ("global",) and (value.children or value.default not in ([], "", None))
+    ]
 
 
 def table(values: Sequence[Value]) -> str:

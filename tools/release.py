@@ -92,6 +92,8 @@ EXPLAINED: Final = re.compile(r"(?:^  # (?!@).*\n)+(?=(?:  # @.*\n)*  repository
 
 RELEASED_REPOSITORY: Final = "  # Repository in the registry: of the image that was released with this chart.\n"
 
+RELATIVE: Final = re.compile(r"\]\((?![a-z]+:|#)")
+"""Where a link of the changelog names a file of the repository."""
 UPWARD: Final = re.compile(r"(?<=\]\()\.\./\.\./")
 """Where a link of the chart's README leaves the chart for the root of the repository."""
 
@@ -161,13 +163,14 @@ def problems(root: Path, tag: str = "") -> list[str]:
     return found
 
 
-def changes(root: Path) -> str:
-    """Return the newest section of the changelog, without its title."""
+def changes(root: Path, pages: str) -> str:
+    """Return the newest section of the changelog, without its title; its links lead to the `pages` of a tag."""
     text = (root / "CHANGELOG.md").read_text()
     head = HEAD.search(text)
     if head is None:
         raise click.ClickException("CHANGELOG.md has no section of the form: ## 1.2.3 - 2026-01-31")
-    return re.split(r"^## ", text[head.end() :], maxsplit=1, flags=re.MULTILINE)[0].strip()
+    newest = re.split(r"^## ", text[head.end() :], maxsplit=1, flags=re.MULTILINE)[0].strip()
+    return RELATIVE.sub(f"]({pages}/", newest)
 
 
 def stage(source: Path, target: Path, names: Names, image_digest: str) -> None:
@@ -292,7 +295,7 @@ def notes(repository: str, image_digest: str, chart_digest: str) -> None:
     where = Names(repository)
     version = versions(ROOT)["Chart.yaml, version"]
     text = NOTES.format(
-        changes=changes(ROOT),
+        changes=changes(ROOT, where.pages(version)),
         image=where.image,
         charts=where.charts,
         url=where.url,

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 Schema = dict[str, Any]
 Path = tuple[str, ...]
 SCHEMAS: Final[dict[type, Schema]] = {
-    # _validate.tpl refuses a text that is not a duration, with a sentence.
-    Duration: {"type": "string"},
+    # _validate.tpl refuses what is not a duration, with a sentence.
+    Duration: {},
     Bound: {
         "type": ["integer", "string"],
         "minimum": 0,

@@ -119,11 +119,9 @@ class ContainerLife:
             return False
         expanded = (environment.expand(argument, variables) for argument in self._spec.get("args", []))
         arguments = [addressed(argument, self._ports) for argument in expanded]
-        if arguments[:1] in images.MOUNTED.get(images.repository_name(self._spec["image"]), ()):
-            arguments += [
-                f"--service-account-dir={self._pod.service_account}",
-                f"--termination-log={self.files.message}",
-            ]
+        mounted = images.MOUNTED.get(images.repository_name(self._spec["image"]), {})
+        places = {images.ACCOUNT: self._pod.service_account, images.MESSAGE: self.files.message}
+        arguments += [f"--{flag}={places[flag]}" for flag in mounted.get("".join(arguments[:1]), ())]
         await self._execute([*command, *arguments], variables, probing)
         return True
 

@@ -17,8 +17,14 @@ IMAGES: dict[str, Sequence[str]] = {
 }
 """Last part of the image's repository -> arguments of Python. Any other image cannot be pulled."""
 
-MOUNTED: Final[dict[str, Sequence[list[str]]]] = {"gpu-operator-post": (["run"], ["controller"])}
-"""Image -> commands that look where a runtime mounts files. Here flags name the places."""
+ACCOUNT: Final = "service-account-dir"
+MESSAGE: Final = "termination-log"
+MOUNTED: Final[dict[str, dict[str, Sequence[str]]]] = {
+    "gpu-operator-post": {
+        "run": (ACCOUNT, MESSAGE), "controller": (ACCOUNT, MESSAGE), "status": (ACCOUNT,), "plan": (ACCOUNT,)
+    }
+}  # fmt: skip
+"""Image -> command -> flags that name where a runtime mounts files: here they are elsewhere."""
 
 
 class UnknownImageError(Exception):

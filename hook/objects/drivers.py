@@ -173,7 +173,7 @@ DRA_PLUGIN: Final = PluginKind(
     operator_managed=names.OPERATOR_MANAGED_PLUGIN,
     operator_kind="GPUCluster",
 )
-OTHER_PLUGIN: Final = PluginKind(noun="consumer")
+OTHER_PLUGIN: Final = PluginKind(noun="driver client")
 """Driver client from the settings: it holds the driver, and nothing else is known about it."""
 
 GPU_OPERATOR: Final = Stack(

@@ -315,6 +315,17 @@ def test_two_releases_of_one_name_do_not_fight_over_roles_in_the_deployers_names
     assert not first & second
 
 
+def test_two_releases_of_one_name_do_not_fight_over_roles_in_the_fleets_namespaces(helm: Helm) -> None:
+    """One in the namespace of each operator, say, for the same namespaces, one of which was named twice."""
+    values = {**SCOPED, "rbac.namespaces": ["dra", "operator", "dra"]}
+    first, second = (
+        [place for place in _places(helm.render(values, *options).all("Role")) if place[1] in ("dra", "operator")]
+        for options in ((), ("--namespace=other",))
+    )
+    assert len(first) == len(set(first)) == 2
+    assert not set(first) & set(second)
+
+
 def _regarding(item: Object) -> bool:
     return str(item["metadata"]["name"]).endswith(":event-targets")
 

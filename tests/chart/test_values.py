@@ -40,7 +40,7 @@ OPERATOR_VALUES: Values = {
         pytest.param({"backoffLimit": 1.5}, "at '/backoffLimit'", "want integer", id="fraction"),
         pytest.param({"trigger": 20260101}, "at '/trigger'", "got number, want string", id="number-for-text"),
         pytest.param({"expect.driverVersion": 580.1}, "at '/expect/driverVersion'", "want string", id="float-version"),
-        pytest.param({"pluginTimeout": 300}, "at '/pluginTimeout'", "got number, want string", id="bare-seconds"),
+        pytest.param({"pluginTimeout": 300}, "pluginTimeout is", "which is not a duration", id="bare-seconds"),
         pytest.param({"onDeadline": "ignore"}, "at '/onDeadline'", "one of 'fail', 'report'", id="unknown-choice"),
         pytest.param({"rbac.scope": "Cluster"}, "at '/rbac/scope'", "one of 'cluster', 'namespace'", id="scope"),
         pytest.param({"drivers": ["cpu"]}, "at '/drivers/0'", "one of 'gpu', 'network'", id="unknown-driver"),
@@ -71,6 +71,7 @@ OPERATOR_VALUES: Values = {
         pytest.param({"extraArgs": ["-v"]}, "at ''", "'extraArgs' not allowed", id="no-further-arguments"),
         pytest.param({"advanced.quiet": "5s"}, "at '/advanced'", "'quiet' not allowed", id="unknown-time"),
         pytest.param({"extraEnv": [{"value": "a"}]}, "at '/extraEnv/0'", "missing property 'name'", id="nameless-env"),
+        pytest.param({"extraEnv": [{"name": 5}]}, "at '/extraEnv/0/name'", "want string", id="number-for-a-name"),
     ],
 )
 def test_a_wrong_value_is_refused_by_name_and_reason(helm: Helm, values: Values, place: str, reason: str) -> None:
@@ -78,6 +79,17 @@ def test_a_wrong_value_is_refused_by_name_and_reason(helm: Helm, values: Values,
     message = helm.refuse(values)
     assert place in message
     assert reason in message
+
+
+def test_no_value_that_the_templates_need_can_be_removed(helm: Helm) -> None:
+    """Helm removes a value that is null. Without a strategy, say, no permission to restart would be rendered."""
+    values = chart_docs.read_values((CHART / "values.yaml").read_text())
+    accepted = []
+    for value in chart_docs.leaves(values):
+        if helm.template({value.name: None}).returncode == 0:
+            accepted.append(value.name)
+            assert value.default in ({}, [], "", None) or isinstance(value.default, dict), value.name
+    assert {"trigger", "tolerations", "nodeSelector", "affinity", "ttlSecondsAfterFinished"} <= set(accepted)
 
 
 @pytest.mark.parametrize(

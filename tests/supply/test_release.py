@@ -270,18 +270,25 @@ def test_icon_can_be_shown_anywhere() -> None:
 
 def test_changes_are_those_of_the_newest_section(sources: Path) -> None:
     """Older sections were the notes of older releases."""
-    newest = release.changes(sources)
+    newest = release.changes(sources, "https://pages")
     with (sources / "CHANGELOG.md").open("a") as text:
         text.write("\n## 0.0.1 - 2025-01-31\n\n### Added\n- Something old.\n")
-    assert release.changes(sources) == newest
+    assert release.changes(sources, "https://pages") == newest
     assert newest.startswith("### ")
+
+
+def test_links_of_the_changes_lead_to_the_tag() -> None:
+    """The notes of a release are read outside of the repository."""
+    targets = re.findall(r"\]\(([^)]+)\)", release.changes(ROOT, "https://pages"))
+    assert any(target.startswith("https://pages/docs/") for target in targets)
+    assert [target for target in targets if not target.startswith("https://")] == []
 
 
 def test_notes_name_what_was_published() -> None:
     """Changes, places and digests: enough to pull, to pin and to verify, with GitHub's spelling where that counts."""
     arguments = ["Some-Org/fork", "--image-digest=sha256:aaaa", "--chart-digest=sha256:bbbb"]
     notes = CliRunner().invoke(release.main, ["notes", *arguments]).output
-    assert notes.startswith(release.changes(ROOT))
+    assert notes.startswith(release.changes(ROOT, f"https://github.com/Some-Org/fork/blob/v{VERSION}"))
     assert f"`ghcr.io/some-org/fork:{VERSION}` | `sha256:aaaa` |" in notes
     assert f"`oci://ghcr.io/some-org/charts/gpu-operator-post`, version {VERSION} | `sha256:bbbb` |" in notes
     identity = f"https://github.com/Some-Org/fork/.github/workflows/release.yaml@refs/tags/v{VERSION}"

@@ -18,7 +18,7 @@ metadata:
   {{- end }}
 spec:
   restartPolicy: {{ $controller | ternary "Always" "Never" }}
-  serviceAccountName: {{ include (printf "gpu-operator-post.%sAccount" .component) .root }}
+  serviceAccountName: {{ include (printf "gpu-operator-post.%sAccount" .component) .root | quote }}
   automountServiceAccountToken: {{ .root.Values.serviceAccount.automountServiceAccountToken }}
   # Enough to report and exit on SIGTERM. Short, because Helm may start the next run while this one ends.
   terminationGracePeriodSeconds: 10

@@ -23,8 +23,15 @@ place. The program checks its settings in addition, such as names of drivers tha
 {{- $text := $value | default "" | toString -}}
 {{- if or (empty $text) (not (regexMatch "^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$" $text)) -}}
 {{- $problems = append $problems (printf "%s is %q, which is not a duration: write hours, minutes and seconds, such as 90s, 25m or 1h30m." $name $text) -}}
-{{- else if and (eq $name "timeout") (lt (include "gpu-operator-post.seconds" $text | int64) 30) -}}
+{{- else -}}
+{{- $seconds := include "gpu-operator-post.seconds" $text | int64 -}}
+{{- if gt $seconds 2592000 -}}
+{{- $problems = append $problems (printf "%s is %q: at most 30 days." $name $text) -}}
+{{- else if and (eq $name "timeout") (lt $seconds 30) -}}
 {{- $problems = append $problems (printf "timeout is %q: at least 30s, because one plugin needs that long to restart and to be verified." $text) -}}
+{{- else if and (has $name (list "pluginTimeout" "controller.restartBackoff")) (lt $seconds 1) -}}
+{{- $problems = append $problems (printf "%s is %q: it must be longer than 0s." $name $text) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if not (or .Values.job.enabled .Values.controller.enabled) -}}
@@ -48,7 +55,7 @@ place. The program checks its settings in addition, such as names of drivers tha
 {{- $problems = append $problems (printf "plugin.namespace is %q, which is not in rbac.namespaces: the plugins there could not be read." .Values.plugin.namespace) -}}
 {{- end -}}
 {{- range .Values.driverClients -}}
-{{- if ne (empty .labels) (and .namespace .name | empty | not) -}}
+{{- if or (and .labels (or .namespace .name)) (not (or .labels (and .namespace .name))) -}}
 {{- $problems = append $problems (printf "driverClients has the entry %s: set either namespace and name, or labels." (toJson .)) -}}
 {{- else if and .namespace $namespaces (not (has .namespace $namespaces)) -}}
 {{- $problems = append $problems (printf "driverClients names %s/%s, which is not in rbac.namespaces: the DaemonSet there could not be read." .namespace .name) -}}
