@@ -117,7 +117,7 @@ much they came later than they should:
     "following": """
 ## Following
 
-A follower (`controller.enabled`) of the same fleet, with the same changes, after its first minute:
+A controller (`controller.enabled`) of the same fleet, with the same changes, after its first minute:
 """,
     "start-up": """
 ## Start-up

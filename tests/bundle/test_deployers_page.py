@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-HEAD = "| deployer, as run |"
+HEAD = "| deployment tool, as run |"
 PAGES = [CHECKOUT / "README.md", CHECKOUT / "docs" / "deployers.md"]
 HELMS, FLUX, ARGO_CD = ("helm3", "helm4"), ("helm-controller", "source-controller"), ("argocd",)
 HELMFILE = ("helmfile", "helm-diff", "helm4")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PAGE: Final = ROOT / "docs" / "security.md"
 JOB: Final = "gpu-operator-post"
 FOLLOWER: Final = f"{JOB}-controller"
-WHOSE: Final = {"both": {JOB, FOLLOWER}, "Job": {JOB}, "follower": {FOLLOWER}}
+WHOSE: Final = {"both": {JOB, FOLLOWER}, "Job": {JOB}, "controller": {FOLLOWER}}
 """The page's last column, as ServiceAccounts."""
 CONDITIONS: Final[dict[str, Callable[[dict[str, Any], str], bool]]] = {
     "always": lambda _values, _account: True,
