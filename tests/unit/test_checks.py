@@ -30,6 +30,7 @@ from hook.format import Bound
 from tools.settings import SCHEMAS, settings
 
 BOUND = SCHEMAS[Bound]["pattern"]
+AT_LEAST_ONE = "^([1-9][0-9]{0,5}|[1-9][0-9]?%|100%)$"
 EVERYTHING: dict[str, Any] = {
     "drivers": ["network", "gpu"],
     "timeout": "1h30m",
@@ -348,5 +349,5 @@ def test_every_pattern_has_words() -> None:
     found, definitions = settings()
     schemas = msgspec.json.encode([[setting.schema for setting in found.values()], definitions])
     patterns = {msgspec.json.decode(text) for text in re.findall(rb'"pattern":("(?:[^"\\]|\\.)*")', schemas)}
-    assert {BOUND} == patterns - checks._PATTERNS.keys()
+    assert {BOUND, AT_LEAST_ONE} == patterns - checks._PATTERNS.keys()
     assert checks._PATTERNS.keys() < patterns
