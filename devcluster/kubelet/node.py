@@ -46,7 +46,7 @@ class RealNode:
     alone: bool = False
     """Nothing is simulated beside it."""
     gpus: bool = False
-    """It has the taint of a GPU node, so that pods for such nodes can be put there."""
+    """It is labelled and tainted as a GPU node, so that pods for such nodes are put there."""
 
 
 def why_not() -> str:

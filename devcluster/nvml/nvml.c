@@ -274,6 +274,14 @@ EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device, uns
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
+/* Nor are they part of an NVLink fabric. */
+EXPORT nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, void *info)
+{
+    (void)device;
+    (void)info;
+    return NVML_ERROR_NOT_SUPPORTED;
+}
+
 EXPORT nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned int *is_mig)
 {
     (void)device;
