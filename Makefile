@@ -99,7 +99,8 @@ image: ## Build the image with Docker or buildah, and say what fills it
 
 image-tools: ## Install what `test-image` needs on Debian (as root)
 	apt-get update -qq
-	apt-get install --yes --no-install-recommends buildah debootstrap containerd runc containernetworking-plugins iproute2
+	apt-get install --yes --no-install-recommends buildah debootstrap containernetworking-plugins gcc iproute2 libc6-dev \
+	  libseccomp-dev pkg-config
 
 # The second: what takes minutes of a whole machine (the image built twice).
 test-image: binaries ## Test the image on a real kubelet; says why where it cannot

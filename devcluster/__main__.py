@@ -1,10 +1,11 @@
-"""The command line: ``python -m devcluster up | down | status | kubeconfig | binaries``."""
+"""The command line: ``python -m devcluster up | gpu-node | down | status | kubeconfig | binaries``."""
 
 from __future__ import annotations
 
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
@@ -13,13 +14,18 @@ from devcluster import machines
 from devcluster.cluster import Cluster, ClusterError
 from devcluster.gobuild import BuildError
 from devcluster.gotoolchain import ToolchainError
+from devcluster.gpunode.images import CHART, write_images
 from devcluster.kubelet.node import RealNode, why_not
 from devcluster.layout import CHECKOUT
 from devcluster.patience import TooSlowError
 from devcluster.processes import ProcessError
+from devcluster.programs import DRA_DRIVER
 
 EXPECTED = (ClusterError, BuildError, ToolchainError, ProcessError, TooSlowError)
 """Failures whose message is for people; anything else is a bug and keeps its traceback."""
+
+DRIVER_VERSIONS = ("580.105.08", "580.126.20")
+"""Of the mock drivers: the simulated operator installs the first unless its chart's values name another."""
 
 state_option = click.option(
     "--state",
@@ -55,6 +61,20 @@ def up(state: Path, nodes: int, nics: int, fleet: bool, images: tuple[str, ...])
         raise ClusterError(reason)
     cluster.up(nodes, fleet=fleet, nics=nics, real_node=RealNode(archives) if archives else None)
     click.echo(f"up with {nodes} GPU nodes in {time.monotonic() - started:.1f} s")
+    click.echo(f"export KUBECONFIG={cluster.kubeconfig}")
+
+
+@main.command()
+@state_option
+def gpu_node(state: Path) -> None:
+    """Boot a cluster with one GPU node, a real kubelet with NVIDIA's DRA driver on mock GPUs; needs root."""
+    if reason := why_not():
+        raise ClusterError(reason)
+    cluster = Cluster(state)
+    drivers = programs.ensure([program.name for program in DRA_DRIVER])
+    with TemporaryDirectory() as folder:
+        cluster.up(0, real_node=RealNode(write_images(Path(folder), drivers, DRIVER_VERSIONS), gpus=True))
+    click.echo(f"NVIDIA's chart: {drivers['gpu-kubelet-plugin'].parent / CHART}")
     click.echo(f"export KUBECONFIG={cluster.kubeconfig}")
 
 

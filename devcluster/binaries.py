@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devcluster import gobuild
-from devcluster.programs import CHECKERS, DEPLOYERS, ON_DEMAND, PROGRAMS
+from devcluster.programs import CHECKERS, DEPLOYERS, DRA_DRIVER, ON_DEMAND, PROGRAMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,9 +29,13 @@ PROBE_SECONDS = 10.0
 """A program that cannot even say its version by then is not worth using."""
 
 
+EVERY = (*PROGRAMS, *DRA_DRIVER, *CHECKERS, *DEPLOYERS)
+
 NAMES = tuple(program.name for program in PROGRAMS if program.name not in ON_DEMAND)
+NODE_NAMES = tuple(program.name for program in (*PROGRAMS, *DRA_DRIVER) if program.name not in NAMES)
+"""What clusters with a real node take besides."""
 DEPLOYER_NAMES = tuple(program.name for program in DEPLOYERS)
-ALL_NAMES = tuple(program.name for program in (*PROGRAMS, *CHECKERS, *DEPLOYERS))
+ALL_NAMES = tuple(program.name for program in EVERY)
 
 
 def cache_directory(environment: Mapping[str, str] | None = None) -> Path:
@@ -44,7 +48,7 @@ def cache_directory(environment: Mapping[str, str] | None = None) -> Path:
 def ensure(names: Iterable[str] = NAMES, cache: Path | None = None) -> dict[str, Path]:
     """Return the path of each named program, after building those that are missing."""
     cache = cache or cache_directory()
-    wanted = [program for program in (*PROGRAMS, *CHECKERS, *DEPLOYERS) if program.name in set(names)]
+    wanted = [program for program in EVERY if program.name in set(names)]
     found = {program.name: locate(program, cache) for program in wanted}
     missing = [program for program in wanted if found[program.name] is None]
     if missing:
@@ -93,7 +97,8 @@ def fingerprint(program: Program) -> str:
     for file in (*sorted(folder.rglob("go.*")), *sorted(folder.rglob("*.go"))):
         digest.update(file.read_bytes())
     recipe = (program.package, program.linker_flags, gobuild.FLAGS)
-    digest.update(repr((*recipe, program.files) if program.files else recipe).encode())
+    further = [part for part in (program.files, program.tags, program.uses_c) if part]
+    digest.update(repr((*recipe, *further)).encode())
     return digest.hexdigest()[:12]
 
 
@@ -107,4 +112,6 @@ def _job(program: Program, cache: Path) -> gobuild.Job:
         target=cached_path(program, cache),
         release=program.release,
         files=program.files,
+        tags=program.tags,
+        uses_c=program.uses_c,
     )

@@ -110,6 +110,8 @@ class Cluster:
                 self._simulate(nodes, nics, fleet=fleet)
             if real_node is not None:
                 self._await_nodes({REAL_NODE})
+            if real_node is not None and real_node.gpus:
+                self.run(lambda api: machines.label_as_gpu_node(api, REAL_NODE))
         except BaseException:
             self.down()
             raise

@@ -109,7 +109,7 @@ def boot(state: State, binaries: Mapping[str, Path], shape: Shape, running: Runn
     if not shape.bare:
         launch("kwok", *components.kwok(state, ports.kwok, lease))
     if shape.real_node is not None:
-        box = kubelets.command(state, shape.real_node, binaries["kubelet"], ports.server)
+        box = kubelets.command(state, shape.real_node, binaries, ports.server)
         running[kubelets.PROCESS] = start(state, kubelets.PROCESS, box)
 
 

@@ -60,7 +60,11 @@ class Job:
     release: str = ""
     """The Go module that `files` are taken from."""
     files: tuple[str, ...] = ()
-    """Patterns of files that are put beside the executable."""
+    """Patterns of files and folders that are put beside the executable."""
+    tags: tuple[str, ...] = ()
+    """Build constraints."""
+    uses_c: bool = False
+    """Whether C is compiled, too."""
 
 
 def build_all(jobs: Sequence[Job], cache: Path, out: TextIO | None = None) -> None:
@@ -82,10 +86,11 @@ def _build(job: Job, go: Path, cache: Path, progress: Progress) -> None:
     for folder in (log.parent, job.target.parent):
         folder.mkdir(parents=True, exist_ok=True)
     unfinished = job.target.with_name(f".{job.target.name}.{os.getpid()}")
-    command = [str(go), "build", *FLAGS, "-ldflags", job.linker_flags, "-o", str(unfinished), job.package]
+    constraints = ["-tags", ",".join(job.tags)] if job.tags else []
+    command = [str(go), "build", *FLAGS, *constraints, "-ldflags", job.linker_flags, "-o", str(unfinished), job.package]
     try:
         with log.open("w") as lines:
-            code = _run(command, job.source, lines, progress)
+            code = _run(command, job, lines, progress)
         if code != 0:
             raise BuildError(_explanation(job, code, log))
         _copy_files(job, go)
@@ -111,16 +116,19 @@ def _copy_files(job: Job, go: Path) -> None:
     found = [file for pattern in job.files for file in sorted(Path(folder).glob(pattern))] if folder else []
     if not found:
         raise BuildError(f"{job.release} of {job.name} has no {' or '.join(job.files)}: {answer.stderr.strip()}")
-    for file in found:
-        shutil.copyfile(file, job.target.parent / file.name)
+    for each in found:
+        for file in (inner for inner in (each, *each.rglob("*")) if inner.is_file()):
+            target = job.target.parent / file.relative_to(each.parent)
+            target.parent.mkdir(parents=True, exist_ok=True)  # not with the mode of the module cache's, read-only
+            shutil.copyfile(file, target)
 
 
-def _run(command: list[str], directory: Path, log: TextIO, progress: Progress) -> int:
+def _run(command: list[str], job: Job, log: TextIO, progress: Progress) -> int:
     """Run a build to its end and end it if we are interrupted."""
     process = subprocess.Popen(
         command,
-        cwd=directory,
-        env={**os.environ, **ENVIRONMENT},
+        cwd=job.source,
+        env={**os.environ, **ENVIRONMENT, **({"CGO_ENABLED": "1"} if job.uses_c else {})},
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=subprocess.STDOUT,

@@ -144,6 +144,12 @@ async def create_gpu_nodes(api: Api, count: int, nics: int = 0) -> None:
     await asyncio.gather(*(create_missing(api, NODES, node) for node in nodes))
 
 
+async def label_as_gpu_node(api: Api, name: str) -> None:
+    """Label a node that has joined by itself as Node Feature Discovery does; the rest is its kubelet's."""
+    labels = {key: value for key, value in GPU_NODE_LABELS.items() if key.startswith("feature.node.kubernetes.io/")}
+    await api.patch(f"{NODES}/{name}", {"metadata": {"labels": labels}})
+
+
 async def create_missing(api: Api, collection: str, body: Object) -> None:
     """Create an object unless it is there."""
     try:

@@ -27,7 +27,11 @@ class Program:
     release: str = ""
     """The module that `files` come from."""
     files: tuple[str, ...] = ()
-    """What of the release's module is needed beside the program, such as CRDs: patterns of files."""
+    """What of the release's module is needed beside the program, such as CRDs: patterns of files and folders."""
+    tags: tuple[str, ...] = ()
+    """Build constraints: parts to compile in or to leave out."""
+    uses_c: bool = False
+    """Whether a part of it is C, which takes a compiler, and the headers of what it links."""
 
     @property
     def file_name(self) -> str:
@@ -81,6 +85,38 @@ def _helm(major: int, version: str, *variables: str) -> Program:
     )
 
 
+_CONTAINERD = "github.com/containerd/containerd/v2"
+_UNUSED_SNAPSHOTTERS = ("no_btrfs", "no_devmapper", "no_zfs")
+
+
+def _containerd(name: str) -> Program:
+    """Describe a program of containerd. Only our own build will do: distributions ship versions without CDI."""
+    return Program(
+        name,
+        module="runtime",
+        package=f"{_CONTAINERD}/cmd/{name}",
+        version="v2.2.0",
+        variables=(f"{_CONTAINERD}/version.Version=v2.2.0",),
+        tags=_UNUSED_SNAPSHOTTERS,
+    )
+
+
+CONTAINER_RUNTIME = (
+    _containerd("containerd"),
+    _containerd("containerd-shim-runc-v2"),
+    _containerd("ctr"),
+    Program(
+        "runc",
+        module="runtime",
+        package="github.com/opencontainers/runc",
+        version="v1.3.4",
+        tags=("seccomp",),
+        uses_c=True,
+    ),
+)
+"""What runs containers on a real node. The version of runc is the one that this containerd is tested with, plus one
+patch release."""
+
 PROGRAMS = (
     Program(
         "etcd",
@@ -116,12 +152,44 @@ PROGRAMS = (
         "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor=1",
         "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=37",
     ),
+    *CONTAINER_RUNTIME,
 )
 """What a cluster needs, in the order in which it is built."""
 
 
-ON_DEMAND = frozenset({"kubelet", "pause"})
-"""Only a cluster with a real node needs these; nobody else should wait for their build."""
+ON_DEMAND = frozenset({"kubelet", "pause", *(program.name for program in CONTAINER_RUNTIME)})
+"""Only a cluster with a real node needs these; no other one should wait for their build."""
+
+_DRA_DRIVER = "sigs.k8s.io/dra-driver-nvidia-gpu"
+
+
+def _dra_driver(name: str, *files: str) -> Program:
+    """Describe a program of NVIDIA's DRA driver. It loads NVML, a C library."""
+    return Program(
+        name,
+        module="dra",
+        package=f"{_DRA_DRIVER}/cmd/{name}",
+        version="v0.4.1",
+        variables=(f"{_DRA_DRIVER}/internal/info.version=v0.4.1",),
+        uses_c=True,
+        release=_DRA_DRIVER if files else "",
+        files=files,
+    )
+
+
+DRA_DRIVER = (
+    _dra_driver("gpu-kubelet-plugin", "deployments/helm/dra-driver-nvidia-gpu", "hack/kubelet-plugin-prestart.sh"),
+    _dra_driver("compute-domain-kubelet-plugin"),
+    # The version that the plugins themselves are built with: their CDI specifications name its hooks.
+    Program(
+        "nvidia-cdi-hook",
+        module="dra",
+        package="github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-cdi-hook",
+        version="v1.19.1",
+        uses_c=True,
+    ),
+)
+"""NVIDIA's DRA driver with its own chart, for a real node."""
 
 CHECKERS = (
     Program(

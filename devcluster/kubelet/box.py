@@ -21,7 +21,6 @@ from devcluster.kubelet import cgroups, files
 from devcluster.kubelet.names import MARK, NODE_ADDRESS, REAL_NODE, SERVICE_ADDRESS, Files
 
 RUN = Path("/run")
-CTR = ("ctr", f"--address={files.CONTAINERD_SOCKET}", "--namespace=k8s.io")
 PAUSE_SECONDS = 0.5
 """Before a kubelet is started again: one that cannot live with its configuration must not take a whole core."""
 READY_SECONDS = 60.0
@@ -35,18 +34,21 @@ def main(state: Path, outside: int) -> None:
     """Be a node until the end."""
     own = Files(state / "node")
     told = json.loads(own.settings.read_text())
+    programs: dict[str, str] = told["programs"]
+    # containerd looks for its shim there, and the shim for runc.
+    os.environ["PATH"] = os.pathsep.join([*(str(Path(each).parent) for each in programs.values()), os.environ["PATH"]])
     _prepare_network()
     _prepare_mounts(own)
-    _write_configuration(own)
+    _write_configuration(own, told["taint"])
     box = Box(state / "logs")
     gateway = [f"--server={told['server']}", f"--egress={own.egress}", f"--outside={outside}"]
     box.start("gateway", [sys.executable, "-m", "devcluster.kubelet.gateway", *gateway], (outside,))
-    box.start("containerd", ["containerd", "--config=/run/containerd.toml"])
-    _import_images(told["images"])
+    box.start("containerd", [programs["containerd"], "--config=/run/containerd.toml"])
+    _import_images(programs["ctr"], told["images"])
     box.start(
         "kubelet",
         [
-            told["kubelet"],
+            programs["kubelet"],
             f"--config={files.KUBELET_CONFIGURATION}",
             f"--kubeconfig={told['kubeconfig']}",
             "--root-dir=/var/lib/kubelet",
@@ -125,15 +127,17 @@ def _prepare_mounts(own: Files) -> None:
         shown.parent.mkdir(parents=True, exist_ok=True)
         shown.write_text(f"{value}\n")
         _run("mount", "--bind", str(shown), f"/proc/sys/{name}")
+    # Within the box: a driver's pod mounts what others see.
+    _run("mount", "--make-rshared", "/")
 
 
-def _write_configuration(own: Files) -> None:
+def _write_configuration(own: Files, taint: dict[str, str]) -> None:
     """Write what containerd, kubelet and network plugins read."""
     network = Path(files.CNI_CONFIGURATION) / "10-devcluster.conflist"
     network.parent.mkdir(parents=True)
     network.write_text(files.pod_network())
     (RUN / "containerd.toml").write_text(files.containerd(_snapshotter(own.containerd)))
-    Path(files.KUBELET_CONFIGURATION).write_text(files.kubelet())
+    Path(files.KUBELET_CONFIGURATION).write_text(files.kubelet({"registerWithTaints": [taint]}))
     (RUN / "resolv.conf").write_text("nameserver 127.0.0.1\n")
 
 
@@ -145,20 +149,21 @@ def _snapshotter(folder: Path) -> str:
     return "native" if kind == "overlay" else "overlayfs"
 
 
-def _import_images(images: dict[str, str]) -> None:
+def _import_images(client: str, images: dict[str, str]) -> None:
     """Give containerd its images, under the names by which pods ask for them."""
+    ctr = (client, f"--address={files.CONTAINERD_SOCKET}", "--namespace=k8s.io")
     deadline = time.monotonic() + READY_SECONDS
-    while subprocess.run([*CTR, "version"], capture_output=True, check=False).returncode != 0:
+    while subprocess.run([*ctr, "version"], capture_output=True, check=False).returncode != 0:
         if time.monotonic() > deadline:
             sys.exit("containerd does not answer")
         time.sleep(0.1)
     for name, archive in images.items():
-        _run(*CTR, "images", "import", archive)
+        _run(*ctr, "images", "import", "--local", archive)
         with tarfile.open(archive) as whole:
             manifest = whole.extractfile("manifest.json")
             (imported, *_others) = json.load(manifest)[0]["RepoTags"] if manifest else [name]
         if imported != name:
-            _run(*CTR, "images", "tag", "--force", imported, name)
+            _run(*ctr, "images", "tag", "--force", imported, name)
 
 
 def _run(*command: str) -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from devcluster.kubelet.names import KUBELET_PORT, MARK, PAUSE_IMAGE, POD_NETWORK
+from devcluster.kubelet.names import KUBELET_PORT, PAUSE_IMAGE, POD_NETWORK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 KUBELET_CONFIGURATION = "/run/kubelet.yaml"
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 CNI_CONFIGURATION = "/run/cni/net.d"
+CDI_SPECIFICATIONS = "/var/run/cdi"
 CNI_PLUGINS = ("/usr/lib/cni", "/opt/cni/bin")
 """Where Debian and others put them."""
 
@@ -55,31 +56,34 @@ def pod_network() -> str:
 
 
 def containerd(snapshotter: str) -> str:
-    """Spell containerd's configuration."""
-    unused = ("aufs", "btrfs", "devmapper", "zfs")
-    disabled = [f"io.containerd.snapshotter.v1.{name}" for name in unused]
+    """Spell containerd's configuration. Images are named in one part of it, what runs them in another."""
+    images, runtime = "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime"
     return f"""\
-version = 2
+version = 3
 root = "/var/lib/containerd"
 state = "/run/containerd"
-disabled_plugins = {json.dumps(disabled)}
 [grpc]
   address = "{CONTAINERD_SOCKET}"
-[plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "{PAUSE_IMAGE}"
+[plugins."{images}"]
+  snapshotter = "{snapshotter}"
+  [plugins."{images}".pinned_images]
+    sandbox = "{PAUSE_IMAGE}"
+[plugins."{runtime}"]
   # Without CAP_SYS_RESOURCE, scores below our own cannot be set, and sandboxes would not start.
   restrict_oom_score_adj = true
   # Profiles would be loaded into the machine's kernel.
   disable_apparmor = true
-  stream_server_address = "127.0.0.1"
-  [plugins."io.containerd.grpc.v1.cri".containerd]
-    snapshotter = "{snapshotter}"
+  # Where DRA plugins write; the machine's own specifications are not this node's.
+  cdi_spec_dirs = ["{CDI_SPECIFICATIONS}"]
+  [plugins."{runtime}".containerd]
     default_runtime_name = "runc"
-    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    [plugins."{runtime}".containerd.runtimes.runc]
       runtime_type = "io.containerd.runc.v2"
-  [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "{cni_plugins()}"
+  [plugins."{runtime}".cni]
+    bin_dirs = ["{cni_plugins()}"]
     conf_dir = "{CNI_CONFIGURATION}"
+[plugins."io.containerd.grpc.v1.cri"]
+  stream_server_address = "127.0.0.1"
 """
 
 
@@ -97,7 +101,6 @@ def kubelet(changes: Mapping[str, object] | None = None) -> str:
         # Its port can be reached in the box only, where all are root already.
         "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
         "authorization": {"mode": "AlwaysAllow"},
-        "registerWithTaints": [{"key": MARK, "value": "true", "effect": "NoSchedule"}],
         "nodeStatusUpdateFrequency": "5s",
         "nodeLeaseDurationSeconds": LEASE_SECONDS,
         "oomScoreAdj": 0,

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devcluster.kubelet import cgroups, files, pause
+from devcluster.kubelet import cgroups, files
+from devcluster.kubelet.archive import Contents, write_image
 from devcluster.kubelet.names import MARK, PAUSE_IMAGE, Files
+from devcluster.machines import GPU_TAINT
+from devcluster.programs import ON_DEMAND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,10 +26,12 @@ if TYPE_CHECKING:
 PROCESS = "node"
 """What the box's process is called among the cluster's."""
 
-PROGRAMS = ("containerd", "ctr", "runc", "unshare", "nsenter", "mount", "ip")
-"""All Debian packages: containerd, runc, util-linux, mount, iproute2."""
+PROGRAMS = ("cc", "pkg-config", "unshare", "nsenter", "mount", "ip")
+"""The first two build runc."""
 
-PACKAGES = "containerd runc containernetworking-plugins iproute2"
+PACKAGES = "gcc libc6-dev libseccomp-dev pkg-config containernetworking-plugins iproute2"
+
+REAL_TAINT = {"key": MARK, "value": "true", "effect": "NoSchedule"}
 
 SOCKET_PATH_LIMIT = 107
 """Bytes that the kernel takes in the path of a socket (unix(7))."""
@@ -40,6 +45,8 @@ class RealNode:
     """The images that it has, by the names that pods use: docker-archives. Their pods run on this node only."""
     alone: bool = False
     """Nothing is simulated beside it."""
+    gpus: bool = False
+    """It is labelled and tainted as a GPU node, so that pods for such nodes are put there."""
 
 
 def why_not() -> str:
@@ -48,9 +55,15 @@ def why_not() -> str:
         return "a real node needs Linux and root"
     missing = [program for program in PROGRAMS if shutil.which(program) is None]
     missing += [] if files.cni_plugins() else ["the CNI plugins"]
+    missing += [] if _has_seccomp() else ["libseccomp's headers"]
     if missing:
         return f"{', '.join(missing)} not installed (Debian: {PACKAGES})"
     return cgroups.why_not() or _cannot_unshare()
+
+
+def _has_seccomp() -> bool:
+    """Tell whether runc can be built with the filters that restricted pods ask for."""
+    return os.spawnvp(os.P_WAIT, "sh", ["sh", "-c", "pkg-config --exists libseccomp 2>/dev/null"]) == 0  # noqa: S606
 
 
 def _cannot_unshare() -> str:
@@ -67,18 +80,21 @@ def prepare(state: State, sandbox: Path) -> None:
     if len(os.fsencode(own.egress)) > SOCKET_PATH_LIMIT:
         raise OSError(f"the state directory's path is too long for a socket in it: {own.egress}")
     state.egress_configuration.write_text(files.egress(own.egress))
-    pause.write_image(own.pause, sandbox)
+    # The image of every pod's sandbox, from a Go program of twenty lines: no registry has to be reached for it.
+    config = {"Entrypoint": ["/pause"], "User": "65535:65535"}
+    write_image(own.pause, PAUSE_IMAGE, Contents({"pause": sandbox}), config)
 
 
-def command(state: State, node: RealNode, kubelet: Path, server: str) -> list[str]:
+def command(state: State, node: RealNode, programs: Mapping[str, Path], server: str) -> list[str]:
     """Spell the command that becomes the box, after writing down what it has to know."""
     own = Files.of(state)
     images = {PAUSE_IMAGE: own.pause, **node.images}
     told = {
-        "kubelet": str(kubelet),
+        "programs": {name: str(programs[name]) for name in sorted(ON_DEMAND)},
         "kubeconfig": str(state.component_kubeconfig("kubelet")),
         "server": server.removeprefix("https://"),
         "images": {name: str(archive.resolve()) for name, archive in images.items()},
+        "taint": GPU_TAINT if node.gpus else REAL_TAINT,
     }
     own.settings.write_text(json.dumps(told))
     return [sys.executable, "-m", "devcluster.kubelet.enter", str(state.root)]
@@ -115,12 +131,15 @@ def pin_policy(images: Mapping[str, Path]) -> Object:
     repositories = json.dumps([name.rsplit(":", 1)[0] for name in images])
     ours = f"object.spec.containers.exists(c, {repositories}.exists(r, c.image.startsWith(r)))"
     key = MARK.replace("/", "~1")  # as in any JSON pointer
-    toleration = f'Object.spec.tolerations{{key: "{MARK}", operator: "Exists"}}'
+    tolerations = [
+        f'JSONPatch{{op: "add", path: "/spec/tolerations/-", value: Object.spec.tolerations{{key: "{taint["key"]}", '
+        'operator: "Exists"}}'
+        for taint in (REAL_TAINT, GPU_TAINT)
+    ]
     expression = f"""
         (has(object.spec.nodeSelector) ? [] : [JSONPatch{{op: "add", path: "/spec/nodeSelector", value: {{}}}}]) +
         (has(object.spec.tolerations) ? [] : [JSONPatch{{op: "add", path: "/spec/tolerations", value: []}}]) +
-        [JSONPatch{{op: "add", path: "/spec/nodeSelector/{key}", value: "true"}},
-         JSONPatch{{op: "add", path: "/spec/tolerations/-", value: {toleration}}}]"""
+        [JSONPatch{{op: "add", path: "/spec/nodeSelector/{key}", value: "true"}}, {", ".join(tolerations)}]"""
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}
     return {
         "metadata": {"name": "devcluster-real-node"},

@@ -21,6 +21,15 @@ NODE_NAME = {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.
 VERSION_ANNOTATION = "devcluster/driver-version"
 """Tells the simulated kubelet which driver an image given by its digest holds."""
 
+STARTUP_PROBE = {
+    "exec": {"command": ["sh", "/usr/local/bin/startup-probe.sh"]},
+    "initialDelaySeconds": 60,
+    "periodSeconds": 10,
+    "failureThreshold": 120,
+    "timeoutSeconds": 60,
+}
+"""Of the driver's container; policies and NVIDIADrivers may say otherwise."""
+
 ALONE = {
     "podAntiAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": [
@@ -49,6 +58,8 @@ class DriverPod:
     account: str = "nvidia-driver"
     rdma: tuple[Object, ...] = ()
     """The environment that turns GPUDirect RDMA on: the driver then waits for the network card's."""
+    probe: Object = field(default_factory=dict)
+    """What of the startup probe is to differ."""
 
     def spec(self) -> Object:
         """Spell the pod."""
@@ -94,13 +105,7 @@ class DriverPod:
             "args": [args],
             "env": [NODE_NAME, *self.rdma, self._digest],
             "securityContext": {"privileged": True},
-            "startupProbe": {
-                "exec": {"command": ["sh", "/usr/local/bin/startup-probe.sh"]},
-                "initialDelaySeconds": 60,
-                "periodSeconds": 10,
-                "failureThreshold": 120,
-                "timeoutSeconds": 60,
-            },
+            "startupProbe": STARTUP_PROBE | self.probe,
             "volumeMounts": [_mount()],
         }
 

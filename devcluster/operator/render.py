@@ -90,6 +90,7 @@ def _of_policy(policy: Object, settings: Settings, pool: Pool) -> Object:
         manager_env=driver.get("manager", {}).get("env", []),
         toolkit=bool(pool.rhcos),
         rdma=rdma_environment(driver),
+        probe=driver.get("startupProbe", {}),
     )
     return owned_daemonset(policy, settings.namespace, name, labels, _spec(name, labels, pod, settings, {}))
 
@@ -110,6 +111,7 @@ def _of_driver(driver: Object, settings: Settings, pool: Pool) -> Object:
         manager_env=spec.get("manager", {}).get("env", []),
         toolkit=bool(pool.rhcos),
         rdma=rdma_environment(spec),
+        probe=spec.get("startupProbe", {}),
     )
     template_labels = labels | spec.get("labels", {})
     rendered = _spec(name, template_labels, pod, settings, spec.get("annotations", {}))

@@ -62,6 +62,29 @@ def test_files_of_the_release_come_with_the_program(job: gobuild.Job) -> None:
     assert job.target.exists()
 
 
+def test_whole_folders_of_the_release_come_with_it(job: gobuild.Job) -> None:
+    """A chart keeps its folders, and can be removed again: what the module cache makes read-only is not so here."""
+    folder = job.source / "charts" / "thing" / "templates"
+    folder.mkdir(parents=True)
+    (folder / "deployment.yaml").write_text("kind: Deployment\n")
+    folder.chmod(0o555)
+    build(replace(job, release="example.invalid/hello", files=("charts/thing",)))
+    copied = job.target.parent / "thing" / "templates"
+    assert (copied / "deployment.yaml").read_text() == "kind: Deployment\n"
+    assert copied.stat().st_mode & 0o200
+
+
+def test_a_program_is_built_with_its_constraints_and_with_c(job: gobuild.Job) -> None:
+    """What only exists under a build constraint, or as C, is compiled in where the program asks for that."""
+    (job.source / "tagged.go").write_text('//go:build special\n\npackage main\n\nfunc init() { word = "tagged" }\n')
+    (job.source / "c.go").write_text(
+        'package main\n\n// int seven() { return 7; }\nimport "C"\n\nfunc init() { println(C.seven()) }\n'
+    )
+    build(replace(job, linker_flags="", tags=("special",), uses_c=True))
+    answer = subprocess.run([job.target], capture_output=True, text=True, check=True)
+    assert answer.stderr == "7\nhello tagged\n"
+
+
 def test_failed_build_shows_why_and_leaves_no_program(job: gobuild.Job) -> None:
     """The compiler's words, the command, the log's place and a way out; and nothing half-built."""
     (job.source / "main.go").write_text("package main\n\nfunc main() { undefinedThing() }\n")
@@ -212,7 +235,7 @@ def test_warm_start_takes_well_under_a_second() -> None:
 
 def test_every_version_is_exact() -> None:
     """What is announced is what is pinned: each program's version stands in its module's go.mod, but for our own."""
-    for program in (*programs.PROGRAMS, *programs.CHECKERS, *programs.DEPLOYERS):
+    for program in binaries.EVERY:
         if program.name == "pause":
             continue
         go_mod = (binaries.TOOLS / program.module / "go.mod").read_text()

@@ -1,0 +1,1 @@
+test -e /run/nvidia/validations/.driver-ctr-ready

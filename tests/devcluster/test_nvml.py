@@ -1,0 +1,78 @@
+"""The mock of NVIDIA's Management Library: its version is its file's, its module and devices are its root's."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from devcluster import nvml
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OURS, OTHER = "580.105.08", "580.126.20"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Lay out the root file system of a driver with two devices."""
+    library, smi = nvml.build(tmp_path)
+    for folder in ("usr/lib64", "usr/bin", "run/nvidia", "dev"):
+        (tmp_path / "root" / folder).mkdir(parents=True)
+    libraries = tmp_path / "root" / "usr/lib64"
+    library.rename(libraries / f"libnvidia-ml.so.{OURS}")
+    (libraries / "libnvidia-ml.so.1").symlink_to(f"libnvidia-ml.so.{OURS}")
+    smi.rename(tmp_path / "root" / "usr/bin/nvidia-smi")
+    for minor in (0, 3):
+        (tmp_path / "root" / f"dev/nvidia{minor}").touch()
+    return tmp_path / "root"
+
+
+def smi(root: Path, *arguments: str) -> tuple[int, str]:
+    """Run nvidia-smi as a program that finds the library by its name."""
+    environment = {"LD_LIBRARY_PATH": str(root / "usr/lib64")}
+    done = subprocess.run(
+        [root / "usr/bin/nvidia-smi", *arguments], env=environment, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout
+
+
+def load_module(root: Path, version: str) -> None:
+    """Put the version of the kernel module where the library reads it."""
+    (root / "run/nvidia/module-version").write_text(f"{version}\n")
+
+
+def test_it_works_with_the_module_of_its_own_version(root: Path) -> None:
+    """The devices are those that have a node, with identifiers that stay the same."""
+    load_module(root, OURS)
+    code, printed = smi(root)
+    assert code == 0
+    assert printed.splitlines() == [
+        f"Driver Version: {OURS}",
+        "GPU 0: GPU-00000000-0000-4000-8000-000000000000",
+        "GPU 1: GPU-00000000-0000-4000-8000-000000000003",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("module", "code", "reason"),
+    [
+        pytest.param("", 9, "Driver Not Loaded", id="none"),
+        pytest.param(OTHER, 18, "Driver/library version mismatch", id="another"),
+    ],
+)
+def test_it_refuses_any_other_module(root: Path, module: str, code: int, reason: str) -> None:
+    """With the codes and words of the real library; what needs no module still works."""
+    load_module(root, module)
+    assert smi(root) == (code, f"Failed to initialize NVML: {reason}\n")
+    assert smi(root, "--version")[0] == 0
+
+
+def test_without_the_library_nvidia_smi_says_so(root: Path) -> None:
+    """As in a container into which no driver was injected."""
+    (root / "usr/lib64/libnvidia-ml.so.1").unlink()
+    code, printed = smi(root)
+    assert code == 12
+    assert "couldn't find libnvidia-ml.so" in printed

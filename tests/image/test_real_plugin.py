@@ -1,0 +1,121 @@
+"""NVIDIA's own DRA kubelet plugin through a driver upgrade: what it does while stale, and what the restart changes.
+
+Nothing here says when a plugin is stale: its caches, its error texts, its ResourceSlices and the files in containers
+are those of NVIDIA's programs, on Kubernetes' own kubelet and containerd. Only driver, kernel module and devices are
+stand-ins.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from devcluster.layout import CHECKOUT
+from tests.e2e.lab import NEW, OLD
+from tests.image.gpunode import DOMAINS, DOMAINS_ALONE, GPUS, GPUS_ALONE, PATIENCE, numbers
+
+if TYPE_CHECKING:
+    from tests.image.gpunode import GpuNodeLab
+
+pytestmark = pytest.mark.e2e
+
+MISSING = f"open /run/nvidia/driver/usr/lib64/libcuda.so.{OLD}: no such file or directory"
+"""The runtime's words: the plugin prepared the claim without an error, from what it remembers of the old driver."""
+CACHED_SECONDS = 315
+"""A plugin remembers devices for five minutes from its start."""
+REFUSED = "failed to initialize NVML: Driver/library version mismatch"
+"""The plugin's words, in the kubelet's event."""
+MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\n"
+
+
+def test_a_driver_upgrade_from_claim_to_claim(gpu_node: GpuNodeLab) -> None:
+    """Claims from before, in between and after: the last one works, and the restart of the plugin made that so."""
+    lab = gpu_node
+    lab.install(GPUS, **GPUS_ALONE)
+    assert lab.published() == {numbers(OLD)}
+    lab.claim("before")
+    lab.until(lambda: lab.is_running("before"), "a pod with a claim runs", PATIENCE)
+    assert lab.injected("before") == lab.to_inject("before", OLD)
+    assert lab.inside("before", "nvidia-smi").startswith(f"Driver Version: {OLD}\n")
+    plugin = lab.plugin_pod()
+
+    lab.drive(NEW)
+    assert lab.inside("before", "nvidia-smi") == MISMATCH
+    lab.claim("between")
+    # The second happens where this machine took more than five minutes to get here.
+    lab.until(lambda: lab.failed("between", MISSING, REFUSED), "the claim is of no use", PATIENCE)
+    assert lab.published() == {numbers(OLD)}
+    assert lab.plugin_pod() == plugin
+
+    done = lab.post()
+    assert done.code == 0, done.output
+    assert lab.plugin_pod() != plugin
+    assert ["delete pods"] == lab.writes()
+    assert lab.published() == {numbers(NEW)}
+    lab.claim("after")
+    lab.until(lambda: lab.is_running("after"), "a pod with a new claim runs", PATIENCE)
+    assert lab.injected("after") == lab.to_inject("after", NEW)
+    assert lab.inside("after", "nvidia-smi").startswith(f"Driver Version: {NEW}\n")
+
+    assert lab.injected("before") == lab.to_inject("before", OLD)
+    assert lab.inside("before", "nvidia-smi") == MISMATCH
+    assert not (lab.failed("between", MISSING) and lab.is_running("between"))
+    again = lab.post()
+    assert again.code == 0, again.output
+    assert ["delete pods"] == lab.writes()
+
+
+@pytest.mark.large
+def test_a_claim_that_was_refused_is_prepared_after_the_restart(gpu_node: GpuNodeLab) -> None:
+    """Once it remembers the old driver no longer, the plugin refuses claims. The kubelet keeps asking for them."""
+    lab = gpu_node
+    lab.install(GPUS, **GPUS_ALONE)
+    lab.drive(NEW)
+    lab.until(lambda: lab.plugin_age() > CACHED_SECONDS, "the plugin's caches have expired", 2 * CACHED_SECONDS)
+    lab.claim("refused")
+    lab.until(lambda: lab.failed("refused", REFUSED), "the plugin refuses the claim", PATIENCE)
+    assert not lab.is_running("refused")
+    done = lab.post()
+    assert done.code == 0, done.output
+    lab.until(lambda: lab.is_running("refused"), "the same claim is prepared", PATIENCE)
+    assert lab.injected("refused") == lab.to_inject("refused", NEW)
+
+
+def test_compute_domains_alone(gpu_node: GpuNodeLab) -> None:
+    """Where the plugin publishes no driver version, its restart is asked for once, and proven by its start alone."""
+    lab = gpu_node
+    lab.install(DOMAINS, **DOMAINS_ALONE)
+    assert not any("driverVersion" in device.get("attributes", {}) for device in lab.devices(DOMAINS))
+    plugin = lab.plugin_pod()
+    lab.drive(NEW)
+    assert lab.plugin_pod() == plugin
+    done = lab.post()
+    assert done.code == 0, done.output
+    assert lab.plugin_pod() != plugin
+    again = lab.post()
+    assert again.code == 0, again.output
+    assert ["delete pods"] == lab.writes()
+
+
+def test_the_command_line_boots_such_a_node(real_node: None, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """For people who want to look around; the chart that it names is NVIDIA's."""
+    assert real_node is None
+    state = f"--state={tmp_path_factory.mktemp('node') / 'c'}"
+    try:
+        told = _devcluster("gpu-node", state)
+        chart = re.search(r"^NVIDIA's chart: (.+)$", told, re.MULTILINE)
+        assert chart is not None
+        assert "name: dra-driver-nvidia-gpu\n" in (Path(chart[1]) / "Chart.yaml").read_text()
+        assert "2 of 2 nodes are Ready" in _devcluster("status", state)
+    finally:
+        _devcluster("down", state)
+
+
+def _devcluster(*arguments: str) -> str:
+    command = [sys.executable, "-m", "devcluster", *arguments]
+    return subprocess.run(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True, check=True).stdout
