@@ -74,6 +74,7 @@ def test_whole_folders_of_the_release_come_with_it(job: gobuild.Job) -> None:
     assert copied.stat().st_mode & 0o200
 
 
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 def test_a_program_is_built_with_its_constraints_and_with_c(job: gobuild.Job) -> None:
     """What only exists under a build constraint, or as C, is compiled in where the program asks for that."""
     (job.source / "tagged.go").write_text('//go:build special\n\npackage main\n\nfunc init() { word = "tagged" }\n')
