@@ -351,8 +351,10 @@ class Settings(Section, frozen=True):
         ),
     ] = ()
     dry_run: Annotated[bool, Meta(description="Evaluate once and report, write nothing.")] = False
-    log_format: Annotated[LogFormat, Meta(description="`text` or `json`.")] = LogFormat.TEXT
-    log_level: Annotated[LogLevel, Meta(description="`info` or `debug`.")] = LogLevel.INFO
+    log_format: Annotated[LogFormat, Meta(description="Format of the log: `text` or `json`.")] = LogFormat.TEXT
+    log_level: Annotated[LogLevel, Meta(description="Least important messages in the log: `info` or `debug`.")] = (
+        LogLevel.INFO
+    )
     rbac: Rbac = Rbac()
     job: Job = Job()
     controller: ControllerLimits = ControllerLimits()

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import click
 import msgspec
 
 from hook.checks import duration, settings_from
-from hook.config import LogFormat
+from hook.config import DEFAULTS, LogFormat, Settings
 from hook.errors import SettingsError
+from hook.format import as_text
 from hook.kube.client import SERVICE_ACCOUNT_DIR
 from hook.objects.drivers import STACKS
 from hook.objects.names import OWN_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from datetime import timedelta
-
-    from hook.config import Settings
 
 VARIABLE: Final = "GPU_OPERATOR_POST_CONFIG"
 """Environment variable with the settings as a JSON object. The chart sets it in the pod."""
@@ -50,6 +50,21 @@ class DurationType(click.ParamType["timedelta"]):
             self.fail(str(error), param, ctx)
 
 
+def _setting(flag: str, **options: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - click's options
+    """Return a flag that overrides a setting. Its help and its default are those of the setting."""
+    name = options.pop("name", flag.removeprefix("--").replace("-", "_"))
+    block: Any = Settings
+    default: Any = DEFAULTS
+    for key in OVERRIDES[name].split("."):
+        field = next(field for field in msgspec.structs.fields(block) if field.encode_name == key)
+        block, default = field.type, getattr(default, field.name)
+    description = next(part.description for part in get_args(block)[1:] if part.description).replace("`", "")
+    text = as_text(default) if isinstance(default, timedelta) else ", ".join(default or ())
+    text = str(default) if isinstance(default, StrEnum) else text
+    notes = [description, "Repeatable." if options.get("multiple") else "", f"Default: {text}." if text else ""]
+    return click.option(flag, name, help=" ".join(filter(None, notes)), **options)
+
+
 WHERE: Final = (
     click.option(
         "--kubeconfig", default="", help="Kubeconfig file; default: the pod's ServiceAccount, else like kubectl."
@@ -70,30 +85,14 @@ WHAT: Final = (
         help=f"YAML or JSON file with the program's settings (helm get notes prints those of a release); default: the "
         f"variable {VARIABLE}. Flags override it.",
     ),
-    click.option(
-        "--driver",
-        "drivers",
-        multiple=True,
-        type=click.Choice(list(STACKS)),
-        help="Driver whose plugins are refreshed; repeatable; default: gpu.",
-    ),
-    click.option("--plugin-namespace", help="Namespace of the plugins; default: any."),
-    click.option(
-        "--plugin-name",
-        "plugin_names",
-        multiple=True,
-        help="Name of a plugin's DaemonSet, instead of the known names of the first driver; repeatable.",
-    ),
-    click.option(
-        "--namespace",
-        "namespaces",
-        multiple=True,
-        help="Read namespaced objects only in this namespace (RBAC scope namespace); repeatable; default: all.",
-    ),
+    _setting("--driver", name="drivers", multiple=True, type=click.Choice(list(STACKS))),
+    _setting("--plugin-namespace"),
+    _setting("--plugin-name", name="plugin_names", multiple=True),
+    _setting("--namespace", name="namespaces", multiple=True),
 )
 RUN: Final = (
-    click.option("--timeout", metavar="DURATION", help="Limit of the whole run, from the Job's start; default: 25m."),
-    click.option("--dry-run", is_flag=True, help="Evaluate once and report; write nothing."),
+    _setting("--timeout", metavar="DURATION"),
+    _setting("--dry-run", is_flag=True),
     click.option(
         "--job-name", default="", help="Name of this program's Job: the timeout begins at its start, Events go there."
     ),
@@ -139,11 +138,7 @@ PLAN: Final = (
     ),
 )
 LOGGING: Final = (
-    click.option(
-        "--log-format",
-        type=click.Choice([choice.value for choice in LogFormat]),
-        help="Format of the log; default: text.",
-    ),
+    _setting("--log-format", type=click.Choice([choice.value for choice in LogFormat])),
     click.option("-v", "--verbose", is_flag=True, flag_value="debug", default=None, help="Enable debug logging."),
 )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hook.decide import clients, rollout
 from hook.objects import names
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from hook.objects.drivers import Prerequisite, Stack
     from hook.objects.policies import Policy
     from hook.objects.views import DaemonSet, DeviceSlice, Malformed, Node, Pod, Revision, Snapshot
+
+
+NO_RESTARTS: Final[Mapping[str, RestartRecord]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ class NodeView:
     restarts: Mapping[str, RestartRecord] = field(default_factory=dict)
     """Last restart that was issued on this node, by UID of the DaemonSet."""
     proven: Mapping[str, str] = field(default_factory=dict)
-    """By UID of a plugin pod: the driver run under which it was proven fresh in an earlier decision."""
+    """By UID of a plugin pod of any node: the driver run under which it was proven fresh in an earlier decision."""
 
     def label(self, key: str) -> str:
         """Return the value of a node label, or ""."""
@@ -249,8 +252,8 @@ def _views(
             malformed=_malformed_on(name, context.malformed) if context.malformed else (),
             prior=NodeView(name, node, first, outdated=_outdated(first, prior)) if prior is not None else None,
             orphans=_among(orphans, plugins),
-            restarts=restarts.get(name, {}),
-            proven={pod.uid: proven[pod.uid] for pod in chain(plugins, others) if pod.uid in proven},
+            restarts=restarts.get(name, NO_RESTARTS),
+            proven=proven,
         )
 
     return {name: view(name) for name in sorted({*present, *driver_pods, *plugin_pods} - {""})}

@@ -159,7 +159,7 @@ def test_an_unreachable_server_is_worth_another_try(kubeconfig: Path, nobody: st
     began = time.monotonic()
     done = run("run", f"--kubeconfig={kubeconfig}", "advanced.apiPatience=2s", f"--termination-log={message}")
     assert done.code == 1, done.said
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 50
     assert nobody.removeprefix("https://") in done.out
     story = json.loads(message.read_text())
     assert ("ApiUnreachable", 1) == (story["reason"], story["exitCode"])
@@ -208,7 +208,7 @@ def test_status_of_an_unreachable_cluster_says_so(kubeconfig: Path, nobody: str)
     began = time.monotonic()
     done = run("status", f"--kubeconfig={kubeconfig}")
     assert done.code == 1, done.said
-    assert time.monotonic() - began < 25
+    assert time.monotonic() - began < 50
     assert nobody.removeprefix("https://") in done.err
 
 

@@ -68,7 +68,7 @@ def test_it_is_restarted_and_verified_like_a_plugin() -> None:
     (action,) = decision.actions
     assert isinstance(action, DeletePod)
     assert "exporter-gpu-0" == action.pod.name
-    assert decision.statuses[1].message.startswith("consumer pod exporter-gpu-0 is stale")
+    assert decision.statuses[1].message.startswith("driver client pod exporter-gpu-0 is stale")
     memory = memory.asked(action.node, action.pod, LATER)
     done, _memory = with_exporter(cluster()).decide(serving(BY_LABELS), memory, LATER + timedelta(seconds=40))
     assert (Phase.DONE, Reason.REFRESHED) == (done.phase, done.reason)
