@@ -60,7 +60,7 @@ class Job:
     release: str = ""
     """The Go module that `files` are taken from."""
     files: tuple[str, ...] = ()
-    """Patterns of files and folders that are put beside the executable."""
+    """Patterns of files and folders that are put next to the executable."""
     tags: tuple[str, ...] = ()
     """Build constraints."""
     uses_c: bool = False

@@ -27,7 +27,7 @@ class Program:
     release: str = ""
     """The module that `files` come from."""
     files: tuple[str, ...] = ()
-    """What of the release's module is needed beside the program, such as CRDs: patterns of files and folders."""
+    """What of the release's module is needed next to the program, such as CRDs: patterns of files and folders."""
     tags: tuple[str, ...] = ()
     """Build constraints: parts to compile in or to leave out."""
     uses_c: bool = False

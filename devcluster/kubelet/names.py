@@ -48,7 +48,7 @@ class Files:
 
     @property
     def settings(self) -> Path:
-        """What the box is told, in JSON: programs, kubeconfig, server and images."""
+        """Configuration of the box, in JSON: programs, kubeconfig, server and images."""
         return self.root / "settings.json"
 
     @property

@@ -62,7 +62,7 @@ def why_not() -> str:
 
 
 def _has_seccomp() -> bool:
-    """Tell whether runc can be built with the filters that restricted pods ask for."""
+    """Return whether runc can be built with the filters that restricted pods ask for."""
     return os.spawnvp(os.P_WAIT, "sh", ["sh", "-c", "pkg-config --exists libseccomp 2>/dev/null"]) == 0  # noqa: S606
 
 
