@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 
 NO_RESTARTS: Final[Mapping[str, RestartRecord]] = {}
+NO_PODS: Final[frozenset[str]] = frozenset()
+"""Most nodes have none, and share this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +269,7 @@ def _outdated(pods: Iterable[Pod], context: Context) -> frozenset[str]:
 
 def _among(uids: Collection[str], pods: Iterable[Pod]) -> frozenset[str]:
     """Return those UIDs that pods of one node have. Most often there are none at all."""
-    return frozenset(pod.uid for pod in pods if pod.uid in uids) if uids else frozenset()
+    return (frozenset(pod.uid for pod in pods if pod.uid in uids) if uids else NO_PODS) or NO_PODS
 
 
 def _restarts_by_node(memory: Memory | None) -> dict[str, dict[str, RestartRecord]]:

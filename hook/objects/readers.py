@@ -68,7 +68,7 @@ def node(decoded: wire.Node) -> views.Node:
         ready_since=moment(ready.last_transition_time),
         taints=_taints(spec.taints or ()),
         cordoned=bool(spec.unschedulable),
-        annotations={names.OFED_SAFE_LOAD_ANNOTATION: safe_load} if safe_load is not None else {},
+        annotations={names.OFED_SAFE_LOAD_ANNOTATION: safe_load} if safe_load is not None else views.NONE,
         gpus=small_number((status.capacity or {}).get(names.GPU_RESOURCE)),
     )
 
