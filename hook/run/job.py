@@ -62,8 +62,8 @@ class Runner:
 
     def __init__(self, api: Api, cache: Cache, settings: Settings, recorder: EventRecorder, job: Job | None) -> None:
         self._api, self._cache, self._settings, self._recorder, self._job = api, cache, settings, recorder, job
-        regarding = [TargetResolver(api, target) for target in dict.fromkeys(settings.event_targets)]
-        self._reporter = ProgressReporter(recorder, job.reference if job else None, regarding)
+        targets = [TargetResolver(api, target) for target in dict.fromkeys(settings.event_targets)]
+        self._reporter = ProgressReporter(recorder, job.reference if job else None, targets)
         self._loop = ReconcileLoop(api, cache, settings, self._reporter, self._started)
         self._delegation: Delegation | None = None
         self._confirm_after = 0.0
