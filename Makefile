@@ -59,10 +59,10 @@ test-quick: $(READY) ## Run the tests that need no cluster
 	$(PY) -m pytest -n $(WORKERS) tests/unit tests/replay
 
 model: $(READY) ## Run the model test on many new histories: EXAMPLES=2000 of each family
-	MODEL_EXAMPLES=$(EXAMPLES) $(PY) -m pytest -n $(WORKERS) --durations=3 tests/model/test_promises.py
+	MODEL_EXAMPLES=$(EXAMPLES) $(PY) -m pytest -n $(WORKERS) --durations=3 tests/properties/test_promises.py
 
 test-cluster: $(READY) ## Certify the cluster of KUBECONFIG=file with the image IMAGE, in a namespace of its own
-	$(PY) -m pytest tests/cluster $(FOREIGN)
+	$(PY) -m pytest tests/certify $(FOREIGN)
 
 lint: $(READY) ## Check style, imports and workflows
 	$(PY) -m ruff check .

@@ -22,14 +22,18 @@ settings.register_profile(
 settings.load_profile("everywhere")
 
 SHARING: Final = (
-    "tests/devcluster/",
-    "tests/simulation/",
-    "tests/contract/",
-    "tests/cluster/",
-    "tests/faults/api/",
+    "tests/simulator/",
+    "tests/chart/test_admission.py",
+    "tests/chart/test_admission_controller.py",
+    "tests/chart/test_admission_deletion.py",
+    "tests/chart/test_admission_regarding.py",
+    "tests/chart/test_notes_commands.py",
+    "tests/chart/test_permissions.py",
+    "tests/chart/test_without_permission.py",
+    "tests/certify/",
     "tests/deployers/",
-    "tests/faults/cluster/",
-    "tests/follow/",
+    "tests/e2e/faults/",
+    "tests/e2e/controller/",
     "tests/image/test_contents.py",
     "tests/image/test_trimmed.py",
 )
@@ -38,16 +42,14 @@ SHARING: Final = (
 ON_A_CLUSTER: Final = (
     *SHARING,
     "tests/e2e/",
-    "tests/faults/",
     "tests/image/",
-    "tests/soak/",
-    "tests/hostile/test_admitted.py",
+    "tests/properties/test_admitted.py",
     "tests/chart/test_chart_testing.py",
 )
 """Where a test runs against programs that a busy machine may starve."""
 
 
-SAME_RENDERINGS: Final = ("tests/chart/", "tests/bundle/")
+SAME_RENDERINGS: Final = ("tests/chart/", "tests/bundler/")
 """Modules whose tests look at the same renderings, which each process makes once."""
 
 ONE_PER_PARAMETER: Final = ("tests/deployers/", "tests/replay/test_replay.py")
@@ -56,19 +58,18 @@ ONE_PER_PARAMETER: Final = ("tests/deployers/", "tests/replay/test_replay.py")
 LONGEST_FIRST: Final = (
     "tests/deployers/test_argocd.py",
     "tests/deployers/test_flux.py",
-    "tests/faults/",
+    "tests/e2e/faults/",
     "tests/image/test_interruption.py::test_a_new_token_during_a_run",  # builds the image, for which others would wait
-    "tests/soak/test_soak.py",
-    "tests/follow/",
+    "tests/e2e/soak/test_soak.py",
+    "tests/e2e/controller/",
     "tests/image/",
-    "tests/contract/",
-    "tests/cluster/",
-    "tests/simulation/",
-    "tests/devcluster/",
+    "tests/chart/",
+    "tests/certify/",
+    "tests/simulator/",
     "tests/e2e/",
     *ON_A_CLUSTER,
-    "tests/supply/test_image.py",  # downloads
-    "tests/model/",
+    "tests/release/test_image.py",  # downloads
+    "tests/properties/",
 )
 """What takes minutes, mostly of waiting, begins first: at the end it would run alone. What only computes fills up."""
 

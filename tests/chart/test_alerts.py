@@ -19,7 +19,7 @@ from hook.kube.client import kind_of
 from hook.run import metrics
 from tests.chart.promql import engine
 from tests.chart.rendering import NAMESPACE, ROOT
-from tests.shell.controller import exposition
+from tests.client.controller import exposition
 
 if TYPE_CHECKING:
     from tests.chart.rendering import Helm, Values

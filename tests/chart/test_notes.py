@@ -14,9 +14,9 @@ from click.testing import CliRunner
 
 from hook.cli import main
 from tests.chart.rendering import CHART, IMAGE, NAMESPACE, RELEASE, ROOT
+from tests.client.fixtured import showing
 from tests.fixtures.cluster import cluster
-from tests.shell.fixtured import showing
-from tests.shell.program import write_kubeconfig
+from tests.process.program import write_kubeconfig
 
 if TYPE_CHECKING:
     from pathlib import Path

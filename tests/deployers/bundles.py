@@ -14,7 +14,7 @@ from devcluster.deployers.argocd import APPLICATIONS
 from devcluster.deployers.argocd import NAMESPACE as NAMESPACE_OF_ARGO_CD
 from devcluster.deployers.release import Outcome
 from devcluster.layout import CHECKOUT
-from tests.bundle.program import run
+from tests.bundler.program import run
 from tests.deployers.bench import OPERATOR_RELEASE, PLUGIN_RELEASE, QUICK_JOB
 from tests.e2e.lab import ALL_AT_ONCE, CHART, NAMESPACE, OPERATOR, PLUGIN, PLUGIN_NAMESPACE, RELEASE
 

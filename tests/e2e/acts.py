@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from devcluster.machines import gpu_node
 from tests.e2e.lab import NAMESPACE, NEW, QUICK, Lab
-from tests.shell.program import ended
+from tests.process.program import ended
 
 if TYPE_CHECKING:
     import subprocess

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from devcluster.patience import TooSlowError
 from devcluster.truth import Truth
+from tests.process.program import Ended, ended, start
 from tests.promises import promised
-from tests.shell.program import Ended, ended, start
 
 if TYPE_CHECKING:
     import subprocess

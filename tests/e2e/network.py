@@ -10,8 +10,8 @@ from devcluster.truth import NETWORK, Truth
 from tests.e2e.identity import Right, kubeconfig
 from tests.e2e.lab import NAMESPACE as HOOKS
 from tests.e2e.lab import QUICK, RELEASE
+from tests.process.program import ended
 from tests.promises import promised
-from tests.shell.program import ended
 
 if TYPE_CHECKING:
     import subprocess
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from devcluster.happening import Happening
     from tests.e2e.lab import Lab
-    from tests.shell.program import Ended
+    from tests.process.program import Ended
 
 CHART: Final = "devcluster/charts/network-operator"
 NAMESPACE: Final = "nvidia-network-operator"

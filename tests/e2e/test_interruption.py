@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e.lab import NEW, NEW_CHART, QUICK
-from tests.shell.program import ended
+from tests.process.program import ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable

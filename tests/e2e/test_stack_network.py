@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e import lab as gpu
 from tests.e2e.network import FURTHER_VALUE, MISSED, NEW, OWN, PARALLEL, RDMA, SKIP, SRIOV, Net, nodes_of
-from tests.shell.program import ended
+from tests.process.program import ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,7 +20,7 @@ from devcluster.gpunode.images import CHART, write_images
 from devcluster.kubelet.node import RealNode, why_not
 from devcluster.programs import DRA_DRIVER
 from devcluster.visit import Visit
-from tests.cluster.site import image_flags
+from tests.certify.site import image_flags
 from tests.e2e.lab import IMAGE, NEW, OLD
 from tests.evidence import keep
 from tests.image.gpunode import GpuNodeLab

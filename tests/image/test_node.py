@@ -13,9 +13,9 @@ from devcluster.access import ApiError
 from devcluster.kubelet.names import REAL_NODE, Files
 from devcluster.kubelet.node import PROCESS, first_process
 from devcluster.layout import SYSTEM_NODE
-from tests.devcluster.waiting import until
 from tests.image.conftest import default_image
 from tests.image.node import PODS as LAB_PODS
+from tests.simulator.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ from hook.objects import drivers, names
 from hook.objects.decoding import reads
 from hook.objects.drivers import DriverPods, NodeLabels, Operator, PluginKind, PolicyKind, Stack, UpgradeLabels
 from hook.objects.policies import nic_cluster_policy
-from tests.contract.needs import Role, permissions
+from tests.chart.needs import Role, permissions
 from tests.fixtures.cluster import LATER, Cluster
 from tests.fixtures.modes import owner, wants
 from tests.fixtures.objects import Object, R, conditions, merged, obj, running

@@ -1,0 +1,56 @@
+"""The examples are what the program writes, and what their page says about them is true."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.bundler.program import contents, run
+from tools import examples
+
+if TYPE_CHECKING:
+    from tests.bundler.program import Ended
+
+DOCS = Path(__file__).parents[2] / "docs" / "bundles.md"
+
+
+def _shown(page: str, command: str) -> str:
+    """Give what a page shows as the output of a command."""
+    _, _, rest = page.partition(f"```console\n$ {command}\n")
+    return rest.partition("```")[0]
+
+
+def test_examples_are_the_programs(tmp_path: Path) -> None:
+    """Regenerated, each file has the same bytes and the same right to be run, and there is no other."""
+    examples.write(tmp_path)
+    assert examples.contents(tmp_path) == examples.contents(examples.EXAMPLES)
+    folders = {each.name for each in examples.EXAMPLES.iterdir() if each.is_dir()}
+    assert set(examples.ARGUMENTS) == folders - {"values"}
+
+
+def test_page_tells_the_commands(tmp_path: Path) -> None:
+    """The commands on the examples' page are those that wrote them."""
+    page = (examples.EXAMPLES / "README.md").read_text()
+    commands = [line for line in page.splitlines() if line.startswith("gpu-operator-post-bundler bundle ")]
+    assert len(examples.ARGUMENTS) == len(commands)
+    for command in commands:
+        arguments = shlex.split(command)[1:]
+        where = arguments.index("--output") + 1
+        folder = arguments[where]
+        arguments[where] = str(tmp_path / folder)
+        arguments[arguments.index("recipe.yaml")] = str(examples.RECIPE)
+        assert 0 == run(*arguments, ours="").code, command
+        assert contents(tmp_path / folder) == contents(examples.EXAMPLES / folder)
+
+
+def test_documented_output(tmp_path: Path) -> None:
+    """What docs/bundles.md shows as output is what the program prints for the example's recipe."""
+    page = DOCS.read_text()
+    derived: Ended = run("trigger", "derive", "--recipe", examples.RECIPE)
+    assert derived.out == _shown(page, "gpu-operator-post-bundler trigger derive --recipe recipe.yaml")
+    values = tmp_path / "values.yaml"
+    values.write_text("v26.3.2".join(derived.out.rsplit("v26.3.3", 1)))
+    checked = run("trigger", "check", "--recipe", examples.RECIPE, "--values", values)
+    said = _shown(page, "gpu-operator-post-bundler trigger check --recipe recipe.yaml --values values.yaml")
+    assert said == checked.err.splitlines(keepends=True)[0]

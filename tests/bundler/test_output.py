@@ -1,0 +1,264 @@
+"""A bundle is written whole or not at all, with the same bytes every time, and never over what is somebody's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bundler import output
+from bundler.output import OutputError
+from tests.bundler.program import (
+    DEPLOYERS,
+    LOCAL_CHARTS,
+    OLD_RECIPE,
+    OPERATOR,
+    OURS,
+    POST,
+    RECIPE,
+    ROOT,
+    Ended,
+    bundle,
+    changed,
+    contents,
+    run,
+    write,
+)
+from tests.bundler.reading import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ARGUMENTS = ("bundle", "--recipe", RECIPE, "--deployer=helm", OURS, "--output")
+
+
+def _process(target: Path, seed: str, *more: str, **environment: str) -> Ended:
+    """Run the program as a process of its own, from another directory, perhaps with more environment variables."""
+    done = subprocess.run(
+        [sys.executable, "-m", "bundler", *map(str, ARGUMENTS), target.name, *more],
+        cwd=target.parent,
+        env={**os.environ, **environment, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def test_same_bytes(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """Neither the moment, the process, the directory nor the order of hashes shows in a bundle."""
+    for deployer in DEPLOYERS:
+        place = tmp_path / deployer
+        place.mkdir()
+        with subtests.test(deployer=deployer):
+            (place / "elsewhere").mkdir()
+            for_it = f"--deployer={deployer}"
+            assert 0 == _process(place / "one", "1", for_it).code
+            assert 0 == _process(place / "elsewhere" / "other-name", "2", for_it).code
+            assert contents(place / "one") == contents(place / "elsewhere" / "other-name")
+
+
+def test_environment_changes_nothing(tmp_path: Path) -> None:
+    """Variables that mean the run in a pod, or that happen to be set in CI, neither change a bundle nor force it."""
+    names = ("TIMEOUT=3m", "KEY=x/y", "FORCE=1", "HOOK=false", "POST_VERSION=9.9.9", "BUNDLE_FORCE=1")
+    given = dict(f"GPU_OPERATOR_POST_{name}".split("=") for name in names)
+    assert 0 == _process(tmp_path / "plain", "1").code
+    assert 0 == _process(tmp_path / "with", "1", **given).code
+    assert contents(tmp_path / "plain") == contents(tmp_path / "with")
+    assert 2 == _process(tmp_path / "with", "1", **given).code
+
+
+def test_force_leaves_nothing_behind(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """A bundle that is there is refused, untouched; by force all of it is replaced."""
+    for deployer in DEPLOYERS:
+        place = tmp_path / deployer
+        place.mkdir()
+        with subtests.test(deployer=deployer):
+            target = bundle("flux" if deployer == "helm" else "helm", place / "bundle")
+            before = contents(target)
+            done = run("bundle", "--recipe", RECIPE, "--deployer", deployer, "--output", target)
+            assert (2, "") == (done.code, done.out)
+            assert "not empty" in done.err
+            assert "--force" in done.err
+            assert before == contents(target)
+            bundle(deployer, target, "--force")
+            assert contents(bundle(deployer, place / "fresh")) == contents(target)
+            assert {"bundle", "fresh"} == {each.name for each in place.iterdir()}
+
+
+def test_directories_that_are_free(tmp_path: Path) -> None:
+    """An empty directory, and one that is not there with its parents, are filled; modes are the user's usual ones."""
+    (tmp_path / "empty").mkdir()
+    bundle("helm", tmp_path / "empty")
+    deep = bundle("helm", tmp_path / "a" / "b" / "c")
+    (tmp_path / "usual").mkdir()
+    assert (tmp_path / "usual").stat().st_mode == deep.stat().st_mode
+    assert os.access(deep / "install.sh", os.X_OK)
+    assert not os.access(deep / "README.md", os.X_OK)
+
+
+def test_directory_stays_itself(tmp_path: Path) -> None:
+    """A mount point cannot be renamed, and what is around it may be read-only: the directory is filled as it is."""
+    target = tmp_path / "around" / "out"
+    target.mkdir(parents=True)
+    before = target.stat().st_ino
+    target.parent.chmod(0o555)
+    try:
+        bundle("helm", target)
+        bundle("flux", target, "--force")
+    finally:
+        target.parent.chmod(0o755)
+    assert before == target.stat().st_ino
+    assert contents(bundle("flux", tmp_path / "fresh")) == contents(target)
+
+
+def test_force_is_for_bundles(tmp_path: Path) -> None:
+    """Force replaces an earlier bundle and nothing else: no other directory, and no bundle with a repository in it."""
+    for name, nested, said in (
+        ("other", "", "an earlier bundle only"),
+        ("root", ".git", "a Git repository"),
+        ("below", "project/.git", "a Git repository"),
+    ):
+        target = tmp_path / name
+        if nested:
+            (bundle("helm", target) / nested).mkdir(parents=True)
+        else:
+            target.mkdir()
+            (target / "README.md").write_text("# My thesis\n")
+        before = contents(target)
+        done = run(*ARGUMENTS, target, "--force")
+        assert (2, "") == (done.code, done.out), name
+        assert said in done.err, name
+        assert before == contents(target), name
+        assert not nested or (target / nested).is_dir(), name
+
+
+def test_disk_that_fails_halfway(tmp_path: Path) -> None:
+    """Where a file cannot be written the old bundle stays, and nothing of the new one is left."""
+    target = bundle("helm", tmp_path / "bundle")
+    before = contents(target)
+    # A path cannot be a file and a directory.
+    with pytest.raises(OutputError, match="--output"):
+        output.write({"first": "x", "second": "x", "second/third": "x"}, target, force=True)
+    assert before == contents(target)
+
+
+def test_disk_that_does_not_take_it(tmp_path: Path) -> None:
+    """Trouble with the disk is not the input's fault, and leaves nothing behind."""
+    file = tmp_path / "file"
+    file.write_text("x")
+    for target in (file, file / "bundle"):
+        done = run(*ARGUMENTS, target, "--force")
+        assert 1 == done.code
+        assert done.err.startswith("Error: --output")
+        assert "x" == file.read_text()
+    assert {"file"} == {entry.name for entry in tmp_path.iterdir()}
+
+
+def test_nothing_is_written_on_error(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """What is there stays as it was when the recipe, the values or the charts are wrong, also by force."""
+    for deployer in DEPLOYERS:
+        place = tmp_path / deployer
+        place.mkdir()
+        with subtests.test(deployer=deployer):
+            target = bundle(deployer, place / "bundle")
+            before = contents(target)
+            broken = changed(place / "broken.yaml", OPERATOR, version=26.7)
+            values = write(place / "values.yaml", {"timeout": 25})
+            trigger = write(place / "trigger.yaml", {"trigger": 7})
+            for more in (
+                ("--recipe", broken),
+                ("--values", f"{POST}={values}"),
+                ("--values", f"{POST}={trigger}"),
+                ("--values", f"{POST}={place / 'none'}"),
+                ("--chart", f"{POST}={place}"),
+                ("--timeout", "25"),
+                ("--git-url=https://a.example/b.git", "--git-path=../outside"),
+            ):
+                done = run("bundle", "--recipe", RECIPE, "--deployer", deployer, "--output", target, "--force", *more)
+                assert (2, "") == (done.code, done.out), more
+                assert before == contents(target)
+            assert {"bundle", "broken.yaml", "trigger.yaml", "values.yaml"} == {each.name for each in place.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param(["--deployer=fleet"], "--deployer", id="deployer"),
+        pytest.param(["--timeout=1d"], "timeout: '1d' is not a duration", id="unit"),
+        pytest.param(["--values=driver=x.yaml"], "is not COMPONENT=", id="component"),
+        pytest.param(["--values=gpu-operator"], "is not COMPONENT=", id="assignment"),
+        pytest.param(["--chart=gpu-operator=ftp://x"], "neither a repository", id="chart"),
+        pytest.param(["--git-url=https://a.b/c", "--git-path=/abs"], "--git-path /abs", id="git-path"),
+    ],
+)
+def test_usage(tmp_path: Path, arguments: list[str], said: str) -> None:
+    """A flag that cannot work is named."""
+    done = run(*ARGUMENTS, tmp_path / "bundle", *arguments)
+    assert (2, "") == (done.code, done.out)
+    assert said in done.err
+    assert not (tmp_path / "bundle").exists()
+
+
+def test_copied_chart(tmp_path: Path) -> None:
+    """A chart's directory is copied file by file; a link, which could lead anywhere, is refused."""
+    source = tmp_path / "source"
+    (source / "templates").mkdir(parents=True)
+    (source / ".git").mkdir()
+    (source / ".git" / "config").write_text("x")
+    (source / "Chart.yaml").write_text("name: x\n")
+    (source / "templates" / "a.yaml").write_bytes(b"\x00\xff")
+    folder = bundle("helm", tmp_path / "bundle", f"--chart={POST}={source}")
+    expected = {"Chart.yaml": b"name: x\n", "templates/a.yaml": b"\x00\xff"}
+    assert expected == contents(folder / "002-gpu-operator-post" / "chart")
+    (source / "link").symlink_to("/etc/hostname")
+    done = run(*ARGUMENTS, tmp_path / "other", f"--chart={POST}={source}")
+    assert 2 == done.code
+    assert "the file is a link" in done.err
+
+
+def test_values_files_of_the_recipe(tmp_path: Path) -> None:
+    """AICR's own values come from its data directory, below the overrides; without it the bundle says what it lacks."""
+    data = tmp_path / "data"
+    folder = data / "components" / OPERATOR
+    folder.mkdir(parents=True)
+    write(
+        folder / "values-aks-training.yaml", {"cdi": {"enabled": False, "default": True}, "driver": {"version": "1.2"}}
+    )
+    (data / "components" / "nvidia-dra-driver-gpu").mkdir()
+    write(data / "components" / "nvidia-dra-driver-gpu" / "values.yaml", {"nameOverride": "our-dra"})
+    made = bundle("helm", tmp_path / "with", "--data", data, recipe=OLD_RECIPE)
+    values = load(made / "001-gpu-operator" / "values.yaml")
+    assert {"enabled": True, "default": True} == values["cdi"]
+    post = load(made / "002-gpu-operator-post" / "values.yaml")
+    assert {"chartVersion": "v25.10.1", "driverVersion": "1.2"} == post["expect"]
+    assert {"names": ["our-dra-kubelet-plugin"]} == post["plugin"]
+    assert "valuesFile" not in (made / "README.md").read_text()
+    done = run("bundle", "--recipe", OLD_RECIPE, "--deployer=helm", "--output", tmp_path / "without")
+    assert (0, "") == (done.code, done.err)
+    assert "note: the recipe's valuesFile of gpu-operator" in done.out
+    assert "values-aks-training.yaml" in (tmp_path / "without" / "README.md").read_text()
+
+
+def test_values_file_that_leads_out(tmp_path: Path) -> None:
+    """A recipe cannot make the program read what lies outside of the data directory."""
+    (tmp_path / "data").mkdir()
+    write(tmp_path / "secret.yaml", {"a": "b"})
+    file = changed(tmp_path / "r.yaml", OPERATOR, valuesFile="../secret.yaml")
+    done = run("bundle", "--recipe", file, "--deployer=helm", "--output", tmp_path / "b", "--data", tmp_path / "data")
+    assert 2 == done.code
+    assert "componentRefs[0].valuesFile: '../secret.yaml' leads out of" in done.err
+
+
+def test_given_for_nobody(tmp_path: Path) -> None:
+    """What is given for a component that is switched off is not dropped in silence."""
+    off = changed(tmp_path / "off.yaml", "nvidia-dra-driver-gpu", overrides={"enabled": False})
+    done = run(
+        "bundle", "--recipe", off, "--deployer=helm", "--output", tmp_path / "bundle",
+        f"--chart={POST}={LOCAL_CHARTS[POST]}",
+    )  # fmt: skip
+    assert "note: the flags for gpu-operator-post have no effect" in done.out

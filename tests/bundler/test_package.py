@@ -1,0 +1,62 @@
+"""The package: what the bundler reads at run time is in the wheel, and the bundler is not in the image."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.bundler.program import DEPLOYERS, OURS, RECIPE, ROOT, bundle, contents
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", "bundler", "hook")
+
+
+@pytest.fixture
+def wheel(tmp_path: Path) -> Path:
+    """Build the wheel from a copy of the sources, without the network."""
+    sources = tmp_path / "sources"
+    sources.mkdir()
+    for name in SOURCES:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, sources / name)
+    build = "import sys, setuptools.build_meta as backend; print(backend.build_wheel(sys.argv[1]))"
+    done = subprocess.run(
+        [sys.executable, "-c", build, tmp_path], cwd=sources, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return tmp_path / done.stdout.splitlines()[-1]
+
+
+def test_wheel_writes_bundles(wheel: Path, tmp_path: Path) -> None:
+    """The wheel holds every template: installed from it alone, the program writes the same bundles."""
+    packages = tmp_path / "packages"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(packages)
+        installed = {name for name in archive.namelist() if name.startswith("bundler/")}
+    tree = {file.relative_to(ROOT).as_posix() for file in (ROOT / "bundler").rglob("*") if file.is_file()}
+    assert installed == {name for name in tree if "__pycache__" not in name}
+    for deployer in DEPLOYERS:
+        target = tmp_path / deployer
+        arguments = ["bundle", f"--recipe={RECIPE}", f"--deployer={deployer}", f"--output={target}", OURS]
+        subprocess.run(
+            [sys.executable, "-m", "bundler", *arguments],
+            cwd=tmp_path,
+            env={"PYTHONPATH": str(packages)},
+            check=True,
+            timeout=120,
+        )
+        assert contents(bundle(deployer, tmp_path / f"{deployer}-by-the-tree")) == contents(target), deployer
+
+
+def test_image_does_not_contain_it() -> None:
+    """The image copies the program's package and nothing else of the sources."""
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert {"requirements/runtime.txt", "tools/image/trim.py", "hook", "LICENSE"} == set(" ".join(copied).split())

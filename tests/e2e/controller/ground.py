@@ -1,0 +1,224 @@
+"""A small fleet, followers that are started beside it as processes, and what happens while no deployer runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+import urllib.error
+import urllib.request
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+from devcluster.access import ApiError
+from devcluster.machines import gpu_node
+from devcluster.ports import free_ports
+from hook.objects.names import STATUS_ANNOTATION
+from hook.run.status import ControllerStatus
+from tests.e2e import acts
+from tests.e2e.acts import NODES, PATIENCE
+from tests.e2e.controller.scrape import Scrape
+from tests.e2e.faults.cluster.ground import Ground
+from tests.e2e.lab import NAMESPACE, NEW
+from tests.process.program import Logged, start_logged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+LEADS: Final = (200, "leader\n")
+"""What a leader that has read the fleet answers to the kubelet's probe."""
+LEASE: Final = "gpu-operator-post"
+"""The default name of the follower's Lease."""
+POLICY: Final = "cluster-policy"
+STOPPED: Final = 143
+LOST: Final = 1
+"""The exit code of a follower that lost its Lease."""
+_COUNT = count()
+
+
+@dataclass(frozen=True, slots=True)
+class Controller(Logged):
+    """A follower as a process."""
+
+    identity: str
+    port: int
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, as a kubelet or the kernel does."""
+        os.kill(self.process.pid, number)
+
+    def stopped(self) -> int:
+        """Tell it to stop, and wait for its end."""
+        self.signal(signal.SIGTERM)
+        return self.ended()
+
+    def scrape(self) -> Scrape:
+        """Scrape it, as Prometheus does."""
+        return Scrape(self.asked("/metrics")[1])
+
+    def asked(self, path: str) -> tuple[int, str]:
+        """Ask it over HTTP; 0 is no answer."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as refused:
+            with refused:
+                return refused.code, refused.read().decode()
+        except (urllib.error.URLError, OSError):
+            return 0, ""
+
+
+class Field(Ground):
+    """A fleet that lives on without deployers, and its followers."""
+
+    def __init__(self, *args: Any) -> None:  # noqa: ANN401 - as Ground has them
+        super().__init__(*args)
+        # Helm 4 applies on the server, which refuses to change what a person patched.
+        self.helm = 3
+        self._followers: list[Controller] = []
+
+    def rest(self, driver: str = NEW) -> None:
+        """Come to rest as a person makes it: no Helm takes back what was patched without it."""
+        self.patch_driver(driver)
+        self.until(lambda: self.rendered(driver), "the DaemonSet asks for the driver", PATIENCE)
+        super().rest(driver)
+
+    # Followers.
+
+    def follow(self, identity: str = "one", *args: str, kubeconfig: Path | None = None) -> Controller:
+        """Start a follower as a person does, from a shell."""
+        log = self.cluster.files.log(f"follower-{next(_COUNT)}-{identity}")
+        (port,) = free_ports(1)
+        process = start_logged(
+            log, "controller", f"--identity={identity}", f"--lease-namespace={NAMESPACE}",
+            f"--listen=127.0.0.1:{port}", f"--kubeconfig={kubeconfig or self.cluster.kubeconfig}",
+            "controller.maxUnavailable=100%", *args,
+        )  # fmt: skip
+        controller = Controller(self.cluster.adopt(process), log, identity, port)
+        self._followers.append(controller)
+        return controller
+
+    def leading(self, identity: str = "one", *args: str, kubeconfig: Path | None = None) -> Controller:
+        """Start a follower and wait until it leads."""
+        controller = self.follow(identity, *args, kubeconfig=kubeconfig)
+        self.await_leader(controller)
+        return controller
+
+    def await_leader(self, controller: Controller, lease: str = LEASE) -> None:
+        """Wait until a follower holds the Lease and is ready."""
+
+        def leads() -> bool:
+            assert not controller.over, controller.said
+            # A standby is ready, too, and a replica may hold the Lease for a moment before it leads.
+            return self.leader(lease).startswith(controller.identity) and controller.asked("/readyz") == LEADS
+
+        self.until(leads, f"follower {controller.identity} leads", PATIENCE)
+
+    def leader(self, lease: str = LEASE) -> str:
+        """Give the holder of a Lease; empty if nobody holds it."""
+        with suppress(ApiError):
+            return str(self.cluster.get(f"{LEASES}/{lease}")["spec"].get("holderIdentity") or "")
+        return ""
+
+    def record(self) -> ControllerStatus:
+        """Give what the leader has noted at its Lease."""
+        annotations = self.cluster.get(f"{LEASES}/{LEASE}")["metadata"].get("annotations", {})
+        written = annotations.get(STATUS_ANNOTATION)
+        return ControllerStatus.decode(written) if written else ControllerStatus()
+
+    def await_look(self) -> None:
+        """Wait until the leader has looked at the fleet as it is now."""
+        # Two seconds, because the record carries whole ones.
+        now = datetime.now(UTC) + timedelta(seconds=2)
+
+        def looked() -> bool:
+            last = self.record().observed_at
+            return last is not None and last > now
+
+        self.until(looked, "the follower has looked again", PATIENCE)
+
+    def await_stale(self, leader: Controller, count: int) -> None:
+        """Wait until the leader has finished a round that saw so many stale plugins, whatever it does about them."""
+        # Where nobody leads yet there is no such metric, which counts as nothing: so ask for those that are looked at.
+        self.until(
+            lambda: (seen := leader.scrape()).value("plugins") > 0 and seen.value("stale_plugins") == count,
+            f"{leader.identity} sees {count} stale",
+            PATIENCE,
+        )
+
+    def end_followers(self) -> None:
+        """Kill what a test has left, and forget what the Lease remembers."""
+        for each in self._followers:
+            if not each.over:
+                each.signal(signal.SIGKILL)
+                each.ended()
+        self._followers.clear()
+        for lease in self.cluster.list(LEASES, labelSelector="app.kubernetes.io/name=gpu-operator-post"):
+            self.cluster.delete(f"{LEASES}/{lease['metadata']['name']}")
+
+    def status(self) -> dict[str, Any]:
+        """Ask `status` from a laptop."""
+        done = self.run("status", "-o", "json")
+        assert done.code == 0, done.said
+        told: dict[str, Any] = json.loads(done.out)
+        return told
+
+    # What happens to the fleet.
+
+    def patch_driver(self, version: str) -> None:
+        """Ask for a driver as the operator's documentation says, without Helm."""
+        spec = {"spec": {"driver": {"version": version}}}
+        self.cluster.kubectl("patch", "clusterpolicy", POLICY, "--type=merge", "-p", json.dumps(spec))
+
+    def crash(self, *nodes: str) -> None:
+        """Let the drivers of these nodes, else of all, restart in place, and return at once."""
+        moment = f"{time.time():.3f}"
+        for node in nodes or self.nodes:
+            self.annotate(node, "restart-driver-container", moment)
+
+    def jump(self, nodes: list[str], seconds: int | None) -> None:
+        """Move the times of these nodes' driver pods in the API, or take that back; nothing reloads."""
+        for node in nodes:
+            self.annotate(node, "time-jump", str(seconds) if seconds else None)
+
+    def replace_node(self, old: str, new: str) -> None:
+        """Take a node away, and let another one join."""
+        acts.remove_node(self, old)
+        self.cluster.create(NODES, gpu_node(new))
+
+    # What is true.
+
+    def await_served(self, version: str, *nodes: str) -> None:
+        """Wait until these nodes, else all, run a driver of this version with a plugin that started on it."""
+        chosen = set(nodes or self.nodes)
+
+        def served() -> bool:
+            loaded = self.truth.loaded_now()
+            return chosen <= self.serving_on() and {loaded[node] for node in chosen} == {version}
+
+        self.until(served, f"{', '.join(sorted(chosen)[:5])} are served on {version}", PATIENCE)
+
+    def most_down(self) -> int:
+        """Return the most plugins that were down at one moment since the scenario began, whatever took them down.
+
+        A plugin is down from when its kubelet saw its deletion until its successor passed its probes. The API knows of
+        the first sooner and of the second later, so that a bound that is kept by the API's word is kept here, however
+        busy the machine is.
+        """
+        spells = (spell for node in self.nodes for spell in self.truth.lane(node).restarts)
+        ends = [(start, end) for start, end in spells if start >= self.began and end is not None]
+        moments = sorted([(start, 1) for start, _ in ends] + [(end, -1) for _, end in ends])
+        return max(_sums(change for _, change in moments), default=0)
+
+
+def _sums(changes: Iterator[int]) -> Iterator[int]:
+    total = 0
+    for change in changes:
+        total += change
+        yield total

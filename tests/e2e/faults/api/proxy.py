@@ -1,0 +1,324 @@
+"""A proxy between one hook and the API server, in which a test breaks what it likes.
+
+It speaks HTTPS with the API server's own certificate, so that the program under test sees no difference
+until a rule says so. Each rule is a fault for some requests, for a number of times or as long as it is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import threading
+import time
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+import aiohttp
+import yaml
+from aiohttp import web
+
+from devcluster.patience import TooSlowError
+from devcluster.ports import free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from concurrent.futures import Future
+    from pathlib import Path
+
+    from devcluster.layout import State
+    from tests.e2e.faults.api.breaking import Fault
+
+PASSED_ON: Final = ("content-type", "retry-after", "location")
+"""Headers of an answer that matter to a client; the others belong to one connection."""
+HEADERS: Final = ("authorization", "accept", "content-type", "user-agent")
+"""Headers of a request that matter to the server."""
+METHODS: Final = {"POST": "create", "PATCH": "patch", "DELETE": "delete"}
+START_SECONDS: Final = 60.0
+CLOSE_SECONDS: Final = 0.3
+"""TLS connections that are closed need the loop for a little longer (aiohttp's advice for a graceful shutdown)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request asks for, as RBAC counts."""
+
+    verb: str
+    resource: str
+    """Plural, without the group; for discovery the last part of the path."""
+    target: str
+    """Path and query."""
+    selection: str
+    """Path and selectors: the same for a list and for the watches that go on from it."""
+    page: int = 1
+    """1, or 2 for any further page of a list."""
+    metadata: bool = False
+    """Whether only the metadata of objects is asked for."""
+
+    @classmethod
+    def of(cls, request: web.BaseRequest) -> Asked:
+        """Read a request's line."""
+        parts = [part for part in request.path.split("/") if part]
+        rest = parts[2:] if parts[:1] == ["api"] else parts[3:]
+        if rest[:1] == ["namespaces"] and len(rest) > 2:
+            rest = rest[2:]
+        verb = METHODS.get(request.method, "get")
+        if verb == "get" and len(rest) == 1:
+            verb = "watch" if request.query.get("watch") == "true" else "list"
+        selectors = [request.query.get(name, "") for name in ("labelSelector", "fieldSelector")]
+        selection = " ".join(filter(None, (request.path, *selectors)))
+        resource = rest[0] if rest else parts[-1]
+        page = 2 if "continue" in request.query else 1
+        return cls(verb, resource, request.path_qs, selection, page, asks_for_metadata(request))
+
+
+def asks_for_metadata(request: web.BaseRequest) -> bool:
+    """Return whether a request asks for the metadata of objects alone."""
+    return "as=PartialObjectMetadataList" in request.headers.get("accept", "")
+
+
+@dataclass(slots=True)
+class Seen:
+    """A request that came by, and what becomes of it."""
+
+    t: float
+    """By the monotonic clock, when it arrived."""
+    asked: Asked
+    status: int = 0
+    """Of the answer; 0 while there is none, or only half of one."""
+    fault: str = ""
+
+
+@dataclass(slots=True)
+class Rule:
+    """A fault for some requests."""
+
+    fault: Fault
+    verbs: frozenset[str]
+    resources: frozenset[str]
+    """Empty: any."""
+    each: int | None
+    """How often for each verb and resource; None: always."""
+    pages: int = 1
+    used: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def bites(self, asked: Asked) -> bool:
+        """Tell whether it is this request's turn, and count it."""
+        fits = asked.verb in self.verbs and (not self.resources or asked.resource in self.resources)
+        if not fits or asked.page < self.pages:
+            return False
+        key = (asked.verb, asked.resource)
+        self.used[key] = self.used.get(key, 0) + 1
+        return self.each is None or self.used[key] <= self.each
+
+
+class Proxy:
+    """One listener with rules. It has a thread and an event loop of its own; all methods are for other threads."""
+
+    def __init__(self, state: State, name: str) -> None:
+        self.seen: list[Seen] = []
+        self.said: list[bytes] = []
+        """The first bytes of every watch's answer."""
+        self.kubeconfig: Path = state.root / f"{name}.kubeconfig"
+        (self._port,) = free_ports(1)
+        config = yaml.safe_load(state.kubeconfig.read_text())
+        cluster = config["clusters"][0]["cluster"]
+        self.upstream: str = cluster["server"]
+        cluster["server"] = f"https://127.0.0.1:{self._port}"
+        self.kubeconfig.write_text(yaml.safe_dump(config))
+        self._server_tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self._server_tls.load_cert_chain(state.certificate, state.certificate_key)
+        self._client_tls = ssl.create_default_context(cafile=str(state.certificate))
+        self.frozen_at = 0.0
+        self.held_back = 0
+        """Parts of answers that never left, because their stream was frozen."""
+        self._rules: list[Rule] = []
+        self._open: set[asyncio.BaseTransport] = set()
+        self._loop = asyncio.new_event_loop()
+        self._flow = asyncio.Event()
+        self._thread = threading.Thread(target=self._live, name=f"proxy-{name}", daemon=True)
+
+    # What tests do.
+
+    def start(self) -> Proxy:
+        """Listen."""
+        self._thread.start()
+        self._do(self._begin())
+        return self
+
+    def stop(self) -> None:
+        """End, with every connection."""
+        self._do(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def rule(self, fault: Fault, verbs: str, *, of: str = "", each: int | None = None, pages: int = 1) -> Rule:
+        """Break requests of these verbs, of these resources or any; the oldest rule that bites counts."""
+        made = Rule(fault, frozenset(verbs.split()), frozenset(of.split()), each, pages)
+        self._rules.append(made)
+        return made
+
+    def heal(self) -> None:
+        """Take all rules away."""
+        self._rules.clear()
+
+    def refuse(self) -> None:
+        """Close the port and every connection: connection refused, as from a host without a server."""
+        self._do(self._shut())
+
+    def accept(self, *, tls: bool = True) -> None:
+        """Listen again; without TLS what answers is no HTTPS server."""
+        self._do(self._listen(tls=tls))
+
+    def rename(self, name: str) -> None:
+        """Let clients expect another server's certificate."""
+        config = yaml.safe_load(self.kubeconfig.read_text())
+        config["clusters"][0]["cluster"]["tls-server-name"] = name
+        self.kubeconfig.write_text(yaml.safe_dump(config))
+
+    def watches(self, plugin: str) -> bool:
+        """Tell whether its client has read everything once: the pods of its consumer come last."""
+        watched = [one for one in self.asked("watch", "pods") if plugin in one.asked.target]
+        return any((one.status, one.fault) in {(HTTPStatus.OK, ""), (0, "CutShort")} for one in watched)
+
+    def freeze(self) -> None:
+        """Let everything that is open now fall silent for ever, and keep it open; new requests are served."""
+        self.frozen_at = time.time()
+        self._loop.call_soon_threadsafe(self._swap_flow)
+
+    def cut(self) -> None:
+        """Break every connection; new ones are taken."""
+        self._loop.call_soon_threadsafe(self.abort_all)
+
+    def asked(self, verb: str, resource: str = "") -> list[Seen]:
+        """Give the requests of a kind, oldest first."""
+        return [one for one in list(self.seen) if one.asked.verb == verb and resource in {"", one.asked.resource}]
+
+    # What faults do, in the loop.
+
+    def abort_all(self) -> None:
+        """Break every connection."""
+        for transport in list(self._open):
+            if isinstance(transport, asyncio.WriteTransport):
+                transport.abort()
+
+    async def forward(
+        self, request: web.BaseRequest, body: bytes, wanted: tuple[str, ...] = HEADERS
+    ) -> aiohttp.ClientResponse:
+        """Send a request on to the API server, with these of its headers."""
+        headers = {name: value for name, value in request.headers.items() if name.lower() in wanted}
+        return await self._session.request(
+            request.method,
+            self.upstream + request.path_qs,
+            data=body or None,
+            headers=headers,
+            allow_redirects=False,
+        )
+
+    async def relay(self, request: web.BaseRequest, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+        """Send an answer back, as it comes."""
+        flow = self._flow
+        headers = {name: answer.headers[name] for name in PASSED_ON if name in answer.headers}
+        if request.query.get("watch") != "true":
+            return web.Response(status=answer.status, body=await answer.read(), headers=headers)
+        response = web.StreamResponse(status=answer.status, headers=headers)
+        await response.prepare(request)
+        self.said.append(b"")
+        mine = len(self.said) - 1
+        async for part in answer.content.iter_any():
+            if not flow.is_set():
+                self.held_back += 1
+                await flow.wait()
+            self.said[mine] = (self.said[mine] + part)[:2000]
+            await response.write(part)
+        return response
+
+    # How it works.
+
+    def _live(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something in the loop, and wait for it."""
+        future: Future[None] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        future.result(START_SECONDS)
+
+    async def _begin(self) -> None:
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=5)
+        connector = aiohttp.TCPConnector(ssl=self._client_tls, limit=0)
+        self._session = aiohttp.ClientSession(connector=connector, timeout=limits)
+        self._flow.set()
+        server = web.Server(self._handle, handler_cancellation=True)
+        self._runner = web.ServerRunner(server, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await self._listen(tls=True)
+
+    async def _listen(self, *, tls: bool) -> None:
+        for site in list(self._runner.sites):
+            await site.stop()
+        self.abort_all()
+        context = self._server_tls if tls else None
+        await web.TCPSite(self._runner, "127.0.0.1", self._port, ssl_context=context).start()
+
+    async def _shut(self) -> None:
+        for site in list(self._runner.sites):
+            await site.stop()
+        self.abort_all()
+
+    async def _end(self) -> None:
+        self.abort_all()
+        await self._runner.cleanup()
+        await self._session.close()
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+        await asyncio.sleep(CLOSE_SECONDS)
+
+    def _swap_flow(self) -> None:
+        self._flow.clear()
+        self._flow = asyncio.Event()
+        self._flow.set()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request, or break it."""
+        seen = Seen(time.monotonic(), Asked.of(request))
+        self.seen.append(seen)
+        if request.transport is not None:
+            self._open.add(request.transport)
+        body = await request.read()
+        fault = next((rule.fault for rule in list(self._rules) if rule.bites(seen.asked)), None)
+        try:
+            if fault is not None:
+                seen.fault = type(fault).__name__
+                answer = await fault(self, request, body)
+                if answer is not None:
+                    whole = request.transport is not None and not request.transport.is_closing()
+                    seen.status = answer.status if whole else 0
+                    return answer
+            upstream = await self.forward(request, body)
+            seen.status = upstream.status
+            with contextlib.closing(upstream):
+                return await self.relay(request, upstream)
+        except (aiohttp.ClientError, OSError):
+            # The server behind us is gone, or the client is: either way the connection breaks.
+            return abort(request)
+
+
+def abort(request: web.BaseRequest) -> web.Response:
+    """Break a request's connection without another byte."""
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response(status=500)
+
+
+def until(holds: Callable[[], bool], what: str, seconds: float = 120) -> None:
+    """Wait for something that a program does."""
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            raise TooSlowError(f"not within {seconds} s: {what}")
+        time.sleep(0.1)

@@ -1,0 +1,161 @@
+"""What stands between a hook and its API server misbehaves, in many ways at once.
+
+One migration, and one hook for each fault, with a proxy and a consumer of its own. Nobody else is disturbed, so
+whatever a hook misses, does twice or does too early is its own doing.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from hook.kube.client import JSON
+from tests.e2e.faults.api.breaking import Answer, Babble, CutShort, LoseAnswer, Refuse, status
+from tests.e2e.faults.api.fleet import Outcome, fleet_of, together
+from tests.e2e.faults.api.proxy import START_SECONDS, Proxy, until
+from tests.e2e.lab import NEW
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.e2e
+
+NODES: Final = ["gpu-0", "gpu-1"]
+READS, ALL = "list watch", "list watch create patch delete"
+ASKED_SECONDS: Final = 7
+"""More than a write is tried for (5 s), so that a run has to remember it between two decisions."""
+OUT_OF_REACH_SECONDS: Final = 20
+BLIND_SECONDS: Final = 90
+"""What docs/reliability.md says: a minute and up to 14 s of a watch, and 15 s of patience with it."""
+SURVIVORS: Final = ("cut", "hole", "throttled", "unavailable", "garbage", "lost", "balancer", "refused", "plain")
+LATE_SECONDS: Final = 130
+STARTERS: Final = ("nobody", "stranger", "page")
+"""Whoever cannot read anything from the start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Storm:
+    """What came of it."""
+
+    outcomes: dict[str, Outcome]
+    proxies: dict[str, Proxy]
+
+
+@pytest.fixture(scope="module")
+def storm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Storm]:
+    """Migrate once, under all faults. A cluster of its own: what fails leaves nobody behind who goes on working."""
+    with fleet_of(tmp_path_factory.mktemp("answers") / "cluster", 2, [*SURVIVORS, "gone"]) as fleet:
+        proxies = {name: fleet.proxy(name) for name in (*SURVIVORS, "gone", *STARTERS)}
+        _break_from_the_start(proxies)
+        begin = (f"expect.driverVersion={NEW}",)
+        hooks = [fleet.hook(name, *begin, proxy=proxies[name]) for name in SURVIVORS]
+        hooks.append(fleet.hook("gone", *begin, proxy=proxies["gone"], timeout=f"{LATE_SECONDS}s"))
+        hooks += [fleet.hook(name, "advanced.apiPatience=4s", proxy=proxies[name]) for name in STARTERS]
+        for name in (*SURVIVORS, "gone"):
+            until(functools.partial(proxies[name].watches, name), f"{name} has read everything once")
+        _break_in_the_middle(proxies)
+        began = time.monotonic()
+        fleet.migrate(NEW)
+        fleet.lab.until(lambda: fleet.on(NEW), "all nodes are migrated", 120)
+        time.sleep(max(0.0, began + OUT_OF_REACH_SECONDS - time.monotonic()))  # this is the fault
+        for name in ("refused", "plain"):
+            proxies[name].accept()
+        yield Storm(together(fleet.lab, hooks), proxies)
+
+
+def _break_from_the_start(proxies: dict[str, Proxy]) -> None:
+    """Say what is wrong before a hook starts, and whenever it writes."""
+    proxies["cut"].rule(CutShort(), READS, each=2)
+    plain = "Too many requests, please try again later."
+    too_many = Answer(429, plain, "text/plain", {"retry-after": str(ASKED_SECONDS)})
+    proxies["throttled"].rule(too_many, ALL, each=1)
+    proxies["unavailable"].rule(Answer(503), ALL, each=1)
+    proxies["unavailable"].rule(status(503, "ServiceUnavailable", "etcdserver: no leader"), ALL, each=2)
+    for nonsense in (
+        Answer(200),
+        Answer(200, "{}", JSON),
+        Answer(200, '{"kind": "List", "items": [{"me', JSON),
+        Babble(),
+    ):
+        proxies["garbage"].rule(nonsense, ALL, each=1)
+    proxies["lost"].rule(LoseAnswer(), "delete", each=1)
+    proxies["lost"].rule(Refuse(), "create", each=1)
+    for _ in range(2):
+        proxies["balancer"].rule(Answer(404), "list get", each=1)
+        proxies["balancer"].rule(Answer(403), "list get", each=1)
+    proxies["nobody"].refuse()
+    proxies["stranger"].rename("kubernetes.example")
+    proxies["page"].rule(Answer(404), "list get")
+
+
+def _break_in_the_middle(proxies: dict[str, Proxy]) -> None:
+    """Say what goes wrong once everything was read."""
+    for _ in range(2):
+        proxies["balancer"].rule(Answer(404), ALL, each=1)
+        proxies["balancer"].rule(Answer(403), ALL, each=1)
+    proxies["balancer"].cut()
+    proxies["hole"].freeze()
+    for name in ("refused", "gone"):
+        proxies[name].refuse()
+    proxies["plain"].accept(tls=False)
+
+
+@pytest.mark.parametrize("name", SURVIVORS)
+def test_survived(storm: Storm, name: str) -> None:
+    """Each plugin is restarted once, on a settled node, and the run ends well and tells the truth."""
+    storm.outcomes[name].assert_served(NODES)
+
+
+def test_black_hole(storm: Storm) -> None:
+    """A watch that is silent for longer than was agreed is given up, and opened anew."""
+    hole, proxy = storm.outcomes["hole"], storm.proxies["hole"]
+    assert proxy.held_back > 0
+    served = [each.t for each in hole.truth.restarts(hole.plugin, since=proxy.frozen_at)]
+    assert len(served) == len(NODES)
+    # Half as much again: many processes share few cores here.
+    assert max(served) - proxy.frozen_at < 1.5 * BLIND_SECONDS
+
+
+@pytest.mark.parametrize("verb", ["list", "watch", "delete", "create"])
+def test_asked_to_wait(storm: Storm, verb: str) -> None:
+    """Whoever answers 429 is left alone for as long as he asks: for the same list, watch, restart or event."""
+    asked = storm.proxies["throttled"].asked(verb)
+    refused = [one for one in asked if one.status == 429]
+    assert refused
+    for each in refused:
+        # A restart that must wait keeps all others back, too; each selection is read by itself.
+        again = [
+            one.t for one in asked
+            if one.t > each.t and (verb == "delete" or one.asked.selection == each.asked.selection)
+        ]  # fmt: skip
+        assert again or verb == "create"
+        assert all(t - each.t >= ASKED_SECONDS for t in again)
+
+
+def test_a_lost_answer(storm: Storm) -> None:
+    """A deletion that was done, but whose answer was lost, is not repeated on the next pod, and is told as ours."""
+    lost = storm.outcomes["lost"]
+    assert [one.status for one in storm.proxies["lost"].asked("delete")].count(0) == 1
+    assert lost.story["restarted"] == len(lost.restarts()) == len(NODES)
+
+
+def test_out_of_reach_to_the_end(storm: Storm) -> None:
+    """It ends by its deadline, restarts nothing, and says why it could not see."""
+    gone = storm.outcomes["gone"]
+    assert gone.phase == ("Deadline", "TimeUp", 124), gone.said
+    gone.assert_untouched()
+    assert "refused" in gone.story["message"]
+    assert gone.ended - gone.began < LATE_SECONDS + START_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"), [("nobody", "refused"), ("stranger", "kubernetes.example"), ("page", "404")]
+)
+def test_nothing_to_read_from_the_start(storm: Storm, name: str, cause: str) -> None:
+    """It is worth another try, soon, and the cause is named; a load balancer's 404 is no empty cluster."""
+    assert storm.outcomes[name].phase == ("Fail", "ApiUnreachable", 1), storm.outcomes[name].said
+    assert cause in storm.outcomes[name].story["message"]

@@ -1,0 +1,154 @@
+"""One small fleet for many faults: each begins with it at rest, whatever the one before has left.
+
+A plugin is made stale by letting its node's driver container restart in place, which takes seconds and moves
+neither the operator nor its labels: what holds a run back is then the fault alone.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from tests.e2e.acts import PATIENCE, Told
+from tests.e2e.lab import ALL_AT_ONCE, CHART, NEW, OLD, PLUGIN_NAME, PLUGIN_NAMESPACE, QUICK, Lab
+from tests.evidence import booted
+from tests.process.program import Logged, start_logged
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+    from types import ModuleType
+
+    import pytest
+
+    from devcluster.cluster import Cluster
+
+PLUGINS: Final = f"/api/v1/namespaces/{PLUGIN_NAMESPACE}/pods"
+DAEMONSETS: Final = f"/apis/apps/v1/namespaces/{PLUGIN_NAMESPACE}/daemonsets"
+PLUGIN: Final = f"{DAEMONSETS}/{PLUGIN_NAME}"
+IMAGE: Final = "registry.example/gpu-operator-post"
+"""Nobody pulls it: the pod runner knows it by the last part of its name."""
+_RELOADS, _FILES = count(), count()
+
+
+@dataclass(frozen=True, slots=True)
+class Run(Logged):
+    """A run that was started from a shell."""
+
+    message: Path
+
+    def told(self) -> Told:
+        """Wait for its end. One that was killed leaves no story."""
+        code = self.ended()
+        return Told(code, json.loads(self.message.read_text() or "{}"), self.said)
+
+
+class Ground(Lab):
+    """A laboratory that can be brought back to rest."""
+
+    def __init__(self, cluster: Cluster, nodes: int) -> None:
+        super().__init__(cluster)
+        self.nodes = [f"gpu-{number}" for number in range(nodes)]
+
+    def build(self) -> None:
+        """Install operator and plugin, once."""
+        self.fleet(nodes=len(self.nodes), driver=NEW, **ALL_AT_ONCE)
+
+    def rest(self, driver: str = NEW) -> None:
+        """Let every node have this driver and a fresh plugin, and begin to count from here."""
+        if not self.rendered(driver):
+            self.operator(driver=driver, **ALL_AT_ONCE)
+        if not self.cluster.list(DAEMONSETS):
+            self.plugin()
+        self.until(lambda: self._driven(driver), f"every node runs {driver}", PATIENCE)
+        for node in self.truth.stale_now():
+            for pod in self.plugins(node):
+                self.cluster.delete(f"{PLUGINS}/{pod['metadata']['name']}")
+        self.until(self._fresh, "every plugin is fresh", PATIENCE)
+        self.began = time.time()
+
+    def spoil(self, *nodes: str) -> None:
+        """Load the driver of these nodes, else of all, anew under their plugins, and begin to count from here."""
+        began = time.time()
+        chosen = list(nodes) or self.nodes
+        for node in chosen:
+            self.annotate(node, "restart-driver-container", f"{began:.0f}-{next(_RELOADS)}")
+        self.until(lambda: self._reloaded(chosen, began), f"the driver of {', '.join(chosen)} is another", PATIENCE)
+        self.began = time.time()
+
+    def begin(
+        self,
+        *args: str,
+        kubeconfig: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        timeout: str = "110s",
+    ) -> Run:
+        """Start a run that hurries where simulated operators do, by a kubeconfig, or as in a pod by an environment."""
+        files = self.cluster.state / f"run-{next(_FILES)}"
+        log, message = files.with_suffix(".log"), files.with_suffix(".message")
+        message.touch()
+        flags = [f"--timeout={timeout}", *QUICK, f"--termination-log={message}", *args]
+        if environment is None:
+            flags.append(f"--kubeconfig={kubeconfig or self.cluster.kubeconfig}")
+        return Run(self.cluster.adopt(start_logged(log, "run", *flags, **environment or {})), log, message)
+
+    def waiting(self, *args: str, **how: Any) -> Run:  # noqa: ANN401 - as `begin` takes it
+        """Start a run that has judged every node, and waits for another driver than the one that is there."""
+        run = self.begin(f"expect.driverVersion={OLD}", *args, **how)
+        self.until(lambda: "ExpectationUnmet" in run.said and not run.over, "the run has judged the fleet", PATIENCE)
+        return run
+
+    def migrate(self) -> None:
+        """Let the operator bring the other driver, all nodes at once, and return at once."""
+        self.operator(driver=OLD, **ALL_AT_ONCE)
+
+    def deploy(self, release: str, namespace: str, *flags: str) -> subprocess.Popen[str]:
+        """Start to install our chart as one release of several, and do not wait."""
+        return self.cluster.start_helm(
+            "upgrade", "--install", release, CHART, "-n", namespace, "--create-namespace", "--timeout", "4m",
+            "--set=timeout=3m", f"--set=image.repository={IMAGE}", *flags, version=self.helm,
+        )  # fmt: skip
+
+    def plugins(self, node: str = "") -> list[dict[str, Any]]:
+        """List the plugin's pods, of one node if it is named."""
+        selector = {"fieldSelector": f"spec.nodeName={node}"} if node else {}
+        return self.cluster.list(PLUGINS, **selector)
+
+    def apply(self, *objects: dict[str, Any]) -> None:
+        """Create or change objects as the administrator."""
+        self.cluster.kubectl(
+            "apply", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+        )
+
+    def _driven(self, version: str) -> bool:
+        truth = self.truth
+        loaded = truth.loaded_now()
+        ready = [node for node in self.nodes if loaded.get(node) == version and truth.driver_ready_now(node)]
+        return ready == self.nodes and self.label_states() == {"upgrade-done"}
+
+    def _fresh(self) -> bool:
+        return self.serving_on() >= set(self.nodes) and self.serving() == len(self.nodes)
+
+    def _reloaded(self, nodes: list[str], since: float) -> bool:
+        truth = self.truth
+        reloaded = {each.node for each in truth.since(since) if each.event == "driver-ready"}
+        return set(nodes) <= reloaded & set(truth.stale_now())
+
+
+Kind = TypeVar("Kind", bound=Ground)
+
+
+@contextmanager
+def built_for(module: ModuleType, kind: type[Kind], folders: pytest.TempPathFactory) -> Iterator[Kind]:
+    """Build one for a module of tests, with as many nodes as its NODES says."""
+    nodes: int = getattr(module, "NODES", 2)
+    name = module.__name__.rsplit(".", 1)[-1]
+    with booted(folders.mktemp(name) / "state", nodes, name) as cluster:
+        ground = kind(cluster, nodes)
+        ground.build()
+        yield ground

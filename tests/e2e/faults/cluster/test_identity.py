@@ -1,0 +1,184 @@
+"""Who a run is, and what it may do, changes in the middle: rights are taken, tokens die; and a run that sleeps.
+
+The API server remembers a token that it has accepted for ten seconds, also beyond its end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import pytest
+
+from devcluster.access import Access, ApiError
+from devcluster.client import Api
+from tests.chart.rendering import Helm
+from tests.e2e.acts import PATIENCE
+from tests.e2e.faults.cluster.tokens import short_lived
+from tests.e2e.identity import HOME, RBAC, Right, allow, kubeconfig, rights
+from tests.e2e.lab import PLUGIN_NAMESPACE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from devcluster.cluster import Cluster
+    from tests.e2e.faults.cluster.doorway import Doorway
+    from tests.e2e.faults.cluster.ground import Ground, Run
+
+pytestmark = pytest.mark.e2e
+
+NODES = 2
+ASLEEP_SECONDS: Final = 95
+"""The longest watch takes 75 s, and its client waits for 15 s more."""
+SHORT_SECONDS: Final = 25
+"""Enough to start on a busy machine; a run that needs longer reads the new token sooner."""
+LONG_SECONDS: Final = 900
+BINDINGS: Final = f"/apis/{RBAC}/clusterrolebindings"
+DELETE_PODS: Final = Right("", "pods", "delete")
+
+
+def _charted(ground: Ground) -> set[Right]:
+    """Give the rights that the chart grants."""
+    rendered = Helm(ground.cluster.binary("helm4")).render({})
+    return rights(rule for kind in ("ClusterRole", "Role") for role in rendered.all(kind) for rule in role["rules"])
+
+
+def _somebody(ground: Ground, name: str) -> Path:
+    """Make an account with the rights of the chart, and give its kubeconfig."""
+    return kubeconfig(ground.cluster, name, _charted(ground))
+
+
+def _take_deletions(ground: Ground, name: str) -> None:
+    """Take one right alone: a watch that ends by itself meanwhile can be opened again."""
+    allow(ground.cluster, name, _charted(ground) - {DELETE_PODS})
+
+
+def _take_rights(ground: Ground, name: str) -> dict[str, Any]:
+    """Remove what binds an account to its role; gives it, so that it can be given back."""
+    found = ground.cluster.get(f"{BINDINGS}/{name}")
+    ground.cluster.delete(f"{BINDINGS}/{name}")
+    return {**found, "metadata": {"name": name}}
+
+
+def test_rights_that_come_back(ground: Ground, door: Doorway) -> None:
+    """Gone for seconds, for watches first and then for deletions: asked again, and nothing is missed."""
+    run = ground.waiting(kubeconfig=door.kubeconfig(_somebody(ground, "forgiven")))
+    ground.until(door.follows, "it watches everything", PATIENCE)
+    binding = _take_rights(ground, "forgiven")
+    door.cut()
+    ground.until(lambda: door.refused("watch") > 0 or run.over, "watches are refused", PATIENCE)
+    ground.cluster.create(BINDINGS, binding)
+    ground.until(lambda: door.follows(2) or run.over, "watches are allowed again", PATIENCE)
+    _take_deletions(ground, "forgiven")
+    ground.migrate()
+    ground.until(lambda: door.refused("delete") > 0 or run.over, "a deletion is refused", PATIENCE)
+    ground.assert_untouched()
+    allow(ground.cluster, "forgiven", _charted(ground))
+    done = run.told()
+    assert done.phase == ("Done", "Refreshed", 0), done.said
+    ground.assert_clean(ground.nodes)
+
+
+def test_rights_that_do_not_come_back(ground: Ground, door: Doorway) -> None:
+    """After some seconds it needs a person, who is told the right: for a watch, and for a deletion."""
+    blind = ground.waiting(kubeconfig=door.kubeconfig(_somebody(ground, "blind")))
+    bound = ground.waiting(kubeconfig=_somebody(ground, "bound"))
+    ground.until(door.follows, "it watches everything", PATIENCE)
+    _take_rights(ground, "blind")
+    _take_deletions(ground, "bound")
+    door.cut()
+    ground.migrate()
+    ends = {"watch": blind.told(), "delete pods": bound.told()}
+    for right, end in ends.items():
+        assert end.phase == ("Fail", "PermissionMissing", 3), end.said
+        assert f"permission missing: {right}" in end.story["message"]
+        assert end.story["next"].startswith("PermissionMissing")
+    assert f"in namespace {PLUGIN_NAMESPACE}" in ends["delete pods"].story["message"]
+    ground.assert_untouched()
+    done = ground.begin().told()
+    assert done.phase == ("Done", "Refreshed", 0), done.said
+    ground.assert_clean(ground.nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A pod's ServiceAccount directory, with a token that expires and is replaced."""
+
+    cluster: Cluster
+    account: str
+    folder: Path
+
+    def renew(self, seconds: float) -> str:
+        """Put a token in place that lives for so many seconds, and give it."""
+        token = short_lived(self.cluster, HOME, self.account, seconds)
+        self.folder.mkdir(exist_ok=True)
+        (self.folder / "ca.crt").write_bytes(self.cluster.files.certificate.read_bytes())
+        (self.folder / "namespace").write_text(HOME)
+        (self.folder / ".token").write_text(token)
+        (self.folder / ".token").replace(self.folder / "token")
+        return token
+
+    def run(self, ground: Ground, *args: str, waiting: bool = True) -> Run:
+        """Start a run as in a pod."""
+        server = urlsplit(Access.from_kubeconfig(self.cluster.kubeconfig).server)
+        begin = ground.waiting if waiting else ground.begin
+        variables = {"KUBERNETES_SERVICE_HOST": str(server.hostname), "KUBERNETES_SERVICE_PORT": str(server.port)}
+        return begin(f"--service-account-dir={self.folder}", *args, timeout="240s", environment=variables)
+
+
+def _is_dead(cluster: Cluster, token: str) -> bool:
+    """Whether the API server does not accept a token."""
+    access = Access.from_kubeconfig(cluster.kubeconfig)
+
+    async def ask(_: Api) -> int:
+        async with Api(Access(access.server, access.tls, token=token)) as api:
+            try:
+                await api.get("/api")
+            except ApiError as error:
+                return error.code
+        return 0
+
+    return cluster.run(ask) == 401
+
+
+@pytest.mark.slow
+def test_dead_tokens_and_a_long_sleep(ground: Ground) -> None:
+    """Four runs side by side, because each takes its time.
+
+    One has a token that expires, and later a new one in its file: it reads it within a minute, and does the work. One
+    has an expired token and no other: exit 1, for which the Job gives another pod, and so another token. Two are
+    stopped for longer than any watch lasts: the one with time left looks again, and serves what became stale meanwhile
+    and nothing else; the other is out of time, and touches nothing.
+    """
+    _somebody(ground, "mortal")
+    mount, lost = (Mount(ground.cluster, "mortal", ground.cluster.state / name) for name in ("mount", "lost"))
+    lost.renew(-5)
+    hopeless = lost.run(ground, waiting=False)
+    token = mount.renew(SHORT_SECONDS)
+    renewed = mount.run(ground)
+    sleepers = asleep, late = ground.waiting(timeout="300s"), ground.waiting(timeout="60s")
+    for each in sleepers:
+        os.kill(each.process.pid, signal.SIGSTOP)
+    slept = time.monotonic()
+    ground.until(lambda: _is_dead(ground.cluster, token), "the first token has expired", PATIENCE)
+    mount.renew(LONG_SECONDS)
+    ground.migrate()
+    done = renewed.told()
+    assert done.phase == ("Done", "Refreshed", 0), done.said
+    ground.assert_clean(ground.nodes)
+
+    ground.spoil("gpu-1")
+    time.sleep(max(0.0, slept + ASLEEP_SECONDS - time.monotonic()))
+    for each in sleepers:
+        os.kill(each.process.pid, signal.SIGCONT)
+    told = late.told()
+    assert told.phase == ("Deadline", "TimeUp", 124), told.said
+    awake = asleep.told()
+    assert awake.phase == ("Done", "Refreshed", 0), awake.said
+    ground.assert_clean(["gpu-1"])
+    refused = hopeless.told()
+    assert refused.phase == ("Fail", "Unauthorized", 1), refused.said

@@ -1,0 +1,19 @@
+"""A run in a world tells people as much as a real one does; thousands of them need not be heard."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="module")
+def _quiet() -> Iterator[None]:
+    """Keep the program's log out of the way, and of the time."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)

@@ -1,0 +1,275 @@
+"""Deliberately broken rules: one function of the program each, with what it does in the place of the rule.
+
+Where the rule is one of several in a function, the broken one calls the original with an input, or returns its output,
+in which the rule cannot show.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from msgspec import Struct, structs
+
+from hook import config
+from hook.config import CircuitBreaker, Duration
+from hook.decide import (
+    breaker,
+    decide,
+    done,
+    fleet,
+    freshness,
+    history,
+    nodes,
+    plugins,
+    restarts,
+    rollout,
+    state,
+)
+from hook.decide.reasons import Reason
+from hook.decide.result import NodeState, Patience
+from hook.kube import requests
+from hook.objects import views, wire
+from hook.run import job
+from tests.fixtures.limits import of
+from tests.properties.breaking import Mutant
+from tests.properties.promises import DoneTooEarlyError, WrongEndError, WrongRestartError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from hook.decide.fleet import Context, Fleet, NodeView
+    from hook.decide.plugins import SettledNode
+    from hook.decide.result import NodeStatus
+    from hook.objects.views import Pod
+    from tests.properties.breaking import Function
+
+SECOND: Final = timedelta(seconds=1)
+"""The API's times are whole seconds."""
+NEVER: Final = datetime.max.replace(tzinfo=UTC)
+AT_ONCE: Final = Duration()
+YEARS: Final = Duration(days=9999)
+
+Value = TypeVar("Value")
+
+
+def replace(value: Value, **changes: object) -> Value:
+    """Return a copy of a view or of a dataclass with other fields."""
+    change: Any = structs.replace if isinstance(value, Struct) else dataclasses.replace
+    copy: Value = change(value, **changes)
+    return copy
+
+
+def always(value: object) -> Function:
+    """Return a rule that looks at nothing."""
+    return lambda *_anything, **_named: value
+
+
+def _of_a_job(context: Context) -> Context:
+    """Return the context of a Job."""
+    return replace(context, settings=of(context.settings, controller=False))
+
+
+def _with_advanced(context: Context, **changed: Duration) -> Context:
+    """Return a context with other advanced settings."""
+    return _with(context, advanced=replace(context.settings.advanced, **changed))
+
+
+def _with(context: Context, **changed: Any) -> Context:  # noqa: ANN401 - any setting
+    """Return a context with other settings."""
+    return replace(context, settings=replace(context.settings, **changed))
+
+
+def _has_ready_policy(context: Context) -> bool:
+    return context.policy is not None and context.policy.state == "ready"
+
+
+def _as_labelled(pod: Pod, view: NodeView, context: Context) -> NodeView:
+    """Let a driver pod be of the newest revision exactly if its node is labelled as upgraded."""
+    upgraded = view.label(context.stack.upgrade.state) == "upgrade-done"
+    return replace(view, outdated=frozenset() if upgraded else frozenset({pod.uid}))
+
+
+def _without_skip(view: NodeView, context: Context) -> NodeView:
+    skip, node = context.stack.upgrade.skip, view.node
+    labels = {key: value for key, value in node.labels.items() if key != skip} if node is not None else {}
+    return replace(view, node=node and replace(node, labels=labels))
+
+
+def _waited_longer(pod: Pod) -> Pod:
+    """Let the init containers finish a second later: what was as late as something is later then."""
+    later = (replace(one, finished_at=one.finished_at and one.finished_at + SECOND) for one in pod.init_containers)
+    return replace(pod, init_containers=tuple(later))
+
+
+def _without_restarts(pod: Pod) -> Pod:
+    return replace(pod, containers=tuple(replace(one, restarts=0) for one in pod.containers))
+
+
+def _of_newest_revision(node: SettledNode) -> SettledNode:
+    return replace(node, view=replace(node.view, outdated=frozenset()))
+
+
+def _on_delete(context: Context) -> Context:
+    """Let no driver DaemonSet have the update strategy RollingUpdate."""
+    drivers = {uid: replace(daemonset, rolling=False) for uid, daemonset in context.drivers.items()}
+    return replace(context, drivers=drivers)
+
+
+def _with_policy(seen: Fleet, **changed: Any) -> Fleet:  # noqa: ANN401 - any field of a policy
+    """Return a fleet with a changed policy, if it has one."""
+    policy = seen.context.policy and replace(seen.context.policy, **changed)
+    return replace(seen, context=replace(seen.context, policy=policy))
+
+
+def _counting_writes(seen: Fleet) -> Fleet:
+    """Make each write to the policy another generation of it."""
+    changed = seen.context.policy and seen.context.policy.changed
+    return _with_policy(seen, generation=int(changed.timestamp())) if changed else seen
+
+
+def _apart(pods: Iterable[Pod]) -> list[Pod]:
+    """Let each live pod have a node of its own."""
+    return [replace(pod, node=pod.uid) if pod.node and pod.live else pod for pod in pods]
+
+
+def _turn(statuses: Sequence[NodeStatus], before: NodeState, after: NodeState) -> list[NodeStatus]:
+    return [replace(one, state=after) if one.state is before else one for one in statuses]
+
+
+def _patient_again(statuses: Sequence[NodeStatus]) -> list[NodeStatus]:
+    """Wait again for nodes that were excluded because the wait took too long."""
+    return [replace(one, state=NodeState.WAITING) if one.patience is Patience.NODE else one for one in statuses]
+
+
+MUTANTS: Final = (
+    Mutant("the-policys-ready-settles-a-node", WrongRestartError, "hardly_ready", nodes._driver_blocker,
+           lambda original, pod, view, context: None if _has_ready_policy(context) else original(pod, view, context)),
+    Mutant("the-policys-ready-is-done", DoneTooEarlyError, "missing_plugin", done._blockers,
+           lambda original, seen, statuses: () if _has_ready_policy(seen.context) else original(seen, statuses)),
+    Mutant("upgrade-done-is-done", DoneTooEarlyError, "label_lag", nodes._driver_blocker,
+           lambda original, pod, view, context: original(pod, _as_labelled(pod, view, context), context)),
+    Mutant("as-late-as-ready-is-later", DoneTooEarlyError, "second_of_ready", freshness.started_after,
+           lambda original, pod, moment: original(pod, moment and moment - SECOND)),
+    Mutant("as-late-as-started-is-later", DoneTooEarlyError, "second_of_start", freshness._saw_this_driver,
+           lambda original, pod, *driver: original(_waited_longer(pod), *driver)),
+    Mutant("ready-for-containers-ready", WrongRestartError, "blips", wire.condition,
+           lambda original, found, kind: original(found, "Ready" if kind == "ContainersReady" else kind)),
+    Mutant("generation-is-ignored", DoneTooEarlyError, "controller_lag", views.DaemonSet.observed, always(True)),
+    Mutant("preconditions-are-ignored", WrongRestartError, "stale_watch", requests.delete_pod,
+           lambda original, *pod: replace(original(*pod), body={})),
+    Mutant("a-missing-plugin-is-nothing-to-do", DoneTooEarlyError, "missing_plugin", plugins._evaluate_absent,
+           lambda original, ds, node: original(
+               ds, replace(node, context=replace(node.context, complete=frozenset({ds.uid}))))),
+    Mutant("labels-gone-are-no-gpu", DoneTooEarlyError, "labels", nodes._unlabelled,
+           lambda original, view, context: original(replace(view, driver_pods=(), plugin_pods=()), context)),
+    Mutant("one-read-is-enough", DoneTooEarlyError, "stale_watch", job.Runner._confirmed,
+           lambda _original, _runner, decision: decision),
+    Mutant("the-unloader-is-not-asked", DoneTooEarlyError, "crash_in_place", freshness._unloaded_before_start,
+           always(True)),
+    Mutant("the-youngest-container-speaks", DoneTooEarlyError, "crash_in_place", freshness.started_after,
+           lambda original, pod, moment: any(original(replace(pod, containers=(one,)), moment)
+                                             for one in pod.containers)),
+    Mutant("an-own-restart-is-forgotten", WrongEndError, "own_restart", plugins._is_successor, always(False)),
+    Mutant("runs-of-one-second-are-one", DoneTooEarlyError, "crashes_again", freshness.driver_run,
+           lambda original, driver, stack: original(_without_restarts(driver), stack)),
+    Mutant("a-pod-that-goes-still-counts", DoneTooEarlyError, "about_to_go", views.Pod.live,
+           lambda original, pod: original(replace(pod, deleting=False))),
+    Mutant("the-youngest-revision-is-the-newest", WrongRestartError, "taken_back", fleet._newest,
+           lambda _original, revisions: {one.owner_uid: one for one in sorted(revisions, key=lambda one: one.created)}),
+    Mutant("the-driver-daemonsets-image-is-not-compared", WrongRestartError, "operator_lag", rollout._shows,
+           always(True)),
+    Mutant("the-operators-rollout-is-not-waited-for", DoneTooEarlyError, "second_render", views.Deployment.rolled_out,
+           always(True)),
+    Mutant("who-leads-is-not-asked", DoneTooEarlyError, "second_render", done._another_leads, always(False)),
+    Mutant("a-side-container-undoes-a-restart", WrongEndError, "side_probed", plugins._is_successor,
+           lambda original, pod, evidence, node: evidence.same_second and original(pod, evidence, node)),
+    Mutant("without-a-policy-nothing-is-unseen", WrongRestartError, "vanishing_policy", rollout.unrendered_drivers,
+           lambda original, drivers, policy, intents, *rest: original(
+               [one for one in drivers if one.uid in intents], policy, intents, *rest)),
+    Mutant("patience-ends-only-with-a-policy", WrongEndError, "by_hand", done.policy_deleted,
+           lambda original, context, statuses, timers: original(context, _patient_again(statuses), timers)),
+    Mutant("no-quiet-time", DoneTooEarlyError, "second_render", done._quiet_blocker, always(None)),
+    Mutant("an-edit-is-quiet-at-once", DoneTooEarlyError, "second_render", done._quiet_blocker,
+           lambda original, seen, *rest: original(_with_policy(seen, changed=None), *rest)),
+    Mutant("a-skipped-node-is-served", WrongRestartError, "skipped", nodes.excluded,
+           lambda original, view, context, now: original(_without_skip(view, context), context, now)),
+    Mutant("a-blip-is-a-lost-node", DoneTooEarlyError, "blips", nodes._not_ready,
+           lambda original, node, context, now: original(node, _with_advanced(context, not_ready_grace=AT_ONCE), now)),
+    Mutant("no-bound-on-restarts", WrongRestartError, "several_at_once", restarts.DisruptionBudget.allows,
+           lambda original, left, **how: original(replace(left, ours=None), **how)),
+    Mutant("what-people-upgrade-is-waited-for", WrongEndError, "by_hand", nodes.manual_upgrade, always(None)),
+    Mutant("what-people-upgrade-is-never-stale", DoneTooEarlyError, "by_hand_in_place", nodes._with_outdated_driver,
+           lambda original, statuses, manual: original(_turn(statuses, NodeState.STALE, NodeState.VERIFIED), manual)),
+    Mutant("an-outdated-driver-publishes-the-wanted-version", WrongEndError, "by_hand_in_place", plugins._unproven,
+           lambda original, pod, node: original(pod, _of_newest_revision(node))),
+    Mutant("rolling-pods-are-upgraded-by-people", DoneTooEarlyError, "rolling_by_hand", nodes.manual_upgrade,
+           lambda original, driver, view, context: original(driver, view, _on_delete(context))),
+    Mutant("without-a-policy-there-is-nothing-to-do", DoneTooEarlyError, "vanishing_policy", done._no_policy,
+           lambda original, context: original(replace(context, drivers={}, deployed=False))),
+    Mutant("a-policy-that-is-gone-never-returns", DoneTooEarlyError, "policy_gone", done.policy_deleted,
+           lambda original, context, *rest: original(_with_advanced(context, policy_grace=AT_ONCE), *rest)),
+    Mutant("without-a-policy-nothing-is-stale", DoneTooEarlyError, "policy_gone", done.policy_deleted,
+           lambda original, context, _statuses, timers: original(context, (), timers)),
+    Mutant("an-orphan-is-no-plugin", DoneTooEarlyError, "orphans", fleet._adopted,
+           lambda original, pods, _heirs: original(pods, ())),
+    Mutant("two-pods-are-on-two-nodes", DoneTooEarlyError, "doubled_plugin", fleet._complete,
+           lambda original, named, pods, there: original(named, _apart(pods), there)),
+    Mutant("a-pod-that-was-there-came-of-a-restart", WrongEndError, "doubled_plugin", history._is_about_another_pod,
+           lambda original, before, stale: original(replace(before, others=frozenset()), stale)),
+    Mutant("a-side-container-is-the-driver", WrongEndError, "side_bare", freshness.ready_since,
+           lambda original, pod, _container: original(pod, "")),
+    Mutant("what-was-proven-is-forgotten", WrongRestartError, "side_probed", plugins._evidence,
+           lambda original, pod, kind, node: original(
+               pod, kind, replace(node, view=replace(node.view, proven={})))),
+    Mutant("a-rewritten-image-is-another-one", WrongEndError, "rewritten_image", rollout.rewritten, always("")),
+    Mutant("any-tag-is-the-one-that-was-rewritten", WrongRestartError, "rewritten_image", rollout._tag, always(".*")),
+    Mutant("metadata-is-an-edit", WrongEndError, "touched_policy", done._quiet_blocker,
+           lambda original, seen, *rest: original(_counting_writes(seen), *rest)),
+    Mutant("a-failed-plugin-keeps-its-place", WrongEndError, "place_given_back", restarts._given_back, always(0)),
+    Mutant("each-failed-plugin-gives-its-place-back", WrongRestartError, "place_given_back", restarts._given_back,
+           lambda _original, failed: failed),
+    Mutant("patience-has-no-end", WrongEndError, "trouble", decide._out_of_patience,
+           lambda _original, judged, *_rest: judged),
+    Mutant("no-patience", WrongEndError, "trouble", decide._out_of_patience,
+           lambda original, judged, chosen, timers: original(judged, structs.replace(
+               chosen, plugin_timeout=AT_ONCE, advanced=structs.replace(
+                   chosen.advanced, failed_grace=AT_ONCE, not_ready_grace=AT_ONCE)), timers)),
+    Mutant("the-first-failure-ends-it", WrongEndError, "trouble_beside_work", decide._failure,
+           lambda original, blockers, judged, *rest: original(
+               blockers, [one for one in judged if decide._has_failed(one)], *rest)),
+    Mutant("no-deadline", WrongEndError, "out_of_time", decide._phase,
+           lambda original, blockers, statuses, progress, context, timers: original(
+               blockers, statuses, progress, _with(context, timeout=YEARS), timers)),
+    Mutant("time-up-is-success", WrongEndError, "out_of_time", decide.succeeded,
+           lambda original, decision, chosen: original(
+               decision, structs.replace(chosen, on_deadline=config.OnDeadline.REPORT))),
+    Mutant("no-bound-on-what-is-down", WrongRestartError, "taken_down", restarts.DisruptionBudget.allows,
+           lambda original, left, **how: original(replace(left, anyones=None), **how)),
+    Mutant("what-others-took-down-is-up", WrongRestartError, "taken_down", restarts._is_down,
+           lambda original, status: original(replace(status, reason=Reason.VERIFIED))),
+    Mutant("no-pause", WrongRestartError, "lies", history.held_until, always(None)),
+    Mutant("pauses-do-not-grow", WrongRestartError, "lies", history._pause,
+           lambda original, _count, chosen: original(1, chosen)),
+    Mutant("tries-are-not-counted", WrongRestartError, "lies", state.RestartRecord.tries_with, always(1)),
+    Mutant("what-failed-is-never-tried-again", WrongEndError, "lies", history.held_until,
+           lambda original, *tried: original(*tried) and NEVER),
+    Mutant("no-breaker", WrongRestartError, "jumps", breaker._opened,
+           lambda original, one, *rest: replace(original(one, *rest), opened_at=None)),
+    Mutant("suspects-are-served-at-once", WrongRestartError, "jumps", breaker.holds, always(False)),
+    Mutant("an-open-breaker-holds-nothing", WrongRestartError, "jumps", breaker.open_blocker, always(None)),
+    Mutant("a-breaker-never-closes", WrongEndError, "jumps", breaker._closed_in_time,
+           lambda original, one, chosen, now: original(one, structs.replace(
+               chosen, controller=structs.replace(
+                   chosen.controller, circuit_breaker=CircuitBreaker(reset=AT_ONCE))), now)),
+    Mutant("a-reload-is-suspect", WrongEndError, "all_at_once", breaker._load, always("")),
+    Mutant("a-crash-in-place-is-suspect", WrongEndError, "all_at_once", breaker._load,
+           lambda original, view, *rest: original(
+               replace(view, driver_pods=[_without_restarts(pod) for pod in view.driver_pods]), *rest)),
+    Mutant("a-follower-has-a-deadline", WrongEndError, "late", config.Settings.deadline,
+           lambda original, chosen, started: original(of(chosen, controller=False), started)),
+    Mutant("a-follower-stalls", WrongEndError, "late", decide._phase,
+           lambda original, blockers, statuses, progress, context, timers: original(
+               blockers, statuses, progress, _with(_of_a_job(context), timeout=YEARS), timers)),
+)  # fmt: skip

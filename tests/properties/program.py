@@ -1,0 +1,195 @@
+"""One run of the program in a world: its real loop, with the world in place of API server, watches and clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from hook.decide.reasons import Reason
+from hook.errors import ConflictError, NotFoundError
+from hook.kube import retry
+from hook.kube.cache import Cache
+from hook.kube.events import EventRecorder, Job, ObjectReference
+from hook.objects.drivers import GPU_OPERATOR
+from hook.run.job import Outcome, Runner
+from tests.fixtures.objects import at
+from tests.properties.observation import Watch, moment_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from hook.config import Settings
+    from hook.decide.result import Decision
+    from hook.kube.client import Api
+    from hook.kube.requests import Request
+    from hook.objects.views import DaemonSet, Snapshot
+    from tests.properties.machine import Machine
+    from tests.properties.observation import Observation
+    from tests.properties.pods import PluginPod
+    from tests.properties.world import World
+
+
+class PausedError(Exception):
+    """The run waits for something to change; it is asked again later."""
+
+
+@dataclass
+class Clock:
+    """The program's clock, for whatever it times by itself. Nobody sleeps in here."""
+
+    world: World
+
+    def monotonic(self) -> float:
+        """Give the world's time."""
+        return moment_of(self.world)
+
+    def sleep(self, _seconds: float) -> None:
+        """Go on: time passes when a history says so."""
+
+
+class Door:
+    """Stands for the API server: its clock, and the one write that this strategy needs."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def now(self) -> datetime:
+        """Give the API server's time."""
+        return at(moment_of(self._run.world))
+
+    def send(self, request: Request, _seconds: float) -> dict[str, Any]:
+        """Delete a plugin's pod as a request asks for it, preconditions and all."""
+        assert (request.verb, request.resource.plural) == ("delete", "pods")
+        found = self._run.world.plugin(request.name)
+        if found is None:
+            raise NotFoundError(request.name)
+        machine, pod = found
+        wanted = (request.body or {}).get("preconditions", {})
+        true = {"uid": pod.uid, "resourceVersion": str(pod.changes)}
+        if any(true[key] != value for key, value in wanted.items()):
+            raise ConflictError(request.name)
+        if not pod.deleting:
+            self._run.on_restart(self._run, machine, pod)
+            self._run.world.takes(pod)
+        return {}
+
+
+class Eyes(Cache):
+    """An observer that follows no API server: it shows what one run's watches show, and a second, consistent read."""
+
+    def __init__(self, run: Run, door: Api) -> None:
+        super().__init__(door, [GPU_OPERATOR], run.settings, retry.JOB)
+        self._run = run
+
+    def watch_policies(self) -> None:
+        """All kinds are watched from the start."""
+
+    def watch_fleet(self) -> None:
+        """All kinds are watched from the start."""
+
+    def watch_plugins(self) -> dict[str, tuple[DaemonSet, ...]]:
+        """Give nobody to tell events about."""
+        return {}
+
+    def snapshot(self) -> dict[str, Snapshot]:
+        """Give what the watches show."""
+        return {GPU_OPERATOR.name: self._run.watch.snapshot()}
+
+    def read_consistently(self, _left: float) -> dict[str, Snapshot]:
+        """Give what is there now."""
+        return {GPU_OPERATOR.name: Watch(self._run.observation).snapshot()}
+
+    def wait(self, _seconds: float) -> None:
+        """Hand over to the history."""
+        raise PausedError
+
+
+class Run:
+    """A process of the program. All that it knows dies with it."""
+
+    def __init__(
+        self, world: World, observation: Observation, settings: Settings, started: float, on_restart: Restarted
+    ) -> None:
+        self.world, self.observation, self.settings, self.on_restart = world, observation, settings, on_restart
+        self.watch = Watch(observation)
+        self.outcome: Outcome | None = None
+        self.restarted: dict[tuple[str, int | None], int] = {}
+        """By node, with the load that it had: when this run last restarted a plugin there."""
+        self.down: dict[str, int] = {}
+        """The same by node alone."""
+        self.verified: set[tuple[str, str, int]] = set()
+        """Plugin pods that this run has verified, with the driver pod and the count of its restarts."""
+        self.saw_policy: int | None = None
+        """When this run last looked while its watch showed a policy; before that, when it first looked."""
+        self.served_at: dict[str, int] = {}
+        """By node: when this run last looked while a plugin served there."""
+        self._began = False
+        job = Job(ObjectReference("batch/v1", "Job", "gpu-operator", "hook", "job"), at(started))
+        door = cast("Api", Door(self))
+        self._runner = Runner(door, Eyes(self, door), settings, EventRecorder(door, "run", silent=True), job)
+
+    @property
+    def decision(self) -> Decision | None:
+        """Return what was decided last."""
+        return self._runner.last
+
+    def look(self) -> None:
+        """Go once through the program's loop; at the beginning, all that comes before it, too."""
+        first, self._began = not self._began, True
+        try:
+            if first:
+                self.outcome = self._runner.run()
+            else:
+                decision = self._runner._reconcile()
+                self.outcome = Outcome(decision, self._runner._exit_code(decision))
+        except PausedError:
+            return
+
+
+class Controller(Run):
+    """A process that follows: the same rounds, and no end."""
+
+    def __init__(
+        self, world: World, observation: Observation, settings: Settings, started: float, on_restart: Restarted
+    ) -> None:
+        super().__init__(world, observation, settings, started, on_restart)
+        self._rounds = self._runner._loop
+        self.last: Decision | None = None
+        self.well: dict[str, tuple[int, int | None]] = {}
+        """By node: when it said last that all is well there, and under which load."""
+        self.moved: dict[str, tuple[int, int | None]] = {}
+        """By node that was well: when its times moved, and under which load."""
+        self.tries: dict[str, tuple[int, int, int | None]] = {}
+        """By node: how many restarts did not help, when the last one was, and under which load."""
+
+    @property
+    def decision(self) -> Decision | None:
+        """Return what was decided last."""
+        return self.last
+
+    @property
+    def breaker_is_open(self) -> bool:
+        """Whether it says that nothing may be done."""
+        return self._rounds.memories[GPU_OPERATOR.name].breaker.opened_at is not None
+
+    def look(self) -> None:
+        """Go once through the loop."""
+        seen = self._rounds.observe()
+        assert seen is not None
+        self.last = self._rounds.decide(seen)
+        well = {one.node for one in self.last.statuses if one.reason is Reason.VERIFIED}
+        machines = self.world.machines
+        self.well |= {name: (self.world.now, machines[name].load) for name in well if name in machines}
+        self._rounds.act(self.last, 60.0)
+
+    def times_moved(self, machine: Machine) -> None:
+        """Note that the times of a node move, if it was said to be well, and is by what is known."""
+        when, load = self.well.get(machine.name, (None, None))
+        before = self.moved.get(machine.name)
+        if when is not None and load == machine.load and (before is None or before[1] != load or before[0] < when):
+            self.moved[machine.name] = (self.world.now, load)
+
+
+if TYPE_CHECKING:
+    Restarted = Callable[[Any, Machine, PluginPod], None]

@@ -1,0 +1,301 @@
+"""A release: one version everywhere, and a chart that names the image of the repository that released it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+import shutil
+from itertools import pairwise
+from typing import TYPE_CHECKING
+from uuid import NAMESPACE_URL, UUID
+from xml.etree import ElementTree as ET
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from bundler.values import seconds
+from tests.chart.rendering import ROOT
+from tests.release.commands import CONSOLE, commands
+from tools import release
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.chart.rendering import Helm, Values
+
+FILES = (
+    "pyproject.toml",
+    "hook/__init__.py",
+    "Dockerfile",
+    "CHANGELOG.md",
+    str(release.CHART / "Chart.yaml"),
+)
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+VERSION = release.versions(ROOT)["Chart.yaml, version"]
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
+FORGOTTEN = [
+    ("Chart.yaml, version", "charts/gpu-operator-post/Chart.yaml", r"^version: .*$", "version: 9.9.9"),
+    ("Chart.yaml, appVersion", "charts/gpu-operator-post/Chart.yaml", r"^appVersion: .*$", 'appVersion: "9.9.9"'),
+    ("pyproject.toml, version", "pyproject.toml", r"^version = .*$", 'version = "9.9.9"'),
+    ("hook/__init__.py, __version__", "hook/__init__.py", r'= ".*"$', '= "9.9.9"'),
+    ("Dockerfile, ARG VERSION", "Dockerfile", r"^ARG VERSION=.*$", "ARG VERSION=9.9.9"),
+    ("CHANGELOG.md, first section", "CHANGELOG.md", r"^## \S+ - ", "## 9.9.9 - "),
+]
+"""Each place that names a version, and how it would be left behind."""
+KINDS = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
+"""The headings of Keep a Changelog."""
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    """Copy the files that name a version."""
+    for name in FILES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def _edit(path: Path, pattern: str, replacement: str) -> None:
+    text, count = re.subn(pattern, replacement, path.read_text(), count=1, flags=re.MULTILINE)
+    assert count == 1, f"{path.name} does not hold {pattern}"
+    path.write_text(text)
+
+
+def test_every_file_names_the_same_version() -> None:
+    """Program, image, chart and changelog."""
+    assert release.problems(ROOT) == []
+
+
+@pytest.mark.parametrize(("place", "file", "pattern", "replacement"), FORGOTTEN)
+def test_a_place_that_was_forgotten_is_named(
+    sources: Path, place: str, file: str, pattern: str, replacement: str
+) -> None:
+    """Each is read, and the one that disagrees is the one that is reported."""
+    _edit(sources / "CHANGELOG.md", "unreleased", "2026-01-31")
+    assert release.problems(sources, f"v{VERSION}") == []
+    _edit(sources / file, pattern, replacement)
+    assert release.problems(sources, f"v{VERSION}") == [f"{place}: 9.9.9, not {VERSION}"]
+
+
+def test_every_place_has_a_case() -> None:
+    """So that a new place cannot be added without being tried."""
+    assert [case[0] for case in FORGOTTEN] == list(release.versions(ROOT))
+
+
+def test_another_tag_is_refused(sources: Path) -> None:
+    """A tag on the wrong commit releases nothing."""
+    _edit(sources / "CHANGELOG.md", "unreleased", "2026-01-31")
+    assert len(release.problems(sources, "v9.9.9")) == len(release.versions(ROOT))
+
+
+def test_a_release_has_a_date(sources: Path) -> None:
+    """The changelog says unreleased until a maintainer sets a date."""
+    _edit(sources / "CHANGELOG.md", r"^(## \S+) - .*$", r"\1 - unreleased")
+    assert release.problems(sources) == []
+    (found,) = release.problems(sources, f"v{VERSION}")
+    assert f"## {VERSION} - YYYY-MM-DD" in found
+
+
+def test_the_check_fails_with_a_sentence() -> None:
+    """What the workflow runs ends with 1, and says which file is wrong."""
+    assert CliRunner().invoke(release.main, ["check"]).exit_code == 0
+    refused = CliRunner().invoke(release.main, ["check", "--tag", "v9.9.9"])
+    assert refused.exit_code == 1
+    assert f"pyproject.toml, version: {VERSION}, not 9.9.9" in refused.output
+
+
+def test_changelog_keeps_its_form() -> None:
+    """Newest first, each with a date but the first, and known headings with something below."""
+    titles = re.findall(r"^## (.*)$", CHANGELOG, re.MULTILINE)
+    heads = [match for title in titles if (match := release.HEAD.match(f"## {title}"))]
+    assert len(heads) == len(titles), titles
+    numbers = [tuple(map(int, head["version"].split("."))) for head in heads]
+    assert numbers == sorted(set(numbers), reverse=True)
+    assert [head["date"] for head in heads[1:]] == [str(dt.date.fromisoformat(h["date"])) for h in heads[1:]]
+    for section in re.split(r"^## .*$", CHANGELOG, flags=re.MULTILINE)[1:]:
+        kinds = re.findall(r"^### (.*)\n- ", section, re.MULTILINE)
+        assert kinds, section
+        assert kinds == [kind for kind in KINDS if kind in kinds]
+        assert len(kinds) == section.count("### ")
+
+
+def test_names_come_from_the_repository() -> None:
+    """A release is published under the name of its repository; registries refuse capitals."""
+    done = CliRunner().invoke(release.main, ["names", "Some-Org/GPU-operator-post"])
+    assert done.output.splitlines() == [
+        f"version={VERSION}",
+        "image=ghcr.io/some-org/gpu-operator-post",
+        "charts=ghcr.io/some-org/charts",
+    ]
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Package the chart as a repository's release does."""
+    folder = tmp_path_factory.mktemp("package")
+    arguments = ["chart", "Some-Org/fork", f"--image-digest={DIGEST}", f"--destination={folder}"]
+    done = CliRunner().invoke(release.main, arguments)
+    assert done.exit_code == 0, done.output
+    return folder / f"gpu-operator-post-{VERSION}.tgz"
+
+
+@pytest.mark.parametrize(
+    ("values", "image"),
+    [
+        pytest.param({}, f"ghcr.io/some-org/fork@{DIGEST}", id="default"),
+        pytest.param({"global.imageRegistry": "mirror.example"}, f"mirror.example/some-org/fork@{DIGEST}", id="mirror"),
+        pytest.param({"image.repository": "mine/fork"}, f"ghcr.io/mine/fork@{DIGEST}", id="copy"),
+        pytest.param({"image.tag": "mine"}, "ghcr.io/some-org/fork:mine", id="tag"),
+        pytest.param({"image.digest": f"sha256:{'b' * 64}"}, f"ghcr.io/some-org/fork@sha256:{'b' * 64}", id="digest"),
+    ],
+)
+def test_packaged_chart_runs_the_released_image(helm: Helm, package: Path, values: Values, image: str) -> None:
+    """By its digest, so that the chart's signature stands for the image too; a user's own tag or digest comes first."""
+    assert image == helm.render(values, chart=package).container["image"]
+
+
+def test_packaged_chart_is_clean(helm: Helm, package: Path) -> None:
+    """Without any value."""
+    lint = helm.run("lint", "--strict", str(package))
+    assert lint.returncode == 0, lint.stdout
+
+
+def test_a_chart_can_be_packaged_to_try_it(helm: Helm, tmp_path: Path) -> None:
+    """Before there is an image: then it names a tag. Anything but a digest in place of one is refused."""
+    arguments = ["chart", "Some-Org/fork", f"--destination={tmp_path}"]
+    assert CliRunner().invoke(release.main, [*arguments, "--image-digest=latest"]).exit_code == 1
+    assert CliRunner().invoke(release.main, arguments).exit_code == 0
+    rendered = helm.render(chart=tmp_path / f"gpu-operator-post-{VERSION}.tgz")
+    assert f"ghcr.io/some-org/fork:{VERSION}" == rendered.container["image"]
+
+
+def test_packaged_chart_says_where_it_comes_from(helm: Helm, package: Path) -> None:
+    """Home, sources, maintainers, icon and image, for people, Artifact Hub and tools that mirror images."""
+    chart = yaml.safe_load(helm.run("show", "chart", str(package)).stdout)
+    assert chart["home"] == "https://github.com/Some-Org/fork"
+    assert chart["sources"] == [chart["home"]]
+    assert chart["maintainers"] == [{"name": "Some-Org", "url": "https://github.com/Some-Org"}]
+    assert chart["icon"] == f"https://raw.githubusercontent.com/Some-Org/fork/v{VERSION}/{release.ICON}"
+    (image,) = yaml.safe_load(chart["annotations"]["artifacthub.io/images"])
+    assert image["image"] == f"ghcr.io/some-org/fork:{VERSION}@{DIGEST}"
+    ours = yaml.safe_load((ROOT / release.CHART / "Chart.yaml").read_text())
+    assert {key: chart[key] for key in ours if key != "annotations"} == {
+        key: value for key, value in ours.items() if key != "annotations"
+    }
+    assert ours["annotations"].items() <= chart["annotations"].items()
+
+
+def test_packaged_chart_changes_nothing_else(helm: Helm, package: Path) -> None:
+    """The values keep their comments, apart from that of the repository, and the README says the same as they do."""
+    source = (ROOT / release.CHART / "values.yaml").read_text()
+    ours = yaml.safe_load(source)
+    ours["image"] |= {"registry": "ghcr.io", "repository": "some-org/fork"}
+    text = helm.run("show", "values", str(package)).stdout
+    assert yaml.safe_load(text) == ours
+    explained = re.findall(r"^  # .*$", source[source.index("image:") : source.index("  repository: ")], re.MULTILINE)
+    replaced = set(source.splitlines()) - set(text.splitlines())
+    assert replaced <= {*explained, '  registry: ""', '  repository: ""'}
+    assert not [line for line in replaced if "@" in line]
+    assert f"`{json.dumps('some-org/fork')}`" in helm.run("show", "readme", str(package)).stdout
+
+
+def test_packaged_readme_installs_the_released_chart(helm: Helm, package: Path) -> None:
+    """By the whole command, with time for the Job; nothing in it is about a chart that names no image."""
+    readme = helm.run("show", "readme", str(package)).stdout
+    (command,) = _installs(readme)
+    _is_whole(command)
+    wrong = (f" {release.CHART}", "chart of the sources", "names no image", "no registry", "make image")
+    assert [words for words in wrong if words in readme] == []
+
+
+def test_packaged_readme_links_to_its_tag(helm: Helm, package: Path) -> None:
+    """Outside of the repository a relative link leads nowhere; each file that is linked is in the repository."""
+    readme = helm.run("show", "readme", str(package)).stdout
+    targets = re.findall(r"\]\(([^)]+)\)", readme)
+    assert [target for target in targets if not target.startswith(("https://", "#"))] == []
+    pages = f"https://github.com/Some-Org/fork/blob/v{VERSION}/"
+    linked = [target.removeprefix(pages).partition("#")[0] for target in targets if target.startswith(pages)]
+    assert "docs/security.md" in linked
+    assert [path for path in linked if not (ROOT / path).is_file()] == []
+
+
+def test_a_readme_without_its_place_is_refused(tmp_path: Path) -> None:
+    """Otherwise the released chart would explain how to install a chart of the sources."""
+    shutil.copytree(ROOT / release.CHART, tmp_path / "source")
+    _edit(tmp_path / "source" / "README.md", "<!-- sources: .*$", "")
+    with pytest.raises(click.ClickException, match=r"README\.md has 0 places"):
+        release.stage(tmp_path / "source", tmp_path / "staged", release.Names("Some-Org/fork"), DIGEST)
+
+
+def _installs(text: str) -> list[list[str]]:
+    """Return the commands of a document that install this chart."""
+    script = "\n".join(CONSOLE.findall(text))
+    return [words for words in commands(script) if words[:4] == ["helm", "upgrade", "--install", "gpu-operator-post"]]
+
+
+def _is_whole(command: list[str]) -> None:
+    """Assert that a command installs the release, into the right namespace, with values of its own and enough time."""
+    chart, *options = command[4:]
+    assert chart == "oci://ghcr.io/some-org/charts/gpu-operator-post"
+    given = dict(pairwise(options))
+    assert given["--version"] == VERSION
+    assert given["-n"] == "gpu-operator"
+    assert "--reset-values" in options
+    values = yaml.safe_load((ROOT / release.CHART / "values.yaml").read_text())
+    assert seconds(given["--timeout"]) == seconds(values["timeout"]) + 120
+
+
+def test_artifact_hub_understands_its_file() -> None:
+    """It has only the fields that Artifact Hub documents, and no value of an example."""
+    found = yaml.safe_load((ROOT / "artifacthub-repo.yml").read_text())
+    assert found.keys() <= {"repositoryID", "owners", "ignore"}
+    UUID(found.get("repositoryID", str(NAMESPACE_URL)))
+    for owner in found["owners"]:
+        assert owner.keys() == {"name", "email"}
+        assert "@" in owner["email"]
+    assert "  artifacthub-repo.yml:application/vnd.cncf.artifacthub" in (ROOT / "CONTRIBUTING.md").read_text()
+
+
+def test_icon_can_be_shown_anywhere() -> None:
+    """A square picture that loads nothing and runs nothing."""
+    icon = ET.fromstring((ROOT / release.ICON).read_text())  # noqa: S314 - our own file
+    _, _, width, height = icon.attrib["viewBox"].split()
+    assert width == height
+    names = {element.tag.rpartition("}")[2] for element in icon.iter()}
+    assert names <= {"svg", "title", "desc", "g", "rect", "path"}
+
+
+def test_changes_are_those_of_the_newest_section(sources: Path) -> None:
+    """Older sections were the notes of older releases."""
+    newest = release.changes(sources, "https://pages")
+    with (sources / "CHANGELOG.md").open("a") as text:
+        text.write("\n## 0.0.1 - 2025-01-31\n\n### Added\n- Something old.\n")
+    assert release.changes(sources, "https://pages") == newest
+    assert newest.startswith("### ")
+
+
+def test_links_of_the_changes_lead_to_the_tag() -> None:
+    """The notes of a release are read outside of the repository."""
+    targets = re.findall(r"\]\(([^)]+)\)", release.changes(ROOT, "https://pages"))
+    assert any(target.startswith("https://pages/docs/") for target in targets)
+    assert [target for target in targets if not target.startswith("https://")] == []
+
+
+def test_notes_name_what_was_published() -> None:
+    """Changes, places and digests: enough to pull, to pin and to verify, with GitHub's spelling where that counts."""
+    arguments = ["Some-Org/fork", "--image-digest=sha256:aaaa", "--chart-digest=sha256:bbbb"]
+    notes = CliRunner().invoke(release.main, ["notes", *arguments]).output
+    assert notes.startswith(release.changes(ROOT, f"https://github.com/Some-Org/fork/blob/v{VERSION}"))
+    assert f"`ghcr.io/some-org/fork:{VERSION}` | `sha256:aaaa` |" in notes
+    assert f"`oci://ghcr.io/some-org/charts/gpu-operator-post`, version {VERSION} | `sha256:bbbb` |" in notes
+    identity = f"https://github.com/Some-Org/fork/.github/workflows/release.yaml@refs/tags/v{VERSION}"
+    assert f"--certificate-identity {identity}\n" in notes
+    (install,) = _installs(notes)
+    _is_whole(install)
+    assert f"(https://github.com/Some-Org/fork/blob/v{VERSION}/docs/security.md#verifying-a-release)" in notes
+    assert (
+        f"for artifact in ghcr.io/some-org/fork:{VERSION} ghcr.io/some-org/charts/gpu-operator-post:{VERSION};" in notes
+    )

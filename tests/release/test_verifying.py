@@ -1,0 +1,70 @@
+"""Run the commands that verify a release in a POSIX shell; stand-ins take the place of what asks the registry."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from click.testing import CliRunner
+
+from tests.chart.rendering import ROOT
+from tests.release.commands import CONSOLE
+from tools import release
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHELLS: Final = sorted({path for name in ("sh", "dash") if (path := shutil.which(name))})
+REPOSITORY: Final = "Some-Org/GPU-operator-post"
+NAMES: Final = release.Names(REPOSITORY)
+VERSION: Final = release.versions(ROOT)["Chart.yaml, version"]
+ARTIFACTS: Final = [f"{NAMES.image}:{VERSION}", f"{NAMES.charts}/gpu-operator-post:{VERSION}"]
+WORKFLOW: Final = ".github/workflows/release.yaml"
+ISSUER: Final = "https://token.actions.githubusercontent.com"
+IDENTITY: Final = f"{NAMES.url}/{WORKFLOW}@refs/tags/v{VERSION}"
+SIGNED: Final = [
+    ["cosign", "verify", artifact, "--certificate-oidc-issuer", ISSUER, "--certificate-identity", IDENTITY]
+    for artifact in ARTIFACTS
+]
+WRITE_DOWN: Final = """#!/bin/sh
+printf '%s\\t' "${0##*/}" "$@" >> "$WRITTEN"
+echo >> "$WRITTEN"
+"""
+
+
+def _run(folder: Path, shell: str, script: str) -> list[list[str]]:
+    """Run a script of a document; return the commands with which it called the programs that need a registry."""
+    for name in ("cosign", "gh", "docker"):
+        (folder / name).write_text(WRITE_DOWN)
+        (folder / name).chmod(0o755)
+    written = folder / "written"
+    environment = {"PATH": f"{folder}:{os.defpath}", "WRITTEN": str(written)}
+    subprocess.run([shell, "-eu", "-c", script], env=environment, check=True, capture_output=True)
+    return [line.rstrip("\t").split("\t") for line in written.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_security_page_verifies_a_release(tmp_path: Path, shell: str) -> None:
+    """Both artifacts, with the names under which a release publishes and the identity with which it signs."""
+    _, _, section = (ROOT / "docs" / "security.md").read_text().partition("\n## Verifying a release\n")
+    script = "\n".join(CONSOLE.findall(section)).replace("OWNER/gpu-operator-post", REPOSITORY)
+    calls = _run(tmp_path, shell, script)
+    cosign, gh, docker = ([call for call in calls if call[0] == name] for name in ("cosign", "gh", "docker"))
+    assert cosign == SIGNED
+    assert [call[:4] for call in gh] == [["gh", "attestation", "verify", f"oci://{name}"] for name in ARTIFACTS]
+    for call in gh:
+        assert call[4:6] == ["--repo", REPOSITORY]
+        assert call[6:] == ["--signer-workflow", f"{REPOSITORY}/{WORKFLOW}", "--source-ref", f"refs/tags/v{VERSION}"]
+    assert {call[4] for call in docker} == {ARTIFACTS[0]}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_notes_verify_a_release(tmp_path: Path, shell: str) -> None:
+    """With the names filled in, by the same commands."""
+    arguments = [REPOSITORY, "--image-digest=sha256:aaaa", "--chart-digest=sha256:bbbb"]
+    notes = CliRunner().invoke(release.main, ["notes", *arguments]).output
+    (script,) = (block for block in CONSOLE.findall(notes) if "cosign" in block)
+    assert _run(tmp_path, shell, script) == SIGNED

@@ -1,0 +1,234 @@
+"""The workflows call what exists, pin what they use, and may do no more than they must."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+import yaml
+
+from tests.chart.rendering import CHART, ROOT
+from tests.release.commands import WORKFLOWS, commands, defined_verbs, scripts, steps, verbs, workflow
+from tools import actionlint, release
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PINNED: Final = re.compile(
+    r"uses: (?P<action>[\w./-]+)@(?P<commit>[0-9a-f]{40}) # (?P<version>v\d+\.\d+\.\d+)$", re.MULTILINE
+)
+BY_NAME = [pytest.param(path, id=path.stem) for path in WORKFLOWS]
+TEST, IMAGE, RELEASE = (ROOT / ".github" / "workflows" / f"{name}.yaml" for name in ("test", "image", "release"))
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        pytest.param("make lint type", ["lint", "type"], id="several"),
+        pytest.param('make -s scan GRYPE="$GRYPE"', ["scan"], id="options-and-variables"),
+        pytest.param("cd x && make demo; make chart # make nothing", ["demo", "chart"], id="in-a-list"),
+        pytest.param("for one in a b; do make test; done", ["test"], id="in-a-loop"),
+        pytest.param("echo make lint\n# make lint", [], id="only-mentioned"),
+        pytest.param("make \\\n  image", ["image"], id="continued"),
+        pytest.param("sudo env A=b make image", ["image"], id="as-somebody-else"),
+        pytest.param("one's output: make nothing\nmake docs", ["docs"], id="beside-output"),
+    ],
+)
+def test_verbs_are_found(script: str, expected: list[str]) -> None:
+    """Otherwise the next test would be content with anything."""
+    assert verbs(script) == expected
+
+
+def test_every_verb_that_is_called_exists() -> None:
+    """In workflows, in CI and in commands of documents."""
+    called = {place: verbs(script) for place, script in scripts()}
+    unknown = {place: missing for place, found in called.items() if (missing := set(found) - defined_verbs())}
+    assert unknown == {}
+    assert all(called[place] for place in ("test.yaml", "image.yaml", "release.yaml", ".ci/run", "README.md"))
+
+
+def test_every_check_runs_for_a_change() -> None:
+    """What a developer can check, CI checks as well."""
+    called = {verb for path in (TEST, IMAGE) for step in steps(path) for verb in verbs(step.get("run", ""))}
+    wanted = {"lint", "type", "chart", "release-check", "image", "scan"}
+    tests = {verb for verb in defined_verbs() if verb.startswith("test")}
+    parts_of_test = {"test-quick", "test-unit"}
+    assert (wanted | tests) - parts_of_test - called == set()
+
+
+def test_every_step_of_a_release_exists() -> None:
+    """The commands of tools/release.py that the workflow calls past make."""
+    script = "\n".join(step["run"] for step in steps(RELEASE) if "run" in step)
+    called = {words[3] for words in commands(script) if words[1:3] == ["-m", "tools.release"]}
+    assert called == {"names", "push", "notes"}
+    assert called < set(release.main.commands)
+
+
+@pytest.mark.parametrize("path", BY_NAME)
+def test_actions_are_pinned(path: Path) -> None:
+    """By commit, which cannot be moved, with the version for people and Dependabot; other workflows by path."""
+    lines = [line.strip().removeprefix("- ") for line in path.read_text().splitlines() if "uses:" in line]
+    used = [line for line in lines if not line.startswith("uses: ./.github/workflows/")]
+    assert [line for line in used if not PINNED.fullmatch(line)] == []
+
+
+def test_an_action_has_one_version() -> None:
+    """Everywhere the same, so that what tests passed with is what releases."""
+    found: dict[str, set[str]] = {}
+    for path in WORKFLOWS:
+        for match in PINNED.finditer(path.read_text()):
+            found.setdefault(match["action"], set()).add(match["commit"])
+    assert {action: commits for action, commits in found.items() if len(commits) > 1} == {}
+
+
+@pytest.mark.parametrize("path", BY_NAME)
+def test_nothing_is_allowed_by_default(path: Path) -> None:
+    """Each job says what it needs."""
+    read = workflow(path)
+    assert read["permissions"] == {}
+    assert [name for name, job in read["jobs"].items() if "permissions" not in job] == []
+
+
+def test_only_publishing_may_write() -> None:
+    """A pull request's jobs only read, what builds cannot sign, and what may change the repository runs none of it."""
+    writes = {
+        path.stem: {
+            name: sorted(what for what, how in job["permissions"].items() if how == "write")
+            for name, job in workflow(path)["jobs"].items()
+            if "write" in job["permissions"].values()
+        }
+        for path in WORKFLOWS
+    }
+    assert writes == {
+        "test": {},
+        "image": {},
+        "released": {},
+        "release": {
+            "image": ["packages"],
+            "publish": ["attestations", "id-token", "packages"],
+            "announce": ["contents"],
+        },
+    }
+    assert all("uses" not in step for step in workflow(RELEASE)["jobs"]["announce"]["steps"])
+
+
+def test_every_job_is_required() -> None:
+    """One job stands for all in the branch's rules; a job that it does not wait for would not count."""
+    jobs = dict(workflow(TEST)["jobs"])
+    last = jobs.pop("required-checks-pass")
+    assert sorted(last["needs"]) == sorted(jobs)
+    assert last["if"] == "always()"
+
+
+def test_a_release_passes_every_check_first() -> None:
+    """Tests before the image is built; both architectures start and are scanned before it is signed and named."""
+    jobs = workflow(RELEASE)["jobs"]
+    assert jobs["tests"]["uses"].endswith("/test.yaml")
+    assert workflow(TEST)["jobs"]["image"]["uses"].endswith("/image.yaml")
+    assert {"names", "tests"} <= set(jobs["image"]["needs"])
+    started, _, scanned = jobs["image"]["steps"][-3:]
+    assert "make scan" in scanned["run"]
+    for step in (started, scanned):
+        assert "for platform in linux/amd64 linux/arm64" in step["run"]
+        assert "$IMAGE@$DIGEST" in step["run"]
+    assert "docker run" in started["run"]
+    assert {"names", "image"} <= set(jobs["publish"]["needs"])
+    order = [step.get("name", step.get("uses", "").partition("@")[0]) for step in jobs["publish"]["steps"]]
+    assert order.index("Sign the image") < order.index("actions/attest") < order.index("Tag the image")
+    assert order.index("Tag the image") < order.index("Push the chart") < order.index("Sign the chart")
+
+
+def test_the_signed_chart_names_the_signed_image() -> None:
+    """By the digest of the build, which cannot be moved as a tag can."""
+    publish = workflow(RELEASE)["jobs"]["publish"]
+    assert publish["env"]["IMAGE_DIGEST"] == "${{ needs.image.outputs.digest }}"
+    (packaging,) = (step["run"] for step in publish["steps"] if "make release-chart" in step.get("run", ""))
+    assert 'IMAGE_DIGEST="$IMAGE_DIGEST"' in packaging
+
+
+def test_only_what_was_merged_is_released() -> None:
+    """Before anything else, with the history that it takes to know; everything that publishes waits for it."""
+    checkout, merged = workflow(RELEASE)["jobs"]["names"]["steps"][:2]
+    assert checkout["with"]["fetch-depth"] == 0
+    assert merged["run"] == 'git merge-base --is-ancestor "$GITHUB_SHA" origin/main'
+
+
+def test_what_was_released_is_scanned_again() -> None:
+    """Every week, on both architectures, under the names that a release gives, and the next image, too."""
+    released = ROOT / ".github" / "workflows" / "released.yaml"
+    scanned = next(step["run"] for step in steps(released) if "make scan" in step.get("run", ""))
+    assert "for platform in linux/amd64 linux/arm64" in scanned
+    assert "registry:ghcr.io/${GITHUB_REPOSITORY,,}:$VERSION" in scanned
+    for path in (released, IMAGE):
+        (trigger,) = re.findall(r"cron: \"(.*)\"", path.read_text())
+        assert len(trigger.split()) == 5
+
+
+def test_image_is_built_for_release_without_a_tag() -> None:
+    """By digest, for both architectures, with what it is made of and how."""
+    (build,) = (step["with"] for step in steps(RELEASE) if "build-push-action" in step.get("uses", ""))
+    assert build["platforms"] == "linux/amd64,linux/arm64"
+    assert build["provenance"] == "mode=max"
+    assert build["sbom"] is True
+    assert "push-by-digest=true" in build["outputs"]
+    assert "tags" not in build
+
+
+def test_supported_pythons_are_tested() -> None:
+    """From the oldest that the package admits, and among them the one in the image."""
+    pythons = workflow(TEST)["jobs"]["test"]["strategy"]["matrix"]["python"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["requires-python"] == f">={pythons[0]}"
+    minors = [int(python.partition(".")[2]) for python in pythons]
+    assert minors == list(range(minors[0], minors[0] + len(minors)))
+    image = re.search(r"python:(\d+\.\d+)", (ROOT / "Dockerfile").read_text())
+    assert image is not None
+    assert image[1] in pythons
+
+
+def test_supported_clusters_are_tested() -> None:
+    """The oldest that the chart admits and a newer one; each by digest, of the version that its name says."""
+    matrix: list[dict[str, Any]] = workflow(IMAGE)["jobs"]["cluster"]["strategy"]["matrix"]["kubernetes"]
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["kubeVersion"].startswith(f">={matrix[0]['version']}.")
+    assert len(matrix) > 1
+    for one in matrix:
+        version = re.escape(one["version"])
+        assert re.fullmatch(rf"kindest/node:v{version}\.\d+@sha256:[0-9a-f]{{64}}", one["image"])
+
+
+def test_image_has_one_name() -> None:
+    """What is built by default is what CI runs, scans and loads into its clusters."""
+    default = re.search(r"^IMAGE \?= (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert default is not None
+    assert workflow(IMAGE)["env"]["IMAGE"] == default[1]
+
+
+def test_actionlint_refuses_what_is_wrong(tmp_path: Path) -> None:
+    """Our workflows pass, and it is not because nothing is looked at."""
+    assert actionlint.main([str(path) for path in WORKFLOWS]) == 0
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("on: push\njobs:\n  one:\n    runs-on: ubuntu-24.04\n    needs: [nobody]\n    steps: []\n")
+    assert actionlint.main([str(broken)]) != 0
+
+
+def test_everything_that_is_pinned_is_kept_up_to_date() -> None:
+    """Dependabot watches each Go module, each list of requirements, the image's base and the actions, a week late.
+
+    Not versions that workflows pass on: CONTRIBUTING.md names them.
+    """
+    updates = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text())["updates"]
+    assert all(update["cooldown"]["default-days"] >= 7 for update in updates)
+    watched: dict[str, set[Path]] = {}
+    for update in updates:
+        for folder in update.get("directories", [update.get("directory")]):
+            pattern = folder.strip("/")
+            watched.setdefault(update["package-ecosystem"], set()).update(ROOT.glob(pattern) if pattern else [ROOT])
+    tools = ROOT / "devcluster" / "tools"
+    assert {path.parent for path in tools.rglob("go.mod")} <= watched["gomod"]
+    assert {path.parent for path in [*ROOT.glob("requirements/*.txt"), *tools.rglob("requirements.txt")]} == watched[
+        "pip"
+    ]
+    assert watched["docker"] == watched["github-actions"] == {ROOT}

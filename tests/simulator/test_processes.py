@@ -1,0 +1,88 @@
+"""Processes are ended by record: exactly those, and their children."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from devcluster.layout import State
+from devcluster.ports import HIGHEST, LOWEST, free_ports
+from devcluster.processes import Record, end, records, start, start_mark, tail
+from tests.simulator.waiting import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
+PARENT = "import subprocess, time; print(subprocess.Popen(['sleep', '60']).pid, flush=True); time.sleep(60)"
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> State:
+    """Name a state directory."""
+    return State(tmp_path)
+
+
+def test_process_is_recorded_and_ended(state: State) -> None:
+    """A record finds the process again, from another program too."""
+    process = start(state, "sleeper", SLEEP)
+    (record,) = records(state.processes)
+    assert (record.name, record.pid, record.alive) == ("sleeper", process.pid, True)
+    end([record], grace=5)
+    assert not record.alive
+    assert process.wait() == -15
+
+
+def test_process_that_got_the_same_id_later_is_not_touched(state: State) -> None:
+    """An id alone proves nothing: the moment of the start has to match."""
+    process = start(state, "bystander", SLEEP)
+    end([Record("ours, long gone", process.pid, "1")], grace=0.1)
+    assert process.poll() is None
+    end(records(state.processes), grace=0)
+    process.wait()
+
+
+def test_process_that_ignores_sigterm_is_killed(state: State) -> None:
+    """Patience ends with the grace period."""
+    process = start(state, "stubborn", [sys.executable, "-c", STUBBORN])
+    until(state.log("stubborn").read_text)
+    end(records(state.processes), grace=0.2)
+    assert process.wait() == -9
+
+
+def test_children_end_with_their_parent(state: State) -> None:
+    """A process leads its group, and the whole group goes, even when its leader has gone before."""
+    parents = [start(state, name, [sys.executable, "-c", PARENT]) for name in ("alive", "crashed")]
+    children = [int(until(state.log(name).read_text)) for name in ("alive", "crashed")]
+    os.kill(parents[1].pid, 9)
+    parents[1].wait()
+    end(records(state.processes), grace=0)
+    parents[0].wait()
+    until(lambda: not any(start_mark(child) for child in children))
+
+
+def test_a_process_that_ended_is_not_alive() -> None:
+    """A zombie, or an id that nobody has, is no living process."""
+    process = subprocess.Popen([sys.executable, "-c", "pass"])
+    until(lambda: start_mark(process.pid) is None)
+    process.wait()
+    assert start_mark(process.pid) is None
+
+
+def test_tail_shows_the_end_of_a_log(tmp_path: Path) -> None:
+    """Error messages carry the last lines, and say so when there are none."""
+    (tmp_path / "log").write_text("".join(f"line {number}\n" for number in range(30)))
+    assert tail(tmp_path / "log", 2) == "    line 28\n    line 29"
+    assert tail(tmp_path / "missing") == "    (no log)"
+
+
+def test_ports_are_different_and_out_of_the_way() -> None:
+    """Ports come from below the range that outgoing connections use."""
+    ports = free_ports(20)
+    assert len(set(ports)) == 20
+    assert all(LOWEST <= port < HIGHEST for port in ports)

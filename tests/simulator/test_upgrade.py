@@ -1,0 +1,140 @@
+"""What NVIDIA's upgrade library does to the simulated fleet: states, limits, cordons, evictions, events."""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.simulator.history import recorded, versions
+from tests.simulator.stage import NODES, STATE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.simulator.stage import Stage
+
+pytestmark = pytest.mark.e2e
+
+RECORDINGS = Path(__file__).parents[1] / "fixtures" / "recordings"
+SERIAL = {"driver__upgradePolicy": {"autoUpgrade": True, "maxParallelUpgrades": 1, "maxUnavailable": "100%"}}
+BEGUN = ["upgrade-required", "cordon-required", "wait-for-jobs-required", "pod-deletion-required"]
+RESTARTED = ["pod-restart-required", "validation-required", "uncordon-required", "upgrade-done"]
+ALL = ("upgrade-done", *BEGUN, *RESTARTED)
+IDLE = {"upgrade-required", "upgrade-done"}
+PODS = "/api/v1/namespaces/default/pods"
+
+
+def history(stage: Stage, upgrade: Callable[[], object]) -> list[Any]:
+    """Upgrade every driver; return each version of the nodes meanwhile."""
+    with recorded(stage.cluster, "nodes") as events:
+
+        def nodes() -> list[Any]:
+            return [node for _at, node in versions(events()) if node["metadata"]["name"] in NODES]
+
+        stage.until(lambda: len(nodes()) >= len(NODES))
+        upgrade()
+        stage.calm()
+        stage.until(lambda: all(states(nodes(), name)[1:][-1:] == ("upgrade-done",) for name in NODES))
+        return nodes()
+
+
+def states(nodes: list[Any], name: str) -> tuple[str, ...]:
+    """Return the upgrade states of one node, in their order."""
+    mine = [node["metadata"]["labels"].get(STATE, "") for node in nodes if node["metadata"]["name"] == name]
+    return (mine[0], *(after for before, after in pairwise(mine) if before != after))
+
+
+def cordon(stage: Stage, node: str, *, cordoned: bool) -> None:
+    """Cordon a node as an administrator does, or uncordon it."""
+    stage.cluster.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": cordoned or None}})
+
+
+def run_pod(stage: Stage, name: str, *, gpus: int = 0, labels: dict[str, str] | None = None) -> None:
+    """Run a pod on gpu-0 that no controller would create again."""
+    resources = {"limits": {"nvidia.com/gpu": gpus}} if gpus else {}
+    container = {"name": "main", "image": name, "resources": resources}
+    spec = {"nodeName": "gpu-0", "containers": [container], "tolerations": [{"operator": "Exists"}]}
+    stage.cluster.create(PODS, {"metadata": {"name": name, "labels": labels or {}}, "spec": spec})
+    stage.until(lambda: stage.cluster.get(f"{PODS}/{name}")["status"]["phase"] == "Running")
+
+
+@pytest.mark.parametrize("recording", ["v26.3.3-chart-bump", "v26.3.3-driver-only", "v26.7.0-chart-bump"])
+def test_the_recorded_operators_passed_the_same_states(recording: str) -> None:
+    """On every node, in the order that the next test asks of the simulated fleet."""
+    changes = [json.loads(line) for line in (RECORDINGS / f"{recording}.jsonl").read_text().splitlines()[1:]]
+    nodes = [each for each in changes if each["kind"] == "node"]
+    for name in {each["name"] for each in nodes}:
+        seen = [each["v"]["up"] for each in nodes if each["name"] == name]
+        assert tuple(state for state, _same in groupby(seen)) == ALL
+
+
+def test_one_node_after_the_other(stage: Stage) -> None:
+    """Each node passes every state, is cordoned on the way, and no node begins before the other is done."""
+    nodes = history(stage, lambda: stage.migrate(**SERIAL))
+    assert {name: states(nodes, name) for name in NODES} == dict.fromkeys(NODES, ALL)
+    busy: set[str] = set()
+    for node in nodes:
+        name, state = node["metadata"]["name"], node["metadata"]["labels"][STATE]
+        busy = busy - {name} if state in IDLE else busy | {name}
+        assert len(busy) <= 1
+        if state in RESTARTED[:2]:
+            assert node["spec"].get("unschedulable")
+    told = {f"Successfully updated node state label to {state}" for state in ALL}
+    events = "/api/v1/namespaces/default/events"
+    stage.until(lambda: told <= {event["message"] for event in stage.cluster.list(events)})
+
+
+def test_a_cordoned_node_begins_without_a_slot_and_stays_cordoned(stage: Stage) -> None:
+    """It uses up maxUnavailable, so the others wait until it is uncordoned."""
+    cordon(stage, "gpu-1", cordoned=True)
+    limits = {"autoUpgrade": True, "maxParallelUpgrades": 1, "maxUnavailable": 1}
+    asked = stage.migrate(driver__upgradePolicy=limits)
+    stage.until(lambda: stage.saw("driver-ready", "gpu-1", asked) and stage.states()["gpu-1"] == "upgrade-done")
+    assert stage.states() == {"gpu-0": "upgrade-required", "gpu-1": "upgrade-done", "gpu-2": "upgrade-required"}
+    node = stage.cluster.get("/api/v1/nodes/gpu-1")
+    assert node["spec"]["unschedulable"]
+    assert not any("initial-state" in key for key in node["metadata"]["annotations"])
+    cordon(stage, "gpu-1", cordoned=False)
+    stage.calm()
+
+
+def test_a_pod_with_a_gpu_that_nothing_would_recreate_fails_the_upgrade(stage: Stage) -> None:
+    """Without `podDeletion.force` the library leaves it; the node keeps its old driver, and stays cordoned."""
+    run_pod(stage, "cuda", gpus=1)
+    asked = stage.migrate()
+    stage.until(lambda: stage.states()["gpu-0"] == "upgrade-failed")
+    assert stage.cluster.get("/api/v1/nodes/gpu-0")["spec"]["unschedulable"]
+    assert not stage.saw("driver-unloaded", "gpu-0", asked)
+    stage.operator(driver__upgradePolicy__podDeletion__force=True)
+    stage.cluster.patch("/api/v1/nodes/gpu-0", {"metadata": {"labels": {STATE: "upgrade-required"}}})
+    stage.calm()
+    assert not stage.cluster.list(PODS)
+
+
+def test_a_drain_empties_a_node_whose_gpu_pods_cannot_be_deleted(stage: Stage) -> None:
+    """The drain may force what the deletion may not; a pod that carries the skip label stays."""
+    run_pod(stage, "cuda", gpus=1)
+    run_pod(stage, "web")
+    run_pod(stage, "kept", labels={"nvidia.com/gpu-driver-upgrade-drain.skip": "true"})
+    drain = {"driver__upgradePolicy__drain__enable": True, "driver__upgradePolicy__drain__force": True}
+    nodes = history(stage, lambda: stage.migrate(**drain))
+    drained = (*BEGUN, "drain-required", *RESTARTED)
+    assert {name: states(nodes, name)[1:] for name in NODES} == {
+        "gpu-0": drained, "gpu-1": (*BEGUN, *RESTARTED), "gpu-2": (*BEGUN, *RESTARTED)
+    }  # fmt: skip
+    assert [pod["metadata"]["name"] for pod in stage.cluster.list(PODS)] == ["kept"]
+    stage.cluster.delete(f"{PODS}/kept")
+
+
+def test_26_7_restarts_a_driver_that_stays_loaded_without_an_eviction(stage: Stage) -> None:
+    """With the same DRIVER_CONFIG_DIGEST nothing reloads, so the pods with GPUs may stay."""
+    constant = {"simulate__behaviour": "26.7", "simulate__digestSalt": "same"}
+    stage.operator(chartVersion="v26.7.0", **constant)
+    stage.calm()
+    nodes = history(stage, lambda: stage.operator(chartVersion="v26.7.1", **constant))
+    expected = ("upgrade-done", "upgrade-required", *RESTARTED)
+    assert {name: states(nodes, name) for name in NODES} == dict.fromkeys(NODES, expected)
