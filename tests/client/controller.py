@@ -1,4 +1,4 @@
-"""A follower's telemetry as tests need it: with something of everything in it."""
+"""States of a controller, and telemetry with something of everything in it."""
 
 from __future__ import annotations
 
@@ -27,40 +27,40 @@ CONSUMER: Final = "dra/plugin"
 
 
 def later(seconds: float) -> datetime:
-    """Give a moment after the beginning."""
+    """Return a moment after the beginning."""
     return NOW + timedelta(seconds=seconds)
 
 
 def stale_pod(name: str = "plugin-1", ready: datetime | None = NOW, *, again: bool = False) -> StalePod:
-    """Give a pod that must restart."""
+    """Return a pod that must restart."""
     return StalePod(
         "dra", name, name, "1", "ds", "it is old", "run", cause=Cause.DOUBT, driver_ready=ready, again=again
     )
 
 
 def stale(node: str = "gpu-1", ready: datetime | None = NOW) -> NodeStatus:
-    """Judge a node's plugin stale."""
+    """Return the status of a node whose plugin is stale."""
     return _evaluated(node, NodeState.STALE, Reason.PLUGIN_STALE, CONSUMER, stale_pod(f"plugin-{node}", ready))
 
 
 def standing(
     state: NodeState, reason: Reason, node: str = "gpu-1", plugin: str = CONSUMER, stack: str = STACK
 ) -> NodeStatus:
-    """Judge a node without a stale pod."""
+    """Return the status of a node without a stale pod."""
     return _evaluated(node, state, reason, plugin, stack=stack)
 
 
 def verified(node: str = "gpu-1") -> NodeStatus:
-    """Judge a node's plugin verified."""
+    """Return the status of a node whose plugin is verified."""
     return standing(NodeState.VERIFIED, Reason.VERIFIED, node)
 
 
 def waiting(node: str = "gpu-1") -> NodeStatus:
-    """Judge a node whose driver reloads: nothing is said of its plugins."""
+    """Return the status of a node whose driver reloads: nothing is known of its plugins."""
     return standing(NodeState.WAITING, Reason.DRIVER_NOT_READY, node, plugin="")
 
 
-def _evaluated(  # noqa: PLR0913, PLR0917 - as many as a judgement has
+def _evaluated(  # noqa: PLR0913, PLR0917 - as many as a status has
     node: str, state: NodeState, reason: Reason, plugin: str, pod: StalePod | None = None, stack: str = STACK
 ) -> NodeStatus:
     return NodeStatus(node, state, reason, "so it is", plugin=plugin, stale_pod=pod, stack=stack)
@@ -89,7 +89,7 @@ def restart(pod: StalePod, **how: str) -> RestartResult:
 
 
 def exposition() -> str:
-    """Give what /metrics shows of a follower that has seen everything once."""
+    """Return what /metrics shows of a controller that has seen everything once."""
     counters = Counters()
     counters.failed(UnreachableError("gone"), "watch", "pods")
     counters.watch_ended("pods", ENDED)

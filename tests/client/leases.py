@@ -1,24 +1,19 @@
-"""As much of an API server as a follower needs while there is nothing to protect: one Lease, and empty lists."""
+"""As much of an API server as a controller needs while there is nothing to protect: one Lease, and empty lists."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import time
 from typing import TYPE_CHECKING, Any, Final
 
-from devcluster.patience import TooSlowError
 from hook.kube.election import LeaderElectionConfig, LeaderElector
-from tests.client.server import Said, Server, serving
+from tests.client.server import EMPTY, GRANTED, Said, Server, refused, serving, told, until
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable, Iterator
 
-PATIENCE: Final = 60.0
 NAMESPACE, NAME = "gpu-operator", "post"
 PATH: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
-EMPTY: Final = {"kind": "List", "items": [], "metadata": {"resourceVersion": "1"}}
 
 
 class Leases:
@@ -38,8 +33,8 @@ class Leases:
         """Who holds it."""
         return str(self.lease["spec"].get("holderIdentity", "")) if self.lease else ""
 
-    def said(self, key: str) -> str:
-        """Give an annotation."""
+    def annotation(self, key: str) -> str:
+        """Return an annotation."""
         return str(self.lease["metadata"].get("annotations", {}).get(key, "")) if self.lease else ""
 
     def change(self, change: dict[str, Any]) -> None:
@@ -52,10 +47,10 @@ class Leases:
         if (instead := self.instead(line)) is not None:
             return instead
         if f"{PATH}/{NAME}" in line:
-            return _said(self.lease) if self.lease else _refused(404)
+            return told(**self.lease) if self.lease else refused(404)
         if line.endswith("/apis/resource.k8s.io"):
-            return _said({"kind": "APIGroup", "versions": [{"version": one} for one in sorted(self.served)]})
-        return Said(200) if "watch=true" in line else _said(EMPTY)
+            return told(kind="APIGroup", versions=[{"version": version} for version in sorted(self.served)])
+        return Said(200) if "watch=true" in line else EMPTY
 
     def wrote(self, line: str, body: bytes) -> Said:
         """Answer what has one."""
@@ -63,18 +58,18 @@ class Leases:
             return instead
         said = json.loads(body)
         if line == f"POST {PATH}":
-            return self._keep(said) if self.lease is None else _refused(409)
+            return self._keep(said) if self.lease is None else refused(409)
         if line != f"PATCH {PATH}/{NAME}":
-            return _said({"kind": "Status"})
+            return GRANTED
         if self.lease is None:
-            return _refused(404)
+            return refused(404)
         now = str(self.version)
-        return self._keep(_merged(self.lease, said)) if said["metadata"]["resourceVersion"] == now else _refused(409)
+        return self._keep(_merged(self.lease, said)) if said["metadata"]["resourceVersion"] == now else refused(409)
 
     def _keep(self, lease: dict[str, Any]) -> Said:
         self.version += 1
         self.lease = _merged(lease, {"metadata": {"resourceVersion": str(self.version)}})
-        return _said(self.lease)
+        return told(**self.lease)
 
 
 def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
@@ -85,19 +80,11 @@ def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _said(obj: dict[str, Any]) -> Said:
-    return Said(200, json.dumps(obj).encode())
-
-
-def _refused(code: int) -> Said:
-    return Said(code, json.dumps({"kind": "Status", "message": "no", "code": code}).encode())
-
-
 @contextlib.contextmanager
-def keeping(linger: threading.Event | None = None) -> Iterator[tuple[Leases, Server]]:
+def keeping() -> Iterator[tuple[Leases, Server]]:
     """Serve them."""
     leases = Leases()
-    with serving(leases.answer, linger, leases.wrote) as server:
+    with serving(leases.answer, leases.wrote) as server:
         yield leases, server
 
 
@@ -109,12 +96,3 @@ def held(server: Server, retry_period: float = 300) -> LeaderElector:
     lease.start()
     until(lambda: len(tries) > 1 and lease.leading, "it leads and has renewed once")
     return lease
-
-
-def until(holds: Callable[[], object], what: str) -> None:
-    """Wait for something that another thread or process does."""
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        if time.monotonic() > end:
-            raise TooSlowError(f"not within {PATIENCE:.0f} s: {what}")
-        time.sleep(0.02)

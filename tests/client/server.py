@@ -1,24 +1,31 @@
-"""Something that answers HTTP on this machine, as a test wants it: what no real API server would say on demand."""
+"""An HTTP server on this machine that answers as a test wants, and what most tests here need with it."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
+import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from kubernetes import client
 
+from devcluster.patience import TooSlowError
 from hook.kube.client import Api
 from hook.kube.connection import by_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-JSON = {"content-type": "application/json"}
-HTML = {"content-type": "text/html"}
-METADATA = " metadata"
+PATIENCE: Final = 60.0
+"""Time for something that happens at once on an idle machine."""
+JSON: Final = {"content-type": "application/json"}
+HTML: Final = {"content-type": "text/html"}
+BETWEEN_SECONDS: Final = 0.02
+"""Between two bytes of an answer that trickles."""
+METADATA: Final = " metadata"
 """Ends the line of a request for metadata alone."""
 
 
@@ -31,29 +38,75 @@ class Said:
     headers: Mapping[str, str] = field(default_factory=lambda: JSON)
 
 
+@dataclass(frozen=True, slots=True)
+class Trickle:
+    """An answer whose first part comes at once, and the rest a byte at a time."""
+
+    start: bytes
+    rest: bytes
+
+
+def told(**fields: Any) -> Said:  # noqa: ANN401 - JSON
+    """Answer with an object."""
+    return Said(200, json.dumps({"kind": "List", **fields}).encode())
+
+
+def listed(*objects: Mapping[str, Any], version: str = "1", **metadata: str) -> Said:
+    """Answer with a list."""
+    return told(items=objects, metadata={"resourceVersion": version, **metadata})
+
+
+def refused(code: int, **headers: str) -> Said:
+    """Refuse as an API server does."""
+    body = json.dumps({"kind": "Status", "message": "no", "code": code}).encode()
+    return Said(code, body, {**JSON, **headers})
+
+
+def events(*found: tuple[str, Mapping[str, Any]]) -> Said:
+    """Send the events of a watch, and end it."""
+    return Said(200, b"".join(json.dumps({"type": kind, "object": each}).encode() + b"\n" for kind, each in found))
+
+
+def reviewed(*, allowed: bool | None) -> Said:
+    """Answer a SelfSubjectAccessReview."""
+    return told(kind="SelfSubjectAccessReview", status=None if allowed is None else {"allowed": allowed})
+
+
+EMPTY: Final = listed()
+GRANTED: Final = told(kind="Status")
+SILENT: Final = Said(200, b"", {**JSON, "content-length": "9"})
+"""Promises a body, and never gives it."""
+
+
 @dataclass(slots=True)
 class Server:
     """What answers, and what it was asked: method and path, and whether for metadata alone."""
 
     api: Api
     asked: list[str] = field(default_factory=list)
+    finished: threading.Event = field(default_factory=threading.Event)
+    """Set once a trickling answer was sent to its end, which takes half a minute."""
 
     def count(self, part: str) -> int:
         """Count the requests whose method or path has this in it."""
-        return sum(part in one for one in list(self.asked))
+        return sum(part in line for line in list(self.asked))
+
+    @property
+    def writes(self) -> list[str]:
+        """Return the requests that change something."""
+        return [line for line in list(self.asked) if not line.startswith("GET")]
 
 
 @contextlib.contextmanager
 def serving(
-    answer: Callable[[str], Said],
-    linger: threading.Event | None = None,
-    wrote: Callable[[str, bytes], Said] | None = None,
+    answer: Said | Trickle | Callable[[str], Said | Trickle], wrote: Callable[[str, bytes], Said] | None = None
 ) -> Iterator[Server]:
-    """Answer every request as the function says, which gets method and path; one with a body as `wrote` says.
+    """Answer every request by `answer`, or what it returns for method and path; one with a body as `wrote` returns.
 
-    What promises more than it gives stays open until `linger` is set.
+    An answer that promises a body and gives none stays open until the end.
     """
     asked: list[str] = []
+    over, finished = threading.Event(), threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -63,9 +116,12 @@ def serving(
             partial = METADATA if "as=PartialObjectMetadataList" in self.headers["accept"] else ""
             line = f"{self.command} {self.path}{partial}"
             asked.append(line)
-            said = wrote(line, body) if wrote is not None and body else answer(line)
+            said = wrote(line, body) if wrote is not None and body else answer(line) if callable(answer) else answer
             self.close_connection = True
-            if said.status:
+            if isinstance(said, Trickle):
+                with contextlib.suppress(OSError):
+                    self._trickle(said)
+            elif said.status:
                 self.send_response_only(said.status)
                 headers = {"connection": "close", "content-length": str(len(said.body)), **said.headers}
                 for name, value in headers.items():
@@ -73,8 +129,18 @@ def serving(
                 self.end_headers()
                 self.wfile.write(said.body)
                 self.wfile.flush()
-                if linger is not None and headers["content-length"] != str(len(said.body)):
-                    linger.wait()
+                if not said.body and headers["content-length"] != "0":
+                    over.wait()
+
+        def _trickle(self, said: Trickle) -> None:
+            self.wfile.write(said.start)
+            for number in range(len(said.rest)):
+                if over.wait(BETWEEN_SECONDS):
+                    return
+                self.wfile.write(said.rest[number : number + 1])
+            finished.set()
+            # Only what says how long it is leaves the connection open for another one.
+            self.close_connection = b"content-length" not in said.start
 
         do_GET = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815 - http.server calls them so
 
@@ -82,13 +148,31 @@ def serving(
             """Keep quiet."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.005})
     thread.start()
     configuration = client.Configuration()
     configuration.host = f"http://127.0.0.1:{server.server_address[1]}"
     try:
-        yield Server(Api(by_library(configuration)), asked)
+        yield Server(Api(by_library(configuration)), asked, finished)
     finally:
+        over.set()
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def until(holds: Callable[[], object], what: str) -> None:
+    """Wait for something that another thread or process does."""
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        if time.monotonic() > end:
+            raise TooSlowError(f"not within {PATIENCE:.0f} s: {what}")
+        time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def bounded() -> Iterator[None]:
+    """Fail if this takes as long as a silent server is waited for without a bound: a minute for each request."""
+    began = time.monotonic()
+    yield
+    assert time.monotonic() - began < PATIENCE * 2 / 3

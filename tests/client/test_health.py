@@ -1,41 +1,55 @@
-"""When a follower is alive and when it is ready: by its progress, never by being asked."""
+"""Health: by the progress of the controller, and what its HTTP server answers, whatever clients do."""
 
 from __future__ import annotations
 
+import http.client
+import socket
+import struct
+import threading
 import time
+from contextlib import closing, contextmanager
+from socketserver import BaseServer
+from typing import TYPE_CHECKING, Final
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
+from devcluster.patience import TooSlowError
+from hook.errors import HookError, SettingsError
+from hook.kube.client import Counters
 from hook.kube.informer import OutOfSync
-from hook.run.health import ALIVE_SECONDS, UNREADY_SECONDS, Health
-from tests.client.controller import state
+from hook.run.health import ALIVE_SECONDS, UNREADY_SECONDS, Health, _Handler, address, serve
+from hook.run.metrics import Telemetry
+from tests.client.controller import STACK, state
+from tests.client.server import PATIENCE
 
-STACK = "gpu"
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NOT_READ: Final = "the cluster has not been read yet"
+
+
+@pytest.fixture(autouse=True)
+def _ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a server notice at once that it is shut down."""
+    monkeypatch.setattr(BaseServer.serve_forever, "__defaults__", (0.01,))
 
 
 class Clock:
-    """A clock that a test turns."""
+    """A clock that a test advances."""
 
     def __init__(self) -> None:
         self.now = 1000.0
 
     def __call__(self) -> float:
-        """Tell the time."""
+        """Return the time."""
         return self.now
 
 
 @pytest.fixture
 def clock() -> Clock:
-    """Turn the time of progress."""
+    """Return the clock of progress."""
     return Clock()
-
-
-def _lost(seconds: float) -> OutOfSync:
-    return OutOfSync("pods", time.monotonic() - seconds, "connection refused")
-
-
-def _unready(health: Health) -> str:
-    return health.unready
 
 
 @pytest.fixture
@@ -44,26 +58,27 @@ def health(clock: Clock) -> Health:
     return Health(clock)
 
 
-def test_standing_by(health: Health, clock: Clock) -> None:
-    """Who tries for the Lease lives and is ready, for as long as the tries go on."""
+def _lost(seconds: float) -> OutOfSync:
+    return OutOfSync("pods", time.monotonic() - seconds, "connection refused")
+
+
+def test_a_standby(health: Health, clock: Clock) -> None:
+    """It lives and is ready for as long as its tries for the Lease continue."""
+    assert health.unready == "no Lease request was sent yet"
     for _try in range(5):
         clock.now += ALIVE_SECONDS - 1
         health.try_for_the_lease()
     assert (health.dead, health.unready, health.role) == ("", "", "standby")
     clock.now += ALIVE_SECONDS + 1
-    assert health.dead == "no Lease request was sent for 121 s"
-    assert health.unready == health.dead
+    assert health.unready == health.dead == "no Lease request was sent for 121 s"
 
 
-def test_standing_by_without_a_lease_that_can_be_had(health: Health, clock: Clock) -> None:
-    """Who may not read it could never take over: it lives, but whoever waits for it must not call that a success."""
-    assert health.unready == "no Lease request was sent yet"
+def test_a_standby_that_cannot_have_the_lease(health: Health, clock: Clock) -> None:
+    """It could never take over: it lives, but what waits for it must not report success."""
     for _try in range(3):
         health.try_for_the_lease("permission missing: get leases")
         clock.now += UNREADY_SECONDS
-    assert (health.dead, health.unready) == (
-        "", "the Lease is not available: permission missing: get leases"
-    )  # fmt: skip
+    assert (health.dead, health.unready) == ("", "the Lease is not available: permission missing: get leases")
     health.try_for_the_lease()
     assert health.unready == ""
     clock.now += UNREADY_SECONDS
@@ -73,68 +88,183 @@ def test_standing_by_without_a_lease_that_can_be_had(health: Health, clock: Cloc
     assert health.unready == "the Lease is not available: connection refused"
 
 
-def test_leading(health: Health, clock: Clock) -> None:
-    """Who leads must finish rounds; the first one makes it ready."""
+def test_a_leader(health: Health, clock: Clock) -> None:
+    """It must finish reconciles, the first of which makes it ready. That the Lease is renewed is no progress."""
     health.lead(leading=True)
-    assert (health.dead, health.unready) == ("", "the cluster has not been read yet")
+    assert (health.dead, health.unready) == ("", NOT_READ)
+    clock.now += 112.0  # the longest step without progress
+    assert not health.dead
     health.reconciled(state())
     assert (health.dead, health.unready, health.role) == ("", "", "leader")
     clock.now += ALIVE_SECONDS + 1
-    assert health.dead == "no reconcile was finished for 121 s"
-
-
-def test_a_renewed_lease_is_no_progress_of_the_loop(health: Health, clock: Clock) -> None:
-    """The thread that renews the Lease goes on while the loop hangs: that must not keep it alive."""
-    health.lead(leading=True)
-    clock.now += ALIVE_SECONDS + 1
     health.try_for_the_lease()
-    assert health.dead
+    assert health.dead == health.unready == "no reconcile was finished for 121 s"
 
 
 def test_a_slow_first_list_is_progress(health: Health, clock: Clock) -> None:
-    """A large fleet that is being read keeps its follower alive, and not ready."""
+    """A large fleet that is being read keeps its controller alive, and not ready."""
     health.lead(leading=True)
     for _tick in range(300):
         clock.now += 1.0
         health.wait(None)
-    assert (health.dead, health.unready) == ("", "the cluster has not been read yet")
+    assert (health.dead, health.unready) == ("", NOT_READ)
 
 
-def test_a_round_that_takes_its_time(health: Health, clock: Clock) -> None:
-    """The bound leaves room for the longest round there is: writes that are retried while a token rotates."""
+def test_a_leader_that_does_not_act(health: Health) -> None:
+    """Out of sync for more than a minute, or with an open breaker, it is not ready, and still alive."""
     health.lead(leading=True)
-    clock.now += 112.0
-    assert not health.dead
-
-
-def test_lost_contact_for_long(health: Health) -> None:
-    """A short loss of contact is daily life; after a minute it is not ready, and still alive."""
-    health.lead(leading=True)
-    health.reconciled(state(lost=_lost(UNREADY_SECONDS / 2)))
-    assert _unready(health) == ""
-    health.reconciled(state(lost=_lost(UNREADY_SECONDS + 1)))
-    assert _unready(health).startswith("cannot read pods for 6")
-    assert not health.dead
-    health.reconciled(state())
-    assert _unready(health) == ""
-
-
-def test_an_open_breaker(health: Health) -> None:
-    """An open breaker makes it unready, not dead: a restart would help nobody."""
-    health.lead(leading=True)
-    health.reconciled(state(stopped=("network", STACK)))
-    assert health.unready == "the circuit breaker is open: gpu, network"
-    assert not health.dead
-    health.reconciled(state())
-    assert not health.unready
+    for found, why in (
+        (state(lost=_lost(UNREADY_SECONDS / 2)), ""),
+        (state(lost=_lost(UNREADY_SECONDS + 1)), "cannot read pods for 6"),
+        (state(), ""),
+        (state(stopped=("network", STACK)), "the circuit breaker is open: gpu, network"),
+        (state(), ""),
+    ):
+        health.reconciled(found)
+        unready = health.unready
+        assert (unready.startswith(why), bool(unready), health.dead) == (True, bool(why), ""), why
 
 
 def test_a_change_of_leaders(health: Health) -> None:
-    """What was known as leader is forgotten by who stands by, and not believed in the next term."""
+    """A standby forgets what it knew as leader, and does not believe it in its next term."""
     health.lead(leading=True)
     health.reconciled(state(lost=_lost(UNREADY_SECONDS + 1), stopped=(STACK,)))
     health.lead(leading=False)
     health.try_for_the_lease()
-    assert _unready(health) == ""
+    assert health.unready == ""
     health.lead(leading=True)
-    assert _unready(health) == "the cluster has not been read yet"
+    assert health.unready == NOT_READ
+
+
+@contextmanager
+def served(telemetry: Telemetry, listen: str = "127.0.0.1:0") -> Iterator[int]:
+    """Serve it on a free port."""
+    server = serve(telemetry.health, telemetry.registry, listen)
+    try:
+        yield server.port
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def telemetry() -> Telemetry:
+    """Return the telemetry of a standby."""
+    return Telemetry(Counters())
+
+
+def ask(
+    port: int, path: str, method: str = "GET", host: str = "127.0.0.1", **headers: str
+) -> tuple[int, http.client.HTTPMessage, str]:
+    """Ask, and return status, headers and body."""
+    with closing(http.client.HTTPConnection(host, port, timeout=PATIENCE)) as connection:
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read().decode()
+
+
+@contextmanager
+def connected(port: int, sent: bytes = b"") -> Iterator[socket.socket]:
+    """Connect, send something, and keep the connection open."""
+    with closing(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)) as connection:
+        connection.sendall(sent)
+        yield connection
+
+
+def rest(connection: socket.socket) -> bytes:
+    """Read until the server closes; one that is cut off sends nothing or a reset."""
+    received = b""
+    try:
+        while part := connection.recv(65536):
+            received += part
+    except ConnectionError:
+        return received
+    except TimeoutError:
+        raise TooSlowError(f"the server did not close within {PATIENCE:.0f} s") from None
+    return received
+
+
+def test_what_the_port_answers() -> None:
+    """Probes by the progress of the controller, with a sentence; metrics in the format that is asked for."""
+    times = [0.0]
+    telemetry = Telemetry(Counters(), clock=lambda: times[0])
+    with served(telemetry) as port:
+        assert ask(port, "/readyz")[::2] == (503, "no Lease request was sent yet\n")
+        telemetry.trying()
+        assert ask(port, "/healthz")[::2] == ask(port, "/readyz")[::2] == (200, "standby\n")
+        telemetry.leading(leading=True)
+        assert ask(port, "/healthz")[::2] == (200, "leader\n")
+        assert ask(port, "/readyz")[::2] == (503, f"{NOT_READ}\n")
+        telemetry.reconciled(state())
+        assert ask(port, "/readyz?verbose")[::2] == (200, "leader\n")
+        for accept, kind in (
+            ("*/*", "text/plain"),
+            ("application/openmetrics-text;version=1.0.0,text/plain;q=0.5", "openmetrics"),
+        ):
+            status, headers, body = ask(port, "/metrics", accept=accept)
+            assert (status, headers["content-length"], kind in headers["content-type"]) == (200, str(len(body)), True)
+            families = text_string_to_metric_families(body)
+            samples = {sample.name: sample.value for family in families for sample in family.samples}
+            assert samples["gpu_operator_post_leader"] == 1, kind
+        times[0] = 300.0  # without progress both probes fail, however often they are asked
+        for _probe in range(3):
+            assert ask(port, "/healthz")[0] == ask(port, "/readyz")[0] == 503
+
+
+def test_nothing_else(telemetry: Telemetry) -> None:
+    """There are no other pages, and no word of what it runs on."""
+    with served(telemetry) as port:
+        for path in ("/", "/metrics/", "/debug", "/healthz/../metrics"):
+            assert ask(port, path)[0] == 404, path
+        status, headers, body = ask(port, "/healthz", "HEAD")
+        assert (status, headers["content-length"], body) == (200, "8", "")
+        assert "python" not in headers["server"].lower()
+        for method in ("POST", "PUT", "DELETE", "CONNECT"):
+            assert ask(port, "/metrics", method)[0] == 501, method
+
+
+def test_a_client_that_hangs(telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In its request or in the answer: others are answered, and after a while without a byte its connection ends."""
+    requests = (b"", b"GET /met", b"GET /metrics HTTP/1.1\r\nhost: x\r\n")
+    for sent in (*requests, b"GET /metrics HTTP/1.0\r\n\r\n"):
+        before = set(threading.enumerate())
+        with served(telemetry) as port, connected(port, sent):
+            assert ask(port, "/healthz")[0] == 200, sent
+            # Its threads do not keep the process alive.
+            assert all(thread.daemon for thread in set(threading.enumerate()) - before), sent
+    monkeypatch.setattr(_Handler, "timeout", 0.05)
+    for sent in requests:
+        with served(telemetry) as port, connected(port, sent) as connection:
+            assert rest(connection) == b"", sent
+
+
+def test_a_client_that_disconnects_is_not_reported(telemetry: Telemetry, capfd: pytest.CaptureFixture[str]) -> None:
+    """Neither what asks nor what breaks off is worth a line."""
+    with served(telemetry) as port:
+        with connected(port, b"GET /metrics HTTP/1.0\r\n") as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        assert ask(port, "/healthz")[0] == 200
+    assert capfd.readouterr() == ("", "")
+
+
+def test_addresses(telemetry: Telemetry) -> None:
+    """Host and port, as is usual; what is no address is refused with an example."""
+    for listen, expected in (
+        (":8080", ("", 8080)),
+        ("127.0.0.1:0", ("127.0.0.1", 0)),
+        ("[::1]:9090", ("::1", 9090)),
+        ("localhost:65535", ("localhost", 65535)),
+    ):
+        assert address(listen) == expected
+    for listen in ("", "8080", ":", ":http", ":65536", ":-1", "::1:80", "[::1]", "[::1]80", ":\u0668"):
+        with pytest.raises(SettingsError, match="write host:port, such as :8080"):
+            address(listen)
+    # Without a host it answers on every address, by IPv4 and, where there is IPv6, by that.
+    with served(telemetry, ":0") as port:
+        assert ask(port, "/healthz")[0] == 200
+        if socket.has_dualstack_ipv6():
+            assert ask(port, "/healthz", host="::1")[0] == 200
+    with served(telemetry) as port:  # a port that is taken may be free at the next try
+        with pytest.raises(HookError, match=rf"cannot listen on 127.0.0.1:{port}: ") as raised:
+            serve(telemetry.health, telemetry.registry, f"127.0.0.1:{port}")
+        assert not isinstance(raised.value, SettingsError)

@@ -1,4 +1,4 @@
-"""What a run of several driver stacks shows and tells: of which stack a line is, and nothing twice."""
+"""Reports: what log, Events and the termination message have of a run, nothing twice, and the advice at its end."""
 
 from __future__ import annotations
 
@@ -6,36 +6,38 @@ import json
 import logging
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
-
-import pytest
+from typing import TYPE_CHECKING, Any, Final
 
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase
 from hook.kube.events import ObjectReference
+from hook.objects.drivers import STACKS
 from hook.run import report
-from hook.run.report import ProgressReporter
+from hook.run.report import TERMINATION_LIMIT, ProgressReporter, advice, next_step, termination_message
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import pytest
 
-MINUTE = timedelta(seconds=60)
-JOB = ObjectReference("batch/v1", "Job", "ns", "job", "uid")
+JOB: Final = ObjectReference("batch/v1", "Job", "ns", "job", "uid")
 
 
-def _waiting(*statuses: NodeStatus) -> Decision:
+def waiting(stack: str, reason: Reason, plugin: str = "", node: str = "x") -> NodeStatus:
+    """Return the status of a node that waits."""
+    return NodeStatus(
+        node, NodeState.WAITING, reason, "its pod is not ready", plugin=plugin, subject="ns/pod", stack=stack
+    )
+
+
+def pending(*statuses: NodeStatus) -> Decision:
+    """Wait for nodes."""
     return Decision(Phase.WAIT, Reason.NODES_PENDING, "0 of 1 nodes verified", statuses=statuses, stack="gpu")
 
 
-def _evaluated(stack: str, reason: Reason, plugin: str = "", node: str = "x") -> NodeStatus:
-    return NodeStatus(node, NodeState.WAITING, reason, "its pod is not ready", plugin=plugin, stack=stack)
+GPU, NIC = waiting("gpu", Reason.DRIVER_NOT_READY), waiting("network", Reason.DRIVER_OUTDATED)
 
 
-GPU, NIC = _evaluated("gpu", Reason.DRIVER_NOT_READY), _evaluated("network", Reason.DRIVER_OUTDATED)
-
-
-class Ear:
-    """Keeps what Events would say."""
+class Recorder:
+    """Keeps what Events would report."""
 
     def __init__(self) -> None:
         """Begin without any."""
@@ -47,70 +49,90 @@ class Ear:
         self.heard.append((reason, about))
 
 
-def _told(decisions: Sequence[Decision], ear: Any = None) -> None:  # noqa: ANN401 - a double of the Teller
-    reporter = ProgressReporter(ear, JOB if ear else None)
-    for decision in decisions:
-        reporter.report(decision, MINUTE)
-
-
-@pytest.mark.parametrize("statuses", [(GPU, NIC), (GPU, _evaluated("gpu", Reason.PLUGIN_QUEUED, "a/b"))],
-                         ids=["two-stacks", "two-consumers"])  # fmt: skip
-def test_a_node_of_which_nothing_changed_is_told_once(
-    statuses: tuple[NodeStatus, ...], caplog: pytest.LogCaptureFixture
-) -> None:
-    """However often it is decided upon: each stack and each consumer stands by itself."""
+def logged(caplog: pytest.LogCaptureFixture, *decisions: Decision, recorder: Any = None) -> list[str]:  # noqa: ANN401
+    """Report decisions one after the other; return the lines about nodes."""
+    caplog.clear()
     with caplog.at_level(logging.INFO):
-        _told([_waiting(*statuses)] * 4)
-    assert 2 == sum(record.message.startswith("node x: ") for record in caplog.records)
+        reporter = ProgressReporter(recorder, JOB if recorder else None)
+        for decision in decisions:
+            reporter.report(decision, timedelta(seconds=60))
+    return [record.message for record in caplog.records if record.message.startswith("node ")]
 
 
-@pytest.mark.parametrize("reason", [Reason.PLUGIN_QUEUED, Reason.STALE_UNEXPLAINED, Reason.RESTART_BACKED_OFF])
-def test_what_holds_a_restart_back_is_told(reason: Reason, caplog: pytest.LogCaptureFixture) -> None:
-    """Without being asked: nothing else that people look at shows it. What is restarted at once is not."""
-    held = replace(_evaluated("gpu", reason, "a/b"), state=NodeState.STALE, message="waits for its turn (max 1)")
-    stale = replace(held, node="y", reason=Reason.PLUGIN_STALE)
-    with caplog.at_level(logging.INFO):
-        _told([_waiting(held, stale)])
-    assert [f"node x: Stale ({reason}): waits for its turn (max 1)"] == [
-        record.message for record in caplog.records if record.message.startswith("node ")
-    ]
+def test_a_node_of_which_nothing_changed_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """However often it is decided upon: each driver and each plugin stands by itself."""
+    for other in (NIC, waiting("gpu", Reason.PLUGIN_QUEUED, "a/b")):
+        assert len(logged(caplog, *[pending(GPU, other)] * 4)) == 2, other
 
 
-def test_the_log_says_of_which_stack_a_line_is(caplog: pytest.LogCaptureFixture) -> None:
-    """Both may say that a driver pod is not ready; of a single stack nobody reads."""
-    with caplog.at_level(logging.INFO):
-        _told([_waiting(GPU, _evaluated("network", Reason.DRIVER_NOT_READY))])
-        _told([_waiting(GPU)])
-    lines = [record.message for record in caplog.records if record.message.startswith("node x: ")]
-    assert [(True, False), (False, True), (False, False)] == [("[gpu]" in one, "[network]" in one) for one in lines]
+def test_what_holds_a_restart_back_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing else that users look at shows it. What is restarted at once is not logged."""
+    for reason in (Reason.PLUGIN_QUEUED, Reason.STALE_UNEXPLAINED, Reason.RESTART_BACKED_OFF):
+        held = replace(waiting("gpu", reason, "a/b"), state=NodeState.STALE, message="waits for its turn (max 1)")
+        stale = replace(held, node="y", reason=Reason.PLUGIN_STALE)
+        assert logged(caplog, pending(held, stale)) == [f"node x: Stale ({reason}): waits for its turn (max 1)"]
 
 
-def test_a_node_that_fails_for_both_stacks_is_an_event_of_each() -> None:
-    """Events about the same thing are told once, so they must not be about the same."""
-    ear = Ear()
-    failed = [_evaluated(stack, Reason.DRIVER_FAILING).failed() for stack in ("gpu", "network")]
-    _told([_waiting(*failed)] * 2, ear)
-    assert [("NodeFailed", "gpu/x"), ("NodeFailed", "network/x")] == ear.heard
-
-
-def test_a_table_of_two_stacks_says_of_which_each_line_is() -> None:
-    """One node has a line for each; of a single stack nobody reads."""
-    lines = report.table(_waiting(GPU, NIC)).splitlines()[1:]
-    assert [True, False] == ["[gpu]" in line for line in lines]
-    assert [False, True] == ["[network]" in line for line in lines]
-    assert "[gpu]" not in report.table(_waiting(GPU))
-
-
-def test_the_termination_message_says_it_too() -> None:
-    """It is all that some deployers show."""
+def test_a_line_names_its_driver_where_there_are_two(caplog: pytest.LogCaptureFixture) -> None:
+    """In the log, in the table and in the termination message. A node that fails for both is an Event of each."""
+    lines = logged(caplog, pending(GPU, waiting("network", Reason.DRIVER_NOT_READY)))
+    assert [("[gpu]" in line, "[network]" in line) for line in lines] == [(True, False), (False, True)]
+    assert [False] == ["[gpu]" in line for line in logged(caplog, pending(GPU))]
+    lines = report.table(pending(GPU, NIC)).splitlines()[1:]
+    assert [("[gpu]" in line, "[network]" in line) for line in lines] == [(True, False), (False, True)]
+    assert "[gpu]" not in report.table(pending(GPU))
     late = Decision(Phase.DEADLINE, Reason.TIME_UP, "late", statuses=(GPU, NIC), stack="gpu")
-    nodes = json.loads(report.termination_message(late, 124, 0))["nodes"]
-    assert ["[gpu] its pod is not ready", "[network] its pod is not ready"] == [one["message"] for one in nodes]
+    nodes = json.loads(termination_message(late, 124, 0))["nodes"]
+    assert ["[gpu] its pod is not ready", "[network] its pod is not ready"] == [node["message"] for node in nodes]
+    recorder = Recorder()
+    failed = [waiting(stack, Reason.DRIVER_FAILING).failed() for stack in ("gpu", "network")]
+    logged(caplog, *[pending(*failed)] * 2, recorder=recorder)
+    assert [("NodeFailed", "gpu/x"), ("NodeFailed", "network/x")] == recorder.heard
 
 
-def test_the_command_for_a_node_that_people_upgrade_is_printed_although_all_is_done() -> None:
-    """The release succeeds; that node still has to be drained."""
+def test_a_warning_is_printed_although_all_is_done() -> None:
+    """The release succeeds; the node that an administrator upgrades still has to be drained."""
     words = "excluded, with an outdated driver: b. To fix, after x: kubectl -n gpu-operator delete pod driver-b"
     done = Decision(Phase.DONE, Reason.NOTHING_STALE, "done", warnings=(words,), stack="gpu")
     assert f"WARNING {words}" in report.ending(done)
-    assert [words] == json.loads(report.termination_message(done, 0, 0))["warnings"]
+    assert [words] == json.loads(termination_message(done, 0, 0))["warnings"]
+
+
+def failed(node: str, stack: str = "gpu") -> NodeStatus:
+    """Return the status of a node whose upgrade has failed."""
+    return NodeStatus(node, NodeState.FAILED, Reason.UPGRADE_FAILED, "it failed", subject="ns/pod", stack=stack)
+
+
+def test_two_drivers_that_fail_alike_are_advised_each() -> None:
+    """What fixes a GPU driver's upgrade does not fix a network driver's."""
+    statuses = (failed("a"), failed("b", "network"), failed("c", "network"))
+    lines = advice(Decision(Phase.FAIL, Reason.UPGRADE_FAILED, "a and b", statuses=statuses, stack="gpu"))
+    assert [("(a)" in line, "(b)" in line) for line in lines] == [(True, False), (False, True)]
+    assert ["gpu-driver-upgrade-state" in line for line in lines] == [True, False]
+
+
+def test_the_one_next_step_is_about_the_cause() -> None:
+    """Events and the termination message have room for one advice, and other nodes wait for something else."""
+    statuses = (waiting("gpu", Reason.DRIVER_OUTDATED, node="z"), failed("a"))
+    for phase, reason, expected in (
+        (Phase.FAIL, Reason.UPGRADE_FAILED, "UpgradeFailed (a)"),
+        (Phase.FAIL, Reason.PERMISSION_MISSING, "PermissionMissing:"),
+        (Phase.DEADLINE, Reason.TIME_UP, "UpgradeFailed (a)"),
+    ):
+        assert next_step(Decision(phase, reason, "", statuses=statuses, stack="gpu")).startswith(expected), reason
+    late = Decision(Phase.DEADLINE, Reason.TIME_UP, "", cause=Reason.OPERATOR_NOT_LEADING, stack="gpu")
+    assert next_step(late).startswith("OperatorNotLeading:")
+
+
+def test_the_termination_message_holds_the_whole_advice() -> None:
+    """A look, and a fix with its precondition: a command that is cut off is no help."""
+    node = "worker-17.pool-a.eu-central-1.cluster.example"
+    pod = "nvidia-network-operator/mofed-ubuntu22.04-7d9f-ds-x8k2p"
+    for reason in Reason:
+        for stack in STACKS:
+            status = NodeStatus(node, NodeState.FAILED, reason, "m" * 400, subject=pod, stack=stack)
+            over = Decision(Phase.FAIL, reason, "n" * 400, statuses=(status,), warnings=("w" * 400,) * 3, stack=stack)
+            message = termination_message(over, 3, 0)
+            assert len(message.encode()) <= TERMINATION_LIMIT, (reason, stack)
+            shown = json.loads(message)
+            assert (next_step(over), [node]) == (shown["next"], [each["node"] for each in shown["nodes"]]), reason

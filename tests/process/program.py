@@ -1,8 +1,10 @@
-"""Run the program as people do from a shell: a process with arguments, an exit code and two streams."""
+"""Run the program as users do from a shell: a process with arguments, an exit code and two streams."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -15,11 +17,30 @@ from devcluster.patience import TooSlowError
 from devcluster.settings import separated
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 ROOT: Final = Path(__file__).parents[2]
 ENOUGH_SECONDS: Final = 150.0
 """Longer than any run of a test; one that hangs fails instead of blocking the others."""
+
+
+CAPITALS: Final = re.compile("[A-Z_]+=")
+FORKING: Final = """
+import gc, json, os, runpy, sys
+import hook.cli, hook.run.controller, kubernetes.client.rest, kubernetes.config, yaml
+gc.freeze()
+for number, (arguments, environment) in enumerate(json.load(sys.stdin)):
+    child = os.fork()
+    if not child:
+        for stream, name in ((1, "out"), (2, "err")):
+            os.dup2(os.open(f"{sys.argv[1]}/{number}.{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
+        os.environ.clear()
+        os.environ.update(environment)
+        sys.argv = ["hook", *arguments]
+        runpy.run_module("hook", run_name="__main__", alter_sys=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+"""Imports the program once, and runs it in a process of its own for each command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +109,25 @@ def start_logged(log: Path, *words: str, **environment: str) -> subprocess.Popen
             stderr=both,
             text=True,
         )
+
+
+def run_each(folder: Path, commands: Iterable[Iterable[str]]) -> list[Ended]:
+    """Run the program to its end for each of these words, one after the other: faster than `run`.
+
+    A word like ``NAME=value`` in capitals is an environment variable.
+    """
+    wanted = []
+    for words in commands:
+        arguments, settings = separated(words)
+        variables = dict(word.split("=", 1) for word in arguments if CAPITALS.match(word))
+        wanted.append(([word for word in arguments if not CAPITALS.match(word)], _variables({**settings, **variables})))
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING, str(folder)],
+        cwd=ROOT, input=json.dumps(wanted), capture_output=True, text=True, timeout=ENOUGH_SECONDS, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    texts = ([(folder / f"{number}.{name}").read_text() for name in ("out", "err")] for number in range(len(wanted)))
+    return [Ended(int(code), *streams) for code, streams in zip(done.stdout.split(), texts, strict=True)]
 
 
 def write_kubeconfig(file: Path, server: str) -> Path:

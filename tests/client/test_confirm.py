@@ -1,10 +1,10 @@
 """An end is believed once the caches hold what a consistent list of metadata shows; what they lack is read in full."""
 
+# ruff: noqa: B023 - what is defined in a loop is used in the same turn
 from __future__ import annotations
 
 import contextlib
 import gzip
-import json
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from hook.config import Settings
+from hook.errors import ClusterError, UnauthorizedError
 from hook.kube import confirm, retry
 from hook.kube.cache import Cache
 from hook.objects.drivers import GPU_OPERATOR
-from tests.client.server import METADATA, Said, serving
-from tests.client.test_losing_contact import PATIENCE, told, until
+from tests.client.server import EMPTY, METADATA, PATIENCE, Said, Trickle, events, listed, refused, serving, told, until
 from tests.fixtures.objects import obj
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tests.client.server import Server
 
 OURS: Final = "clusterpolicies"
+NAME: Final = "cluster-policy"
 
 
 def policy(generation: int, version: str, name: str = "cluster-policy") -> dict[str, Any]:
@@ -33,8 +34,6 @@ def policy(generation: int, version: str, name: str = "cluster-policy") -> dict[
 
 
 FIRST: Final = policy(1, "90")
-GONE: Final = Said(410, b'{"kind": "Status", "code": 410}')
-UNKNOWN: Final = Said(404, b'{"kind": "Status", "code": 404}')
 
 
 @dataclass
@@ -43,10 +42,10 @@ class Cluster:
 
     there: list[dict[str, Any]] = field(default_factory=lambda: [FIRST])
     version: str = "100"
-    events: bytes = b""
+    events: Said = field(default_factory=lambda: Said(200))
     """What a watch from the first version sends. A watch from a later one sends nothing."""
     deliver: threading.Event = field(default_factory=threading.Event)
-    """Until then the watch says nothing."""
+    """Until then the watch sends nothing."""
     metadata: Callable[[str], Said | None] = lambda _line: None
     """Answers a question for metadata in place of the truth, where it gives an answer."""
 
@@ -54,25 +53,29 @@ class Cluster:
         """Answer a request; every list with whole objects, as a server does that ignores what was asked for."""
         if "watch=true" in line:
             self.deliver.wait()
-            return Said(200, self.events if OURS in line and "resourceVersion=100&" in f"{line}&" else b"")
+            return self.events if OURS in line and "resourceVersion=100&" in f"{line}&" else Said(200)
         if OURS in line and METADATA in line and (said := self.metadata(line)) is not None:
             return said
-        return told(items=self.there if OURS in line else [], metadata={"resourceVersion": self.version})
+        return listed(*(self.there if OURS in line else []), version=self.version)
 
-    def change(self, *there: dict[str, Any], events: tuple[tuple[str, dict[str, Any]], ...] = ()) -> None:
-        """Let something happen, of which the watch may tell."""
-        self.there, self.version = list(there), "120"
-        lines = (json.dumps({"type": kind, "object": each}).encode() + b"\n" for kind, each in events)
-        self.events = b"".join(lines)
+    def change(self, *there: dict[str, Any], watched: tuple[tuple[str, dict[str, Any]], ...] = ()) -> None:
+        """Let something happen, which the watch may show."""
+        self.there, self.version, self.events = list(there), "120", events(*watched)
+
+
+def begun(server: Server) -> Cache:
+    """Return a cache that is synced, with watches that are open."""
+    cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
+    cache.watch_policies()
+    until(lambda: cache.synced and server.count("watch=true") >= 2, "all is read and watched")
+    return cache
 
 
 @contextlib.contextmanager
 def observed(cluster: Cluster) -> Iterator[tuple[Cache, Server]]:
-    """Observe the cluster as it is, with watches that are open and say nothing."""
+    """Observe the cluster as it is, with watches that are open and send nothing."""
     with serving(cluster.answer) as server:
-        cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
-        cache.watch_policies()
-        until(lambda: cache.synced and server.count("watch=true") >= 2)
+        cache = begun(server)
         try:
             yield cache, server
         finally:
@@ -96,12 +99,9 @@ def _no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(confirm, "DELIVERY_SECONDS", 0.0)
 
 
-NAME: Final = "cluster-policy"
-
-
 @pytest.mark.usefixtures("_no_wait")
 def test_what_the_watches_have_shown_is_not_read_again() -> None:
-    """Each object is held at the version that it is at; that other kinds have moved on means nothing."""
+    """Each object is held at its current version; that other kinds have moved on means nothing."""
     cluster = Cluster()
     assert confirmed(cluster, lambda: cluster.change(FIRST)) == ([(NAME, 1)], 0)
 
@@ -118,26 +118,20 @@ CHANGES: Final = {
 def test_a_watch_that_is_behind_is_waited_for(monkeypatch: pytest.MonkeyPatch, change: str) -> None:
     """It delivers only after the metadata was listed; then nothing needs to be read in full."""
     monkeypatch.setattr(confirm, "DELIVERY_SECONDS", 10 * PATIENCE)
-    there, events = CHANGES[change]
+    there, watched = CHANGES[change]
     cluster = Cluster()
     cluster.metadata = lambda _line: cluster.deliver.set()
-    expected = [(one["metadata"]["name"], one["metadata"]["generation"]) for one in there]
-    assert confirmed(cluster, lambda: cluster.change(*there, events=events)) == (expected, 0)
+    expected = [(each["metadata"]["name"], each["metadata"]["generation"]) for each in there]
+    assert confirmed(cluster, lambda: cluster.change(*there, watched=watched)) == (expected, 0)
 
 
 @pytest.mark.usefixtures("_no_wait")
-@pytest.mark.parametrize("change", CHANGES)
-def test_what_a_dead_watch_does_not_show_is_read_in_full(change: str) -> None:
-    """It is open and silent, and what it does not show is seen all the same."""
-    there, _events = CHANGES[change]
-    cluster = Cluster()
-    expected = [(one["metadata"]["name"], one["metadata"]["generation"]) for one in there]
-    assert confirmed(cluster, lambda: cluster.change(*there)) == (expected, 1)
-
-
-@pytest.mark.usefixtures("_no_wait")
-def test_a_cluster_that_was_set_back_is_read_in_full() -> None:
-    """Restored from a backup: the later version that the cache holds is of a future that is gone."""
+def test_what_a_dead_watch_does_not_show_is_read_in_full() -> None:
+    """It is open and silent, and what it does not show is seen all the same; also in a cluster that was set back."""
+    for name, (there, _watched) in CHANGES.items():
+        cluster = Cluster()
+        expected = [(each["metadata"]["name"], each["metadata"]["generation"]) for each in there]
+        assert confirmed(cluster, lambda: cluster.change(*there)) == (expected, 1), name
     cluster = Cluster()
 
     def restored() -> None:
@@ -147,13 +141,13 @@ def test_a_cluster_that_was_set_back_is_read_in_full() -> None:
 
 
 @pytest.mark.usefixtures("_no_wait")
-@pytest.mark.parametrize("odd", [GONE, Said(406, GONE.body), told(items="?")], ids=["expired", "refused", "no-list"])
-def test_where_metadata_cannot_be_listed_all_is_read_in_full(odd: Said) -> None:
+def test_where_metadata_cannot_be_listed_all_is_read_in_full() -> None:
     """A page that expired while others were read, a refusal, an answer that is no list: none of them ends a run."""
-    cluster = Cluster()
-    first = told(items=[FIRST], metadata={"resourceVersion": "100", "continue": "more"})
-    cluster.metadata = lambda line: odd if "continue" in line else first
-    assert confirmed(cluster) == ([(NAME, 1)], 1)
+    first = listed(FIRST, version="100", **{"continue": "more"})
+    for name, odd in (("expired", refused(410)), ("refused", refused(406)), ("no list", told(items="?"))):
+        cluster = Cluster()
+        cluster.metadata = lambda line: odd if "continue" in line else first
+        assert confirmed(cluster) == ([(NAME, 1)], 1), name
 
 
 @pytest.mark.usefixtures("_no_wait")
@@ -161,9 +155,9 @@ def test_all_pages_count() -> None:
     """Also one that the server has compressed; an answer that broke off is asked for again."""
     other = policy(7, "95", "other")
     cluster = Cluster([FIRST, other])
-    last = told(items=[other], metadata={"resourceVersion": "100"})
+    last = listed(other, version="100")
     pages = [
-        told(items=[FIRST], metadata={"resourceVersion": "100", "continue": "more"}),
+        listed(FIRST, version="100", **{"continue": "more"}),
         Said(200, b'{"items": ['),
         Said(200, gzip.compress(last.body), {**last.headers, "content-encoding": "gzip"}),
     ]
@@ -174,14 +168,51 @@ def test_all_pages_count() -> None:
 
 def test_a_kind_that_vanished_is_absent_from_a_second_read() -> None:
     """A CRD that was deleted: none is not the same as an empty list."""
-    cluster = Cluster()
-    with serving(lambda line: UNKNOWN if gone.is_set() and OURS in line else cluster.answer(line)) as server:
-        gone = threading.Event()
-        cache = Cache(server.api, [GPU_OPERATOR], Settings(), retry.starting(PATIENCE))
-        cache.watch_policies()
-        until(lambda: cache.synced and server.count("watch=true") >= 2)
+    cluster, gone = Cluster(), threading.Event()
+    with serving(lambda line: refused(404) if gone.is_set() and OURS in line else cluster.answer(line)) as server:
+        cache = begun(server)
         gone.set()
         seen = cache.read_consistently(PATIENCE)[GPU_OPERATOR.name]
         cache.stop()
         cluster.deliver.set()
     assert (seen.policies, seen.daemonsets) == (None, ())
+
+
+def test_a_second_read_has_a_bound() -> None:
+    """Kinds, pages, tries and the wait for watches have the seconds that are left, however an answer trickles."""
+    start = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n"
+    for metadata in (True, False):
+        cluster, slow = Cluster(), threading.Event()
+
+        def answer(line: str) -> Said | Trickle:
+            if slow.is_set() and "watch=true" not in line and (METADATA in line) is metadata:
+                return Trickle(start, b" " * 1500)
+            return cluster.answer(line)
+
+        with serving(answer) as server:
+            cache = begun(server)
+            cluster.change(policy(2, "115"))
+            slow.set()
+            with pytest.raises(ClusterError):
+                cache.read_consistently(0.5)
+            assert not server.finished.is_set(), metadata
+            cache.stop()
+            cluster.deliver.set()
+
+
+def test_a_second_read_tries_nothing_again_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The patience for credentials, half a minute, ends with the time that is left."""
+    monkeypatch.setattr(retry, "FIRST_WAIT_SECONDS", 9.0)
+    monkeypatch.setattr(retry, "LONGEST_WAIT_SECONDS", 9.0)
+    refuses = threading.Event()
+
+    def answer(line: str) -> Said:
+        return Said(200) if "watch=true" in line else refused(401) if refuses.is_set() else EMPTY
+
+    with serving(answer) as server:
+        cache = begun(server)
+        refuses.set()
+        with pytest.raises(UnauthorizedError):
+            cache.read_consistently(0.5)
+        assert server.count(METADATA) == 1
+        cache.stop()

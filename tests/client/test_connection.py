@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give a pod's ServiceAccount directory and variables, and no proxy."""
+    """Return a pod's ServiceAccount directory and variables, and no proxy."""
     for name, content in (("token", "first\n"), ("ca.crt", "-----BEGIN CERTIFICATE-----"), ("namespace", "here")):
         (tmp_path / name).write_text(content)
     monkeypatch.setattr(connection, "getproxies", dict)
@@ -28,29 +28,26 @@ def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("host", "url"),
-    [
-        pytest.param("10.96.0.1", "https://10.96.0.1:443", id="ipv4"),
-        pytest.param("fd00::1", "https://[fd00::1]:443", id="ipv6"),
-        pytest.param("kubernetes.default.svc", "https://kubernetes.default.svc:443", id="name"),
-    ],
-)
-def test_a_pod_finds_its_api_server(mount: Path, monkeypatch: pytest.MonkeyPatch, host: str, url: str) -> None:
+def test_a_pod_finds_its_api_server(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the kubelet says, checked by the mounted authority, as the mounted account; as the library has it."""
-    monkeypatch.setenv(connection.HOST, host)
-    ours = connection.connect("", "", str(mount))
-    monkeypatch.setattr(connection, "getproxies", lambda: {"https": "for the library"})
-    library = connection.connect("", "", str(mount))
-    assert not isinstance(library.authorization, connection.Token)
-    assert (ours.host, ours.authorization()) == (url, "bearer first")
-    assert (library.host, library.authorization().strip()) == (url, "bearer first")
-    for key in ("ca_certs", "maxsize"):
-        assert ours.pool.connection_pool_kw[key] == library.pool.connection_pool_kw[key], key
-    assert ours.pool.connection_pool_kw["cert_reqs"] == "CERT_REQUIRED"
-    assert sorted(ours.pool.connection_pool_kw["socket_options"]) == sorted(
-        library.pool.connection_pool_kw["socket_options"]
-    )
+    for host, url in (
+        ("10.96.0.1", "https://10.96.0.1:443"),
+        ("fd00::1", "https://[fd00::1]:443"),
+        ("kubernetes.default.svc", "https://kubernetes.default.svc:443"),
+    ):
+        monkeypatch.setenv(connection.HOST, host)
+        monkeypatch.setattr(connection, "getproxies", dict)
+        ours = connection.connect("", "", str(mount))
+        monkeypatch.setattr(connection, "getproxies", lambda: {"https": "for the library"})
+        library = connection.connect("", "", str(mount))
+        assert not isinstance(library.authorization, connection.Token), host
+        assert (ours.host, ours.authorization()) == (url, "bearer first")
+        assert (library.host, library.authorization().strip()) == (url, "bearer first")
+        mine, theirs = ours.pool.connection_pool_kw, library.pool.connection_pool_kw
+        for key in ("ca_certs", "maxsize"):
+            assert mine[key] == theirs[key], (host, key)
+        assert mine["cert_reqs"] == "CERT_REQUIRED"
+        assert sorted(mine["socket_options"]) == sorted(theirs["socket_options"]), host
 
 
 def test_a_token_that_was_replaced_is_used(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,30 +65,29 @@ def test_a_token_that_was_replaced_is_used(mount: Path, monkeypatch: pytest.Monk
         ours.authorization()
 
 
-@pytest.mark.parametrize("name", ["HTTPS_PROXY", "ALL_PROXY"])
-def test_a_proxy_is_for_the_library(mount: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_proxy_is_for_the_library(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It knows which hosts are not to be asked through it."""
     monkeypatch.undo()
     monkeypatch.setenv(connection.HOST, "10.96.0.1")
     monkeypatch.setenv(connection.PORT, "443")
-    monkeypatch.setenv(name, "http://proxy.example:3128")
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    monkeypatch.delenv("no_proxy", raising=False)
-    assert connection.connect("", "", str(mount)).pool.proxy is not None
-    monkeypatch.setenv("NO_PROXY", "10.96.0.1")
-    assert connection.connect("", "", str(mount)).pool.proxy is None
+    for name in ("HTTPS_PROXY", "ALL_PROXY"):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, "http://proxy.example:3128")
+            patch.delenv("no_proxy", raising=False)
+            for excluded in ("", "10.96.0.1"):
+                patch.setenv("NO_PROXY", excluded)
+                proxy = connection.connect("", "", str(mount)).pool.proxy
+                assert (proxy is None) is bool(excluded), (name, excluded)
 
 
-@pytest.mark.parametrize("name", ["token", "ca.crt"])
-def test_an_empty_file_is_refused(mount: Path, name: str) -> None:
-    """Nothing is sent to a server that cannot be checked, nor in nobody's name."""
-    (mount / name).write_text("")
-    with pytest.raises(SettingsError, match="empty"):
-        connection.connect("", "", str(mount))
-
-
-def test_without_a_port_there_is_no_server(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half an address is none."""
+def test_half_a_service_account_is_refused(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is sent to a server that cannot be checked, nor without a name, nor to half an address."""
+    for name in ("token", "ca.crt"):
+        content = (mount / name).read_text()
+        (mount / name).write_text("")
+        with pytest.raises(SettingsError, match=f"{name} is empty"):
+            connection.connect("", "", str(mount))
+        (mount / name).write_text(content)
     monkeypatch.delenv(connection.PORT)
     with pytest.raises(SettingsError, match=connection.PORT):
         connection.connect("", "", str(mount))

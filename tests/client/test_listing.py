@@ -35,35 +35,33 @@ A5: Objects = {"a": "5"}
 AS_LISTED: Objects = {"a": ""}
 
 
-@pytest.mark.parametrize(
-    ("before", "now", "listed", "expected"),
-    [
-        pytest.param(A5, A5, A5, True, id="the-same"),
-        pytest.param({}, {}, {}, True, id="nothing-at-all"),
-        pytest.param({"a": "9"}, {"a": "9"}, {"a": "10"}, False, id="behind-by-number-not-by-letter"),
-        pytest.param(A5, {"a": "12"}, {"a": "10"}, True, id="changed-since"),
-        pytest.param(A5, A5, {"a": "5", "b": "6"}, False, id="an-object-that-the-watch-missed"),
-        pytest.param(A5, {"a": "5", "b": "6"}, {"a": "5", "b": "6"}, True, id="delivered-meanwhile"),
-        pytest.param(A5, A5, {}, False, id="an-object-that-vanished"),
-        pytest.param(A5, {}, {}, True, id="its-deletion-was-delivered"),
-        pytest.param(A5, {}, A5, True, id="deleted-after-the-list"),
-        pytest.param(A5, {}, {"a": "9"}, False, id="created-again-before-the-list"),
-        pytest.param(A5, {"a": "9"}, {"a": "9"}, True, id="created-again-under-its-name"),
-        pytest.param(A5, {"a": "5", "b": "11"}, A5, True, id="created-after-the-list"),
-        pytest.param(A5, {"a": "5", "b": "10"}, A5, False, id="as-old-as-the-list-and-not-in-it"),
-        pytest.param(AS_LISTED, AS_LISTED, {"a": "4"}, True, id="as-it-was-listed-at-first"),
-        pytest.param(AS_LISTED, AS_LISTED, A5, False, id="changed-since-it-was-listed-at-first"),
-        pytest.param(AS_LISTED, {}, {"a": "3"}, True, id="listed-at-first-and-deleted-after-the-list"),
-        pytest.param(AS_LISTED, AS_LISTED, {}, False, id="listed-at-first-and-vanished"),
-        pytest.param({}, {}, {"a": "3"}, False, id="older-than-the-first-list-and-not-held"),
-        pytest.param({"a": "x"}, {"a": "x"}, {"a": "x"}, False, id="no-number"),
-        pytest.param({}, {"a": "x"}, {}, False, id="no-number-and-not-in-the-list"),
-    ],
-)
-def test_what_a_cache_must_hold(before: Objects, now: Objects, listed: Objects, *, expected: bool) -> None:
+def test_what_a_cache_must_hold() -> None:
     """The list is of version 10; when it was asked for, the cache began at 4 and had been brought up to 8."""
-    there = Listed({("", name): version for name, version in listed.items()}, "10")
-    assert as_new(contents(before, "8"), contents(now, "12"), there) is expected
+    cases: dict[str, tuple[Objects, Objects, Objects, bool]] = {
+        "the same": (A5, A5, A5, True),
+        "nothing at all": ({}, {}, {}, True),
+        "behind by number, not by letter": ({"a": "9"}, {"a": "9"}, {"a": "10"}, False),
+        "changed since": (A5, {"a": "12"}, {"a": "10"}, True),
+        "an object that the watch missed": (A5, A5, {"a": "5", "b": "6"}, False),
+        "delivered meanwhile": (A5, {"a": "5", "b": "6"}, {"a": "5", "b": "6"}, True),
+        "an object that vanished": (A5, A5, {}, False),
+        "its deletion was delivered": (A5, {}, {}, True),
+        "deleted after the list": (A5, {}, A5, True),
+        "created again before the list": (A5, {}, {"a": "9"}, False),
+        "created again under its name": (A5, {"a": "9"}, {"a": "9"}, True),
+        "created after the list": (A5, {"a": "5", "b": "11"}, A5, True),
+        "as old as the list and not in it": (A5, {"a": "5", "b": "10"}, A5, False),
+        "as it was listed at first": (AS_LISTED, AS_LISTED, {"a": "4"}, True),
+        "changed since it was listed at first": (AS_LISTED, AS_LISTED, A5, False),
+        "listed at first and deleted after the list": (AS_LISTED, {}, {"a": "3"}, True),
+        "listed at first and vanished": (AS_LISTED, AS_LISTED, {}, False),
+        "older than the first list and not held": ({}, {}, {"a": "3"}, False),
+        "no number": ({"a": "x"}, {"a": "x"}, {"a": "x"}, False),
+        "no number and not in the list": ({}, {"a": "x"}, {}, False),
+    }
+    for name, (before, now, listed, expected) in cases.items():
+        there = Listed({("", each): version for each, version in listed.items()}, "10")
+        assert as_new(contents(before, "8"), contents(now, "12"), there) is expected, name
 
 
 def test_a_cache_of_another_time_proves_nothing() -> None:

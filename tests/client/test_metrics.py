@@ -1,9 +1,10 @@
-"""What a follower shows to Prometheus, by what its loop told."""
+"""Metrics: what the controller shows to Prometheus after each reconcile."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,7 +33,6 @@ from tests.client.controller import (
     verified,
     waiting,
 )
-from tests.process.program import ROOT
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Shown:
-    """A follower's telemetry that leads, and what it shows."""
+    """The telemetry of a leader, and what it shows."""
 
     def __init__(self) -> None:
         self.counters = Counters()
@@ -49,18 +49,22 @@ class Shown:
         self.telemetry.leading(leading=True)
 
     def look(self, *statuses: NodeStatus, at: datetime = NOW, breaker: Breaker | None = None) -> None:
-        """Finish a round."""
+        """Finish a reconcile."""
         self.telemetry.reconciled(ControllerState(decision(statuses), memories(breaker), at))
 
+    def of(self, *metrics: str) -> tuple[float | None, ...]:
+        """Return the samples of a driver."""
+        return tuple(self.value(name, driver=STACK) for name in metrics)
+
     def value(self, name: str, **labels: str) -> float | None:
-        """Give a sample; None where there is none."""
+        """Return a sample; None where there is none."""
         return self.telemetry.registry.get_sample_value(f"gpu_operator_post_{name}", labels)
 
     def nodes(self) -> dict[tuple[str, str], float]:
-        """Give the counts of nodes, by state and reason."""
+        """Return the counts of nodes, by state and reason."""
         families = {family.name: family for family in self.telemetry.registry.collect()}
         samples = families["gpu_operator_post_nodes"].samples
-        return {(one.labels["state"], one.labels["reason"]): one.value for one in samples}
+        return {(each.labels["state"], each.labels["reason"]): each.value for each in samples}
 
 
 @pytest.fixture
@@ -70,19 +74,12 @@ def shown() -> Shown:
 
 
 def test_nodes_by_state_and_reason(shown: Shown) -> None:
-    """Nodes are counted as they stand now; who is not there any more is not shown any more."""
+    """Nodes count as they stand now, by the plugin that is worst off, for each driver by itself."""
     shown.look(stale("gpu-1"), verified("gpu-2"), verified("gpu-3"), waiting("gpu-4"))
-    assert shown.nodes() == {
-        ("Stale", "PluginStale"): 1,
-        ("Verified", "Verified"): 2,
-        ("Waiting", "DriverNotReady"): 1,
-    }
+    expected = {("Stale", "PluginStale"): 1, ("Verified", "Verified"): 2, ("Waiting", "DriverNotReady"): 1}
+    assert shown.nodes() == expected
     shown.look(verified("gpu-1"), at=later(30))
     assert shown.nodes() == {("Verified", "Verified"): 1}
-
-
-def test_a_node_counts_once(shown: Shown) -> None:
-    """A node with several plugins counts by the one that is worst off, in each stack by itself."""
     others = (
         standing(NodeState.VERIFYING, Reason.PLUGIN_STARTING, plugin="dra/exporter"),
         standing(NodeState.FAILED, Reason.PLUGIN_NOT_READY, plugin="dra/profiler"),
@@ -93,95 +90,84 @@ def test_a_node_counts_once(shown: Shown) -> None:
 
 
 def test_stale_plugins(shown: Shown) -> None:
-    """What holds an old driver is stale, whatever is being done about it; and none is a number, too."""
-    unwelcome = standing(NodeState.WAITING, Reason.TAINT_NOT_TOLERATED, "gpu-2")
+    """A plugin that holds an old driver is stale, whatever is being done about it; and none is a number, too."""
+    untolerated = standing(NodeState.WAITING, Reason.TAINT_NOT_TOLERATED, "gpu-2")
     restarting = replace(stale("gpu-3"), state=NodeState.RESTARTING, reason=Reason.PLUGIN_RESTARTING)
-    shown.look(stale("gpu-1"), unwelcome, restarting, verified("gpu-4"), waiting("gpu-5"))
-    assert shown.value("stale_plugins", driver=STACK) == 3
-    assert shown.value("plugins", driver=STACK) == 4
+    shown.look(stale("gpu-1"), untolerated, restarting, verified("gpu-4"), waiting("gpu-5"))
+    assert shown.of("stale_plugins", "plugins") == (3, 4)
     shown.look(verified("gpu-1"))
-    assert shown.value("stale_plugins", driver=STACK) == 0
-    assert shown.value("plugins", driver=STACK) == 1
+    assert shown.of("stale_plugins", "plugins") == (0, 1)
+
+
+OLDEST, COUNT, SUM = "oldest_stale_timestamp_seconds", "stale_seconds_count", "stale_seconds_sum"
 
 
 def test_how_long_a_plugin_was_stale(shown: Shown) -> None:
     """From the driver's ready time, though it was seen later, until the plugin is verified; once."""
     shown.look(stale(ready=later(-5)))
-    assert shown.value("oldest_stale_timestamp_seconds", driver=STACK) == later(-5).timestamp()
+    assert shown.of(OLDEST) == (later(-5).timestamp(),)
     shown.look(standing(NodeState.VERIFYING, Reason.PLUGIN_STARTING), at=later(10))
-    assert shown.value("oldest_stale_timestamp_seconds", driver=STACK) == later(-5).timestamp()
+    assert shown.of(OLDEST) == (later(-5).timestamp(),)
     for seconds in (20, 21):
         shown.look(verified(), at=later(seconds))
-    assert shown.value("stale_seconds_count", driver=STACK) == 1
-    assert shown.value("stale_seconds_sum", driver=STACK) == 25
-    assert shown.value("oldest_stale_timestamp_seconds", driver=STACK) is None
+    assert shown.of(COUNT, SUM, OLDEST) == (1, 25, None)
 
 
-@pytest.mark.parametrize(
-    "between",
-    [
-        pytest.param([waiting()], id="driver-reloads-again"),
-        pytest.param([standing(NodeState.WAITING, Reason.PLUGIN_MISSING)], id="no-pod-yet"),
-        pytest.param([stale(ready=None)], id="times-unknown"),
-        pytest.param([stale(ready=later(60))], id="another-driver-run"),
-    ],
-)
-def test_stale_until_it_is_served(shown: Shown, between: list[NodeStatus]) -> None:
-    """A plugin that was stale is not back before it is verified, whatever comes in between."""
-    shown.look(stale())
-    shown.look(*between, at=later(60))
-    assert shown.value("oldest_stale_timestamp_seconds", driver=STACK) == NOW.timestamp()
-    shown.look(verified(), at=later(90))
-    assert shown.value("stale_seconds_sum", driver=STACK) == 90
+def test_a_plugin_is_stale_until_it_is_verified() -> None:
+    """Whatever comes in between."""
+    for name, status in (
+        ("driver reloads again", waiting()),
+        ("no pod yet", standing(NodeState.WAITING, Reason.PLUGIN_MISSING)),
+        ("times unknown", stale(ready=None)),
+        ("another driver run", stale(ready=later(60))),
+    ):
+        shown = Shown()
+        shown.look(stale())
+        shown.look(status, at=later(60))
+        assert shown.of(OLDEST) == (NOW.timestamp(),), name
+        shown.look(verified(), at=later(90))
+        assert shown.of(SUM) == (90,), name
 
 
-@pytest.mark.parametrize(
-    "after",
-    [
-        pytest.param([], id="node-is-gone"),
-        pytest.param([standing(NodeState.EXCLUDED, Reason.NODE_SKIPPED, plugin="")], id="node-is-left-alone"),
-        pytest.param([standing(NodeState.VERIFIED, Reason.VERIFIED, plugin="dra/other")], id="plugin-is-uninstalled"),
-    ],
-)
-def test_stale_no_more_without_being_served(shown: Shown, after: list[NodeStatus]) -> None:
-    """What need not be served any more is forgotten, and counts as no recovery."""
-    shown.look(stale())
-    shown.look(*after, at=later(60))
-    assert shown.value("oldest_stale_timestamp_seconds", driver=STACK) is None
-    shown.look(verified(), at=later(90))
-    assert shown.value("stale_seconds_count", driver=STACK) == 0
+def test_a_plugin_that_need_not_be_refreshed_is_forgotten() -> None:
+    """It counts as no recovery."""
+    for name, statuses in (
+        ("node is gone", []),
+        ("node is excluded", [standing(NodeState.EXCLUDED, Reason.NODE_SKIPPED, plugin="")]),
+        ("plugin is uninstalled", [standing(NodeState.VERIFIED, Reason.VERIFIED, plugin="dra/other")]),
+    ):
+        shown = Shown()
+        shown.look(stale())
+        shown.look(*statuses, at=later(60))
+        assert shown.of(OLDEST) == (None,), name
+        shown.look(verified(), at=later(90))
+        assert shown.of(COUNT) == (0,), name
 
 
-def test_reaction_from_a_ready_driver(shown: Shown) -> None:
-    """The time from the driver's readiness to the restart."""
+def test_the_reaction_time(shown: Shown) -> None:
+    """From the driver's ready time to the restart; but leftovers count from when this replica could see them."""
     shown.look(verified())
     shown.telemetry.executed(restart(stale_pod(ready=later(100))), later(101.5))
-    assert shown.value("reaction_seconds_sum", driver=STACK) == 1.5
-    assert shown.value("reaction_seconds_bucket", driver=STACK, le="1.0") == 0
-    assert shown.value("reaction_seconds_bucket", driver=STACK, le="2.0") == 1
+    assert shown.of("reaction_seconds_sum") == (1.5,)
+    buckets = [shown.value("reaction_seconds_bucket", driver=STACK, le=le) for le in ("1.0", "2.0")]
+    assert buckets == [0, 1]
+    new = Shown()
+    new.look(stale(ready=later(-1_000_000)))
+    new.telemetry.executed(restart(stale_pod(ready=later(-1_000_000))), later(3))
+    assert new.of("reaction_seconds_sum") == (3,)
 
 
-def test_reaction_of_who_came_later(shown: Shown) -> None:
-    """Leftovers of weeks are no slow reaction: it counts from when this replica could see them."""
-    shown.look(stale(ready=later(-1_000_000)))
-    shown.telemetry.executed(restart(stale_pod(ready=later(-1_000_000))), later(3))
-    assert shown.value("reaction_seconds_sum", driver=STACK) == 3
-
-
-@pytest.mark.parametrize(
-    "result",
-    [
-        pytest.param(restart(stale_pod(again=True)), id="second-try"),
-        pytest.param(restart(stale_pod(ready=None)), id="times-unknown"),
-        pytest.param(restart(stale_pod(), refused="no"), id="refused"),
-        pytest.param(restart(stale_pod(), trouble="no answer"), id="failed"),
-    ],
-)
-def test_no_reaction(shown: Shown, result: RestartResult) -> None:
-    """Only a first restart that was made tells how fast it came."""
+def test_only_a_first_restart_that_was_made_has_a_reaction_time(shown: Shown) -> None:
+    """Not a second try, nor one whose times are unknown."""
     shown.look(stale())
-    shown.telemetry.executed(result, later(9))
-    assert shown.value("reaction_seconds_count", driver=STACK) == 0
+    for result in (
+        restart(stale_pod(again=True)),
+        restart(stale_pod(ready=None)),
+        restart(stale_pod(), refused="no"),
+        restart(stale_pod(), trouble="no answer"),
+    ):
+        shown.telemetry.executed(result, later(9))
+        assert shown.of("reaction_seconds_count") == (0,), result
 
 
 def test_restarts_by_cause_and_result(shown: Shown) -> None:
@@ -198,57 +184,49 @@ def test_restarts_by_cause_and_result(shown: Shown) -> None:
     assert counted == {"restarted": 2, "refused": 1, "failed": 1}
 
 
-def test_a_rollout_restarts_each_of_its_pods(shown: Shown) -> None:
-    """One write that restarts three plugins counts as three."""
+def test_a_restart_of_several_pods_or_for_several_drivers(shown: Shown) -> None:
+    """A rollout of three pods is three restarts. What another driver asked of the same pod is no second one."""
     pods = tuple((f"gpu-{number}", stale_pod(f"plugin-{number}")) for number in range(3))
-    rollout = RolloutRestart("dra", "plugin", "ds", NOW, pods, stack=STACK)
-    shown.telemetry.executed(RestartResult(rollout, note="restarted"), NOW)
-    assert shown.value("restarts_total", driver=STACK, reason="Doubt", result="restarted") == 3
-
-
-def test_one_pod_for_two_stacks_is_one_restart(shown: Shown) -> None:
-    """What another stack asked of the same pod is no second restart."""
+    shown.telemetry.executed(
+        RestartResult(RolloutRestart("dra", "plugin", "ds", NOW, pods, stack=STACK), note="x"), NOW
+    )
+    labels = {"reason": "Doubt", "result": "restarted"}
+    assert shown.value("restarts_total", driver=STACK, **labels) == 3
     pod = stale_pod()
     action = DeletePod("gpu-1", pod, STACK, also=(DeletePod("gpu-1", pod, "network"),))
     shown.telemetry.executed(RestartResult(action, note="restarted"), NOW)
-    assert shown.value("restarts_total", driver=STACK, reason="Doubt", result="restarted") == 1
-    assert shown.value("restarts_total", driver="network", reason="Doubt", result="restarted") is None
+    assert shown.value("restarts_total", driver=STACK, **labels) == 4
+    assert shown.value("restarts_total", driver="network", **labels) is None
 
 
 def test_the_breaker(shown: Shown) -> None:
     """An open breaker shows, and so does its closing."""
-    shown.look(stale())
-    assert shown.value("breaker_open", driver=STACK) == 0
-    shown.look(stale(), breaker=Breaker(NOW, "clocks"))
-    assert shown.value("breaker_open", driver=STACK) == 1
-    shown.look(stale())
-    assert shown.value("breaker_open", driver=STACK) == 0
+    for breaker, expected in ((None, 0), (Breaker(NOW, "clocks"), 1), (None, 0)):
+        shown.look(stale(), breaker=breaker)
+        assert shown.of("breaker_open") == (expected,)
 
 
-def test_who_stands_by_shows_no_fleet(shown: Shown) -> None:
-    """A replica that lost the Lease says nothing of nodes: what it knew may be long past."""
+def test_a_standby_shows_no_fleet(shown: Shown) -> None:
+    """A replica that lost the Lease shows no nodes: what it knew may be long past."""
     shown.look(stale())
     assert shown.value("leader") == 1
     shown.telemetry.leading(leading=False)
     assert shown.value("leader") == 0
-    assert shown.nodes() == {}
-    assert shown.value("breaker_open", driver=STACK) is None
-    assert shown.value("oldest_stale_timestamp_seconds", driver=STACK) is None
+    assert (shown.nodes(), shown.of("breaker_open", OLDEST)) == ({}, (None, None))
 
 
 def test_a_new_term_begins_anew(shown: Shown) -> None:
-    """Whoever leads again has not looked in between: what was stale then is no recovery of ours."""
+    """A replica that leads again has not looked in between: what was stale then is no recovery of its own."""
     shown.look(stale())
     shown.telemetry.leading(leading=False)
     shown.telemetry.leading(leading=True)
     shown.look(verified(), at=later(600))
-    assert shown.value("stale_seconds_count", driver=STACK) == 0
     shown.telemetry.executed(restart(stale_pod()), later(603))
-    assert shown.value("reaction_seconds_sum", driver=STACK) == 3
+    assert shown.of(COUNT, "reaction_seconds_sum") == (0, 3)
 
 
-def test_lost_contact(shown: Shown) -> None:
-    """The time without contact grows while nothing is heard, and is zero again with it."""
+def test_the_time_out_of_sync(shown: Shown) -> None:
+    """It grows while nothing is read, and is zero again once something is."""
     lost = OutOfSync("pods", time.monotonic() - 120, "refused")
     shown.telemetry.reconciled(state(lost))
     first, second = (shown.value("cache_out_of_sync_seconds") or 0.0 for _look in range(2))
@@ -293,9 +271,13 @@ def test_each_metric_is_documented(shown: Shown) -> None:
     shown.look(stale())
     shown.counters.failed(NotFoundError("no"), "list", "nodes")
     shown.counters.watch_ended("pods", "Ended")
-    rows = [line.split("|") for line in (ROOT / "docs/operations.md").read_text().splitlines() if "`gpu_oper" in line]
+    rows = [
+        line.split("|")
+        for line in (Path(__file__).parents[2] / "docs/operations.md").read_text().splitlines()
+        if "`gpu_oper" in line
+    ]
     documented = {
-        cells[1].strip(" `"): {one.strip(" `") for one in cells[2].split(",") if one.strip()} for cells in rows
+        cells[1].strip(" `"): {label.strip(" `") for label in cells[2].split(",") if label.strip()} for cells in rows
     }
     exposed = {
         f"{family.name}_total" if family.type == "counter" else family.name: {

@@ -1,0 +1,19 @@
+"""Short pauses for all of these tests: how long a pause is, is tested by its value."""
+
+from __future__ import annotations
+
+import pytest
+
+from hook.kube import informer, retry
+from hook.run import loop
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait a moment only between two tries, lists, watches or decisions."""
+    for name in ("FIRST_WAIT_SECONDS", "JITTER_SECONDS"):
+        monkeypatch.setattr(retry, name, 0.01)
+    monkeypatch.setattr(retry, "LONGEST_WAIT_SECONDS", 0.25)
+    for name in ("NEXT_WATCH_SECONDS", "NEXT_LIST_SECONDS", "ABSENT_SECONDS"):
+        monkeypatch.setattr(informer, name, 0.01)
+    monkeypatch.setattr(loop, "TICK_SECONDS", 0.05)

@@ -1,0 +1,321 @@
+"""The client: what an answer means, whose clock counts, for how long an answer is waited for, and what is counted."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import pytest
+import urllib3
+from kubernetes import client
+
+from hook.errors import (
+    ClusterError,
+    GoneError,
+    NotFoundError,
+    PermissionDeniedError,
+    RejectedError,
+    ThrottledError,
+    UnauthorizedError,
+    UnreachableError,
+)
+from hook.kube import client as clients
+from hook.kube import connection, requests
+from hook.kube.client import Api
+from hook.kube.connection import by_library
+from hook.kube.requests import NODES, ListOptions, Request
+from tests.client.server import EMPTY, HTML, JSON, Said, Trickle, refused, serving, told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+    from datetime import tzinfo
+
+    from tests.client.server import Server
+
+PAGE: Final = b"<html>default backend - 404</html>"
+PLAIN: Final = {"content-type": "text/plain; charset=utf-8"}
+ONE: Final = Request("get", NODES, name="gpu-0")
+DELETE: Final = requests.delete_pod("dra", "p", "uid", "7")
+EVERY: Final = ListOptions(NODES)
+LONG_SECONDS: Final = 600.0
+
+
+def test_an_answer_is_read_as_what_it_is() -> None:
+    """Only an API server can report that something does not exist, or is not allowed."""
+    cases: dict[str, tuple[Said, type[ClusterError]]] = {
+        "404 of an API server": (refused(404), NotFoundError),
+        "404 for an unknown path": (Said(404, b"404 page not found\n", PLAIN), NotFoundError),
+        "404 of a load balancer": (Said(404, PAGE, HTML), UnreachableError),
+        "403 of an API server": (refused(403), PermissionDeniedError),
+        "403 of a firewall": (Said(403, PAGE, HTML), UnreachableError),
+        "400 of a proxy": (Said(400, PAGE, HTML), UnreachableError),
+        "410 without a Status": (Said(410, b"{}"), UnreachableError),
+        "401 in plain text": (Said(401, b"Unauthorized", PLAIN), UnauthorizedError),
+        "429 in plain text": (Said(429, b"Too many requests", PLAIN), ThrottledError),
+        "503": (Said(503, PAGE, HTML), UnreachableError),
+        "redirect to a login": (Said(302, b"", {"location": "/login", **HTML}), UnreachableError),
+        "page": (Said(200, PAGE, HTML), UnreachableError),
+        "no kind": (Said(200, b"{}"), UnreachableError),
+        "half an object": (Said(200, b'{"kind": "No'), UnreachableError),
+        "too deep": (Said(200, b'{"kind": ' + b"[" * 100_000), RejectedError),
+        "list": (Said(200, b"[]"), UnreachableError),
+        "nothing": (Said(), UnreachableError),
+    }
+    for name, (said, kind) in cases.items():
+        with serving(said) as server, pytest.raises(ClusterError) as caught:
+            server.api.send(ONE)
+        assert type(caught.value) is kind, name
+    # In the place of a watch a page is an outage, from its first byte.
+    with serving(cases["page"][0]) as server, pytest.raises(UnreachableError):
+        server.api.open_watch(EVERY.watch("1", 60), 60)
+
+
+def test_how_long_a_server_asks_to_wait() -> None:
+    """A number of seconds; anything else is ignored."""
+    for asked, seconds in (("7", 7.0), ("soon", None), ("²", None), ("", None)):
+        said = Said(429, b"", {**PLAIN, "retry-after": asked})
+        with serving(said) as server, pytest.raises(ThrottledError) as caught:
+            server.api.send(ONE)
+        assert caught.value.retry_after == seconds, asked
+
+
+def test_no_time_is_no_trouble_with_credentials() -> None:
+    """Nothing is sent then, and it is not tried again for as long as a token takes to rotate."""
+    with serving(EMPTY) as server:
+        for seconds in (0.0, -1.0):
+            with pytest.raises(UnreachableError):
+                server.api.send(ONE, seconds)
+        assert server.asked == []
+
+
+def send(server: Server) -> None:
+    """Read one object."""
+    server.api.send(ONE)
+
+
+def list_all(server: Server) -> None:
+    """Read a page."""
+    server.api.list_page(EVERY.page())
+
+
+def watch(server: Server) -> None:
+    """Watch, to the end of the watch."""
+    list(server.api.events(server.api.open_watch(EVERY.watch("1", 1), 1), NODES))
+
+
+def test_an_error_counts_once() -> None:
+    """By its kind, its verb and its resource; what succeeds is not counted."""
+    for act, said, counted in (
+        (send, Said(), ("Unreachable", "get", "nodes")),
+        (send, refused(403), ("PermissionDenied", "get", "nodes")),
+        (send, Said(200, b"{}"), ("Unreachable", "get", "nodes")),
+        (list_all, refused(410), ("Gone", "list", "nodes")),
+        (list_all, Said(200, b'{"kind": "L'), ("Unreachable", "list", "nodes")),
+        (watch, refused(429), ("Throttled", "watch", "nodes")),
+        (watch, Said(200, b'{"type":'), ("Unreachable", "watch", "nodes")),
+    ):
+        with serving(said) as server:
+            for times in (1, 2):
+                with pytest.raises(ClusterError):
+                    act(server)
+                assert server.api.counters.errors == {counted: times}, (counted, said)
+    with serving(lambda line: Said(200) if "watch" in line else EMPTY) as server:
+        for act in (send, list_all, watch):
+            act(server)
+        assert server.api.counters.errors == {}
+
+
+def test_whose_clock_is_followed() -> None:
+    """The API server's, not that of a load balancer. A date of an unknown place is UTC."""
+    theirs = format_datetime(datetime.now(UTC) + timedelta(hours=2), usegmt=True)
+    for status, kind, followed in ((200, JSON, True), (503, HTML, False), (200, HTML, False)):
+        said = Said(status, b'{"kind": "Node"}', {**kind, "date": theirs})
+        with serving(said) as server:
+            for _time in range(3):
+                try:
+                    server.api.send(ONE)
+                except UnreachableError:
+                    assert not followed
+            assert followed is (server.api.now() - datetime.now(UTC) > timedelta(hours=1)), (status, kind)
+    said = Said(200, b'{"kind": "Node"}', {**JSON, "date": "Wed, 01 Jan 2020 00:00:00 -0000"})
+    with serving(said) as server:
+        server.api.send(ONE)
+        assert server.api.now().year < datetime.now(UTC).year
+
+
+class SetClock(datetime):
+    """A wall clock that an administrator sets."""
+
+    wrong = timedelta()
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Self:
+        """Return what it shows."""
+        return super().now(tz) + cls.wrong
+
+
+def test_setting_the_clock_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step of this machine's clock is no time that passed: no breaker closes by it, and no Job's time is up."""
+    monkeypatch.setattr(clients, "datetime", SetClock)
+    for first in (timedelta(), timedelta(hours=1)):
+        for then in (timedelta(hours=1), timedelta(seconds=70), timedelta(seconds=-70), timedelta()):
+            monkeypatch.setattr(SetClock, "wrong", first)
+            api = Api(by_library(client.Configuration()))
+            for _time in range(clients.OFFSETS_KEPT):
+                api._set_clock(urllib3.HTTPResponse(headers={"date": format_datetime(datetime.now(UTC), usegmt=True)}))
+            monkeypatch.setattr(SetClock, "wrong", then)
+            assert abs(api.now() - datetime.now(UTC)) < timedelta(seconds=30), (first, then)
+
+
+@pytest.fixture
+def _nervous() -> Iterator[None]:
+    """Switch threads as often as possible."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("_nervous")
+def test_many_watches_may_set_the_clock_at_once() -> None:
+    """Each answer carries a date, and each of eight threads adds what it saw while others read: 150 times."""
+    answer = urllib3.HTTPResponse(headers={"date": format_datetime(datetime.now(UTC), usegmt=True)})
+
+    def watch(api: Api, together: threading.Barrier) -> None:
+        together.wait()
+        api._set_clock(answer)
+
+    with ThreadPoolExecutor(8) as pool:
+        for _time in range(150):
+            api, together = Api(by_library(client.Configuration())), threading.Barrier(8)
+            for done in [pool.submit(watch, api, together) for _thread in range(8)]:
+                done.result()
+
+
+BODY: Final = json.dumps({"kind": "Status", "message": "x" * 1500, "code": 500}).encode()
+BOUND_SECONDS: Final = 0.3
+
+
+def head(*more: str, status: int = 200) -> bytes:
+    """Begin an answer."""
+    return "\r\n".join((f"HTTP/1.1 {status} X", "content-type: application/json", *more)).encode() + b"\r\n\r\n"
+
+
+def chunk(content: bytes, extension: bytes = b"") -> bytes:
+    """Write a chunk as HTTP has it."""
+    return f"{len(content):x}".encode() + extension + b"\r\n" + content + b"\r\n"
+
+
+CHUNKED: Final = head("transfer-encoding: chunked")
+TRICKLES: Final = {
+    "body": Trickle(head(f"content-length: {len(BODY)}"), BODY),
+    "body without a length": Trickle(head(), BODY),
+    "chunk": Trickle(CHUNKED + f"{len(BODY):x}\r\n".encode(), BODY),
+    "chunks": Trickle(CHUNKED, b"".join(chunk(BODY[n : n + 1]) for n in range(250))),
+    "length of a chunk": Trickle(CHUNKED, b"0" * 1500),
+    "extension of a chunk": Trickle(CHUNKED, chunk(BODY, b";" + b"a" * 1500)),
+    "trailer": Trickle(CHUNKED + chunk(BODY) + b"0\r\n", b"a: " + b"a" * 1500),
+    "compressed": Trickle(head("content-encoding: gzip"), gzip.compress(BODY, 0)),
+    "refusal": Trickle(head(f"content-length: {len(BODY)}", status=500), BODY),
+    "refusal in chunks": Trickle(head("transfer-encoding: chunked", status=403) + b"2000\r\n", BODY),
+    "first line": Trickle(b"", b"HTTP/1.1 200 " + b"O" * 1500),
+    "header": Trickle(b"HTTP/1.1 200 OK\r\n", b"a: " + b"a" * 1500),
+    "interim answers": Trickle(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 60),
+}
+
+
+def test_an_answer_has_its_time_as_a_whole() -> None:
+    """Wherever it trickles: a write that continues could collide with another one."""
+
+    def send(api: Api, request: Request) -> None:
+        if request == EVERY.page():
+            api.list_page(request, BOUND_SECONDS)
+        else:
+            api.send(request, BOUND_SECONDS)
+
+    def outcome(case: tuple[str, Request]) -> str:
+        name, request = case
+        with serving(TRICKLES[name]) as server:
+            try:
+                send(server.api, request)
+            except UnreachableError:
+                return "read to its end" if server.finished.is_set() else "given up"
+        return "taken"
+
+    cases = [*((name, request) for name in TRICKLES for request in (ONE, DELETE)), ("body", EVERY.page())]
+    with ThreadPoolExecutor(len(cases)) as pool:
+        for case, found in zip(cases, pool.map(outcome, cases), strict=True):
+            assert found == "given up", case
+
+
+def test_an_answer_that_is_complete_in_time_is_taken() -> None:
+    """However slowly it comes; and the connection is good for the next one, with its own time."""
+    body = b'{"kind": "Node"}'
+    with serving(Trickle(head(f"content-length: {len(body)}"), body)) as server:
+        for _time in range(2):
+            assert server.api.send(ONE, LONG_SECONDS) == {"kind": "Node"}
+
+
+def test_a_watch_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that sends blanks without end would blind us; a refusal that trickles is not waited for either."""
+    monkeypatch.setattr(clients, "READ_SECONDS", 0.5)
+    monkeypatch.setattr(clients, "WATCH_SLACK_SECONDS", LONG_SECONDS)
+    with serving(Trickle(head(), b"\n" * 1500)) as server:
+        response = server.api.open_watch(EVERY.watch("1", 0), 0)
+        with pytest.raises(GoneError):
+            list(server.api.events(response, NODES))
+        assert not server.finished.is_set()
+    with serving(TRICKLES["refusal"]) as server:
+        with pytest.raises(UnreachableError):
+            server.api.open_watch(EVERY.watch("1", 0), 0)
+        assert not server.finished.is_set()
+
+
+def test_nothing_is_sent_over_a_connection_that_came_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that resolves slowly, or to several addresses, takes longer than one connection may."""
+    resolve = socket.getaddrinfo
+
+    def slowly(*arguments: Any, **named: Any) -> object:  # noqa: ANN401 - as the library has it
+        time.sleep(2 * BOUND_SECONDS)  # this is the fault
+        return resolve(*arguments, **named)
+
+    with serving(EMPTY) as server:
+        monkeypatch.setattr(socket, "getaddrinfo", slowly)
+        with pytest.raises(UnreachableError):
+            server.api.send(DELETE, BOUND_SECONDS)
+        assert server.asked == []
+
+
+def test_the_timeouts_of_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write has its time in all, as connecting takes from it. A watch lasts as long as it brings something."""
+    with serving(lambda line: Said(200) if "watch=true" in line else told()) as server:
+        asked: list[urllib3.Timeout] = []
+        ends: list[int] = []
+        pool, by = server.api.connection.pool, connection.by
+        request = pool.request
+
+        def noted(*arguments: Any, timeout: urllib3.Timeout, **more: Any) -> Any:  # noqa: ANN401 - as urllib3 has it
+            asked.append(timeout)
+            return request(*arguments, timeout=timeout, **more)
+
+        monkeypatch.setattr(pool, "request", noted)
+
+        def timed(end: float) -> AbstractContextManager[None]:
+            ends.append(round(end - time.monotonic()))
+            return by(end)
+
+        monkeypatch.setattr(connection, "by", timed)
+        server.api.send(DELETE, 9)
+        server.api.send(ONE, 9)
+        server.api.open_watch(EVERY.watch("1", 300), 300).close()
+    assert [(9, 9), (None, 9), (None, 315)] == [(each.total, each.read_timeout) for each in asked]
+    assert ends == [9, 9, 360]

@@ -1,0 +1,315 @@
+"""The controller: what it may do while it leads, what it reports, and what ends it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from hook.decide import decide
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase, StalePod
+from hook.decide.state import Breaker, Memory
+from hook.errors import LeaseLostError, UnreachableError
+from hook.kube import events, retry
+from hook.kube.election import LeaderElectionConfig
+from hook.kube.events import EventRecorder, ObjectReference, Target
+from hook.kube.requests import delete_pod
+from hook.objects import names
+from hook.run import controller
+from hook.run.controller import Controller, Identity, Leader, StateReporter
+from hook.run.loop import LONGEST_PAUSE_SECONDS
+from hook.run.metrics import Telemetry
+from hook.run.report import ProgressReporter, RestartResult
+from hook.run.status import ControllerState, ControllerStatus, OpenBreaker
+from tests.client.leases import NAME, NAMESPACE, PATH, held, keeping
+from tests.client.server import PATIENCE, Said, refused, until
+from tests.fixtures.cluster import LATER, stale
+from tests.fixtures.limits import FOLLOWING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hook.decide.decide import Snapshots
+    from hook.kube.election import LeaderElector
+    from tests.client.leases import Leases
+    from tests.client.server import Server
+
+ELECTION: Final = LeaderElectionConfig(NAMESPACE, NAME, "a")
+DELETE: Final = delete_pod("dra", "a", "uid", "7")
+STALE: Final = StalePod("dra", "a", "uid-a", "7", "ds", because="it is stale", driver_run="run")
+ACTION: Final = DeletePod("gpu-0", STALE, "gpu")
+DONE: Final = Decision(Phase.DONE, Reason.NOTHING_STALE, "all is well", stack="gpu")
+OWNER: Final = ObjectReference("apps/v1", "Deployment", NAMESPACE, "post", "uid")
+PLUGIN: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "ds")
+
+Led = tuple["Leases", "Server", "LeaderElector", Leader]
+
+
+def aged(lease: LeaderElector, seconds: float) -> None:
+    """Let so much time pass since its renewal."""
+    lease._renewed_at = time.monotonic() - seconds
+
+
+@pytest.fixture
+def led() -> Iterator[Led]:
+    """Lead on a cluster that shows nothing."""
+    with keeping() as (kept, server):
+        lease = held(server)
+        leader = Leader(server.api, FOLLOWING, Identity(lease.config), lease, Telemetry(server.api.counters))
+        yield kept, server, lease, leader
+        leader.cache.stop()
+        lease.release()
+
+
+class _EnoughError(Exception):
+    """Ends what never ends."""
+
+
+def test_restarts_have_what_is_left_of_the_lease(led: Led, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Since its last renewal, and not since this reconcile began: after it another replica may act."""
+    _kept, _server, lease, leader = led
+    granted: list[float] = []
+
+    def act(_decision: Decision, left: float) -> list[RestartResult]:
+        granted.append(left)
+        return []
+
+    monkeypatch.setattr(leader.loop, "act", act)
+    monkeypatch.setattr(leader.loop, "rest", lambda _seconds: None)
+    for age in (0.0, 9.0):
+        aged(lease, age)
+        leader._reconcile({"gpu": stale().seen()})
+        assert granted.pop() <= lease.config.lease_duration - age
+
+
+def test_nothing_is_restarted_once_the_lease_is_lost(led: Led, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A decision over a large fleet takes its time; what it decides comes too late then."""
+    _kept, server, lease, leader = led
+    decided = leader.loop.decide
+
+    def slowly(seen: Snapshots) -> Decision:
+        aged(lease, lease.config.renew_deadline + 1)
+        return decided(seen)
+
+    monkeypatch.setattr(leader.loop, "decide", slowly)
+    monkeypatch.setattr(leader.loop, "act", lambda *_: pytest.fail("it acts"))
+    with pytest.raises(LeaseLostError):
+        leader._reconcile({"gpu": stale().seen()})
+    assert server.count("DELETE") == 0
+
+
+def test_every_reconcile_begins_with_the_lease(led: Led, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while nothing is read yet, and while there is nothing to protect."""
+    _kept, _server, lease, leader = led
+    aged(lease, lease.config.renew_deadline + 1)
+    for owner, name in ((leader.cache, "snapshot"), (leader, "_wait"), (leader.loop, "observe")):
+        monkeypatch.setattr(owner, name, lambda name=name: pytest.fail(name))
+    with pytest.raises(LeaseLostError):
+        leader.run()
+    monkeypatch.setattr(leader, "_await_something_to_protect", lambda: None)
+    with pytest.raises(LeaseLostError):
+        leader.run()
+
+
+def test_a_cluster_that_never_rests_is_looked_at_now_and_then(led: Led, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While there is nothing to protect a look costs nothing, and others change their DaemonSets all day."""
+    _kept, _server, _lease, leader = led
+    steps: list[object] = []
+
+    def pause(seconds: float) -> None:
+        steps.append(seconds)
+        leader.cache._note_change()
+        if len(steps) > 5:
+            raise _EnoughError
+
+    def looked(seen: Snapshots, settings: object) -> Decision | None:
+        steps.append("looks")
+        return decide.early_skip(seen, settings)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(controller, "early_skip", looked)
+    monkeypatch.setattr(controller, "time", SimpleNamespace(sleep=pause, monotonic=time.monotonic))
+    leader.cache.watch_policies()
+    with pytest.raises(_EnoughError):
+        leader._await_something_to_protect()
+    assert steps == ["looks", LONGEST_PAUSE_SECONDS] * 3
+
+
+def test_a_leader_begins_with_a_closed_breaker(led: Led, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the leader before it wrote: its first status replaces all of that."""
+    kept, server, lease, leader = led
+    now = server.api.now()
+    opened = {"gpu": OpenBreaker(now, "9 of 10")}
+    left = ControllerStatus(restarted=3, last_restart_at=now, breakers=opened, writer="b")
+    lease.annotate({names.STATUS_ANNOTATION: left.encode()})
+
+    def enough(_seconds: float) -> None:
+        raise _EnoughError
+
+    monkeypatch.setattr(leader.loop, "rest", enough)
+    with pytest.raises(_EnoughError):
+        leader.run()
+    status = ControllerStatus.decode(kept.annotation(names.STATUS_ANNOTATION))
+    assert (status.writer, status.breakers, status.restarted, status.last_restart_at) == ("a", {}, 0, None)
+
+
+def test_what_was_restarted_is_in_the_status(led: Led) -> None:
+    """With when that was; what was refused, or failed, is no restart."""
+    kept, server, _lease, leader = led
+    leader.loop.remember(RestartResult(ACTION, trouble="it failed"))
+    assert leader.loop.last_restart_at is None
+    before = server.api.now() - timedelta(seconds=1)
+    leader.loop.remember(RestartResult(ACTION, note="restarted"))
+    leader.loop.restarter.restarted = 1
+    leader._publish(replace(leader._state(DONE, {}), spec_hashes={"gpu": "0123456789abcdef"}, eta=7))
+    status = ControllerStatus.decode(kept.annotation(names.STATUS_ANNOTATION))
+    assert (status.restarted, status.writer, status.eta_seconds) == (1, "a", 7)
+    assert status.spec_hashes == {"gpu": "0123456789abcdef"}
+    assert status.last_restart_at is not None
+    assert status.last_restart_at >= before
+
+
+def test_a_controller_that_is_out_of_sync_promises_nothing(led: Led, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It acknowledges no spec that it cannot see."""
+    kept, _server, _lease, leader = led
+    leader.cache.watch_policies()
+    leader.cache.watch_fleet()
+    until(lambda: leader.cache.synced, "all is read")
+    fleets = decide.indexed(leader.cache.snapshot(), FOLLOWING)
+    assert (leader._state(DONE, fleets).spec_hashes, leader._state(DONE, fleets).eta) == ({"gpu": ""}, 0)
+    kept.instead = lambda line: refused(403) if "watch=true" in line else None
+    until(lambda: leader.cache.out_of_sync, "it is out of sync")
+    assert leader._state(DONE, fleets).spec_hashes == {"gpu": ""}
+    monkeypatch.setattr(controller, "UNREADY_SECONDS", 0.0)
+    until(lambda: not leader._state(DONE, fleets).spec_hashes, "it is out of sync for long")
+
+
+def test_a_leader_outlives_what_it_cannot_read(led: Led) -> None:
+    """It continues once it may read again. A Job would have given up: at once, or after 15 s without a permission."""
+    kept, server, _lease, leader = led
+    kept.instead = lambda line: None if PATH in line else next(answers)
+    answers = iter([Said(503), refused(403), refused(401), Said()] * 99)
+    leader.cache.watch_policies()
+    until(lambda: server.count("clusterpolicies") > 8, "it tries again and again")
+    assert (leader.cache.synced, leader.cache._policy) == (False, retry.CONTROLLER)
+    kept.instead = lambda _line: None
+    until(lambda: leader.cache.synced, "it may read again")
+
+
+def standby(server: Server) -> tuple[Controller, threading.Thread]:
+    """Return a controller that runs in a thread until it loses the Lease."""
+    running = Controller(server.api, FOLLOWING, Identity(ELECTION), Telemetry(server.api.counters))
+
+    def run() -> None:
+        with suppress(LeaseLostError):
+            running.run()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return running, thread
+
+
+def test_a_standby_writes_nothing() -> None:
+    """From the first moment on: while it waits for the Lease, whatever asks for a write is refused."""
+    with keeping() as (kept, server):
+        kept.instead = lambda line: Said(500) if PATH in line else None
+        running, thread = standby(server)
+        until(lambda: server.count(PATH), "it tries for the Lease")
+        with pytest.raises(LeaseLostError):
+            server.api.send(DELETE)
+        assert server.count("DELETE") == 0
+        kept.instead = lambda _line: None
+        running.lease._over.set()
+        running.lease._acquired.set()
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+
+
+def test_a_standby_without_an_answer_about_the_lease_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cluster's certificate may have been replaced; a new process reads it."""
+    monkeypatch.setattr(controller, "SILENT_SECONDS", 0.1)
+    with keeping() as (kept, server):
+        kept.instead = lambda _line: Said()
+        running = Controller(server.api, FOLLOWING, Identity(ELECTION), Telemetry(server.api.counters))
+        with pytest.raises(UnreachableError):
+            running.run()
+        running.stop()
+
+
+def test_events_are_written_before_the_lease_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next leader does not report what this one did; without the Lease nothing is written."""
+    monkeypatch.setattr(events, "STOP_SECONDS", PATIENCE)
+    stopping = threading.Event()
+    with keeping() as (kept, server):
+        kept.instead = lambda line: None if "events" not in line or stopping.wait(PATIENCE) else Said()
+        running, _thread = standby(server)
+        until(lambda: kept.annotation(names.STATUS_ANNOTATION), "it has written its status")
+        assert running._leading is not None
+        for number in range(4):
+            running._leading._reporter._progress.recorder.event(PLUGIN, "Restarted", "note", about=str(number))
+        threading.Timer(0.05, stopping.set).start()
+        running.stop()
+        assert server.count("POST /api/v1/namespaces/dra/events") == 4
+        until(lambda: kept.holder == "", "the Lease is released")
+
+
+class Recorder(EventRecorder):
+    """Keeps what Events would report."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self.heard: list[tuple[str, str, bool]] = []
+
+    def event(self, target: Target, reason: str, _note: str, *, about: str = "", warning: bool = False) -> None:
+        """Note it."""
+        assert about == ""
+        assert isinstance(target, ObjectReference)
+        self.heard.append((target.kind, str(reason), warning))
+
+
+def decision(phase: Phase, reason: Reason, *nodes: str) -> Decision:
+    """Return a decision on nodes that are verified."""
+    statuses = tuple(NodeStatus(node, NodeState.VERIFIED, Reason.VERIFIED, "ok", stack="gpu") for node in nodes)
+    return Decision(phase, reason, "so it is", statuses=statuses, stack="gpu")
+
+
+def state(decision: Decision, restarted: int = 0, breaker: Breaker | None = None) -> ControllerState:
+    """Return the state after this decision."""
+    memory = Memory(started=LATER, breaker=breaker or Breaker())
+    return ControllerState(decision, {"gpu": memory}, LATER, restarted=restarted)
+
+
+def test_each_change_is_reported_once() -> None:
+    """What opens and closes, what fails, and what was refreshed; nothing of a fleet at rest."""
+    recorder = Recorder()
+    reporter = StateReporter(ProgressReporter(recorder, OWNER))
+    failed = state(decision(Phase.FAIL, Reason.UPGRADE_FAILED), breaker=Breaker(LATER, "9 of 10"))
+    both = ("Deployment", "DaemonSet")
+    for each, expected in (
+        (state(DONE), []),
+        (failed, [*((kind, "BreakerOpen", True) for kind in both), ("Deployment", "UpgradeFailed", True)]),
+        (state(decision(Phase.DONE, Reason.REFRESHED), 2),
+         [(kind, reason, False) for reason in ("BreakerClosed", "Refreshed") for kind in both]),
+    ):  # fmt: skip
+        recorder.heard.clear()
+        for _time in range(3):
+            reporter.report(each, [PLUGIN])
+        assert recorder.heard == expected
+
+
+def test_nodes_that_are_gone_are_forgotten(caplog: pytest.LogCaptureFixture) -> None:
+    """Nodes come and go under new names for months; one that comes back is reported again."""
+    progress = ProgressReporter(Recorder(), None)
+    reporter = StateReporter(progress)
+    with caplog.at_level(logging.INFO):
+        for number in (*range(50), 0):
+            reporter.report(state(decision(Phase.DONE, Reason.NOTHING_STALE, f"node-{number}")), [])
+            assert len(progress._reported) == 1
+    assert 2 == sum("node node-0: " in record.message for record in caplog.records)

@@ -1,0 +1,304 @@
+"""Events: written in order and in the background, on the own objects and on event targets; and the own objects."""
+
+# ruff: noqa: B023 - what is defined in a loop is used in the same turn
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from msgspec import structs
+
+from hook.config import EventTarget, Settings
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, NodeState, NodeStatus, Phase
+from hook.errors import UnreachableError
+from hook.kube import events, retry
+from hook.kube.cache import Cache
+from hook.kube.events import EventRecorder, Job, ObjectReference, TargetResolver, own_deployment, own_job
+from hook.run.job import Runner
+from hook.run.report import ProgressReporter
+from tests.client.server import GRANTED, PATIENCE, SILENT, Said, Server, bounded, refused, serving, told, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hook.kube.requests import Request
+
+SUBJECT: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "plugin-uid")
+JOB: Final = ObjectReference("batch/v1", "Job", "gpu-operator", "post", "job-uid")
+TARGET: Final = EventTarget("helm.toolkit.fluxcd.io/v2", "HelmRelease", "flux-system", "post")
+OBJECT: Final = "GET /apis/helm.toolkit.fluxcd.io/v2/namespaces/flux-system/helmreleases/post"
+KIND: Final = {"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease"}
+LATE: Final = Decision(Phase.DEADLINE, Reason.STALLED, "no node advanced", stack="gpu")
+REFRESHED: Final = Decision(Phase.DONE, Reason.REFRESHED, "all is done", stack="gpu")
+
+
+@pytest.fixture(autouse=True)
+def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for what is written, where a test is not about the waiting."""
+    for name in ("FLUSH_SECONDS", "TARGET_FLUSH_SECONDS", "STOP_SECONDS"):
+        monkeypatch.setattr(events, name, PATIENCE)
+
+
+def record(recorder: EventRecorder, *about: str) -> None:
+    """Record an Event about each of these."""
+    for each in about:
+        recorder.event(SUBJECT, "Restarted", each, about=each)
+
+
+def test_events_keep_their_order_and_no_more_wait_than_the_queue_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing waits for them. One that cannot be written, here as its object has no name, hinders no other one."""
+    monkeypatch.setattr(events, "QUEUE_LIMIT", 3)
+    first, blocker, written = threading.Event(), threading.Event(), list[str]()
+
+    def wrote(_line: str, body: bytes) -> Said:
+        first.set()
+        blocker.wait(PATIENCE)
+        written.append(json.loads(body)["message"])
+        return GRANTED
+
+    with serving(GRANTED, wrote) as server:
+        recorder = EventRecorder(server.api, "run", silent=False)
+        record(recorder, "0")
+        assert first.wait(PATIENCE)
+        recorder.event(replace(SUBJECT, name=None), "Restarted", "1", about="1")  # type: ignore[arg-type]
+        record(recorder, "2", "3", "4")
+        assert written == []
+        blocker.set()
+        recorder.flush()
+    assert ["0", "2", "3"] == written
+
+
+def test_a_server_that_hangs_holds_up_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After its time the rest of the queue is dropped, and so is what a last flush, or a signal, cannot write."""
+    for name in ("FLUSH_SECONDS", "STOP_SECONDS"):
+        monkeypatch.setattr(events, name, 0.1)
+    monkeypatch.setattr(events, "WRITE_SECONDS", PATIENCE)
+    with serving(SILENT) as server, bounded():
+        recorder = EventRecorder(server.api, "run", silent=False)
+        for end in (recorder.flush, lambda: recorder.shutdown(PATIENCE), recorder.stop):
+            record(recorder, *map(str, range(9)))
+            end()
+        assert server.count("POST") <= 1
+
+
+def test_the_last_event_is_tried_whatever_failed_before() -> None:
+    """Events pause for a while after a failure, but not the one about the end."""
+    with serving(Said(500)) as server:
+        recorder = EventRecorder(server.api, "run", silent=False)
+        record(recorder, "1", "2")
+        recorder.flush()
+        assert server.count("POST") == 1
+        record(recorder, "end")
+        recorder.shutdown(PATIENCE)
+        assert server.count("POST") == 2
+
+
+def test_counts_of_events_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each restart is a fact of its own, and a controller sees many."""
+    monkeypatch.setattr(events, "COUNTS_LIMIT", 3)
+    with serving(told(kind="Event")) as server:
+        recorder = EventRecorder(server.api, "run", silent=False)
+        record(recorder, "a", "b", "c", "d", "a", "a")
+        recorder.flush()
+        assert (server.count("PATCH"), server.count("POST")) == (1, 5)
+        assert len(recorder._counts) == 3
+
+
+class Heard:
+    """Keeps the Events that reach the server."""
+
+    def __init__(self, target: Said | Iterator[Said] | None = None, event: Said | None = None) -> None:
+        """Answer for the event target, and to Events on it, in this way."""
+        self._target = target or told(**KIND, metadata={"uid": "release-uid"})
+        self._event = event or told(kind="Event")
+        self._events: list[tuple[dict[str, Any], str]] = []
+
+    def answer(self, line: str) -> Said:
+        """Answer a request without a body."""
+        if line != OBJECT:
+            return told(kind="Event")
+        return self._target if isinstance(self._target, Said) else next(self._target)
+
+    def wrote(self, _line: str, body: bytes) -> Said:
+        """Take note of an Event, and answer."""
+        event = json.loads(body)
+        self._events.append((event["involvedObject"], event["message"]))
+        return self._event if event["involvedObject"]["kind"] == KIND["kind"] else told(kind="Event")
+
+    @property
+    def ordered(self) -> list[tuple[dict[str, Any], str]]:
+        """Return the objects and messages in order, those of event targets last: each of both has a thread."""
+        return sorted(self._events, key=lambda event: event[0]["kind"] == KIND["kind"])
+
+    @property
+    def kinds(self) -> list[str]:
+        """Return the kinds of the objects of the Events."""
+        return [about["kind"] for about, _message in self.ordered]
+
+    def of(self, kind: str) -> list[str]:
+        """Return the messages on objects of a kind."""
+        return [message for about, message in self.ordered if about["kind"] == kind]
+
+
+def runner(server: Server, *, dry_run: bool = False, event_targets: tuple[EventTarget, ...] = (TARGET,)) -> Runner:
+    """Return a run that is about to end, with a plugin in sight."""
+    settings = Settings(event_targets=event_targets, dry_run=dry_run)
+    cache = Cache(server.api, [], settings, retry.WRITE)
+    recorder = EventRecorder(server.api, JOB.uid, silent=settings.dry_run)
+    found = Runner(server.api, cache, settings, recorder, Job(JOB, server.api.now()))
+    found._loop.subjects = {SUBJECT.uid: SUBJECT}
+    return found
+
+
+def failed(node: str) -> Decision:
+    """Decide on a node that has failed."""
+    status = NodeStatus(node, NodeState.FAILED, Reason.DRIVER_FAILING, "its image cannot be pulled", stack="gpu")
+    return Decision(Phase.WAIT, Reason.NODES_PENDING, "waiting", statuses=(status,), stack="gpu")
+
+
+def test_an_unhappy_end_is_an_event_on_the_target_as_on_the_job() -> None:
+    """By the UID that `kubectl describe` selects; after the own objects, because it has to be read."""
+    heard = Heard()
+    with serving(heard.answer, heard.wrote) as server:
+        runner(server).report_end(LATE)
+        assert server.count(OBJECT) == 1
+    assert ["Job", "DaemonSet", "HelmRelease"] == heard.kinds
+    assert {**KIND, "namespace": "flux-system", "name": "post", "uid": "release-uid"} == heard.ordered[-1][0]
+    assert 1 == len({message for _about, message in heard.ordered})
+
+
+def test_a_happy_end_is_an_event_where_something_was_restarted() -> None:
+    """A release with nothing to do gets none, nor is anything read for it. A dry run writes nothing at all."""
+    for restarted, kinds in ((0, ["Job"]), (1, ["Job", "DaemonSet", "HelmRelease"])):
+        heard = Heard()
+        with serving(heard.answer, heard.wrote) as server:
+            run = runner(server)
+            run._loop.restarter.restarted = restarted
+            run.report_end(REFRESHED)
+            assert server.count(OBJECT) == restarted
+        assert heard.kinds == kinds
+    with serving(GRANTED) as server:
+        runner(server, dry_run=True).report_end(LATE)
+        assert [] == server.asked
+
+
+@pytest.mark.parametrize(
+    "heard",
+    [
+        pytest.param(Heard(refused(404)), id="no-such-object"),
+        pytest.param(Heard(refused(403)), id="not-permitted"),
+        pytest.param(Heard(Said(500)), id="server-in-trouble"),
+        pytest.param(Heard(told(**KIND, metadata={"uid": 7})), id="malformed-object"),
+        pytest.param(Heard(told(**KIND, metadata={})), id="object-without-uid"),
+        pytest.param(Heard(told(kind="HelmRelease", metadata={"uid": "x"})), id="object-without-version"),
+        pytest.param(Heard(event=refused(403)), id="refused-by-the-admission-policy"),
+        pytest.param(Heard(event=Said(500)), id="in-trouble"),
+    ],
+)
+def test_a_target_that_cannot_be_used_is_one_warning(heard: Heard, caplog: pytest.LogCaptureFixture) -> None:
+    """The Job and the DaemonSet get all their Events, and the target is not tried again for each node."""
+    with serving(heard.answer, heard.wrote) as server:
+        run = runner(server)
+        for number in range(20):
+            run._reporter.report_changes(failed(f"n{number}"))
+        run.report_end(LATE)
+    assert ["Job"] * 21 + ["DaemonSet"] == heard.kinds[:22]
+    written = len(heard.of("HelmRelease"))
+    assert written in (0, 2)  # once for the nodes, once for the end
+    warnings = [entry.getMessage() for entry in caplog.records if entry.levelno >= logging.WARNING]
+    assert sum(str(TARGET) in message or "cannot write Kubernetes Events" in message for message in warnings) == 1
+
+
+def test_a_target_that_hangs_holds_up_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What converts a kind may be down, or a webhook that reads Events: however many targets, a moment in all."""
+    monkeypatch.setattr(events, "TARGET_FLUSH_SECONDS", 0.2)
+    for name in ("TARGET_SECONDS", "WRITE_SECONDS"):
+        monkeypatch.setattr(events, name, PATIENCE)
+    for heard in (Heard(SILENT), Heard(event=SILENT)):
+        with serving(heard.answer, heard.wrote) as server, bounded():
+            run = runner(server, event_targets=(TARGET, structs.replace(TARGET, name="above")))
+            run._reporter.report_changes(failed("a"))
+            run.report_end(LATE)
+        assert ["Job", "Job", "DaemonSet"] == [kind for kind in heard.kinds if kind != "HelmRelease"]
+
+
+def test_a_node_that_fails_is_an_event_on_the_target_at_once() -> None:
+    """Users who look why a release hangs find it long before the end; the summary is on the Job alone."""
+    heard = Heard()
+    with serving(heard.answer, heard.wrote) as server:
+        recorder = EventRecorder(server.api, "run", silent=False)
+        reporter = ProgressReporter(recorder, JOB, [TargetResolver(server.api, TARGET)])
+        for node in ("a", "b"):
+            reporter.report_changes(failed(node))
+        reporter.summarise(failed("b"))
+        recorder.flush()
+        recorder.shutdown(PATIENCE)
+        assert server.count(OBJECT) == 1
+    assert ["HelmRelease"] * 2 + ["Job"] * 3 == sorted(heard.kinds)
+    assert [True, True] == [node in message for node, message in zip("ab", heard.of("HelmRelease"), strict=True)]
+
+
+def test_only_the_first_nodes_that_fail_are_events_on_the_target() -> None:
+    """A user interface shows all of its Events: of a thousand nodes the end's would be the last."""
+    heard = Heard()
+    with serving(heard.answer, heard.wrote) as server:
+        run = runner(server)
+        for node in range(25):
+            run._reporter.report_changes(failed(f"n{node}"))
+        run.report_end(LATE)
+    assert (len(heard.of("Job")), len(heard.of("HelmRelease"))) == (26, 10 + 1)
+    assert LATE.message in heard.ordered[-1][1]
+
+
+def test_a_target_that_was_not_found_is_read_once_more_at_the_end() -> None:
+    """Not at each node that fails, which may be a thousand."""
+    heard = Heard(iter([Said(500), told(**KIND, metadata={"uid": "release-uid"})]))
+    with serving(heard.answer, heard.wrote) as server:
+        run = runner(server)
+        for node in ("a", "b", "c"):
+            run._reporter.report_changes(failed(node))
+        run.report_end(LATE)
+        assert server.count(OBJECT) == 2
+    assert ["Job", "Job", "Job", "Job", "DaemonSet", "HelmRelease"] == heard.kinds
+
+
+def test_reading_the_own_job_has_the_time_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever kinds of trouble follow one another. A run that waits for no server asks once."""
+    for said, ends in ((refused(401), False), (Said(503), True), (SILENT, True), (refused(403), False)):
+        granted: list[float] = []
+        with serving(said) as server, bounded():
+            send = server.api.send
+
+            def noted(request: Request, seconds: float) -> dict[str, Any]:
+                granted.append(seconds)
+                return send(request, seconds)
+
+            monkeypatch.setattr(server.api, "send", noted)
+            with pytest.raises(UnreachableError) if ends else nullcontext():
+                assert own_job(server.api, "gpu-operator", "post", retry.starting(60), 0.5) is None
+        assert sorted(granted, reverse=True) == granted, said
+        assert granted[0] <= 0.5, said
+    with serving(Said(503)) as server, pytest.raises(UnreachableError):
+        own_job(server.api, "gpu-operator", "post", retry.starting(0), 60)
+    assert len(server.asked) == 1
+    job = told(kind="Job", metadata={"uid": "u"}, status={"startTime": "2026-01-01T10:00:00Z"})
+    with serving(job) as server:
+        own = own_job(server.api, "gpu-operator", "post", retry.starting(0), 60)
+    assert own is not None
+    assert (own.reference.uid, own.started.hour) == ("u", 10)
+
+
+def test_an_own_deployment_that_cannot_be_read_is_given_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors of all kinds in turn have the same few seconds."""
+    monkeypatch.setattr(events, "OWNER_SECONDS", 0.5)
+    answers = [refused(401), Said(503), refused(403)] * 999
+    with serving(lambda _line: answers.pop()) as server:
+        assert own_deployment(server.api, "gpu-operator", "post") is None
+        until(lambda: len(server.asked) > 1, "it tries again")
+        assert answers

@@ -1,0 +1,447 @@
+"""The Job: when a run ends and how, what only a second read may end, and when the controller takes over."""
+
+# ruff: noqa: B023 - what is defined in a loop is used in the same turn
+from __future__ import annotations
+
+import json
+import threading
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import pytest
+from msgspec import structs
+
+from hook import cli
+from hook.config import Duration, OnDeadline, Settings
+from hook.decide.decide import chosen
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, Phase
+from hook.errors import PermissionDeniedError, TerminatedError
+from hook.kube import cache as caches
+from hook.kube import confirm, events, retry
+from hook.kube.cache import Cache
+from hook.kube.events import EventRecorder, Job, ObjectReference
+from hook.kube.informer import OutOfSync
+from hook.kube.requests import NODES, ListOptions
+from hook.objects import names
+from hook.run import job
+from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Delegation, LeaseObserver, Outcome, Readiness, Runner
+from hook.run.report import LOST_SECONDS
+from hook.run.status import ControllerStatus, LeaseStatus, OpenBreaker
+from tests.client.fixtured import DISCOVERY, Shown
+from tests.client.leases import NAME, NAMESPACE, keeping
+from tests.client.server import METADATA, PATIENCE, SILENT, Said, Server, refused, serving, told, until
+from tests.fixtures.cluster import cluster, stale
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.client.leases import Leases
+
+JOB: Final = ObjectReference("batch/v1", "Job", "gpu-operator", "post", "uid")
+DONE: Final = Decision(Phase.DONE, Reason.NOTHING_STALE, "all is well", stack="gpu")
+FAIL: Final = Decision(Phase.FAIL, Reason.DRIVER_FAILING, "it crashes", stack="gpu")
+LATE: Final = Decision(Phase.DEADLINE, Reason.TIME_UP, "the time is up", stack="gpu")
+WAIT: Final = replace(LATE, phase=Phase.WAIT)
+PASSED: Final = Settings().timeout.total_seconds() + 1
+"""Age of a Job whose time is up."""
+
+
+def runner(server: Server, settings: Settings | None = None, ago: float = 0.0) -> Runner:
+    """Return a run whose Job started so many seconds ago, by the server's clock."""
+    server.api.list_page(ListOptions(NODES).page())
+    asked = settings or Settings()
+    cache = Cache(server.api, chosen(asked), asked, retry.starting(PATIENCE))
+    own = Job(JOB, server.api.now() - timedelta(seconds=ago))
+    return Runner(server.api, cache, asked, EventRecorder(server.api, "run", silent=True), own)
+
+
+def ended(run: Runner, observer: LeaseObserver | None = None) -> Outcome:
+    """Run to the end."""
+    outcome = run.run(observer)
+    run._cache.stop()
+    return outcome
+
+
+def synced(server: Server) -> Runner:
+    """Return a run whose watches have ended, with what they read."""
+    run = runner(server)
+    run._cache.watch_policies()
+    until(lambda: run._cache.synced, "all is read")
+    run._cache.stop()
+    for informer in run._cache._informers.values():
+        informer._thread.join(PATIENCE)
+    return run
+
+
+def test_a_fleet_that_is_well_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the versions of ResourceSlices could not be read at first: the loop asks again."""
+    monkeypatch.setattr(caches, "FIRST_DISCOVERY_SECONDS", 0.0)
+    for troubles in (0, 2):
+        answers = [Said(503)] * troubles
+        with serving(shown := Shown(cluster())) as server:
+            run = runner(server)
+            shown.instead = lambda line: answers.pop() if line.endswith(DISCOVERY) and answers else None
+            outcome = ended(run)
+            found = outcome.decision.reason, outcome.exit_code, server.writes, answers
+            assert found == (Reason.NOTHING_STALE, 0, [], []), troubles
+
+
+def test_a_dry_run_writes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """It ends with its first decision, and the log has what a run would do."""
+    caplog.set_level("INFO")
+    with serving(Shown(stale())) as server:
+        outcome = ended(runner(server, Settings(dry_run=True)))
+        assert (outcome.decision.phase, outcome.exit_code, server.writes) == (Phase.WAIT, 0, [])
+    assert 1 == sum("dry run: would delete pod" in record.message for record in caplog.records)
+
+
+def test_a_stale_plugin_is_deleted_as_it_was_read() -> None:
+    """Once, this very pod: its UID and its version are preconditions."""
+    shown = Shown(stale())
+    (pod,) = shown.found.of("plugin-pod")
+    deleted: list[dict[str, Any]] = []
+
+    def wrote(line: str, body: bytes) -> Said:
+        if "DELETE" in line:
+            deleted.append(json.loads(body))
+        return shown.dated(told(kind="Status"))
+
+    with serving(shown, wrote) as server:
+        run = runner(server)
+        threading.Thread(target=run.run, daemon=True).start()
+        until(lambda: deleted, "the pod is deleted")
+        run._cache.stop()
+    assert deleted[0]["preconditions"] == {key: pod["metadata"][key] for key in ("uid", "resourceVersion")}
+
+
+def test_the_time_counts_from_the_jobs_start() -> None:
+    """All its tries share one deadline: a pod that starts when that has passed reads nothing and ends."""
+    for settings, code in ((Settings(), EXIT_DEADLINE), (Settings(on_deadline=OnDeadline.REPORT), 0)):
+        with serving(Shown(cluster())) as server:
+            run = runner(server, settings, ago=settings.timeout.total_seconds())
+            outcome = ended(run)
+            assert (outcome.decision.reason, outcome.exit_code) == (Reason.TIME_UP, code)
+            assert run._deadline == run._started + settings.timeout - settings.margin
+            assert run._cache.end < time.monotonic()  # its questions know the same end
+    with serving(Shown(cluster())) as server:  # without a Job, from when this process connected
+        cache = Cache(server.api, [], Settings(), retry.starting(1))
+        run = Runner(server.api, cache, Settings(), EventRecorder(server.api, "", silent=True), None)
+        until(lambda: server.api.now() > server.api.began, "time passes")
+        assert run._started == server.api.began
+
+
+def test_a_cluster_that_cannot_be_read_ends_with_the_time() -> None:
+    """Before the first list, and after it: the loop checks its deadline while it waits."""
+    for missing in ("clusterpolicies", "/nodes"):
+        with serving(shown := Shown(cluster())) as server:
+            run = runner(server, ago=PASSED)
+            shown.instead = lambda line: Said(503) if missing in line else None
+            if missing == "/nodes":
+                run._cache.watch_policies()
+                until(lambda: run._cache.synced, "the intent is read")
+                run._cache.watch_fleet()
+                reason = run._reconcile().reason
+            else:
+                reason = run.run().decision.reason
+            run._cache.stop()
+            assert reason is Reason.TIME_UP, missing
+
+
+def test_the_program_ends_at_its_deadline_whatever_it_cannot_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its Job, or the versions of ResourceSlices: refused credentials have two minutes, but not beyond the deadline."""
+    monkeypatch.setattr(cli, "ignore_signals", lambda: None)
+    values = {"service_account_dir": str(tmp_path), "job_namespace": "gpu-operator", "log_format": "json"}
+    for part, said in (("", refused(401)), *((DISCOVERY, said) for said in (refused(401), Said(503), SILENT))):
+        message = tmp_path / "message"
+        message.touch()
+        shown = Shown(cluster())
+        shown.instead = lambda line: said if line.endswith(part) else None
+        shown.dated = lambda said: said  # type: ignore[method-assign]
+        mine = {**values, "termination_log": str(message), "job_name": "" if part else "post"}
+        with serving(shown) as server:
+            settings = Settings(timeout=Duration(seconds=2))
+            assert cli._run(server.api, settings, mine) == EXIT_DEADLINE, (part, said)
+            assert server.count(part or "jobs/post") >= 1
+        told = json.loads(message.read_text())
+        assert (told["phase"], told["reason"]) == (Phase.DEADLINE, Reason.TIME_UP), (part, said)
+
+
+def test_a_signal_writes_the_events_that_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the server takes its time for the first one, as long as the kubelet waits."""
+    monkeypatch.setattr(events, "STOP_SECONDS", PATIENCE)
+    monkeypatch.setattr(cli, "ignore_signals", lambda: None)
+    stopping = threading.Event()
+
+    def run(self: Runner, _observer: object) -> Outcome:
+        for number in range(5):
+            self._recorder.event(JOB, "Restarted", "note", about=str(number))
+        threading.Timer(0.05, stopping.set).start()
+        raise TerminatedError(15)
+
+    def wrote(_line: str, _body: bytes) -> Said:
+        stopping.wait(PATIENCE)
+        return told(kind="Event")
+
+    monkeypatch.setattr(Runner, "run", run)
+    where = {"service_account_dir": str(tmp_path), "termination_log": str(tmp_path / "none")}
+    values = {"job_name": "", "job_namespace": "", "log_format": "json", **where}
+    with serving(told(), wrote) as server:
+        assert cli._run(server.api, Settings(drivers=("gpu",)), values) == 128 + 15
+        assert server.count("POST") == 5
+
+
+def test_an_end_that_could_not_be_confirmed_in_time_is_a_deadline() -> None:
+    """Nothing is read any more, and the message names both."""
+    with serving(Shown(cluster())) as server:
+        run = runner(server, ago=PASSED)
+        before = len(server.asked)
+        for decision in (DONE, FAIL):
+            found = run._confirmed(decision)
+            assert found is not None
+            assert (found.phase, found.reason) == (Phase.DEADLINE, Reason.TIME_UP)
+            assert decision.message in found.message
+        assert run._confirmed(LATE) is LATE
+        assert len(server.asked) == before
+
+
+def test_an_end_is_believed_if_a_second_read_agrees() -> None:
+    """The second decision is returned; one that differs is no end, and is not read again at once."""
+    with serving(Shown(cluster())) as server:
+        run = runner(server)
+        run._cache.watch_policies()
+        run._cache.watch_fleet()
+        until(run._loop.observe, "all is read")
+        assert run._confirmed(FAIL) is None
+        asked = server.count(METADATA)
+        assert run._confirmed(DONE) is None  # it was just read
+        assert server.count(METADATA) == asked
+        run._confirm_after = 0.0
+        found = run._confirmed(DONE)
+        run._cache.stop()
+    assert found is not None
+    assert (found.phase, found.message != DONE.message) == (Phase.DONE, True)
+
+
+def test_a_second_read_that_fails_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An outage passes; a permission that is gone does not, and ends the run."""
+    monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=0, unauthorized=0, denied=0))
+    with serving(shown := Shown(cluster())) as server:
+        run = synced(server)
+        shown.instead = lambda _line: Said(503)
+        assert run._confirmed(DONE) is None
+        shown.instead = lambda _line: refused(403)
+        run._confirm_after = 0.0
+        with pytest.raises(PermissionDeniedError):
+            run._confirmed(DONE)
+
+
+def test_what_was_not_seen_is_named_where_the_time_ran_out() -> None:
+    """It is the cause if it lasted; watches break off now and then, and are back at once."""
+    with serving(Shown(cluster())) as server:
+        run = synced(server)
+        informer = next(iter(run._cache._informers.values()))
+        for decision, seconds, named in (
+            (LATE, LOST_SECONDS + 1, True),
+            (LATE, 0.0, False),
+            (LATE, None, False),
+            (FAIL, LOST_SECONDS + 1, False),
+        ):
+            for each in run._cache._informers.values():
+                each.out_of_sync = None
+            if seconds is not None:
+                informer.out_of_sync = OutOfSync("nodes", time.monotonic() - seconds, "it hangs")
+            found = run._with_cause(decision)
+            told = (found.cause is Reason.API_UNREACHABLE, "it hangs" in found.message, found is not decision)
+            assert told == (named,) * 3, (decision.phase, seconds)
+
+
+def test_exit_codes() -> None:
+    """As documented."""
+    dry = Settings(dry_run=True)
+    with serving(Shown(cluster())) as server:
+        for decision, settings, code in (
+            (DONE, Settings(), 0),
+            (FAIL, Settings(), EXIT_FAILED),
+            (LATE, Settings(), EXIT_DEADLINE),
+            (LATE, dry, EXIT_DEADLINE),
+            (FAIL, dry, EXIT_FAILED),
+            (WAIT, dry, 0),
+            (WAIT, Settings(), EXIT_FAILED),
+        ):
+            assert runner(server, settings)._exit_code(decision) == code, (decision.phase, settings.dry_run)
+
+
+class Observed:
+    """Stands for the observer of a controller's Lease, whose own tests are below."""
+
+    def __init__(self, readiness: Readiness) -> None:
+        self._readiness = readiness
+
+    def readiness(self, _wanted: object) -> Readiness:
+        """Return what is known of it."""
+        return self._readiness
+
+
+def delegating(server: Server, readiness: Readiness) -> tuple[Runner, Delegation]:
+    """Return a run that delegates to a controller."""
+    run = runner(server)
+    observer = cast("LeaseObserver", Observed(readiness))
+    run._delegation = Delegation(run._cache, run._settings, run._loop, observer)
+    return run, run._delegation
+
+
+def test_a_job_in_delegate_mode_restarts_nothing() -> None:
+    """Its account may not, and the controller does. At its deadline it reports what it waited for, if that is all."""
+    with serving(Shown(stale())) as server:
+        run = runner(server, Settings(timeout=Duration(seconds=3)))
+        outcome = ended(run, LeaseObserver(server.api, "gpu-operator", "post"))
+        assert (outcome.exit_code, server.writes) == (EXIT_DEADLINE, [])
+        run, delegation = delegating(server, Readiness("no controller"))
+        delegation._blocker = "no controller"
+        late = run._final(LATE, {})
+        assert late is not None
+        assert (late.cause, "no controller" in late.message) == (Reason.CONTROLLER_MISSING, True)
+        delegation._blocker = ""
+        assert run._final(LATE, {}) is LATE
+
+
+LED: Final = LeaseStatus(
+    "gpu-operator", "post", "pod-a", status=ControllerStatus(remaining=3, eta_seconds=360, writer="pod-a")
+)
+
+
+def test_a_job_delegates_to_a_controller_that_saw_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once a second read shows the same intent: a watch may be behind what was applied a moment ago."""
+    monkeypatch.setattr(confirm, "DELIVERY_SECONDS", 0.0)
+    for readiness, ready in (
+        (Readiness("", LED), True),
+        (Readiness("not observed", LED), False),
+        (Readiness("none"), False),
+        (Readiness("", LeaseStatus("a", "b")), False),
+    ):
+        with serving(shown := Shown(stale())) as server:
+            run, delegation = delegating(server, readiness)
+            run._cache.watch_policies()
+            run._cache.watch_fleet()
+            until(run._loop.observe, "all is read")
+            first = run._loop.observe()
+            assert first is not None
+            decision = run._loop.decide(first)
+            assert decision.actions
+            found = run._final(decision, first)
+            if found is None:
+                assert (ready, delegation._blocker) == (False, readiness.blocker), readiness
+            else:
+                assert ready, readiness
+                assert (found.phase, found.reason, found.actions) == (Phase.DONE, Reason.DELEGATED, ())
+                assert found.message == "delegated to controller pod-a, 3 nodes remaining, about 6m"
+            # Now the policy changes, and no watch shows it.
+            shown.instead = lambda line: Said(200) if "watch=true" in line else None
+            shown.found = stale().change("policy", "metadata: {generation: 99, resourceVersion: '1001'}")
+            shown.version = 1001
+            assert run._final(decision, first) is None, readiness
+            run._cache.stop()
+            assert server.writes == []
+
+
+NOW: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SPEC, OTHER = "0123456789abcdef", "fedcba9876543210"
+STATUS: Final = ControllerStatus(
+    spec_hashes={"gpu": SPEC}, remaining=3, eta_seconds=360, restarted=7, observed_at=NOW, last_restart_at=NOW,
+    writer="pod-a",
+)  # fmt: skip
+
+
+def lease(written: ControllerStatus | str | None = STATUS, **spec: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    """Return a controller's Lease."""
+    text = written.encode() if isinstance(written, ControllerStatus) else written
+    annotations = {names.STATUS_ANNOTATION: text} if text is not None else {}
+    return {
+        "kind": "Lease",
+        "metadata": {"name": NAME, "namespace": NAMESPACE, "annotations": annotations},
+        "spec": {"holderIdentity": "pod-a", "renewTime": "2026-03-01T11:59:58.000001Z", **spec},
+    }
+
+
+def renew(kept: Leases, second: int, **spec: str) -> None:
+    """Renew the Lease as its holder does."""
+    kept.change({"spec": {"renewTime": f"2026-03-01T12:00:{second:02}.000001Z", **spec}})
+
+
+@pytest.fixture
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read the Lease whenever the observer is asked."""
+    monkeypatch.setattr(job, "LOOK_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("_at_once")
+def test_a_controller_that_renews_and_saw_the_same_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the clocks show: on the first look, a Lease that a dead controller left is the same."""
+    with keeping() as (kept, server):
+        observer = LeaseObserver(server.api, NAMESPACE, NAME)
+
+        def blocker(**wanted: str) -> str:
+            return observer.readiness(wanted or {"gpu": SPEC}).blocker
+
+        assert "no controller has run yet" in blocker()
+        kept._keep(lease())
+        assert "checking whether controller pod-a still renews" in blocker()
+        with monkeypatch.context() as patch:
+            patch.setattr(job, "ALIVE_SECONDS", 0.0)
+            assert "the last leader was pod-a" in blocker()
+        renew(kept, 1)
+        found = observer.readiness({"gpu": SPEC})
+        assert found.blocker == ""
+        assert found.lease is not None
+        assert found.lease.status == STATUS
+        assert "driver gpu" in blocker(gpu=OTHER)
+        assert "does not refresh driver network" in blocker(gpu=SPEC, network=SPEC)
+        renew(kept, 2, holderIdentity="")
+        assert blocker()
+        assert "is not renewed" in LeaseObserver(server.api, NAMESPACE, NAME).readiness({"gpu": SPEC}).blocker
+        renew(kept, 3, holderIdentity="pod-b")
+        assert "has not read the fleet yet" in blocker()
+        own = {names.STATUS_ANNOTATION: structs.replace(STATUS, writer="pod-b").encode()}
+        kept.change({"metadata": {"annotations": own}})
+        assert blocker() == ""
+        monkeypatch.setattr(job, "ALIVE_SECONDS", 0.0)
+        assert "the last leader was pod-b" in blocker()
+
+
+@pytest.mark.usefixtures("_at_once")
+def test_a_controller_that_has_not_observed_the_same_is_waited_for() -> None:
+    """It may be about to. One that restarts nothing takes nothing over: the deployment tool would report success."""
+    opened = {"gpu": OpenBreaker(NOW, "9 of 10 nodes")}
+    for written, why in (
+        (None, "has not written a status yet"),
+        ('{"version":2}', "cannot be read"),
+        (ControllerStatus(writer="pod-a"), "has not read the fleet yet"),
+        (structs.replace(STATUS, writer=""), "has not read the fleet yet"),
+        (structs.replace(STATUS, spec_hashes={"gpu": ""}), "has not observed this spec"),
+        (structs.replace(STATUS, breakers=opened), "circuit breaker is open: 9 of 10 nodes"),
+        (structs.replace(STATUS, breakers={"network": opened["gpu"]}), ""),
+    ):
+        with keeping() as (kept, server):
+            observer = LeaseObserver(server.api, NAMESPACE, NAME)
+            kept._keep(lease(written))
+            observer.readiness({})
+            renew(kept, 1)
+            found = observer.readiness({"gpu": SPEC}).blocker
+            assert why in found, written
+            assert bool(found) is bool(why), written
+
+
+@pytest.mark.usefixtures("_at_once")
+def test_a_lease_that_cannot_be_read_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An outage passes; a missing permission is reported at once, because waiting does not grant it."""
+    monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=0, denied=0))
+    for said in (Said(503), told(kind="Lease", metadata=7)):
+        with serving(said) as server:
+            assert "cannot be read" in LeaseObserver(server.api, NAMESPACE, NAME).readiness({}).blocker
+    with serving(refused(403)) as server, pytest.raises(PermissionDeniedError):
+        LeaseObserver(server.api, NAMESPACE, NAME).readiness({})

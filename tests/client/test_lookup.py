@@ -1,0 +1,219 @@
+"""What `status` finds of a controller, and what it advises."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from msgspec import structs
+
+from hook.config import Rbac, Settings
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase
+from hook.kube import cache as caches
+from hook.objects import names
+from hook.objects.decoding import MalformedObjectError
+from hook.run import lookup
+from hook.run.lookup import Lookup
+from hook.run.status import ControllerStatus, LeaseStatus, OpenBreaker, lease_status, list_leases
+from tests.client.controller import stale_pod
+from tests.client.fixtured import DISCOVERY, Shown
+from tests.client.server import Said, listed, refused, serving
+from tests.fixtures.cluster import cluster
+
+if TYPE_CHECKING:
+    from tests.fixtures.objects import Object
+
+NOW: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
+NOTHING_RESTARTS: Final = "nothing restarts the plugin by itself"
+NAME: Final = "post"
+STATUS: Final = ControllerStatus(
+    spec_hashes={"gpu": "0123456789abcdef"}, remaining=3, eta_seconds=360, restarted=7, observed_at=NOW,
+    last_restart_at=NOW, writer="pod-a",
+)  # fmt: skip
+OPENED: Final = structs.replace(STATUS, breakers={"gpu": OpenBreaker(NOW, "9 of 10 nodes")})
+OTHER: Final = structs.replace(STATUS, spec_hashes={"network": ""})
+
+
+def lease(written: ControllerStatus | str | None = STATUS, **spec: str) -> Object:
+    """Return a controller's Lease, renewed two seconds ago."""
+    text = written.encode() if isinstance(written, ControllerStatus) else written
+    annotations = {names.STATUS_ANNOTATION: text} if text is not None else {}
+    metadata = {"name": NAME, "namespace": "gpu-operator", "annotations": annotations}
+    renewed = {"holderIdentity": "pod-a", "renewTime": "2026-03-01T11:59:58.000001Z"}
+    return {"kind": "Lease", "metadata": metadata, "spec": {**renewed, **spec}}
+
+
+def found(written: ControllerStatus | str | None = STATUS, later: float = 0, **spec: str) -> Lookup:
+    """Find this Lease, so many seconds later."""
+    return Lookup(NOW + timedelta(seconds=later), lease_status(lease(written, **spec)))
+
+
+def as_json(seen: Lookup) -> dict[str, Any]:
+    """Return what programs read."""
+    shown = lookup.as_json(seen)
+    assert shown is not None
+    return dict(shown)
+
+
+def test_whether_a_controller_is_alive() -> None:
+    """Who holds the Lease, when it was renewed and acted, and how much is left."""
+    alive, dead = found(), found(later=300)
+    assert "alive (pod-a)" in lookup.as_lines(alive)[0]
+    assert "last renewed 2s ago" in lookup.as_lines(alive)[0]
+    first, second = lookup.as_lines(dead)
+    for part, text in (("NOT ALIVE", first), ("last restart 5m ago", second), ("3 nodes remaining, about 6m", second)):
+        assert part in text, text
+    shown = as_json(alive)
+    expected = {"alive": True, "holder": "pod-a", "lastRestartAt": "2026-03-01T12:00:00Z", "remaining": 3,
+                "etaSeconds": 360, "restarted": 7, "breakers": {}}  # fmt: skip
+    assert {key: shown[key] for key in expected} == expected
+    assert as_json(dead) == {**shown, "alive": False}
+
+
+def test_a_new_leader_has_not_restarted_what_an_earlier_one_did() -> None:
+    """What was found, and who wrote it, is shown as that; an open breaker went with the earlier process."""
+    seen = found(OPENED, holderIdentity="pod-b")
+    line = lookup.as_lines(seen)[1]
+    assert ("pod-a" in line, "7 plugins" in line) == (True, False)
+    shown = as_json(seen)
+    assert (shown["holder"], shown["writer"], shown["breakers"]) == ("pod-b", "pod-a", {})
+    assert not [line for line in lookup.as_lines(seen) if "breaker" in line]
+    assert advice(STALE, seen=seen).startswith("PluginStale (a): The controller")
+    assert "7 plugins" in lookup.as_lines(found(holderIdentity=""))[1]
+
+
+def test_an_open_breaker_is_shown() -> None:
+    """With what was seen, in the table and for programs."""
+    seen = found(OPENED)
+    assert "9 of 10 nodes" in lookup.as_lines(seen)[-1]
+    assert as_json(seen)["breakers"] == {"gpu": {"openedAt": "2026-03-01T12:00:00Z", "message": "9 of 10 nodes"}}
+
+
+def test_a_lease_that_cannot_be_understood_is_shown() -> None:
+    """An account that may write a Lease may write anything there; no terminal obeys it."""
+    for written, holder in ((None, "pod-a"), ("[]", ""), ("{" * 9000, "a\x1b[2J")):
+        seen = found(written, holderIdentity=holder)
+        shown = lookup.as_lines(seen)
+        assert (len(shown), "\x1b" in "".join(shown)) == (2, False), holder
+        assert (as_json(seen)["alive"], bool(as_json(seen)["problem"])) == (bool(holder), True), holder
+    with pytest.raises(MalformedObjectError):
+        lease_status({"metadata": {}})
+    assert not LeaseStatus("a", "b").alive(NOW)
+
+
+def test_without_a_controller_nothing_is_shown() -> None:
+    """Most clusters have none."""
+    assert ([], None) == ([line for line in lookup.as_lines(Lookup(NOW)) if line], lookup.as_json(Lookup(NOW)))
+
+
+def test_where_a_controller_was_looked_for_is_shown() -> None:
+    """If only some namespaces, or none, may be read, that no Lease was found proves little."""
+    with serving(lambda line: listed() if "/namespaces/dra/" in line else listed(lease())) as server:
+        assert NAME in lookup.as_lines(lookup.find_controller(server.api, Settings()))[0]
+        somewhere = lookup.find_controller(server.api, Settings(rbac=Rbac(namespaces=("dra",))))
+    assert ["no controller was found in dra; its Lease may be in another namespace"] == lookup.as_lines(somewhere)
+    assert as_json(somewhere)["alive"] is None
+    with serving(refused(403)) as server:
+        seen = lookup.find_controller(server.api, Settings())
+    assert "permission missing" in lookup.as_lines(seen)[0]
+    assert as_json(seen)["alive"] is None
+
+
+def test_of_several_controllers_the_one_of_these_drivers_is_shown() -> None:
+    """A release for each driver is possible; of the others the most recently renewed one counts."""
+    leases = [
+        lease(OTHER, renewTime="2026-03-01T12:00:09.000000Z"),
+        lease(holderIdentity="old", renewTime="2026-03-01T11:00:00.000000Z"),
+        lease(holderIdentity="new"),
+        {"kind": "Lease", "metadata": {"name": 7}},
+    ]
+    with serving(listed(*leases)) as server:
+        seen = lookup.find_controller(server.api, Settings())
+        assert seen.lease is not None
+        assert seen.lease.holder == "new"
+        assert len(list_leases(server.api, ("a", "b"), 30)) == 8
+        assert server.count("labelSelector=app.kubernetes.io%2Fname%3Dgpu-operator-post") == 3
+
+
+def test_the_version_of_slices_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that is away for a moment is no cluster without slices."""
+    monkeypatch.setattr(caches, "FIRST_DISCOVERY_SECONDS", 0.0)
+    answers = [Said(503), Said(503)]
+    shown = Shown(cluster())
+    shown.instead = lambda line: answers.pop() if line.endswith(DISCOVERY) and answers else None
+    with serving(shown) as server:
+        assert lookup.read_once(server.api, Settings())["gpu"].slices
+    assert answers == []
+
+
+def judged(state: NodeState, reason: Reason = Reason.PLUGIN_STALE, node: str = "a", stack: str = "gpu") -> NodeStatus:
+    """Return a node's status."""
+    return NodeStatus(node, state, reason, "so it is", subject=f"ns/plugin-{node}", stack=stack)
+
+
+def pending(*statuses: NodeStatus) -> Decision:
+    """Wait for nodes."""
+    due = tuple(DeletePod(each.node, stale_pod()) for each in statuses if each.reason is Reason.PLUGIN_STALE)
+    return Decision(Phase.WAIT, Reason.NODES_PENDING, "so it is", statuses=statuses, actions=due, stack="gpu")
+
+
+def advice(*statuses: NodeStatus, seen: Lookup | None = None) -> str:
+    """Return what one look advises."""
+    return "\n".join(lookup.advice(pending(*statuses), seen or Lookup(NOW)))
+
+
+STALE: Final = judged(NodeState.STALE)
+
+
+def test_whether_a_stale_plugin_is_normal() -> None:
+    """Nodes that reload change by themselves; one that is being restarted shows that something restarts them."""
+    for other, restarts in ((Reason.DRIVER_NOT_READY, False), (Reason.PLUGIN_RESTARTING, True)):
+        state = NodeState.RESTARTING if restarts else NodeState.WAITING
+        told = advice(STALE, judged(state, other, "b"))
+        assert ("per node is normal" in told, NOTHING_RESTARTS in told) == (True, not restarts), other
+
+
+def test_several_stale_plugins_share_one_advice() -> None:
+    """With the pod of the first. But one that is not named has its own, and no command that deletes its pod."""
+    told = advice(STALE, judged(NodeState.STALE, Reason.PLUGIN_QUEUED, "b"))
+    assert told.startswith("PluginStale (a, b): ")
+    assert told.endswith("the driver pod of node a is Ready: kubectl -n ns delete pod plugin-a")
+    told = advice(STALE, judged(NodeState.STALE, Reason.UNNAMED_PLUGIN, "b"), seen=found())
+    assert ["UnnamedPlugin (b)", "PluginStale (a)"] == [line.split(":")[0] for line in told.splitlines()]
+
+
+def test_what_no_controller_restarts_is_reported_with_the_reason() -> None:
+    """A controller that is dead, blind to this driver or unknown restarts nothing."""
+    for seen, words in (
+        (Lookup(NOW), "No controller is active here, so"),
+        (found(later=300), "No controller is active here, so"),
+        (found(OTHER), "No controller is active here, so"),
+        (found(None), "(it has not written a status yet)"),
+        (Lookup(NOW, problem="no"), "No controller is known to be active here (no), so"),
+    ):
+        told = advice(STALE, seen=seen)
+        assert (words in told, NOTHING_RESTARTS in told) == (True, True), told
+    told = advice(STALE, seen=found(OPENED))  # what to compare first, and nothing to delete by hand
+    assert told.startswith("BreakerOpen: ")
+    assert ("restarts the plugin." in told, "delete pod" in told) == (False, False)
+
+
+def test_each_driver_is_advised_by_itself() -> None:
+    """A controller of one driver leaves the plugins of another as they are."""
+    told = advice(STALE, judged(NodeState.STALE, node="b", stack="network"), seen=found())
+    assert ["The controller" in line for line in told.splitlines()] == [True, False]
+    assert [line.split(":")[0] for line in told.splitlines()] == ["PluginStale (a)", "PluginStale (b)"]
+
+
+def test_other_advice() -> None:
+    """One look cannot know for how long a node has failed, nor restart before the driver is the expected one."""
+    told = advice(judged(NodeState.WAITING, Reason.UPGRADE_FAILED))
+    assert (told.startswith("UpgradeFailed (a): "), "per node is normal" in told) == (True, False)
+    early = replace(pending(STALE), reason=Reason.EXPECTATION_UNMET, actions=())
+    (told,) = lookup.advice(early, Lookup(NOW))
+    assert told.startswith("ExpectationUnmet: ")
+    done = Decision(Phase.DONE, Reason.NOTHING_STALE, "", statuses=(judged(NodeState.VERIFIED, Reason.VERIFIED),))
+    assert lookup.advice(done, Lookup(NOW)) == []

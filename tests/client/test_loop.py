@@ -1,0 +1,517 @@
+"""The reconcile loop: what is executed of a decision, what is known of each write, and what is remembered."""
+
+# ruff: noqa: B023 - what is defined in a loop is used in the same turn
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from hook.config import Settings
+from hook.decide.decide import chosen
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, DeletePod, Phase, RolloutRestart, StalePod
+from hook.errors import PermissionDeniedError, RejectedError, TerminatedError, UnreachableError
+from hook.kube import events, retry
+from hook.kube.cache import Cache
+from hook.kube.client import at_once
+from hook.kube.events import EventRecorder, ObjectReference
+from hook.kube.informer import OutOfSync
+from hook.run import loop
+from hook.run.loop import SIDE_BY_SIDE, ReconcileLoop, Restarter
+from hook.run.report import ProgressReporter, RestartResult
+from tests.client.fixtured import Shown
+from tests.client.server import EMPTY, GRANTED, PATIENCE, Said, refused, reviewed, serving, told, until
+from tests.fixtures.cluster import LATER, cluster
+from tests.fixtures.cluster import stale as stale_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import FrameType
+
+    from hook.decide.result import Action
+    from hook.kube.requests import Request
+    from tests.client.server import Server
+
+SUBJECT: Final = ObjectReference("apps/v1", "DaemonSet", "dra", "plugin", "uid")
+DELETING: Final = "metadata: {deletionTimestamp: '2026-01-01T10:59:59Z'}"
+WAVE: Final = 1 + SIDE_BY_SIDE
+"""The first alone, which is granted, and the others together."""
+ONCE: Final = retry.RetryPolicy(unreachable=0, denied=0)
+
+
+@pytest.fixture(autouse=True)
+def _not_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Execute all of a decision, also on a busy machine, and try each write once."""
+    monkeypatch.setattr(loop, "ACT_SECONDS", PATIENCE)
+    monkeypatch.setattr(retry, "WRITE", ONCE)
+
+
+def stale(*names: str) -> list[DeletePod]:
+    """Ask for restarts of stale plugins, each on a node of its own."""
+    pods = (StalePod("dra", name, f"uid-{name}", "7", "ds", because="it is stale", driver_run="run") for name in names)
+    return [DeletePod(f"gpu-{pod.name}", pod, "gpu") for pod in pods]
+
+
+def wave(count: int) -> list[DeletePod]:
+    """Ask for as many restarts; no name begins as another one does."""
+    return stale(*(f"p{number:02}" for number in range(count)))
+
+
+def decided(*actions: Action) -> Decision:
+    """Decide on these restarts."""
+    return Decision(Phase.WAIT, Reason.NODES_PENDING, "", actions=actions)
+
+
+A, B = stale("a", "b")
+ROLLOUT: Final = RolloutRestart("dra", "plugin", "ds", LATER, ((A.node, A.pod), (B.node, B.pod)), "gpu")
+
+
+def looping(server: Server, *drivers: str, silent: bool = True) -> tuple[ReconcileLoop, Cache, EventRecorder]:
+    """Return a loop at its beginning."""
+    settings = Settings(drivers=drivers or ("gpu",))
+    cache = Cache(server.api, chosen(settings), settings, retry.starting(PATIENCE))
+    recorder = EventRecorder(server.api, "run", silent=silent)
+    reporter = ProgressReporter(recorder, SUBJECT)
+    return ReconcileLoop(server.api, cache, settings, reporter, server.api.now()), cache, recorder
+
+
+def test_a_wave_is_restarted_side_by_side_once_one_was_granted() -> None:
+    """The others are answered only when all of them have come: one after the other they would never be."""
+    together = threading.Barrier(SIDE_BY_SIDE)
+
+    def answer(line: str) -> Said:
+        if "p00" not in line:
+            together.wait(PATIENCE)
+        return GRANTED
+
+    with serving(answer) as server:
+        restarter = Restarter(server.api)
+        assert len(list(restarter.act(wave(WAVE), 60))) == restarter.restarted == WAVE
+    assert not together.broken
+
+
+def test_after_any_other_answer_one_is_asked_for_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it is, and whichever of a wave it answers; what is granted then widens the way again."""
+    waves: list[int] = []
+
+    def noted(work: Callable[[DeletePod], object], items: Sequence[DeletePod]) -> list[object]:
+        waves.append(len(items))
+        return list(at_once(work, items))
+
+    monkeypatch.setattr(loop, "at_once", noted)
+    for status in (403, 404, 409, 422, 503):
+        for nth in (0, 3, 7):
+
+            def answer(line: str) -> Said:
+                if "POST" in line:
+                    return reviewed(allowed=True)
+                return refused(status) if f"/p{1 + nth:02}" in line else GRANTED
+
+            waves.clear()
+            with serving(answer) as server:
+                restarter = Restarter(server.api)
+                list(restarter.act(wave(18), PATIENCE))
+                assert (waves, restarter.restarted) == ([1, 8, 1, 8], 17), (status, nth)
+    waves.clear()
+    with serving(refused(409)) as server:  # nothing is granted
+        assert list(Restarter(server.api).act(wave(5), 60)) == []
+    assert waves == [1] * 5
+
+
+def test_a_decision_is_executed_for_a_moment_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest is decided anew, from what is there then. But what is decided in the last moment has a chance."""
+    with serving(GRANTED) as server:
+        monkeypatch.setattr(loop, "ACT_SECONDS", -1.0)
+        assert list(Restarter(server.api).act(wave(3), 60)) == []
+        assert server.asked == []
+        monkeypatch.setattr(loop, "ACT_SECONDS", PATIENCE)
+        for left in (0.0, -5.0):
+            (result,) = Restarter(server.api).act([A], left)
+            assert result.note, left
+
+
+def test_no_try_of_a_write_begins_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next holder of the Lease may act then: each try has only what is left, however endless the patience."""
+    monkeypatch.setattr(retry, "WRITE", retry.RetryPolicy(unreachable=retry.FOREVER))
+    monkeypatch.setattr(retry, "JITTER_SECONDS", 0.1)
+    with serving(Said()) as server:
+        granted: list[float] = []
+        send = server.api.send
+
+        def noted(request: Request, seconds: float) -> dict[str, Any]:
+            granted.append(seconds)
+            return send(request, seconds)
+
+        monkeypatch.setattr(server.api, "send", noted)
+        (result,) = Restarter(server.api).act([A], 2.0)
+        assert result.trouble
+        assert sorted(granted, reverse=True) == granted
+        assert 1 <= granted[-1] <= granted[0] <= 2
+
+
+def test_what_is_gone_or_changed_was_not_our_restart() -> None:
+    """It is evaluated again, and no Event reports it."""
+    for status in (404, 409):
+        with serving(refused(status)) as server:
+            restarter = Restarter(server.api)
+            assert list(restarter.act([A, ROLLOUT], 60)) == [], status
+            assert (restarter.restarted, restarter.settle(set())) == (0, []), status
+
+
+def test_a_rollout_without_an_answer_is_tried_again() -> None:
+    """The next snapshot shows whether it continues: nothing is counted before."""
+    answers = [Said()]
+    with serving(lambda _line: answers.pop() if answers else GRANTED) as server:
+        restarter = Restarter(server.api)
+        (result,) = restarter.act([ROLLOUT], 60)
+        assert (result.note, bool(result.trouble), restarter.restarted) == ("", True, 0)
+        (result,) = restarter.act([ROLLOUT], 60)
+        assert (bool(result.note), result.trouble, restarter.restarted) == (True, "", 2)
+
+
+def test_a_refused_rollout_ends_a_job_and_no_controller() -> None:
+    """No other restart follows it; a controller tries again, but not the next second."""
+    with serving(refused(422)) as server:
+        with pytest.raises(RejectedError):
+            list(Restarter(server.api).act([ROLLOUT], 60))
+        restarter = Restarter(server.api, lasting=True)
+        (result,) = restarter.act([ROLLOUT, A], 60)
+        assert (result.note, result.trouble, restarter.restarted) == ("", "no", 0)
+        assert list(restarter.act([A], 60)) == []
+        assert server.count("DELETE") == 0
+
+
+def test_a_missing_permission_to_restart_ends_no_controller() -> None:
+    """It is trouble that another try may fix, but not the next second; a Job's run ends for it."""
+    with serving(refused(403)) as server:
+        for action in (A, ROLLOUT):
+            restarter = Restarter(server.api, lasting=True)
+            (result,) = restarter.act([action], 60)
+            assert (bool(result.trouble), result.note, result.refused) == (True, "", "")
+            asked = len(server.asked)
+            assert list(restarter.act([action], 60)) == []
+            assert len(server.asked) == asked
+            with pytest.raises(PermissionDeniedError):
+                list(Restarter(server.api).act([action], 60))
+
+
+def test_a_server_that_asks_for_time_has_it_for_all_writes() -> None:
+    """Longer than one write is tried for: the next decision does not ask again at once."""
+    with serving(refused(429, **{"retry-after": "30"})) as server:
+        restarter = Restarter(server.api)
+        (result,) = restarter.act([A, B], 60)
+        assert result.trouble
+        assert list(restarter.act([A, B], 60)) == []
+        assert server.count("DELETE") == 1
+        assert restarter.settle(set()) == []
+
+
+def test_a_deletion_without_an_answer_counts_once_its_pod_is_gone() -> None:
+    """The server may have done it, or not; nothing, or "gone", in answer to the next try means that it was ours."""
+    for then in (Said(), refused(404), refused(409)):
+        answers = [Said()]
+        with serving(lambda _line: answers.pop() if answers else then) as server:
+            restarter = Restarter(server.api)
+            for _time in range(2):
+                list(restarter.act([A], 60))
+            assert (restarter.settle({A.pod.uid}), restarter.restarted) == ([], 0), then
+            (result,) = restarter.settle(set())
+            assert (result.action, bool(result.note), restarter.restarted) == (A, True, 1), then
+            assert restarter.settle(set()) == [], then
+
+
+def test_a_deletion_that_is_granted_after_all_counts_once() -> None:
+    """The first answer was lost, the second one came: what is gone then is the same restart."""
+    answers = [Said()]
+    with serving(lambda _line: answers.pop() if answers else told()) as server:
+        restarter = Restarter(server.api)
+        (first,), (second,) = (restarter.act([A], 60) for _time in range(2))
+        assert (bool(first.trouble), bool(second.note)) == (True, True)
+        assert (restarter.settle({A.pod.uid}), restarter.settle(set()), restarter.restarted) == ([], [], 1)
+
+
+def test_a_deletion_that_did_not_happen_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later deletion of that pod is not ours; what is long past shows nothing either way."""
+    monkeypatch.setattr(loop, "ASK_AGAIN", timedelta(0))
+    with serving(Said()) as server:
+        restarter = Restarter(server.api)
+        assert len(list(restarter.act([A, B], 60))) == 2
+        assert restarter.settle({A.pod.uid, B.pod.uid}, current=False) == []
+        assert [A] == [result.action for result in restarter.settle({B.pod.uid})]
+        assert (restarter.settle(set()), restarter.restarted) == ([], 1)
+
+
+def test_a_deletion_without_an_answer_is_ours_once_its_pod_ends() -> None:
+    """A pod that is being deleted counts as gone at once; a live one does not."""
+    (action,) = stale_cluster().decide()[0].actions
+    with serving(lambda line: Said() if "DELETE" in line else GRANTED) as server:
+        looped, _cache, _recorder = looping(server)
+        looped.act(decided(action), 60)
+        ending, gone = stale_cluster().change("plugin-pod", DELETING), stale_cluster().drop("plugin-pod")
+        for found, restarted in ((stale_cluster(), 0), (ending, 1), (gone, 1)):
+            looped.decide({"gpu": found.seen()})
+            assert looped.restarter.restarted == restarted
+
+
+def test_an_old_cache_shows_no_deletion_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it is out of sync, a pod that it shows may be gone: the answer to its deletion stays lost."""
+    monkeypatch.setattr(loop, "ASK_AGAIN", timedelta(0))
+    found = stale_cluster()
+    with serving(Said()) as server:
+        for lost in (None, OutOfSync("pods", time.monotonic(), "it hangs")):
+            looped, cache, _recorder = looping(server)
+            looped.act(decided(*found.decide()[0].actions), 60)
+            with monkeypatch.context() as patch:
+                patch.setattr(type(cache), "out_of_sync", lost)
+                looped.decide({"gpu": found.seen()})
+                looped.decide({"gpu": stale_cluster().drop("plugin-pod").seen()})
+            assert looped.restarter.restarted == (0 if lost is None else 1), lost
+
+
+def test_nothing_is_restarted_while_the_cache_is_out_of_sync() -> None:
+    """What was decided on is of before; writes may get through where reads do not."""
+    up = threading.Event()
+    up.set()
+
+    def answer(line: str) -> Said:
+        if "GET" not in line:
+            return told()
+        return Said() if not up.is_set() else EMPTY if "limit" in line else Said(200)
+
+    with serving(answer) as server:
+        looped, cache, _recorder = looping(server)
+        cache.watch_policies()
+        until(lambda: cache.synced and cache.out_of_sync is None, "all is read")
+        for connected in (False, True):
+            (up.set if connected else up.clear)()
+            until(lambda: (cache.out_of_sync is None) is connected, "it notices")
+            looped.act(decided(A), 60)
+            assert server.count("DELETE") == connected
+        cache.stop()
+
+
+def test_nothing_is_decided_before_what_is_new_is_read() -> None:
+    """The pods of a plugin that is seen for the first time are not listed yet: they would look missing."""
+    blocker = threading.Event()
+    shown = Shown(cluster())
+
+    def held(line: str) -> None:
+        if "/pods?" in line and "driver" not in line.partition("?")[2]:
+            blocker.wait(PATIENCE)
+
+    shown.instead = held
+    with serving(shown) as server:
+        looped, cache, _recorder = looping(server)
+        cache.watch_policies()
+        cache.watch_fleet()
+        until(lambda: cache.synced, "what is known to matter is read")
+        assert looped.observe() is None
+        blocker.set()
+        until(lambda: cache.synced, "the new pods are read")
+        assert (found := looped.observe()) is not None
+        cache.stop()
+    assert len(found["gpu"].plugin_pods) == 1
+
+
+def test_an_outage_at_the_beginning_is_not_outlived_by_looking() -> None:
+    """Only a cache that was synced once makes a run wait for an API server without end."""
+    with serving(Said(503)) as server:
+        looped, cache, _recorder = looping(server)
+        before = cache._policy
+        cache.watch_policies()
+        assert looped.observe() is None
+        assert cache._policy is before
+        cache.stop()
+
+
+def admission(review: Said, asked: list[dict[str, str]]) -> Callable[[str, bytes], Said]:
+    """Refuse every pod but the first one; keep what is asked about permissions."""
+
+    def wrote(line: str, body: bytes) -> Said:
+        if "POST" in line:
+            asked.append(json.loads(body)["spec"]["resourceAttributes"])
+            return review
+        return GRANTED if "/p00" in line else refused(403)
+
+    return wrote
+
+
+def test_a_wave_that_admission_refuses_costs_one_question() -> None:
+    """RBAC allows the deletion of each pod or of none; but a Role may be missing in another namespace."""
+    asked: list[dict[str, str]] = []
+    with serving(GRANTED, admission(reviewed(allowed=True), asked)) as server:
+        results = list(Restarter(server.api).act(wave(WAVE + 3), 60))
+        assert [False] + [True] * (SIDE_BY_SIDE + 3) == [bool(result.refused) for result in results]
+        wanted = {"verb": "delete", "group": "", "resource": "pods", "namespace": "dra", "name": ""}
+        assert [wanted] == [{key: question[key] for key in wanted} for question in asked]
+        asked.clear()
+        elsewhere = (replace(each, pod=replace(each.pod, namespace="monitoring")) for each in wave(WAVE)[3:])
+        results = list(Restarter(server.api).act([*wave(3), *elsewhere], 60))
+    assert SIDE_BY_SIDE == sum(bool(result.refused) for result in results)
+    assert ["dra", "monitoring"] == sorted(question["namespace"] for question in asked)
+
+
+def test_an_answer_about_permissions_is_good_for_one_decision() -> None:
+    """A permission that is taken away meanwhile would look like admission's refusal, which is for good."""
+    asked: list[dict[str, str]] = []
+    with serving(GRANTED, admission(reviewed(allowed=True), asked)) as server:
+        restarter = Restarter(server.api)
+        for _time in range(3):
+            (result,) = restarter.act(wave(2)[1:], 60)
+            assert result.refused
+    assert 3 == len(asked)
+
+
+def test_a_question_has_a_few_seconds_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does it outlast the time that is left: after it others act. Without an answer each is tried again."""
+    granted: list[float] = []
+
+    def allows(_request: Request, seconds: float) -> bool:
+        granted.append(seconds)
+        raise UnreachableError("silence")
+
+    with serving(GRANTED, admission(GRANTED, [])) as server:
+        monkeypatch.setattr(server.api, "allows", allows)
+        for left in (3600.0, 2.0, 0.0):
+            restarter = Restarter(server.api)
+            restarter._width = SIDE_BY_SIDE
+            results = list(restarter.act(wave(WAVE + 3)[1:], left))
+            assert [True] * SIDE_BY_SIDE == [bool(result.trouble) and not result.refused for result in results], left
+    assert granted[0] == loop.RIGHTS_SECONDS
+    assert (granted[1] <= 2, granted[2] <= 1, len(granted)) == (True, True, 3)
+
+
+def test_a_permission_that_lapses_has_its_time_for_the_whole_wave() -> None:
+    """Every refusal of the wave was one without patience: none of them ends the run, and the next one may."""
+    asked: list[dict[str, str]] = []
+    with serving(GRANTED, admission(reviewed(allowed=False), asked)) as server:
+        restarter = Restarter(server.api)
+        restarter._patience = replace(retry.WRITE, denied=0.0)  # as after a refusal by admission
+        results = list(restarter.act(wave(WAVE + 3), 60))
+        assert (WAVE, len(asked)) == (len(results), 1)
+        assert all(result.trouble and not result.refused for result in results[1:])
+        with pytest.raises(PermissionDeniedError):
+            list(restarter.act(wave(WAVE), 60))
+
+
+def test_only_what_rbac_allows_is_refused_for_this_pod_alone() -> None:
+    """A missing permission is the same for every pod, and ends the run; a webhook may let the next one pass."""
+    with serving(refused(422)) as server:  # refused by its own words: nothing to ask
+        (result,) = Restarter(server.api).act([A], 60)
+        assert (result.refused, result.trouble, server.count("POST")) == ("no", "", 0)
+    for allowed in (True, False, None):
+        with serving(
+            GRANTED, lambda line, _body: reviewed(allowed=allowed) if "POST" in line else refused(403)
+        ) as server:
+            looped, _cache, _recorder = looping(server)
+            try:
+                looped.act(decided(A), 60)
+                ended = False
+            except PermissionDeniedError:
+                ended = True
+            told = [record.refused for record in looped.memories["gpu"].restarts.values()]
+            assert (ended, ["no" in refusal for refusal in told]) == (not allowed, [True] * bool(allowed)), allowed
+
+
+def test_a_right_that_lapses_after_a_refusal_has_its_time_to_come_back() -> None:
+    """Admission's refusals are not waited for twice; a missing permission is, and so is an unknown one."""
+    answers = [reviewed(allowed=True), Said(503), reviewed(allowed=False), reviewed(allowed=False)]
+    with serving(GRANTED, lambda line, _body: answers.pop(0) if "POST" in line else refused(403)) as server:
+        looped, _cache, _recorder = looping(server)
+        for _time in range(3):
+            looped.act(decided(A), 60)
+        assert len(answers) == len(looped.memories["gpu"].restarts) == 1
+        assert looped.restarter._patience is retry.WRITE
+        with pytest.raises(PermissionDeniedError):
+            looped.act(decided(A), 60)
+
+
+def test_what_was_granted_is_reported_although_another_answer_ends_the_run() -> None:
+    """A permission that is taken away in the middle of a wave: the restarts before and beside it were made."""
+    told: list[str] = []
+
+    def wrote(line: str, body: bytes) -> Said:
+        if "events" in line:
+            told.append(json.loads(body)["message"])
+            return GRANTED
+        return reviewed(allowed=False) if "POST" in line else refused(403) if "/p01" in line else GRANTED
+
+    with serving(GRANTED, wrote) as server:
+        looped, _cache, recorder = looping(server, silent=False)
+        with pytest.raises(PermissionDeniedError):
+            looped.act(decided(*wave(4)), 60)
+        recorder.flush()
+    assert looped.restarter.restarted == len(looped.memories["gpu"].restarts) == 3
+    for name in ("p00", "p02", "p03"):
+        assert sum(f"plugin pod {name}:" in message for message in told) == 1, (name, told)
+
+
+def test_what_was_granted_is_known_when_a_signal_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The signal comes while three deletions are under way, whose answers come a moment later: all count."""
+    monkeypatch.setattr(events, "STOP_SECONDS", PATIENCE)
+    monkeypatch.setattr("hook.kube.client.JOIN_SECONDS", PATIENCE)
+    together, stopped = threading.Barrier(3), threading.Event()
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        stopped.set()
+        raise TerminatedError(number)
+
+    def wrote(line: str, _body: bytes) -> Said:
+        if "DELETE" in line and "p00" not in line:
+            if together.wait(PATIENCE) == 0:
+                signal.pthread_kill(main, signal.SIGTERM)
+            stopped.wait(PATIENCE)
+        return GRANTED
+
+    main, before = threading.get_ident(), signal.signal(signal.SIGTERM, stop)
+    try:
+        with serving(GRANTED, wrote) as server:
+            looped, _cache, recorder = looping(server, silent=False)
+            with pytest.raises(TerminatedError):
+                looped.act(decided(*wave(4)), 60)
+            recorder.flush()
+            assert (looped.restarter.restarted, server.count("POST")) == (4, 4)
+            assert len(looped.memories["gpu"].restarts) == 4
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _delete(stack: str, *also: Action) -> DeletePod:
+    return DeletePod("x", replace(A.pod, driver_run=f"{stack}-run"), stack, also)
+
+
+def _rollout(stack: str, *also: Action) -> RolloutRestart:
+    pods = (("x", replace(A.pod, driver_run=f"{stack}-run")),)
+    return RolloutRestart("dra", "plugin", "ds", LATER, pods, stack, also)
+
+
+def test_each_driver_remembers_its_own_run() -> None:
+    """One restart serves both; recorded with one only, the other would ask for it again. Others record nothing."""
+    with serving(GRANTED) as server:
+        for action in (_delete("gpu", _delete("network")), _rollout("gpu", _rollout("network"))):
+            looped, _cache, _recorder = looping(server, "gpu", "network")
+            looped.remember(RestartResult(action))
+            runs = {driver: [record.driver_run for record in memory.restarts.values()]
+                    for driver, memory in looped.memories.items()}  # fmt: skip
+            assert runs == {"gpu": ["gpu-run"], "network": ["network-run"]}, action
+        looped, _cache, _recorder = looping(server, "gpu", "network")
+        looped.remember(RestartResult(_delete("network"), refused="no"))
+        refusals = [[record.refused for record in memory.restarts.values()] for memory in looped.memories.values()]
+        assert refusals == [[], ["no"]]
+
+
+def test_each_driver_remembers_why_a_restart_failed() -> None:
+    """It is tried again; if the time is up before, the report has the reason."""
+    with serving(Said(503)) as server:
+        looped, _cache, _recorder = looping(server, "gpu", "network")
+        looped.act(decided(_delete("gpu", _delete("network"))), 60)
+        troubles = [memory.troubles for memory in looped.memories.values()]
+        assert [{A.pod.uid: "the API server answered 503: HTTP 503"}] * 2 == troubles
+        assert looped.restarter.restarted == 0

@@ -1,0 +1,177 @@
+"""The controller as a process: what ends it, what does not, and what its port answers meanwhile."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import urllib.error
+import urllib.request
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from devcluster.soak.following import lost_its_lease
+from hook.objects import names
+from hook.run.status import ControllerStatus
+from tests.client.controller import exposition
+from tests.client.leases import NAME, NAMESPACE, PATH, Leases, keeping
+from tests.client.server import SILENT, Said, refused, until
+from tests.process.program import Logged, run, start_logged, write_kubeconfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.client.server import Server
+
+PORT: Final = re.compile(r"metrics and health on http://127\.0\.0\.1:(\d+)")
+STOPPED: Final = 128 + signal.SIGTERM
+LATER: Final = "2099-01-01T00:00:00.000000Z"
+
+
+class Process(Logged):
+    """A controller that is looked at from outside."""
+
+    def asked(self, path: str) -> tuple[int, str]:
+        """Ask it over HTTP; 0 while there is no answer."""
+        found = PORT.search(self.said)
+        if found is None:
+            return 0, ""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{found[1]}{path}", timeout=30) as answer:
+                return int(answer.status), answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def await_answer(self, path: str, status: int, text: str = "") -> None:
+        """Wait until it answers like this, while it lives."""
+        until(lambda: self.asked(path) == (status, text) if text else self.asked(path)[0] == status, f"{path} {status}")
+        assert not self.over, self.said
+
+    def stopped(self) -> int:
+        """Stop it and return its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.ended()
+
+    @property
+    def reason(self) -> str:
+        """Return the reason in its termination message."""
+        return str(json.loads(self.log.with_suffix(".message").read_text())["reason"])
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
+    """Return what starts a controller; all of them end with the test."""
+    started: list[Process] = []
+
+    def begin(server: Server, identity: str = "a") -> Process:
+        log = tmp_path / f"{identity}.log"
+        log.with_suffix(".message").touch()
+        process = start_logged(
+            log, "controller", f"--kubeconfig={write_kubeconfig(tmp_path / 'kubeconfig', server.api.host)}",
+            f"--lease-name={NAME}", f"--lease-namespace={NAMESPACE}", f"--identity={identity}",
+            "--listen=127.0.0.1:0", f"--termination-log={log.with_suffix('.message')}",
+        )  # fmt: skip
+        started.append(Process(process, log))
+        return started[-1]
+
+    yield begin
+    for each in started:
+        each.process.kill()
+        each.process.wait()
+
+
+def test_a_signal_ends_it_while_requests_hang(start: Callable[..., Process]) -> None:
+    """Within two seconds on an idle machine; a request has a minute, and then another one."""
+    with keeping() as (kept, server):
+        kept.instead = lambda line: None if PATH in line else SILENT
+        controller = start(server)
+        until(lambda: kept.holder == "a" and server.count("clusterpolicies"), "it leads and reads")
+        assert (controller.stopped(), controller.reason) == (STOPPED, "Terminated")
+
+
+def test_it_takes_over_from_a_leader_that_stops(start: Callable[..., Process]) -> None:
+    """It only asks for the Lease, is ready all the time, and continues where the first one was stopped."""
+    with keeping() as (kept, server):
+        first = start(server, "first")
+        first.await_answer("/readyz", 200, "leader\n")
+        until(lambda: kept.annotation(names.STATUS_ANNOTATION), "it writes its status")
+        status = ControllerStatus.decode(kept.annotation(names.STATUS_ANNOTATION))
+        assert (status.spec_hashes, status.remaining, status.restarted, status.last_restart_at) == ({}, 0, 0, None)
+        assert status.writer == kept.holder == "first"
+        second = start(server, "second")
+        second.await_answer("/readyz", 200, "standby\n")
+        second.await_answer("/healthz", 200, "standby\n")
+        shown = list(text_string_to_metric_families(second.asked("/metrics")[1]))
+        # Every metric that alerts ask for, also those without a sample.
+        assert {family.name for family in shown} == {each.name for each in text_string_to_metric_families(exposition())}
+        assert [0] == [sample.value for each in shown for sample in each.samples if each.name.endswith("post_leader")]
+        assert first.stopped() == STOPPED
+        until(lambda: kept.holder == "second", "the second one leads")
+        assert second.stopped() == STOPPED
+        assert [line for line in server.writes if PATH not in line] == []  # there is nothing to protect
+
+
+def test_it_ends_where_only_a_new_process_helps(start: Callable[..., Process]) -> None:
+    """It lost its Lease, and must not act beside the new leader; or an answer cannot be understood."""
+    with keeping() as (kept, server):
+        controller = start(server)
+        until(lambda: kept.annotation(names.STATUS_ANNOTATION), "it writes its status")
+        kept.change({"spec": {"holderIdentity": "b", "renewTime": LATER}})
+        assert (controller.ended(), kept.holder, controller.reason) == (1, "b", "LeaseLost")
+        assert lost_its_lease(controller.said), controller.said
+    with keeping() as (kept, server):
+        kept.instead = lambda line: refused(400) if "clusterpolicies" in line else None
+        controller = start(server)
+        assert controller.ended() == 1
+        assert "clusterpolicies" in controller.log.with_suffix(".message").read_text()
+        assert kept.holder == ""
+
+
+def test_it_outlives_what_may_pass(start: Callable[..., Process]) -> None:
+    """It lives, is not ready, counts the errors, tries again, and continues once that has passed."""
+    with keeping() as (kept, server):
+        kept.instead = lambda _line: Said()
+        controller = start(server)
+        until(lambda: server.count(PATH) > 2, "it has tried for the Lease more than once")
+        controller.await_answer("/healthz", 200, "standby\n")
+        controller.await_answer("/readyz", 503)
+        labels = 'kind="Unreachable",resource="leases.coordination.k8s.io",verb="get"'
+        counted = f"gpu_operator_post_api_errors_total{{{labels}}}"
+        assert counted in controller.asked("/metrics")[1]
+        for said in (Said(503), refused(403)):
+            kept.instead = lambda line, said=said: None if PATH in line else said  # type: ignore[misc]
+            until(lambda: kept.holder == "a", "it leads")
+            before = server.count("clusterpolicies")
+            until(lambda: server.count("clusterpolicies") >= before + 2, "it is refused again and again")  # noqa: B023
+            controller.await_answer("/healthz", 200, "leader\n")
+            controller.await_answer("/readyz", 503)
+        kept.instead = lambda _line: None
+        controller.await_answer("/readyz", 200, "leader\n")
+        assert controller.stopped() == STOPPED
+
+
+def test_a_port_that_cannot_be_used(tmp_path: Path) -> None:
+    """Before any request. One that is taken may be free at the next try; what is no address never will be."""
+    with keeping() as (_kept, server), socket.create_server(("127.0.0.1", 0)) as other:
+        taken = f"127.0.0.1:{other.getsockname()[1]}"
+        file = write_kubeconfig(tmp_path / "kubeconfig", server.api.host)
+        for listen, code, words in ((taken, 1, f"cannot listen on {taken}"), ("8080", 2, "write host:port, such as")):
+            done = run("controller", f"--listen={listen}", f"--kubeconfig={file}")
+            assert (done.code, words in done.said, "Traceback" in done.said) == (code, True, False), done.said
+        assert server.asked == []
+
+
+def test_leases_are_kept_as_an_api_server_keeps_them() -> None:
+    """What these tests stand on: a patch that names an old version changes nothing."""
+    kept = Leases()
+    assert kept.wrote(f"POST {PATH}", b'{"kind": "Lease", "metadata": {"name": "post"}, "spec": {}}').status == 200
+    stale = b'{"metadata": {"resourceVersion": "0"}, "spec": {"holderIdentity": "b"}}'
+    assert (kept.wrote(f"PATCH {PATH}/{NAME}", stale).status, kept.holder) == (409, "")
+    assert kept.wrote(f"PATCH {PATH}/{NAME}", stale.replace(b'"0"', b'"1"')).status == 200
+    assert (kept.holder, kept.version) == ("b", 2)
