@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import generate_latest
 
@@ -12,9 +12,10 @@ from hook.decide.result import Cause, Decision, DeletePod, NodeState, NodeStatus
 from hook.decide.state import Breaker, Memory
 from hook.errors import UnreachableError
 from hook.kube.client import ENDED, Counters
+from hook.objects import names
 from hook.run.metrics import Telemetry
 from hook.run.report import RestartResult
-from hook.run.status import ControllerState
+from hook.run.status import ControllerState, ControllerStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
 
 NOW: Final = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 STACK: Final = "gpu"
-CONSUMER: Final = "dra/plugin"
+PLUGIN: Final = "dra/plugin"
+SPEC: Final = "0123456789abcdef"
+STATUS: Final = ControllerStatus(
+    spec_hashes={"gpu": SPEC}, remaining=3, eta_seconds=360, restarted=7, observed_at=NOW, last_restart_at=NOW,
+    writer="pod-a",
+)  # fmt: skip
 
 
 def later(seconds: float) -> datetime:
@@ -40,11 +46,11 @@ def stale_pod(name: str = "plugin-1", ready: datetime | None = NOW, *, again: bo
 
 def stale(node: str = "gpu-1", ready: datetime | None = NOW) -> NodeStatus:
     """Return the status of a node whose plugin is stale."""
-    return _evaluated(node, NodeState.STALE, Reason.PLUGIN_STALE, CONSUMER, stale_pod(f"plugin-{node}", ready))
+    return _evaluated(node, NodeState.STALE, Reason.PLUGIN_STALE, PLUGIN, stale_pod(f"plugin-{node}", ready))
 
 
 def standing(
-    state: NodeState, reason: Reason, node: str = "gpu-1", plugin: str = CONSUMER, stack: str = STACK
+    state: NodeState, reason: Reason, node: str = "gpu-1", plugin: str = PLUGIN, stack: str = STACK
 ) -> NodeStatus:
     """Return the status of a node without a stale pod."""
     return _evaluated(node, state, reason, plugin, stack=stack)
@@ -86,6 +92,15 @@ def state(lost: OutOfSync | None = None, stopped: Iterable[str] = ()) -> Control
 def restart(pod: StalePod, **how: str) -> RestartResult:
     """Restart a plugin; it went well unless said otherwise."""
     return RestartResult(DeletePod("gpu-1", pod, STACK), **(how or {"note": "restarted"}))
+
+
+def lease(written: ControllerStatus | str | None = STATUS, **spec: str) -> dict[str, Any]:
+    """Return a controller's Lease, renewed two seconds ago."""
+    text = written.encode() if isinstance(written, ControllerStatus) else written
+    annotations = {names.STATUS_ANNOTATION: text} if text is not None else {}
+    metadata = {"name": "post", "namespace": "gpu-operator", "labels": names.OWN_LABELS, "annotations": annotations}
+    renewed = {"holderIdentity": "pod-a", "renewTime": "2026-03-01T11:59:58.000001Z"}
+    return {"kind": "Lease", "metadata": metadata, "spec": {**renewed, **spec}}
 
 
 def exposition() -> str:

@@ -213,6 +213,6 @@ def test_a_second_read_tries_nothing_again_when_the_time_is_up(monkeypatch: pyte
         cache = begun(server)
         refuses.set()
         with pytest.raises(UnauthorizedError):
-            cache.read_consistently(0.5)
+            cache.read_consistently(5.0)
         assert server.count(METADATA) == 1
         cache.stop()

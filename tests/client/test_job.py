@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import pytest
@@ -30,6 +30,7 @@ from hook.run import job
 from hook.run.job import EXIT_DEADLINE, EXIT_FAILED, Delegation, LeaseObserver, Outcome, Readiness, Runner
 from hook.run.report import LOST_SECONDS
 from hook.run.status import ControllerStatus, LeaseStatus, OpenBreaker
+from tests.client.controller import NOW, SPEC, STATUS, lease
 from tests.client.fixtured import DISCOVERY, Shown
 from tests.client.leases import NAME, NAMESPACE, keeping
 from tests.client.server import METADATA, PATIENCE, SILENT, Said, Server, refused, serving, told, until
@@ -349,23 +350,7 @@ def test_a_job_delegates_to_a_controller_that_saw_the_same(monkeypatch: pytest.M
             assert server.writes == []
 
 
-NOW: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
-SPEC, OTHER = "0123456789abcdef", "fedcba9876543210"
-STATUS: Final = ControllerStatus(
-    spec_hashes={"gpu": SPEC}, remaining=3, eta_seconds=360, restarted=7, observed_at=NOW, last_restart_at=NOW,
-    writer="pod-a",
-)  # fmt: skip
-
-
-def lease(written: ControllerStatus | str | None = STATUS, **spec: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
-    """Return a controller's Lease."""
-    text = written.encode() if isinstance(written, ControllerStatus) else written
-    annotations = {names.STATUS_ANNOTATION: text} if text is not None else {}
-    return {
-        "kind": "Lease",
-        "metadata": {"name": NAME, "namespace": NAMESPACE, "annotations": annotations},
-        "spec": {"holderIdentity": "pod-a", "renewTime": "2026-03-01T11:59:58.000001Z", **spec},
-    }
+OTHER: Final = "fedcba9876543210"
 
 
 def renew(kept: Leases, second: int, **spec: str) -> None:

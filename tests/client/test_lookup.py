@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from datetime import timedelta
+from typing import Any, Final
 
 import pytest
 from msgspec import structs
@@ -13,37 +13,19 @@ from hook.config import Rbac, Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, NodeState, NodeStatus, Phase
 from hook.kube import cache as caches
-from hook.objects import names
 from hook.objects.decoding import MalformedObjectError
 from hook.run import lookup
 from hook.run.lookup import Lookup
 from hook.run.status import ControllerStatus, LeaseStatus, OpenBreaker, lease_status, list_leases
-from tests.client.controller import stale_pod
+from tests.client.controller import NOW, STATUS, lease, stale_pod
 from tests.client.fixtured import DISCOVERY, Shown
 from tests.client.server import Said, listed, refused, serving
 from tests.fixtures.cluster import cluster
 
-if TYPE_CHECKING:
-    from tests.fixtures.objects import Object
-
-NOW: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NOTHING_RESTARTS: Final = "nothing restarts the plugin by itself"
 NAME: Final = "post"
-STATUS: Final = ControllerStatus(
-    spec_hashes={"gpu": "0123456789abcdef"}, remaining=3, eta_seconds=360, restarted=7, observed_at=NOW,
-    last_restart_at=NOW, writer="pod-a",
-)  # fmt: skip
 OPENED: Final = structs.replace(STATUS, breakers={"gpu": OpenBreaker(NOW, "9 of 10 nodes")})
 OTHER: Final = structs.replace(STATUS, spec_hashes={"network": ""})
-
-
-def lease(written: ControllerStatus | str | None = STATUS, **spec: str) -> Object:
-    """Return a controller's Lease, renewed two seconds ago."""
-    text = written.encode() if isinstance(written, ControllerStatus) else written
-    annotations = {names.STATUS_ANNOTATION: text} if text is not None else {}
-    metadata = {"name": NAME, "namespace": "gpu-operator", "annotations": annotations}
-    renewed = {"holderIdentity": "pod-a", "renewTime": "2026-03-01T11:59:58.000001Z"}
-    return {"kind": "Lease", "metadata": metadata, "spec": {**renewed, **spec}}
 
 
 def found(written: ControllerStatus | str | None = STATUS, later: float = 0, **spec: str) -> Lookup:

@@ -7,8 +7,8 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from hook.objects import names
 from hook.run.status import ControllerStatus
+from tests.client.controller import lease
 from tests.client.fixtured import showing
 from tests.fixtures.cluster import cluster, labelled, stale
 from tests.fixtures.objects import obj
@@ -28,13 +28,10 @@ BY_HAND: Final = {"spec": {"driver": {"upgradePolicy": {"autoUpgrade": False}}}}
 STARTING: Final = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
 
 
-def lease() -> list[Object]:
+def alive() -> list[Object]:
     """Return the Lease of a controller that is alive."""
-    status = ControllerStatus(spec_hashes={"gpu": ""}, writer="pod-a").encode()
-    metadata = {"name": "post", "namespace": "gpu-operator", "labels": names.OWN_LABELS}
-    annotated = {**metadata, "annotations": {names.STATUS_ANNOTATION: status}}
-    renewed = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    return [{"kind": "Lease", "metadata": annotated, "spec": {"holderIdentity": "pod-a", "renewTime": renewed}}]
+    status = ControllerStatus(spec_hashes={"gpu": ""}, writer="pod-a")
+    return [lease(status, renewTime=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))]
 
 
 def statuses(folder: Path, *cases: tuple[Cluster, str], controller: bool = False) -> list[Ended]:
@@ -42,7 +39,7 @@ def statuses(folder: Path, *cases: tuple[Cluster, str], controller: bool = False
     with contextlib.ExitStack() as servers:
         commands: list[list[str]] = []
         for number, (found, words) in enumerate(cases):
-            server = servers.enter_context(showing(found, lease if controller else list))
+            server = servers.enter_context(showing(found, alive if controller else list))
             file = write_kubeconfig(folder / f"kubeconfig-{number}", server.api.host)
             commands.append(["status", f"--kubeconfig={file}", *words.split()])
         return run_each(folder, commands)
