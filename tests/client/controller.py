@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hook.kube.informer import OutOfSync
 
 NOW: Final = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
-STACK: Final = "gpu"
+DRIVER: Final = "gpu"
 PLUGIN: Final = "dra/plugin"
 SPEC: Final = "0123456789abcdef"
 STATUS: Final = ControllerStatus(
@@ -50,7 +50,7 @@ def stale(node: str = "gpu-1", ready: datetime | None = NOW) -> NodeStatus:
 
 
 def standing(
-    state: NodeState, reason: Reason, node: str = "gpu-1", plugin: str = PLUGIN, stack: str = STACK
+    state: NodeState, reason: Reason, node: str = "gpu-1", plugin: str = PLUGIN, stack: str = DRIVER
 ) -> NodeStatus:
     """Return the status of a node without a stale pod."""
     return _evaluated(node, state, reason, plugin, stack=stack)
@@ -67,7 +67,7 @@ def waiting(node: str = "gpu-1") -> NodeStatus:
 
 
 def _evaluated(  # noqa: PLR0913, PLR0917 - as many as a status has
-    node: str, state: NodeState, reason: Reason, plugin: str, pod: StalePod | None = None, stack: str = STACK
+    node: str, state: NodeState, reason: Reason, plugin: str, pod: StalePod | None = None, stack: str = DRIVER
 ) -> NodeStatus:
     return NodeStatus(node, state, reason, "so it is", plugin=plugin, stale_pod=pod, stack=stack)
 
@@ -80,7 +80,7 @@ def decision(statuses: Iterable[NodeStatus]) -> Decision:
 def memories(breaker: Breaker | None = None) -> dict[str, Memory]:
     """Remember nothing but perhaps a breaker."""
     memory = Memory(started=NOW)
-    return {STACK: memory if breaker is None else Memory(started=NOW, breaker=breaker)}
+    return {DRIVER: memory if breaker is None else Memory(started=NOW, breaker=breaker)}
 
 
 def state(lost: OutOfSync | None = None, stopped: Iterable[str] = ()) -> ControllerState:
@@ -91,7 +91,7 @@ def state(lost: OutOfSync | None = None, stopped: Iterable[str] = ()) -> Control
 
 def restart(pod: StalePod, **how: str) -> RestartResult:
     """Restart a plugin; it went well unless said otherwise."""
-    return RestartResult(DeletePod("gpu-1", pod, STACK), **(how or {"note": "restarted"}))
+    return RestartResult(DeletePod("gpu-1", pod, DRIVER), **(how or {"note": "restarted"}))
 
 
 def lease(written: ControllerStatus | str | None = STATUS, **spec: str) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class Leases:
         return str(self.lease["metadata"].get("annotations", {}).get(key, "")) if self.lease else ""
 
     def change(self, change: dict[str, Any]) -> None:
-        """Change it as somebody else would."""
+        """Change it as another client does."""
         assert self.lease is not None
         self._keep(_merged(self.lease, change))
 

@@ -20,7 +20,7 @@ from hook.kube.client import Counters
 from hook.kube.informer import OutOfSync
 from hook.run.health import ALIVE_SECONDS, UNREADY_SECONDS, Health, _Handler, address, serve
 from hook.run.metrics import Telemetry
-from tests.client.controller import STACK, state
+from tests.client.controller import DRIVER, state
 from tests.client.server import PATIENCE
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def test_a_leader_that_does_not_act(health: Health) -> None:
         (state(lost=_lost(UNREADY_SECONDS / 2)), ""),
         (state(lost=_lost(UNREADY_SECONDS + 1)), "cannot read pods for 6"),
         (state(), ""),
-        (state(stopped=("network", STACK)), "the circuit breaker is open: gpu, network"),
+        (state(stopped=("network", DRIVER)), "the circuit breaker is open: gpu, network"),
         (state(), ""),
     ):
         health.reconciled(found)
@@ -128,7 +128,7 @@ def test_a_leader_that_does_not_act(health: Health) -> None:
 def test_a_change_of_leaders(health: Health) -> None:
     """A standby forgets what it knew as leader, and does not believe it in its next term."""
     health.lead(leading=True)
-    health.reconciled(state(lost=_lost(UNREADY_SECONDS + 1), stopped=(STACK,)))
+    health.reconciled(state(lost=_lost(UNREADY_SECONDS + 1), stopped=(DRIVER,)))
     health.lead(leading=False)
     health.try_for_the_lease()
     assert health.unready == ""

@@ -131,7 +131,9 @@ def test_the_version_of_slices_is_asked_for_again(monkeypatch: pytest.MonkeyPatc
     assert answers == []
 
 
-def judged(state: NodeState, reason: Reason = Reason.PLUGIN_STALE, node: str = "a", stack: str = "gpu") -> NodeStatus:
+def node_status(
+    state: NodeState, reason: Reason = Reason.PLUGIN_STALE, node: str = "a", stack: str = "gpu"
+) -> NodeStatus:
     """Return a node's status."""
     return NodeStatus(node, state, reason, "so it is", subject=f"ns/plugin-{node}", stack=stack)
 
@@ -147,23 +149,23 @@ def advice(*statuses: NodeStatus, seen: Lookup | None = None) -> str:
     return "\n".join(lookup.advice(pending(*statuses), seen or Lookup(NOW)))
 
 
-STALE: Final = judged(NodeState.STALE)
+STALE: Final = node_status(NodeState.STALE)
 
 
 def test_whether_a_stale_plugin_is_normal() -> None:
     """Nodes that reload change by themselves; one that is being restarted shows that something restarts them."""
     for other, restarts in ((Reason.DRIVER_NOT_READY, False), (Reason.PLUGIN_RESTARTING, True)):
         state = NodeState.RESTARTING if restarts else NodeState.WAITING
-        told = advice(STALE, judged(state, other, "b"))
+        told = advice(STALE, node_status(state, other, "b"))
         assert ("per node is normal" in told, NOTHING_RESTARTS in told) == (True, not restarts), other
 
 
 def test_several_stale_plugins_share_one_advice() -> None:
     """With the pod of the first. But one that is not named has its own, and no command that deletes its pod."""
-    told = advice(STALE, judged(NodeState.STALE, Reason.PLUGIN_QUEUED, "b"))
+    told = advice(STALE, node_status(NodeState.STALE, Reason.PLUGIN_QUEUED, "b"))
     assert told.startswith("PluginStale (a, b): ")
     assert told.endswith("the driver pod of node a is Ready: kubectl -n ns delete pod plugin-a")
-    told = advice(STALE, judged(NodeState.STALE, Reason.UNNAMED_PLUGIN, "b"), seen=found())
+    told = advice(STALE, node_status(NodeState.STALE, Reason.UNNAMED_PLUGIN, "b"), seen=found())
     assert ["UnnamedPlugin (b)", "PluginStale (a)"] == [line.split(":")[0] for line in told.splitlines()]
 
 
@@ -185,17 +187,17 @@ def test_what_no_controller_restarts_is_reported_with_the_reason() -> None:
 
 def test_each_driver_is_advised_by_itself() -> None:
     """A controller of one driver leaves the plugins of another as they are."""
-    told = advice(STALE, judged(NodeState.STALE, node="b", stack="network"), seen=found())
+    told = advice(STALE, node_status(NodeState.STALE, node="b", stack="network"), seen=found())
     assert ["The controller" in line for line in told.splitlines()] == [True, False]
     assert [line.split(":")[0] for line in told.splitlines()] == ["PluginStale (a)", "PluginStale (b)"]
 
 
 def test_other_advice() -> None:
     """One look cannot know for how long a node has failed, nor restart before the driver is the expected one."""
-    told = advice(judged(NodeState.WAITING, Reason.UPGRADE_FAILED))
+    told = advice(node_status(NodeState.WAITING, Reason.UPGRADE_FAILED))
     assert (told.startswith("UpgradeFailed (a): "), "per node is normal" in told) == (True, False)
     early = replace(pending(STALE), reason=Reason.EXPECTATION_UNMET, actions=())
     (told,) = lookup.advice(early, Lookup(NOW))
     assert told.startswith("ExpectationUnmet: ")
-    done = Decision(Phase.DONE, Reason.NOTHING_STALE, "", statuses=(judged(NodeState.VERIFIED, Reason.VERIFIED),))
+    done = Decision(Phase.DONE, Reason.NOTHING_STALE, "", statuses=(node_status(NodeState.VERIFIED, Reason.VERIFIED),))
     assert lookup.advice(done, Lookup(NOW)) == []

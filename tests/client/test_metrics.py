@@ -20,8 +20,8 @@ from hook.run.metrics import Telemetry
 from hook.run.report import RestartResult
 from hook.run.status import ControllerState
 from tests.client.controller import (
+    DRIVER,
     NOW,
-    STACK,
     decision,
     later,
     memories,
@@ -54,7 +54,7 @@ class Shown:
 
     def of(self, *metrics: str) -> tuple[float | None, ...]:
         """Return the samples of a driver."""
-        return tuple(self.value(name, driver=STACK) for name in metrics)
+        return tuple(self.value(name, driver=DRIVER) for name in metrics)
 
     def value(self, name: str, **labels: str) -> float | None:
         """Return a sample; None where there is none."""
@@ -149,7 +149,7 @@ def test_the_reaction_time(shown: Shown) -> None:
     shown.look(verified())
     shown.telemetry.executed(restart(stale_pod(ready=later(100))), later(101.5))
     assert shown.of("reaction_seconds_sum") == (1.5,)
-    buckets = [shown.value("reaction_seconds_bucket", driver=STACK, le=le) for le in ("1.0", "2.0")]
+    buckets = [shown.value("reaction_seconds_bucket", driver=DRIVER, le=le) for le in ("1.0", "2.0")]
     assert buckets == [0, 1]
     new = Shown()
     new.look(stale(ready=later(-1_000_000)))
@@ -173,12 +173,12 @@ def test_only_a_first_restart_that_was_made_has_a_reaction_time(shown: Shown) ->
 def test_restarts_by_cause_and_result(shown: Shown) -> None:
     """Each restart counts by why the plugin was stale and what came of it; all of them from zero on."""
     shown.look(stale())
-    assert shown.value("restarts_total", driver=STACK, reason="Doubt", result="restarted") == 0
+    assert shown.value("restarts_total", driver=DRIVER, reason="Doubt", result="restarted") == 0
     for result in (restart(stale_pod()), restart(stale_pod()), restart(stale_pod(), refused="no")):
         shown.telemetry.executed(result, NOW)
     shown.telemetry.executed(restart(stale_pod(), trouble="no answer"), NOW)
     counted = {
-        result: shown.value("restarts_total", driver=STACK, reason="Doubt", result=result)
+        result: shown.value("restarts_total", driver=DRIVER, reason="Doubt", result=result)
         for result in ("restarted", "refused", "failed")
     }
     assert counted == {"restarted": 2, "refused": 1, "failed": 1}
@@ -188,14 +188,14 @@ def test_a_restart_of_several_pods_or_for_several_drivers(shown: Shown) -> None:
     """A rollout of three pods is three restarts. What another driver asked of the same pod is no second one."""
     pods = tuple((f"gpu-{number}", stale_pod(f"plugin-{number}")) for number in range(3))
     shown.telemetry.executed(
-        RestartResult(RolloutRestart("dra", "plugin", "ds", NOW, pods, stack=STACK), note="x"), NOW
+        RestartResult(RolloutRestart("dra", "plugin", "ds", NOW, pods, stack=DRIVER), note="x"), NOW
     )
     labels = {"reason": "Doubt", "result": "restarted"}
-    assert shown.value("restarts_total", driver=STACK, **labels) == 3
+    assert shown.value("restarts_total", driver=DRIVER, **labels) == 3
     pod = stale_pod()
-    action = DeletePod("gpu-1", pod, STACK, also=(DeletePod("gpu-1", pod, "network"),))
+    action = DeletePod("gpu-1", pod, DRIVER, also=(DeletePod("gpu-1", pod, "network"),))
     shown.telemetry.executed(RestartResult(action, note="restarted"), NOW)
-    assert shown.value("restarts_total", driver=STACK, **labels) == 4
+    assert shown.value("restarts_total", driver=DRIVER, **labels) == 4
     assert shown.value("restarts_total", driver="network", **labels) is None
 
 

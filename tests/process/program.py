@@ -75,7 +75,7 @@ class Logged:
         return self.process.poll() is not None
 
     def ended(self) -> int:
-        """Wait for its end; give its exit code."""
+        """Wait for its end; return its exit code."""
         try:
             return self.process.wait(ENOUGH_SECONDS)
         except subprocess.TimeoutExpired:

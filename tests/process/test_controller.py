@@ -17,7 +17,7 @@ from devcluster.soak.following import lost_its_lease
 from hook.objects import names
 from hook.run.status import ControllerStatus
 from tests.client.controller import exposition
-from tests.client.leases import NAME, NAMESPACE, PATH, Leases, keeping
+from tests.client.leases import NAME, NAMESPACE, PATH, keeping
 from tests.client.server import SILENT, Said, refused, until
 from tests.process.program import Logged, run, start_logged, write_kubeconfig
 
@@ -165,13 +165,3 @@ def test_a_port_that_cannot_be_used(tmp_path: Path) -> None:
             done = run("controller", f"--listen={listen}", f"--kubeconfig={file}")
             assert (done.code, words in done.said, "Traceback" in done.said) == (code, True, False), done.said
         assert server.asked == []
-
-
-def test_leases_are_kept_as_an_api_server_keeps_them() -> None:
-    """What these tests stand on: a patch that names an old version changes nothing."""
-    kept = Leases()
-    assert kept.wrote(f"POST {PATH}", b'{"kind": "Lease", "metadata": {"name": "post"}, "spec": {}}').status == 200
-    stale = b'{"metadata": {"resourceVersion": "0"}, "spec": {"holderIdentity": "b"}}'
-    assert (kept.wrote(f"PATCH {PATH}/{NAME}", stale).status, kept.holder) == (409, "")
-    assert kept.wrote(f"PATCH {PATH}/{NAME}", stale.replace(b'"0"', b'"1"')).status == 200
-    assert (kept.holder, kept.version) == ("b", 2)
