@@ -1,7 +1,7 @@
-"""Bundles through the whole life of a platform, each deployer from an empty cluster on.
+"""Bundles: install, upgrade and failure with each deployment tool, from an empty cluster on.
 
-All bundles make releases and objects of the same names, so that another deployer can take over from the one before.
-Charts come from repositories, as in a user's bundles, over HTTP and from a registry; for one of them they are copied.
+All bundles make releases and objects of the same names, so that another tool can take over from the one before. Charts
+come from repositories, as in a user's bundles, over HTTP and from a registry; for one of them they are copied.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import pytest
 
 from devcluster.deployers.argocd import APPLICATIONS
 from devcluster.deployers.flux import HELM_RELEASES
-from tests.deployers.bench import Bench, booted
-from tests.deployers.bundled import BY_ARGO_CD, BY_FLUX, NEXT, WITH_A_PLAIN_JOB, BundleStory
-from tests.deployers.carriers import HELM_4, ByHelmfile
+from tests.deployers.bench import NODES, Bench, booted
+from tests.deployers.bundled import BY_ARGO_CD, BY_FLUX, FAILING, FIRST, NEXT, WITH_A_PLAIN_JOB, BundleStory
+from tests.deployers.bundles import HELM_4, ByHelmfile
+from tests.deployers.story import assert_cause_reported, assert_reported_on_target, assert_stale_only_as_reported
 from tests.e2e.lab import NAMESPACE, RELEASE
+from tests.promises import promised
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-RUNS_AGAIN: Final = {"helm": 1, "helmfile": 0, "flux": 0, "argocd": 0, "argocd-helm": 0}
-"""How often each runs our Job when the same is deployed again."""
 SHOWN: Final = {
     "helm": "gpu-1 ",
     "helmfile": "gpu-1 ",
@@ -40,24 +40,25 @@ OWN: Final = {
 
 
 def on(*names: str) -> pytest.MarkDecorator:
-    """Tell the story of these deployers, each on a cluster of its own."""
+    """Tell the story of these tools, each on a cluster of its own."""
     return pytest.mark.parametrize("stage", names, indirect=True, scope="module")
 
 
-each = on(*RUNS_AGAIN)
+each = on(*SHOWN)
 
 
 @contextmanager
-def begin(folders: pytest.TempPathFactory, name: str, deployer: str) -> Iterator[BundleStory]:
+def begin(folders: pytest.TempPathFactory, name: str, tool: str) -> Iterator[BundleStory]:
     """Begin with an empty cluster."""
     with booted(folders.mktemp("cluster"), name) as cluster:
-        yield BundleStory(Bench(cluster, own=OWN.get(deployer, "")), deployer)
+        yield BundleStory(Bench(cluster, own=OWN.get(tool, "")), tool)
 
 
 @each
 def test_install(story: BundleStory) -> None:
-    """Everything comes up where nobody knows ClusterPolicies yet; the DRA driver comes last."""
-    story.assert_installed()
+    """Everything comes up where no ClusterPolicies are defined yet; the DRA driver comes last."""
+    story.installation.assert_refreshed([])
+    assert (story.installation.report["reason"], story.installation.drivers) == ("NoPlugin", {FIRST.driver})
 
 
 @each
@@ -66,36 +67,42 @@ def test_upgrade(story: BundleStory) -> None:
     story.assert_upgraded(story.upgrade, NEXT)
 
 
-@each
-def test_nothing_to_do(story: BundleStory) -> None:
-    """Helm runs the hook, for nothing; the others run nothing."""
-    story.assert_nothing_done(RUNS_AGAIN[story.deployer])
-
-
-@each
-def test_failure_is_visible(story: BundleStory) -> None:
-    """The deployer shows it, and stops before the DRA driver."""
-    story.assert_failure_told()
-    assert SHOWN[story.deployer] in story.failure.outcome.said
-
-
-@each
-def test_recovery(story: BundleStory) -> None:
-    """What the documentation says brings the rest, and then the DRA driver has its turn."""
-    story.assert_recovered()
-
-
 @on("helmfile")
 def test_helm_4_needs_a_variable_for_diffs(story: BundleStory) -> None:
-    """With Helm 4 helm-diff fails, unless it is told to ask Helm for a dry run, as the bundle's page says."""
-    assert story.recovery
+    """With Helm 4 helm-diff fails, unless a variable lets it ask Helm for a dry run, as the bundle's page says."""
+    assert story.upgrade
     helmfile = story.carrier
     assert isinstance(helmfile, ByHelmfile)
     without = helmfile.run("diff", HELM_4)
     assert not without.succeeded
     assert "[dry-run validate] were all set" in without.said
-    told = helmfile.run("diff", HELM_4, upgrade_dry_run=True)
-    assert told.succeeded, told.said
+    allowed = helmfile.run("diff", HELM_4, upgrade_dry_run=True)
+    assert allowed.succeeded, allowed.said
+
+
+@each
+def test_failure_is_visible(story: BundleStory) -> None:
+    """The tool shows it, and stops before the DRA driver."""
+    failed = story.failure
+    assert not failed.outcome.succeeded, failed.outcome.said
+    assert SHOWN[story.name] in failed.outcome.said
+    assert_stale_only_as_reported(failed)
+    assert_cause_reported(failed)
+    if story.bench.own:
+        assert_reported_on_target(failed)
+    assert story.left_at == NEXT.chart
+
+
+@on("helm", "argocd-helm")
+def test_recovery(story: BundleStory) -> None:
+    """What the documentation says restarts the rest, and then the DRA driver's trigger restarts each once more."""
+    recovered = story.recovery
+    assert recovered.outcome.succeeded, recovered.outcome.said
+    with promised():
+        assert recovered.stale == ()
+        assert recovered.early == []
+    assert recovered.drivers == {FAILING.driver}
+    assert sorted([*story.failure.restarted, *recovered.restarted]) == sorted([*NODES, *NODES])
 
 
 @on("helm", "argocd-helm")
@@ -106,7 +113,7 @@ def test_with_a_plain_job(story: BundleStory) -> None:
 
 @on("helm")
 def test_flux_takes_over(story: BundleStory) -> None:
-    """Releases that Helm installed go on under Flux."""
+    """Releases that Helm installed continue under Flux."""
     story.assert_upgraded(story.flux_takes_over, BY_FLUX)
 
 
