@@ -1,4 +1,7 @@
-"""The simulated GPU operator's rules: what it renders, which labels it sets, when it reports ready."""
+"""The simulated GPU operator's rules: what it renders, which labels it sets, when it reports ready.
+
+Its other modes run with the program: OpenShift, virtual machines, toolkit, GPUCluster: tests/e2e/test_stacks_gpu.py.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from devcluster.controller.upgrading import UpgradeError, upgrade
-from devcluster.operator import operands, render
+from devcluster.operator import render
 from devcluster.operator.conditions import DRIVER_NOT_READY, DRIVER_READY, conditions
-from devcluster.operator.labels import missing_metadata, missing_owner, operands_for
+from devcluster.operator.labels import missing_metadata, missing_owner
 from devcluster.operator.owners import conflicts, owner_of
-from devcluster.operator.pools import Pool, image, pools
+from devcluster.operator.pools import pools
 from devcluster.operator.readiness import is_pool_ready, is_quiet, is_ready
 from devcluster.operator.settings import Settings
 
@@ -25,9 +28,6 @@ if TYPE_CHECKING:
 
 SETTINGS = Settings("pod", "gpu-operator", "v26.3.3", "https://127.0.0.1:1", Path())
 MODERN = replace(SETTINGS, version="v26.7.0", behaviour="26.7")
-OPENSHIFT = replace(
-    SETTINGS, openshift=True, driver_image="nvcr.io/nvidia/driver@sha256:0", loaded_version="580.126.20"
-)
 
 NFD = "feature.node.kubernetes.io/"
 FOUND = {
@@ -58,23 +58,18 @@ def driver(name: str, **spec: object) -> dict[str, Any]:
     return kind | {"metadata": {"name": name, "uid": name}, "spec": defaults | spec}
 
 
-def policy(given: Mapping[str, object] | None = None, **spec: object) -> dict[str, Any]:
+def policy(given: Mapping[str, object] | None = None) -> dict[str, Any]:
     """Make a ClusterPolicy with a driver."""
     kind = {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy"}
     defaults = {"enabled": True, "repository": "nvcr.io/nvidia", "image": "driver", "version": "580.105.08"}
     labels = {"labels": {"helm.sh/chart": "gpu-operator-v26.3.3"}}
     meta = {"name": "cluster-policy", "uid": "p"}
-    return kind | {"metadata": meta, "spec": {"daemonsets": labels, "driver": defaults | dict(given or {})} | spec}
+    return kind | {"metadata": meta, "spec": {"daemonsets": labels, "driver": defaults | dict(given or {})}}
 
 
 def template(daemonset: dict[str, Any]) -> Any:  # noqa: ANN401 - as rendered
     """Return the pods' template."""
     return daemonset["spec"]["template"]
-
-
-def containers(daemonset: dict[str, Any]) -> list[str]:
-    """Name the main containers."""
-    return [each["name"] for each in template(daemonset)["spec"]["containers"]]
 
 
 def driver_image(daemonset: dict[str, Any]) -> str:
@@ -102,14 +97,6 @@ def test_the_daemonset_of_a_policy() -> None:
         assert render.daemonsets(policy(given), nodes, SETTINGS) == [], name
 
 
-def test_a_users_label_replaces_the_operators() -> None:
-    """Before 26.7.2 even the one by which drivers are found, but never `app`."""
-    given = {"labels": {"app.kubernetes.io/component": "x", "app": "y"}}
-    (rendered,) = render.daemonsets(policy(daemonsets=given), [node()], SETTINGS)
-    labels = template(rendered)["metadata"]["labels"]
-    assert (labels["app.kubernetes.io/component"], labels["app"]) == ("x", "nvidia-driver-daemonset")
-
-
 def test_the_digest_depends_on_the_operator_unless_its_salt_is_fixed() -> None:
     """Two operators render one policy differently: that is what rotates nodes twice."""
     newer = replace(SETTINGS, version="v26.3.4")
@@ -120,7 +107,7 @@ def test_the_digest_depends_on_the_operator_unless_its_salt_is_fixed() -> None:
 
 
 def test_the_daemonsets_of_a_driver_object() -> None:
-    """One per pool, owned by the object, named after system and object, without a chart's label."""
+    """One per pool, owned by the object, named after system and object, only for its nodes, without a chart's label."""
     nodes = [node(), node(1, {NFD + "system-os_release.VERSION_ID": "24.04"}), node(2)]
     env = [{"name": "NODE_LABEL_FOR_GPU_POD_EVICTION", "value": "nvidia.com/dra-kubelet-plugin"}]
     first, second = render.pool_daemonsets(driver("a", manager={"env": env}), nodes, MODERN)
@@ -137,48 +124,10 @@ def test_the_daemonsets_of_a_driver_object() -> None:
     assert render.pool_daemonsets(driver("a"), [], MODERN) == []
     (other,) = render.pool_daemonsets(driver("b"), [node()], MODERN)
     assert other["metadata"]["name"] != first["metadata"]["name"]
-
-
-def test_the_pods_of_a_driver_object_go_only_to_its_nodes() -> None:
-    """26.3 takes the user's selector, 26.7 the owner's label."""
-    for settings, expected in (
-        (SETTINGS, {"pool": "b"}),
-        (MODERN, {"nvidia.com/gpu-operator.driver.owner": "a"}),
-    ):
-        given = driver("a", nodeSelector={"pool": "b"})
-        (rendered,) = render.pool_daemonsets(given, [node(0, {"pool": "b"})], settings)
+    for settings, expected in ((SETTINGS, {"pool": "b"}), (MODERN, {"nvidia.com/gpu-operator.driver.owner": "a"})):
+        (rendered,) = render.pool_daemonsets(driver("a", nodeSelector={"pool": "b"}), [node()], settings)
         selector = template(rendered)["spec"]["nodeSelector"]
         assert selector == {DEPLOY + "driver": "true"} | expected, settings.behaviour
-
-
-def test_openshift_builds_with_its_own_toolkit() -> None:
-    """One DaemonSet per RHCOS version; the policy names no driver, its image is a digest, and no chart is labelled."""
-    version = "418.94.202509100653-0"
-    system = {"ID": "rhcos", "VERSION_ID": "4.18", "OSTREE_VERSION": version}
-    rhcos = node(0, {f"{NFD}system-os_release.{key}": value for key, value in system.items()})
-    given: dict[str, Any] = policy(daemonsets={}) | {"spec": {"driver": {}}}
-    (rendered,) = render.daemonsets(given, [rhcos, node(1)], OPENSHIFT)
-    assert rendered["metadata"]["name"] == f"nvidia-driver-daemonset-{version}"
-    assert containers(rendered) == ["nvidia-driver-ctr", "openshift-driver-toolkit-ctr"]
-    assert driver_image(rendered) == "nvcr.io/nvidia/driver@sha256:0"
-    meta = template(rendered)["metadata"]
-    assert meta["annotations"] == {"devcluster/driver-version": "580.126.20"}
-    assert "helm.sh/chart" not in meta["labels"]
-    assert meta["labels"]["openshift.driver-toolkit"] == "true"
-    # A node that NFD did not label, or that is no RHCOS on OpenShift, is in no pool.
-    assert pools([bare()], precompiled=False, openshift=False) == []
-    assert pools([node()], precompiled=False, openshift=True) == []
-
-
-def test_the_drivers_image() -> None:
-    """A digest is complete; everything else gets the node's system."""
-    for spec, expected in (
-        ({"version": "580.1.2"}, "r/driver:580.1.2-ubuntu22.04"),
-        ({"version": "580"}, "r/driver:580-ubuntu22.04"),
-        ({"version": "sha256:ab"}, "r/driver@sha256:ab"),
-        ({}, "default:1-ubuntu22.04"),
-    ):
-        assert image({"repository": "r", "image": "driver"} | spec, Pool("ubuntu22.04"), "default:1") == expected, spec
 
 
 def test_which_labels_a_node_gets() -> None:
@@ -194,21 +143,6 @@ def test_which_labels_a_node_gets() -> None:
     assert missing_metadata(node(0, {GPU: "false"}), auto_upgrade=False)["labels"][GPU] == "true"
 
 
-def test_a_virtual_machines_node_gets_no_driver() -> None:
-    """What was deployed to it for containers is removed."""
-    for workload, enabled, driver_wanted in (
-        ("vm-passthrough", True, False),
-        ("vm-vgpu", True, False),
-        ("container", True, True),
-        ("vm-passthrough", False, True),
-    ):
-        labelled = node(0, {GPU: "true", "nvidia.com/gpu.workload.config": workload, DEPLOY + "dcgm": "true"})
-        wanted = operands_for(labelled, policy(sandboxWorkloads={"enabled": enabled}), clients=True)
-        patch = missing_metadata(labelled, auto_upgrade=False, operands=wanted)["labels"]
-        found = (patch.get(DEPLOY + "driver") == "true", DEPLOY + "dcgm" not in patch)
-        assert found == (driver_wanted, driver_wanted), (workload, enabled)
-
-
 def test_which_driver_object_owns_a_node() -> None:
     """One that selects it comes before the default one; two that select it conflict; without a GPU it has none."""
     fallback, pool = driver("default", default=True), driver("b", nodeSelector={"pool": "b"})
@@ -219,24 +153,11 @@ def test_which_driver_object_owns_a_node() -> None:
     assert owner_of(bare(), [fallback]) is None
     assert missing_owner(plain, "b") == {"labels": {"nvidia.com/gpu-operator.driver.owner": "b"}}
     assert missing_owner(plain, None) == {}
+    assert pools([bare()], precompiled=False, openshift=False) == []
+    assert pools([node()], precompiled=False, openshift=True) == []
     assert conflicts([driver("a"), pool], [pooled])
     assert not conflicts([driver("a"), pool], [plain])
     assert not conflicts([fallback, pool], [pooled])
-
-
-def test_the_operands_besides_the_driver() -> None:
-    """The toolkit waits with the validator; the operator's own DRA plugin has a label that is paused."""
-    assert operands.toolkits(policy(), MODERN) == []
-    wanted = {"enabled": True, "repository": "r", "image": "container-toolkit", "version": "v1"}
-    (toolkit,) = operands.toolkits(policy(toolkit=wanted), MODERN)
-    assert toolkit["metadata"]["labels"]["app"] == "nvidia-container-toolkit-daemonset"
-    assert containers(toolkit) == ["nvidia-container-toolkit-ctr"]
-    dra = {"repository": "r", "image": "dra", "version": "v1", "computeDomains": {"enabled": False}}
-    cluster = {"apiVersion": "nvidia.com/v1alpha1", "kind": "GPUCluster", "metadata": {"name": "c", "uid": "c"}}
-    plugin = operands.dra_plugin(cluster | {"spec": {"draDriver": dra}}, MODERN)
-    assert plugin["metadata"]["name"] == "nvidia-dra-driver-kubelet-plugin"
-    assert template(plugin)["spec"]["nodeSelector"] == {DEPLOY + "dra-driver": "true"}
-    assert containers(plugin) == ["gpus"]
 
 
 def pod(revision: str, chart: str) -> dict[str, Any]:

@@ -47,22 +47,16 @@ def test_process_that_got_the_same_id_later_is_not_touched(state: State) -> None
     process.wait()
 
 
-def test_process_that_ignores_sigterm_is_killed(state: State) -> None:
-    """Patience ends with the grace period."""
-    process = start(state, "stubborn", [sys.executable, "-c", STUBBORN])
-    until(state.log("stubborn").read_text)
-    end(records(state.processes), grace=0.2)
-    assert process.wait() == -9
-
-
-def test_children_end_with_their_parent(state: State) -> None:
-    """A process leads its group, and the whole group goes, even when its leader has gone before."""
+def test_children_and_the_stubborn_end_too(state: State) -> None:
+    """A process leads its group, which ends even when its leader crashed; patience ends with the grace period."""
+    stubborn = start(state, "stubborn", [sys.executable, "-c", STUBBORN])
     parents = [start(state, name, [sys.executable, "-c", PARENT]) for name in ("alive", "crashed")]
     children = [int(until(state.log(name).read_text)) for name in ("alive", "crashed")]
+    until(state.log("stubborn").read_text)
     os.kill(parents[1].pid, 9)
     parents[1].wait()
-    end(records(state.processes), grace=0)
-    parents[0].wait()
+    end(records(state.processes), grace=0.2)
+    assert (stubborn.wait(), parents[0].wait()) == (-9, -15)
     until(lambda: not any(start_mark(child) for child in children))
 
 

@@ -19,34 +19,22 @@ if TYPE_CHECKING:
     from devcluster.cluster import Cluster
     from devcluster.watching import Event
 
+pytestmark = pytest.mark.e2e
 
-@pytest.mark.parametrize(
-    ("spelled", "expected"),
-    [
-        pytest.param(path("v1", "nodes"), "/api/v1/nodes", id="core"),
-        pytest.param(path("apps/v1", "daemonsets"), "/apis/apps/v1/daemonsets", id="group"),
-        pytest.param(
-            path("v1", "pods", namespace="a", name="b", subresource="status"),
-            "/api/v1/namespaces/a/pods/b/status",
-            id="subresource",
-        ),
-    ],
-)
-def test_path(spelled: str, expected: str) -> None:
-    """Paths follow the API's own rules."""
-    assert spelled == expected
+
+def test_paths_follow_the_rules_of_the_api() -> None:
+    """The core group has a place of its own."""
+    assert path("v1", "nodes") == "/api/v1/nodes"
+    assert path("apps/v1", "daemonsets") == "/apis/apps/v1/daemonsets"
+    assert path("v1", "pods", namespace="a", name="b", subresource="status") == "/api/v1/namespaces/a/pods/b/status"
 
 
 def test_refusals_carry_code_reason_and_message(cluster: Cluster) -> None:
-    """A Status object becomes an error that code can ask."""
+    """A Status object becomes an error with fields; a proxy's page or a plain text keeps its words."""
     with pytest.raises(ApiError) as refusal:
         cluster.get("/api/v1/nodes/missing")
     assert (refusal.value.code, refusal.value.reason) == (404, "NotFound")
     assert '"missing" not found' in refusal.value.message
-
-
-def test_answers_that_are_no_json_are_errors_too() -> None:
-    """A proxy's page or a plain text refusal keeps its words."""
     with pytest.raises(ApiError, match="503 : busy"):
         decode(503, "busy\n")
 
@@ -89,7 +77,7 @@ def test_watch_tells_every_change(cluster: Cluster, namespace: str) -> None:
 
 
 def test_watch_raises_what_time_does_not_heal(cluster: Cluster) -> None:
-    """A kind that does not exist is told to the caller, not retried for ever."""
+    """A kind that does not exist is an error for the caller, and is not retried."""
 
     async def story(api: Api) -> None:
         await take(follow(api, path("example.invalid/v1", "things")), "SYNCED")
@@ -113,16 +101,10 @@ class ForgetfulApi(Api):
 @pytest.fixture
 def notes(cluster: Cluster) -> str:
     """Define a new kind; the API server remembers its changes from this moment only."""
-    versions = [
-        {
-            "name": "v1",
-            "served": True,
-            "storage": True,
-            "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-        }
-    ]
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
     names = {"plural": "notes", "kind": "Note"}
-    spec = {"group": "example.invalid", "names": names, "scope": "Cluster", "versions": versions}
+    spec = {"group": "example.invalid", "names": names, "scope": "Cluster", "versions": [version]}
     definitions = path("apiextensions.k8s.io/v1", "customresourcedefinitions")
     cluster.create(definitions, {"metadata": {"name": "notes.example.invalid"}, "spec": spec})
     cluster.kubectl("wait", "--for=condition=Established", "crd/notes.example.invalid")
