@@ -45,6 +45,9 @@ def test_an_account_of_a_journal() -> None:
     assert entry(STALE, since=15, until=20).lost_node_seconds == 0.0
     # An upgrade is over when the last plugin is fresh that was refreshed, or when the driver was ready.
     assert [over(Truth.of(lines), ["plugin"], since=15) for lines in (MIGRATION, STALE)] == [37.0, 31.0]
+    # Percentiles are values that were measured, by nearest rank.
+    for values, share, wanted in (([], 0.5, None), ([3], 0.99, 3), ([1, 2, 3, 4], 0.5, 2), (range(1, 101), 0.99, 99)):
+        assert percentile(values, share) == wanted, (values, share)
     rows = table([entry(MIGRATION), entry(STALE)], nodes=1)
     assert [row.split("|")[5] for row in rows[2:]] == [" 1 ", " 10 "]
 
@@ -88,12 +91,6 @@ def test_what_an_api_server_spent_is_read_from_its_metrics() -> None:
     spent = found.minus(Usage.of("process_cpu_seconds_total 12\n"))
     assert spent.cpu_seconds == 0.5
     assert {"bytes": 1500500, "requests_by_verb": {"LIST": 4}}.items() <= spent.as_json().items()
-
-
-def test_percentiles_are_values_that_were_measured() -> None:
-    """By nearest rank."""
-    for values, share, expected in (([], 0.5, None), ([3], 0.99, 3), ([1, 2, 3, 4], 0.5, 2), (range(1, 101), 0.99, 99)):
-        assert percentile(values, share) == expected, (values, share)
 
 
 def test_a_shell_understands_each_script() -> None:

@@ -64,7 +64,7 @@ def test_the_drivers_image() -> None:
 
 
 def test_one_driver_daemonset_per_kernel_of_nodes_with_a_card() -> None:
-    """Its pods are known by a label without a value, and are never replaced by the DaemonSet controller."""
+    """Its pods have a label without a value, and only a deletion replaces them; safe load needs automatic upgrades."""
     nodes = [node("gpu-0"), node("gpu-1", kernel="6.8.0-1-generic"), node("gpu-2", nic=False, kernel="other")]
     first, second = render.daemonsets(ofed(), nodes, SETTINGS)
     assert first["metadata"]["name"].startswith("mofed-ubuntu22.04-")
@@ -73,6 +73,9 @@ def test_one_driver_daemonset_per_kernel_of_nodes_with_a_card() -> None:
     assert template["metadata"]["labels"]["nvidia.com/ofed-driver"] == ""
     assert [each["name"] for each in template["spec"]["containers"]] == ["mofed-container"]
     assert first["spec"]["updateStrategy"] == {"type": "OnDelete"}
+    for auto in (True, False):
+        config = render.init_config(ofed(upgradePolicy={"autoUpgrade": auto, "safeLoad": True}))
+        assert config["safeDriverLoad"]["enable"] is auto
 
 
 def test_device_plugins_go_where_the_driver_is_ready() -> None:
@@ -87,13 +90,6 @@ def test_device_plugins_go_where_the_driver_is_ready() -> None:
     together = ofed() | {"spec": ofed()["spec"] | {"rdmaSharedDevicePlugin": plugin}}
     pod = render.daemonsets(together, [node()], SETTINGS)[-1]["spec"]["template"]["spec"]
     assert [each["name"] for each in pod["initContainers"]] == ["ofed-driver-validation"]
-
-
-def test_safe_load_needs_automatic_upgrades() -> None:
-    """Without them nothing would let a waiting driver load."""
-    for auto in (True, False):
-        config = render.init_config(ofed(upgradePolicy={"autoUpgrade": auto, "safeLoad": True}))
-        assert config["safeDriverLoad"]["enable"] is auto
 
 
 def test_the_policys_status() -> None:

@@ -1,4 +1,7 @@
-"""The simulated kubelet's rules: statuses, versions, and why a GPU pod fails."""
+"""The simulated kubelet's rules: statuses, labels, and why a GPU pod fails.
+
+What plugins publish, and what is loaded: live/test_fleet.py, tests/e2e/test_conditions_drivers.py.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,10 @@ import pytest
 
 from devcluster.fleet import status
 from devcluster.fleet.bay import Driver, Held
-from devcluster.fleet.driver import is_paused, loaded_version, paused, resumed
+from devcluster.fleet.driver import is_paused, paused, resumed
 from devcluster.fleet.journal import Journal
 from devcluster.fleet.knobs import Knobs
 from devcluster.fleet.node import Node
-from devcluster.fleet.slices import Devices, describe, listed, semantic, spelled
 from devcluster.fleet.workload import workload_error
 
 if TYPE_CHECKING:
@@ -89,57 +91,6 @@ def ready_pod() -> status.PodStatus:
         main.succeed_startup()
     pod.render()
     return pod
-
-
-def test_times_jump_together_and_nothing_else_does() -> None:
-    """Starts, ends and transitions move by as much as was asked for; absent times stay absent."""
-
-    def shown(start: str, ready: str, running: str) -> dict[str, Any]:
-        return {
-            "startTime": start,
-            "conditions": [{"type": "Ready", "lastProbeTime": None, "lastTransitionTime": ready}],
-            "containerStatuses": [{"restartCount": 1, "state": {"running": {"startedAt": running}}}],
-        }
-
-    before = shown("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z", "2026-01-01T23:59:58Z")
-    assert status.later(before, 0) == before
-    after = shown("2026-01-01T00:01:01Z", "2026-01-01T00:01:02Z", "2026-01-02T00:00:59Z")
-    assert status.later(before, 61) == after
-
-
-def test_the_loaded_version_comes_from_the_tag() -> None:
-    """A precompiled tag names a branch, but what is loaded has a full version."""
-    for tag, expected in (
-        ("580.105.08-ubuntu22.04", "580.105.08"),
-        ("580-5.15.0-139-generic-ubuntu22.04", "580.95.05"),
-    ):
-        assert loaded_version(f"nvcr.io/nvidia/driver:{tag}", "95.05") == expected, tag
-
-
-def test_slices_have_semantic_versions() -> None:
-    """Leading zeros are dropped, as by the real library."""
-    assert semantic("580.105.08") == "580.105.8"
-    devices = listed(Devices.GPU, "580.105.08", Knobs(devices_per_node=2))
-    nested = spelled(devices, "v1beta1")[0]
-    assert nested == {"name": "gpu-0", "basic": {key: devices[0][key] for key in ("attributes", "capacity")}}
-    assert spelled(devices, "v1beta2") == spelled(devices, "v1") == devices
-    slice_ = describe("gpu-0", "uid", "gpu.nvidia.com", devices)
-    assert [each["name"] for each in slice_["spec"]["devices"]] == ["gpu-0", "gpu-1"]
-    assert slice_["spec"]["devices"][0]["attributes"]["driverVersion"] == {"version": "580.105.8"}
-
-
-def test_what_a_plugin_publishes() -> None:
-    """Not every device has the driver's version; parts of GPUs do."""
-    for devices, kind, count, versioned in (
-        (Devices.GPU, "gpu", 2, True),
-        (Devices.MIG, "mig", 4, True),
-        (Devices.UNVERSIONED, "gpu", 2, False),
-        (Devices.CHANNELS, "channel", 2, False),
-    ):
-        found = listed(devices, "580.105.08", Knobs(devices_per_node=2))
-        assert len({each["name"] for each in found}) == count, devices
-        assert {each["attributes"]["type"]["string"] for each in found} == {kind}, devices
-        assert {"driverVersion" in each["attributes"] for each in found} == {versioned}, devices
 
 
 def test_pausing_a_label() -> None:

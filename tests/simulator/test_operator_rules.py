@@ -1,6 +1,6 @@
 """The simulated GPU operator's rules: what it renders, which labels it sets, when it reports ready.
 
-Its other modes run with the program: OpenShift, virtual machines, toolkit, GPUCluster: tests/e2e/test_stacks_gpu.py.
+Its other modes run with the program: OpenShift, toolkit, GPUCluster: tests/e2e/test_stacks_gpu.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 from devcluster.controller.upgrading import UpgradeError, upgrade
 from devcluster.operator import render
 from devcluster.operator.conditions import DRIVER_NOT_READY, DRIVER_READY, conditions
-from devcluster.operator.labels import missing_metadata, missing_owner
+from devcluster.operator.labels import missing_metadata, missing_owner, operands_for
 from devcluster.operator.owners import conflicts, owner_of
 from devcluster.operator.pools import pools
 from devcluster.operator.readiness import is_pool_ready, is_quiet, is_ready
@@ -141,6 +141,21 @@ def test_which_labels_a_node_gets() -> None:
     lost = missing_metadata(bare(present="true", deploy_dcgm="true"), auto_upgrade=False)
     assert lost == {"labels": {GPU: "false", DEPLOY + "dcgm": None}}
     assert missing_metadata(node(0, {GPU: "false"}), auto_upgrade=False)["labels"][GPU] == "true"
+
+
+def test_a_virtual_machines_node_gets_no_driver() -> None:
+    """What was deployed to it for containers is removed."""
+    for workload, enabled, driver_wanted in (
+        ("vm-passthrough", True, False),
+        ("vm-vgpu", True, False),
+        ("container", True, True),
+        ("vm-passthrough", False, True),
+    ):
+        labelled = node(0, {GPU: "true", "nvidia.com/gpu.workload.config": workload, DEPLOY + "dcgm": "true"})
+        wanted = operands_for(labelled, {"spec": {"sandboxWorkloads": {"enabled": enabled}}}, clients=True)
+        patch = missing_metadata(labelled, auto_upgrade=False, operands=wanted)["labels"]
+        found = (patch.get(DEPLOY + "driver") == "true", DEPLOY + "dcgm" not in patch)
+        assert found == (driver_wanted, driver_wanted), (workload, enabled)
 
 
 def test_which_driver_object_owns_a_node() -> None:

@@ -28,23 +28,16 @@ def state(tmp_path: Path) -> State:
     return State(tmp_path)
 
 
-def test_process_is_recorded_and_ended(state: State) -> None:
-    """A record finds the process again, from another program too."""
-    process = start(state, "sleeper", SLEEP)
-    (record,) = records(state.processes)
-    assert (record.name, record.pid, record.alive) == ("sleeper", process.pid, True)
-    end([record], grace=5)
-    assert not record.alive
-    assert process.wait() == -15
-
-
-def test_process_that_got_the_same_id_later_is_not_touched(state: State) -> None:
-    """An id alone proves nothing: the moment of the start has to match."""
-    process = start(state, "bystander", SLEEP)
-    end([Record("ours, long gone", process.pid, "1")], grace=0.1)
-    assert process.poll() is None
-    end(records(state.processes), grace=0)
-    process.wait()
+def test_a_process_is_recorded_and_ended(state: State) -> None:
+    """A record finds the process again, from another program too, and by its start no other one with the same id."""
+    process, bystander = start(state, "sleeper", SLEEP), start(state, "bystander", SLEEP)
+    found = {record.name: record for record in records(state.processes)}
+    record = found["sleeper"]
+    assert (record.pid, record.alive) == (process.pid, True)
+    end([record, Record("ours, long gone", bystander.pid, "1")], grace=5)
+    assert (record.alive, process.wait(), bystander.poll()) == (False, -15, None)
+    end([found["bystander"]], grace=0)
+    bystander.wait()
 
 
 def test_children_and_the_stubborn_end_too(state: State) -> None:

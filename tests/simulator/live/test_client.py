@@ -22,21 +22,16 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.e2e
 
 
-def test_paths_follow_the_rules_of_the_api() -> None:
-    """The core group has a place of its own."""
-    assert path("v1", "nodes") == "/api/v1/nodes"
-    assert path("apps/v1", "daemonsets") == "/apis/apps/v1/daemonsets"
-    assert path("v1", "pods", namespace="a", name="b", subresource="status") == "/api/v1/namespaces/a/pods/b/status"
-
-
-def test_refusals_carry_code_reason_and_message(cluster: Cluster) -> None:
-    """A Status object becomes an error with fields; a proxy's page or a plain text keeps its words."""
+def test_paths_and_refusals(cluster: Cluster) -> None:
+    """Paths follow the API's rules; a Status object becomes an error with fields, a plain text keeps its words."""
     with pytest.raises(ApiError) as refusal:
         cluster.get("/api/v1/nodes/missing")
     assert (refusal.value.code, refusal.value.reason) == (404, "NotFound")
     assert '"missing" not found' in refusal.value.message
     with pytest.raises(ApiError, match="503 : busy"):
         decode(503, "busy\n")
+    assert path("apps/v1", "daemonsets") == "/apis/apps/v1/daemonsets"
+    assert path("v1", "pods", namespace="a", name="b", subresource="status") == "/api/v1/namespaces/a/pods/b/status"
 
 
 def test_list_reads_all_pages(cluster: Cluster, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,8 +52,8 @@ async def take(events: AsyncIterator[Event], kind: str, name: str = "") -> None:
                 return
 
 
-def test_watch_tells_every_change(cluster: Cluster, namespace: str) -> None:
-    """What is there comes first, then SYNCED, then each change as it happens."""
+def test_watch_reports_every_change(cluster: Cluster, namespace: str) -> None:
+    """What is there comes first, then SYNCED, then each change; a kind that does not exist is an error at once."""
     maps = path("v1", "configmaps", namespace=namespace)
     cluster.create(maps, {"metadata": {"name": "old"}})
 
@@ -74,16 +69,8 @@ def test_watch_tells_every_change(cluster: Cluster, namespace: str) -> None:
         await take(events, "DELETED", "new")
 
     cluster.run(story)
-
-
-def test_watch_raises_what_time_does_not_heal(cluster: Cluster) -> None:
-    """A kind that does not exist is an error for the caller, and is not retried."""
-
-    async def story(api: Api) -> None:
-        await take(follow(api, path("example.invalid/v1", "things")), "SYNCED")
-
     with pytest.raises(ApiError, match="404"):
-        cluster.run(story)
+        cluster.run(lambda api: take(follow(api, path("example.invalid/v1", "things")), "SYNCED"))
 
 
 class ForgetfulApi(Api):
