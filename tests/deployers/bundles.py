@@ -220,7 +220,7 @@ class ByFlux:
     def deploy(self) -> Outcome:
         """Apply the bundle's kustomization, and wait for its releases in their order, up to one that fails.
 
-        Our registry has no TLS, so a kustomization of one's own around it says so, as a platform team's would.
+        Our registry has no TLS, so a kustomization around it, as a platform team would write one, allows that.
         """
         patches = [
             {"target": {"kind": "HelmRepository", "name": name}, "patch": INSECURE}

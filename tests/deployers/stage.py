@@ -1,4 +1,4 @@
-"""How a story is told: each chapter happens once, and the whole is told a second time at most, on a new cluster.
+"""The stories of tests: each chapter happens once, and the whole a second time at most, on a new cluster.
 
 A chapter begins where the one before it ended. So a chapter that failed is never tried again on the cluster that
 it left behind, and no later one is begun there.
@@ -59,7 +59,7 @@ class chapter(Generic[T]):  # noqa: N801 - used as a decorator, like property
 
 
 class Stage(Generic[S]):
-    """Where one module's story is told."""
+    """The place of one module's story, which begins when a test asks for it."""
 
     def __init__(self, begin: Callable[[], AbstractContextManager[S]]) -> None:
         self._begin = begin
@@ -83,7 +83,7 @@ class Stage(Generic[S]):
         return self._story
 
     def begin_anew(self) -> None:
-        """Tell it once more from the start, for a test that has a second try; a third telling would take too long."""
+        """Begin it once more, for a test that has a second try; a third time would take too long."""
         if not self._again:
             self._again = True
             self._open.close()

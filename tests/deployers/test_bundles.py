@@ -160,7 +160,7 @@ OWN: Final = {
 
 
 def on(*names: str) -> pytest.MarkDecorator:
-    """Tell the story of these tools, each on a cluster of its own."""
+    """Run with these tools, each on a cluster of its own."""
     return pytest.mark.parametrize("stage", names, indirect=True, scope="module")
 
 

@@ -1,4 +1,4 @@
-"""How stories are told: a chapter that failed is neither tried again nor followed by another on the same cluster."""
+"""A chapter that failed is neither tried again nor followed by another on the same cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Tale(Chapters):
-    """Three chapters, the second of which fails as often as it is told to."""
+    """Three chapters, the second of which fails with each of the given failures."""
 
     def __init__(self, failures: list[str]) -> None:
         super().__init__()

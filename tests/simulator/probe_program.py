@@ -39,7 +39,7 @@ def call(method: str, url_path: str, body: str | None = None) -> None:
 
 
 def environment(names: str) -> None:
-    """Say what some variables hold."""
+    """Print the values of some variables."""
     say(json.dumps({name: os.environ.get(name) for name in names.split(",")}))
 
 
@@ -72,7 +72,7 @@ class Answers(BaseHTTPRequestHandler):
 
 
 def serve(address: str) -> None:
-    """Answer HTTP for ever."""
+    """Answer HTTP until the end."""
     host, _, port = address.rpartition(":")
     ThreadingHTTPServer((host, int(port)), Answers).serve_forever()
 

@@ -45,7 +45,7 @@ def build(job: gobuild.Job) -> str:
 
 
 def test_build_happens_once_and_shows_progress(job: gobuild.Job) -> None:
-    """The first call builds and says so; the second finds the program and says nothing."""
+    """The first call builds and shows that; the second finds the program and shows nothing."""
     shown = build(job)
     answer = subprocess.run([job.target], capture_output=True, text=True, check=True)
     assert answer.stderr == "hello world\n"
@@ -55,7 +55,7 @@ def test_build_happens_once_and_shows_progress(job: gobuild.Job) -> None:
 
 
 def test_files_of_the_release_come_with_the_program(job: gobuild.Job) -> None:
-    """Beside the program, whole folders too, writable although the module cache is not; a missing one is refused."""
+    """Next to the program, whole folders too, writable although the module cache is not; a missing one is refused."""
     folder = job.source / "charts" / "thing" / "templates"
     folder.mkdir(parents=True)
     (folder / "deployment.yaml").write_text("kind: Deployment\n")

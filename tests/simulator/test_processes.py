@@ -54,7 +54,7 @@ def test_children_and_the_stubborn_end_too(state: State) -> None:
 
 
 def test_a_process_that_ended_is_not_alive() -> None:
-    """A zombie, or an id that nobody has, is no living process."""
+    """A zombie, or an id without a process, is no living process."""
     process = subprocess.Popen([sys.executable, "-c", "pass"])
     until(lambda: start_mark(process.pid) is None)
     process.wait()

@@ -74,12 +74,12 @@ def test_watch_reports_every_change(cluster: Cluster, namespace: str) -> None:
 
 
 class ForgetfulApi(Api):
-    """Says of its first list that it is of version 1, long before the API server began to remember."""
+    """Returns its first list as one of version 1, long before the API server began to remember."""
 
     lists = 0
 
     async def list_at(self, url_path: str, **selectors: str) -> tuple[list[client.Object], str]:
-        """Read the collection, and lie about its version once."""
+        """Read the collection, with a wrong version once."""
         items, version = await super().list_at(url_path, **selectors)
         self.lists += 1
         return items, "1" if self.lists == 1 else version
@@ -104,7 +104,7 @@ def note(name: str) -> client.Object:
 
 
 def test_watch_lists_again_when_its_version_has_expired(cluster: Cluster, notes: str) -> None:
-    """After 410 Gone the watch goes on from a new list, and reports what happened in between."""
+    """After 410 Gone the watch continues from a new list, and reports what happened in between."""
     until(lambda: cluster.create(notes, note("vanishes")))
 
     async def story() -> None:

@@ -83,7 +83,7 @@ def owner(state: Path, nodes: int) -> subprocess.Popen[bytes]:
 
 @pytest.mark.e2e
 def test_the_life_of_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
-    """500 nodes beside another cluster, after a crash; killed, the owner leaves nothing behind."""
+    """It boots 500 nodes while another one runs, after a crash; when its owner is killed, nothing of it is left."""
     state = tmp_path / "state"
     one = Cluster(state)
     one._claim()

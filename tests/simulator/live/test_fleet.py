@@ -185,14 +185,14 @@ def test_slices_outlive_a_short_absence_and_no_long_one(stage: Stage) -> None:
     stage.knobs(slice_wipe_seconds=600)
     selector = {"fieldSelector": "spec.nodeName=gpu-0,spec.driver=gpu.nvidia.com"}
     (before,) = stage.cluster.list(SLICES, **selector)
-    stage.serve("gpu-0")
+    stage.delete_plugin("gpu-0")
     stage.until(lambda: stage.plugins().get("gpu-0"))
     (after,) = stage.cluster.list(SLICES, **selector)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     stage.knobs(slice_wipe_seconds=0.5)
     stage.annotate("gpu-0", plugin_fault="crash-loop")
     assert "gpu-0" in stage.plugins()  # The fault begins with the next start.
-    stage.serve("gpu-0")
+    stage.delete_plugin("gpu-0")
     stage.until(lambda: not stage.cluster.list(SLICES, **selector))
     assert "gpu-0" not in stage.plugins()
     stage.annotate("gpu-0", plugin_fault=None)
@@ -205,14 +205,14 @@ def test_the_journal_classifies_restarts(stage: Stage) -> None:
     """A fresh plugin's restart is needless; a stale one's while the driver reloads is early."""
     asked = stage.truth.happenings[-1].t + 0.001
     stage.until(lambda: len(stage.plugins()) == len(NODES))
-    stage.serve("gpu-1")
+    stage.delete_plugin("gpu-1")
     stage.until(lambda: stage.saw("plugin-ready", "gpu-1", asked))
     assert [each.node for each in stage.truth.needless_restarts(since=asked)] == ["gpu-1"]
     assert stage.truth.early_restarts(since=asked) == ()
     stage.annotate("gpu-1", driver_fault="unready")
     asked = stage.migrate()
     stage.until(lambda: stage.saw("driver-loaded", "gpu-1", asked))
-    stage.serve("gpu-1")
+    stage.delete_plugin("gpu-1")
     stage.until(lambda: stage.truth.restarts(since=asked))
     assert [each.node for each in stage.truth.early_restarts(since=asked)] == ["gpu-1"]
     stage.annotate("gpu-1", driver_fault=None)

@@ -149,7 +149,7 @@ def test_a_gpu_driver_with_rdma_waits_for_the_cards(net: Net, stage: Stage) -> N
 
 
 def test_a_policy_under_another_name_is_ignored(net: Net) -> None:
-    """Its status says so; and without a driver in the policy no plugin waits for one."""
+    """It has that status; and without a driver in the policy no plugin waits for one."""
     body = {"apiVersion": "mellanox.com/v1alpha1", "kind": "NicClusterPolicy", "metadata": {"name": "another"}}
     net.cluster.create(POLICIES, body | {"spec": {}})
     net.until(lambda: net.cluster.get(f"{POLICIES}/another").get("status", {}).get("state") == "ignore")

@@ -26,7 +26,7 @@ def bumped(stage: Stage, **bump: object) -> list[tuple[str, int]]:
     """Migrate to another chart, the first node before the others; return all that the policy said meanwhile.
 
     Each answer comes with the number of nodes whose new driver was Ready by then. The first node waits until the policy
-    has answered at all, the others until it has been judged anew with the first one done.
+    has answered at all, the others until it has been evaluated anew with the first one done.
     """
     stage.until(lambda: stage.policy_state() == "ready")
     stage.annotate(FIRST, driver_fault="pending")
@@ -37,7 +37,7 @@ def bumped(stage: Stage, **bump: object) -> list[tuple[str, int]]:
         stage.until(lambda: stage.policy_state() == "notReady")
         stage.annotate(FIRST, driver_fault=None)
         stage.until(lambda: stage.saw("driver-ready", FIRST, asked) and stage.states()[FIRST] == "upgrade-done")
-        stage.await_judgement()
+        stage.await_evaluation()
         _skip(stage, None)
         stage.calm()
         stage.until(lambda: stage.policy_state() == "ready")
