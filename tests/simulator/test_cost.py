@@ -60,8 +60,8 @@ def decided(changed: dict[str, Any] | None = None) -> Any:  # noqa: ANN401 - a d
     return decision
 
 
-def test_the_fleet_at_rest_has_nothing_to_do_and_the_busy_one_has_to_wait() -> None:
-    """Every plugin of the first is fresh and verified; of the second, nothing is restarted where drivers reload."""
+def test_the_fleet_at_rest_has_nothing_to_do_and_the_busy_one_waits(tmp_path: Path) -> None:
+    """Every plugin of the first is fresh and verified; what keeps the second busy fails the measurement if it fails."""
     rest = decided()
     assert [one.state for one in rest.statuses] == [NodeState.VERIFIED] * NODES
     assert rest.actions == ()
@@ -69,6 +69,8 @@ def test_the_fleet_at_rest_has_nothing_to_do_and_the_busy_one_has_to_wait() -> N
     assert len([one for one in busy.statuses if one.state is not NodeState.VERIFIED]) == UPGRADING
     assert (busy.phase, busy.actions) == (Phase.WAIT, ())
     assert busy.reason is not Reason.NOTHING_STALE
+    with pytest.raises(OSError, match="etcd"), Busy(State(tmp_path), NODES):
+        pass
 
 
 def test_objects_weigh_what_real_ones_do(tmp_path: Path) -> None:
@@ -84,12 +86,6 @@ def test_objects_weigh_what_real_ones_do(tmp_path: Path) -> None:
     changed = list(Busy(State(tmp_path), NODES)._changed(1))
     assert {each["metadata"]["uid"] for each in changed} <= set(identities)
     assert {each["kind"] for each in changed} == {"Node", "Pod"}
-
-
-def test_a_fleet_that_becomes_quiet_is_no_measure(tmp_path: Path) -> None:
-    """A failure of what keeps it busy fails the measurement."""
-    with pytest.raises(OSError, match="etcd"), Busy(State(tmp_path), NODES):
-        pass
 
 
 BUILDAH: Final = """#!/bin/sh

@@ -32,7 +32,7 @@ STORY = [
 
 
 def test_the_table_follows_the_truth() -> None:
-    """One row per node: driver, both plugins, and the state of our side."""
+    """One row per node: driver, both plugins, and the state of our side; time that still runs is marked so."""
     for lines, expected in (
         (4, ("1.0", "1.0", "1.0", "on the old driver")),
         (5, ("none", "1.0", "1.0", "reloading")),
@@ -43,10 +43,6 @@ def test_the_table_follows_the_truth() -> None:
     ):
         found = rows(Truth.of(STORY[:lines]), "dra/plugin", "script/plugin", "2.0")
         assert found == [("gpu-0", *expected)], lines
-
-
-def test_the_proof_says_what_is_still_stale() -> None:
-    """Time that still runs is marked so."""
     side = Side("script", 0, 3.0, 8, 0, 0, ("gpu-0",), {"gpu-0": 30.0, "gpu-1": 2.0})
     cells = list(proof([side]).columns[1].cells)
     assert "30 s, and counting" in cells

@@ -195,7 +195,7 @@ def daemonset(*, updated: int, available: int = 3) -> dict[str, Any]:
 
 
 def test_when_a_daemonset_is_ready() -> None:
-    """After a chart bump, 26.3 does not see the old pods; 26.7 does. 26.3 also misses a rolling operand."""
+    """After a chart bump, 26.3 misses the old pods, and a rolling operand; a pool is ready by counts alone."""
     old, new, same = pod("1", "old"), pod("2", "new"), pod("1", "new")
     rolling = {
         "metadata": {"generation": 2},
@@ -216,10 +216,6 @@ def test_when_a_daemonset_is_ready() -> None:
         ("rolling operand", "26.7", rolling, [], False),
     ):
         assert is_ready(behaviour, seen, pods, "2" if pods else "") is expected, (behaviour, name)
-
-
-def test_when_a_pool_is_ready() -> None:
-    """By counts alone, whatever generation they are of."""
     counts = {"desiredNumberScheduled": 2, "numberAvailable": 2}
     for name, status, expected in (
         ("just created", {}, False),

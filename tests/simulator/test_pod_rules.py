@@ -20,7 +20,7 @@ START = datetime(2026, 1, 1, 12, 0, 0, 700000, UTC)
 
 
 def test_an_image_stands_for_a_program() -> None:
-    """Only the last part of the repository counts: registries, tags and digests may change."""
+    """Only the last part of the repository counts; a container that wants a shell does not get the program instead."""
     for image, module in (
         ("registry.example:5000/team/gpu-operator-post:1.2", "hook"),
         ("example.invalid/gpu-operator-post@sha256:00", "hook"),
@@ -31,15 +31,11 @@ def test_an_image_stands_for_a_program() -> None:
     for image in ("busybox", "example.invalid/gpu-operator-post-tools:1", "gpu-operator/tools"):
         with pytest.raises(images.UnknownImageError):
             images.entry_point({"image": image}, images.IMAGES)
-
-
-def test_a_command_may_only_name_the_entry_point_itself() -> None:
-    """A container that wants a shell does not get the image's program instead."""
-    image = {"image": "x/gpu-operator:1"}
-    spelled = {**image, "command": ["/usr/bin/gpu-operator", "--leader-elect"]}
+    operator = {"image": "x/gpu-operator:1"}
+    spelled = {**operator, "command": ["/usr/bin/gpu-operator", "--leader-elect"]}
     assert images.entry_point(spelled, images.IMAGES)[1:] == ["-m", "devcluster.operator", "--leader-elect"]
     with pytest.raises(images.UnsupportedCommandError):
-        images.entry_point({**image, "command": ["sh", "-c", "true"]}, images.IMAGES)
+        images.entry_point({**operator, "command": ["sh", "-c", "true"]}, images.IMAGES)
 
 
 def test_an_unknown_field_of_the_pod_is_an_error() -> None:
@@ -74,7 +70,7 @@ def test_the_phase_follows_the_containers() -> None:
 
 
 def test_an_address_of_the_pod_becomes_one_of_the_machine() -> None:
-    """Only where it means all addresses, and a port that the container declares."""
+    """Only where it means all addresses, and a port that the container declares; no two containers get the same."""
     for text, expected in (
         ("--listen=:8080", "--listen=127.0.0.1:20001"),
         (":8080", "127.0.0.1:20001"),
@@ -85,10 +81,6 @@ def test_an_address_of_the_pod_becomes_one_of_the_machine() -> None:
         ("--image=registry:8080", "--image=registry:8080"),
     ):
         assert ports.addressed(text, {8080: 20001}) == expected, text
-
-
-def test_ports_differ() -> None:
-    """Containers that start together do not get the same one, though nothing listens yet."""
     given = ports.Ports()
     web_container = {"ports": [{"name": "web", "containerPort": 80}, {"containerPort": 81}]}
     found = [port for _ in range(10) for port in given.give(web_container).values()]
@@ -97,13 +89,16 @@ def test_ports_differ() -> None:
 
 
 def test_a_probe_changes_its_result_after_answers_in_a_row() -> None:
-    """As many as its thresholds say: here two that are good, or three that are not."""
+    """As many as its thresholds say: here two that are good, or three that are not; others are refused."""
     for answers, expected in (
         ([503, 503, 503], [False]),
         ([200, 200, 503, 503, 200, 503, 503, 503], [True, False]),
         ([399, 204, 400, 404, 500], [True, False]),
     ):
         assert asyncio.run(results(answers, len(expected))) == (expected, 0), answers
+    for probe in ({"exec": {"command": ["true"]}}, {"httpGet": {"port": "unknown"}}):
+        with pytest.raises(probes.UnsupportedProbeError):
+            probes.Probes.of({"name": "main", "readinessProbe": probe}, {})
 
 
 async def results(answers: list[int], wanted: int) -> tuple[list[bool], int]:
@@ -130,10 +125,3 @@ async def results(answers: list[int], wanted: int) -> tuple[list[bool], int]:
                 break
     await runner.cleanup()
     return heard, len(left)
-
-
-def test_an_unsupported_probe_is_refused() -> None:
-    """Rather than taken for one that passes."""
-    for probe in ({"exec": {"command": ["true"]}}, {"httpGet": {"port": "unknown"}}):
-        with pytest.raises(probes.UnsupportedProbeError):
-            probes.Probes.of({"name": "main", "readinessProbe": probe}, {})

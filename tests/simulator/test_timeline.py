@@ -23,7 +23,7 @@ def drawn(*lanes: Lane, start: float = 0, end: float = 100) -> str:
 
 
 def test_each_interval_is_a_bar() -> None:
-    """In proportion to time; what is stale still goes to the edge; what ended before the start is left out."""
+    """In proportion to time; what is still stale goes to the edge; what ended before is left out; all is named."""
     svg = drawn(SERVED)
     ((_, reload),), ((stale_left, stale),), ((restart_left, _),) = (bars(svg, one) for one in (RELOAD, STALE, RESTART))
     assert abs(reload / stale - 10 / 4) < 0.1
@@ -31,9 +31,5 @@ def test_each_interval_is_a_bar() -> None:
     ((left, width),), ((other_left, other_width),) = (bars(drawn(FORGOTTEN, end=end), STALE) for end in (100, 200))
     assert abs((left + width) - (other_left + other_width)) < 0.2
     assert bars(drawn(SERVED, start=50), RELOAD) == []
-
-
-def test_every_node_mark_and_title_has_its_word() -> None:
-    """Text is escaped; the axis counts seconds from the start."""
     texts = [each.text for each in ET.fromstring(drawn(SERVED, FORGOTTEN)).iter() if each.text]  # noqa: S314
     assert {"gpu-0", "gpu-1", "a <title>", "the end", "100", "driver reloads", "seconds since then"} <= set(texts)

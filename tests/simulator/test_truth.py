@@ -59,7 +59,7 @@ STALE = [*loaded(10, 1), *started(12, "a", 1), *UNLOADED, *loaded(30, 2)]
 
 
 def test_a_plugin_is_stale_while_it_holds_an_older_load() -> None:
-    """Loads matter, versions do not; without a driver, or after a reboot, nothing is stale."""
+    """Loads matter, versions do not; stale time ends with the start of the next plugin, or not at all."""
     rebooted = [*loaded(10, 1), *started(12, "a", 1), encode("reboot", "gpu-0", 20), *loaded(30, 2)]
     for name, lines, stale, intervals in (
         ("remounted", STALE, ("gpu-0",), [(30, None)]),
@@ -70,10 +70,6 @@ def test_a_plugin_is_stale_while_it_holds_an_older_load() -> None:
         truth = Truth.of(lines)
         assert (truth.stale_now(), truth.stale_intervals()) == (stale, {"gpu-0": intervals}), name
     assert Truth.of(STALE).loaded_now() == {"gpu-0": "580.1.2"}
-
-
-def test_stale_time_includes_the_restart() -> None:
-    """It ends with the start of the next plugin, or not at all."""
     assert Truth.of(MIGRATION).stale_seconds(until=100) == {"gpu-0": 7}
     assert Truth.of(STALE).stale_seconds(until=100) == {"gpu-0": 70}
 

@@ -139,6 +139,8 @@ def test_a_gpu_driver_with_rdma_waits_for_the_cards(net: Net, stage: Stage) -> N
     net.fault("image-pull")
     net.operator(ofedDriver__version=NEW, ofedDriver__upgradePolicy__maxParallelUpgrades=0)
     net.until(lambda: net.truth.loaded_now()["gpu-0"] == "inbox", 90)
+    # A node that is cordoned when an upgrade begins stays so; the first one here is stuck in the network's upgrade.
+    net.until(lambda: net.labels(UPGRADE)[1] == "upgrade-done", 90)
     asked = stage.migrate(driver__rdma__enabled=True)
     stage.until(lambda: all(stage.saw("driver-ready", name, asked) for name in ("gpu-1", "gpu-2")), 90)
     assert not stage.saw("driver-ready", "gpu-0", asked)
@@ -146,6 +148,9 @@ def test_a_gpu_driver_with_rdma_waits_for_the_cards(net: Net, stage: Stage) -> N
     stage.until(lambda: stage.saw("driver-ready", "gpu-0", asked), 90)
     assert net.truth.loaded_now()["gpu-0"] == NEW
     stage.calm()
+    net.calm(NEW)
+    net.until(lambda: net.labels(UPGRADE) == ["upgrade-done"] * 2, 90)
+    net.until(lambda: not any(node["spec"].get("unschedulable") for node in net.nodes()))
 
 
 def test_a_policy_under_another_name_is_ignored(net: Net) -> None:

@@ -19,6 +19,7 @@ from tests.simulator.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from devcluster.client import Api, Object
     from devcluster.cluster import Cluster
@@ -51,7 +52,18 @@ def log(cluster: Cluster, pod: str, *options: str) -> str:
 
 def conditions(cluster: Cluster, pod: str) -> dict[str, Object]:
     """Return a pod's conditions by type."""
-    return {each["type"]: each for each in cluster.get(pod)["status"]["conditions"]}
+    return {each["type"]: each for each in cluster.get(pod)["status"].get("conditions", [])}
+
+
+def files_of(cluster: Cluster, pod: str) -> Path:
+    """Return the folder in which a pod's process finds its files."""
+    *_, namespace, _, name = pod.split("/")
+    return cluster.files.pod(namespace, name) / "tmp"
+
+
+def let_go(cluster: Cluster, pod: str) -> None:
+    """Let a process continue that waits for this."""
+    (files_of(cluster, pod) / "go").touch()
 
 
 def gone(cluster: Cluster, path: str) -> bool:
@@ -92,9 +104,10 @@ def test_conditions_follow_the_process(cluster: Cluster, pod: Callable[..., str]
     lost = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
     cluster.patch(f"{path}/status", lost, STRATEGIC_PATCH)
     until(lambda: conditions(cluster, path)["Ready"]["status"] == "True")
-    done = pod("sleep=1.1", "exit=0", name="done")
-    started(cluster, done)
+    done = pod("await=go", "sleep=1.1", "exit=0", name="done")
+    until(lambda: conditions(cluster, done).get("Ready", {}).get("status") == "True")
     ready = conditions(cluster, done)
+    let_go(cluster, done)
     ended(cluster, done)
     after = conditions(cluster, done)
     assert (after["Ready"]["status"], after["Ready"]["reason"]) == ("False", "PodCompleted")
@@ -104,10 +117,11 @@ def test_conditions_follow_the_process(cluster: Cluster, pod: Callable[..., str]
 
 def test_logs_are_served_followed_and_cut(cluster: Cluster, pod: Callable[..., str]) -> None:
     """`kubectl logs` works as on any node: whole, the last lines, and until the end."""
-    path = pod("print=one", "print=two", "sleep=2", "print=three")
+    path = pod("print=one", "print=two", "await=go", "print=three")
     started(cluster, path)
     until(lambda: log(cluster, path) == "one\ntwo\n")
     assert log(cluster, path, "--tail=1") == "two\n"
+    let_go(cluster, path)
     assert log(cluster, path, "-f") == "one\ntwo\nthree\n"
 
 
@@ -241,7 +255,7 @@ def test_probes_start_show_and_restart_a_container(cluster: Cluster, pod: Callab
     path, neighbour = (
         pod("serve=:8080", name=name, ports=ports, spec=always, **probes) for name in ("probed", "neighbour")
     )
-    files = cluster.files.pod(path.split("/")[4], "probed") / "tmp"
+    files = files_of(cluster, path)
     started(cluster, path)
     assert (shown(cluster, path), conditions(cluster, path)["Ready"]["status"]) == ((False, False, 0), "False")
     (files / "liveness").touch()
