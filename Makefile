@@ -16,7 +16,7 @@ EXAMPLES ?= 2000
 # Tests start the program and the simulators a thousand times: compiling their sources each time takes as long as the rest.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo bench profile soak test test-unit test-quick model test-cluster test-deployers test-image test-visit lint type format chart binaries deployers \
+.PHONY: help setup demo bench profile soak test test-unit test-quick model test-cluster test-simulator test-deployers test-image test-visit lint type format chart binaries deployers \
 	image image-tools scan docs golden lock release-check release-chart clean
 
 help: ## Show this help
@@ -51,6 +51,10 @@ test: test-unit binaries ## Run the tests but those with real deployers and what
 
 test-unit: $(READY) ## Run the unit tests, and see that they cover the core
 	$(PY) -m pytest -q -n $(WORKERS) tests/unit --cov=hook.decide --cov=hook.plan --cov=hook.objects --cov=hook.checks --cov=hook.config --cov=hook.format --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
+
+# Elsewhere they are skipped where the simulator did not change: tests/simulator/changes.py.
+test-simulator: binaries ## Run the tests of the simulated cluster and fleet, changed or not
+	SIMULATOR=1 $(PY) -m pytest -n $(WORKERS) --durations=10 tests/simulator
 
 test-deployers: binaries deployers ## Run the tests with real Flux, Argo CD, helmfile and Helm
 	$(PY) -m pytest -n $(WORKERS) --durations=10 tests/deployers

@@ -22,7 +22,7 @@ settings.register_profile(
 settings.load_profile("everywhere")
 
 SHARING: Final = (
-    "tests/simulator/",
+    "tests/simulator/live/",
     "tests/chart/test_admission.py",
     "tests/chart/test_admission_controller.py",
     "tests/chart/test_admission_deletion.py",
@@ -41,6 +41,7 @@ SHARING: Final = (
 
 ON_A_CLUSTER: Final = (
     *SHARING,
+    "tests/simulator/",
     "tests/e2e/",
     "tests/image/",
     "tests/properties/test_admitted.py",
@@ -52,12 +53,14 @@ ON_A_CLUSTER: Final = (
 SAME_RENDERINGS: Final = ("tests/chart/", "tests/bundler/")
 """Modules whose tests look at the same renderings, which each process makes once."""
 
+ONE_PER_FOLDER: Final = ("tests/simulator/live/",)
+"""Folders whose modules share one cluster among them."""
+
 ONE_PER_PARAMETER: Final = ("tests/deployers/", "tests/replay/test_replay.py")
 """Here a module makes one for each of its parameters, which is all that stands in the brackets of its tests."""
 
 LONGEST_FIRST: Final = (
-    "tests/deployers/test_argocd.py",
-    "tests/deployers/test_flux.py",
+    "tests/deployers/test_tools.py",
     "tests/e2e/faults/",
     "tests/image/test_interruption.py::test_a_new_token_during_a_run",  # builds the image, for which others would wait
     "tests/e2e/soak/test_soak.py",
@@ -82,6 +85,8 @@ class OneWorkerACluster(LoadScopeScheduling):  # type: ignore[misc] # xdist ship
         path, _, name = nodeid.partition("::")
         if path.startswith(ONE_PER_PARAMETER):
             return path + name.partition("[")[2]
+        if path.startswith(ONE_PER_FOLDER):
+            return path.rpartition("/")[0]
         return path if path.startswith((*SHARING, *SAME_RENDERINGS)) else nodeid
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import yaml
 
 from devcluster import binaries, commands
-from devcluster.deployers.argocd import APPLICATIONS
+from devcluster.deployers.argocd import APPLICATIONS, ArgoCd
 from devcluster.deployers.argocd import NAMESPACE as NAMESPACE_OF_ARGO_CD
+from devcluster.deployers.charts import ChartSources
+from devcluster.deployers.flux import Flux
+from devcluster.deployers.helmfile import Helmfile
 from devcluster.deployers.release import Outcome
 from devcluster.layout import CHECKOUT
 from tests.bundler.program import run
@@ -23,9 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from devcluster.cluster import Cluster
-    from devcluster.deployers.argocd import ArgoCd
-    from devcluster.deployers.flux import Flux
     from devcluster.deployers.release import Values
+    from tests.deployers.bench import Wanted
 
 RELEASES: Final = (OPERATOR_RELEASE, RELEASE, PLUGIN_RELEASE)
 CHARTS: Final = {OPERATOR_RELEASE: OPERATOR, RELEASE: CHART, PLUGIN_RELEASE: PLUGIN}
@@ -34,6 +37,8 @@ INSECURE: Final = '[{"op": "add", "path": "/spec/insecure", "value": true}]'
 PARENT: Final = "gpu-stack"
 """The Application that holds the others."""
 ENOUGH_SECONDS: Final = 300.0
+HELM_3, HELM_4 = 3, 4
+RETRY_LIMIT: Final = re.compile(r"(\bretry:\s+limit:) \d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,7 @@ class Stack:
 
 def write(
     stack: Stack,
-    deployer: str,
+    tool: str,
     output: Path,
     *flags: str,
     charts: Mapping[str, str] | None = None,
@@ -90,108 +95,222 @@ def write(
     (work / "post.yaml").write_text(yaml.safe_dump(ours))
     places = {**{name: str(CHECKOUT / folder) for name, folder in CHARTS.items()}, **(charts or {})}
     written = run(
-        "bundle", f"--recipe={work / 'recipe.yaml'}", f"--deployer={deployer}", f"--output={output}",
+        "bundle", f"--recipe={work / 'recipe.yaml'}", f"--deployer={tool}", f"--output={output}",
         f"--timeout={QUICK_JOB['timeout']}", f"--values={RELEASE}={work / 'post.yaml'}", "--force",
         *(f"--chart={name}={place}" for name, place in places.items()), *flags,
     )  # fmt: skip
     assert written.code == 0, written.err
 
 
-def deploy_helm(cluster: Cluster, folder: Path, version: int, *arguments: str) -> Outcome:
-    """Run the bundle's own script with one of the Helms."""
-    name = f"helm{version}"
-    environment = {**commands.environment(cluster.files), "HELM": str(binaries.ensure([name])[name])}
-    result = subprocess.run(
-        ["sh", str(folder / "install.sh"), *arguments],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=ENOUGH_SECONDS,
-        check=False,
-    )
-    return Outcome(succeeded=result.returncode == 0, said=result.stdout)
+def wrap(wanted: Wanted, version: str, folder: Path) -> Path:
+    """Write what is wanted as plain manifests, in a chart of some version around them; return the chart's folder.
 
-
-def deploy_flux(flux: Flux, folder: Path) -> Outcome:
-    """Apply the bundle's kustomization, and wait for its releases.
-
-    Our registry has no TLS, so a kustomization of one's own around it says so, as a platform team's would.
+    Laid out as AICR's local format lays out what is installed after a component: the manifests, already rendered, are
+    the templates, and the values are those of the component that they belong to.
     """
-    patches = [
-        {"target": {"kind": "HelmRepository", "name": name}, "patch": INSECURE} for name in (RELEASE, PLUGIN_RELEASE)
-    ]
-    around = folder.parent / f"{folder.name}-around"
-    around.mkdir(exist_ok=True)
-    (around / "kustomization.yaml").write_text(
-        yaml.safe_dump({"kind": "Kustomization", "resources": [f"../{folder.name}"], "patches": patches})
-    )
-    flux.cluster.kubectl("apply", "-k", str(around))
-    return flux_settled(flux, RELEASES)
+    manifests, chart = folder / version / "manifests", folder / version / RELEASE
+    helm = binaries.ensure(["helm4"])["helm4"]
+    write(Stack(wanted.chart, wanted.driver), "manifests", manifests, f"--helm={helm}", post=wanted.post)
+    templates = chart / "templates"
+    templates.mkdir(parents=True)
+    (templates / "post.yaml").write_bytes((manifests / f"{RELEASE}.yaml").read_bytes())
+    (chart / "Chart.yaml").write_text(yaml.safe_dump({"apiVersion": "v2", "name": RELEASE, "version": version}))
+    (chart / "values.yaml").write_text(yaml.safe_dump(wanted.operator))
+    return chart
 
 
-def flux_settled(flux: Flux, names: Sequence[str]) -> Outcome:
-    """Wait for releases in their order, up to one that fails: what depends on it waits for ever."""
-    said = list[str]()
-    for name in names:
-        outcome = flux.settled(name)
-        said.append(outcome.said)
-        if not outcome.succeeded:
-            break
-    return Outcome(outcome.succeeded, "\n".join(said))
+class Charts:
+    """A repository and a registry with the charts that a bundle names."""
+
+    def __init__(self, cluster: Cluster, stacks: Sequence[Stack]) -> None:
+        self.sources = ChartSources(cluster)
+        self.sources.start()
+        self._published: set[str] = set()
+        for chart in (CHART, PLUGIN):
+            self.sources.publish(CHECKOUT / chart)
+        for stack in stacks:  # All of them now: Flux looks at a repository every ten minutes.
+            self.publish(stack)
+        self.over_http: dict[str, str] = dict.fromkeys(RELEASES, self.sources.repository)
+        # As in reality: the operator's chart from a repository, the two others from a registry.
+        self.usual = {**self.over_http, **dict.fromkeys((RELEASE, PLUGIN_RELEASE), self.sources.registry)}
+
+    def publish(self, stack: Stack) -> None:
+        """Have the operator's chart of that version."""
+        if stack.chart not in self._published:
+            self._published.add(stack.chart)
+            self.sources.publish(CHECKOUT / OPERATOR, stack.chart)
 
 
-def order_argocd(argocd: ArgoCd, folder: Path) -> None:
-    """Tell Argo CD what the bundle's page asks to tell it."""
-    argocd.cluster.kubectl(
-        "patch", "configmap", "argocd-cm", "-n", NAMESPACE_OF_ARGO_CD, "--type=merge",
-        f"--patch-file={folder / 'argocd-cm.patch.yaml'}",
-    )  # fmt: skip
+class Carrier(Protocol):
+    """What a story needs of a deployment tool and its bundles."""
+
+    def write(self, stack: Stack, *flags: str, post: Values | None = None) -> None:
+        """Write the bundle; with values of ours it is to fail, and gets no second tries."""
+
+    def deploy(self) -> Outcome:
+        """Do what the bundle's page says; return what the tool reports of ours, or of all."""
 
 
-def deploy_argocd(argocd: ArgoCd, folder: Path, message: str, *, retries: int | None = None) -> Outcome:
-    """Commit the bundle, apply its parent Application, and wait for its children."""
-    _limit(argocd, retries)
-    revision = argocd.repository.commit(message)
-    order_argocd(argocd, folder)
-    argocd.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(folder / "app-of-apps.yaml"))
-    return _children(argocd, revision)
+class ByScript:
+    """The bundle's own script, with one of the Helms."""
+
+    def __init__(self, cluster: Cluster, charts: Charts, helm: int = HELM_3) -> None:
+        self.cluster, self.charts, self.helm = cluster, charts, helm
+        self.folder = cluster.state / "bundles" / f"helm-{helm}"
+
+    def write(self, stack: Stack, *flags: str, post: Values | None = None) -> None:
+        """Name a registry, which has no TLS here."""
+        self.charts.publish(stack)
+        write(stack, "helm", self.folder, *flags, charts=self.charts.usual, post=post)
+
+    def deploy(self) -> Outcome:
+        """Run the script."""
+        helm = binaries.ensure([f"helm{self.helm}"])[f"helm{self.helm}"]
+        result = subprocess.run(
+            ["sh", str(self.folder / "install.sh"), "--plain-http"],
+            env={**commands.environment(self.cluster.files), "HELM": str(helm)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=ENOUGH_SECONDS,
+            check=False,
+        )
+        return Outcome(succeeded=result.returncode == 0, said=result.stdout)
+
+    again = deploy
 
 
-def deploy_argocd_helm(argocd: ArgoCd, folder: Path, message: str, *, retries: int | None = None) -> Outcome:
-    """Commit the bundle, name it in an Application of one's own, and wait for its children."""
-    _limit(argocd, retries)
-    revision = argocd.repository.commit(message)
-    order_argocd(argocd, folder)
-    policy = {"automated": {"prune": True}, "syncOptions": ["ServerSideApply=true"]}
-    parent = {
-        "apiVersion": "argoproj.io/v1alpha1",
-        "kind": "Application",
-        "metadata": {"name": PARENT, "namespace": NAMESPACE_OF_ARGO_CD},
-        "spec": {
-            "project": "default",
-            "source": {"repoURL": argocd.repository.url, "path": folder.name, "targetRevision": "main"},
-            "destination": {"server": "https://kubernetes.default.svc", "namespace": NAMESPACE_OF_ARGO_CD},
-            "syncPolicy": policy if retries is None else {**policy, "retry": {"limit": retries}},
-        },
-    }
-    argocd.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", text=json.dumps(parent))
-    return _children(argocd, revision)
+class ByHelmfile:
+    """helmfile with Helm 3."""
+
+    def __init__(self, cluster: Cluster, charts: Charts) -> None:
+        self.cluster, self.charts = cluster, charts
+        self.folder = cluster.state / "bundles" / "helmfile"
+
+    def write(self, stack: Stack, *flags: str, post: Values | None = None) -> None:
+        """Name a repository."""
+        self.charts.publish(stack)
+        write(stack, "helmfile", self.folder, *flags, charts=self.charts.over_http, post=post)
+
+    def deploy(self) -> Outcome:
+        """Apply what differs."""
+        return self.run("apply")
+
+    def run(self, verb: str, helm: int = HELM_3, *, upgrade_dry_run: bool = False) -> Outcome:
+        """Run helmfile on the bundle, with nothing that its page does not ask for."""
+        file = self.folder / "helmfile.yaml"
+        return Helmfile(self.cluster, helm).run(verb, file=file, upgrade_dry_run=upgrade_dry_run)
 
 
-def _limit(argocd: ArgoCd, retries: int | None) -> None:
-    """Bound the parent's tries before the commit, which may be synced before the parent is applied again."""
-    if retries is not None:
-        argocd.cluster.patch(f"{APPLICATIONS}/{PARENT}", {"spec": {"syncPolicy": {"retry": {"limit": retries}}}})
+class ByFlux:
+    """Flux, with charts from a repository and from a registry."""
+
+    def __init__(self, cluster: Cluster, charts: Charts) -> None:
+        self.cluster, self.charts = cluster, charts
+        self.flux = Flux(cluster, charts.sources)
+        self.flux.start()
+        self.folder = cluster.state / "bundles" / "flux"
+
+    def write(self, stack: Stack, *flags: str, post: Values | None = None) -> None:
+        """Name repository and registry."""
+        self.charts.publish(stack)
+        write(stack, "flux", self.folder, *flags, charts=self.charts.usual, post=post)
+
+    def deploy(self) -> Outcome:
+        """Apply the bundle's kustomization, and wait for its releases in their order, up to one that fails.
+
+        Our registry has no TLS, so a kustomization around it, as a platform team would write one, allows that.
+        """
+        patches = [
+            {"target": {"kind": "HelmRepository", "name": name}, "patch": INSECURE}
+            for name in (RELEASE, PLUGIN_RELEASE)
+        ]
+        around = self.folder.parent / "flux-around"
+        around.mkdir(exist_ok=True)
+        kustomization = {"kind": "Kustomization", "resources": [f"../{self.folder.name}"], "patches": patches}
+        (around / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+        self.cluster.kubectl("apply", "-k", str(around))
+        said = list[str]()
+        for name in RELEASES:
+            outcome = self.flux.settled(name)
+            said.append(outcome.said)
+            if not outcome.succeeded:
+                break
+        return Outcome(outcome.succeeded, "\n".join(said))
 
 
-def _children(argocd: ArgoCd, revision: str) -> Outcome:
-    """Wait for the parent, which makes the children in waves, and then for them; if it failed, say how ours stands."""
-    argocd.refresh(PARENT)
-    parent = argocd.settled(PARENT, revision)
-    if not parent.succeeded:
-        return Outcome(succeeded=False, said=f"{parent.said}\n{argocd.settled(RELEASE, revision).said}")
-    argocd.refresh(*RELEASES)
-    outcomes = [parent, *(argocd.settled(name, revision) for name in RELEASES)]
-    return Outcome(all(each.succeeded for each in outcomes), "\n".join(each.said for each in outcomes))
+class ByArgoCd:
+    """Argo CD: an Application that holds the others, or a chart of them."""
+
+    def __init__(self, cluster: Cluster, charts: Charts | None) -> None:
+        self.argocd, self.charts = ArgoCd(cluster), charts
+        self.argocd.start()
+        self._name = "argocd" if charts else "argocd-helm"
+        self.folder = self.argocd.repository.folder / self._name
+        self._retries: int | None = None
+
+    def write(self, stack: Stack, *flags: str, post: Values | None = None) -> None:
+        """Name a repository; the parent chart's bundle has copies of the charts."""
+        if self.charts:
+            self.charts.publish(stack)
+        git = (f"--git-url={self.argocd.repository.url}", f"--git-path={self._name}")
+        charts = self.charts.over_http if self.charts else None
+        write(stack, self._name, self.folder, *git, *flags, charts=charts, post=post)
+        self._retries = 0 if post else None
+        if post:
+            for file in (*self.folder.rglob("app*.yaml"), *self.folder.glob(f"templates/{RELEASE}.yaml")):
+                file.write_text(RETRY_LIMIT.sub(r"\1 0", file.read_text()))
+
+    def deploy(self) -> Outcome:
+        """Commit, and wait for the parent and its children, or for the parent's failure."""
+        if self._retries is not None:  # Before the commit, which may be synced before the parent is applied again.
+            self.argocd.cluster.patch(f"{APPLICATIONS}/{PARENT}", {"spec": {"syncPolicy": {"retry": {"limit": 0}}}})
+        revision = self.argocd.repository.commit("deploy")
+        kubectl, apply = self.argocd.cluster.kubectl, ("apply", "--server-side", "--force-conflicts", "-f")
+        # What the bundle's page asks for.
+        words = ("patch", "configmap", "argocd-cm", "-n", NAMESPACE_OF_ARGO_CD, "--type=merge")
+        kubectl(*words, f"--patch-file={self.folder / 'argocd-cm.patch.yaml'}")
+        if self.charts:
+            kubectl(*apply, str(self.folder / "app-of-apps.yaml"))
+        else:
+            kubectl(*apply, "-", text=json.dumps(self._parent()))
+        self.argocd.refresh(PARENT)
+        parent = self.argocd.settled(PARENT, revision)
+        if not parent.succeeded:
+            return Outcome(succeeded=False, said=f"{parent.said}\n{self.argocd.settled(RELEASE, revision).said}")
+        self.argocd.refresh(*RELEASES)
+        outcomes = [parent, *(self.argocd.settled(name, revision) for name in RELEASES)]
+        return Outcome(all(each.succeeded for each in outcomes), "\n".join(each.said for each in outcomes))
+
+    def again(self) -> Outcome:
+        """Sync ours, and then the parent."""
+        before = self.argocd.began(RELEASE)
+        self.argocd.sync(RELEASE)
+        outcome = self.argocd.synced_again(RELEASE, since=before)
+        self.argocd.sync(PARENT)
+        return outcome
+
+    def _parent(self) -> dict[str, Any]:
+        """Describe an Application of one's own that names the bundle's chart."""
+        policy: dict[str, Any] = {"automated": {"prune": True}, "syncOptions": ["ServerSideApply=true"]}
+        if self._retries is not None:
+            policy["retry"] = {"limit": self._retries}
+        source = {"repoURL": self.argocd.repository.url, "path": self.folder.name, "targetRevision": "main"}
+        where = {"server": "https://kubernetes.default.svc", "namespace": NAMESPACE_OF_ARGO_CD}
+        return {
+            "apiVersion": "argoproj.io/v1alpha1",
+            "kind": "Application",
+            "metadata": {"name": PARENT, "namespace": NAMESPACE_OF_ARGO_CD},
+            "spec": {"project": "default", "source": source, "destination": where, "syncPolicy": policy},
+        }
+
+
+def carrier_of(name: str, cluster: Cluster, stacks: Sequence[Stack]) -> Carrier:
+    """Start what a tool needs on an empty cluster; its name is that of `bundle --deployer`."""
+    if name == "argocd-helm":
+        return ByArgoCd(cluster, None)
+    charts = Charts(cluster, stacks)
+    kinds = {"helm": ByScript, "helmfile": ByHelmfile, "flux": ByFlux, "argocd": ByArgoCd}
+    carrier: Carrier = kinds[name](cluster, charts)
+    return carrier

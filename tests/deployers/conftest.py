@@ -33,7 +33,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
 
 @pytest.fixture
 def story(stage: Stage[Any], request: pytest.FixtureRequest) -> Any:  # noqa: ANN401 - each module has its own
-    """Give the story; told anew for the second try of a test, since the first has left half a chapter behind."""
+    """Return the story; it begins anew for the second try of a test, since the first has left half a chapter behind."""
     if getattr(request.node, "execution_count", 1) > 1:
         stage.begin_anew()
     return stage.story

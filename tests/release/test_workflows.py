@@ -54,7 +54,7 @@ def test_every_check_runs_for_a_change() -> None:
     called = {verb for path in (TEST, IMAGE) for step in steps(path) for verb in verbs(step.get("run", ""))}
     wanted = {"lint", "type", "chart", "release-check", "image", "scan"}
     tests = {verb for verb in defined_verbs() if verb.startswith("test")}
-    parts_of_test = {"test-quick", "test-unit"}
+    parts_of_test = {"test-quick", "test-unit", "test-simulator"}
     assert (wanted | tests) - parts_of_test - called == set()
 
 
@@ -105,6 +105,7 @@ def test_only_publishing_may_write() -> None:
         "test": {},
         "image": {},
         "released": {},
+        "nightly": {},
         "release": {
             "image": ["packages"],
             "publish": ["attestations", "id-token", "packages"],

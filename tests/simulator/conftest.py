@@ -1,4 +1,4 @@
-"""One cluster for the tests that only use it, and one small fleet for each module of tests that migrate it."""
+"""When the simulator's tests run, and the cluster that the modules of `live` share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from devcluster.cluster import Cluster
-from tests.evidence import booted
+from tests.evidence import keep
+from tests.simulator.changes import why_skip
 from tests.simulator.stage import Stage
 from tests.simulator.waiting import until
 
@@ -21,18 +22,39 @@ PROBE = Path(__file__).with_name("probe_program.py")
 """The program of the image ``test/probe``: it does what its arguments say, as a real container would."""
 
 
+ALWAYS = ("test_cost.py", "test_performance_page.py", "test_profiling.py")
+"""Modules about tools that a change of the program or of a page can break; they need no cluster."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the simulator's tests where it did not change."""
+    here = Path(__file__).parent
+    mine = [item for item in items if here in item.path.parents and item.path.name not in ALWAYS]
+    if mine and (reason := why_skip()):
+        for item in mine:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Boot a cluster with two GPU nodes and the probe image."""
-    with Cluster(tmp_path_factory.mktemp("cluster") / "state", images={"probe": [str(PROBE)]}) as started:
-        started.up(2)
+    """Boot three GPU nodes, two of them with a network card, and the probe image."""
+    with Cluster(tmp_path_factory.mktemp("simulator") / "state", images={"probe": [str(PROBE)]}) as started:
+        started.up(3, fleet=True, nics=2)
         yield started
+        keep(started, "simulator")
+
+
+@pytest.fixture(scope="session")
+def stage(cluster: Cluster) -> Stage:
+    """Install operator and plugin. Each test leaves the three nodes calm, on whatever driver."""
+    return Stage(cluster)
 
 
 @pytest.fixture
 def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> str:
-    """Make a namespace for one test, where pods can be created at once."""
-    name = "".join(c if c.isalnum() else "-" for c in request.node.name.lower())[:50].strip("-")
+    """Make a namespace for one try of a test, where pods can be created at once."""
+    tried = getattr(request.node, "execution_count", 1)
+    name = "".join(c if c.isalnum() else "-" for c in request.node.name.lower())[:50].strip("-") + f"-{tried}"
     cluster.kubectl("create", "namespace", name)
     accounts = f"/api/v1/namespaces/{name}/serviceaccounts"
     until(lambda: cluster.list(accounts))
@@ -51,10 +73,3 @@ def pod(cluster: Cluster, namespace: str) -> Callable[..., str]:
         return f"{pods}/{name}"
 
     return create
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """Boot three GPU nodes with operator and plugin. Each test leaves them calm, on whatever driver."""
-    with booted(tmp_path_factory.mktemp("simulation") / "state", 3, "simulation") as cluster:
-        yield Stage(cluster)

@@ -39,7 +39,7 @@ def call(method: str, url_path: str, body: str | None = None) -> None:
 
 
 def environment(names: str) -> None:
-    """Say what some variables hold."""
+    """Print the values of some variables."""
     say(json.dumps({name: os.environ.get(name) for name in names.split(",")}))
 
 
@@ -61,6 +61,12 @@ def fail_once(code: str) -> None:
         sys.exit(int(code))
 
 
+def await_file(name: str) -> None:
+    """Wait for a file in the pod's folder."""
+    while not (Path(os.environ["TMPDIR"]) / name).exists():
+        time.sleep(0.05)
+
+
 class Answers(BaseHTTPRequestHandler):
     """Answers 200 for each path that there is a file of in the pod's folder, and 503 for all others."""
 
@@ -72,7 +78,7 @@ class Answers(BaseHTTPRequestHandler):
 
 
 def serve(address: str) -> None:
-    """Answer HTTP for ever."""
+    """Answer HTTP until the end."""
     host, _, port = address.rpartition(":")
     ThreadingHTTPServer((host, int(port)), Answers).serve_forever()
 
@@ -81,6 +87,7 @@ ACTIONS: dict[str, Callable[[str], object]] = {
     "print": say,
     "environment": environment,
     "message": message,
+    "await": await_file,
     "sleep": lambda seconds: time.sleep(float(seconds)),
     "on-sigterm": on_sigterm,
     "child": lambda seconds: say(str(subprocess.Popen(["sleep", seconds]).pid)),

@@ -97,12 +97,12 @@ class Stage:
         self.until(lambda: all(self.truth.driver_ready_now(node) for node in NODES))
         self.until(lambda: set(self.truth.loaded_now().values()) == {self.version})
         for node in self.truth.stale_now():
-            self.serve(node)
+            self.delete_plugin(node)
         self.until(lambda: not self.truth.stale_now() and len(self.plugins()) == len(NODES))
         self.until(lambda: set(self.states().values()) == {"upgrade-done"})
 
     def _rolled_out(self) -> bool:
-        """Tell whether the driver's DaemonSet is what was asked for, on all nodes."""
+        """Return whether the driver's DaemonSet is what was asked for, on all nodes."""
         daemonsets = self.cluster.list("/apis/apps/v1/namespaces/gpu-operator/daemonsets")
         return len(daemonsets) == 1 and all(
             each["metadata"]["labels"]["helm.sh/chart"] == self.chart
@@ -112,7 +112,7 @@ class Stage:
             for each in daemonsets
         )
 
-    def serve(self, node: str) -> None:
+    def delete_plugin(self, node: str) -> None:
         """Delete a node's plugin."""
         pod = self.plugins()[node]
         self.cluster.delete(f"/api/v1/namespaces/{PLUGIN[2]}/pods/{pod['metadata']['name']}")
@@ -139,10 +139,10 @@ class Stage:
         """Return what the ClusterPolicy says."""
         return str(self.cluster.get("/apis/nvidia.com/v1/clusterpolicies/cluster-policy")["status"]["state"])
 
-    def await_judgement(self) -> None:
-        """Wait until the operator has judged the policy anew.
+    def await_evaluation(self) -> None:
+        """Wait until the operator has evaluated the policy anew.
 
-        It labels nodes first and judges then, one after the other: two labels that come back have a judgement between.
+        It labels nodes first and evaluates then: two labels that come back have an evaluation between them.
         """
         for _time in range(2):
             self.cluster.patch(f"/api/v1/nodes/{NODES[0]}", {"metadata": {"labels": {HARMLESS: None}}})

@@ -36,8 +36,8 @@ READERS: Final[dict[str, Any]] = {
 }
 
 
-def judged(changed: dict[str, Any] | None = None) -> Any:  # noqa: ANN401 - a decision
-    """Judge the fleet, with some objects changed, by name."""
+def decided(changed: dict[str, Any] | None = None) -> Any:  # noqa: ANN401 - a decision
+    """Decide over the fleet, with some objects changed, by name."""
     uid = "policy"
     stored = {"uid": uid, "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}
     policy = {**atrest.POLICY, "metadata": {**atrest.POLICY["metadata"], **stored}, "status": atrest.POLICY_STATUS}
@@ -60,49 +60,32 @@ def judged(changed: dict[str, Any] | None = None) -> Any:  # noqa: ANN401 - a de
     return decision
 
 
-def test_there_is_nothing_to_do() -> None:
-    """Every plugin of the fleet is fresh and verified, and there is no other reason to wait but time."""
-    decision = judged()
-    assert {one.state for one in decision.statuses} == {NodeState.VERIFIED}
-    assert len(decision.statuses) == NODES
-    assert decision.actions == ()
+def test_the_fleet_at_rest_has_nothing_to_do_and_the_busy_one_waits(tmp_path: Path) -> None:
+    """Every plugin of the first is fresh and verified; what keeps the second busy fails the measurement if it fails."""
+    rest = decided()
+    assert [one.state for one in rest.statuses] == [NodeState.VERIFIED] * NODES
+    assert rest.actions == ()
+    busy = decided({each["metadata"]["name"]: each for each in unready()})
+    assert len([one for one in busy.statuses if one.state is not NodeState.VERIFIED]) == UPGRADING
+    assert (busy.phase, busy.actions) == (Phase.WAIT, ())
+    assert busy.reason is not Reason.NOTHING_STALE
+    with pytest.raises(OSError, match="etcd"), Busy(State(tmp_path), NODES):
+        pass
 
 
-def test_a_busy_fleet_is_waited_for() -> None:
-    """Nodes whose driver is not ready are waited for, and nobody is restarted there."""
-    decision = judged({each["metadata"]["name"]: each for each in unready()})
-    waiting = [one for one in decision.statuses if one.state is not NodeState.VERIFIED]
-    assert len(waiting) == UPGRADING
-    assert (decision.phase, decision.actions) == (Phase.WAIT, ())
-    assert decision.reason is not Reason.NOTHING_STALE
-
-
-@pytest.mark.parametrize(
-    ("each", "size"),
-    [
+def test_objects_weigh_what_real_ones_do(tmp_path: Path) -> None:
+    """Within a hundredth, as an API server sends them; each has an identity of its own, also those that change."""
+    for each, size in (
         (atrest.node(7), atrest.NODE_BYTES),
         (atrest.driver_pod(7), atrest.POD_BYTES),
         (atrest.plugin_pod(7), atrest.POD_BYTES),
-    ],
-)
-def test_objects_weigh_what_real_ones_do(each: dict[str, Any], size: int) -> None:
-    """Within a hundredth, as an API server sends them."""
-    assert abs(len(json.dumps(each, separators=(",", ":"))) - size) < size / 100
-
-
-def test_no_two_objects_are_one(tmp_path: Path) -> None:
-    """Each has an identity of its own, also those that change."""
+    ):
+        assert abs(len(json.dumps(each, separators=(",", ":"))) - size) < size / 100, each["metadata"]["name"]
     identities = [each["metadata"]["uid"] for each in atrest.fleet(NODES, "policy")]
     assert len(set(identities)) == len(identities)
     changed = list(Busy(State(tmp_path), NODES)._changed(1))
     assert {each["metadata"]["uid"] for each in changed} <= set(identities)
     assert {each["kind"] for each in changed} == {"Node", "Pod"}
-
-
-def test_a_fleet_that_falls_quiet_is_no_measure(tmp_path: Path) -> None:
-    """What keeps it busy fails whoever measures, when it fails itself."""
-    with pytest.raises(OSError, match="etcd"), Busy(State(tmp_path), NODES):
-        pass
 
 
 BUILDAH: Final = """#!/bin/sh
@@ -111,7 +94,7 @@ for last; do :; done
 rest=${last#docker-archive:}
 cp "$0.tar" "${rest%%:*}"
 """
-"""Answers like one that has every base, and saves an archive that was made before."""
+"""A builder that has every base, and saves an archive that was made before."""
 
 
 def tar(files: dict[str, bytes]) -> bytes:
@@ -125,19 +108,16 @@ def tar(files: dict[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
-def noise(size: int) -> bytes:
-    """Give a layer with a file that no compression makes smaller."""
-    return tar({"noise": os.urandom(size)})
-
-
 def test_what_a_node_pulls_are_the_compressed_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of an image that is built for it, by the builder that is here; with the base on which it stands."""
+    """Of an image that is built for it, with its base; without Docker and buildah, only this figure is missing."""
     builder = tmp_path / "buildah"
     builder.write_text(BUILDAH)
     builder.chmod(0o700)
     manifest = json.dumps([{"Layers": ["one.tar", "two.tar"]}]).encode()
     archive = tmp_path / "buildah.tar"
-    archive.write_bytes(tar({"manifest.json": manifest} | {f"{name}.tar": noise(2000) for name in ("one", "two")}))
+    archive.write_bytes(
+        tar({"manifest.json": manifest} | {f"{name}.tar": tar({"noise": os.urandom(2000)}) for name in ("one", "two")})
+    )
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin")
     monkeypatch.setenv("BUILDER", "buildah")
     monkeypatch.setenv("BASE_IMAGE", "registry.example/base:1")
@@ -145,9 +125,5 @@ def test_what_a_node_pulls_are_the_compressed_layers(tmp_path: Path, monkeypatch
     # Noise does not compress; what is around it, headers and padding, hardly weighs.
     assert 4000 < found["image_pull_bytes"] < 5000
     assert found["image_base"] == "registry.example/base:1"
-
-
-def test_what_cannot_be_built_is_not_weighed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither Docker nor buildah: that is told, and the start-up's other figures stand."""
-    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     assert weight.image() == {"image_pull_bytes": None, "image_base": None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,31 +48,23 @@ def ofed(**fields: object) -> dict[str, Any]:
     )
 
 
-@pytest.mark.parametrize(
-    ("spec", "precompiled", "expected"),
-    [
-        pytest.param(ofed(), False, f"{IMAGE}:{VERSION}-ubuntu22.04-amd64", id="to-be-built"),
-        pytest.param(ofed(), True, f"{IMAGE}:{VERSION}-5.15.0-139-generic-ubuntu22.04-amd64", id="precompiled"),
-        pytest.param(ofed(version="sha256:abc"), False, f"{IMAGE}@sha256:abc", id="digest"),
-    ],
-)
-def test_the_drivers_image(spec: dict[str, Any], expected: str, *, precompiled: bool) -> None:
-    """Nobody asks for a precompiled driver; it is taken where there is one. The version can be read back."""
-    settings = Settings("p", "n", "26.1.1", "s", Path(), precompiled=precompiled)
-    (daemonset,) = render.daemonsets(spec, [node()], settings)
-    found = daemonset["spec"]["template"]["spec"]["containers"][0]["image"]
-    assert expected == found
-    assert network_version(found, "5.15.0-139-generic") == spec["spec"]["ofedDriver"]["version"]
-
-
-def test_a_driver_that_must_be_precompiled_and_is_not() -> None:
-    """That is an error of the whole rendering."""
+def test_the_drivers_image() -> None:
+    """A precompiled driver is taken where there is one; the version can be read back from the image."""
+    for name, precompiled, spec, expected in (
+        ("to be built", False, ofed(), f"{IMAGE}:{VERSION}-ubuntu22.04-amd64"),
+        ("precompiled", True, ofed(), f"{IMAGE}:{VERSION}-5.15.0-139-generic-ubuntu22.04-amd64"),
+        ("digest", False, ofed(version="sha256:abc"), f"{IMAGE}@sha256:abc"),
+    ):
+        (daemonset,) = render.daemonsets(spec, [node()], replace(SETTINGS, precompiled=precompiled))
+        found = daemonset["spec"]["template"]["spec"]["containers"][0]["image"]
+        assert found == expected, name
+        assert network_version(found, "5.15.0-139-generic") == spec["spec"]["ofedDriver"]["version"], name
     with pytest.raises(render.NotPrecompiledError, match="ForcePrecompiled"):
         render.daemonsets(ofed(forcePrecompiled=True), [node()], SETTINGS)
 
 
-def test_one_driver_daemonset_a_kernel_of_nodes_with_a_card() -> None:
-    """Its pods are known by a label without a value, and are never replaced by the DaemonSet controller."""
+def test_one_driver_daemonset_per_kernel_of_nodes_with_a_card() -> None:
+    """Its pods have a label without a value, and only a deletion replaces them; safe load needs automatic upgrades."""
     nodes = [node("gpu-0"), node("gpu-1", kernel="6.8.0-1-generic"), node("gpu-2", nic=False, kernel="other")]
     first, second = render.daemonsets(ofed(), nodes, SETTINGS)
     assert first["metadata"]["name"].startswith("mofed-ubuntu22.04-")
@@ -80,10 +73,13 @@ def test_one_driver_daemonset_a_kernel_of_nodes_with_a_card() -> None:
     assert template["metadata"]["labels"]["nvidia.com/ofed-driver"] == ""
     assert [each["name"] for each in template["spec"]["containers"]] == ["mofed-container"]
     assert first["spec"]["updateStrategy"] == {"type": "OnDelete"}
+    for auto in (True, False):
+        config = render.init_config(ofed(upgradePolicy={"autoUpgrade": auto, "safeLoad": True}))
+        assert config["safeDriverLoad"]["enable"] is auto
 
 
 def test_device_plugins_go_where_the_driver_is_ready() -> None:
-    """Only the RDMA plugin checks for a driver, and only beside one of the operator's."""
+    """Only the RDMA plugin checks for a driver, and only together with one of the operator's."""
     plugin = {"repository": "r", "image": "i", "version": "v"}
     rendered = render.daemonsets(policy(rdmaSharedDevicePlugin=plugin, sriovDevicePlugin=plugin), [node()], SETTINGS)
     names = [each["metadata"]["name"] for each in rendered]
@@ -91,60 +87,41 @@ def test_device_plugins_go_where_the_driver_is_ready() -> None:
     pods = [each["spec"]["template"]["spec"] for each in rendered]
     assert all(each["nodeSelector"][WAIT] == "false" for each in pods)
     assert not any("initContainers" in each for each in pods)
-    beside = ofed() | {"spec": ofed()["spec"] | {"rdmaSharedDevicePlugin": plugin}}
-    pod = render.daemonsets(beside, [node()], SETTINGS)[-1]["spec"]["template"]["spec"]
+    together = ofed() | {"spec": ofed()["spec"] | {"rdmaSharedDevicePlugin": plugin}}
+    pod = render.daemonsets(together, [node()], SETTINGS)[-1]["spec"]["template"]["spec"]
     assert [each["name"] for each in pod["initContainers"]] == ["ofed-driver-validation"]
 
 
-def test_safe_load_needs_automatic_upgrades() -> None:
-    """Nobody else would ever let a waiting driver in."""
-    waits = [
-        render.init_config(ofed(upgradePolicy={"autoUpgrade": auto, "safeLoad": True}))["safeDriverLoad"]["enable"]
-        for auto in (True, False)
-    ]
-    assert waits == [True, False]
-
-
-@pytest.mark.parametrize(
-    ("spec", "status", "trouble", "expected"),
-    [
-        pytest.param(ofed(), {"desiredNumberScheduled": 0}, "", "notReady", id="no-pods-wanted-yet"),
-        pytest.param(ofed(), (2, 2, 1), "", "notReady", id="an-old-pod-is-left"),
-        pytest.param(ofed(), (2, 1, 2), "", "notReady", id="one-not-available"),
-        pytest.param(ofed(), (2, 2, 2), "", "ready", id="all-new-and-available"),
-        pytest.param(ofed(), (2, 2, 2), "not found", "error", id="not-renderable"),
-        pytest.param(policy(), None, "", "ready", id="nothing-asked-for"),
-    ],
-)
-def test_what_the_status_says(spec: dict[str, Any], status: Any, trouble: str, expected: str) -> None:  # noqa: ANN401 - a table
+def test_the_policys_status() -> None:
     """Each part by its DaemonSets; parts that are not asked for are ignored."""
-    daemonsets = []
-    if isinstance(status, tuple):
-        keys = ("desiredNumberScheduled", "numberAvailable", "updatedNumberScheduled")
-        status = dict(zip(keys, status, strict=True))
-    if status is not None:
-        daemonsets = [{"metadata": {"labels": {"nvidia.network-operator.state": "state-OFED"}}, "status": status}]
-    states = applied_states(spec, daemonsets, trouble)
-    assert expected == overall(states)
-    by_name = {each["name"]: each["state"] for each in states}
-    assert by_name["state-RDMA-device-plugin"] == "ignore"
-    assert by_name["state-OFED"] == ("ignore" if status is None else expected)
+    keys = ("desiredNumberScheduled", "numberAvailable", "updatedNumberScheduled")
+    for name, spec, counts, trouble, expected in (
+        ("no pods wanted yet", ofed(), (0,), "", "notReady"),
+        ("an old pod is left", ofed(), (2, 2, 1), "", "notReady"),
+        ("one is not available", ofed(), (2, 1, 2), "", "notReady"),
+        ("all are new and available", ofed(), (2, 2, 2), "", "ready"),
+        ("not renderable", ofed(), (2, 2, 2), "not found", "error"),
+        ("nothing asked for", policy(), (), "", "ready"),
+    ):
+        meta = {"labels": {"nvidia.network-operator.state": "state-OFED"}}
+        daemonset = {"metadata": meta, "status": dict(zip(keys, counts, strict=False))}
+        states = applied_states(spec, [daemonset] if counts else [], trouble)
+        by_name = {each["name"]: each["state"] for each in states}
+        assert overall(states) == expected, name
+        assert by_name["state-RDMA-device-plugin"] == "ignore", name
+        assert by_name["state-OFED"] == (expected if counts else "ignore"), name
 
 
-@pytest.mark.parametrize(
-    ("nodes", "wanted", "pods", "expected"),
-    [
-        pytest.param([node()], True, {"gpu-0": False}, {"gpu-0": "true"}, id="driver-not-ready"),
-        pytest.param([node(wait="true")], True, {"gpu-0": True}, {"gpu-0": "false"}, id="driver-ready"),
-        pytest.param([node(wait="false")], True, {"gpu-0": True}, {}, id="nothing-to-write"),
-        pytest.param([node(wait="false")], True, {}, {}, id="no-driver-pod-no-word"),
-        pytest.param([node()], False, {}, {"gpu-0": "false"}, id="no-driver-wanted"),
-        pytest.param([node()], False, {"gpu-0": True}, {"gpu-0": "true"}, id="its-pod-is-still-there"),
-        pytest.param([node(nic=False, wait="false")], False, {}, {"gpu-0": None}, id="no-card"),
-    ],
-)
-def test_which_plugins_wait(
-    nodes: list[dict[str, Any]], pods: dict[str, bool], expected: dict[str, str | None], *, wanted: bool
-) -> None:
-    """A node says "false" when its driver is ready, or when it needs none."""
-    assert expected == wait_labels(nodes, wanted, pods)
+def test_which_plugins_wait() -> None:
+    """A node's label is "false" when its driver is ready, or when it needs none."""
+    for name, seen, wanted, ready, expected in (
+        ("driver not ready", node(), True, False, {"gpu-0": "true"}),
+        ("driver ready", node(wait="true"), True, True, {"gpu-0": "false"}),
+        ("nothing to write", node(wait="false"), True, True, {}),
+        ("no driver pod", node(wait="false"), True, None, {}),
+        ("no driver wanted", node(), False, None, {"gpu-0": "false"}),
+        ("its pod is there still", node(), False, True, {"gpu-0": "true"}),
+        ("no card", node(nic=False, wait="false"), False, None, {"gpu-0": None}),
+    ):
+        pods = {} if ready is None else {"gpu-0": ready}
+        assert wait_labels([seen], wanted, pods) == expected, name

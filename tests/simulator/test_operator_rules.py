@@ -1,4 +1,7 @@
-"""The simulated operator's other rules: what it renders, which labels it sets, when it says ready."""
+"""The simulated GPU operator's rules: what it renders, which labels it sets, when it reports ready.
+
+Its other modes run with the program: OpenShift, toolkit, GPUCluster: tests/e2e/test_stacks_gpu.py.
+"""
 
 from __future__ import annotations
 
@@ -7,179 +10,240 @@ import contextlib
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from devcluster.controller.upgrading import UpgradeError, upgrade
 from devcluster.operator import render
-from devcluster.operator.labels import missing_metadata
-from devcluster.operator.readiness import is_ready
+from devcluster.operator.conditions import DRIVER_NOT_READY, DRIVER_READY, conditions
+from devcluster.operator.labels import missing_metadata, missing_owner, operands_for
+from devcluster.operator.owners import conflicts, owner_of
+from devcluster.operator.pools import pools
+from devcluster.operator.readiness import is_pool_ready, is_quiet, is_ready
 from devcluster.operator.settings import Settings
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 SETTINGS = Settings("pod", "gpu-operator", "v26.3.3", "https://127.0.0.1:1", Path())
+MODERN = replace(SETTINGS, version="v26.7.0", behaviour="26.7")
 
-NODE = {
-    "metadata": {
-        "name": "gpu-0",
-        "labels": {
-            "feature.node.kubernetes.io/pci-10de.present": "true",
-            "feature.node.kubernetes.io/kernel-version.full": "5.15.0-139-generic",
-            "feature.node.kubernetes.io/system-os_release.ID": "ubuntu",
-            "feature.node.kubernetes.io/system-os_release.VERSION_ID": "22.04",
-        },
-    }
+NFD = "feature.node.kubernetes.io/"
+FOUND = {
+    NFD + "pci-10de.present": "true",
+    NFD + "kernel-version.full": "5.15.0-139-generic",
+    NFD + "system-os_release.ID": "ubuntu",
+    NFD + "system-os_release.VERSION_ID": "22.04",
 }
+GPU, DEPLOY = "nvidia.com/gpu.present", "nvidia.com/gpu.deploy."
 
 
-def policy(**driver: object) -> dict[str, Any]:
-    """Make a ClusterPolicy."""
-    defaults = {"enabled": True, "repository": "nvcr.io/nvidia", "image": "driver", "version": "580.105.08"}
+def node(number: int = 0, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Make a GPU node as NFD labels it, with more labels."""
+    return {"metadata": {"name": f"gpu-{number}", "labels": FOUND | dict(labels or {})}}
+
+
+def bare(**labels: str) -> dict[str, Any]:
+    """Make a node that NFD did not label; ``a_b`` stands for ``nvidia.com/gpu.a.b``."""
     return {
-        "apiVersion": "nvidia.com/v1",
-        "kind": "ClusterPolicy",
-        "metadata": {"name": "cluster-policy", "uid": "p"},
-        "spec": {
-            "daemonsets": {"labels": {"helm.sh/chart": "gpu-operator-v26.3.3"}},
-            "driver": defaults | driver,
-        },
+        "metadata": {"name": "x", "labels": {f"nvidia.com/gpu.{k.replace('_', '.')}": v for k, v in labels.items()}}
     }
 
 
-def image(daemonset: dict[str, Any]) -> str:
+def driver(name: str, **spec: object) -> dict[str, Any]:
+    """Make an NVIDIADriver."""
+    defaults = {"driverType": "gpu", "repository": "nvcr.io/nvidia", "image": "driver", "version": "580.105.08"}
+    kind = {"apiVersion": "nvidia.com/v1alpha1", "kind": "NVIDIADriver"}
+    return kind | {"metadata": {"name": name, "uid": name}, "spec": defaults | spec}
+
+
+def policy(given: Mapping[str, object] | None = None) -> dict[str, Any]:
+    """Make a ClusterPolicy with a driver."""
+    kind = {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy"}
+    defaults = {"enabled": True, "repository": "nvcr.io/nvidia", "image": "driver", "version": "580.105.08"}
+    labels = {"labels": {"helm.sh/chart": "gpu-operator-v26.3.3"}}
+    meta = {"name": "cluster-policy", "uid": "p"}
+    return kind | {"metadata": meta, "spec": {"daemonsets": labels, "driver": defaults | dict(given or {})}}
+
+
+def template(daemonset: dict[str, Any]) -> Any:  # noqa: ANN401 - as rendered
+    """Return the pods' template."""
+    return daemonset["spec"]["template"]
+
+
+def driver_image(daemonset: dict[str, Any]) -> str:
     """Return the driver's image."""
-    return str(daemonset["spec"]["template"]["spec"]["containers"][0]["image"])
+    return str(template(daemonset)["spec"]["containers"][0]["image"])
 
 
-def test_a_compiled_driver_is_one_daemonset() -> None:
-    """Its tag is ``<version>-<os>``, and its template carries the chart's label."""
-    (rendered,) = render.daemonsets(policy(), [NODE], SETTINGS)
-    assert rendered["metadata"]["name"] == "nvidia-driver-daemonset"
-    assert image(rendered) == "nvcr.io/nvidia/driver:580.105.08-ubuntu22.04"
-    assert rendered["spec"]["template"]["metadata"]["labels"]["helm.sh/chart"] == "gpu-operator-v26.3.3"
-    assert rendered["spec"]["updateStrategy"] == {"type": "OnDelete"}
-
-
-def test_a_precompiled_driver_is_one_daemonset_a_kernel() -> None:
-    """Its name and tag carry the kernel, and its pods go only where that runs."""
-    (rendered,) = render.daemonsets(policy(usePrecompiled=True, version="580"), [NODE], SETTINGS)
-    assert rendered["metadata"]["name"] == "nvidia-driver-daemonset-5.15.0-139-generic-ubuntu22.04"
-    assert image(rendered) == "nvcr.io/nvidia/driver:580-5.15.0-139-generic-ubuntu22.04"
-    selector = rendered["spec"]["template"]["spec"]["nodeSelector"]
-    assert selector["feature.node.kubernetes.io/kernel-version.full"] == "5.15.0-139-generic"
-
-
-@pytest.mark.parametrize(
-    ("asked", "nodes"),
-    [pytest.param({"enabled": False}, [NODE], id="disabled"), pytest.param({}, [], id="no-gpu-node")],
-)
-def test_no_driver_no_daemonset(asked: dict[str, Any], nodes: list[dict[str, Any]]) -> None:
-    """Nothing is rendered where nothing is wanted."""
-    assert render.daemonsets(policy(**asked), nodes, SETTINGS) == []
+def test_the_daemonset_of_a_policy() -> None:
+    """A compiled driver has one, a precompiled one has one per kernel; without driver or nodes there is none."""
+    (compiled,) = render.daemonsets(policy(), [node()], SETTINGS)
+    assert compiled["metadata"]["name"] == "nvidia-driver-daemonset"
+    assert driver_image(compiled) == "nvcr.io/nvidia/driver:580.105.08-ubuntu22.04"
+    assert template(compiled)["metadata"]["labels"]["helm.sh/chart"] == "gpu-operator-v26.3.3"
+    assert compiled["spec"]["updateStrategy"] == {"type": "OnDelete"}
+    (precompiled,) = render.daemonsets(policy({"usePrecompiled": True, "version": "580"}), [node()], SETTINGS)
+    assert precompiled["metadata"]["name"] == "nvidia-driver-daemonset-5.15.0-139-generic-ubuntu22.04"
+    assert driver_image(precompiled) == "nvcr.io/nvidia/driver:580-5.15.0-139-generic-ubuntu22.04"
+    selector = template(precompiled)["spec"]["nodeSelector"]
+    assert selector[NFD + "kernel-version.full"] == "5.15.0-139-generic"
+    for name, given, nodes in (
+        ("disabled", {"enabled": False}, [node()]),
+        ("no node", {}, []),
+        ("driver objects", {"useNvidiaDriverCRD": True}, [node()]),
+    ):
+        assert render.daemonsets(policy(given), nodes, SETTINGS) == [], name
 
 
 def test_the_digest_depends_on_the_operator_unless_its_salt_is_fixed() -> None:
     """Two operators render one policy differently: that is what rotates nodes twice."""
-    newer = Settings("pod", "gpu-operator", "v26.3.4", "https://127.0.0.1:1", Path())
+    newer = replace(SETTINGS, version="v26.3.4")
     assert render.config_digest(policy(), SETTINGS) != render.config_digest(policy(), newer)
-    fixed = [
-        Settings("pod", "gpu-operator", version, "https://127.0.0.1:1", Path(), digest_salt="x")
-        for version in ("v26.3.3", "v26.3.4")
-    ]
-    assert render.config_digest(policy(), fixed[0]) == render.config_digest(policy(), fixed[1])
-    assert render.config_digest(policy(), fixed[0]) != render.config_digest(policy(version="580.2"), fixed[0])
+    first, second = (replace(each, digest_salt="x") for each in (SETTINGS, newer))
+    assert render.config_digest(policy(), first) == render.config_digest(policy(), second)
+    assert render.config_digest(policy(), first) != render.config_digest(policy({"version": "580.2"}), first)
 
 
-def test_a_new_gpu_node_gets_all_labels() -> None:
-    """As NFD found it; the upgrade annotation follows autoUpgrade."""
-    patch = missing_metadata(NODE, auto_upgrade=True)
-    assert patch["labels"]["nvidia.com/gpu.present"] == "true"
-    assert patch["labels"]["nvidia.com/gpu.deploy.driver"] == "true"
-    assert patch["annotations"] == {"nvidia.com/gpu-driver-upgrade-enabled": "true"}
-    assert "annotations" not in missing_metadata(NODE, auto_upgrade=False)
+def test_the_daemonsets_of_a_driver_object() -> None:
+    """One per pool, owned by the object, named after system and object, only for its nodes, without a chart's label."""
+    nodes = [node(), node(1, {NFD + "system-os_release.VERSION_ID": "24.04"}), node(2)]
+    env = [{"name": "NODE_LABEL_FOR_GPU_POD_EVICTION", "value": "nvidia.com/dra-kubelet-plugin"}]
+    first, second = render.pool_daemonsets(driver("a", manager={"env": env}), nodes, MODERN)
+    assert first["metadata"]["name"].startswith("nvidia-gpu-driver-ubuntu22.04-")
+    assert second["metadata"]["name"].startswith("nvidia-gpu-driver-ubuntu24.04-")
+    assert driver_image(first) == "nvcr.io/nvidia/driver:580.105.08-ubuntu22.04"
+    assert template(first)["metadata"]["labels"]["app.kubernetes.io/component"] == "nvidia-driver"
+    assert "helm.sh/chart" not in template(first)["metadata"]["labels"] | first["metadata"]["labels"]
+    (owner,) = first["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["controller"]) == ("NVIDIADriver", "a", True)
+    assert first["spec"]["updateStrategy"] == {"type": "OnDelete"}
+    (manager,) = template(first)["spec"]["initContainers"]
+    assert env[0] in manager["env"]
+    assert render.pool_daemonsets(driver("a"), [], MODERN) == []
+    (other,) = render.pool_daemonsets(driver("b"), [node()], MODERN)
+    assert other["metadata"]["name"] != first["metadata"]["name"]
+    for settings, expected in ((SETTINGS, {"pool": "b"}), (MODERN, {"nvidia.com/gpu-operator.driver.owner": "a"})):
+        (rendered,) = render.pool_daemonsets(driver("a", nodeSelector={"pool": "b"}), [node()], settings)
+        selector = template(rendered)["spec"]["nodeSelector"]
+        assert selector == {DEPLOY + "driver": "true"} | expected, settings.behaviour
 
 
-def test_values_that_somebody_set_stay() -> None:
-    """Users disable operands, and k8s-driver-manager pauses them."""
-    labels = NODE["metadata"]["labels"] | {  # type: ignore[operator]
-        "nvidia.com/gpu.deploy.driver": "pre-installed",
-        "nvidia.com/gpu.deploy.dcgm": "paused-for-driver-upgrade",
-    }
-    patch = missing_metadata({"metadata": {"name": "gpu-0", "labels": labels}}, auto_upgrade=False)
-    assert not {"nvidia.com/gpu.deploy.driver", "nvidia.com/gpu.deploy.dcgm"} & patch["labels"].keys()
+def test_which_labels_a_node_gets() -> None:
+    """All that a new GPU node lacks; what was set stays; without NFD a node has lost its GPU."""
+    new = missing_metadata(node(), auto_upgrade=True)
+    assert {GPU: "true", DEPLOY + "driver": "true"}.items() <= new["labels"].items()
+    assert new["annotations"] == {"nvidia.com/gpu-driver-upgrade-enabled": "true"}
+    assert "annotations" not in missing_metadata(node(), auto_upgrade=False)
+    set_before = {DEPLOY + "driver": "pre-installed", DEPLOY + "dcgm": "paused-for-driver-upgrade"}
+    assert not set_before.keys() & missing_metadata(node(0, set_before), auto_upgrade=False)["labels"].keys()
+    lost = missing_metadata(bare(present="true", deploy_dcgm="true"), auto_upgrade=False)
+    assert lost == {"labels": {GPU: "false", DEPLOY + "dcgm": None}}
+    assert missing_metadata(node(0, {GPU: "false"}), auto_upgrade=False)["labels"][GPU] == "true"
 
 
-def test_without_nfd_a_node_has_lost_its_gpu() -> None:
-    """An outage of node feature discovery does that."""
-    node = {
-        "metadata": {"name": "x", "labels": {"nvidia.com/gpu.present": "true", "nvidia.com/gpu.deploy.dcgm": "true"}}
-    }
-    patch = missing_metadata(node, auto_upgrade=False)
-    assert patch == {"labels": {"nvidia.com/gpu.present": "false", "nvidia.com/gpu.deploy.dcgm": None}}
+def test_a_virtual_machines_node_gets_no_driver() -> None:
+    """What was deployed to it for containers is removed."""
+    for workload, enabled, driver_wanted in (
+        ("vm-passthrough", True, False),
+        ("vm-vgpu", True, False),
+        ("container", True, True),
+        ("vm-passthrough", False, True),
+    ):
+        labelled = node(0, {GPU: "true", "nvidia.com/gpu.workload.config": workload, DEPLOY + "dcgm": "true"})
+        wanted = operands_for(labelled, {"spec": {"sandboxWorkloads": {"enabled": enabled}}}, clients=True)
+        patch = missing_metadata(labelled, auto_upgrade=False, operands=wanted)["labels"]
+        found = (patch.get(DEPLOY + "driver") == "true", DEPLOY + "dcgm" not in patch)
+        assert found == (driver_wanted, driver_wanted), (workload, enabled)
 
 
-def test_a_gpu_that_came_back_is_labelled_again() -> None:
-    """The mark of a lost GPU is replaced."""
-    labels = NODE["metadata"]["labels"] | {"nvidia.com/gpu.present": "false"}  # type: ignore[operator]
-    patch = missing_metadata({"metadata": {"name": "gpu-0", "labels": labels}}, auto_upgrade=False)
-    assert patch["labels"]["nvidia.com/gpu.present"] == "true"
+def test_which_driver_object_owns_a_node() -> None:
+    """One that selects it comes before the default one; two that select it conflict; without a GPU it has none."""
+    fallback, pool = driver("default", default=True), driver("b", nodeSelector={"pool": "b"})
+    plain, pooled = node(0, {GPU: "true"}), node(0, {GPU: "true", "pool": "b"})
+    assert owner_of(pooled, [fallback, pool]) is pool
+    assert owner_of(plain, [fallback, pool]) is fallback
+    assert owner_of(plain, [pool]) is None
+    assert owner_of(bare(), [fallback]) is None
+    assert missing_owner(plain, "b") == {"labels": {"nvidia.com/gpu-operator.driver.owner": "b"}}
+    assert missing_owner(plain, None) == {}
+    assert pools([bare()], precompiled=False, openshift=False) == []
+    assert pools([node()], precompiled=False, openshift=True) == []
+    assert conflicts([driver("a"), pool], [pooled])
+    assert not conflicts([driver("a"), pool], [plain])
+    assert not conflicts([fallback, pool], [pooled])
 
 
-def pod(revision: str, chart: str, *, ready: bool = True) -> dict[str, Any]:
-    """Make a driver pod."""
+def pod(revision: str, chart: str) -> dict[str, Any]:
+    """Make a driver pod that is ready."""
     return {
         "metadata": {"labels": {"app": "d", "helm.sh/chart": chart, "controller-revision-hash": revision}},
-        "status": {"phase": "Running", "containerStatuses": [{"ready": ready}]},
+        "status": {"phase": "Running", "containerStatuses": [{"ready": True}]},
     }
 
 
 def daemonset(*, updated: int, available: int = 3) -> dict[str, Any]:
     """Make a driver DaemonSet of three nodes after a chart bump."""
+    labels = {"app": "d", "helm.sh/chart": "new"}
+    counts = {"desiredNumberScheduled": 3, "updatedNumberScheduled": updated, "numberAvailable": available}
     return {
         "metadata": {"generation": 2},
-        "spec": {
-            "selector": {"matchLabels": {"app": "d"}},
-            "template": {"metadata": {"labels": {"app": "d", "helm.sh/chart": "new"}}},
-        },
-        "status": {
-            "observedGeneration": 2,
-            "desiredNumberScheduled": 3,
-            "updatedNumberScheduled": updated,
-            "numberAvailable": available,
-            "numberUnavailable": 3 - available,
-        },
+        "spec": {"selector": {"matchLabels": {"app": "d"}}, "template": {"metadata": {"labels": labels}}},
+        "status": {"observedGeneration": 2, "numberUnavailable": 3 - available, **counts},
     }
 
 
-OLD, NEW = pod("1", "old"), pod("2", "new")
+def test_when_a_daemonset_is_ready() -> None:
+    """After a chart bump, 26.3 misses the old pods, and a rolling operand; a pool is ready by counts alone."""
+    old, new, same = pod("1", "old"), pod("2", "new"), pod("1", "new")
+    rolling = {
+        "metadata": {"generation": 2},
+        "spec": {"updateStrategy": {"type": "RollingUpdate"}},
+        "status": {"observedGeneration": 1, "desiredNumberScheduled": 2, "numberAvailable": 2},
+    }
+    for name, behaviour, seen, pods, expected in (
+        ("nothing rotated", "26.3", daemonset(updated=0), [old, old, old], False),
+        ("after the first node", "26.3", daemonset(updated=1), [new, old, old], True),
+        ("the second node reloads", "26.3", daemonset(updated=1, available=2), [new, old], False),
+        ("all", "26.3", daemonset(updated=3), [new, new, new], True),
+        ("waits for all", "26.7", daemonset(updated=1), [new, old, old], False),
+        ("all", "26.7", daemonset(updated=3), [new, new, new], True),
+        ("wrong hash", "26.7", daemonset(updated=3), [new, new, same], False),
+        ("the same chart", "26.3", daemonset(updated=1), [new, same, same], False),
+        ("no pods wanted", "26.3", daemonset(updated=0) | {"status": {}}, [], True),
+        ("rolling operand", "26.3", rolling, [], True),
+        ("rolling operand", "26.7", rolling, [], False),
+    ):
+        assert is_ready(behaviour, seen, pods, "2" if pods else "") is expected, (behaviour, name)
+    counts = {"desiredNumberScheduled": 2, "numberAvailable": 2}
+    for name, status, expected in (
+        ("just created", {}, False),
+        ("observed without nodes", {"observedGeneration": 1}, True),
+        ("rotating", counts | {"updatedNumberScheduled": 1}, False),
+        ("all", counts | {"updatedNumberScheduled": 2}, True),
+    ):
+        assert is_pool_ready({"metadata": {"generation": 9}, "status": status}) is expected, name
 
 
-@pytest.mark.parametrize(
-    ("behaviour", "seen", "pods", "expected"),
-    [
-        pytest.param("26.3", daemonset(updated=0), [OLD, OLD, OLD], False, id="26.3-nothing-rotated"),
-        pytest.param("26.3", daemonset(updated=1), [NEW, OLD, OLD], True, id="26.3-ready-after-the-first-node"),
-        pytest.param("26.3", daemonset(updated=1, available=2), [NEW, OLD], False, id="26.3-second-node-reloads"),
-        pytest.param("26.3", daemonset(updated=3), [NEW, NEW, NEW], True, id="26.3-all"),
-        pytest.param("26.7", daemonset(updated=1), [NEW, OLD, OLD], False, id="26.7-waits-for-all"),
-        pytest.param("26.7", daemonset(updated=3), [NEW, NEW, NEW], True, id="26.7-all"),
-        pytest.param("26.7", daemonset(updated=3), [NEW, NEW, pod("1", "new")], False, id="26.7-wrong-hash"),
-    ],
-)
-def test_ready(behaviour: str, seen: dict[str, Any], pods: list[dict[str, Any]], expected: bool) -> None:
-    """After a chart bump, 26.3 does not see the old pods; 26.7 does."""
-    assert expected == is_ready(behaviour, seen, pods, "2")
+def test_the_times_of_conditions_move_with_their_status_only() -> None:
+    """As in the real operator's status."""
+    before = conditions([], DRIVER_NOT_READY)
+    assert [(each["type"], each["status"]) for each in before] == [("Ready", "False"), ("Error", "True")]
+    before[0]["lastTransitionTime"] = "long ago"
+    assert conditions(before, DRIVER_NOT_READY)[0]["lastTransitionTime"] == "long ago"
+    assert conditions(before, DRIVER_READY)[0]["lastTransitionTime"] != "long ago"
 
 
-def test_a_driver_bump_on_the_same_chart_is_judged_well() -> None:
-    """Then the old pods match the template's labels."""
-    same = pod("1", "new")
-    assert not is_ready("26.3", daemonset(updated=1), [NEW, same, same], "2")
-
-
-def test_a_daemonset_that_wants_no_pods_is_ready() -> None:
-    """Just created, or without nodes: the real operator calls both ready."""
-    assert is_ready("26.3", daemonset(updated=0) | {"status": {}}, [], "")
+def test_a_quiet_node() -> None:
+    """Done, unknown, or kept from the upgrade."""
+    state, skip = "nvidia.com/gpu-driver-upgrade-state", "nvidia.com/gpu-driver-upgrade.skip"
+    for labels, expected in (
+        ({state: "upgrade-required"}, False),
+        ({state: "upgrade-required", skip: "true"}, True),
+        ({}, True),
+    ):
+        assert is_quiet({"metadata": {"labels": labels}}) is expected, labels
 
 
 def test_an_operator_ends_with_its_upgrade_controller() -> None:

@@ -1,4 +1,4 @@
-"""The performance page: nothing in it but what the figures say, and the README tells the same."""
+"""The performance page: nothing in it but what the figures say, and the README has the same."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import json
 import xml.etree.ElementTree as ET
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
-
-import pytest
 
 from devcluster.bench import chart, tables
 from devcluster.bench.computed import Times
@@ -73,7 +71,7 @@ def test_the_page_the_picture_and_the_readme_are_what_the_figures_make_of_them()
     assert wanted <= {one.name for one in files.results()}
 
 
-def test_whoever_changes_a_figure_or_a_file_is_noticed(tmp_path: Path) -> None:
+def test_a_change_of_a_figure_or_of_a_file_is_noticed(tmp_path: Path) -> None:
     """Each file by itself."""
     files = checkout(tmp_path)
     assert [PAGE, PICTURE, README] == files.outdated()
@@ -107,14 +105,11 @@ def test_every_measure_has_its_figures_and_its_command(tmp_path: Path) -> None:
         assert text in page
     commands = {one.command for one in files.results()}
     assert commands == {command for command in commands if f"`{command}`" in page}
-
-
-def test_the_readme_shows_the_headline_alone_between_its_marks(tmp_path: Path) -> None:
-    """What is around it stays."""
-    shown = checkout(tmp_path).rendered()[README]
+    # The README has the headline alone, between its marks.
+    shown = files.rendered()[README]
     assert shown.startswith(f"before\n{MARKS[0]}| ")
     assert shown.endswith(f"|\n{MARKS[1]}after\n")
-    assert f"| 9,000 | 90 {tables.TIMES} | 77 | 33 |" in shown
+    assert f"| 9,000 | 90 {times} | 77 | 33 |" in shown
 
 
 def test_new_figures_replace_those_of_their_name_only(tmp_path: Path) -> None:
@@ -130,17 +125,15 @@ def test_new_figures_replace_those_of_their_name_only(tmp_path: Path) -> None:
     assert len(json.loads((tmp_path / DATA).read_text())) == 5
 
 
-@pytest.mark.parametrize(
-    ("times", "at_the_end"),
-    [
-        pytest.param(Times(3, 1, turn=10, lag=4, own=1), 20 + 10 + 0 + 3 * 5, id="serial"),
-        pytest.param(Times(3, 2, turn=10, lag=4, own=1), 10 + 10 + 0 + 3 * 5, id="two-and-one"),
-        pytest.param(Times(3, 9, turn=10, lag=4, own=1), 3 * 5, id="all-at-once"),
-    ],
-)
-def test_who_waits_for_the_last_node_loses_with_the_square(times: Times, at_the_end: float) -> None:
-    """Each group waits for those after it, then for the last label; who acts at once loses its own time only."""
-    assert (at_the_end, 15, 3) == (times.served_at_the_end, times.served_by_label, times.served_at_once)
+def test_what_waiting_for_the_last_node_costs() -> None:
+    """Each group waits for those after it, then for the last label: the square. An immediate restart costs its own."""
+    for name, times, at_the_end in (
+        ("serial", Times(3, 1, turn=10, lag=4, own=1), 20 + 10 + 0 + 3 * 5),
+        ("two and one", Times(3, 2, turn=10, lag=4, own=1), 10 + 10 + 0 + 3 * 5),
+        ("all at once", Times(3, 9, turn=10, lag=4, own=1), 3 * 5),
+    ):
+        found = (times.served_at_the_end, times.served_by_label, times.served_at_once)
+        assert found == (at_the_end, 15, 3), name
 
 
 def test_a_bar_is_as_long_as_its_power_of_ten() -> None:

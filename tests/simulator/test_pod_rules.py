@@ -1,4 +1,4 @@
-"""The pod runner's rules that need no cluster: images, references, phases, conditions, token times."""
+"""The pod runner's rules that need no cluster: images, addresses, phases, probes."""
 
 from __future__ import annotations
 
@@ -19,57 +19,31 @@ if TYPE_CHECKING:
 START = datetime(2026, 1, 1, 12, 0, 0, 700000, UTC)
 
 
-@pytest.mark.parametrize(
-    ("image", "module"),
-    [
-        pytest.param("registry.example:5000/team/gpu-operator-post:1.2", "hook", id="ours"),
-        pytest.param("example.invalid/gpu-operator-post@sha256:00", "hook", id="digest"),
-        pytest.param("nvcr.example/nvidia/gpu-operator:v26.3.3", "devcluster.operator", id="operator"),
-        pytest.param("nvcr.example/nvidia/network-operator:v26.1.1", "devcluster.networkoperator", id="network"),
-    ],
-)
-def test_image_stands_for_a_program(image: str, module: str) -> None:
-    """Only the last part of the repository counts: registries, tags and digests may change."""
-    assert images.entry_point({"image": image}, images.IMAGES) == [sys.executable, "-m", module]
-
-
-@pytest.mark.parametrize("image", ["busybox", "example.invalid/gpu-operator-post-tools:1", "gpu-operator/tools"])
-def test_any_other_image_is_unknown(image: str) -> None:
-    """A similar name is another image."""
-    with pytest.raises(images.UnknownImageError):
-        images.entry_point({"image": image}, images.IMAGES)
-
-
-def test_command_may_only_name_the_entry_point_itself() -> None:
-    """A container that wants a shell does not get the image's program instead."""
-    image = {"image": "x/gpu-operator:1"}
-    spelled = {**image, "command": ["/usr/bin/gpu-operator", "--leader-elect"]}
+def test_an_image_stands_for_a_program() -> None:
+    """Only the last part of the repository counts; a container that wants a shell does not get the program instead."""
+    for image, module in (
+        ("registry.example:5000/team/gpu-operator-post:1.2", "hook"),
+        ("example.invalid/gpu-operator-post@sha256:00", "hook"),
+        ("nvcr.example/nvidia/gpu-operator:v26.3.3", "devcluster.operator"),
+        ("nvcr.example/nvidia/network-operator:v26.1.1", "devcluster.networkoperator"),
+    ):
+        assert images.entry_point({"image": image}, images.IMAGES) == [sys.executable, "-m", module], image
+    for image in ("busybox", "example.invalid/gpu-operator-post-tools:1", "gpu-operator/tools"):
+        with pytest.raises(images.UnknownImageError):
+            images.entry_point({"image": image}, images.IMAGES)
+    operator = {"image": "x/gpu-operator:1"}
+    spelled = {**operator, "command": ["/usr/bin/gpu-operator", "--leader-elect"]}
     assert images.entry_point(spelled, images.IMAGES)[1:] == ["-m", "devcluster.operator", "--leader-elect"]
     with pytest.raises(images.UnsupportedCommandError):
-        images.entry_point({**image, "command": ["sh", "-c", "true"]}, images.IMAGES)
+        images.entry_point({**operator, "command": ["sh", "-c", "true"]}, images.IMAGES)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("--name=$(NAME)", "--name=post"),
-        ("$$(NAME)", "$(NAME)"),
-        ("$(MISSING) $NAME", "$(MISSING) $NAME"),
-        ("$(NAME)$(NAME)", "postpost"),
-    ],
-)
-def test_references_expand_as_in_kubernetes(text: str, expected: str) -> None:
-    """Known names are replaced, escaped and unknown ones are not."""
-    assert environment.expand(text, {"NAME": "post"}) == expected
-
-
-def test_fields_of_the_pod() -> None:
-    """The downward API's names; one that we cannot give is an error and not an empty string."""
-    pod = {"metadata": {"name": "a", "labels": {"app.kubernetes.io/name": "post"}}, "spec": {"nodeName": "n"}}
-    names = ("metadata.name", "spec.nodeName", "metadata.labels['app.kubernetes.io/name']", "status.podIP")
-    assert [environment.field(pod, name) for name in names] == ["a", "n", "post", "127.0.0.1"]
+def test_an_unknown_field_of_the_pod_is_an_error() -> None:
+    """And not an empty string."""
+    assert environment.field({"metadata": {"labels": {"a/b": "c"}}}, "metadata.labels['a/b']") == "c"
+    assert environment.field({}, "status.podIP") == "127.0.0.1"
     with pytest.raises(environment.ConfigError):
-        environment.field(pod, "status.qosClass")
+        environment.field({}, "status.qosClass")
 
 
 def container(now: Object, *, over: bool = False, restarts: int = 0) -> status.ContainerState:
@@ -77,75 +51,36 @@ def container(now: Object, *, over: bool = False, restarts: int = 0) -> status.C
     return status.ContainerState("main", "image", now, restarts=restarts, ended_for_good=over)
 
 
-WAITING = status.waiting("ContainerCreating")
-RUNNING = status.running(START)
-GOOD = status.terminated(0, START, START, "")
-BAD = status.terminated(-9, START, START, "")
+def test_the_phase_follows_the_containers() -> None:
+    """By a kubelet's rules."""
+    waiting, running = status.waiting("ContainerCreating"), status.running(START)
+    good, bad = (status.terminated(code, START, START, "") for code in (0, -9))
+    for name, init, main, expected in (
+        ("creating", [], [container(waiting)], "Pending"),
+        ("initializing", [container(running)], [container(waiting)], "Pending"),
+        ("running", [container(good, over=True)], [container(running)], "Running"),
+        ("init failed", [container(bad, over=True)], [container(waiting)], "Failed"),
+        ("succeeded", [], [container(good, over=True)], "Succeeded"),
+        ("failed", [], [container(bad, over=True)], "Failed"),
+        ("failed, to be restarted", [], [container(bad)], "Running"),
+        ("backing off", [], [container(waiting, restarts=1)], "Running"),
+        ("one of two", [], [container(good, over=True), container(running)], "Running"),
+    ):
+        assert status.phase(init, main) == expected, name
 
 
-@pytest.mark.parametrize(
-    ("init", "main", "expected"),
-    [
-        pytest.param([], [container(WAITING)], "Pending", id="creating"),
-        pytest.param([container(RUNNING)], [container(WAITING)], "Pending", id="initializing"),
-        pytest.param([container(GOOD, over=True)], [container(RUNNING)], "Running", id="running"),
-        pytest.param([container(BAD, over=True)], [container(WAITING)], "Failed", id="init-failed"),
-        pytest.param([], [container(GOOD, over=True)], "Succeeded", id="succeeded"),
-        pytest.param([], [container(BAD, over=True)], "Failed", id="failed"),
-        pytest.param([], [container(BAD)], "Running", id="failed-but-to-be-restarted"),
-        pytest.param([], [container(WAITING, restarts=1)], "Running", id="backing-off"),
-        pytest.param([], [container(GOOD, over=True), container(RUNNING)], "Running", id="one-of-two"),
-    ],
-)
-def test_phase(init: list[status.ContainerState], main: list[status.ContainerState], expected: str) -> None:
-    """The phase follows the containers by a kubelet's rules."""
-    assert status.phase(init, main) == expected
-
-
-def test_signals_are_reported_as_exit_codes() -> None:
-    """128 + the signal's number, times in whole seconds, an empty message left out."""
-    expected = {
-        "exitCode": 137,
-        "reason": "Error",
-        "startedAt": "2026-01-01T12:00:00Z",
-        "finishedAt": "2026-01-01T12:00:00Z",
-    }
-    assert expected == BAD["terminated"]
-
-
-def test_condition_keeps_its_time_until_it_changes() -> None:
-    """A transition time moves with the status, never with a mere rewrite."""
-    conditions = status.Conditions()
-    main = container(RUNNING)
-    (before,) = (each for each in conditions.update([], [main]) if each["type"] == "Ready")
-    old = dict(before, lastTransitionTime="2000-01-01T00:00:00Z")
-    conditions._known["Ready"] = old
-    assert old in [*conditions.update([], [main])]
-    main.now = GOOD
-    (after,) = (each for each in conditions.update([], [main]) if each["type"] == "Ready")
-    assert after["lastTransitionTime"] > old["lastTransitionTime"]
-    assert after["status"] == "False"
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param("--listen=:8080", "--listen=127.0.0.1:20001", id="flag"),
-        pytest.param(":8080", "127.0.0.1:20001", id="alone"),
-        pytest.param("--listen=0.0.0.0:8080", "--listen=127.0.0.1:20001", id="spelled-out"),
-        pytest.param("--listen=[::]:8080", "--listen=127.0.0.1:20001", id="in-ipv6"),
-        pytest.param("--listen=:9090", "--listen=:9090", id="not-declared"),
-        pytest.param("--server=http://db:8080", "--server=http://db:8080", id="somebody-elses"),
-        pytest.param("--image=registry:8080", "--image=registry:8080", id="a-host"),
-    ],
-)
-def test_an_address_of_the_pod_becomes_one_of_the_machine(text: str, expected: str) -> None:
-    """Only where it is all addresses, and a port that the container declares."""
-    assert ports.addressed(text, {8080: 20001}) == expected
-
-
-def test_ports_differ() -> None:
-    """Containers that start together do not get the same one, though nobody listens yet."""
+def test_an_address_of_the_pod_becomes_one_of_the_machine() -> None:
+    """Only where it means all addresses, and a port that the container declares; no two containers get the same."""
+    for text, expected in (
+        ("--listen=:8080", "--listen=127.0.0.1:20001"),
+        (":8080", "127.0.0.1:20001"),
+        ("--listen=0.0.0.0:8080", "--listen=127.0.0.1:20001"),
+        ("--listen=[::]:8080", "--listen=127.0.0.1:20001"),
+        ("--listen=:9090", "--listen=:9090"),
+        ("--server=http://db:8080", "--server=http://db:8080"),
+        ("--image=registry:8080", "--image=registry:8080"),
+    ):
+        assert ports.addressed(text, {8080: 20001}) == expected, text
     given = ports.Ports()
     web_container = {"ports": [{"name": "web", "containerPort": 80}, {"containerPort": 81}]}
     found = [port for _ in range(10) for port in given.give(web_container).values()]
@@ -153,25 +88,25 @@ def test_ports_differ() -> None:
     assert [ports.number(web_container, port) for port in ("web", 80, 81)] == [80, 80, 81]
 
 
-@pytest.mark.parametrize(
-    ("answers", "expected"),
-    [
-        pytest.param([503, 503, 503], [False], id="the-third-in-a-row"),
-        pytest.param([200, 200, 503, 503, 200, 503, 503, 503], [True, False], id="only-in-a-row"),
-        pytest.param([399, 204, 400, 404, 500], [True, False], id="statuses"),
-    ],
-)
-def test_a_probes_verdict_needs_answers_in_a_row(answers: list[int], expected: list[bool]) -> None:
-    """As many as its thresholds say: here two that are good, or three that are not."""
-    assert asyncio.run(verdicts(answers, len(expected))) == expected
+def test_a_probe_changes_its_result_after_answers_in_a_row() -> None:
+    """As many as its thresholds say: here two that are good, or three that are not; others are refused."""
+    for answers, expected in (
+        ([503, 503, 503], [False]),
+        ([200, 200, 503, 503, 200, 503, 503, 503], [True, False]),
+        ([399, 204, 400, 404, 500], [True, False]),
+    ):
+        assert asyncio.run(results(answers, len(expected))) == (expected, 0), answers
+    for probe in ({"exec": {"command": ["true"]}}, {"httpGet": {"port": "unknown"}}):
+        with pytest.raises(probes.UnsupportedProbeError):
+            probes.Probes.of({"name": "main", "readinessProbe": probe}, {})
 
 
-async def verdicts(answers: list[int], wanted: int) -> list[bool]:
-    """Probe a server that gives these answers one after the other."""
-    left = iter(answers)
+async def results(answers: list[int], wanted: int) -> tuple[list[bool], int]:
+    """Probe a server that gives these answers one after the other; return also how many were not asked for."""
+    left = list(answers)
 
     async def answer(_request: web.Request) -> web.Response:
-        return web.Response(status=next(left))
+        return web.Response(status=left.pop(0))
 
     application = web.Application()
     application.router.add_get("/live", answer)
@@ -189,29 +124,4 @@ async def verdicts(answers: list[int], wanted: int) -> list[bool]:
             if len(heard) == wanted:
                 break
     await runner.cleanup()
-    assert next(left, None) is None
-    return heard
-
-
-@pytest.mark.parametrize(
-    "probe", [{"exec": {"command": ["true"]}}, {"httpGet": {"port": "nobodys"}}], ids=["not-http", "unknown-port"]
-)
-def test_a_probe_that_cannot_be_made_is_refused(probe: Object) -> None:
-    """Rather than taken for one that passes."""
-    with pytest.raises(probes.UnsupportedProbeError):
-        probes.Probes.of({"name": "main", "readinessProbe": probe}, {})
-
-
-def test_readiness_and_the_start_are_shown() -> None:
-    """A container that runs is ready only when its probes have said so; one without any is at once."""
-    probed = container(WAITING)
-    probed.run(START, started=False, ready=False)
-    seen = []
-    for started, ready in ((False, True), (True, False), (True, True)):
-        probed.started, probed.ready = started, ready
-        shown = probed.status(init=False)
-        seen.append((shown["started"], shown["ready"]))
-    assert seen == [(False, False), (True, False), (True, True)]
-    probed.ready = False
-    (condition,) = (each for each in status.Conditions().update([], [probed]) if each["type"] == "Ready")
-    assert (condition["status"], condition["reason"]) == ("False", "ContainersNotReady")
+    return heard, len(left)

@@ -28,46 +28,33 @@ def state(tmp_path: Path) -> State:
     return State(tmp_path)
 
 
-def test_process_is_recorded_and_ended(state: State) -> None:
-    """A record finds the process again, from another program too."""
-    process = start(state, "sleeper", SLEEP)
-    (record,) = records(state.processes)
-    assert (record.name, record.pid, record.alive) == ("sleeper", process.pid, True)
-    end([record], grace=5)
-    assert not record.alive
-    assert process.wait() == -15
+def test_a_process_is_recorded_and_ended(state: State) -> None:
+    """A record finds the process again, from another program too, and by its start no other one with the same id."""
+    process, bystander = start(state, "sleeper", SLEEP), start(state, "bystander", SLEEP)
+    found = {record.name: record for record in records(state.processes)}
+    record = found["sleeper"]
+    assert (record.pid, record.alive) == (process.pid, True)
+    end([record, Record("ours, long gone", bystander.pid, "1")], grace=5)
+    assert (record.alive, process.wait(), bystander.poll()) == (False, -15, None)
+    end([found["bystander"]], grace=0)
+    bystander.wait()
 
 
-def test_process_that_got_the_same_id_later_is_not_touched(state: State) -> None:
-    """An id alone proves nothing: the moment of the start has to match."""
-    process = start(state, "bystander", SLEEP)
-    end([Record("ours, long gone", process.pid, "1")], grace=0.1)
-    assert process.poll() is None
-    end(records(state.processes), grace=0)
-    process.wait()
-
-
-def test_process_that_ignores_sigterm_is_killed(state: State) -> None:
-    """Patience ends with the grace period."""
-    process = start(state, "stubborn", [sys.executable, "-c", STUBBORN])
-    until(state.log("stubborn").read_text)
-    end(records(state.processes), grace=0.2)
-    assert process.wait() == -9
-
-
-def test_children_end_with_their_parent(state: State) -> None:
-    """A process leads its group, and the whole group goes, even when its leader has gone before."""
+def test_children_and_the_stubborn_end_too(state: State) -> None:
+    """A process leads its group, which ends even when its leader crashed; patience ends with the grace period."""
+    stubborn = start(state, "stubborn", [sys.executable, "-c", STUBBORN])
     parents = [start(state, name, [sys.executable, "-c", PARENT]) for name in ("alive", "crashed")]
     children = [int(until(state.log(name).read_text)) for name in ("alive", "crashed")]
+    until(state.log("stubborn").read_text)
     os.kill(parents[1].pid, 9)
     parents[1].wait()
-    end(records(state.processes), grace=0)
-    parents[0].wait()
+    end(records(state.processes), grace=0.2)
+    assert (stubborn.wait(), parents[0].wait()) == (-9, -15)
     until(lambda: not any(start_mark(child) for child in children))
 
 
 def test_a_process_that_ended_is_not_alive() -> None:
-    """A zombie, or an id that nobody has, is no living process."""
+    """A zombie, or an id without a process, is no living process."""
     process = subprocess.Popen([sys.executable, "-c", "pass"])
     until(lambda: start_mark(process.pid) is None)
     process.wait()

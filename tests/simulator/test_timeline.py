@@ -23,28 +23,13 @@ def drawn(*lanes: Lane, start: float = 0, end: float = 100) -> str:
 
 
 def test_each_interval_is_a_bar() -> None:
-    """Lengths are in proportion to time."""
+    """In proportion to time; what is still stale goes to the edge; what ended before is left out; all is named."""
     svg = drawn(SERVED)
-    ((_, reload),) = bars(svg, RELOAD)
-    ((stale_left, stale),) = bars(svg, STALE)
-    ((restart_left, _),) = bars(svg, RESTART)
+    ((_, reload),), ((stale_left, stale),), ((restart_left, _),) = (bars(svg, one) for one in (RELOAD, STALE, RESTART))
     assert abs(reload / stale - 10 / 4) < 0.1
     assert restart_left > stale_left
-
-
-def test_what_still_lasts_goes_to_the_edge() -> None:
-    """A stale plugin that nobody serves is red to the end."""
-    ((left, width),) = bars(drawn(FORGOTTEN), STALE)
-    ((other_left, other_width),) = bars(drawn(FORGOTTEN, end=200), STALE)
+    ((left, width),), ((other_left, other_width),) = (bars(drawn(FORGOTTEN, end=end), STALE) for end in (100, 200))
     assert abs((left + width) - (other_left + other_width)) < 0.2
-
-
-def test_what_is_outside_is_left_out() -> None:
-    """The fresh install before the migration is not drawn."""
     assert bars(drawn(SERVED, start=50), RELOAD) == []
-
-
-def test_every_node_mark_and_title_has_its_word() -> None:
-    """Text is escaped; the axis counts seconds from the start."""
     texts = [each.text for each in ET.fromstring(drawn(SERVED, FORGOTTEN)).iter() if each.text]  # noqa: S314
     assert {"gpu-0", "gpu-1", "a <title>", "the end", "100", "driver reloads", "seconds since then"} <= set(texts)

@@ -51,185 +51,121 @@ MIGRATION = [
     *deleted(34, "a", stale=True),
     *started(37, "b", 2),
 ]
-"""One node: install, migrate, and the stale plugin is served."""
+"""One node: install, migrate, and the stale plugin is restarted."""
 
 
-def test_a_plugin_that_outlives_its_driver_is_stale() -> None:
-    """The plugin holds load 1 while load 2 is there."""
-    assert Truth.of([*loaded(10, 1), *started(12, "a", 1), *UNLOADED, *loaded(30, 2)]).stale_now() == ("gpu-0",)
+STALE = [*loaded(10, 1), *started(12, "a", 1), *UNLOADED, *loaded(30, 2)]
+"""One node whose plugin holds the first load of the same version still."""
 
 
-def test_a_remount_of_the_same_version_makes_stale() -> None:
-    """Versions do not matter, loads do."""
-    truth = Truth.of([*loaded(10, 1), *started(12, "a", 1), *UNLOADED, *loaded(30, 2, "580.1.2")])
-    assert truth.stale_now() == ("gpu-0",)
-    assert truth.loaded_now() == {"gpu-0": "580.1.2"}
+def test_a_plugin_is_stale_while_it_holds_an_older_load() -> None:
+    """Loads matter, versions do not; stale time ends with the start of the next plugin, or not at all."""
+    rebooted = [*loaded(10, 1), *started(12, "a", 1), encode("reboot", "gpu-0", 20), *loaded(30, 2)]
+    for name, lines, stale, intervals in (
+        ("remounted", STALE, ("gpu-0",), [(30, None)]),
+        ("unloaded", STALE[:-2], (), []),
+        ("refreshed", MIGRATION, (), [(30, 37)]),
+        ("rebooted", rebooted, (), []),
+    ):
+        truth = Truth.of(lines)
+        assert (truth.stale_now(), truth.stale_intervals()) == (stale, {"gpu-0": intervals}), name
+    assert Truth.of(STALE).loaded_now() == {"gpu-0": "580.1.2"}
+    assert Truth.of(MIGRATION).stale_seconds(until=100) == {"gpu-0": 7}
+    assert Truth.of(STALE).stale_seconds(until=100) == {"gpu-0": 70}
 
 
-def test_without_a_driver_nothing_is_stale() -> None:
-    """There is nothing to be fresh on, and nothing that a restart would help."""
-    assert Truth.of([*loaded(10, 1), *started(12, "a", 1), *UNLOADED]).stale_now() == ()
-
-
-def test_a_served_plugin_is_fresh() -> None:
-    """The new pod holds the new load; the old pod is gone."""
-    truth = Truth.of(MIGRATION)
-    assert truth.stale_now() == ()
-    assert len(truth.restarts()) == 1
-    assert truth.early_restarts() == truth.needless_restarts() == ()
-
-
-def test_stale_time_counts_until_the_fresh_plugin_starts() -> None:
-    """The pause between the old pod's deletion and the new one's start is lost capacity too."""
-    truth = Truth.of(MIGRATION)
-    assert truth.stale_intervals() == {"gpu-0": [(30, 37)]}
-    assert truth.stale_seconds(until=100) == {"gpu-0": 7}
-
-
-def test_stale_time_runs_on_while_nobody_serves_the_node() -> None:
-    """An open interval counts until now."""
-    truth = Truth.of([*loaded(10, 1), *started(12, "a", 1), *UNLOADED, *loaded(30, 2)])
-    assert truth.stale_seconds(until=100) == {"gpu-0": 70}
-
-
-def test_restarts_are_judged_by_the_deletion_line() -> None:
-    """Early: the driver was not ready or not current. Needless: the plugin was fresh."""
+def test_restarts_are_classified_by_the_deletion_line() -> None:
+    """Early: the driver was not ready or not current. Needless: the plugin was fresh. A drain is no restart."""
     truth = Truth.of(
         [
             *deleted(1, "a", stale=True, ready=False),
             *deleted(2, "b", stale=True, current=False),
             *deleted(3, "c", stale=False),
             *deleted(4, "d", stale=True),
+            encode("plugin-deleted", "gpu-0", 5, uid="e", load=1, drained=True, **OURS),
         ]
     )
-    assert [each.uid for each in truth.restarts()] == ["a", "b", "c", "d"]
-    assert [each.uid for each in truth.early_restarts()] == ["a", "b"]
-    assert [each.uid for each in truth.needless_restarts()] == ["c"]
-    assert [each.uid for each in truth.restarts(since=3)] == ["c", "d"]
+    found = (truth.restarts(), truth.early_restarts(), truth.needless_restarts(), truth.restarts(since=3))
+    assert ["".join(each.uid for each in some) for some in found] == ["abcd", "ab", "c", "cd"]
+    assert [each.uid for each in truth.drains()] == ["e"]
+    fine = Truth.of(MIGRATION)
+    assert (len(fine.restarts()), fine.early_restarts(), fine.needless_restarts()) == (1, (), ())
 
 
-def test_two_daemonsets_of_one_name_are_told_apart() -> None:
+def test_two_daemonsets_of_one_name_are_distinguished() -> None:
     """``namespace/name`` asks for one of them, the bare name for both."""
-    truth = Truth.of(
-        [
-            *loaded(10, 1),
-            *started(12, "a", 1),
-            *started(12, "s", 1, OTHER),
-            *UNLOADED,
-            *loaded(30, 2),
-            *started(37, "b", 2),
-            encode("plugin-gone", "gpu-0", 38, uid="a", **OURS),
-        ]
-    )
+    gone = encode("plugin-gone", "gpu-0", 38, uid="a", **OURS)
+    truth = Truth.of([*STALE[:4], *started(12, "s", 1, OTHER), *STALE[4:], *started(37, "b", 2), gone])
     assert truth.stale_now("dra/plugin") == ()
     assert truth.stale_now("shell/plugin") == truth.stale_now("plugin") == truth.stale_now() == ("gpu-0",)
 
 
-def test_a_reboot_leaves_nothing_stale() -> None:
-    """All containers died with the node, and so did their hold on the old driver."""
-    truth = Truth.of([*loaded(10, 1), *started(12, "a", 1), encode("reboot", "gpu-0", 20), *loaded(30, 2)])
-    assert truth.stale_now() == ()
-    assert truth.stale_intervals() == {"gpu-0": []}
-
-
 def test_a_removed_node_is_forgotten() -> None:
-    """Nothing on it is stale or loaded; one that comes back under its name is a new one."""
-    lines = [*loaded(10, 1), *started(12, "a", 1), *UNLOADED, *loaded(30, 2), encode("node-removed", "gpu-0", 33)]
+    """Nothing on it is stale or loaded; one that returns under its name is a new one."""
+    lines = [*STALE, encode("node-removed", "gpu-0", 33)]
     truth = Truth.of([*lines, *loaded(30, 1, node="gpu-1")])
-    assert truth.nodes == ("gpu-1",)
-    assert truth.stale_now() == ()
-    assert truth.loaded_now() == {"gpu-1": "580.1.2"}
+    assert (truth.nodes, truth.stale_now(), truth.loaded_now()) == (("gpu-1",), (), {"gpu-1": "580.1.2"})
     assert truth.stale_intervals()["gpu-0"] == [(30, 33)]
     assert Truth.of([*lines, *loaded(40, 1)]).nodes == ("gpu-0",)
 
 
-def test_the_ready_driver_is_known() -> None:
-    """Ready from driver-ready on, until its pod or the driver is gone."""
+def test_what_is_known_of_a_node() -> None:
+    """Whether its driver is ready, what is loaded, and what its plugin holds; nodes in the order of their numbers."""
     lines = loaded(10, 1)
-    assert not Truth.of(lines[:1]).driver_ready_now("gpu-0")
-    assert Truth.of(lines).driver_ready_now("gpu-0")
     gone = encode("driver-gone", "gpu-0", 12, pod="d", uid="d")
-    assert not Truth.of([*lines, gone]).driver_ready_now("gpu-0")
+    ready = [Truth.of(some).driver_ready_now("gpu-0") for some in (lines[:1], lines, [*lines, gone])]
+    assert ready == [False, True, False]
     assert not Truth.of(lines).driver_ready_now("gpu-7")
-
-
-def test_a_standing_sums_a_node_up() -> None:
-    """What is loaded, and what the plugin believes to be loaded."""
-    truth = Truth.of(MIGRATION[:-3])
-    assert truth.standings()["gpu-0"] == Standing("580.2.3", True, "580.1.2", True)
+    assert Truth.of(MIGRATION[:-3]).standings()["gpu-0"] == Standing("580.2.3", True, "580.1.2", True)
     assert Truth.of(MIGRATION[:2]).standings()["gpu-0"] == Standing("580.1.2", True, None, False)
+    assert Truth.of([line for node in ("gpu-10", "gpu-2") for line in loaded(1, 1, node=node)]).nodes == (
+        "gpu-2",
+        "gpu-10",
+    )
 
 
-def test_a_lane_tells_reloads_stale_spells_and_restarts() -> None:
-    """What the picture draws for one node."""
+def test_a_lane_has_reloads_stale_times_and_restarts() -> None:
+    """As the picture draws one node; a restart without a next plugin stays open."""
     lane = Truth.of(MIGRATION).lane("gpu-0", "dra/plugin")
-    assert lane.reloads == [(20, 31)]
-    assert lane.stale == [(30, 37)]
-    assert lane.restarts == [(34, 38)]
-
-
-def test_an_unfinished_restart_stays_open_in_the_lane() -> None:
-    """A plugin that does not come back."""
-    lane = Truth.of([*loaded(10, 1), *deleted(34, "a", stale=True)]).lane("gpu-0")
-    assert lane.restarts == [(34, None)]
-
-
-def test_what_the_driver_manager_takes_away_is_no_restart() -> None:
-    """A pod that goes because its label was paused is drained; nobody asked for its deletion."""
-    drained = encode("plugin-deleted", "gpu-0", 20, uid="a", load=1, drained=True, **OURS)
-    truth = Truth.of([*loaded(10, 1), *started(12, "a", 1), drained])
-    assert truth.restarts() == truth.early_restarts() == truth.needless_restarts() == ()
-    assert [each.uid for each in truth.drains()] == ["a"]
+    assert (lane.reloads, lane.stale, lane.restarts) == ([(20, 31)], [(30, 37)], [(34, 38)])
+    assert Truth.of([*loaded(10, 1), *deleted(34, "a", stale=True)]).lane("gpu-0").restarts == [(34, None)]
 
 
 def test_a_plugin_is_behind_a_toolkit_that_was_installed_after_it() -> None:
     """Its driver may be the right one."""
-    toolkit = [encode("toolkit-ready", "gpu-0", t, toolkit=number) for t, number in ((15, 1), (20, 2))]
-    first = encode("plugin-started", "gpu-0", 17, uid="a", load=1, toolkit=1, **OURS)
-    before = [*loaded(10, 1), *toolkit[:1], first]
-    assert Truth.of(before).behind_toolkit_now() == ()
-    behind = Truth.of([*before, *toolkit[1:]])
+    first, second = (encode("toolkit-ready", "gpu-0", 10.0 + number, toolkit=number) for number in (1, 10))
+    plugin = encode("plugin-started", "gpu-0", 17, uid="a", load=1, toolkit=1, **OURS)
+    before = [*loaded(10, 1), first, plugin]
+    after = [*before, second]
+    current = encode("plugin-started", "gpu-0", 22, uid="b", load=1, toolkit=10, **OURS)
+    gone = encode("plugin-gone", "gpu-0", 21, uid="a", **OURS)
+    assert Truth.of(before).behind_toolkit_now() == Truth.of([*after, gone, current]).behind_toolkit_now() == ()
+    behind = Truth.of(after)
     assert behind.behind_toolkit_now("plugin") == ("gpu-0",)
     assert behind.behind_toolkit_now("another") == behind.stale_now() == ()
-    caught_up = encode("plugin-started", "gpu-0", 22, uid="b", load=1, toolkit=2, **OURS)
-    gone = encode("plugin-gone", "gpu-0", 21, uid="a", **OURS)
-    assert Truth.of([*before, *toolkit[1:], gone, caught_up]).behind_toolkit_now() == ()
 
 
-def test_nodes_come_in_the_order_of_their_numbers() -> None:
-    """gpu-2 before gpu-10."""
-    lines = [line for node in ("gpu-10", "gpu-2") for line in loaded(1, 1, node=node)]
-    assert Truth.of(lines).nodes == ("gpu-2", "gpu-10")
-
-
-def test_reading_survives_a_line_that_is_being_written(tmp_path: Path) -> None:
-    """The journal may be read while the fleet runs; it is found in the state directory by its name."""
+def test_the_journal_may_be_read_while_it_is_written(tmp_path: Path) -> None:
+    """It is found in the state directory by its name; half a line and unknown keys are ignored."""
     assert Truth.read(tmp_path).happenings == ()
-    (tmp_path / "truth.jsonl").write_text("".join(loaded(10, 1)) + '{"t": 12, "ev')
-    assert len(Truth.read(tmp_path).happenings) == 2
+    more = encode("driver-loaded", "gpu-0", 1, load=1, colour="green")
+    (tmp_path / "truth.jsonl").write_text("".join([*loaded(10, 1), more]) + '{"t": 12, "ev')
+    assert len(Truth.read(tmp_path).happenings) == 3
     assert Truth.read(tmp_path) == Truth.read(tmp_path / "truth.jsonl")
 
 
-def test_unknown_keys_are_ignored() -> None:
-    """A newer simulator may write more."""
-    assert Truth.of([encode("driver-loaded", "gpu-0", 1, load=1, colour="green")]).happenings[0].load == 1
-
-
-def test_each_driver_stack_has_a_story_of_its_own() -> None:
-    """A network driver's reload makes no GPU plugin stale; what happens to the node happens to both."""
-    card = [
+def test_each_driver_stack_has_a_journal_of_its_own() -> None:
+    """A reload of a network driver makes no GPU plugin stale; what happens to the node happens to both."""
+    lines = [
         encode("driver-loaded", "gpu-0", 10.0, stack="network", load=1, version="old"),
         encode("plugin-started", "gpu-0", 12.0, stack="network", load=1, version="old", uid="n", **OTHER),
         encode("driver-loaded", "gpu-0", 30.0, stack="network", load=2, version="new"),
-    ]
-    gpu = [
         encode("driver-loaded", "gpu-0", 11.0, stack="gpu", load=1, version="580.1.2"),
         encode("plugin-started", "gpu-0", 13.0, stack="gpu", load=1, version="580.1.2", uid="g", **OURS),
     ]
-    assert Truth.of([*card, *gpu]).stale_now() == ()
-    assert Truth.of([*card, *gpu]).loaded_now() == {"gpu-0": "580.1.2"}
-    assert Truth.of([*card, *gpu], NETWORK).stale_now() == ("gpu-0",)
-    assert Truth.of([*card, *gpu], NETWORK).loaded_now() == {"gpu-0": "new"}
-    reboot = encode("reboot", "gpu-0", 40.0)
-    assert Truth.of([*card, *gpu, reboot], NETWORK).stale_now() == ()
-    assert Truth.of([*card, *gpu, reboot]).loaded_now() == {"gpu-0": ""}
+    gpu, network = Truth.of(lines), Truth.of(lines, NETWORK)
+    assert (gpu.stale_now(), gpu.loaded_now()) == ((), {"gpu-0": "580.1.2"})
+    assert (network.stale_now(), network.loaded_now()) == (("gpu-0",), {"gpu-0": "new"})
+    lines.append(encode("reboot", "gpu-0", 40.0))
+    assert Truth.of(lines, NETWORK).stale_now() == ()
+    assert Truth.of(lines).loaded_now() == {"gpu-0": ""}

@@ -19,36 +19,19 @@ if TYPE_CHECKING:
     from devcluster.cluster import Cluster
     from devcluster.watching import Event
 
-
-@pytest.mark.parametrize(
-    ("spelled", "expected"),
-    [
-        pytest.param(path("v1", "nodes"), "/api/v1/nodes", id="core"),
-        pytest.param(path("apps/v1", "daemonsets"), "/apis/apps/v1/daemonsets", id="group"),
-        pytest.param(
-            path("v1", "pods", namespace="a", name="b", subresource="status"),
-            "/api/v1/namespaces/a/pods/b/status",
-            id="subresource",
-        ),
-    ],
-)
-def test_path(spelled: str, expected: str) -> None:
-    """Paths follow the API's own rules."""
-    assert spelled == expected
+pytestmark = pytest.mark.e2e
 
 
-def test_refusals_carry_code_reason_and_message(cluster: Cluster) -> None:
-    """A Status object becomes an error that code can ask."""
+def test_paths_and_refusals(cluster: Cluster) -> None:
+    """Paths follow the API's rules; a Status object becomes an error with fields, a plain text keeps its words."""
     with pytest.raises(ApiError) as refusal:
         cluster.get("/api/v1/nodes/missing")
     assert (refusal.value.code, refusal.value.reason) == (404, "NotFound")
     assert '"missing" not found' in refusal.value.message
-
-
-def test_answers_that_are_no_json_are_errors_too() -> None:
-    """A proxy's page or a plain text refusal keeps its words."""
     with pytest.raises(ApiError, match="503 : busy"):
         decode(503, "busy\n")
+    assert path("apps/v1", "daemonsets") == "/apis/apps/v1/daemonsets"
+    assert path("v1", "pods", namespace="a", name="b", subresource="status") == "/api/v1/namespaces/a/pods/b/status"
 
 
 def test_list_reads_all_pages(cluster: Cluster, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,8 +52,8 @@ async def take(events: AsyncIterator[Event], kind: str, name: str = "") -> None:
                 return
 
 
-def test_watch_tells_every_change(cluster: Cluster, namespace: str) -> None:
-    """What is there comes first, then SYNCED, then each change as it happens."""
+def test_watch_reports_every_change(cluster: Cluster, namespace: str) -> None:
+    """What is there comes first, then SYNCED, then each change; a kind that does not exist is an error at once."""
     maps = path("v1", "configmaps", namespace=namespace)
     cluster.create(maps, {"metadata": {"name": "old"}})
 
@@ -86,25 +69,17 @@ def test_watch_tells_every_change(cluster: Cluster, namespace: str) -> None:
         await take(events, "DELETED", "new")
 
     cluster.run(story)
-
-
-def test_watch_raises_what_time_does_not_heal(cluster: Cluster) -> None:
-    """A kind that does not exist is told to the caller, not retried for ever."""
-
-    async def story(api: Api) -> None:
-        await take(follow(api, path("example.invalid/v1", "things")), "SYNCED")
-
     with pytest.raises(ApiError, match="404"):
-        cluster.run(story)
+        cluster.run(lambda api: take(follow(api, path("example.invalid/v1", "things")), "SYNCED"))
 
 
 class ForgetfulApi(Api):
-    """Says of its first list that it is of version 1, long before the API server began to remember."""
+    """Returns its first list as one of version 1, long before the API server began to remember."""
 
     lists = 0
 
     async def list_at(self, url_path: str, **selectors: str) -> tuple[list[client.Object], str]:
-        """Read the collection, and lie about its version once."""
+        """Read the collection, with a wrong version once."""
         items, version = await super().list_at(url_path, **selectors)
         self.lists += 1
         return items, "1" if self.lists == 1 else version
@@ -113,16 +88,10 @@ class ForgetfulApi(Api):
 @pytest.fixture
 def notes(cluster: Cluster) -> str:
     """Define a new kind; the API server remembers its changes from this moment only."""
-    versions = [
-        {
-            "name": "v1",
-            "served": True,
-            "storage": True,
-            "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-        }
-    ]
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
     names = {"plural": "notes", "kind": "Note"}
-    spec = {"group": "example.invalid", "names": names, "scope": "Cluster", "versions": versions}
+    spec = {"group": "example.invalid", "names": names, "scope": "Cluster", "versions": [version]}
     definitions = path("apiextensions.k8s.io/v1", "customresourcedefinitions")
     cluster.create(definitions, {"metadata": {"name": "notes.example.invalid"}, "spec": spec})
     cluster.kubectl("wait", "--for=condition=Established", "crd/notes.example.invalid")
@@ -135,7 +104,7 @@ def note(name: str) -> client.Object:
 
 
 def test_watch_lists_again_when_its_version_has_expired(cluster: Cluster, notes: str) -> None:
-    """After 410 Gone the watch goes on from a new list, and reports what happened in between."""
+    """After 410 Gone the watch continues from a new list, and reports what happened in between."""
     until(lambda: cluster.create(notes, note("vanishes")))
 
     async def story() -> None:

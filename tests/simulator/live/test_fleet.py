@@ -1,12 +1,17 @@
-"""The simulated nodes on a real control plane: loads, stale plugins, and every fault there is a switch for."""
+"""The simulated nodes on a real control plane: loads, stale plugins, and every fault that has a switch.
+
+How nodes leave and join, drivers that fail and plugins that crash: tests/e2e/test_conditions_*.py and test_trouble.py.
+"""
 
 from __future__ import annotations
 
+import time
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from devcluster.machines import is_ready
 from tests.simulator.history import recorded
 from tests.simulator.stage import NODES, condition, container
 
@@ -17,11 +22,12 @@ pytestmark = pytest.mark.e2e
 
 DRIVER = "nvidia-driver-ctr"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+PAUSED_LABEL = "nvidia.com/gpu.deploy.device-plugin"
 
 
 @pytest.fixture
 def probe(stage: Stage) -> Any:  # noqa: ANN401 - a function on pods as the API sends them
-    """Run GPU pods on a node: a function that starts one and returns its status when it said something."""
+    """Run GPU pods on a node: a function that starts one and returns its state when it runs or has a reason why not."""
     started: list[str] = []
 
     def run(node: str) -> dict[str, Any]:
@@ -32,34 +38,25 @@ def probe(stage: Stage) -> Any:  # noqa: ANN401 - a function on pods as the API 
         }
         stage.cluster.create("/api/v1/namespaces/default/pods", pod)
         started.append(name)
-        return stage.until(lambda: _verdict(stage, name))
+
+        def state() -> dict[str, Any]:
+            statuses = stage.cluster.get(f"/api/v1/namespaces/default/pods/{name}")["status"]
+            states = [each["state"] for each in statuses.get("containerStatuses", [])]
+            return next((one for one in states if "running" in one or "message" in one.get("waiting", {})), {})
+
+        return stage.until(state)
 
     yield run
-    for name in started:
-        stage.cluster.delete(f"/api/v1/namespaces/default/pods/{name}")
+    stage.cluster.kubectl("delete", "pod", "-n", "default", *started)
 
 
-def _verdict(stage: Stage, name: str) -> dict[str, Any]:
-    """Return the container's state once it runs or says why not."""
-    pod = stage.cluster.get(f"/api/v1/namespaces/default/pods/{name}")
-    for each in pod["status"].get("containerStatuses", []):
-        state: dict[str, Any] = each["state"]
-        if "running" in state or "message" in state.get("waiting", {}):
-            return state
-    return {}
-
-
-def test_a_fresh_install_is_not_stale(stage: Stage) -> None:
-    """Plugins wait for the driver; their init containers end after the driver container's start (D)."""
+def test_a_fresh_install(stage: Stage) -> None:
+    """Plugins wait for the driver, then publish one slice per node with its version, without leading zeros."""
     assert stage.truth.stale_now() == ()
     drivers, plugins = stage.drivers(), stage.plugins()
     for node in NODES:
-        seen = container(plugins[node], "init-container")["state"]["terminated"]["finishedAt"]
-        assert seen > container(drivers[node], DRIVER)["state"]["running"]["startedAt"]
-
-
-def test_slices_report_the_drivers_version(stage: Stage) -> None:
-    """One slice a node with all devices; the version has no leading zeros."""
+        ended = container(plugins[node], "init-container")["state"]["terminated"]["finishedAt"]
+        assert ended > container(drivers[node], DRIVER)["state"]["running"]["startedAt"], node
     slices = stage.cluster.list(SLICES, fieldSelector="spec.driver=gpu.nvidia.com")
     assert sorted(each["spec"]["nodeName"] for each in slices) == list(NODES)
     for each in slices:
@@ -69,12 +66,21 @@ def test_slices_report_the_drivers_version(stage: Stage) -> None:
         assert version == stage.version.replace(".01", ".1")
 
 
-def test_a_migration_leaves_every_plugin_stale_and_ready(stage: Stage, probe: Any) -> None:  # noqa: ANN401
-    """Nothing in the API tells: the pods stay Ready, the slices keep the old version, new GPU pods fail."""
+def test_an_upgrade_leaves_every_plugin_stale_and_ready(stage: Stage, probe: Any) -> None:  # noqa: ANN401
+    """Nothing in the API shows it: the pods stay Ready, and new GPU pods fail. The driver manager pauses operands."""
     assert "running" in probe("gpu-0")
     before = stage.plugins()
-    asked = stage.migrate()
-    stage.until(lambda: all(stage.saw("driver-ready", node, asked) for node in NODES))
+    with recorded(stage.cluster, "node", "gpu-0") as events:
+
+        def values() -> list[str]:
+            found = [each["object"]["metadata"]["labels"][PAUSED_LABEL] for each in events()]
+            return [value for value, _same in groupby(found)]
+
+        stage.until(values)
+        asked = stage.migrate()
+        stage.until(lambda: all(stage.saw("driver-ready", node, asked) for node in NODES))
+        stage.until(lambda: len(values()) == 3)
+        assert values() == ["true", "paused-for-driver-upgrade", "true"]
     assert stage.truth.stale_now() == NODES
     assert stage.plugins() == before
     assert "Driver/library version mismatch" in probe("gpu-1")["waiting"]["message"]
@@ -82,30 +88,12 @@ def test_a_migration_leaves_every_plugin_stale_and_ready(stage: Stage, probe: An
     assert "running" in probe("gpu-1")
 
 
-def test_the_operands_are_paused_while_the_driver_unloads(stage: Stage) -> None:
-    """k8s-driver-manager pauses their labels and resumes them before the new driver is there."""
-    label = "nvidia.com/gpu.deploy.device-plugin"
-    stage.annotate("gpu-0", driver_fault="image-pull")
-    with recorded(stage.cluster, "node", "gpu-0") as events:
-
-        def values() -> list[str]:
-            return [value for value, _same in groupby(each["object"]["metadata"]["labels"][label] for each in events())]
-
-        stage.until(values)
-        asked = stage.migrate()
-        stage.until(lambda: len(values()) == 3)
-        assert values() == ["true", "paused-for-driver-upgrade", "true"]
-    assert not stage.saw("driver-loaded", "gpu-0", asked)
-    stage.annotate("gpu-0", driver_fault=None)
-    stage.calm()
-
-
-def test_the_plugin_may_start_between_loaded_and_ready(stage: Stage) -> None:
-    """After a reboot it finds the driver before the driver's pod is Ready, and is fresh for good."""
-    stage.annotate("gpu-0", driver_fault="unready")
-    uids = {pod["metadata"]["uid"] for pod in stage.pods_on("gpu-0")}
+def test_a_reboot(stage: Stage) -> None:
+    """The plugin finds the driver before the driver's pod is Ready, and stays fresh; all pods are the same."""
+    stage.annotate("gpu-0", driver_fault="unready")  # It begins with the next start.
+    uids, before = {pod["metadata"]["uid"] for pod in stage.pods_on("gpu-0")}, stage.drivers()["gpu-0"]
     boot = stage.cluster.get("/api/v1/nodes/gpu-0")["status"]["nodeInfo"]["bootID"]
-    asked = stage.annotate("gpu-0", reboot="1")
+    asked = stage.annotate("gpu-0", reboot=str(time.time()))
     stage.until(lambda: stage.saw("plugin-started", "gpu-0", asked))
     stage.annotate("gpu-0", driver_fault=None)
     stage.until(lambda: stage.saw("driver-ready", "gpu-0", asked) and "gpu-0" in stage.plugins())
@@ -116,7 +104,8 @@ def test_the_plugin_may_start_between_loaded_and_ready(stage: Stage) -> None:
     assert {pod["metadata"]["uid"] for pod in stage.pods_on("gpu-0")} == uids
     assert stage.cluster.get("/api/v1/nodes/gpu-0")["status"]["nodeInfo"]["bootID"] != boot
     for name in ("k8s-driver-manager", DRIVER):
-        assert container(stage.drivers()["gpu-0"], name)["restartCount"] == 1
+        counts = [container(driver, name)["restartCount"] for driver in (before, stage.drivers()["gpu-0"])]
+        assert counts[1] == counts[0] + 1, name
 
 
 def test_times_jump_and_nothing_reloads(stage: Stage) -> None:
@@ -148,13 +137,14 @@ def test_a_node_is_replaced_under_its_name(stage: Stage) -> None:
 def test_a_driver_container_restarts_in_place(stage: Stage, probe: Any) -> None:  # noqa: ANN401
     """The same version is loaded anew, the init container does not run again, and the plugin is stale."""
     before = stage.drivers()["gpu-1"]
-    asked = stage.annotate("gpu-1", restart_driver_container="1")
+    restarts = container(before, DRIVER)["restartCount"]
+    asked = stage.annotate("gpu-1", restart_driver_container=str(time.time()))
     stage.until(lambda: stage.saw("driver-ready", "gpu-1", asked))
     after = stage.until(lambda: stage.drivers().get("gpu-1"))
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert container(after, "k8s-driver-manager") == container(before, "k8s-driver-manager")
     driver = container(after, DRIVER)
-    assert driver["restartCount"] == 1
+    assert driver["restartCount"] == restarts + 1
     assert driver["lastState"]["terminated"]["finishedAt"] <= driver["state"]["running"]["startedAt"]
     assert condition(after, "ContainersReady") > condition(before, "ContainersReady")
     assert stage.truth.stale_now() == ("gpu-1",)
@@ -163,7 +153,7 @@ def test_a_driver_container_restarts_in_place(stage: Stage, probe: Any) -> None:
 
 
 def test_an_equal_digest_only_remounts(stage: Stage) -> None:
-    """A chart bump whose driver is configured alike keeps the kernel driver, and still makes plugins stale."""
+    """A chart bump whose driver is configured alike keeps the kernel driver, and makes plugins stale all the same."""
     stage.migrate(simulate__digestSalt="constant")
     stage.calm()
     loads = [each for each in stage.truth.happenings if each.event == "driver-loaded"]
@@ -175,10 +165,12 @@ def test_an_equal_digest_only_remounts(stage: Stage) -> None:
 
 
 def test_an_outage_moves_ready_alone(stage: Stage) -> None:
-    """The node controller takes Ready away, the kubelet gives it back; nothing restarted."""
+    """The real node controller takes Ready away, the kubelet restores it; nothing restarted, no other node noticed."""
     before = stage.plugins()["gpu-2"]
     asked = stage.annotate("gpu-2", outage="true")
     stage.until(lambda: "gpu-2" not in stage.plugins())
+    ready = {name: is_ready(stage.cluster.get(f"/api/v1/nodes/{name}")) for name in NODES}
+    assert ready == {"gpu-0": True, "gpu-1": True, "gpu-2": False}
     stage.annotate("gpu-2", outage=None)
     after = stage.until(lambda: stage.plugins().get("gpu-2"))
     assert condition(after, "Ready")[1] > condition(before, "Ready")[1]
@@ -188,53 +180,39 @@ def test_an_outage_moves_ready_alone(stage: Stage) -> None:
     stage.calm()
 
 
-def test_a_plugin_that_cannot_start(stage: Stage) -> None:
-    """The fault bites at the next start, and clears when it is taken away."""
-    stage.annotate("gpu-0", plugin_fault="crash-loop")
-    assert "gpu-0" in stage.plugins()
-    stage.serve("gpu-0")
-
-    def restarts() -> int:
-        plugins = [pod for pod in stage.pods_on("gpu-0") if pod["metadata"]["namespace"] == "nvidia-dra-driver"]
-        statuses = [each for pod in plugins for each in pod["status"].get("containerStatuses", [])]
-        return max((each["restartCount"] for each in statuses), default=0)
-
-    stage.until(lambda: restarts() >= 2)
-    assert "gpu-0" not in stage.plugins()
-    stage.annotate("gpu-0", plugin_fault=None)
-    stage.until(lambda: "gpu-0" in stage.plugins())
-
-
 def test_slices_outlive_a_short_absence_and_no_long_one(stage: Stage) -> None:
-    """The same slice is updated in place by the next plugin; it is wiped where none comes."""
+    """The next plugin updates the same slice; it is wiped where none comes, as here, where the plugin crashes."""
     stage.knobs(slice_wipe_seconds=600)
     selector = {"fieldSelector": "spec.nodeName=gpu-0,spec.driver=gpu.nvidia.com"}
     (before,) = stage.cluster.list(SLICES, **selector)
-    stage.serve("gpu-0")
+    stage.delete_plugin("gpu-0")
     stage.until(lambda: stage.plugins().get("gpu-0"))
     (after,) = stage.cluster.list(SLICES, **selector)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     stage.knobs(slice_wipe_seconds=0.5)
     stage.annotate("gpu-0", plugin_fault="crash-loop")
-    stage.serve("gpu-0")
+    assert "gpu-0" in stage.plugins()  # The fault begins with the next start.
+    stage.delete_plugin("gpu-0")
     stage.until(lambda: not stage.cluster.list(SLICES, **selector))
+    assert "gpu-0" not in stage.plugins()
     stage.annotate("gpu-0", plugin_fault=None)
     stage.knobs()
     stage.until(lambda: stage.cluster.list(SLICES, **selector))
+    stage.until(lambda: "gpu-0" in stage.plugins())
 
 
-def test_the_journal_judges_restarts(stage: Stage) -> None:
+def test_the_journal_classifies_restarts(stage: Stage) -> None:
     """A fresh plugin's restart is needless; a stale one's while the driver reloads is early."""
     asked = stage.truth.happenings[-1].t + 0.001
     stage.until(lambda: len(stage.plugins()) == len(NODES))
-    stage.serve("gpu-1")
+    stage.delete_plugin("gpu-1")
     stage.until(lambda: stage.saw("plugin-ready", "gpu-1", asked))
     assert [each.node for each in stage.truth.needless_restarts(since=asked)] == ["gpu-1"]
     assert stage.truth.early_restarts(since=asked) == ()
     stage.annotate("gpu-1", driver_fault="unready")
     asked = stage.migrate()
     stage.until(lambda: stage.saw("driver-loaded", "gpu-1", asked))
-    stage.serve("gpu-1")
+    stage.delete_plugin("gpu-1")
     stage.until(lambda: stage.truth.restarts(since=asked))
     assert [each.node for each in stage.truth.early_restarts(since=asked)] == ["gpu-1"]
     stage.annotate("gpu-1", driver_fault=None)

@@ -1,0 +1,261 @@
+"""The chart with each deployment tool through the whole life of a platform; plain manifests until they fail."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from devcluster.deployers.argocd import APPLICATIONS
+from devcluster.deployers.flux import HELM_RELEASES
+from devcluster.deployers.helm import Helm
+from devcluster.deployers.manifests import RETRIES
+from tests.deployers.bench import NODES, Bench, Chapter, booted
+from tests.deployers.story import (
+    BROKEN,
+    DELEGATED,
+    FAILED,
+    HELM_3,
+    NEXT,
+    PLAIN_UPGRADED,
+    Story,
+    assert_cause_reported,
+    assert_no_wrong_restart,
+    assert_refreshed_together,
+    assert_reported_on_target,
+    assert_stale_only_as_reported,
+)
+from tests.deployers.tools import APPLICATION, FLUX_NAME, HELM_RELEASE, ByArgoCd, ByFlux, ByHelm, ByHelmfile
+from tests.e2e.lab import NAMESPACE, NEW, OLD, RELEASE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from devcluster.cluster import Cluster
+    from tests.deployers.tools import Tool
+
+TOOLS: Final = ("argocd", "flux", "helmfile", "helm-3", "helm-4")
+TARGETS: Final = {
+    "flux": (f"{HELM_RELEASES}/{RELEASE}", HELM_RELEASE),
+    "argocd": (f"{APPLICATIONS}/{RELEASE}", APPLICATION),
+}
+"""The object in which a tool shows our release: its path, and itself as `eventTargets` names it."""
+ALL_WELL: Final = "sync=Synced health=Healthy"
+"""What Argo CD also shows of a failed hook."""
+
+
+def on(*names: str) -> pytest.MarkDecorator:
+    """Run with these tools, each on a cluster of its own."""
+    return pytest.mark.parametrize("stage", names, indirect=True, scope="module")
+
+
+each = on(*TOOLS)
+
+
+@contextmanager
+def begin(folders: pytest.TempPathFactory, name: str, tool: str) -> Iterator[Story]:
+    """Begin the story of one tool."""
+    with booted(folders.mktemp("cluster"), name) as cluster:
+        helm = HELM_3 if tool == "helm-3" else 4
+        kinds: dict[str, Callable[[Cluster], Tool]] = {"argocd": ByArgoCd, "flux": ByFlux, "helmfile": ByHelmfile}
+        job = FLUX_NAME if tool == "flux" else RELEASE
+        bench = Bench(cluster, job=job, helm=helm, own=TARGETS[tool][0] if tool in TARGETS else "")
+        yield Story(bench, tool, kinds[tool](cluster) if tool in kinds else ByHelm(cluster, helm))
+
+
+def runs_again(story: Story) -> int:
+    """Return how often a tool runs our Job when the same is deployed again."""
+    return 1 if story.name.startswith("helm-") else 0
+
+
+def status(story: Story) -> str:
+    """Return the status of our release, as `helm status` shows it."""
+    (ours,) = [release for release in FAILED.releases() if release.name == RELEASE]
+    return Helm(story.bench.cluster, story.bench.helm).status(ours)
+
+
+def assert_shown(story: Story, failed: Chapter, reason: str) -> None:
+    """Assert what a tool shows of a failed hook: Helm and helmfile the node, the others the Job, and more in Events."""
+    said = failed.outcome.said
+    assert not failed.outcome.succeeded, said
+    if story.name == "flux":
+        assert f"Ready=False {reason}" in said
+        assert f"Job/{NAMESPACE}/{FLUX_NAME}" in said
+    elif story.name == "argocd":
+        assert ALL_WELL in said
+        assert "\noperation=Failed: one or more synchronization tasks completed unsuccessfully" in said
+        assert re.search(r"^Job gpu-operator-post PostSync Failed: .*exit code 124", said, re.MULTILINE)
+        assert failed.runs == 1 + RETRIES
+    else:
+        assert f"{BROKEN} " in said
+    if story.name in TARGETS:
+        assert_reported_on_target(failed)
+
+
+@each
+def test_failing_installation_is_visible(story: Story) -> None:
+    """A first release that fails is there as failed; what describes the tool's object names node and cause."""
+    failed = story.failed_installation
+    assert_no_wrong_restart(failed)
+    assert failed.restarted == []
+    assert_cause_reported(failed)
+    assert_shown(story, failed, "InstallFailed")
+    if story.name in TARGETS:
+        target = TARGETS[story.name][1]
+        kind, where = target["kind"].lower(), ("-n", target["namespace"])
+        described = story.bench.cluster.kubectl("describe", kind, RELEASE, *where).stdout
+        assert {BROKEN, "DriverFailing"} <= set(re.findall(r"[\w-]+", described))
+    elif story.name != "helmfile":
+        assert status(story) == "failed"
+
+
+@each
+def test_install(story: Story) -> None:
+    """The next deployment continues from the failed installation; ours finds no DRA driver at first, and succeeds."""
+    story.first_installation.assert_refreshed([])
+    assert story.first_installation.report["reason"] == "NoPlugin"
+    story.installation.assert_refreshed([])
+    if story.name == "flux":
+        assert story.first_installation.on_target == []
+
+
+@each
+def test_upgrade(story: Story) -> None:
+    """Operator and hook are upgraded together; the tool is done when the last plugin was restarted."""
+    story.upgrade.assert_refreshed(NODES)
+    assert (story.upgrade.report["reason"], story.upgrade.drivers) == ("Refreshed", {NEW})
+    if story.name == "flux":
+        assert any("(Refreshed)" in message for message in story.upgrade.on_target)
+
+
+@each
+def test_nothing_to_do(story: Story) -> None:
+    """Only Helm runs the hook for an unchanged release, for nothing."""
+    again, runs = story.repetition, runs_again(story)
+    again.assert_refreshed([])
+    assert again.runs == runs
+    assert runs == 0 or again.report["reason"] == "NothingStale"
+
+
+@on("helmfile", "argocd")
+def test_a_sync_runs_the_hook(story: Story) -> None:
+    """`helmfile sync` and the Sync button of Argo CD, though nothing differs; nothing is restarted or reported."""
+    story.synced.assert_refreshed([])
+    assert (story.synced.runs, story.synced.report["reason"], story.synced.on_target) == (1, "NothingStale", [])
+
+
+@on("flux")
+def test_a_requested_reconciliation_runs_no_hook(story: Story) -> None:
+    """Nothing changed."""
+    story.requested.assert_refreshed([])
+    assert story.requested.runs == 0
+
+
+@each
+def test_failure_is_visible(story: Story) -> None:
+    """The tool shows the failure; node and cause are in its output or in its object's Events, and in the Job's."""
+    assert_stale_only_as_reported(story.failure)
+    assert_cause_reported(story.failure)
+    assert_shown(story, story.failure, "UpgradeFailed")
+    if story.name not in TARGETS:
+        assert "pulling image" in story.failure.outcome.said
+
+
+@on("helmfile")
+def test_a_second_apply_hides_the_failure(story: Story) -> None:
+    """An unchanged `apply` after a failed hook returns 0 and runs nothing: hence `sync`, as our documents say."""
+    assert not story.failure.outcome.succeeded
+    assert story.unchanged_after_failure.outcome.succeeded
+    assert story.unchanged_after_failure.runs == 0
+    assert status(story) == "failed"
+
+
+@each
+def test_recovery(story: Story) -> None:
+    """The same command with Helm, `helmfile sync`, a forced reconciliation with Flux, the Sync button of Argo CD."""
+    assert_refreshed_together(story.failure, story.recovery, NEXT)
+    assert story.name in TARGETS or status(story) == "deployed"
+
+
+@on("flux")
+def test_digest_in_the_version(story: Story) -> None:
+    """From an OCIRepository the chart's version has a `+` and a digest, which no label may have."""
+    assert story.recovery.outcome.succeeded
+    config = story.bench.cluster.get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{FLUX_NAME}")
+    assert re.fullmatch(rf"{RELEASE}-[0-9.]+_[0-9a-f]+", config["metadata"]["labels"]["helm.sh/chart"])
+
+
+@on("argocd")
+def test_a_change_of_the_hook_alone_is_synced(story: Story) -> None:
+    """Argo CD compares no hooks; the ConfigMap of the release shows the change."""
+    story.hook_alone.assert_refreshed([])
+    assert (story.hook_alone.runs, story.hook_alone.report["reason"]) == (1, "NothingStale")
+
+
+@on("argocd")
+def test_self_heal_runs_no_hook(story: Story) -> None:
+    """Healing the ConfigMap is a partial sync, which skips hooks: drift costs nothing."""
+    story.healed.assert_refreshed([])
+    assert story.healed.runs == 0
+    assert story.bench.cluster.get(story.config)["data"]["trigger"] != "drift"
+
+
+@each
+def test_from_hook_to_plain_job(story: Story) -> None:
+    """A bundler's chart of plain manifests replaces ours on one release."""
+    story.conversion.assert_refreshed([])
+    assert (story.conversion.runs, story.conversion.report["reason"]) == (1, "NothingStale")
+
+
+@each
+def test_plain_upgrade(story: Story) -> None:
+    """All but Argo CD wait for the Job; there the Application is Healthy again when the last plugin was restarted."""
+    upgraded = story.plain_upgrade
+    upgraded.assert_refreshed(NODES)
+    assert (upgraded.runs, upgraded.report["reason"], upgraded.drivers) == (1, "Refreshed", {PLAIN_UPGRADED.driver})
+    if story.name == "argocd":
+        story.until_health("Healthy")
+
+
+@each
+def test_plain_failure_is_visible(story: Story) -> None:
+    """All but Helm 3, which waits until its time is over, name the Job. In Argo CD the Application is Degraded."""
+    assert_stale_only_as_reported(story.plain_failure)
+    assert_cause_reported(story.plain_failure)
+    outcome = story.plain_failure.outcome
+    if story.name == "argocd":
+        assert outcome.succeeded
+        story.until_health("Degraded")
+    else:
+        assert not outcome.succeeded
+        assert (f"Job/{NAMESPACE}/{RELEASE}-" in outcome.said) is (story.name != "helm-3")
+        assert story.name != "flux" or "Ready=False UpgradeFailed" in outcome.said
+
+
+@each
+def test_delegated(story: Story) -> None:
+    """The tool returns before the last plugin can be restarted, and the controller restarts it.
+
+    Each is restarted once, and the same again neither restarts any nor changes the controller.
+    """
+    assert story.delegation.outcome.succeeded, story.delegation.outcome.said
+    assert_no_wrong_restart(story.delegation)
+    assert (story.delegation.runs, story.delegation.report["reason"]) == (1, "Delegated")
+    assert BROKEN not in story.delegation.restarted
+    assert_refreshed_together(story.delegation, story.aftermath, DELEGATED.driver)
+    runs = runs_again(story)
+    assert story.aftermath.runs == runs
+    assert runs == 0 or story.aftermath.report["reason"] == "NothingStale"
+    assert story.name != "argocd" or ALL_WELL in story.aftermath.outcome.said
+
+
+@on("flux", "helm-3", "helm-4")
+def test_too_little_time(story: Story) -> None:
+    """A timeout shorter than the upgrade fails the release, but not the work; with enough time it is Ready again."""
+    assert not story.impatience.outcome.succeeded
+    assert_no_wrong_restart(story.impatience)
+    story.patience.assert_refreshed([])
+    assert story.patience.drivers == {OLD}
+    assert story.bench.reports()[-2]["reason"] == "Refreshed"

@@ -1,0 +1,140 @@
+"""How each deployment tool deploys releases of charts: Helm, helmfile, Flux and Argo CD."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+import yaml
+
+from devcluster.deployers import argocd, flux
+from devcluster.deployers.argocd import ArgoCd
+from devcluster.deployers.flux import Flux
+from devcluster.deployers.helm import Helm
+from devcluster.deployers.helmfile import Helmfile
+from devcluster.deployers.manifests import application, helm_release, helm_repository, oci_repository
+from devcluster.layout import CHECKOUT
+from tests.e2e.lab import CHART, NAMESPACE, OPERATOR, PLUGIN, RELEASE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from devcluster.cluster import Cluster
+    from devcluster.deployers.manifests import Object
+    from devcluster.deployers.release import Outcome, Release
+
+FLUX_NAME: Final = f"{NAMESPACE}-{RELEASE}"
+"""What Flux calls a release that has a target namespace and no name of its own."""
+HELM_RELEASE: Final = {
+    "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "namespace": flux.NAMESPACE, "name": RELEASE
+}  # fmt: skip
+APPLICATION: Final = {
+    "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "namespace": argocd.NAMESPACE, "name": RELEASE
+}  # fmt: skip
+
+
+class Tool(Protocol):
+    """What a story needs of a deployment tool."""
+
+    def apply(self, releases: Sequence[Release]) -> Outcome:
+        """Deploy the releases in the tool's usual way; return what it reports of ours."""
+
+    def again(self, releases: Sequence[Release]) -> Outcome:
+        """Do what its documentation says after a failed hook whose cause is gone."""
+
+
+def with_target(releases: Sequence[Release], target: Object) -> list[Release]:
+    """Have failures of ours reported on the tool's own object, as bundles do."""
+    return [
+        replace(each, values={**each.values, "eventTargets": [target]}) if each.chart == CHECKOUT / CHART else each
+        for each in releases
+    ]
+
+
+class ByHelm:
+    """A pipeline with `helm upgrade --install` for each release, in order."""
+
+    def __init__(self, cluster: Cluster, version: int) -> None:
+        self.apply = self.again = Helm(cluster, version).apply
+
+
+class ByHelmfile:
+    """`helmfile apply`, and `helmfile sync` after a failed hook; with Helm 4."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        helmfile = Helmfile(cluster)
+        self.apply, self.again = helmfile.apply, helmfile.sync
+
+
+class ByFlux:
+    """HelmReleases in a management namespace: the operator's chart over HTTP, ours from an OCI registry."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.flux = Flux(cluster)
+        self.flux.start()
+        self._versions = {
+            CHECKOUT / chart: self.flux.sources.publish(CHECKOUT / chart) for chart in (OPERATOR, CHART, PLUGIN)
+        }
+        self._repository = helm_repository("charts", self.flux.sources.repository)
+
+    def apply(self, releases: Sequence[Release]) -> Outcome:
+        """Commit all at once and wait for ours, or for what never gets its turn after it."""
+        ours = self._ours(releases)
+        objects = [self._repository, ours]
+        for release in with_target(releases, HELM_RELEASE):
+            source = ours if release.name == RELEASE else self._repository
+            objects.append(helm_release(release, source, self._versions[release.chart]))
+        self.flux.commit(objects)
+        outcomes = {}
+        for release in releases:
+            outcomes[release.name] = self.flux.settled(release.name)
+            if not outcomes[release.name].succeeded:
+                break
+        return outcomes[RELEASE]
+
+    def again(self, releases: Sequence[Release]) -> Outcome:
+        """Do what `flux reconcile helmrelease --force` does."""
+        assert releases
+        return self.request("forceAt")
+
+    def request(self, *kind: str) -> Outcome:
+        """Ask for a reconciliation of ours."""
+        self.flux.request(RELEASE, *kind)
+        return self.flux.settled(RELEASE)
+
+    def _ours(self, releases: Sequence[Release]) -> Object:
+        """Publish our chart, or what replaces it, and describe where it is."""
+        (release,) = [each for each in releases if each.name == RELEASE]
+        if release.chart not in self._versions:
+            self._versions[release.chart] = self.flux.sources.publish(release.chart)
+        return oci_repository(RELEASE, f"{self.flux.sources.registry}/{RELEASE}", self._versions[release.chart])
+
+
+class ByArgoCd:
+    """Three Applications of one git repository, synced automatically and in no order."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.argocd = ArgoCd(cluster)
+        self.argocd.start()
+
+    def apply(self, releases: Sequence[Release]) -> Outcome:
+        """Commit charts and values, and wait for the operations on that commit, or until there are none to do."""
+        git = self.argocd.repository
+        for release in with_target(releases, APPLICATION):
+            copy = git.folder / "charts" / release.chart.name
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(release.chart, copy)
+            (git.folder / "values").mkdir(exist_ok=True)
+            (git.folder / "values" / f"{release.name}.yaml").write_text(yaml.safe_dump(release.values))
+        revision = git.commit("deploy")
+        self.argocd.commit([application(each, git.url, f"charts/{each.chart.name}") for each in releases])
+        self.argocd.refresh(*(release.name for release in releases))
+        return {release.name: self.argocd.settled(release.name, revision) for release in releases}[RELEASE]
+
+    def again(self, releases: Sequence[Release]) -> Outcome:
+        """Do what the Sync button does."""
+        assert releases
+        before = self.argocd.began(RELEASE)
+        self.argocd.sync(RELEASE)
+        return self.argocd.synced_again(RELEASE, since=before)
