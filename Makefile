@@ -12,11 +12,13 @@ GRYPE ?= grype
 # A cluster belongs to its users: only one that is named as an argument is used, with an image that it can pull.
 FOREIGN = $(if $(filter command line,$(origin KUBECONFIG)),--kubeconfig $(KUBECONFIG)) $(if $(filter-out file,$(origin IMAGE)),--test_extra_info image=$(IMAGE))
 EXAMPLES ?= 2000
+SAMPLE ?= 500
+SEED ?= 1
 
 # Tests start the program and the simulators a thousand times: compiling their sources each time takes as long as the rest.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo bench profile soak test test-unit test-quick model test-cluster test-simulator test-deployers test-image test-visit lint type format chart binaries deployers \
+.PHONY: help setup demo bench profile soak test test-unit test-quick model mutants test-cluster test-simulator test-deployers test-image test-visit lint type format chart binaries deployers \
 	image image-tools scan docs golden lock release-check release-chart clean
 
 help: ## Show this help
@@ -64,6 +66,10 @@ test-quick: $(READY) ## Run the tests that need no cluster
 
 model: $(READY) ## Run the model test on many new histories: EXAMPLES=2000 of each family
 	MODEL_EXAMPLES=$(EXAMPLES) $(PY) -m pytest -n $(WORKERS) --durations=3 tests/properties/test_promises.py
+
+mutants: $(READY) ## Break hook/decide in SAMPLE=500 places drawn from SEED=1; fails where no unit test notices (half an hour)
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/mutation.txt
+	$(PY) -m tools.mutants --sample $(SAMPLE) --seed $(SEED)
 
 test-cluster: $(READY) ## Certify the cluster of KUBECONFIG=file with the image IMAGE, in a namespace of its own
 	$(PY) -m pytest tests/certify $(FOREIGN)
@@ -117,13 +123,12 @@ test-visit: $(READY) ## Run the main scenarios with the image IMAGE in the throw
 # The same seed draws the same cycles again. FOLLOW=1: one controller all the time instead of runs of the Job.
 soak: NODES ?= 200
 soak: CYCLES ?= 4
-soak: SEED ?= 1
 soak: binaries ## Upgrade NODES=200 for CYCLES=4 with faults drawn from SEED=1; fails on a broken promise
 	$(PY) -m devcluster.soak --nodes $(NODES) --cycles $(CYCLES) --seed $(SEED) $(if $(FOLLOW),--follow)
 
 # Options that keep a machine's own package index and paths out of the lock.
 lock: ## Lock the Python requirements anew after an edit of requirements/*.in (needs pip-tools)
-	cd requirements && for name in runtime dev; do \
+	cd requirements && for name in runtime dev mutation; do \
 	  pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
 	    --no-header --no-emit-find-links --no-emit-index-url $$name.in || exit 1; done
 
