@@ -33,12 +33,14 @@ from hook.plan import plan as planreport
 from hook.plan.plan import Options, make_plan
 from hook.run import lookup, report
 from hook.run.job import EXIT_FAILED, LeaseObserver, Outcome, Runner
+from hook.run.statusobject import StatusObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from hook.config import Settings
     from hook.kube.client import Api
+    from hook.kube.events import Job
     from hook.run.controller import Controller
 
 
@@ -166,7 +168,7 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
         observer = None
         if settings.job.mode is Mode.DELEGATE:
             observer = LeaseObserver(api, values["lease_namespace"] or _pod_namespace(values), values["lease_name"])
-        runner = Runner(api, cache, settings, recorder, job)
+        runner = Runner(api, cache, settings, recorder, job, _status_object(api, settings, values, job))
         outcome = runner.run(observer)
     except (HookError, TerminatedError) as error:
         outcome = _outcome_of(error, runner.last if runner else None)
@@ -176,11 +178,22 @@ def _run(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     _report(outcome, runner.restarted if runner else 0, settings, values)
     if runner is not None:
         # Last, because it may take a moment. After a SIGTERM the kubelet waits for the end of the process.
+        runner.show_end(outcome, values["run_id"])
         if stopped:
             runner.stop_events()
         else:
             runner.report_end(outcome.decision)
     return outcome.exit_code
+
+
+def _status_object(api: Api, settings: Settings, values: Mapping[str, Any], job: Job | None) -> StatusObject | None:
+    if not values["status_name"] or settings.dry_run:
+        return None
+    namespace = values["job_namespace"] or _pod_namespace(values)
+    started = job.started if job else api.began
+    status_object = StatusObject(api, namespace, values["status_name"], f"job/{values['job_name']}", started)
+    status_object.begin_run()
+    return status_object
 
 
 def _control(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
@@ -189,7 +202,7 @@ def _control(api: Api, settings: Settings, values: Mapping[str, Any]) -> int:
     from hook.run.controller import begin, identity  # noqa: PLC0415
 
     namespace = values["lease_namespace"] or _pod_namespace(values)
-    who = identity(namespace, values["lease_name"], values["identity"], values["workload_name"])
+    who = identity(namespace, values["lease_name"], values["identity"], values["workload_name"], values["status_name"])
     started: Controller | None = None
     try:
         started = begin(api, settings, who, values["listen"])

@@ -61,6 +61,7 @@ REPLICA_SETS: Final = GroupVersionResource("apps", "v1", "replicasets", "Replica
 LEASES: Final = GroupVersionResource("coordination.k8s.io", "v1", "leases", "Lease")
 DISRUPTION_BUDGETS: Final = GroupVersionResource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 """Only ``plan`` reads them, with the user's permissions."""
+CONFIG_MAPS: Final = GroupVersionResource("", "v1", "configmaps", "ConfigMap")
 JOBS: Final = GroupVersionResource("batch", "v1", "jobs", "Job")
 RESOURCE_SLICES: Final = GroupVersionResource(
     "resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False
@@ -167,6 +168,19 @@ def delete_pod(namespace: str, name: str, uid: str, resource_version: str) -> Re
 def merge_patch(resource: GroupVersionResource, namespace: str, name: str, body: Mapping[str, Any]) -> Request:
     """Return the request to change the named fields of an object, and no others."""
     return Request("patch", resource, namespace, name, body=body, content_type="application/merge-patch+json")
+
+
+def apply_patch(
+    resource: GroupVersionResource, namespace: str, name: str, manager: str, fields: Mapping[str, Any]
+) -> Request:
+    """Return the request to set the fields that a field manager owns, and to drop its others (server-side apply).
+
+    JSON is YAML, too.
+    """
+    version = f"{resource.group}/{resource.version}" if resource.group else resource.version
+    body = {"apiVersion": version, "kind": resource.kind, "metadata": {"name": name, "namespace": namespace}, **fields}
+    query = {"fieldManager": manager, "force": "true"}
+    return Request("patch", resource, namespace, name, query, body, "application/apply-patch+yaml")
 
 
 def can_i(request: Request) -> Request:

@@ -24,12 +24,13 @@ from hook.kube.cache import Cache
 from hook.kube.election import LeaderElectionConfig, LeaderElector
 from hook.kube.events import own_deployment
 from hook.plan.timing import remaining_seconds
-from hook.run import report
+from hook.run import report, statusobject
 from hook.run.health import UNREADY_SECONDS, serve
 from hook.run.loop import LONGEST_PAUSE_SECONDS, TICK_SECONDS, ReconcileLoop
 from hook.run.metrics import Telemetry
 from hook.run.report import ProgressReporter
 from hook.run.status import ControllerState, StatusWriter, spec_hash
+from hook.run.statusobject import StatusObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -56,20 +57,23 @@ CALM: Final = frozenset({Phase.DONE, Phase.SKIP})
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Identity of the controller: its Lease, and the Deployment that gets its Events."""
+    """Identity of the controller: its Lease, the Deployment that gets its Events, and its status object."""
 
     election: LeaderElectionConfig
     workload: str = ""
+    status_name: str = ""
+    """Name of the status object; empty without one."""
 
 
-def identity(namespace: str, lease: str, wanted: str, workload: str) -> Identity:
+def identity(namespace: str, lease: str, wanted: str, workload: str, status_name: str) -> Identity:
     """Return the leader election identity: `wanted`, or <hostname>_<random>.
 
     The host name alone is not unique: pods may share it, and a restarted container has the same. The other process may
     still act as leader.
     """
     host = os.environ.get("HOSTNAME") or socket.gethostname()
-    return Identity(LeaderElectionConfig(namespace, lease, wanted or f"{host}_{secrets.token_hex(4)}"), workload)
+    election = LeaderElectionConfig(namespace, lease, wanted or f"{host}_{secrets.token_hex(4)}")
+    return Identity(election, workload, status_name)
 
 
 def begin(api: Api, settings: Settings, who: Identity, listen: str) -> Controller:
@@ -141,6 +145,10 @@ class Leader:
         self, api: Api, settings: Settings, identity: Identity, lease: LeaderElector, telemetry: Telemetry
     ) -> None:
         self._api, self._settings, self._lease, self._telemetry = api, settings, lease, telemetry
+        self._status_object: StatusObject | None = None
+        if identity.status_name:
+            where = (identity.election.namespace, identity.status_name)
+            self._status_object = StatusObject(api, *where, f"controller/{identity.election.identity}", api.now())
         self.cache = Cache(api, chosen(settings), settings, retry.CONTROLLER)
         owner = own_deployment(api, identity.election.namespace, identity.workload)
         recorder = events.EventRecorder(api, identity.election.identity, silent=False)
@@ -177,7 +185,7 @@ class Leader:
             snapshots = self.cache.snapshot()
             if early_skip(snapshots, self._settings) is None:
                 return
-            self._publish(self._state(self.loop.decide(snapshots), {}))
+            self._publish(self._state(self.loop.decide(snapshots), {}), snapshots)
             # A decision here takes too little time to measure a pause by it, so pause for a fixed time.
             time.sleep(LONGEST_PAUSE_SECONDS)
             self.loop.rest(QUIET_SECONDS)
@@ -191,7 +199,7 @@ class Leader:
         self._lease.check()
         # All writes must end before another replica can take the Lease over.
         results = self.loop.act(decision, self._lease.remaining)
-        written = self._publish(self._state(decision, indexed(snapshots, self._settings)))
+        written = self._publish(self._state(decision, indexed(snapshots, self._settings)), snapshots)
         busy = results or decision.actions or decision.phase is Phase.WAIT or not written
         self.loop.rest(TICK_SECONDS if busy else QUIET_SECONDS)
 
@@ -210,10 +218,15 @@ class Leader:
             remaining_seconds(dict(fleets), decision, self._settings, now) if fleets else None,
         )
 
-    def _publish(self, state: ControllerState) -> bool:
-        """Show the state in metrics, log, Events and Lease. Return whether the Lease has all of it."""
+    def _publish(self, state: ControllerState, snapshots: Snapshots) -> bool:
+        """Show the state in metrics, log, Events, status object and Lease. Return whether the Lease has all of it."""
         self._telemetry.reconciled(state)
         self._reporter.report(state, list(self.loop.subjects.values()))
+        if self._status_object is not None and state.lost is None:
+            self._status_object.show(state.decision, snapshots, self._settings, heartbeat=True)
+            run = statusobject.finished(self._status_object.data, state.spec_hashes)
+            if run and state.decision.phase in CALM:
+                self._status_object.note_run(succeededRunId=run)
         return self._writer.write(state.status(self._lease.config.identity))
 
 

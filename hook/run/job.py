@@ -24,10 +24,11 @@ from hook.format import as_text
 from hook.kube import retry
 from hook.kube.events import TargetResolver
 from hook.objects.decoding import MalformedObjectError
-from hook.run import report, status
+from hook.run import report, status, statusobject
 from hook.run.loop import ReconcileLoop
 from hook.run.report import LOST_SECONDS, ProgressReporter
 from hook.run.status import spec_hash
+from hook.run.statusobject import StatusPhase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from hook.kube.client import Api
     from hook.kube.events import EventRecorder, Job, Target
     from hook.run.status import ControllerStatus, LeaseStatus
+    from hook.run.statusobject import StatusObject
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +49,10 @@ CONFIRM_AGAIN_SECONDS: Final = 5.0
 EXIT_FAILED: Final = 3
 EXIT_DEADLINE: Final = 124
 """Exit code at the deadline, as of ``timeout(1)`` and cert-manager's startupapicheck."""
+RESULTS: Final = frozenset({0, EXIT_FAILED, EXIT_DEADLINE})
+"""Exit codes of a run that has a result. After any other one the Job tries again."""
+STATUS_SECONDS: Final = 5.0
+"""Time to write the end of a run to the status object, retries included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +66,17 @@ class Outcome:
 class Runner:
     """One run of the Job. It keeps the last decision for the report."""
 
-    def __init__(self, api: Api, cache: Cache, settings: Settings, recorder: EventRecorder, job: Job | None) -> None:
+    def __init__(  # noqa: PLR0913, PLR0917 - what a run is made of
+        self,
+        api: Api,
+        cache: Cache,
+        settings: Settings,
+        recorder: EventRecorder,
+        job: Job | None,
+        status_object: StatusObject | None = None,
+    ) -> None:
         self._api, self._cache, self._settings, self._recorder, self._job = api, cache, settings, recorder, job
+        self._status_object = status_object
         targets = [TargetResolver(api, target) for target in dict.fromkeys(settings.event_targets)]
         self._reporter = ProgressReporter(recorder, job.reference if job else None, targets)
         self._loop = ReconcileLoop(api, cache, settings, self._reporter, self._started)
@@ -117,6 +132,8 @@ class Runner:
             self._loop.begin(self._started)
             self.last = decision = self._loop.decide(snapshots)
             self._reporter.report(decision, self._deadline - self._api.now())
+            if self._status_object is not None:
+                self._status_object.show(decision, snapshots, self._settings)
             if self._settings.dry_run:
                 self._log_dry_run(decision)
                 return decision
@@ -194,6 +211,20 @@ class Runner:
         if succeeded(decision, self._settings):
             return 0
         return EXIT_DEADLINE if decision.phase is Phase.DEADLINE else EXIT_FAILED
+
+    def show_end(self, outcome: Outcome, run_id: str) -> None:
+        """Write the end of the run to the status object. It is written once more if the API server was busy."""
+        if self._status_object is None:
+            return
+        decision, exit_code = outcome.decision, outcome.exit_code
+        left = (self._left + self._settings.margin.total_seconds()) / 2
+        seconds = min(STATUS_SECONDS, left) if exit_code in RESULTS else 0.0
+        self._status_object.end(decision, None if exit_code in RESULTS else StatusPhase.UNKNOWN, seconds)
+        if exit_code == 0 and self._delegation is not None and decision.reason is Reason.DELEGATED:
+            spec = statusobject.delegated(self._delegation.spec_hashes)
+            self._status_object.note_run(seconds, succeededRunId="", delegatedRunId=run_id, delegatedSpec=spec)
+        elif exit_code == 0 and decision.phase is not Phase.DEADLINE:
+            self._status_object.note_run(seconds, succeededRunId=run_id)
 
     def stop_events(self) -> None:
         """Stop without an Event about the end. Flush the Events of the last restarts."""
@@ -298,6 +329,8 @@ class Delegation:
         self._cache, self._settings, self._loop, self._lease_observer = cache, settings, loop, lease_observer
         self._blocker = ""
         """Why the controller does not take over."""
+        self.spec_hashes: Mapping[str, str] = {}
+        """The spec hashes that the controller must observe."""
 
     def late(self, decision: Decision) -> Decision:
         """Return the decision at the deadline, with its cause if the Job waited for the controller alone."""
@@ -312,6 +345,7 @@ class Delegation:
         if wanted is None:
             self._blocker = ""
             return None
+        self.spec_hashes = wanted
         found = self._lease_observer.readiness(wanted)
         if found.blocker != self._blocker:
             self._blocker = found.blocker

@@ -180,12 +180,12 @@ class Lab:
         return sorted(each.node for each in self.truth.restarts(since=self.began))
 
     def writes(self, account: str = RELEASE) -> list[str]:
-        """List the writes of the hook's ServiceAccount, or another, as ``verb resource``, events left out."""
+        """List the writes of the hook's ServiceAccount, or another: ``verb resource``, without Events and status."""
         return [
             f"{each['verb']} {each['objectRef']['resource']}"
             for each in self.cluster.audit()
             if each["user"]["username"] == f"system:serviceaccount:{NAMESPACE}:{account}"
-            and each["objectRef"]["resource"] != "events"
+            and each["objectRef"]["resource"] not in ("events", "configmaps")
             and each["responseStatus"]["code"] < 300
         ]
 

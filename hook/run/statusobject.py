@@ -1,0 +1,200 @@
+"""Status object: a ConfigMap with flat keys that other tools read, also after the Job is gone.
+
+``kubectl wait --for=jsonpath``, Flux, Argo CD, Chainsaw and ``helm test`` read it (docs/status-object.md). The chart
+renders it with the ``runId`` alone. The program applies its keys by server-side apply, so an upgrade of the release
+resets nothing. Two field managers write: one the state of the fleet, the other what is known of runs.
+
+A write that fails never fails a run: it is logged once, and repeated with the next one.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from hook.decide import rollout
+from hook.decide.decide import chosen
+from hook.decide.reasons import Reason
+from hook.decide.result import NodeState, Phase
+from hook.errors import ClusterError
+from hook.format import printable, timestamp
+from hook.kube import retry
+from hook.kube.requests import CONFIG_MAPS, apply_patch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from hook.config import Settings
+    from hook.decide.decide import Snapshots
+    from hook.decide.result import Decision
+    from hook.kube.client import Api
+
+log = logging.getLogger(__name__)
+
+WRITE_SECONDS: Final = 5.0
+"""Time between two writes, unless the phase changes."""
+HEARTBEAT_SECONDS: Final = 30.0
+"""Time after which a controller writes a state that has not changed, and sees which run waits for it."""
+TIMEOUT_SECONDS: Final = 2.0
+"""Timeout of one write. The reconcile loop waits for it."""
+LONGEST_MESSAGE: Final = 1000
+"""Longest message, in characters."""
+STATE_MANAGER: Final = "gpu-operator-post"
+"""Field manager of the state of the fleet."""
+RUN_MANAGER: Final = "gpu-operator-post-run"
+"""Field manager of what is known of runs."""
+
+
+class StatusPhase(StrEnum):
+    """State of the fleet, as other tools read it."""
+
+    PROGRESSING = "Progressing"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    SKIPPED = "Skipped"
+    TIMED_OUT = "TimedOut"
+    UNKNOWN = "Unknown"
+    """The run ended without a result. The Job tries again."""
+
+
+PHASES: Final = {
+    Phase.WAIT: StatusPhase.PROGRESSING,
+    Phase.DONE: StatusPhase.SUCCEEDED,
+    Phase.SKIP: StatusPhase.SKIPPED,
+    Phase.FAIL: StatusPhase.FAILED,
+    Phase.DEADLINE: StatusPhase.TIMED_OUT,
+}
+
+
+class StatusObject:
+    """Writer of one status object."""
+
+    def __init__(self, api: Api, namespace: str, name: str, writer: str, started: datetime) -> None:
+        self._api, self._namespace, self._name, self._writer = api, namespace, name, writer
+        self._started = timestamp(started)
+        self._phase: StatusPhase | None = None
+        self._written: dict[str, str] = {}
+        self._policy = NO_POLICY
+        self._written_at = float("-inf")
+        self._run: dict[str, str] | None = None
+        """What is to be written of runs."""
+        self._warned = False
+        self.data: Mapping[str, str] = {}
+        """Content of the object, as of the last write."""
+
+    def begin_run(self) -> None:
+        """Clear the last success with the next write."""
+        self._run = {"succeededRunId": ""}
+
+    def note_run(self, seconds: float = TIMEOUT_SECONDS, **keys: str) -> None:
+        """Write what is known of runs, in place of what was known before. If that fails, the next write repeats it."""
+        self._run = keys
+        self._write_run(seconds)
+
+    def show(self, decision: Decision, snapshots: Snapshots, settings: Settings, *, heartbeat: bool = False) -> None:
+        """Write the state after a decision, if that is due."""
+        phase, waited = _phase(decision), time.monotonic() - self._written_at
+        if phase is self._phase and waited < WRITE_SECONDS:
+            return
+        self._policy = _of_policy(snapshots, settings)
+        keys = {**_of_fleet(decision), **self._policy}
+        if phase is self._phase and keys == self._written and not (heartbeat and waited >= HEARTBEAT_SECONDS):
+            return
+        self._write(phase, keys, TIMEOUT_SECONDS)
+
+    def end(self, decision: Decision, phase: StatusPhase | None = None, seconds: float = TIMEOUT_SECONDS) -> None:
+        """Write the end of a run, with retries for at most `seconds`."""
+        self._write(phase or _phase(decision), {**_of_fleet(decision), **self._policy}, seconds)
+
+    def _write(self, phase: StatusPhase, keys: dict[str, str], seconds: float) -> None:
+        self._written_at = time.monotonic()
+        self._write_run(seconds)
+        times = {"startedAt": self._started, "updatedAt": timestamp(self._api.now())}
+        written = self._apply(STATE_MANAGER, {"phase": phase, **keys, **times, "writer": self._writer}, seconds)
+        self._phase, self._written = phase, keys if written else {}
+
+    def _write_run(self, seconds: float) -> None:
+        if self._run is not None and self._apply(RUN_MANAGER, self._run, seconds):
+            self._run = None
+
+    def _apply(self, manager: str, keys: Mapping[str, str], seconds: float) -> bool:
+        """Apply keys, with retries if there is more time than one write takes. Log the first failure."""
+        request = apply_patch(CONFIG_MAPS, self._namespace, self._name, manager, {"data": dict(keys)})
+        retrier = retry.retrying(retry.WRITE, time.sleep, time.monotonic() + seconds - TIMEOUT_SECONDS)
+        try:
+            answer = retrier(self._api.send, request, TIMEOUT_SECONDS)
+        except ClusterError as error:
+            level = logging.DEBUG if self._warned else logging.WARNING
+            log.log(level, "cannot write the status object %s/%s: %s", self._namespace, self._name, error)
+            self._warned = True
+            return False
+        data = answer.get("data")
+        self.data = data if isinstance(data, dict) else {}
+        return True
+
+
+def _phase(decision: Decision) -> StatusPhase:
+    """Return the phase of a decision. A Job that delegated has not finished: the controller continues."""
+    return StatusPhase.PROGRESSING if decision.reason is Reason.DELEGATED else PHASES[decision.phase]
+
+
+TERMINAL: Final = frozenset({NodeState.VERIFIED, NodeState.EXCLUDED})
+NO_POLICY: Final = {"driverVersion": "", "operatorChartVersion": "", "observedGeneration": ""}
+
+
+def _of_fleet(decision: Decision) -> dict[str, str]:
+    """Return the reason, and the number of nodes by state. A node counts once, with its least advanced plugin."""
+    states: dict[str, set[NodeState]] = {}
+    for status in decision.statuses:
+        states.setdefault(status.node, set()).add(status.state)
+    excluded = sum(found == {NodeState.EXCLUDED} for found in states.values())
+    verified = sum(NodeState.VERIFIED in found <= TERMINAL for found in states.values())
+    eligible = len(states) - excluded
+    return {
+        "reason": decision.reason,
+        "message": printable(decision.message, LONGEST_MESSAGE),
+        "progress": f"{verified}/{eligible}" + (f" ({excluded} excluded)" if excluded else ""),
+        "total": str(len(states)),
+        "verified": str(verified),
+        "stale": str(sum(NodeState.STALE in found for found in states.values())),
+        "failed": str(sum(NodeState.FAILED in found for found in states.values())),
+        "excluded": str(excluded),
+    }
+
+
+def _of_policy(snapshots: Snapshots, settings: Settings) -> dict[str, str]:
+    """Return which driver and operator the policy of the first driver asks for."""
+    stack = chosen(settings)[0]
+    snapshot = snapshots[stack.name]
+    policy = rollout.active_policy(snapshot.policies or (), stack)
+    if policy is None:
+        return NO_POLICY
+    versions = {source.version for source in rollout.sources(policy, snapshot.pools)}
+    return {
+        "driverVersion": ", ".join(sorted(versions - {""})),
+        "operatorChartVersion": rollout.chart_version(policy.chart, stack),
+        "observedGeneration": str(policy.generation),
+    }
+
+
+def delegated(spec_hashes: Mapping[str, str]) -> str:
+    """Return the spec hashes that a Job delegates, as text."""
+    return json.dumps(spec_hashes, sort_keys=True)
+
+
+def finished(data: Mapping[str, str], observed: Mapping[str, str]) -> str:
+    """Return the id of the delegated run, if it has not ended and a controller has observed its spec; or ""."""
+    run = data.get("delegatedRunId", "")
+    if not run or run != data.get("runId") or run == data.get("succeededRunId"):
+        return ""
+    try:
+        wanted = msgspec.json.decode(data.get("delegatedSpec", ""), type=dict[str, str])
+    except msgspec.DecodeError:
+        return ""
+    return run if wanted and all(observed.get(driver) == spec for driver, spec in wanted.items()) else ""

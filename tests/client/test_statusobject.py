@@ -1,0 +1,189 @@
+"""The status object: what it holds, when it is written, and that it never fails a run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from hook.config import Settings
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, NodeState, NodeStatus, Phase
+from hook.run import statusobject
+from hook.run.statusobject import StatusObject, StatusPhase
+from tests.client.server import Said, serving
+from tests.fixtures.cluster import cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SNAPSHOTS: Final = {"gpu": cluster("gpu-0").seen()}
+FORBIDDEN: Final = Said(403, b'{"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"}')
+STATES: Final = {
+    "a": [NodeState.VERIFIED],
+    "b": [NodeState.VERIFIED, NodeState.STALE],
+    "c": [NodeState.EXCLUDED],
+    "d": [NodeState.FAILED],
+    "e": [NodeState.VERIFIED, NodeState.EXCLUDED],
+}
+"""By node: the states of its plugins."""
+
+
+@dataclass
+class ConfigMap:
+    """A ConfigMap as an API server keeps it: each field manager owns the keys that it applied last."""
+
+    managers: dict[str, dict[str, str]] = field(default_factory=lambda: {"helm": {"runId": "r1"}})
+    refuses: int = 0
+    """The next so many writes are refused."""
+    writes: list[str] = field(default_factory=list)
+    """Field manager of each write."""
+
+    @property
+    def data(self) -> dict[str, str]:
+        """Return all keys."""
+        return {key: value for owned in self.managers.values() for key, value in owned.items()}
+
+    def write(self, line: str, body: bytes) -> Said:
+        """Answer a server-side apply."""
+        url, sent = urlsplit(line.split()[1]), json.loads(body)
+        query = parse_qs(url.query)
+        assert (url.path, query["force"]) == ("/api/v1/namespaces/ns/configmaps/it-status", ["true"])
+        assert (sent["kind"], sent["metadata"]) == ("ConfigMap", {"name": "it-status", "namespace": "ns"})
+        if self.refuses:
+            self.refuses -= 1
+            return FORBIDDEN
+        (manager,) = query["fieldManager"]
+        self.writes.append(manager)
+        self.managers[manager] = sent["data"]
+        return Said(200, json.dumps({"kind": "ConfigMap", "data": self.data}).encode())
+
+
+@dataclass
+class Scene:
+    """A status object, its writer, and a clock."""
+
+    there: ConfigMap
+    writer: StatusObject
+    clock: list[float]
+
+    def show(self, decision: Decision, *, heartbeat: bool = False) -> dict[str, str]:
+        """Show a decision, and return what is there then."""
+        self.writer.show(decision, SNAPSHOTS, Settings(), heartbeat=heartbeat)
+        return self.there.data
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    """Serve one ConfigMap, with a clock that stands still."""
+    there, clock = ConfigMap(), [1000.0]
+    monkeypatch.setattr(statusobject.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(statusobject.time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
+    with serving(lambda _line: Said(404), wrote=there.write) as server:
+        yield Scene(there, StatusObject(server.api, "ns", "it-status", "job/it", server.api.began), clock)
+
+
+def decision(phase: Phase = Phase.WAIT, reason: Reason = Reason.NODES_PENDING, message: str = "m") -> Decision:
+    """Return a decision about the nodes of `STATES`."""
+    statuses = [NodeStatus(node, state, reason, "") for node, states in STATES.items() for state in states]
+    return Decision(phase, reason, message, tuple(statuses))
+
+
+def test_it_holds_the_state_as_text(scene: Scene) -> None:
+    """A node counts once, with its least advanced plugin. The policy names driver and operator."""
+    data = scene.show(decision(message="two\nlines"))
+    times = {key: data.pop(key) for key in ("startedAt", "updatedAt")}
+    assert all(value.endswith("Z") for value in times.values()), times
+    assert data == {
+        "runId": "r1", "phase": "Progressing", "reason": "NodesPending", "message": r"two\x0alines",
+        "progress": "2/4 (1 excluded)", "total": "5", "verified": "2", "stale": "1", "failed": "1", "excluded": "1",
+        "driverVersion": "580.126.20", "operatorChartVersion": "26.3.4", "observedGeneration": "2", "writer": "job/it",
+    }  # fmt: skip
+
+
+def test_each_phase_has_its_name(scene: Scene) -> None:
+    """A Job that delegated has not finished."""
+    expected = {
+        decision(Phase.WAIT): "Progressing",
+        decision(Phase.DONE): "Succeeded",
+        decision(Phase.SKIP): "Skipped",
+        decision(Phase.FAIL): "Failed",
+        decision(Phase.DEADLINE): "TimedOut",
+        decision(Phase.DONE, Reason.DELEGATED): "Progressing",
+    }
+    for shown, phase in expected.items():
+        scene.clock[0] += 5
+        assert scene.show(shown)["phase"] == phase, shown
+    scene.writer.end(decision(), StatusPhase.UNKNOWN)
+    assert scene.there.data["phase"] == "Unknown"
+
+
+def test_it_is_written_when_something_changed_and_not_too_often(scene: Scene) -> None:
+    """Once per change of phase, otherwise after five seconds; a controller also after thirty without a change."""
+    steps = [
+        (0, decision(), False, True),
+        (0, decision(message="other"), False, False),  # within five seconds
+        (0, decision(Phase.FAIL), False, True),  # another phase
+        (5, decision(Phase.FAIL), False, False),  # nothing changed
+        (0, decision(Phase.FAIL, message="other"), False, True),
+        (29, decision(Phase.FAIL, message="other"), True, False),
+        (1, decision(Phase.FAIL, message="other"), False, False),
+        (0, decision(Phase.FAIL, message="other"), True, True),
+    ]
+    for number, (waited, shown, heartbeat, writes) in enumerate(steps):
+        scene.clock[0] += waited
+        before = len(scene.there.writes)
+        scene.show(shown, heartbeat=heartbeat)
+        assert (len(scene.there.writes) > before) is writes, number
+
+
+def test_a_run_clears_the_last_success_and_notes_its_own(scene: Scene) -> None:
+    """What other field managers own stays."""
+    scene.there.managers["gpu-operator-post-run"] = {"succeededRunId": "r0"}
+    scene.writer.begin_run()
+    assert scene.show(decision())["succeededRunId"] == ""
+    scene.writer.note_run(succeededRunId="r1")
+    assert (scene.there.data["succeededRunId"], scene.there.data["phase"]) == ("r1", "Progressing")
+
+
+def test_a_write_that_fails_is_logged_once_and_repeated(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither the run nor the next write waits for it."""
+    scene.writer.begin_run()
+    scene.there.refuses = 4
+    scene.show(decision())
+    scene.show(decision())  # not at once
+    scene.clock[0] += 5
+    assert scene.show(decision()) == {"runId": "r1"}
+    assert [record.levelname for record in caplog.records if "status object" in record.message] == ["WARNING"]
+    scene.clock[0] += 5
+    assert scene.show(decision())["phase"] == "Progressing"
+    assert scene.there.data["succeededRunId"] == ""
+
+
+def test_the_end_is_written_with_retries(scene: Scene) -> None:
+    """A refusal may pass: new RBAC objects take a moment. The policy is the one that was seen last."""
+    scene.show(decision())
+    scene.there.refuses = 2
+    scene.writer.end(decision(Phase.DONE), seconds=30)
+    assert (scene.there.data["phase"], scene.there.data["driverVersion"]) == ("Succeeded", "580.126.20")
+
+
+def test_a_controller_finishes_the_run_whose_spec_it_observed() -> None:
+    """Not another run, not one that has ended, and not on another spec."""
+    spec = statusobject.delegated({"gpu": "abc"})
+    waiting = {"runId": "r1", "delegatedRunId": "r1", "delegatedSpec": spec, "succeededRunId": ""}
+    seen = {"gpu": "abc", "network": "def"}
+    assert statusobject.finished(waiting, seen) == "r1"
+    for name, data, observed in (
+        ("no run", {"runId": "r1"}, seen),
+        ("a newer run", {**waiting, "runId": "r2"}, seen),
+        ("ended", {**waiting, "succeededRunId": "r1"}, seen),
+        ("another spec", waiting, {"gpu": "xyz"}),
+        ("not rendered", waiting, {}),
+        ("damaged", {**waiting, "delegatedSpec": "["}, seen),
+        ("no spec", {**waiting, "delegatedSpec": "{}"}, seen),
+    ):
+        assert not statusobject.finished(data, observed), name
