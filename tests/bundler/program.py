@@ -69,6 +69,17 @@ def bundle(tool: str, target: Path, *more: str | Path, recipe: Path = RECIPE, ou
     return target
 
 
+def refuse(  # noqa: PLR0913 - what varies
+    tool: str, target: Path, complaint: str, *more: str | Path, recipe: Path = RECIPE, ours: str = OURS, code: int = 2
+) -> None:
+    """Try to write a bundle, which must be refused for this reason and leave what was there."""
+    before = contents(target)
+    done = run("bundle", "--recipe", recipe, "--deployer", tool, "--output", target, *more, ours=ours)
+    assert (done.code, done.out) == (code, ""), f"{tool}: {more}"
+    assert complaint in done.err, f"{tool}: {more}: {done.err}"
+    assert contents(target) == before, f"{tool}: {more}"
+
+
 def recipe(file: Path = RECIPE) -> Document:
     """Read a recipe, to change it."""
     found: Document = yaml.safe_load(file.read_text())

@@ -13,11 +13,10 @@ from tests.bundler.program import (
     LOCAL_CHARTS,
     OPERATOR,
     POST,
-    RECIPE,
     bundle,
     changed,
     contents,
-    run,
+    refuse,
     write,
 )
 from tests.bundler.reading import load, read, render
@@ -81,34 +80,17 @@ def test_job_takes_another_name(tmp_path: Path, helm: Helm) -> None:
     assert [{KEY: version} for version in ("v26.3.3", "v26.3.3", "v26.7.0")] == annotated
 
 
-def test_needs_helm(tmp_path: Path, helm: Helm) -> None:
-    """Without Helm, and with values that the chart refuses, it says so and writes nothing."""
-    arguments = ("bundle", "--recipe", RECIPE, "--deployer=manifests", "--output", tmp_path / "bundle", CHART)
-    done = run(*arguments, "--helm=no-such-helm")
-    assert 2 == done.code
-    assert "no-such-helm" in done.err
-    post = write(tmp_path / "post.yaml", {**IMAGE, "unknownValue": True})
-    done = run(*arguments, f"--helm={helm.binary}", f"--values={POST}={post}")
-    assert 1 == done.code
-    assert "unknownValue" in done.err
-    assert {"post.yaml"} == {each.name for each in tmp_path.iterdir()}
-
-
-def test_refuses_templates(tmp_path: Path, helm: Helm) -> None:
-    """Plain manifests may be rendered once more, so what looks like a template is refused with its place."""
-    arguments = ("bundle", "--recipe", RECIPE, "--deployer=manifests", "--output", tmp_path / "bundle", CHART)
-    for given in ({"x": "{{ .Release.Name }}"}, {"x": "a{{b"}):
-        post = write(tmp_path / "post.yaml", {**IMAGE, "podAnnotations": given})
-        done = run(*arguments, f"--helm={helm.binary}", f"--values={POST}={post}")
-        assert (2, "") == (done.code, done.out)
-        assert f"values of {POST}: Job {POST}" in done.err
-        assert "contains {{" in done.err
-        assert {"post.yaml"} == {each.name for each in tmp_path.iterdir()}
-
-
-def test_nothing_to_render(tmp_path: Path) -> None:
-    """A recipe without a DRA driver has nothing to keep fresh."""
+def test_refuses(tmp_path: Path, helm: Helm) -> None:
+    """It needs Helm and values that the chart accepts, refuses templates, and writes nothing without a DRA driver."""
+    target = tmp_path / "bundle"
+    refuse("manifests", target, "no-such-helm", CHART, "--helm=no-such-helm")
+    for values, complaint, code in (
+        ({"unknownValue": True}, "unknownValue", 1),
+        ({"podAnnotations": {"x": "{{ .Release.Name }}"}}, f"values of {POST}: Job {POST}", 2),
+        ({"podAnnotations": {"x": "a{{b"}}, "contains {{", 2),
+    ):
+        given = f"--values={POST}={write(tmp_path / 'post.yaml', {**IMAGE, **values})}"
+        refuse("manifests", target, complaint, CHART, f"--helm={helm.binary}", given, code=code)
     off = changed(tmp_path / "off.yaml", DRA, overrides={"enabled": False})
-    done = run("bundle", "--recipe", off, "--deployer=manifests", "--output", tmp_path / "bundle", CHART)
-    assert 2 == done.code
-    assert "no plugins to keep fresh" in done.err
+    refuse("manifests", target, "no plugins to keep fresh", CHART, recipe=off)
+    assert {each.name for each in tmp_path.iterdir()} == {"post.yaml", "off.yaml"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tests.bundler.program import DRA, OLD_RECIPE, OPERATOR, RECIPE, bundle, changed, component, recipe, run, write
+from tests.bundler.program import DRA, OLD_RECIPE, OPERATOR, bundle, changed, component, recipe, refuse, run, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,27 +97,21 @@ def test_needed_for_a_bundle(tmp_path: Path) -> None:
     for field in ("namespace", "source"):
         file = changed(tmp_path / "r.yaml", DRA, **{field: None})
         assert run("trigger", "derive", "--recipe", file).code == 0, field
-        done = run("bundle", "--recipe", file, "--deployer=helm", "--output", tmp_path / "bundle")
-        assert done.code == 2, field
-        assert f"componentRefs[1].{field}: it is missing or empty (nvidia-dra-driver-gpu)" in done.err
-        assert not (tmp_path / "bundle").exists(), field
+        complaint = f"componentRefs[1].{field}: it is missing or empty (nvidia-dra-driver-gpu)"
+        refuse("helm", tmp_path / "bundle", complaint, recipe=file)
 
 
 def test_nothing_to_bundle(tmp_path: Path) -> None:
     """A recipe without either component is refused."""
     file = write(tmp_path / "r.yaml", {**recipe(), "componentRefs": []})
-    done = run("bundle", "--recipe", file, "--deployer=helm", "--output", tmp_path / "bundle")
-    assert 2 == done.code
-    assert "neither gpu-operator nor nvidia-dra-driver-gpu is enabled" in done.err
+    refuse("helm", tmp_path / "bundle", "neither gpu-operator nor nvidia-dra-driver-gpu is enabled", recipe=file)
 
 
 def test_values_that_are_read(tmp_path: Path) -> None:
     """Values of another shape than the operator's chart has are refused."""
     for overrides, complaint in VALUES:
         file = changed(tmp_path / "r.yaml", OPERATOR, overrides=overrides)
-        done = run("bundle", "--recipe", file, "--deployer=helm", "--output", tmp_path / "bundle")
-        assert done.code == 2, overrides
-        assert f"values of gpu-operator: {complaint}" in done.err
+        refuse("helm", tmp_path / "bundle", f"values of gpu-operator: {complaint}", recipe=file)
 
 
 def test_other_components_are_not_judged(tmp_path: Path) -> None:
@@ -160,4 +154,3 @@ def test_file_that_is_not_there(tmp_path: Path) -> None:
         done = run("trigger", "derive", "--recipe", missing)
         assert (2, "") == (done.code, done.out)
         assert "cannot read the file" in done.err
-    assert RECIPE.exists()

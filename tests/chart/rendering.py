@@ -30,6 +30,15 @@ IMAGE: Final[Values] = {"image.registry": "registry.example", "image.repository"
 """A chart from the sources names no image by itself, as a package does."""
 
 
+HOOK_ANNOTATIONS: Final = {
+    "helm.sh/hook": "post-install,post-upgrade",
+    "helm.sh/hook-weight": "10",
+    "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded",
+    "helm.sh/hook-output-log-policy": "hook-succeeded,hook-failed",
+}
+"""Of the Job, by default."""
+
+
 @dataclass(frozen=True, slots=True)
 class Manifests:
     """The objects of one rendering."""

@@ -9,17 +9,11 @@ import yaml
 
 from hook.cli import EXIT_USAGE
 from hook.run.job import EXIT_DEADLINE, EXIT_FAILED
-from tests.chart.rendering import CHART
+from tests.chart.rendering import CHART, HOOK_ANNOTATIONS
 
 if TYPE_CHECKING:
     from tests.chart.rendering import Helm, Values
 
-HOOK_ANNOTATIONS: Final = {
-    "helm.sh/hook": "post-install,post-upgrade",
-    "helm.sh/hook-weight": "10",
-    "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded",
-    "helm.sh/hook-output-log-policy": "hook-succeeded,hook-failed",
-}
 PLAIN: Final[Values] = {"hook.enabled": False}
 FLUX: Final = "--api-versions=helm.toolkit.fluxcd.io/v2"
 APP_VERSION: Final = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]

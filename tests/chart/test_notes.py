@@ -96,8 +96,11 @@ def test_notes_are_those_that_helm_prints(helms: dict[str, Helm], annotated: Pat
         assert done.returncode == 0, done.stderr
         printed = done.stdout.partition("NOTES:\n")[2].strip()
         assert len(printed.splitlines()) <= MOST_LINES, name
-        for helm in helms.values():
-            assert printed == _notes(helm, annotated, values).strip(), name
+        assert printed == _notes(helms["helm4"], annotated, values).strip(), name
+    for name in ("default", "namespace", "everything"):
+        assert _notes(helms["helm3"], annotated, VARIANTS[name]) == _notes(helms["helm4"], annotated, VARIANTS[name]), (
+            name
+        )
 
 
 def test_notes_contain(helm: Helm, annotated: Path) -> None:
