@@ -51,7 +51,7 @@ class Ended:
 
 
 def run(*arguments: str | Path, ours: str = OURS) -> Ended:
-    """Run the program; anything but an exit code is a bug, and raised. A bundle is told where our chart comes from."""
+    """Run the program; raise anything but an exit code. A bundle gets the source of our chart."""
     given = [str(each) for each in arguments]
     if given[0] == "bundle" and ours and not any(each.startswith(f"--chart={POST}=") for each in given):
         given.append(ours)

@@ -41,9 +41,9 @@ class Found:
     timeout: str = ""
     """The tool's limit, as it writes it."""
     waits: bool = False
-    """Whether it is told to wait for Jobs."""
+    """Whether it must wait for Jobs."""
     after: tuple[str, ...] = ()
-    """What it is told to come after, in the tool's own words."""
+    """What it comes after, as the tool writes it."""
     shown_on: str = ""
     """The object in which the tool shows how the release stands, if it has one: kind, namespace and name."""
 
@@ -169,7 +169,7 @@ def _flux(folder: Path) -> Iterable[Found]:
             chart.get("version", ""),
             yaml.safe_load(texts[0]) if texts else spec.get("values", {}),
             spec.get("timeout", ""),
-            # Unless it is told otherwise.
+            # By default.
             not spec["install"].get("disableWait", False),
             tuple(one["name"] for one in spec.get("dependsOn", ())),
             _called(each),

@@ -56,12 +56,10 @@ def test_versions_are_those_that_are_built() -> None:
 
 
 def test_linked_tests_exist() -> None:
-    """Each cell of both tables has its test, and each test that the page names is one of the deployment tools."""
+    """Each cell of both tables has its test (`tests/release` checks the link), and each test in the text exists."""
     for page in PAGES:
         cells = [[cell.strip() for cell in row.strip("|").split("|")[1:]] for row in _rows(page)]
         assert all(len(row) == 5 and all(cell.startswith("[`test_") for cell in row) for row in cells), page
-        for name, file in re.findall(r"\[`(\w+)`\]\(([^)#]+)\)", "".join(_rows(page))):
-            assert f"def {name}(" in (page.parent / file).read_text(), f"{file} has no {name}"
     sources = "".join(file.read_text() for file in (CHECKOUT / "tests" / "deployers").glob("test_*.py"))
     named = set(re.findall(r"`(test_\w+)`", PAGES[1].read_text()))
     assert named

@@ -102,7 +102,7 @@ class Helm:
     binary: Path
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run Helm; the caller judges the exit code."""
+        """Run Helm; the caller checks the exit code."""
         return _run(self.binary, arguments)
 
     def template(

@@ -88,7 +88,7 @@ FIRES: Final[dict[str, Case]] = {
     "blind-for-long": ("Blind", [_out_of_sync("0+60x10 0x20")], (6, 10)),
     "breaker-of-one-stack": ("BreakerOpen", [_breaker("0 1x5 0x5"), _breaker("0x11", driver="network")], (1, 6)),
     "stale-for-long": ("PluginStale", [_oldest("0x30")], (16, 30)),
-    "stale-beside-anothers-breaker": ("PluginStale", [_oldest("0x30"), _breaker("1x30", driver="network")], (16, 30)),
+    "stale-with-anothers-breaker": ("PluginStale", [_oldest("0x30"), _breaker("1x30", driver="network")], (16, 30)),
     "failed": ("NodeFailed", [_nodes("Failed", "DriverFailing", "_ 2x9 stale")], (2, 10)),
     "restarted-in-vain": ("RestartsDoNotHelp", [_nodes("Failed", "RestartBackedOff", BACK_OFF)], (16, 30)),
     "four-restarts-of-one": ("ManyRestarts", [_plugins("1x40"), _restarts("0+1x4 4x35")], (4, 39)),

@@ -47,7 +47,7 @@ def test_both_helms_render_the_same(helms: dict[str, Helm]) -> None:
         three, four = (helm.render({}, f"--values={file}") for helm in helms.values())
         assert three == four, file.name
         assert four.all("Job") + four.all("Deployment"), file.name
-        assert file.read_text().startswith("# "), f"{file.name} does not say what it is for"
+        assert file.read_text().startswith("# "), f"{file.name} does not explain its purpose"
 
 
 def test_both_helms_refuse_the_same(helms: dict[str, Helm]) -> None:

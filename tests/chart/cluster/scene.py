@@ -191,7 +191,7 @@ def scene() -> list[Object]:
 
 
 def _workload(kind: str, namespace: str, name: str, container: str = "main", **labels: str) -> Object:
-    """Describe a workload of one pod, which its labels tell apart."""
+    """Describe a workload of one pod, with labels of its own."""
     labels = {"workload": f"{kind}-{name}", **labels}
     template = {"metadata": {"labels": labels, "annotations": {"checksum/config": "1"}}, "spec": _pod(container)}
     return {
@@ -265,7 +265,7 @@ def image(tag: str, **metadata: object) -> dict[str, Any]:
     return {"spec": {"template": {"metadata": metadata, "spec": {"containers": containers}}}}
 
 
-def judge(subtests: pytest.Subtests, allowed: dict[str, Answer], denied: dict[str, Answer]) -> None:
+def assert_answers(subtests: pytest.Subtests, allowed: dict[str, Answer], denied: dict[str, Answer]) -> None:
     """Assert each answer: a refusal must be that of the admission policy."""
     for what, answer in allowed.items():
         with subtests.test(f"allowed: {what}"):

@@ -41,13 +41,13 @@ from tests.chart.cluster.scene import (
     administrator,
     apply,
     as_it_is,
+    assert_answers,
     assert_no_warnings,
     daemonset,
     event,
     image,
     in_effect,
     install,
-    judge,
     pod_of,
     scheduled,
     until,
@@ -120,7 +120,7 @@ def test_what_it_may_delete(cluster: Cluster, subtests: pytest.Subtests) -> None
         "an eviction of another pod": everywhere.evict(OTHER, "bare"),
         **{f"{name} with a client's labels": everywhere.delete(pod_of(cluster, OTHER, name)) for name in SOURCES},
     }
-    judge(subtests, allowed, denied)
+    assert_answers(subtests, allowed, denied)
     assert cluster.get(innocent)["metadata"].get("deletionTimestamp") is None
     assert everywhere.delete(namesake, really=True).code == 200
 
@@ -144,7 +144,7 @@ def test_whom_it_concerns(cluster: Cluster, subtests: pytest.Subtests) -> None:
     for who, account in others.items():
         allowed[f"{who} evicts a pod"] = account.evict(DRA, innocent.rpartition("/")[2])
         allowed[f"{who} changes a DaemonSet"] = account.patch(daemonset(DRA, "innocent"), image("x"))
-    judge(subtests, allowed, {})
+    assert_answers(subtests, allowed, {})
     assert_no_warnings(cluster, ["limited"])
     with subtests.test("the API server fills nothing into a list, which GitOps tools would take for a difference"):
         rendered = Helm(cluster.binary("helm4")).render({"fullnameOverride": "limited"})
@@ -199,7 +199,7 @@ def test_what_it_may_change_of_a_daemonset(cluster: Cluster, subtests: pytest.Su
         **{what: rollout.patch(plugin, change) for what, change in changes.items()},
         **{f"a restart of the {name}": rollout.patch(daemonset(OTHER, name), restart) for name in SOURCES},
     }
-    judge(subtests, allowed, denied)
+    assert_answers(subtests, allowed, denied)
     assert_no_warnings(cluster, ["rollout"])
 
 
@@ -230,7 +230,7 @@ def test_which_events_it_may_write(cluster: Cluster, subtests: pytest.Subtests) 
         "an event on a node": recorder.create(EVENTS, event("a", kind="Node")),
         "an own event on a pod": recorder.patch(own, {"involvedObject": {"kind": "Pod"}}),
     }
-    judge(subtests, allowed, denied)
+    assert_answers(subtests, allowed, denied)
     assert_no_warnings(cluster, ["recorder"])
 
 
@@ -277,7 +277,7 @@ def test_what_a_controller_may_do(cluster: Cluster, subtests: pytest.Subtests) -
         "another Lease by the Job": job.patch(others, HELD),
         "another DaemonSet's pod by the Job": job.delete(innocent),
     }
-    judge(subtests, allowed, denied)
+    assert_answers(subtests, allowed, denied)
     with subtests.test("it may create its own"):
         assert everybody.delete(own, really=True).code == 200
         assert controller.create(_leases(HOME), _lease("leader"), really=True).code == 200
@@ -312,7 +312,7 @@ def test_what_roles_leave_a_job_that_delegates(cluster: Cluster, subtests: pytes
         "the controller keeps its Lease": controller.patch(own, HELD, really=True),
         "the controller reads its Lease": controller.get(own),
     }
-    judge(subtests, allowed, {})
+    assert_answers(subtests, allowed, {})
 
 
 def _leases(namespace: str) -> str:
@@ -407,7 +407,7 @@ def test_events_on_event_targets(cluster: Cluster, subtests: pytest.Subtests) ->
                 THERE, {**_about(named), "source": {"component": "kubelet"}}
             ),
         }
-    judge(subtests, allowed, denied)
+    assert_answers(subtests, allowed, denied)
     assert_no_warnings(cluster, list(ACCOUNTS))
 
 
