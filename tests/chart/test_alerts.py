@@ -93,7 +93,7 @@ FIRES: Final[dict[str, Case]] = {
     "restarted-in-vain": ("RestartsDoNotHelp", [_nodes("Failed", "RestartBackedOff", BACK_OFF)], (16, 30)),
     "four-restarts-of-one": ("ManyRestarts", [_plugins("1x40"), _restarts("0+1x4 4x35")], (4, 39)),
     "restarted-each-quarter": ("ManyRestarts", [_plugins("50x70"), _restarts("0+10x70")], (18, 70)),
-    "watch-that-never-opens": ("ApiErrors", [_errors("PermissionDenied", "0+6x60")], [36, 60]),
+    "watch-that-never-opens": ("ApiErrors", [_errors("PermissionDenied", "0+6x60")], (36, 60)),
 }
 QUIET: Final[dict[str, Case]] = {
     "moved-to-another-node": ("ControllerMissing", [_leader(NODE_LOST)], None),

@@ -366,6 +366,10 @@ def _notes(cluster: Cluster, found: Object) -> list[str]:
     return [str(each["message"]) for each in events if each["source"]["component"] == COMPONENT]
 
 
+def _has_notes(cluster: Cluster, found: Object, expected: list[str]) -> bool:
+    return _notes(cluster, found) == expected
+
+
 def _record(cluster: Cluster, account: Account, target: str) -> None:
     """Record the end of a run as the program does, as an account of the chart."""
     api = connect(str(kubeconfig_of(cluster, uuid.uuid4().hex, account.token)), "", "")
@@ -384,13 +388,11 @@ def test_events_on_event_targets(cluster: Cluster, subtests: pytest.Subtests) ->
     denied: dict[str, Answer] = {}
     for name, values in ACCOUNTS.items():
         account = account_of_chart(cluster, name, values)
-        until(
-            lambda account=account: account.create(EVENTS, event("try", kind="Node")).denied, "the policy is in effect"
-        )
-        until(lambda account=account: account.get(f"{APPLICATIONS}/named").code == 200, "the Role is in effect")
-        before = _notes(cluster, named)
+        _wait(partial(account.create, EVENTS, event("try", kind="Node")), _denied, "the policy is in effect")
+        _wait(partial(account.get, f"{APPLICATIONS}/named"), _allowed, "the Role is in effect")
+        expected = [*_notes(cluster, named), NOTE]
         _record(cluster, account, "named")
-        until(lambda before=before: _notes(cluster, named) == [*before, NOTE], "the end is recorded")
+        until(partial(_has_notes, cluster, named, expected), "the end is recorded")
         described = cluster.kubectl("describe", "applications.argoproj.io", "named", "-n", OTHER).stdout
         assert NOTE in described, name
         _record(cluster, account, "other")
@@ -450,6 +452,14 @@ def _delete(cluster: Cluster, item: Object) -> None:
     cluster.kubectl("delete", kind, item["metadata"]["name"], "-n", namespace, "--wait")
 
 
+def _allowed(answer: Answer) -> bool:
+    return answer.code == 200
+
+
+def _denied(answer: Answer) -> bool:
+    return answer.denied
+
+
 def _wait(request: Callable[[], Answer], holds: Callable[[Answer], bool], what: str) -> None:
     until(lambda: holds(request()), what)
 
@@ -467,13 +477,13 @@ def test_deletion_of_an_object_affects_no_other_user(cluster: Cluster, subtests:
     }
     others = {"an account": with_rights(cluster, OTHER, "bystander", RIGHTS), "an admin": administrator(cluster)}
     for other in others.values():
-        _wait(partial(other.delete, innocent), lambda answer: answer.code == 200, "the role is in effect")
+        _wait(partial(other.delete, innocent), _allowed, "the role is in effect")
     for item in objects:
         for other in others.values():
-            _wait(partial(other.create, LIMITS, LIMIT), lambda answer: answer.code == 200, "the control allows")
+            _wait(partial(other.create, LIMITS, LIMIT), _allowed, "the control allows")
         part = item["metadata"]["name"].rpartition(".")[2] if item["kind"] in POLICIES else ""
         if part:
-            _wait(denials[part], lambda answer: answer.denied, "the policy is in effect")
+            _wait(denials[part], _denied, "the policy is in effect")
         for each in (item, PARAMETER):
             _delete(cluster, each)
         if part:
