@@ -23,13 +23,7 @@ settings.load_profile("everywhere")
 
 SHARING: Final = (
     "tests/simulator/live/",
-    "tests/chart/test_admission.py",
-    "tests/chart/test_admission_controller.py",
-    "tests/chart/test_admission_deletion.py",
-    "tests/chart/test_admission_regarding.py",
-    "tests/chart/test_notes_commands.py",
-    "tests/chart/test_permissions.py",
-    "tests/chart/test_without_permission.py",
+    "tests/chart/cluster/",
     "tests/certify/",
     "tests/deployers/",
     "tests/e2e/faults/",
@@ -45,7 +39,6 @@ ON_A_CLUSTER: Final = (
     "tests/e2e/",
     "tests/image/",
     "tests/properties/test_admitted.py",
-    "tests/chart/test_chart_testing.py",
 )
 """Where a test runs against programs that a busy machine may starve."""
 

@@ -21,7 +21,7 @@ OPERATOR: Final = "gpu-operator"
 POST: Final = "gpu-operator-post"
 DRA: Final = "nvidia-dra-driver-gpu"
 KEY: Final = "aicr.run/gpu-operator-chart-version"
-DEPLOYERS: Final = ("helm", "helmfile", "flux", "argocd", "argocd-helm")
+TOOLS: Final = ("helm", "helmfile", "flux", "argocd", "argocd-helm")
 LOCAL_CHARTS: Final = {
     OPERATOR: ROOT / "devcluster" / "charts" / "gpu-operator",
     POST: ROOT / "charts" / "gpu-operator-post",
@@ -51,7 +51,7 @@ class Ended:
 
 
 def run(*arguments: str | Path, ours: str = OURS) -> Ended:
-    """Run the program; anything but an exit code is a bug, and raised. A bundle is told where our chart comes from."""
+    """Run the program; raise anything but an exit code. A bundle gets the source of our chart."""
     given = [str(each) for each in arguments]
     if given[0] == "bundle" and ours and not any(each.startswith(f"--chart={POST}=") for each in given):
         given.append(ours)
@@ -61,12 +61,23 @@ def run(*arguments: str | Path, ours: str = OURS) -> Ended:
     return Ended(done.exit_code, done.stdout, done.stderr)
 
 
-def bundle(deployer: str, target: Path, *more: str | Path, recipe: Path = RECIPE, ours: str = OURS) -> Path:
-    """Write a bundle, which must succeed, and give its folder."""
-    done = run("bundle", "--recipe", recipe, "--deployer", deployer, "--output", target, *more, ours=ours)
+def bundle(tool: str, target: Path, *more: str | Path, recipe: Path = RECIPE, ours: str = OURS) -> Path:
+    """Write a bundle, which must succeed, and return its folder."""
+    done = run("bundle", "--recipe", recipe, "--deployer", tool, "--output", target, *more, ours=ours)
     assert done.code == 0, done.err
     assert done.err == ""
     return target
+
+
+def refuse(  # noqa: PLR0913 - what varies
+    tool: str, target: Path, complaint: str, *more: str | Path, recipe: Path = RECIPE, ours: str = OURS, code: int = 2
+) -> None:
+    """Try to write a bundle, which must be refused for this reason and leave what was there."""
+    before = contents(target)
+    done = run("bundle", "--recipe", recipe, "--deployer", tool, "--output", target, *more, ours=ours)
+    assert (done.code, done.out) == (code, ""), f"{tool}: {more}"
+    assert complaint in done.err, f"{tool}: {more}: {done.err}"
+    assert contents(target) == before, f"{tool}: {more}"
 
 
 def recipe(file: Path = RECIPE) -> Document:
@@ -76,13 +87,13 @@ def recipe(file: Path = RECIPE) -> Document:
 
 
 def component(document: Document, name: str) -> Document:
-    """Give one component of a recipe."""
+    """Return one component of a recipe."""
     found: Document = next(ref for ref in document["componentRefs"] if ref["name"] == name)
     return found
 
 
 def changed(target: Path, name: str, **fields: object) -> Path:
-    """Write the recipe with other fields of one component; ``None`` takes a field away."""
+    """Write the recipe with other fields of one component; ``None`` removes a field."""
     document = copy.deepcopy(recipe())
     ref = component(document, name)
     ref.update(fields)
@@ -92,11 +103,12 @@ def changed(target: Path, name: str, **fields: object) -> Path:
 
 
 def write(target: Path, document: object) -> Path:
-    """Write a document, as JSON, which is YAML that nobody misunderstands."""
+    """Write a document, as JSON, which every YAML reader reads the same way."""
+    target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(document))
     return target
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Give all files of a folder."""
+    """Return all files of a folder."""
     return {file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()}

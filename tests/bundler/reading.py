@@ -1,4 +1,4 @@
-"""Read bundles as their deployers do: which releases, in which order, with which chart and values."""
+"""Read bundles as deployment tools do: which releases, in which order, with which chart and values."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ printf '%s\\n' "$@" ""
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One release, as a deployer will install it."""
+    """One release, as a tool will install it."""
 
     name: str
     namespace: str
     chart: str
-    """A path below the bundle, or where the deployer fetches it from, as the deployer writes it."""
+    """A path below the bundle, or where the tool fetches it from, as the tool writes it."""
     version: str
     values: Object
     timeout: str = ""
-    """The deployer's limit, as it writes it."""
+    """The tool's limit, as it writes it."""
     waits: bool = False
-    """Whether it is told to wait for Jobs."""
+    """Whether it must wait for Jobs."""
     after: tuple[str, ...] = ()
-    """What it is told to come after, in the deployer's own words."""
+    """What it comes after, as the tool writes it."""
     shown_on: str = ""
-    """The object in which the deployer shows how the release stands, if it has one: kind, namespace and name."""
+    """The object in which the tool shows how the release stands, if it has one: kind, namespace and name."""
 
 
-def read(deployer: str, folder: Path, helm: Helm, *sets: str) -> dict[str, Found]:
+def read(tool: str, folder: Path, helm: Helm, *sets: str) -> dict[str, Found]:
     """Read a bundle; ``sets`` are flags of the parent chart's installation."""
     readers: dict[str, Callable[[], Iterable[Found]]] = {
         "helm": lambda: _helm(folder),
@@ -57,11 +57,11 @@ def read(deployer: str, folder: Path, helm: Helm, *sets: str) -> dict[str, Found
         "argocd": lambda: map(_application, map(load, sorted(folder.glob("*/application.yaml")))),
         "argocd-helm": lambda: _argocd_helm(folder, helm, sets),
     }
-    return {found.name: found for found in readers[deployer]()}
+    return {found.name: found for found in readers[tool]()}
 
 
 def render(found: Found, folder: Path, helm: Helm) -> Manifests:
-    """Render a release whose chart is in the bundle, as its deployer does."""
+    """Render a release whose chart is in the bundle, as its tool does."""
     values = folder.parent / f"{folder.name}.{found.name}.values.yaml"
     image = IMAGE if found.name == POST else {}
     values.write_text(yaml.safe_dump({**image, **found.values}))
@@ -169,7 +169,7 @@ def _flux(folder: Path) -> Iterable[Found]:
             chart.get("version", ""),
             yaml.safe_load(texts[0]) if texts else spec.get("values", {}),
             spec.get("timeout", ""),
-            # Unless it is told otherwise.
+            # By default.
             not spec["install"].get("disableWait", False),
             tuple(one["name"] for one in spec.get("dependsOn", ())),
             _called(each),
@@ -177,7 +177,7 @@ def _flux(folder: Path) -> Iterable[Found]:
 
 
 def _called(each: Object) -> str:
-    """Name an object with its plural, group, namespace and name, as permissions do."""
+    """Return an object with its plural, group, namespace and name, as permissions do."""
     group, _, _ = each["apiVersion"].partition("/")
     return f"{each['kind'].lower()}s.{group}/{each['metadata']['namespace']}/{each['metadata']['name']}"
 

@@ -1,11 +1,9 @@
-"""What the pages say about deployers is tied to the programs that the tests build and to the tests themselves."""
+"""The tables of deployment tools name the versions that the tests build, and tests that exist."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
-
-import pytest
 
 from devcluster.layout import CHECKOUT
 from devcluster.programs import DEPLOYERS, PROGRAMS
@@ -37,7 +35,7 @@ NAMED = {
 
 
 def _rows(page: Path) -> Iterator[str]:
-    """Give the rows of the page's table."""
+    """Yield the rows of the page's table."""
     lines = iter(page.read_text().splitlines())
     assert any(line.startswith(HEAD) for line in lines), f"{page} has no such table"
     next(lines)
@@ -47,30 +45,22 @@ def _rows(page: Path) -> Iterator[str]:
         yield line
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_versions_are_those_that_are_built(page: Path) -> None:
+def test_versions_are_those_that_are_built() -> None:
     """Each row names exactly the versions that devcluster builds for it."""
     versions = {program.name: program.version.removeprefix("v") for program in (*PROGRAMS, *DEPLOYERS)}
-    for (start, programs), row in zip(NAMED.items(), _rows(page), strict=True):
-        cell = row.split("|")[1].strip()
-        assert cell.startswith(start)
-        assert {versions[name] for name in programs} == set(re.findall(r"\d+\.\d+\.\d+", cell))
+    for page in PAGES:
+        for (start, programs), row in zip(NAMED.items(), _rows(page), strict=True):
+            cell = row.split("|")[1].strip()
+            assert cell.startswith(start), page
+            assert {versions[name] for name in programs} == set(re.findall(r"\d+\.\d+\.\d+", cell)), page
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_linked_tests_exist(page: Path) -> None:
-    """Each cell has its test, which is in the file that it links."""
-    cells = [[cell.strip() for cell in row.strip("|").split("|")[1:]] for row in _rows(page)]
-    assert all(len(row) == 5 and all(cell.startswith("[`test_") for cell in row) for row in cells)
-    linked = [link for row in _rows(page) for link in re.findall(r"\[`(\w+)`\]\(([^)#]+)\)", row)]
-    assert linked
-    for name, file in linked:
-        assert f"def {name}(" in (page.parent / file).read_text(), f"{file} has no {name}"
-
-
-def test_named_tests_exist() -> None:
-    """Each test that the page about deployers names is one of the deployers' tests."""
+def test_linked_tests_exist() -> None:
+    """Each cell of both tables has its test (`tests/release` checks the link), and each test in the text exists."""
+    for page in PAGES:
+        cells = [[cell.strip() for cell in row.strip("|").split("|")[1:]] for row in _rows(page)]
+        assert all(len(row) == 5 and all(cell.startswith("[`test_") for cell in row) for row in cells), page
     sources = "".join(file.read_text() for file in (CHECKOUT / "tests" / "deployers").glob("test_*.py"))
     named = set(re.findall(r"`(test_\w+)`", PAGES[1].read_text()))
     assert named
-    assert all(f"def {name}(" in sources for name in named)
+    assert [name for name in named if f"def {name}(" not in sources] == []

@@ -20,26 +20,8 @@ if TYPE_CHECKING:
 _TRAPS = (
     "1e3 0755 1_000 0x1F 0b1 off y No NULL ~ 1:30 2026-11-21 .inf .5 5. +1 = << -a 580.10 v26.7.0 # ' !t &a *a a:b @"
 )
-_TEXTS = st.text(st.characters(codec="utf-8"), max_size=20) | st.sampled_from(
-    [
-        *_TRAPS.split(),
-        "",
-        "- a",
-        "a: b",
-        "a #b",
-        '"',
-        "\\",
-        "\n",
-        "a\n",
-        "\na",
-        "\ta",
-        " a ",
-        "{{ a }}",
-        "\x85",
-        "\ufeff",
-        "---",
-    ]
-)
+_MORE = ("", "- a", "a: b", "a #b", '"', "\\", "\n", "a\n", "\na", "\ta", " a ", "{{ a }}", "\x85", "\ufeff", "---")
+_TEXTS = st.text(st.characters(codec="utf-8"), max_size=20) | st.sampled_from([*_TRAPS.split(), *_MORE])
 _SCALARS = st.none() | st.booleans() | st.integers(-(10**17), 10**17) | st.floats(-1e9, 1e9) | _TEXTS
 _VALUES = st.recursive(
     _SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXTS, inner, max_size=3), max_leaves=12
@@ -64,7 +46,7 @@ SCALARS = (
     "123456789012 0_7 08 e3 .e3 1:30 190:20:30 2026-11-21 2001-12-14t21:59:43.10-05:00 on off yes No true TRUE ~ null "
     "Null 580.10 v26.7.0 = _1 '1' !!str 1"
 )
-"""Plain scalars that some readers take for something else; of all these Helm and this program must think the same."""
+"""Plain scalars that YAML readers disagree about; Helm and this program must read them the same way."""
 
 
 def test_scalars_are_what_they_are_for_helm(tmp_path: Path, helms: dict[str, Helm]) -> None:
@@ -151,7 +133,7 @@ REFUSED = {
 
 
 def test_refused() -> None:
-    """What has no end, what JSON cannot hold and what is there twice is refused, with its place where there is one."""
+    """Documents without an end, values that JSON cannot hold and duplicates are refused, with their place."""
     for text, complaint in REFUSED.items():
         with pytest.raises(InputError) as caught:
             parse(text, "f")
@@ -172,5 +154,5 @@ def test_no_text(tmp_path: Path) -> None:
 
 
 def test_place() -> None:
-    """Places are written as people write them."""
+    """Places are readable."""
     assert "a[1].b-c['d.e/f']" == at(at(at(at("a", 1), "b-c"), "d.e/f"), "x").removesuffix(".x")

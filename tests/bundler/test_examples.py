@@ -16,7 +16,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "bundles.md"
 
 
 def _shown(page: str, command: str) -> str:
-    """Give what a page shows as the output of a command."""
+    """Return what a page shows as the output of a command."""
     _, _, rest = page.partition(f"```console\n$ {command}\n")
     return rest.partition("```")[0]
 

@@ -1,4 +1,4 @@
-"""Plain manifests: what bundlers get that wrap objects of their own and strip hook annotations."""
+"""Plain manifests, for bundlers that wrap objects and remove hook annotations."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from tests.bundler.program import (
     LOCAL_CHARTS,
     OPERATOR,
     POST,
-    RECIPE,
     bundle,
     changed,
     contents,
-    run,
+    refuse,
     write,
 )
 from tests.bundler.reading import load, read, render
@@ -30,11 +29,11 @@ if TYPE_CHECKING:
 CHART = f"--chart={POST}={LOCAL_CHARTS[POST]}"
 
 
-def test_manifests(tmp_path: Path, helms: dict[str, Helm]) -> None:
-    """The objects are those of the plain Job that other deployers install, without any hook, whichever Helm renders."""
+def test_manifests(tmp_path: Path, helm: Helm, helms: dict[str, Helm]) -> None:
+    """The objects are those of the plain Job that other tools install, without any hook, whichever Helm renders."""
     arguments = (CHART, f"--values={POST}={write(tmp_path / 'image.yaml', IMAGE)}")
     made = {
-        name: bundle("manifests", tmp_path / name, *arguments, f"--helm={helm.binary}") for name, helm in helms.items()
+        name: bundle("manifests", tmp_path / name, *arguments, f"--helm={each.binary}") for name, each in helms.items()
     }
     assert contents(made["helm3"]) == contents(made["helm4"])
     folder = made["helm4"]
@@ -43,26 +42,26 @@ def test_manifests(tmp_path: Path, helms: dict[str, Helm]) -> None:
     assert "{{" not in text
     objects = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(text)}
     chart = bundle("helm", tmp_path / "chart", CHART, "--no-hook")
-    expected = render(read("helm", chart, helms["helm4"])[POST], chart, helms["helm4"]).objects
+    expected = render(read("helm", chart, helm)[POST], chart, helm).objects
     assert {(each["kind"], each["metadata"]["name"]): each for each in expected} == objects
     assert all(each["metadata"].get("namespace", "gpu-operator") == "gpu-operator" for each in objects.values())
     dra = load(folder / f"{DRA}.values.yaml")
     assert {pod: {"podAnnotations": {KEY: "v26.3.3"}} for pod in ("controller", "kubeletPlugin")} == dra
 
 
-def test_a_follower_alone(tmp_path: Path, helms: dict[str, Helm]) -> None:
-    """Where nothing is to hold a deployer: the Deployment and what it needs, and no Job."""
+def test_a_controller_alone(tmp_path: Path, helm: Helm) -> None:
+    """Without a Job there is only the Deployment and what it needs."""
     post = write(tmp_path / "post.yaml", {**IMAGE, "controller": {"enabled": True}, "job": {"enabled": False}})
-    arguments = (CHART, f"--helm={helms['helm4'].binary}", f"--values={POST}={post}")
+    arguments = (CHART, f"--helm={helm.binary}", f"--values={POST}={post}")
     text = (bundle("manifests", tmp_path / "bundle", *arguments) / f"{POST}.yaml").read_text()
     kinds = {each["kind"] for each in yaml.safe_load_all(text)}
     assert {"Deployment", "ServiceAccount", "ClusterRole", "Role"} <= kinds
     assert not {"Job", "ConfigMap"} & kinds
 
 
-def test_job_takes_another_name(tmp_path: Path, helms: dict[str, Helm]) -> None:
-    """Each version and driver of the operator gives it one, as Jobs cannot be changed; a version re-rolls DRA, too."""
-    arguments = (CHART, f"--helm={helms['helm4'].binary}", f"--values={POST}={write(tmp_path / 'image.yaml', IMAGE)}")
+def test_job_takes_another_name(tmp_path: Path, helm: Helm) -> None:
+    """Each version and driver of the operator gives it one; a version restarts the DRA driver too."""
+    arguments = (CHART, f"--helm={helm.binary}", f"--values={POST}={write(tmp_path / 'image.yaml', IMAGE)}")
     driver = write(tmp_path / "driver.yaml", {"driver": {"version": "580.126.20"}})
     bumped = changed(tmp_path / "bumped.yaml", OPERATOR, version="v26.7.0")
     folders = [
@@ -81,34 +80,17 @@ def test_job_takes_another_name(tmp_path: Path, helms: dict[str, Helm]) -> None:
     assert [{KEY: version} for version in ("v26.3.3", "v26.3.3", "v26.7.0")] == annotated
 
 
-def test_needs_helm(tmp_path: Path, helms: dict[str, Helm]) -> None:
-    """Without Helm, and with values that the chart refuses, it says so and writes nothing."""
-    arguments = ("bundle", "--recipe", RECIPE, "--deployer=manifests", "--output", tmp_path / "bundle", CHART)
-    done = run(*arguments, "--helm=no-such-helm")
-    assert 2 == done.code
-    assert "no-such-helm" in done.err
-    post = write(tmp_path / "post.yaml", {**IMAGE, "unknownValue": True})
-    done = run(*arguments, f"--helm={helms['helm4'].binary}", f"--values={POST}={post}")
-    assert 1 == done.code
-    assert "unknownValue" in done.err
-    assert {"post.yaml"} == {each.name for each in tmp_path.iterdir()}
-
-
-def test_refuses_templates(tmp_path: Path, helms: dict[str, Helm]) -> None:
-    """Plain manifests may be rendered once more, so what looks like a template is refused with its place."""
-    arguments = ("bundle", "--recipe", RECIPE, "--deployer=manifests", "--output", tmp_path / "bundle", CHART)
-    for given in ({"x": "{{ .Release.Name }}"}, {"x": "a{{b"}):
-        post = write(tmp_path / "post.yaml", {**IMAGE, "podAnnotations": given})
-        done = run(*arguments, f"--helm={helms['helm4'].binary}", f"--values={POST}={post}")
-        assert (2, "") == (done.code, done.out)
-        assert f"values of {POST}: Job {POST}" in done.err
-        assert "contains {{" in done.err
-        assert {"post.yaml"} == {each.name for each in tmp_path.iterdir()}
-
-
-def test_nothing_to_render(tmp_path: Path) -> None:
-    """A recipe without a DRA driver has nothing to keep fresh."""
+def test_refuses(tmp_path: Path, helm: Helm) -> None:
+    """It needs Helm and values that the chart accepts, refuses templates, and writes nothing without a DRA driver."""
+    target = tmp_path / "bundle"
+    refuse("manifests", target, "no-such-helm", CHART, "--helm=no-such-helm")
+    for values, complaint, code in (
+        ({"unknownValue": True}, "unknownValue", 1),
+        ({"podAnnotations": {"x": "{{ .Release.Name }}"}}, f"values of {POST}: Job {POST}", 2),
+        ({"podAnnotations": {"x": "a{{b"}}, "contains {{", 2),
+    ):
+        given = f"--values={POST}={write(tmp_path / 'post.yaml', {**IMAGE, **values})}"
+        refuse("manifests", target, complaint, CHART, f"--helm={helm.binary}", given, code=code)
     off = changed(tmp_path / "off.yaml", DRA, overrides={"enabled": False})
-    done = run("bundle", "--recipe", off, "--deployer=manifests", "--output", tmp_path / "bundle", CHART)
-    assert 2 == done.code
-    assert "no plugins to keep fresh" in done.err
+    refuse("manifests", target, "no plugins to keep fresh", CHART, recipe=off)
+    assert {each.name for each in tmp_path.iterdir()} == {"post.yaml", "off.yaml"}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.bundler.program import DEPLOYERS, OURS, RECIPE, ROOT, bundle, contents
+from tests.bundler.program import OURS, RECIPE, ROOT, TOOLS, bundle, contents
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,9 +43,9 @@ def test_wheel_writes_bundles(wheel: Path, tmp_path: Path) -> None:
         installed = {name for name in archive.namelist() if name.startswith("bundler/")}
     tree = {file.relative_to(ROOT).as_posix() for file in (ROOT / "bundler").rglob("*") if file.is_file()}
     assert installed == {name for name in tree if "__pycache__" not in name}
-    for deployer in DEPLOYERS:
-        target = tmp_path / deployer
-        arguments = ["bundle", f"--recipe={RECIPE}", f"--deployer={deployer}", f"--output={target}", OURS]
+    for tool in TOOLS:
+        target = tmp_path / tool
+        arguments = ["bundle", f"--recipe={RECIPE}", f"--deployer={tool}", f"--output={target}", OURS]
         subprocess.run(
             [sys.executable, "-m", "bundler", *arguments],
             cwd=tmp_path,
@@ -53,7 +53,7 @@ def test_wheel_writes_bundles(wheel: Path, tmp_path: Path) -> None:
             check=True,
             timeout=120,
         )
-        assert contents(bundle(deployer, tmp_path / f"{deployer}-by-the-tree")) == contents(target), deployer
+        assert contents(bundle(tool, tmp_path / f"{tool}-by-the-tree")) == contents(target), tool
 
 
 def test_image_does_not_contain_it() -> None:

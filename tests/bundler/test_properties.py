@@ -11,7 +11,7 @@ from typing import Any, Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.bundler.program import DEPLOYERS, DRA, OPERATOR, POST, RECIPE, contents, recipe, run
+from tests.bundler.program import DRA, OPERATOR, POST, RECIPE, TOOLS, contents, recipe, run
 
 EXAMPLES: Final = 50
 """Each tries four commands. Thousands were tried while this was written."""
@@ -61,14 +61,14 @@ def damaged(draw: st.DrawFn) -> object:
     return document
 
 
-def _try(text: bytes, deployer: str) -> None:
+def _try(text: bytes, tool: str) -> None:
     """Try all three commands on a recipe, and then again where a bundle is already."""
     with tempfile.TemporaryDirectory() as workspace:
         folder = Path(workspace)
         file = folder / "recipe.yaml"
         file.write_bytes(text)
         target = folder / "bundle"
-        arguments = ("bundle", "--recipe", file, "--deployer", deployer, "--output", target)
+        arguments = ("bundle", "--recipe", file, "--deployer", tool, "--output", target)
         for done in (
             run("trigger", "derive", "--recipe", file),
             run("trigger", "check", "--recipe", file, "--values", file),
@@ -86,22 +86,22 @@ def _try(text: bytes, deployer: str) -> None:
 
 
 @settings(max_examples=EXAMPLES)
-@given(damaged(), st.sampled_from(DEPLOYERS))
-def test_damaged_recipe(document: object, deployer: str) -> None:
+@given(damaged(), st.sampled_from(TOOLS))
+def test_damaged_recipe(document: object, tool: str) -> None:
     """A good recipe with something wrong in it."""
-    _try(json.dumps(document).encode(), deployer)
+    _try(json.dumps(document).encode(), tool)
 
 
 @settings(max_examples=EXAMPLES)
-@given(JSON, st.sampled_from(DEPLOYERS))
-def test_any_document(document: object, deployer: str) -> None:
+@given(JSON, st.sampled_from(TOOLS))
+def test_any_document(document: object, tool: str) -> None:
     """Anything that JSON can write, and what Python's writer adds to it."""
-    _try(json.dumps(document).encode(), deployer)
+    _try(json.dumps(document).encode(), tool)
 
 
 @settings(max_examples=EXAMPLES)
-@given(st.data(), st.sampled_from(DEPLOYERS))
-def test_any_bytes(data: st.DataObject, deployer: str) -> None:
+@given(st.data(), st.sampled_from(TOOLS))
+def test_any_bytes(data: st.DataObject, tool: str) -> None:
     """A recipe's file with some bytes replaced, and files of any bytes."""
     text = RECIPE.read_bytes()
     start = data.draw(st.integers(0, len(text)))
@@ -109,21 +109,19 @@ def test_any_bytes(data: st.DataObject, deployer: str) -> None:
     noise = data.draw(
         st.binary(max_size=12) | st.text(alphabet="{}[]:,&*!|>-'\"%@`#? \n\tab1.~<", max_size=12).map(str.encode)
     )
-    _try(text[:start] + noise + text[end:], deployer)
-    _try(noise, deployer)
+    _try(text[:start] + noise + text[end:], tool)
+    _try(noise, tool)
 
 
 @settings(max_examples=EXAMPLES)
-@given(JSON, st.sampled_from([OPERATOR, POST, DRA]), st.sampled_from(DEPLOYERS))
-def test_any_values(values: object, component: str, deployer: str) -> None:
+@given(JSON, st.sampled_from([OPERATOR, POST, DRA]), st.sampled_from(TOOLS))
+def test_any_values(values: object, component: str, tool: str) -> None:
     """Values of any shape, for each component."""
     with tempfile.TemporaryDirectory() as workspace:
         file = Path(workspace) / "values.yaml"
         file.write_text(json.dumps({"driver": values, "expect": values, "controller": values, "x": values}))
         target = Path(workspace) / "bundle"
-        done = run(
-            "bundle", "--recipe", RECIPE, "--deployer", deployer, "--output", target, f"--values={component}={file}"
-        )
+        done = run("bundle", "--recipe", RECIPE, "--deployer", tool, "--output", target, f"--values={component}={file}")
         assert done.code in (0, 2)
         assert target.exists() == (done.code == 0)
         assert run("trigger", "check", "--recipe", RECIPE, "--values", file).code in (1, 2)

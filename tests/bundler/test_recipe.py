@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
-import pytest
-
-from tests.bundler.program import DRA, OLD_RECIPE, OPERATOR, RECIPE, bundle, changed, component, recipe, run, write
+from tests.bundler.program import DRA, OLD_RECIPE, OPERATOR, bundle, changed, component, recipe, refuse, run, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +15,7 @@ REPLACED = "AICR installs the manifestFiles of gpu-operator as a release called 
 
 
 def _refused(tmp_path: Path, document: object, *more: str) -> str:
-    """Give what both commands say of a recipe that both must refuse."""
+    """Return what both commands print of a recipe that both must refuse."""
     file = write(tmp_path / "r.yaml", document)
     derived = run("trigger", "derive", "--recipe", file)
     target = tmp_path / "bundle"
@@ -29,123 +27,102 @@ def _refused(tmp_path: Path, document: object, *more: str) -> str:
     return derived.err
 
 
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        pytest.param({"kind": None}, "r.yaml: the document: Object missing required field `kind`", id="no-kind"),
-        pytest.param({"kind": "Deployment"}, "r.yaml: kind: Invalid enum value 'Deployment'", id="other-kind"),
-        pytest.param({"kind": 7}, "r.yaml: kind: Expected `str`, got `int`: quote it", id="kind-of-another-type"),
-        pytest.param({"kind": "RecipeMetadata"}, "a RecipeMetadata is not resolved", id="not-resolved"),
-        pytest.param({"apiVersion": None}, "missing required field `apiVersion`", id="no-version"),
-        pytest.param({"apiVersion": "apps/v1"}, "r.yaml: apiVersion", id="other-group"),
-        pytest.param({"apiVersion": "aicr.run"}, "r.yaml: apiVersion", id="group-alone"),
-        pytest.param({"componentRefs": None}, "missing required field `componentRefs`", id="no-refs"),
-        pytest.param({"componentRefs": {}}, "componentRefs: Expected `array`, got `object`", id="refs-of-another-type"),
-        pytest.param({"componentRefs": ["x"]}, "r.yaml: componentRefs[0]: Expected `object`", id="ref"),
-        pytest.param({"componentRefs": [{"name": 1}]}, "r.yaml: componentRefs[0].name: Expected `str`", id="name"),
-    ],
+HEADERS: Final[tuple[tuple[Document, str], ...]] = (
+    ({"kind": None}, "r.yaml: the document: Object missing required field `kind`"),
+    ({"kind": "Deployment"}, "r.yaml: kind: Invalid enum value 'Deployment'"),
+    ({"kind": 7}, "r.yaml: kind: Expected `str`, got `int`: quote it"),
+    ({"kind": "RecipeMetadata"}, "a RecipeMetadata is not resolved"),
+    ({"apiVersion": None}, "missing required field `apiVersion`"),
+    ({"apiVersion": "apps/v1"}, "r.yaml: apiVersion"),
+    ({"apiVersion": "aicr.run"}, "r.yaml: apiVersion"),
+    ({"componentRefs": None}, "missing required field `componentRefs`"),
+    ({"componentRefs": {}}, "componentRefs: Expected `array`, got `object`"),
+    ({"componentRefs": ["x"]}, "r.yaml: componentRefs[0]: Expected `object`"),
+    ({"componentRefs": [{"name": 1}]}, "r.yaml: componentRefs[0].name: Expected `str`"),
 )
-def test_header(tmp_path: Path, fields: Document, said: str) -> None:
-    """A document that is no resolved recipe."""
-    document = {key: value for key, value in {**recipe(), **fields}.items() if value is not None}
-    assert said in _refused(tmp_path, document)
+COMPONENTS: Final[tuple[tuple[Document, str | None], ...]] = (
+    ({"version": None}, "componentRefs[0].version: it is missing or empty (gpu-operator)"),
+    ({"version": ""}, "componentRefs[0].version: it is missing or empty"),
+    ({"version": 26.7}, "componentRefs[0].version: Expected `str`, got `float`: quote it"),
+    ({"version": ["v1"]}, "componentRefs[0].version: Expected `str`, got `array`"),
+    ({"version": "latest"}, "componentRefs[0].version: Expected `str` matching regex"),
+    ({"version": " v26.7.0"}, "componentRefs[0].version: Expected"),
+    ({"version": "v1; rm -rf /"}, "componentRefs[0].version: Expected"),
+    ({"namespace": "GPU_operator"}, "componentRefs[0].namespace"),
+    ({"chart": "../x"}, "componentRefs[0].chart"),
+    ({"source": "file:///etc"}, "componentRefs[0].source"),
+    ({"source": "https://a.b/$(id)"}, "componentRefs[0].source"),
+    ({"type": "Kustomize"}, "componentRefs[0].type: Expected `str` matching regex"),
+    ({"version": "v1\n"}, "componentRefs[0].version: Expected"),
+    ({"type": "HELM", "path": 7, "enabled": "yes"}, None),
+    ({"overrides": []}, None),
+    ({"overrides": ["x"]}, "componentRefs[0].overrides: Expected `object`"),
+    ({"overrides": {"enabled": "false"}}, "componentRefs[0].overrides.enabled: Expected `bool`"),
+)
+VALUES: Final[tuple[tuple[Document, str], ...]] = (
+    ({"driver": {"version": 580.1}}, "driver.version: Expected `str`, got `float`: quote it"),
+    ({"driver": "x"}, "driver: Expected `object`, got `str`"),
+    ({"driver": {"version": "1", "nvidiaDriverCRD": 1}}, "driver: nvidiaDriverCRD: Expected `object`"),
+)
 
 
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        pytest.param(
-            {"version": None}, "componentRefs[0].version: it is missing or empty (gpu-operator)", id="missing"
-        ),
-        pytest.param({"version": ""}, "componentRefs[0].version: it is missing or empty", id="empty"),
-        pytest.param({"version": 26.7}, "componentRefs[0].version: Expected `str`, got `float`: quote it", id="float"),
-        pytest.param({"version": ["v1"]}, "componentRefs[0].version: Expected `str`, got `array`", id="list"),
-        pytest.param({"version": "latest"}, "componentRefs[0].version: Expected `str` matching regex", id="no-version"),
-        pytest.param({"version": " v26.7.0"}, "componentRefs[0].version: Expected", id="blank"),
-        pytest.param({"version": "v1; rm -rf /"}, "componentRefs[0].version: Expected", id="shell"),
-        pytest.param({"namespace": "GPU_operator"}, "componentRefs[0].namespace", id="namespace"),
-        pytest.param({"chart": "../x"}, "componentRefs[0].chart", id="chart"),
-        pytest.param({"source": "file:///etc"}, "componentRefs[0].source", id="source"),
-        pytest.param({"source": "https://a.b/$(id)"}, "componentRefs[0].source", id="source-shell"),
-        pytest.param({"type": "Kustomize"}, "componentRefs[0].type: Expected `str` matching regex", id="type"),
-        pytest.param({"version": "v1\n"}, "componentRefs[0].version: Expected", id="line-break"),
-        pytest.param({"type": "HELM", "path": 7, "enabled": "yes"}, None, id="fields-that-are-not-used"),
-        pytest.param({"overrides": []}, None, id="empty-list-of-overrides"),
-        pytest.param({"overrides": ["x"]}, "componentRefs[0].overrides: Expected `object`", id="overrides"),
-        pytest.param(
-            {"overrides": {"enabled": "false"}},
-            "componentRefs[0].overrides.enabled: Expected `bool`",
-            id="gate",
-        ),
-    ],
-)
-def test_component(tmp_path: Path, fields: Document, said: str | None) -> None:
-    """A component whose fields have another shape."""
-    document = recipe()
-    ref = component(document, OPERATOR)
-    ref.update(fields)
-    document["componentRefs"][0] = {key: value for key, value in ref.items() if value is not None}
-    if said is None:
-        assert 0 == run("trigger", "derive", "--recipe", write(tmp_path / "r.yaml", document)).code
-    else:
-        assert f"Error: r.yaml: {said}" in _refused(tmp_path, document) or said in _refused(tmp_path, document)
+def test_header(tmp_path: Path) -> None:
+    """A document that is no resolved recipe is refused."""
+    for fields, complaint in HEADERS:
+        document = {key: value for key, value in {**recipe(), **fields}.items() if value is not None}
+        assert complaint in _refused(tmp_path, document), fields
+
+
+def test_component(tmp_path: Path) -> None:
+    """A component whose fields have another shape is refused with its place; fields that are not used may be wrong."""
+    for fields, complaint in COMPONENTS:
+        document = recipe()
+        ref = component(document, OPERATOR) | fields
+        document["componentRefs"][0] = {key: value for key, value in ref.items() if value is not None}
+        if complaint is None:
+            assert run("trigger", "derive", "--recipe", write(tmp_path / "r.yaml", document)).code == 0, fields
+        else:
+            assert complaint in _refused(tmp_path, document), fields
 
 
 def test_twice(tmp_path: Path) -> None:
-    """Two components of one name: nobody can know which one counts."""
+    """Two components of one name are refused."""
     document = recipe()
     document["componentRefs"].append(component(document, DRA))
     assert "componentRefs[2].name: duplicate component nvidia-dra-driver-gpu" in _refused(tmp_path, document)
 
 
-@pytest.mark.parametrize("field", ["namespace", "source"])
-def test_needed_for_a_bundle(tmp_path: Path, field: str) -> None:
-    """What the trigger does not need, a bundle may."""
-    file = changed(tmp_path / "r.yaml", DRA, **{field: None})
-    assert 0 == run("trigger", "derive", "--recipe", file).code
-    done = run("bundle", "--recipe", file, "--deployer=helm", "--output", tmp_path / "bundle")
-    assert 2 == done.code
-    assert f"componentRefs[1].{field}: it is missing or empty (nvidia-dra-driver-gpu)" in done.err
-    assert not (tmp_path / "bundle").exists()
+def test_needed_for_a_bundle(tmp_path: Path) -> None:
+    """A bundle needs fields that the trigger does not."""
+    for field in ("namespace", "source"):
+        file = changed(tmp_path / "r.yaml", DRA, **{field: None})
+        assert run("trigger", "derive", "--recipe", file).code == 0, field
+        complaint = f"componentRefs[1].{field}: it is missing or empty (nvidia-dra-driver-gpu)"
+        refuse("helm", tmp_path / "bundle", complaint, recipe=file)
 
 
 def test_nothing_to_bundle(tmp_path: Path) -> None:
-    """A recipe without either component is no input for a bundle."""
+    """A recipe without either component is refused."""
     file = write(tmp_path / "r.yaml", {**recipe(), "componentRefs": []})
-    done = run("bundle", "--recipe", file, "--deployer=helm", "--output", tmp_path / "bundle")
-    assert 2 == done.code
-    assert "neither gpu-operator nor nvidia-dra-driver-gpu is enabled" in done.err
+    refuse("helm", tmp_path / "bundle", "neither gpu-operator nor nvidia-dra-driver-gpu is enabled", recipe=file)
 
 
-@pytest.mark.parametrize(
-    ("overrides", "said"),
-    [
-        pytest.param(
-            {"driver": {"version": 580.1}}, "driver.version: Expected `str`, got `float`: quote it", id="version"
-        ),
-        pytest.param({"driver": "x"}, "driver: Expected `object`, got `str`", id="driver"),
-        pytest.param(
-            {"driver": {"version": "1", "nvidiaDriverCRD": 1}}, "driver: nvidiaDriverCRD: Expected `object`", id="crd"
-        ),
-    ],
-)
-def test_values_that_are_looked_into(tmp_path: Path, overrides: dict[str, Any], said: str) -> None:
-    """Values of another shape than the operator's chart has."""
-    file = changed(tmp_path / "r.yaml", OPERATOR, overrides=overrides)
-    done = run("bundle", "--recipe", file, "--deployer=helm", "--output", tmp_path / "bundle")
-    assert 2 == done.code
-    assert f"values of gpu-operator: {said}" in done.err
+def test_values_that_are_read(tmp_path: Path) -> None:
+    """Values of another shape than the operator's chart has are refused."""
+    for overrides, complaint in VALUES:
+        file = changed(tmp_path / "r.yaml", OPERATOR, overrides=overrides)
+        refuse("helm", tmp_path / "bundle", f"values of gpu-operator: {complaint}", recipe=file)
 
 
 def test_other_components_are_not_judged(tmp_path: Path) -> None:
-    """What a later AICR adds to a recipe, or writes of other components, is none of our business."""
+    """What a later AICR adds to a recipe, or writes of other components, is ignored."""
     document = {**recipe(), "apiVersion": "aicr.run/v2", "kind": "RecipeResult", "something": {"new": True}}
     document["componentRefs"].append({"name": "other", "type": "Kustomize", "version": 7, "overrides": "none"})
     bundle("helm", tmp_path / "bundle", recipe=write(tmp_path / "r.yaml", document))
 
 
 def test_what_a_bundle_has_no_room_for(tmp_path: Path) -> None:
-    """Files that AICR installs beside a component's chart are named with their place, on the page of the bundle too."""
+    """Files that AICR installs next to a chart are named with their place, on the page of the bundle too."""
     parts = {"manifestFiles": ["m/nvidia-driver.yaml"], "preManifestFiles": ["m/a.yaml"], "patches": [{"path": "p"}]}
     file = changed(tmp_path / "r.yaml", OPERATOR, **parts)
     target = tmp_path / "bundle"
@@ -177,4 +154,3 @@ def test_file_that_is_not_there(tmp_path: Path) -> None:
         done = run("trigger", "derive", "--recipe", missing)
         assert (2, "") == (done.code, done.out)
         assert "cannot read the file" in done.err
-    assert RECIPE.exists()

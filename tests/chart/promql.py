@@ -1,4 +1,4 @@
-"""Ask Prometheus' own engine what an alert says about series that a test writes down."""
+"""Evaluate alerts with Prometheus' own engine, over series that a test defines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Engine:
     series: tuple[str, ...] = field(default=())
 
     def selectors(self, expr: str) -> list[dict[str, Any]]:
-        """Give what an expression asks of storage: metrics, and what their labels are compared to."""
+        """Return what an expression selects: metrics, and the values of their labels."""
         return list(self._ask(expr, [])["selectors"])
 
     def firing(self, rule: Mapping[str, Any], until: float) -> dict[float, set[Labels]]:
@@ -56,7 +56,7 @@ class Engine:
 
 
 def engine(series: Iterable[str] = ()) -> Engine:
-    """Find or build the engine, and let it know these series."""
+    """Find or build the engine, and load these series."""
     return Engine(str(binaries.ensure(["promql"])["promql"]), series=tuple(series))
 
 

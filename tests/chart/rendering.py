@@ -27,12 +27,21 @@ LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 WITHOUT_COLLECTION: Final = {"GOGC": "off"}
 """A rendering ends long before its garbage matters (60 MB): a quarter less CPU, a thousand times."""
 IMAGE: Final[Values] = {"image.registry": "registry.example", "image.repository": "team/gpu-operator-post"}
-"""What whoever installs a chart from the sources says: it names no image by itself, as a package does."""
+"""A chart from the sources names no image by itself, as a package does."""
+
+
+HOOK_ANNOTATIONS: Final = {
+    "helm.sh/hook": "post-install,post-upgrade",
+    "helm.sh/hook-weight": "10",
+    "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded",
+    "helm.sh/hook-output-log-policy": "hook-succeeded,hook-failed",
+}
+"""Of the Job, by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
-    """What one rendering produced."""
+    """The objects of one rendering."""
 
     objects: tuple[Object, ...]
 
@@ -52,31 +61,24 @@ class Manifests:
         return self.one("Job")
 
     @property
-    def pod(self) -> Object:
-        """The specification of the Job's pod."""
-        return dict(self.job["spec"]["template"]["spec"])
-
-    @property
-    def container(self) -> Object:
-        """The pod's only container."""
-        (container,) = self.pod["containers"]
-        return dict(container)
-
-    @property
-    def follower(self) -> Object:
-        """The follower's Deployment."""
+    def controller(self) -> Object:
+        """The controller's Deployment."""
         return self.one("Deployment")
 
     @property
-    def follower_pod(self) -> Object:
-        """The specification of the follower's pod."""
-        return dict(self.follower["spec"]["template"]["spec"])
+    def pod(self) -> Object:
+        """The specification of the Job's pod."""
+        return pod_of(self.job)
 
     @property
-    def follower_container(self) -> Object:
-        """The follower's only container."""
-        (container,) = self.follower_pod["containers"]
-        return dict(container)
+    def container(self) -> Object:
+        """The only container of the Job's pod."""
+        return container_of(self.job)
+
+    @property
+    def config(self) -> Object:
+        """The settings of the Job's program."""
+        return config_of(self.container)
 
     def roles_of(self, account: str) -> list[Object]:
         """Every role that is bound to a ServiceAccount."""
@@ -92,16 +94,6 @@ class Manifests:
             if (item["kind"], item["metadata"]["name"], item["metadata"].get("namespace")) in bound
         ]
 
-    @property
-    def args(self) -> list[str]:
-        """The arguments of the program."""
-        return list(self.container["args"])
-
-    @property
-    def config(self) -> Object:
-        """Return the settings that the Job's program gets."""
-        return config_of(self.container)
-
 
 @dataclass(frozen=True, slots=True)
 class Helm:
@@ -110,15 +102,11 @@ class Helm:
     binary: Path
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run Helm; the caller judges the exit code."""
+        """Run Helm; the caller checks the exit code."""
         return _run(self.binary, arguments)
 
     def template(
-        self,
-        values: Values | None = None,
-        *options: str,
-        release: str = RELEASE,
-        chart: Path = CHART,
+        self, values: Values | None = None, *options: str, release: str = RELEASE, chart: Path = CHART
     ) -> subprocess.CompletedProcess[str]:
         """Run ``helm template``; values are passed as JSON, which keeps their types; sources need an image."""
         ours = {} if chart.suffix == ".tgz" else IMAGE
@@ -147,17 +135,28 @@ class Helm:
 
 @cache
 def _manifests(text: str) -> Manifests:
-    """Parse a rendering once; nobody changes what was rendered."""
+    """Parse a rendering once: no test changes it."""
     return Manifests(tuple(documents(text)))
 
 
 @cache
 def _run(binary: Path, arguments: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
-    """Run a Helm once for the same arguments: many tests look at the same rendering."""
+    """Run Helm once for the same arguments: many tests look at the same rendering."""
     environment = {**os.environ, **WITHOUT_COLLECTION}
     return subprocess.run(
         [binary, *arguments], capture_output=True, text=True, check=False, timeout=60, env=environment
     )
+
+
+def pod_of(workload: Object) -> Object:
+    """Return the specification of a workload's pods."""
+    return dict(workload["spec"]["template"]["spec"])
+
+
+def container_of(workload: Object) -> Object:
+    """Return the only container of a workload's pods."""
+    (container,) = pod_of(workload)["containers"]
+    return dict(container)
 
 
 def config_of(container: Object) -> Object:

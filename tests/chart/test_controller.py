@@ -1,19 +1,18 @@
-"""The follower: a Deployment beside the Job, or alone, that shares with it all but what a single run is about."""
+"""The controller: a Deployment next to the Job, or alone, that shares with it all but the settings of one run."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import pytest
+from tests.chart.rendering import container_of, pod_of
 
 if TYPE_CHECKING:
-    from tests.chart.rendering import Helm, Manifests, Object, Values
+    from tests.chart.rendering import Helm, Object, Values
 
 BOTH: Final[Values] = {"controller.enabled": True}
-ALONE: Final[Values] = {"controller.enabled": True, "job.enabled": False}
+ALONE: Final[Values] = {**BOTH, "job.enabled": False}
+PLAIN: Final[Values] = {"hook.enabled": False}
 NAME: Final = "gpu-operator-post-controller"
-LONG: Final = "r" * 53
-"""The longest release name that Helm admits."""
 SHARED: Final[Values] = {
     "tolerations": [{"key": "a", "operator": "Exists"}],
     "priorityClassName": "high",
@@ -25,186 +24,125 @@ SHARED: Final[Values] = {
     "extraVolumeMounts": [{"name": "ca", "mountPath": "/ca"}],
     "serviceAccount.automountServiceAccountToken": False,
 }
-
-
-def _kinds(rendered: Manifests) -> set[str]:
-    return {item["kind"] for item in rendered.objects}
+OF_A_RUN: Final[tuple[Values, ...]] = (
+    {"trigger": "v26.7.0"},
+    {"expect.chartVersion": "v26.7.0"},
+    {"timeout": "2h"},
+    {"job.mode": "delegate"},
+    {"job.enabled": False},
+    {"jobLabels": {"a": "b"}},
+)
 
 
 def test_nothing_of_it_is_rendered_by_default(helm: Helm) -> None:
-    """Neither the Deployment nor an account, a role or a policy of its own."""
+    """There is neither the Deployment nor an account, a role or a policy for it."""
     rendered = helm.render()
-    assert "Deployment" not in _kinds(rendered)
+    assert rendered.all("Deployment") == []
     assert not [item for item in rendered.objects if NAME in str(item)]
 
 
-def test_beside_the_job_it_changes_nothing_of_it(helm: Helm) -> None:
-    """Who adds a follower gets no other Job, and a plain Job keeps its name."""
-    for mode in ({}, {"hook.enabled": False}):
-        assert helm.render(mode).job == helm.render({**mode, **BOTH}).job
+def test_it_does_not_change_the_job(helm: Helm) -> None:
+    """The Job stays as it is, and a plain Job keeps its name."""
+    for mode in ({}, PLAIN):
+        assert helm.render(mode).job == helm.render({**mode, **BOTH}).job, mode
 
 
 def test_it_can_stand_alone(helm: Helm) -> None:
-    """No Job, nor what only the Job needs: its ConfigMap, its account, its roles."""
+    """There is no Job, nor what only the Job needs: its ConfigMap, its account, its roles."""
     rendered = helm.render(ALONE)
-    assert {"Job", "ConfigMap"}.isdisjoint(_kinds(rendered))
+    assert {"Job", "ConfigMap"}.isdisjoint(item["kind"] for item in rendered.objects)
     for kind in ("Deployment", "ServiceAccount", "Role", "RoleBinding"):
         assert rendered.one(kind)["metadata"]["name"] == NAME
     assert rendered.one("ClusterRole")["metadata"]["name"] == f"gpu-operator:{NAME}"
 
 
 def test_its_deployment(helm: Helm) -> None:
-    """One pod, and never an old one beside a new one, which would only wait for the Lease."""
-    spec = helm.render(BOTH).follower["spec"]
-    assert (1, {"type": "Recreate"}) == (spec["replicas"], spec["strategy"])
-    assert helm.render({**BOTH, "controller.replicas": 2}).follower["spec"]["replicas"] == 2
+    """It has one pod, and never an old one next to a new one, which would only wait for the Lease."""
+    spec = helm.render(BOTH).controller["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+    assert helm.render({**BOTH, "controller.replicas": 2}).controller["spec"]["replicas"] == 2
 
 
-def test_its_selector_meets_its_own_pods_only(helm: Helm) -> None:
-    """Whatever labels users add, in every way they can."""
-    own: Values = {name: {"app.kubernetes.io/component": "x"} for name in ("commonLabels", "controller.podLabels")}
+def test_its_selector_matches_only_its_own_pods(helm: Helm) -> None:
+    """No label of a user changes that. The Deployment has these labels too: it explains why no pod can be created."""
+    component = {"app.kubernetes.io/component": "x", "team": "y"}
+    own: Values = {f"{name}abels": component for name in ("commonL", "controller.podL", "jobL")}
     rendered = helm.render({**BOTH, **own, "podLabels": {"app.kubernetes.io/component": "controller"}})
-    spec = rendered.follower["spec"]
+    spec = rendered.controller["spec"]
     selector = spec["selector"]["matchLabels"].items()
     assert selector <= spec["template"]["metadata"]["labels"].items()
     assert not selector <= rendered.job["spec"]["template"]["metadata"]["labels"].items()
-
-
-def test_it_is_found_by_the_label_of_its_pods(helm: Helm) -> None:
-    """Where no pod can be created, the Deployment says why; whatever labels users add."""
-    deployment = helm.render({**BOTH, "commonLabels": {"app.kubernetes.io/component": "x", "team": "y"}}).follower
-    labels = deployment["metadata"]["labels"].items()
-    assert deployment["spec"]["selector"]["matchLabels"].items() <= labels
+    labels = rendered.controller["metadata"]["labels"].items()
+    assert selector <= labels
     assert {"app.kubernetes.io/component": "controller", "team": "y"}.items() <= labels
 
 
-@pytest.mark.parametrize("release", ["gpu-operator-post", LONG])
-def test_its_names_are_its_own_and_not_too_long(helm: Helm, release: str) -> None:
-    """The name of a Deployment is copied into labels of what it makes, which hold 63 characters."""
-    rendered = helm.render(BOTH, release=release)
-    names = [item["metadata"]["name"] for item in (rendered.job, rendered.follower)]
-    assert len(set(names)) == 2
-    assert max(map(len, names)) <= 63
-
-
-def test_its_pod_is_the_jobs_but_for_what_makes_it_a_follower(helm: Helm) -> None:
+def test_its_pod_differs_from_the_jobs_only_where_it_must(helm: Helm) -> None:
     """Image, security, placement, volumes and environment are set once, for both."""
     rendered = helm.render({**BOTH, **SHARED})
-    job, follower = rendered.pod, rendered.follower_pod
-    assert {"restartPolicy", "serviceAccountName", "containers"} == _differences(job, follower)
-    container, following = rendered.container, rendered.follower_container
-    assert {"args", "env", "resources", "ports", "livenessProbe", "readinessProbe"} == _differences(
-        container, following
-    )
-    assert (follower["restartPolicy"], follower["serviceAccountName"]) == ("Always", NAME)
+    controller = pod_of(rendered.controller)
+    assert _differences(rendered.pod, controller) == {"restartPolicy", "serviceAccountName", "containers"}
+    own = {"args", "env", "resources", "ports", "livenessProbe", "readinessProbe"}
+    assert _differences(rendered.container, container_of(rendered.controller)) == own
+    assert (controller["restartPolicy"], controller["serviceAccountName"]) == ("Always", NAME)
 
 
-def test_its_probes_ask_the_program(helm: Helm) -> None:
-    """On the port that it is told to listen on, which has the name by which metrics are scraped."""
-    container = helm.render(BOTH).follower_container
+def _differences(first: Object, second: Object) -> set[str]:
+    return {key for key in first.keys() | second.keys() if first.get(key) != second.get(key)}
+
+
+def test_its_arguments_and_probes(helm: Helm) -> None:
+    """The probes use the port of the metrics. Liveness has a minute; readiness reports within seconds."""
+    container = container_of(helm.render(BOTH).controller)
+    own = [f"--workload-name={NAME}", "--listen=:8080", "--lease-name=gpu-operator-post"]
+    assert container["args"] == ["controller", *own, "--lease-namespace=gpu-operator"]
     (port,) = container["ports"]
-    assert port["name"] == "metrics"
-    assert f"--listen=:{port['containerPort']}" in container["args"]
+    assert (port["name"], port["containerPort"]) == ("metrics", 8080)
+    patience = {}
     for probe, path in (("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
         assert container[probe]["httpGet"] == {"path": path, "port": "metrics"}
-
-
-def test_a_restart_comes_later_than_a_deployers_first_look(helm: Helm) -> None:
-    """A loop that is slow is not killed for it: liveness has a minute, readiness tells within seconds."""
-    container = helm.render(BOTH).follower_container
-    patience = {name: container[name]["periodSeconds"] * container[name]["failureThreshold"] for name in _PROBES}
+        patience[probe] = container[probe]["periodSeconds"] * container[probe]["failureThreshold"]
     assert patience["livenessProbe"] >= 60 > patience["readinessProbe"]
 
 
-_PROBES: Final = ("livenessProbe", "readinessProbe")
-
-
-def test_its_arguments(helm: Helm) -> None:
-    """Which command runs, and the names of its own objects; all settings are in the environment."""
-    own = [f"--workload-name={NAME}", "--listen=:8080", "--lease-name=gpu-operator-post"]
-    expected = ["controller", *own, "--lease-namespace=gpu-operator"]
-    assert expected == helm.render(BOTH).follower_container["args"]
-
-
 def test_its_pod_has_labels_annotations_and_resources_of_its_own(helm: Helm) -> None:
-    """Those of the Job's pod are for a pod that ends, such as those that keep a mesh out."""
-    values: Values = {
-        **BOTH,
-        "podLabels": {"job": "l"},
-        "podAnnotations": {"job": "a"},
-        "controller.podLabels": {"follow": "l"},
-        "controller.podAnnotations": {"follow": "a"},
-        "controller.resources.limits.memory": "1Gi",
-    }
-    rendered = helm.render(values)
-    metadata = rendered.follower["spec"]["template"]["metadata"]
-    assert metadata["annotations"] == {"follow": "a"}
-    assert metadata["labels"].items() >= {"follow": "l"}.items()
+    """Those of the Job's pod are for a pod that ends, such as those that exclude it from a service mesh."""
+    values: Values = {f"pod{kind}": {"job": "x"} for kind in ("Labels", "Annotations")}
+    values |= {f"controller.pod{kind}": {"controller": "x"} for kind in ("Labels", "Annotations")}
+    rendered = helm.render({**BOTH, **values, "controller.resources.limits.memory": "1Gi"})
+    metadata = rendered.controller["spec"]["template"]["metadata"]
+    assert metadata["annotations"] == {"controller": "x"}
+    assert metadata["labels"]["controller"] == "x"
     assert "job" not in metadata["labels"]
-    assert rendered.follower_container["resources"]["limits"]["memory"] == "1Gi"
+    assert container_of(rendered.controller)["resources"]["limits"]["memory"] == "1Gi"
     assert rendered.container["resources"]["limits"]["memory"] == "128Mi"
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        pytest.param({"trigger": "v26.7.0"}, id="trigger"),
-        pytest.param({"expect.chartVersion": "v26.7.0"}, id="expected-chart"),
-        pytest.param({"timeout": "2h"}, id="timeout"),
-        pytest.param({"job.mode": "delegate"}, id="wait"),
-        pytest.param({"job.enabled": False}, id="no-job"),
-        pytest.param({"jobLabels": {"a": "b"}}, id="job-labels"),
-    ],
-)
-def test_what_concerns_a_run_does_not_restart_the_follower(helm: Helm, change: Values) -> None:
-    """An upgrade of the operator changes these, and that is when the follower should be there."""
-    assert helm.render(BOTH).follower["spec"] == helm.render({**BOTH, **change}).follower["spec"]
+def test_settings_of_a_run_do_not_restart_it(helm: Helm) -> None:
+    """An upgrade of the operator changes these, and then the controller must be there."""
+    before = helm.render(BOTH).controller["spec"]
+    for change in OF_A_RUN:
+        assert helm.render({**BOTH, **change}).controller["spec"] == before, change
 
 
-def test_a_job_that_hands_over_knows_whom_to_ask(helm: Helm) -> None:
-    """By the Lease that the follower is told to hold; in both modes."""
-    for mode in ({}, {"hook.enabled": False}):
+def test_a_job_that_delegates_knows_the_lease(helm: Helm) -> None:
+    """In both modes it gets the name of the Lease that the controller holds."""
+    for mode in ({}, PLAIN):
         rendered = helm.render({**BOTH, **mode, "job.mode": "delegate"})
-        lease = [arg for arg in rendered.follower_container["args"] if arg.startswith("--lease-")]
-        assert set(lease) <= set(rendered.args)
-        assert rendered.config["job"]["mode"] == "delegate"
+        lease = [arg for arg in container_of(rendered.controller)["args"] if arg.startswith("--lease-")]
         assert len(lease) == 2
+        assert set(lease) <= set(rendered.container["args"]), mode
+        assert rendered.config["job"]["mode"] == "delegate", mode
 
 
-def test_its_account(helm: Helm) -> None:
-    """Created, named or brought, apart from the Job's."""
-    values: Values = {
-        **BOTH,
-        "controller.serviceAccount.name": "mine",
-        "controller.serviceAccount.annotations": {"a": "b"},
-        "serviceAccount.annotations": {"c": "d"},
-    }
-    rendered = helm.render(values)
-    follower, job = rendered.all("ServiceAccount")
-    assert (job["metadata"]["name"], follower["metadata"]["name"]) == ("gpu-operator-post", "mine")
-    assert follower["metadata"]["annotations"] == {"a": "b"}
-    assert rendered.follower_pod["serviceAccountName"] == "mine"
-    brought = helm.render({**values, "controller.serviceAccount.create": False})
-    assert brought.one("ServiceAccount")["metadata"]["name"] == "gpu-operator-post"
-    assert brought.roles_of("mine")
-
-
-def test_network_policies_let_its_metrics_in(helm: Helm) -> None:
-    """Nothing reaches the Job; the follower's one port is reached, and it gets out as far as the Job."""
+def test_network_policies_admit_its_metrics(helm: Helm) -> None:
+    """Nothing reaches the Job, and only one port of the controller is reached; both reach the API server."""
     rendered = helm.render({**BOTH, "podNetworkPolicy.enabled": True})
-    everyone, metrics = rendered.all("NetworkPolicy")
-    follower = rendered.follower["spec"]["template"]["metadata"]["labels"]
-    job = rendered.job["spec"]["template"]["metadata"]["labels"]
-    assert [_selected(everyone, pod) for pod in (job, follower)] == [True, True]
-    assert [_selected(metrics, pod) for pod in (job, follower)] == [False, True]
-    assert "ingress" not in everyone["spec"]
-    assert metrics["spec"]["policyTypes"] == ["Ingress"]
-    assert metrics["spec"]["ingress"] == [{"ports": [{"port": "metrics", "protocol": "TCP"}]}]
-
-
-def _selected(policy: Object, labels: dict[str, str]) -> bool:
-    return bool(policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items())
-
-
-def _differences(one: Object, other: Object) -> set[str]:
-    return {key for key in one.keys() | other.keys() if one.get(key) != other.get(key)}
+    everyone, metrics = (policy["spec"] for policy in rendered.all("NetworkPolicy"))
+    labels = [each["spec"]["template"]["metadata"]["labels"] for each in (rendered.job, rendered.controller)]
+    for policy, expected in ((everyone, [True, True]), (metrics, [False, True])):
+        selector = policy["podSelector"]["matchLabels"].items()
+        assert [selector <= pod.items() for pod in labels] == expected
+    assert "ingress" not in everyone
+    assert metrics["policyTypes"] == ["Ingress"]
+    assert metrics["ingress"] == [{"ports": [{"port": "metrics", "protocol": "TCP"}]}]

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from hook.cli import main
-from tests.chart.rendering import CHART, IMAGE, NAMESPACE, RELEASE, ROOT
+from tests.chart.rendering import CHART, IMAGE, NAMESPACE, RELEASE, ROOT, container_of
 from tests.client.fixtured import showing
 from tests.fixtures.cluster import cluster
 from tests.process.program import write_kubeconfig
@@ -24,13 +24,9 @@ if TYPE_CHECKING:
     from tests.chart.rendering import Helm, Values
 
 MOST_LINES: Final = 45
-TARGET: Final = {
-    "apiVersion": "argoproj.io/v1alpha1",
-    "kind": "Application",
-    "namespace": "argocd",
-    "name": "post",
-}
+TARGET: Final = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "namespace": "argocd", "name": "post"}
 CONTROLLER: Final[Values] = {"controller.enabled": True}
+OPEN: Final[Values] = {"rbac.admissionPolicy.enabled": False}
 VARIANTS: Final[dict[str, Values]] = {
     "default": {},
     "plain": {"hook.enabled": False},
@@ -41,12 +37,24 @@ VARIANTS: Final[dict[str, Values]] = {
     "namespace": {"rbac.scope": "namespace", "rbac.namespaces": [NAMESPACE, "nvidia-dra-driver-gpu"]},
     "everything": {
         **CONTROLLER,
+        **OPEN,
         "hook.enabled": False,
-        "rbac.admissionPolicy.enabled": False,
         "eventTargets": [TARGET, TARGET | {"name": "parent"}],
     },
 }
-EACH: Final = pytest.mark.parametrize("values", VARIANTS.values(), ids=VARIANTS)
+CONTENTS: Final[tuple[tuple[Values, list[str]], ...]] = (
+    ({}, ["--timeout 1620s\n", "timeout: 1620\n", "spec.timeout: 1620s", "Argo CD has no limit"]),
+    ({"timeout": "1h30m"}, ["--timeout 5520s", "It gets 1h30m"]),
+    ({"hook.enabled": False}, ["--timeout 1620s --wait --wait-for-jobs", "wait: true, waitForJobs: true"]),
+    ({"dryRun": True}, ["restarts none (dryRun)"]),
+    ({"enabled": False}, ["is disabled"]),
+    (CONTROLLER, ["--timeout 1620s", "The breaker does not stop the Job"]),
+    ({**CONTROLLER, "job.mode": "delegate"}, ["The Job waits until the controller"]),
+    ({**OPEN, "strategy": "rollout-restart"}, ["rbac.admissionPolicy.enabled is false", "amount to root on all nodes"]),
+    (OPEN, ["rbac.admissionPolicy.enabled is false", "which pods the ServiceAccount may delete"]),
+    ({"rbac.create": False}, ["rbac.create is false"]),
+    ({"eventTargets": [TARGET]}, ["kubectl -n argocd describe application.argoproj.io post\n"]),
+)
 STANDS_FOR_DOCKER: Final = """#!/bin/sh
 printf '%s\\n' "$@" > "$WRITTEN"
 while [ "$1" != status ]; do shift; done
@@ -67,8 +75,7 @@ def annotated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _notes(helm: Helm, annotated: Path, values: Values, release: str = RELEASE) -> str:
-    rendered = helm.render({**IMAGE, **values}, chart=annotated, release=release)
-    return str(rendered.one("Notes")["text"])
+    return str(helm.render({**IMAGE, **values}, chart=annotated, release=release).one("Notes")["text"])
 
 
 def _commands(notes: str, heading: str) -> list[str]:
@@ -77,147 +84,97 @@ def _commands(notes: str, heading: str) -> list[str]:
     return [line.strip() for line in below.partition("\n\n")[0].splitlines() if line.startswith("  ")]
 
 
-@EACH
-def test_notes_are_those_that_helm_prints(helms: dict[str, Helm], annotated: Path, values: Values) -> None:
-    """Helm 4 renders them without a cluster; they do not need a second screen."""
-    given = [f"--set-json={key}={json.dumps(value)}" for key, value in {**IMAGE, **values}.items()]
-    done = helms["helm4"].run("install", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--dry-run=client", *given)
-    assert done.returncode == 0, done.stderr
-    printed = done.stdout.partition("NOTES:\n")[2].strip()
-    assert printed == _notes(helms["helm4"], annotated, values).strip()
-    assert len(printed.splitlines()) <= MOST_LINES
-    assert len((CHART / "templates" / "NOTES.txt").read_text().splitlines()) <= MOST_LINES
+def test_notes_are_those_that_helm_prints(helms: dict[str, Helm], annotated: Path) -> None:
+    """Helm 4 renders them without a cluster, and Helm 3 the same; they do not need a second screen."""
+    source = (CHART / "templates" / "NOTES.txt").read_text()
+    assert len(source.splitlines()) <= MOST_LINES
+    for name, values in VARIANTS.items():
+        given = [f"--set-json={key}={json.dumps(value)}" for key, value in {**IMAGE, **values}.items()]
+        done = helms["helm4"].run(
+            "install", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--dry-run=client", *given
+        )
+        assert done.returncode == 0, done.stderr
+        printed = done.stdout.partition("NOTES:\n")[2].strip()
+        assert len(printed.splitlines()) <= MOST_LINES, name
+        assert printed == _notes(helms["helm4"], annotated, values).strip(), name
+    for name in ("default", "namespace", "everything"):
+        assert _notes(helms["helm3"], annotated, VARIANTS[name]) == _notes(helms["helm4"], annotated, VARIANTS[name]), (
+            name
+        )
 
 
-@EACH
-def test_both_helms_print_the_same(helms: dict[str, Helm], annotated: Path, values: Values) -> None:
-    """Template functions differ between versions."""
-    assert _notes(helms["helm3"], annotated, values) == _notes(helms["helm4"], annotated, values)
+def test_notes_contain(helm: Helm, annotated: Path) -> None:
+    """They name the time that each deployment tool needs, and the consequences of the values."""
+    for values, expected in CONTENTS:
+        notes = _notes(helm, annotated, values)
+        assert [text for text in expected if text not in notes] == [], values
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        pytest.param(
-            {}, ["--timeout 1620s\n", "timeout: 1620\n", "spec.timeout: 1620s", "Argo CD has no limit"], id="hook"
-        ),
-        pytest.param({"timeout": "1h30m"}, ["--timeout 5520s", "It gets 1h30m"], id="timeout"),
-        pytest.param(
-            {"hook.enabled": False},
-            ["--timeout 1620s --wait --wait-for-jobs", "wait: true, waitForJobs: true"],
-            id="plain",
-        ),
-        pytest.param({"dryRun": True}, ["restarts none (dryRun)"], id="dry-run"),
-        pytest.param({"enabled": False}, ["is disabled"], id="disabled"),
-        pytest.param(CONTROLLER, ["--timeout 1620s", "The breaker does not stop the Job"], id="both"),
-        pytest.param({**CONTROLLER, "job.mode": "delegate"}, ["The Job waits until the controller"], id="delegate"),
-        pytest.param(
-            {"strategy": "rollout-restart", "rbac.admissionPolicy.enabled": False},
-            ["rbac.admissionPolicy.enabled is false", "amount to root on all nodes"],
-            id="unconfined-rollout",
-        ),
-        pytest.param(
-            {"rbac.admissionPolicy.enabled": False},
-            ["rbac.admissionPolicy.enabled is false", "which pods the ServiceAccount may delete"],
-            id="unconfined-deletion",
-        ),
-        pytest.param({"rbac.create": False}, ["rbac.create is false"], id="permissions-of-others"),
-        pytest.param(
-            {"eventTargets": [TARGET]},
-            ["kubectl -n argocd describe application.argoproj.io post\n"],
-            id="objects-of-the-deployment-tool",
-        ),
-    ],
-)
-def test_notes_name(helms: dict[str, Helm], annotated: Path, values: Values, expected: list[str]) -> None:
-    """The time that each deployment tool needs, and what the values have as a consequence."""
-    notes = _notes(helms["helm4"], annotated, values)
-    assert [text for text in expected if text not in notes] == []
-
-
-@pytest.mark.parametrize(
-    "values",
-    [{}, {"strategy": "rollout-restart"}, {"dryRun": True, "rbac.admissionPolicy.enabled": False}],
-    ids=["delete-stale-pods", "rollout-restart", "dry-run"],
-)
-def test_notes_caution_only_with_reason(helms: dict[str, Helm], annotated: Path, values: Values) -> None:
-    """Readers skip a caution that every installation shows."""
-    assert "Caution" not in _notes(helms["helm4"], annotated, values)
-
-
-def test_notes_of_a_controller_alone_mention_no_job(helms: dict[str, Helm], annotated: Path) -> None:
-    """Neither its time, nor how a deployment tool waits for it."""
-    notes = _notes(helms["helm4"], annotated, VARIANTS["controller-alone"])
+def test_notes_do_not_contain(helm: Helm, annotated: Path) -> None:
+    """Readers skip a caution that every installation prints; a controller alone has no Job, nor its time."""
+    for values in ({}, {"strategy": "rollout-restart"}, {"dryRun": True, "rbac.admissionPolicy.enabled": False}):
+        assert "Caution" not in _notes(helm, annotated, values), values
+    notes = _notes(helm, annotated, VARIANTS["controller-alone"])
     assert [word for word in ("Job", "--timeout", "job/") if word in notes] == []
 
 
-@pytest.mark.parametrize(
-    ("release", "collides"),
-    [(RELEASE, True), ("gpu-operator-gpu-operator-post", True), ("dra-refresh", False)],
-)
-def test_notes_warn_of_a_release_of_the_same_name(
-    helms: dict[str, Helm], annotated: Path, release: str, collides: bool
-) -> None:
-    """AICR calls a release of its own gpu-operator-post; under Flux with the namespace in front."""
-    assert ("NVIDIA AICR" in _notes(helms["helm4"], annotated, {}, release)) == collides
+def test_notes_warn_of_a_release_of_the_same_name(helm: Helm, annotated: Path) -> None:
+    """AICR calls a release of its own gpu-operator-post; under Flux it begins with the namespace."""
+    for release, collides in ((RELEASE, True), ("gpu-operator-gpu-operator-post", True), ("dra-refresh", False)):
+        assert ("NVIDIA AICR" in _notes(helm, annotated, {}, release)) == collides, release
 
 
-@EACH
-def test_failures_are_found_by_label(helm: Helm, annotated: Path, values: Values) -> None:
+def test_failures_are_found_by_label(helm: Helm, annotated: Path) -> None:
     """A plain Job's name has a hash, and each pod has these labels: those of the Job and of the controller."""
-    rendered = helm.render(values)
-    logs, events, describe, *_ = _commands(_notes(helm, annotated, values), "After a failure")
     labels = f"app.kubernetes.io/name=gpu-operator-post,app.kubernetes.io/instance={RELEASE}"
-    assert logs == f"kubectl -n {NAMESPACE} logs -l {labels} --prefix --tail=200"
-    assert events == f"kubectl -n {NAMESPACE} get events --field-selector reportingComponent=gpu-operator-post"
-    assert describe == f"kubectl -n {NAMESPACE} describe pods -l {labels}"
-    for workload in rendered.all("Job") + rendered.all("Deployment"):
-        found = workload["spec"]["template"]["metadata"]["labels"]
-        assert dict(label.split("=") for label in labels.split(",")).items() <= found.items()
+    for name, values in VARIANTS.items():
+        assert _commands(_notes(helm, annotated, values), "After a failure")[:3] == [
+            f"kubectl -n {NAMESPACE} logs -l {labels} --prefix --tail=200",
+            f"kubectl -n {NAMESPACE} get events --field-selector reportingComponent=gpu-operator-post",
+            f"kubectl -n {NAMESPACE} describe pods -l {labels}",
+        ], name
+        rendered = helm.render(values)
+        for workload in rendered.all("Job") + rendered.all("Deployment"):
+            found = workload["spec"]["template"]["metadata"]["labels"]
+            assert dict(label.split("=") for label in labels.split(",")).items() <= found.items(), name
 
 
-@EACH
-def test_status_runs_with_the_settings_of_the_release(
-    tmp_path: Path, helms: dict[str, Helm], annotated: Path, values: Values
-) -> None:
+def test_status_runs_with_the_settings_of_the_release(tmp_path: Path, helm: Helm, annotated: Path) -> None:
     """A shell takes the lines as they are, and the program its arguments; a quote in a value breaks nothing."""
-    given = {**values, "expect.driverVersion": "it's"}
-    rendered = helms["helm4"].render(given)
-    export, docker, *_ = _commands(_notes(helms["helm4"], annotated, given), "Show the state of each node")
     (tmp_path / "docker").write_text(STANDS_FOR_DOCKER)
     (tmp_path / "docker").chmod(0o755)
     (tmp_path / ".kube").mkdir()
     written = tmp_path / "written"
-    environment = {
-        "PATH": f"{tmp_path}:{os.defpath}",
-        "HOME": str(tmp_path),
-        "PYTHON": sys.executable,
-        "WRITTEN": str(written),
-    }
+    environment = {"HOME": str(tmp_path), "PYTHON": sys.executable, "WRITTEN": str(written)}
+    environment["PATH"] = f"{tmp_path}:{os.defpath}"
     with showing(cluster()) as server:
         write_kubeconfig(tmp_path / ".kube" / "config", server.api.host)
-        script = f'{export}\n{docker}\nprintf %s "$GPU_OPERATOR_POST_CONFIG" > "$HOME/config"'
-        done = subprocess.run(
-            ["/bin/sh", "-eu", "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-        )
-    assert done.returncode == 0, done.stderr
-    # What a run expects is no setting of the controller.
-    assert ("it's" in done.stdout) is (values.get("job.enabled", True) is True)
-    (container,) = (rendered.all("Job") + rendered.all("Deployment"))[0]["spec"]["template"]["spec"]["containers"]
-    (setting,) = (item["value"] for item in container["env"] if item["name"] == "GPU_OPERATOR_POST_CONFIG")
-    assert (tmp_path / "config").read_text() == setting
-    arguments = written.read_text().splitlines()
-    assert arguments[arguments.index("-v") + 1] == f"{tmp_path}/.kube/config:/kubeconfig:ro"
-    assert arguments[-4:] == [container["image"], "status", "--kubeconfig", "/kubeconfig"]
+        for name in ("default", "controller-alone", "everything"):
+            values = VARIANTS[name]
+            given = {**values, "expect.driverVersion": "it's"}
+            rendered = helm.render(given)
+            export, docker, *_ = _commands(_notes(helm, annotated, given), "Show the state of each node")
+            script = f'{export}\n{docker}\nprintf %s "$GPU_OPERATOR_POST_CONFIG" > "$HOME/config"'
+            done = subprocess.run(
+                ["/bin/sh", "-eu", "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stderr
+            # What a run expects is no setting of the controller.
+            assert ("it's" in done.stdout) is (values.get("job.enabled", True) is True), name
+            container = container_of((rendered.all("Job") + rendered.all("Deployment"))[0])
+            (setting,) = (item["value"] for item in container["env"] if item["name"] == "GPU_OPERATOR_POST_CONFIG")
+            assert (tmp_path / "config").read_text() == setting, name
+            arguments = written.read_text().splitlines()
+            assert arguments[arguments.index("-v") + 1] == f"{tmp_path}/.kube/config:/kubeconfig:ro"
+            assert arguments[-4:] == [container["image"], "status", "--kubeconfig", "/kubeconfig"], name
 
 
-@pytest.mark.parametrize("name", ["controller", "controller-alone", "delegate"])
-def test_status_runs_in_the_controller(helm: Helm, annotated: Path, name: str) -> None:
+def test_status_runs_in_the_controller(helm: Helm, annotated: Path) -> None:
     """By the image's own entry point, whose container has the settings in its environment already."""
     (start,) = (line for line in (ROOT / "Dockerfile").read_text().splitlines() if line.startswith("ENTRYPOINT "))
     entry = " ".join(json.loads(start.removeprefix("ENTRYPOINT ")))
-    values = VARIANTS[name]
-    deployment = helm.render(values).one("Deployment")["metadata"]["name"]
-    *_, command = _commands(_notes(helm, annotated, values), "Show the state of each node")
-    assert command == f"kubectl -n {NAMESPACE} exec deploy/{deployment} -- {entry} status"
+    for name in ("controller", "controller-alone", "delegate"):
+        deployment = helm.render(VARIANTS[name]).controller["metadata"]["name"]
+        *_, command = _commands(_notes(helm, annotated, VARIANTS[name]), "Show the state of each node")
+        assert command == f"kubectl -n {NAMESPACE} exec deploy/{deployment} -- {entry} status", name
     assert CliRunner().invoke(main, ["status", "--help"]).exit_code == 0

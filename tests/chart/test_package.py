@@ -1,71 +1,95 @@
-"""The chart as a package: lint, supported versions, and the values that CI installs."""
+"""The chart as a package: supported versions, metadata, short templates, and the example values."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
-import pytest
 import yaml
 
-from tests.chart.rendering import CHART, ROOT
+from hook.checks import settings_from
+from hook.config import Mode
+from tests.chart.rendering import CHART, ROOT, config_of, container_of
+from tests.e2e.identity import rights
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from tests.chart.rendering import Helm, Manifests
 
-    from tests.chart.rendering import Helm
-
-CHANGE_KINDS = frozenset({"added", "changed", "deprecated", "removed", "fixed", "security"})
+CHANGE_KINDS: Final = frozenset({"added", "changed", "deprecated", "removed", "fixed", "security"})
 """What Artifact Hub knows; it shows no other."""
-VARIANTS = sorted((CHART / "ci").glob("*-values.yaml"))
+SUPPORTED: Final = ("1.32.0", "1.33.4-gke.1245000", "1.34.1-eks-0a1b2c3", "1.36.3", "1.37.0")
+"""From the first version with DRA, under the names that managed services give theirs."""
+TEMPLATES: Final = CHART / "templates"
+HELPERS: Final = ("_helpers.tpl", "_validate.tpl")
+ROUND_TRIP: Final = re.compile(r"include .*\| *from(Json|Yaml)")
+EXAMPLES: Final = ROOT / "examples" / "values"
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda path: path.name)
-def test_lint_is_strict_and_clean(helm: Helm, variant: Path) -> None:
-    """Warnings are errors, for every variant that CI installs."""
-    done = helm.run("lint", "--strict", str(CHART), f"--values={variant}", "--kube-version=1.32.0")
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda path: path.name)
-def test_variants_render(helm: Helm, variant: Path) -> None:
-    """Each has a Job or a follower, and says in a comment what it stands for."""
-    rendered = helm.render({}, f"--values={variant}")
-    assert rendered.all("Job") + rendered.all("Deployment")
-    assert variant.read_text().startswith("# ")
-
-
-@pytest.mark.parametrize("version", ["1.32.0", "1.33.4-gke.1245000", "1.34.1-eks-0a1b2c3", "1.36.3", "1.37.0"])
-def test_supported_kubernetes_versions(helm: Helm, version: str) -> None:
-    """From the first version with DRA, under the names that managed services give theirs."""
-    assert helm.template({}, f"--kube-version={version}").returncode == 0
-
-
-@pytest.mark.parametrize("version", ["1.31.9", "1.30.0"])
-def test_kubernetes_without_dra_is_refused(helm: Helm, version: str) -> None:
-    """With Helm's sentence that names both versions."""
-    assert f"incompatible with Kubernetes v{version}" in helm.refuse({}, f"--kube-version={version}")
+def test_kubernetes_versions(helms: dict[str, Helm]) -> None:
+    """Versions with DRA are supported; Helm refuses older ones and names both versions."""
+    for version in SUPPORTED:
+        assert helms["helm4"].template({}, f"--kube-version={version}").returncode == 0, version
+    for name, helm in helms.items():
+        assert helm.template({}, f"--kube-version={SUPPORTED[1]}").returncode == 0, name
+        assert "incompatible with Kubernetes v1.31.9" in helm.refuse({}, "--kube-version=1.31.9"), name
 
 
 def test_chart_metadata_is_complete() -> None:
-    """What Artifact Hub shows: no placeholder, licence and changes."""
+    """Artifact Hub shows licence, links and changes, and no placeholder."""
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert chart["version"] == chart["appVersion"]
     assert chart["annotations"]["artifacthub.io/license"] == "Apache-2.0"
     changes = yaml.safe_load(chart["annotations"]["artifacthub.io/changes"])
     assert changes
-    for change in changes:
-        assert change["kind"] in CHANGE_KINDS
-        assert change["description"]
+    assert [change for change in changes if change["kind"] not in CHANGE_KINDS or not change["description"]] == []
     links = yaml.safe_load(chart["annotations"]["artifacthub.io/links"])
     assert all(link["name"] and link["url"].startswith("https://") for link in links)
     assert "example" not in str(chart).lower()
 
 
-def test_yaml_is_clean() -> None:
-    """Yamllint with the configuration that chart-testing uses, on what is YAML before rendering."""
-    files = map(str, [CHART / "Chart.yaml", CHART / "values.yaml", *VARIANTS])
-    command = [sys.executable, "-m", "yamllint", "--strict", "-c", str(ROOT / "tools" / "ct" / "lintconf.yaml"), *files]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
+def _lines(pattern: str) -> list[str]:
+    return [line for path in sorted(TEMPLATES.glob(pattern)) for line in path.read_text().splitlines()]
+
+
+def test_templates_are_short() -> None:
+    """An auditor reads all of them from top to bottom, and no template parses the output of another."""
+    assert len(_lines("*")) <= 1000
+    assert sum(len(_lines(name)) for name in HELPERS) <= 300
+    assert sum(len(re.findall(r"\b(?:fail|required)\b", line)) for line in _lines("*") if "{{" in line) <= 10
+    assert [line for line in _lines("*") if ROUND_TRIP.search(line)] == []
+
+
+def _example(helm: Helm, name: str) -> Manifests:
+    return helm.render({}, f"--values={EXAMPLES / name}")
+
+
+def test_the_program_accepts_the_example_values(helm: Helm) -> None:
+    """It accepts the settings of the Job and of the controller."""
+    for file in EXAMPLES.glob("*.yaml"):
+        rendered = _example(helm, file.name)
+        settings_from(rendered.config)
+        for deployment in rendered.all("Deployment"):
+            settings_from(config_of(container_of(deployment)), controller=True)
+
+
+def test_hardened_example(helm: Helm) -> None:
+    """The release changes nothing outside of two namespaces, and talks only to the API server."""
+    rendered = _example(helm, "hardened.yaml")
+    assert {right.verb for right in rights(rendered.one("ClusterRole")["rules"])} == {"list", "watch"}
+    assert {role["metadata"]["namespace"] for role in rendered.all("Role")} == {"gpu-operator", "nvidia-dra-driver-gpu"}
+    assert rendered.config["plugin"]["namespace"] == "nvidia-dra-driver-gpu"
+    assert rendered.config["rbac"]["namespaces"] == ["gpu-operator", "nvidia-dra-driver-gpu"]
+    assert [set(rule) for rule in rendered.one("NetworkPolicy")["spec"]["egress"]] == [{"to", "ports"}]
+    assert [item["key"] for item in rendered.pod["tolerations"]] == ["node-role.kubernetes.io/control-plane"]
+    assert rendered.all("ValidatingAdmissionPolicy")
+
+
+def test_large_fleet_example(helm: Helm) -> None:
+    """The Job only delegates, two controllers share the work, and Prometheus watches them."""
+    rendered = _example(helm, "large-fleet.yaml")
+    assert settings_from(rendered.config).job.mode is Mode.DELEGATE
+    assert rendered.controller["spec"]["replicas"] == 2
+    assert rendered.one("PodMonitor")
+    assert rendered.one("PrometheusRule")
+    job = rights(rule for role in rendered.roles_of("gpu-operator-post") for rule in role["rules"])
+    assert {right.verb for right in job if right.resource in {"pods", "daemonsets"}} == {"list", "watch"}

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import shutil
-from typing import TYPE_CHECKING, Any, Final
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final
 
 import click
-import msgspec
-import pytest
-import yaml
 
-from devcluster import binaries
-from hook import __version__
 from hook.checks import settings_from
-from hook.cli import EXIT_USAGE, controller, run
-from hook.config import DEFAULTS, ControllerSettings, Duration, Settings
+from hook.cli import controller, run
+from hook.config import DEFAULTS, ControllerSettings
 from hook.errors import SettingsError
-from hook.run.job import EXIT_DEADLINE, EXIT_FAILED
-from tests.chart.rendering import CHART, Helm, Values, config_of
+from tests.chart.rendering import config_of, container_of
 from tools.settings import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from tests.chart.rendering import Helm, Values
 
-SETTINGS: Final = settings()[0]
+SETTINGS: Final = {".".join(path): setting for path, setting in settings()[0].items()}
 TARGET: Final = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "namespace": "argocd", "name": "a.b"}
 OF_A_RUN: Final = {"timeout", "stallTimeout", "onDeadline", "expect", "eventTargets", "dryRun", "job"}
 """Settings of a single run. The controller does not get them, so that a release does not restart it."""
@@ -40,35 +33,31 @@ EVERY_SETTING: Final[Values] = {
     "onMissingPlugin": "wait",
     "drivers": ["network", "gpu"],
     "refreshAfter": ["toolkit"],
-    "driverClients": [
-        {"namespace": "dra", "name": "exporter"},
-        {"driver": "gpu", "labels": {"app": "profiler", "tier": "node"}},
-    ],
+    "driverClients": [{"namespace": "dra", "name": "a"}, {"driver": "gpu", "labels": {"app": "b", "tier": "c"}}],
     "dryRun": True,
     "logFormat": "json",
     "logLevel": "debug",
     "eventTargets": [TARGET],
-    "expect": {"chartVersion": "v26.7.0", "driverVersion": "580.126.20"},
-    "plugin": {"namespace": "dra", "names": ["one", {"driver": "gpu", "name": "two"}]},
-    "rbac": {"namespaces": ["dra", "operator"]},
-    "job": {"mode": "delegate"},
-    "controller": {
-        "maxUnavailable": 3,
-        "restartBackoff": "2m",
-        "restartBackoffMax": "2h",
-        "circuitBreaker": {"threshold": "30%", "reset": "0s"},
-    },
-    "advanced": {
-        "operatorQuiet": "1s",
-        "unknownOperatorQuiet": "2s",
-        "policyGrace": "3s",
-        "failedGrace": "4s",
-        "notReadyGrace": "5s",
-        "apiPatience": "6s",
-    },
+    "expect.chartVersion": "v26.7.0",
+    "expect.driverVersion": "580.126.20",
+    "plugin.namespace": "dra",
+    "plugin.names": ["one", {"driver": "gpu", "name": "two"}],
+    "rbac.namespaces": ["dra", "operator"],
+    "job.mode": "delegate",
+    "controller.maxUnavailable": 3,
+    "controller.restartBackoff": "2m",
+    "controller.restartBackoffMax": "2h",
+    "controller.circuitBreaker.threshold": "30%",
+    "controller.circuitBreaker.reset": "0s",
+    "advanced.operatorQuiet": "1s",
+    "advanced.unknownOperatorQuiet": "2s",
+    "advanced.policyGrace": "3s",
+    "advanced.failedGrace": "4s",
+    "advanced.notReadyGrace": "5s",
+    "advanced.apiPatience": "6s",
 }
 """Each setting away from its default."""
-RENDERED: Final = (
+RENDERED: Final[tuple[Values, ...]] = (
     {"rbac.scope": "namespace", "job.mode": "complete"},
     {"rbac.scope": "namespace", "dryRun": False, "controller.enabled": True},
 )
@@ -93,19 +82,12 @@ NOT_IN_THE_CHART: Final = {
 """Flags of ``run`` and ``controller`` that the chart does not pass, and why."""
 
 
-@pytest.fixture(scope="session")
-def helm() -> Helm:
-    """Return one real Helm; the chart's own tests compare both."""
-    return Helm(binaries.ensure(["helm4"])["helm4"])
-
-
-def _paths(config: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the path of each setting in what the chart passes."""
-    if isinstance(config, dict) and (not path or path[-1] in BLOCKS):
-        for key, value in config.items():
-            yield from _paths(value, (*path, key))
-    else:
-        yield path
+def _flat(config: Values, block: str = "") -> Values:
+    """Return settings by ``a.b``."""
+    flat: Values = {}
+    for key, value in config.items():
+        flat |= _flat(value, f"{block}{key}.") if key in BLOCKS else {f"{block}{key}": value}
+    return flat
 
 
 def _nested(values: Values) -> Values:
@@ -120,131 +102,83 @@ def _nested(values: Values) -> Values:
     return tree
 
 
-def _configs(helm: Helm, values: Values, chart: Path = CHART) -> list[Values]:
+def _configs(helm: Helm, values: Values) -> list[Values]:
     """Return what the chart passes to the Job and, if there is one, to the controller."""
-    rendered = helm.render(values, chart=chart)
-    return [config_of(workload["spec"]["template"]["spec"]["containers"][0])
-            for kind in ("Job", "Deployment") for workload in rendered.all(kind)]  # fmt: skip
+    rendered = helm.render(values)
+    return [config_of(container_of(workload)) for kind in ("Job", "Deployment") for workload in rendered.all(kind)]
 
 
 def test_the_chart_passes_each_setting_and_no_other(helm: Helm) -> None:
     """A setting that only one of them knows is a mistake."""
-    job, following = (set(_paths(config)) for config in _configs(helm, {"controller.enabled": True}))
-    assert job | following == SETTINGS.keys()
-    assert {path[0] for path in job - following} == OF_A_RUN
-    assert {path[0] for path in following - job} == {"controller"}
+    job, deployment = (set(_flat(config)) for config in _configs(helm, {"controller.enabled": True}))
+    assert job | deployment == SETTINGS.keys()
+    assert {name.partition(".")[0] for name in job - deployment} == OF_A_RUN
+    assert {name.partition(".")[0] for name in deployment - job} == {"controller"}
 
 
 def test_the_defaults_agree(helm: Helm) -> None:
     """The program gets its own defaults, also as a controller, and accepts them."""
-    job, following = _configs(helm, {"controller.enabled": True})
+    job, deployment = _configs(helm, {"controller.enabled": True})
     assert settings_from(job) == DEFAULTS
-    assert settings_from(following, controller=True) == ControllerSettings()
+    assert settings_from(deployment, controller=True) == ControllerSettings()
 
 
-@pytest.mark.parametrize("further", RENDERED, ids=["job", "controller"])
-def test_each_value_arrives(helm: Helm, further: Values) -> None:
+def test_each_value_arrives(helm: Helm) -> None:
     """Job and controller get each value as it was given; no setting is left out of this test."""
-    sample = settings_from(EVERY_SETTING)
-    assert [path for path in SETTINGS if _at(sample, path) == _at(DEFAULTS, path)] == []
-    given = {".".join(path): _value(EVERY_SETTING, path) for path in SETTINGS} | further
-    for config in _configs(helm, given):
-        for path in _paths(config):
-            assert _value(config, path) == given[".".join(path)]
-
-
-def _at(found: Any, path: tuple[str, ...]) -> Any:  # noqa: ANN401 - a setting
-    """Return a setting by the path that users write."""
-    for name in path:
-        (field,) = [field.name for field in msgspec.structs.fields(found) if field.encode_name == name]
-        found = getattr(found, field)
-    return found
-
-
-def _value(values: Values, path: tuple[str, ...]) -> object:
-    """Return a value by its path."""
-    found: Any = values
-    for key in path:
-        found = found[key]
-    return found
-
-
-def test_a_setting_that_the_template_leaves_out_is_found(helm: Helm, tmp_path: Path) -> None:
-    """The comparison of the settings fails."""
-    chart = tmp_path / "chart"
-    shutil.copytree(CHART, chart)
-    template = chart / "templates" / "_config.tpl"
-    text = template.read_text()
-    template.write_text(text.replace('"stallTimeout" ', ""))
-    (job, following) = (set(_paths(config)) for config in _configs(helm, {"controller.enabled": True}, chart))
-    assert SETTINGS.keys() - job - following == {("stallTimeout",)}
-
-
-def test_a_setting_that_the_program_does_not_know_is_found(helm: Helm) -> None:
-    """The program refuses what the chart passes."""
-    fields = [field.name for field in msgspec.structs.fields(Settings) if field.name != "stall_timeout"]
-    known = [(name, Any, None) for name in fields]
-    smaller = msgspec.defstruct("Smaller", known, rename="camel", forbid_unknown_fields=True)
-    with pytest.raises(msgspec.ValidationError, match="unknown field `stallTimeout`"):
-        msgspec.convert(helm.render().config, smaller)
+    assert EVERY_SETTING.keys() == SETTINGS.keys()
+    assert [name for name, value in EVERY_SETTING.items() if SETTINGS[name].is_default(value)] == []
+    settings_from(_nested(EVERY_SETTING))
+    for further in RENDERED:
+        given = EVERY_SETTING | further
+        for config in _configs(helm, given):
+            assert [name for name, value in _flat(config).items() if value != given[name]] == []
 
 
 def test_each_duration_is_checked_with_a_sentence(helm: Helm) -> None:
     """The chart checks the form of each duration of the program."""
-    durations = [".".join(path) for path in SETTINGS if isinstance(_at(DEFAULTS, path), Duration)]
-    assert durations
+    durations = [name for name, setting in SETTINGS.items() if not setting.schema]
+    assert {"timeout", "advanced.apiPatience"} <= set(durations)
     message = helm.refuse(dict.fromkeys(durations, "25min"))
     assert [name for name in durations if f'{name} is "25min", which is not a duration' not in message] == []
 
 
-@pytest.mark.parametrize(
-    ("name", "good", "bad"),
-    [
-        ("drivers", [["network"]], [[], ["cpu"], "gpu"]),
-        ("strategy", ["rollout-restart"], ["rollout", 1]),
-        ("maxParallelRestarts", [0, 7], [-1, 1.5, "3"]),
-        ("controller.maxUnavailable", [1, "3", "100%"], [0, "0", "0%", -1, 1.5, "half", "101%", 1000000]),
-        ("controller.circuitBreaker.threshold", [0, "0%", "100%"], [-1, "101%"]),
-        ("controller.restartBackoff", ["1s"], ["0s", "721h"]),
-        ("pluginTimeout", ["1s"], ["0s", "31d", "900000h"]),
-        ("plugin.names", [["a" * 63], [{"name": "a.b"}]], [["a." * 127], ["a/b"], ['x"]'], [{"driver": "gpu"}], "a"]),
-        ("plugin.namespace", [""], ["a.b", "A"]),
-        (
-            "driverClients",
-            [[{"labels": {"a.b/c": ""}}], [{"namespace": "a", "name": "b.c"}]],
-            [
-                ["a/b"],
-                [{"labels": {"a": "b"}, "name": "c"}],
-                [{"labels": {'a"': "b"}}],
-                [{"namespace": "A", "name": "b"}],
-                [{}],
-                [{"namespace": "a"}],
-            ],
-        ),
-        (
-            "eventTargets",
-            [[TARGET], [{**TARGET, "name": "a" * 63}]],
-            [
-                [{**TARGET, "apiVersion": "v1"}],
-                [{**TARGET, "kind": "applications"}],
-                [{**TARGET, "namespace": "a.b"}],
-                [{**TARGET, "name": 'a"'}],
-                [{**TARGET, "resource": "a.b"}],
-                [{"kind": "A"}],
-                [TARGET] * 5,
-            ],
-        ),
-        ("timeout", ["30s", "1h30m"], ["25min", "1.5h", "", 300, True, "1m1h", "721h"]),
-        ("dryRun", [True], ["yes"]),
-        ("logLevel", ["debug"], ["trace"]),
-    ],
+CLIENTS: Final[list[object]] = [
+    ["a/b"],
+    [{"labels": {"a": "b"}, "name": "c"}],
+    [{"labels": {'a"': "b"}}],
+    [{"namespace": "A", "name": "b"}],
+    [{}],
+    [{"namespace": "a"}],
+]
+WRONG: Final = {"apiVersion": "v1", "kind": "applications", "namespace": "a.b", "name": 'a"', "resource": "a.b"}
+TARGETS: Final = [*({**TARGET, key: value} for key, value in WRONG.items()), {"kind": "A"}]
+ACCEPTED_AND_REFUSED: Final[tuple[tuple[str, list[object], list[object]], ...]] = (
+    ("drivers", [["network"]], [[], ["cpu"], "gpu"]),
+    ("strategy", ["rollout-restart"], ["rollout", 1]),
+    ("maxParallelRestarts", [0, 7], [-1, 1.5, "3"]),
+    ("controller.maxUnavailable", [1, "3", "100%"], [0, "0", "0%", -1, 1.5, "half", "101%", 1000000]),
+    ("controller.circuitBreaker.threshold", [0, "0%", "100%"], [-1, "101%"]),
+    ("controller.restartBackoff", ["1s"], ["0s", "721h"]),
+    ("pluginTimeout", ["1s"], ["0s", "31d", "900000h"]),
+    ("plugin.names", [["a" * 63], [{"name": "a.b"}]], [["a." * 127], ["a/b"], ['x"]'], [{"driver": "gpu"}], "a"]),
+    ("plugin.namespace", [""], ["a.b", "A"]),
+    ("driverClients", [[{"labels": {"a.b/c": ""}}], [{"namespace": "a", "name": "b.c"}]], CLIENTS),
+    ("eventTargets", [[TARGET], [{**TARGET, "name": "a" * 63}]], [*([target] for target in TARGETS), [TARGET] * 5]),
+    ("timeout", ["30s", "1h30m"], ["25min", "1.5h", "", 300, True, "1m1h", "721h"]),
+    ("dryRun", [True], ["yes"]),
+    ("logLevel", ["debug"], ["trace"]),
 )
-def test_chart_and_program_accept_the_same(helm: Helm, name: str, good: list[object], bad: list[object]) -> None:
+
+
+def test_chart_and_program_accept_the_same(helm: Helm) -> None:
     """A value that the program refuses fails before anything is installed, and no other does."""
-    expected = {str(value): value in good for value in [*good, *bad]}
-    program = {str(value): _accepted({name: value}) for value in [*good, *bad]}
-    chart = {str(value): helm.template({name: value}).returncode == 0 for value in [*good, *bad]}
-    assert program == expected == chart
+    for name, good, bad in ACCEPTED_AND_REFUSED:
+        assert [value for value in good if not _accepted({name: value})] == [], name
+        assert [value for value in bad if _accepted({name: value})] == [], name
+        assert [value for value in bad if helm.template({name: value}).returncode == 0] == [], name
+    for row in zip_longest(*(good for _, good, _ in ACCEPTED_AND_REFUSED)):
+        names = (name for name, _, _ in ACCEPTED_AND_REFUSED)
+        assert helm.render({name: value for name, value in zip(names, row, strict=True) if value is not None})
 
 
 def _accepted(values: Values) -> bool:
@@ -281,7 +215,7 @@ def _flags(command: click.Command) -> set[str]:
 def test_each_flag_is_passed_by_the_chart_or_left_out_for_a_reason(helm: Helm) -> None:
     """The chart passes no unknown flag, and no other flag is unreachable."""
     rendered = helm.render({"controller.enabled": True, "job.mode": "delegate"})
-    given = {run: rendered.args, controller: rendered.follower_container["args"]}
+    given = {run: rendered.container["args"], controller: container_of(rendered.controller)["args"]}
     reachable = set(NOT_IN_THE_CHART)
     for command, (name, *args) in given.items():
         passed = {arg.partition("=")[0] for arg in args}
@@ -289,17 +223,3 @@ def test_each_flag_is_passed_by_the_chart_or_left_out_for_a_reason(helm: Helm) -
         assert passed <= _flags(command)
         reachable |= passed
     assert _flags(run) | _flags(controller) == reachable
-
-
-def test_exit_codes_that_end_the_job(helm: Helm) -> None:
-    """The Job ends at once on exactly the exit codes that a retry would not change."""
-    rules = helm.render().job["spec"]["podFailurePolicy"]["rules"]
-    (codes,) = [rule["onExitCodes"] for rule in rules if rule["action"] == "FailJob"]
-    assert {EXIT_USAGE, EXIT_FAILED, EXIT_DEADLINE} == set(codes["values"])
-    assert codes["containerName"] == helm.render().container["name"]
-
-
-def test_the_image_is_the_program_s_version() -> None:
-    """The chart's appVersion, which is the image's default tag, is the version of the program."""
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    assert chart["appVersion"] == __version__

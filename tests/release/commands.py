@@ -1,4 +1,4 @@
-"""Find the commands that workflows and documents tell a reader to run."""
+"""Find the commands in workflows and documents."""
 
 from __future__ import annotations
 

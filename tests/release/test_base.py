@@ -19,24 +19,19 @@ REACHED: Final = f'mkdir -p "$root/{LISTS}"; touch "$root/{LISTS}/deb.debian.org
 """What the real one leaves behind once a mirror has answered."""
 
 
-@pytest.mark.parametrize(
-    ("before", "lacking"),
-    [pytest.param("true", True, id="no-mirror"), pytest.param(REACHED, False, id="wrong-package")],
-)
-def test_only_an_absent_mirror_is_a_lack(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, lacking: bool
-) -> None:
+def test_only_a_missing_mirror_is_a_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A debootstrap that fails after a mirror has answered is a broken build, which no test may skip over.
 
     Neither a missing mirror nor a wrong package can be had on every machine, so a script fails as the real one does.
     """
-    script = tmp_path / "debootstrap"
-    script.write_text(f"#!/bin/sh\nfor root do :; done\n{before}\nexit 1\n")
-    script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    with pytest.raises(ImageError) as failure:
-        base._bootstrap(tmp_path / "root", base.RUNTIME)
-    assert isinstance(failure.value, CannotBuildError) == lacking
+    script = tmp_path / "debootstrap"
+    for before, lacking in (("true", True), (REACHED, False)):
+        script.write_text(f"#!/bin/sh\nfor root do :; done\n{before}\nexit 1\n")
+        script.chmod(0o755)
+        with pytest.raises(ImageError) as failure:
+            base._bootstrap(tmp_path / f"root-{lacking}", base.RUNTIME)
+        assert isinstance(failure.value, CannotBuildError) == lacking, before
 
 
 def _program(folder: Path, name: str, *works: str) -> None:
@@ -47,32 +42,28 @@ def _program(folder: Path, name: str, *works: str) -> None:
     (folder / name).chmod(0o755)
 
 
-@pytest.mark.parametrize(
-    ("docker", "buildah", "chosen"),
-    [
-        pytest.param(("info", "inspect"), ("from", "rm"), "docker", id="docker-has-the-base"),
-        pytest.param(("info", "pull"), ("from", "rm"), "docker", id="docker-gets-the-base"),
-        pytest.param(("info",), ("from", "rm"), "buildah", id="docker-without-a-registry"),
-        pytest.param((), ("from", "rm"), "buildah", id="docker-does-not-run"),
-        pytest.param(("info",), (), "", id="buildah-keeps-no-images"),
-    ],
-)
-def test_who_builds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, docker: tuple[str, ...], buildah: tuple[str, ...], chosen: str
-) -> None:
-    """Docker where it can have the base, else buildah, which needs no registry. No machine is all of these: scripts."""
-    _program(tmp_path, "docker", *docker)
-    _program(tmp_path, "buildah", *buildah)
+def test_which_program_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Docker if it can have the base, else buildah, which needs no registry. No machine is all of these: scripts."""
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.delenv("BASE_IMAGE", raising=False)
-    if chosen:
-        assert image.find_builder() == chosen
-    else:
-        with pytest.raises(CannotBuildError):
-            image.find_builder()
+    both = ("from", "rm")
+    for docker, buildah, chosen in (
+        (("info", "inspect"), both, "docker"),
+        (("info", "pull"), both, "docker"),
+        (("info",), both, "buildah"),
+        ((), both, "buildah"),
+        (("info",), (), ""),
+    ):
+        _program(tmp_path, "docker", *docker)
+        _program(tmp_path, "buildah", *buildah)
+        if chosen:
+            assert image.find_builder() == chosen, docker
+        else:
+            with pytest.raises(CannotBuildError):
+                image.find_builder()
 
 
-def test_buildah_is_told_the_base_by_its_own_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_buildah_gets_the_base_by_its_own_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Older ones know neither a tag with a digest nor a stage in an argument. A base of the user's comes first."""
     _program(tmp_path, "buildah", "pull")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")

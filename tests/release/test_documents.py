@@ -1,11 +1,9 @@
-"""What people read: links lead somewhere, and nothing waits to be filled in."""
+"""Documents: their links work, and they have no placeholders."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
-
-import pytest
 
 from tests.chart.rendering import ROOT
 from tests.release.commands import documents
@@ -24,12 +22,7 @@ PLACEHOLDER: Final = re.compile(
 ONE_OF_SEVERAL: Final = re.compile(r"(?:logs|port-forward) (?:deployment|deploy)/\S+")
 """Commands that pick any pod of a Deployment. With several replicas it may be a standby, which knows nothing."""
 NOTES: Final = ROOT / "charts" / "gpu-operator-post" / "templates" / "NOTES.txt"
-GITHUB = (
-    *(ROOT / ".github").rglob("*.y*ml"),
-    ROOT / ".github" / "CODEOWNERS",
-    ROOT / "LICENSE",
-)
-BY_NAME = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in documents()]
+GITHUB: Final = (*(ROOT / ".github").rglob("*.y*ml"), ROOT / ".github" / "CODEOWNERS", ROOT / "LICENSE")
 
 
 def _anchors(path: Path) -> Iterator[str]:
@@ -38,50 +31,48 @@ def _anchors(path: Path) -> Iterator[str]:
         yield re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
-def test_there_is_what_a_newcomer_looks_for() -> None:
-    """The files that GitHub and people look for by name."""
+def test_standard_files_exist() -> None:
+    """GitHub and people look for them by name."""
     names = {str(path.relative_to(ROOT)) for path in documents()}
     assert {"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs/architecture.md"} <= names
     assert "Apache License" in (ROOT / "LICENSE").read_text()
 
 
 def test_every_folder_of_tests_is_explained() -> None:
-    """A newcomer finds out what each is for before they add one more."""
+    """CONTRIBUTING.md says what each is for."""
     explained = set(re.findall(r"`tests/(\w+)`", (ROOT / "CONTRIBUTING.md").read_text()))
     folders = {path.parent.name for path in (ROOT / "tests").glob("*/test_*.py")}
     assert folders - explained == set()
 
 
-@pytest.mark.parametrize("path", BY_NAME)
-def test_links_lead_somewhere(path: Path) -> None:
-    """Each file is there, and each heading in it."""
+def test_links_lead_to_a_file_and_a_heading() -> None:
+    """Links of all documents, apart from those to other sites."""
     broken = []
-    for link in LINK.findall(FENCE.sub("", path.read_text())):
-        name, _, anchor = link.partition("#")
-        target = (path.parent / name).resolve() if name else path
-        if not target.exists() or (anchor and anchor not in _anchors(target)):
-            broken.append(link)
+    for path in documents():
+        for link in LINK.findall(FENCE.sub("", path.read_text())):
+            name, _, anchor = link.partition("#")
+            target = (path.parent / name).resolve() if name else path
+            if not target.exists() or (anchor and anchor not in _anchors(target)):
+                broken.append(f"{path}: {link}")
     assert broken == []
 
 
-@pytest.mark.parametrize("path", BY_NAME)
-def test_named_tests_exist(path: Path) -> None:
-    """What a table offers as proof is there, under that name, in that file."""
-    named = PROOF.findall(path.read_text())
-    assert [name for name, file in named if f"def {name}(" not in (path.parent / file).read_text()] == []
+def test_named_tests_exist() -> None:
+    """Each test that a document offers as proof is in that file, under that name."""
+    named = [(path, name, file) for path in documents() for name, file in PROOF.findall(path.read_text())]
+    assert [each for each in named if f"def {each[1]}(" not in (each[0].parent / each[2]).read_text()] == []
 
 
-@pytest.mark.parametrize("path", [*BY_NAME, *(pytest.param(path, id=path.name) for path in GITHUB)])
-def test_nothing_waits_to_be_filled_in(path: Path) -> None:
-    """No placeholder; the licence keeps its own, which belong to its text."""
-    text = path.read_text().partition("APPENDIX: How to apply")[0]
-    assert PLACEHOLDER.findall(text) == []
+def test_there_are_no_placeholders() -> None:
+    """The licence keeps its own, which belong to its text."""
+    texts = {path: path.read_text().partition("APPENDIX: How to apply")[0] for path in (*documents(), *GITHUB)}
+    assert {path: found for path, text in texts.items() if (found := PLACEHOLDER.findall(text))} == {}
 
 
-@pytest.mark.parametrize("path", [*BY_NAME, pytest.param(NOTES, id=NOTES.name)])
-def test_commands_look_at_the_leader(path: Path) -> None:
-    """They name the pods by label, or the one that is meant: a Deployment's name leads to any replica."""
-    assert ONE_OF_SEVERAL.findall(path.read_text()) == []
+def test_commands_read_the_leader() -> None:
+    """They select the pods by label, or name the one that is meant: a Deployment's name leads to any replica."""
+    texts = {path: path.read_text() for path in (*documents(), NOTES)}
+    assert {path: found for path, text in texts.items() if (found := ONE_OF_SEVERAL.findall(text))} == {}
 
 
 def test_when_to_use_what_takes_five_lines() -> None:

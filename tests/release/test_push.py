@@ -35,7 +35,7 @@ def registry(tmp_path: Path) -> Iterator[str]:
 
 
 def _port(process: subprocess.Popen[bytes], log: Path) -> str:
-    """Wait for the registry to say where it listens."""
+    """Wait until the registry prints where it listens."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and process.poll() is None:
         if match := re.search(r"serving on port (\d+)", log.read_text()):

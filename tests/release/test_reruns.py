@@ -1,16 +1,17 @@
-"""How the test suite runs: what it tries once more, never a broken promise, and what it names."""
+"""How the test suite runs: which tests it tries once more, and which it names."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pytest
-
+from tests.chart.rendering import ROOT
 from tests.conftest import LONGEST_FIRST, ON_A_CLUSTER, ONE_PER_PARAMETER
 
-ROOT = Path(__file__).resolve().parents[2]
+if TYPE_CHECKING:
+    from pathlib import Path
+
 FAILS_ONCE = """
 from pathlib import Path
 from tests.promises import promised
@@ -24,35 +25,28 @@ LATE = "assert len(tries.read_text()) > 1"
 BROKEN = f"with promised():\n        {LATE}"
 
 
-@pytest.mark.parametrize(
-    ("folder", "assertion", "tries", "code"),
-    [
+def test_a_second_try(tmp_path: Path) -> None:
+    """A test on a cluster has a second try; a broken promise and pure code have none."""
+    for number, (folder, assertion, tries, code) in enumerate((
         ("e2e", LATE, 2, 0),
         ("e2e", BROKEN, 1, 1),
         ("unit", LATE, 1, 1),
-    ],
-    ids=["on-a-cluster", "a-broken-promise", "pure-code"],
-)
-def test_tried_once_more(tmp_path: Path, folder: str, assertion: str, tries: int, code: int) -> None:
-    """A test on a cluster has a second try; a broken promise and pure code have none."""
-    test = tmp_path / "tests" / folder / "test_it.py"
-    test.parent.mkdir(parents=True)
-    test.write_text(FAILS_ONCE.format(assertion=assertion))
-    (tmp_path / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
-    ended = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "-o", f"pythonpath={ROOT}", str(test)],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT)},
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert (ended.returncode, len((tmp_path / "tries").read_text())) == (code, tries), ended.stdout + ended.stderr
+    )):  # fmt: skip
+        place = tmp_path / str(number)
+        test = place / "tests" / folder / "test_it.py"
+        test.parent.mkdir(parents=True)
+        test.write_text(FAILS_ONCE.format(assertion=assertion))
+        (place / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "-o", f"pythonpath={ROOT}", str(test)]
+        environment = {"PYTHONPATH": str(ROOT)}
+        ended = subprocess.run(command, cwd=place, env=environment, check=False, capture_output=True, text=True)
+        found = (ended.returncode, len((place / "tries").read_text()))
+        assert found == (code, tries), f"{folder}, {assertion}: {ended.stdout}{ended.stderr}"
 
 
-@pytest.mark.parametrize("name", sorted({*LONGEST_FIRST, *ON_A_CLUSTER, *ONE_PER_PARAMETER}))
-def test_what_is_treated_specially_is_there(name: str) -> None:
+def test_what_is_treated_specially_exists() -> None:
     """A renamed test would silently lose its second try or its place."""
-    path, _, test = name.partition("::")
-    assert (ROOT / path).exists()
-    assert not test or f"def {test}(" in (ROOT / path).read_text(encoding="utf-8")
+    for name in {*LONGEST_FIRST, *ON_A_CLUSTER, *ONE_PER_PARAMETER}:
+        path, _, test = name.partition("::")
+        assert (ROOT / path).exists(), name
+        assert not test or f"def {test}(" in (ROOT / path).read_text(encoding="utf-8"), name

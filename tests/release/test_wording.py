@@ -9,8 +9,6 @@ import re
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from tests.chart.rendering import ROOT
 from tests.release.prose import prose
 
@@ -48,39 +46,34 @@ def test_prose_is_plain_english() -> None:
     assert [name for name in sorted(allowed) if not found.get(name)] == []
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        pytest.param("a.py", '"""Give it."""\n', id="docstring"),
-        pytest.param("a.py", "x = 1  # until a\n# person comes\n", id="comment"),
-        pytest.param("a.py", "# who\n# goes\n\nx = f'{x} needs a person'\n", id="formatted-string"),
-        pytest.param("a.py", "x = ('it needs a '\n     'person')\n", id="string-of-two-lines"),
-        pytest.param("a.md", "# Title\n\nIt needs a\nperson.\n", id="markdown"),
-        pytest.param("a.yaml", "a: 1\n# It needs a\n# person.\nb: 1\n", id="yaml-comment"),
-        pytest.param("templates/a.tpl", '{{- fail "it needs a person" }}\n', id="message-of-a-template"),
-        pytest.param("templates/a.yaml", "# It needs a\n# person.\n", id="comment-of-a-template"),
-    ],
-)
-def test_a_match_is_found(tmp_path: Path, name: str, text: str) -> None:
+def test_a_match_is_found(tmp_path: Path) -> None:
     """In prose of each kind, also across lines."""
-    path = tmp_path / name
+    for name, text in (
+        ("docstring.py", '"""Give it."""\n'),
+        ("comment.py", "x = 1  # until a\n# person comes\n"),
+        ("formatted_string.py", "# who\n# goes\n\nx = f'{x} needs a person'\n"),
+        ("two_lines.py", "x = ('it needs a '\n     'person')\n"),
+        ("a.md", "# Title\n\nIt needs a\nperson.\n"),
+        ("a.yaml", "a: 1\n# It needs a\n# person.\nb: 1\n"),
+        ("templates/message.tpl", '{{- fail "it needs a person" }}\n'),
+        ("templates/comment.yaml", "# It needs a\n# person.\n"),
+    ):
+        assert len(matches(_write(tmp_path / name, text))) == 1, name
+
+
+def test_code_is_not_prose(tmp_path: Path) -> None:
+    """Identifiers, labels, code and links may keep their words."""
+    for name, text in (
+        ("identifiers.py", "deed = follower['follower'].beside\n"),
+        ("docstring.py", '"""Return what ``follower`` has."""\n'),
+        ("label.py", "x = 'kubectl get pods -l component=controller'\n"),
+        ("a.md", "See `deed`.\n\n```\na person\n```\n\n[This](a-follower.md).\n"),
+        ("a.yaml", "follower: a person\n"),
+    ):
+        assert matches(_write(tmp_path / name, text)) == [], name
+
+
+def _write(path: Path, text: str) -> Path:
     path.parent.mkdir(exist_ok=True)
     path.write_text(text)
-    assert len(matches(path)) == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        pytest.param("a.py", "deed = follower['follower'].beside\n", id="identifiers"),
-        pytest.param("a.py", '"""Return what ``follower`` has."""\n', id="code-in-a-docstring"),
-        pytest.param("a.py", "x = 'kubectl get pods -l component=controller'\n", id="label-in-a-string"),
-        pytest.param("a.md", "See `deed`.\n\n```\na person\n```\n\n[This](a-follower.md).\n", id="code-and-links"),
-        pytest.param("a.yaml", "follower: a person\n", id="yaml-value"),
-    ],
-)
-def test_code_is_not_prose(tmp_path: Path, name: str, text: str) -> None:
-    """Identifiers are renamed elsewhere."""
-    path = tmp_path / name
-    path.write_text(text)
-    assert matches(path) == []
+    return path

@@ -1,7 +1,7 @@
-"""Take each right away, one at a time, on a real API server: the program says which one is missing.
+"""Remove each right, one at a time, on a real API server: the program reports which one is missing.
 
-What nobody may take for done is a run that could not see or could not act. What only tells the story
-(events, the Job's start) is not worth failing for, and is warned about once.
+A run that cannot read or cannot restart must not succeed. What is only for reports (Events, the Job's start) is worth
+one warning, and no failure.
 """
 
 from __future__ import annotations
@@ -14,31 +14,40 @@ import pytest
 
 from tests.chart.rendering import Helm, Values
 from tests.e2e.identity import Right, kubeconfig, rights
-from tests.e2e.lab import NAMESPACE, PLUGIN_NAMESPACE
+from tests.e2e.lab import NAMESPACE, PLUGIN_NAMESPACE, Lab
 from tests.process.program import Ended, ended, start_logged
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from pathlib import Path
 
-    from tests.e2e.lab import Lab
+    from devcluster.cluster import Cluster
 
 pytestmark = pytest.mark.e2e
 
 WAITING: Final = ("run", "--timeout=2m", "expect.driverVersion=999.1")
-"""A run that never ends by itself, so that a watch that is refused is found out; a refusal is tried again for half a
-minute, and on a busy machine twenty of these start at once."""
+"""A run that never ends by itself, so that it reports a refused watch; it retries a refusal for half a minute, and on a
+busy machine twenty of these start at once."""
 EVENTS: Final = Right("", "events", "create")
 OWN_JOB: Final = Right("batch", "jobs", "get")
 WITHOUT_NAMESPACE: Final = ("clusterpolicies", "nodes", "resourceslices")
 ON_DEMAND: Final = ("nvidiadrivers",)
-"""Asked for only where a policy leaves its drivers to objects of that kind."""
+"""Requested only where a policy leaves its drivers to objects of that kind."""
 ACCOUNTS_AT_ONCE: Final = 8
 
 
+@pytest.fixture(scope="module")
+def lab(cluster: Cluster) -> Lab:
+    """Boot one fleet of one node; the test that restarts its plugin comes last."""
+    cluster.up(nodes=1, fleet=True)
+    started = Lab(cluster)
+    started.fleet(nodes=1)
+    return started
+
+
 def _granted(lab: Lab, values: Values) -> set[Right]:
-    """Give everything that the chart grants in scope cluster."""
+    """Return everything that the chart grants in scope cluster."""
     rendered = Helm(lab.cluster.binary("helm4")).render(values)
     return {right for kind in ("ClusterRole", "Role") for role in rendered.all(kind) for right in rights(role["rules"])}
 
@@ -49,7 +58,7 @@ def _start(lab: Lab, name: str, allowed: Iterable[Right], *args: str) -> subproc
 
 
 def _named(right: Right) -> str:
-    """Spell a right as whoever grants it needs it."""
+    """Return a right as the program reports it."""
     return f"{right.verb} {right.resource}{f'.{right.group}' if right.group else ''}"
 
 
@@ -59,10 +68,8 @@ def _assert_missing(done: Ended, what: str) -> None:
     assert what in done.out
 
 
-def test_without_one_read(boot: Callable[..., Lab], subtests: pytest.Subtests) -> None:
+def test_without_one_read(lab: Lab, subtests: pytest.Subtests) -> None:
     """Exit 3 with verb, resource and namespace, for each kind that the program lists and watches."""
-    lab = boot(1)
-    lab.fleet(nodes=1)
     granted = _granted(lab, {})
     reads = sorted(right for right in granted if right.verb in ("list", "watch") and right.resource not in ON_DEMAND)
     assert len(reads) == 18
@@ -82,9 +89,51 @@ def test_without_one_read(boot: Callable[..., Lab], subtests: pytest.Subtests) -
     lab.assert_clean([])
 
 
-def test_without_one_write(boot: Callable[..., Lab], subtests: pytest.Subtests) -> None:
-    """A plugin that cannot be restarted is exit 3; a story that cannot be told is a warning."""
-    lab = boot(1)
+CONTROLLER: Final[Values] = {"controller.enabled": True, "job.enabled": False}
+OF_A_CONTROLLER: Final = (
+    *(Right("coordination.k8s.io", "leases", verb) for verb in ("create", "get", "patch")),
+    Right("apps", "deployments", "get"),
+    Right("", "nodes", "list"),
+)
+"""Its own rights, and one of the reads, which a controller retries forever."""
+
+
+def test_a_controller_without_one_right(lab: Lab, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """It logs which, and ends only if it cannot keep its Lease, so that you can grant the right without a restart."""
+    granted = _granted(lab, CONTROLLER)
+    assert set(OF_A_CONTROLLER) <= granted
+    lease = f"--lease-namespace={NAMESPACE}"
+    command = ("controller", "--listen=127.0.0.1:0", lease, "--workload-name=gpu-operator")
+    started = []
+    for number, right in enumerate(OF_A_CONTROLLER):
+        config = kubeconfig(lab.cluster, f"controller-{number}", granted - {right})
+        own = (f"--lease-name=without-{number}", f"--kubeconfig={config}")
+        log = tmp_path / f"{number}.log"
+        started.append((right, log, lab.cluster.adopt(start_logged(log, *command, *own))))
+    for right, log, process in started:
+        where = "the whole cluster" if right.resource == "nodes" else f"namespace {NAMESPACE}"
+        with subtests.test(_named(right)):
+            lab.until(partial(_says, log, f"{_named(right)} in {where}"), f"{right} is named", 120)
+            if right.verb == "patch":
+                lab.until(partial(_failed, process), "the Lease was lost", 120)
+            else:
+                assert process.poll() is None
+    for _, _, process in started:
+        process.terminate()
+        process.wait(60)
+    lab.assert_clean([])
+
+
+def _says(log: Path, what: str) -> bool:
+    return what in log.read_text()
+
+
+def _failed(process: subprocess.Popen[str]) -> bool:
+    return process.poll() == 1
+
+
+def test_without_one_write(lab: Lab, subtests: pytest.Subtests) -> None:
+    """A plugin that cannot be restarted is exit 3; Events that cannot be written are a warning."""
     lab.stale_fleet(nodes=1)
     delete, patch = Right("", "pods", "delete"), Right("apps", "daemonsets", "patch")
     quick = ("run", "--timeout=2m", "advanced.operatorQuiet=2s")
@@ -100,56 +149,10 @@ def test_without_one_write(boot: Callable[..., Lab], subtests: pytest.Subtests) 
     with subtests.test(_named(OWN_JOB)):
         _assert_warned(ended(reading), f"{_named(OWN_JOB)} in namespace {NAMESPACE}")
     lab.assert_untouched()
-    telling = _start(lab, "without-events", stale_pods - {EVENTS}, *quick)
+    reporting = _start(lab, "without-events", stale_pods - {EVENTS}, *quick)
     with subtests.test(_named(EVENTS)):
-        _assert_warned(ended(telling), f"{_named(EVENTS)} in namespace {PLUGIN_NAMESPACE}")
+        _assert_warned(ended(reporting), f"{_named(EVENTS)} in namespace {PLUGIN_NAMESPACE}")
     lab.assert_clean(["gpu-0"])
-
-
-FOLLOWER: Final[Values] = {"controller.enabled": True, "job.enabled": False}
-OF_A_FOLLOWER: Final = (
-    *(Right("coordination.k8s.io", "leases", verb) for verb in ("create", "get", "patch")),
-    Right("apps", "deployments", "get"),
-    Right("", "nodes", "list"),
-)
-"""What it needs of its own, and one of the reads, which a follower asks for again for ever."""
-
-
-def test_a_follower_without_one_right(boot: Callable[..., Lab], tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """It says which, in its log, and ends only if it cannot keep its Lease; a person who grants it need not restart."""
-    lab = boot(1)
-    lab.fleet(nodes=1)
-    granted = _granted(lab, FOLLOWER)
-    assert set(OF_A_FOLLOWER) <= granted
-    following = (
-        "controller",
-        "--listen=127.0.0.1:0",
-        f"--lease-namespace={NAMESPACE}",
-        "--workload-name=gpu-operator",
-    )
-    started = []
-    for number, right in enumerate(OF_A_FOLLOWER):
-        config = kubeconfig(lab.cluster, f"follower-{number}", granted - {right})
-        own = (f"--lease-name=without-{number}", f"--kubeconfig={config}")
-        log = tmp_path / f"{number}.log"
-        started.append((right, log, lab.cluster.adopt(start_logged(log, *following, *own))))
-    for right, log, process in started:
-        where = "the whole cluster" if right.resource == "nodes" else f"namespace {NAMESPACE}"
-        with subtests.test(_named(right)):
-            lab.until(partial(_says, log, f"{_named(right)} in {where}"), f"{right} is named", 120)
-            if right.verb == "patch":
-                lab.until(partial(_failed, process), "the Lease was lost", 120)
-            else:
-                assert process.poll() is None
-    lab.assert_clean([])
-
-
-def _says(log: Path, what: str) -> bool:
-    return what in log.read_text()
-
-
-def _failed(process: subprocess.Popen[str]) -> bool:
-    return process.poll() == 1
 
 
 def _assert_warned(done: Ended, what: str) -> None:

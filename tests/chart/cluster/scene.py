@@ -1,0 +1,287 @@
+"""A namespace full of pods, and accounts of our chart with their own tokens, to try the admission policy on."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from devcluster.access import Access, ApiError
+from devcluster.client import MERGE_PATCH, Api, path
+from devcluster.patience import TooSlowError
+from hook.kube.events import COMPONENT
+from tests.chart.rendering import Helm, Values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import pytest
+
+    from devcluster.client import Object
+    from devcluster.cluster import Cluster
+
+PATIENCE: Final = 120.0
+"""For a busy machine: a policy takes effect within a second or two of its creation."""
+PLUGIN: Final = "dra-driver-nvidia-gpu-kubelet-plugin"
+DRA: Final = "nvidia-dra-driver-gpu"
+OTHER: Final = "other"
+ALONE: Final = "alone"
+HOME: Final = "gpu-operator"
+NAMESPACES: Final = (DRA, OTHER, ALONE, HOME)
+SOURCES: Final = ("driver", "relabelled", "ofed", "toolkit")
+"""DaemonSets that load drivers: they are never restarted, also with the labels of a driver client."""
+MORE: Final = (
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete", "deletecollection"]},
+    {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
+    {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["patch"]},
+)
+"""Rights that the chart does not grant, or not to all: what is refused anyway is refused by the admission policy."""
+PARTS: Final = ("pods", "daemonsets", "events")
+"""The subject of each policy."""
+GROUP: Final = "admissionregistration.k8s.io/v1"
+RBAC: Final = "rbac.authorization.k8s.io"
+EVENTS: Final = path("v1", "events", namespace=DRA)
+OWN: Final = {"source": {"component": COMPONENT}, "reportingComponent": COMPONENT}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The API server's answer to a request."""
+
+    code: int
+    message: str = ""
+
+    @property
+    def denied(self) -> bool:
+        """Whether an admission policy refused it, and not because of an error: that is code 422."""
+        return self.code == 403 and "ValidatingAdmissionPolicy" in self.message
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An account with a token, which tries requests; nothing is kept unless `really`."""
+
+    cluster: Cluster
+    token: str
+
+    def delete(self, url_path: str, *, really: bool = False, **more: object) -> Answer:
+        """Delete an object, or a collection, with further options."""
+        options = {"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": [] if really else ["All"], **more}
+        return self._try("DELETE", url_path, options, really=really)
+
+    def delete_by_query(self, url_path: str, **options: str) -> Answer:
+        """Delete an object with its options in the address, where the API server reads them too."""
+        return self._try("DELETE", url_path, None, query=options)
+
+    def evict(self, namespace: str, pod: str) -> Answer:
+        """Request an eviction."""
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": namespace}}
+        return self._try("POST", path("v1", "pods", namespace=namespace, name=pod, subresource="eviction"), body)
+
+    def get(self, url_path: str) -> Answer:
+        """Read an object."""
+        return self._try("GET", url_path, None, really=True)
+
+    def create(self, url_path: str, body: Object, *, really: bool = False) -> Answer:
+        """Create an object."""
+        return self._try("POST", url_path, body, really=really)
+
+    def make(self, url_path: str, body: Object) -> None:
+        """Create an object, unless an earlier try of a test has."""
+        answer = self.create(url_path, body, really=True)
+        assert answer.code in {200, 409}, answer
+
+    def patch(self, url_path: str, body: Object, *, really: bool = False) -> Answer:
+        """Merge a patch into an object."""
+        return self._try("PATCH", url_path, body, really=really)
+
+    def _try(
+        self,
+        method: str,
+        url_path: str,
+        body: Object | None,
+        *,
+        really: bool = False,
+        query: dict[str, str] | None = None,
+    ) -> Answer:
+        access = replace(Access.from_kubeconfig(self.cluster.kubeconfig), token=self.token)
+        params = {**(query or {}), **({} if really else {"dryRun": "All"})}
+        content_type = MERGE_PATCH if method == "PATCH" else "application/json"
+
+        async def ask(_: Api) -> None:
+            async with Api(access) as api:
+                await api.request(method, url_path, body=body, params=params, content_type=content_type)
+
+        try:
+            self.cluster.run(ask)
+        except ApiError as error:
+            return Answer(error.code, error.message)
+        return Answer(200)
+
+
+def administrator(cluster: Cluster) -> Account:
+    """Return an account that may do everything."""
+    token = Access.from_kubeconfig(cluster.kubeconfig).token
+    assert token
+    return Account(cluster, token)
+
+
+def account_of_chart(cluster: Cluster, name: str, values: Values, more: Sequence[Object] = ()) -> Account:
+    """Apply the chart without its workloads, and act as the Job's account, with further rights from elsewhere."""
+    install(cluster, name, values)
+    return acting_as(cluster, name, more)
+
+
+def install(cluster: Cluster, name: str, values: Values) -> None:
+    """Apply the chart without its workloads."""
+    rendered = Helm(cluster.binary("helm4")).render({"fullnameOverride": name, **values})
+    apply(cluster, [item for item in rendered.objects if item["kind"] not in {"Job", "Deployment"}])
+
+
+def acting_as(cluster: Cluster, name: str, more: Sequence[Object] = (), namespace: str = HOME) -> Account:
+    """Act as a ServiceAccount, with further rights from elsewhere."""
+    if more:
+        role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": f"more-{namespace}-{name}"}
+        common = {"apiVersion": f"{RBAC}/v1", "metadata": {"name": role["name"]}}
+        subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+        binding = {**common, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": [subject]}
+        apply(cluster, [{**common, "kind": "ClusterRole", "rules": list(more)}, binding])
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    answer = cluster.create(path("v1", "serviceaccounts", namespace=namespace, name=name, subresource="token"), request)
+    return Account(cluster, str(answer["status"]["token"]))
+
+
+def with_rights(cluster: Cluster, namespace: str, name: str, rules: Sequence[Object]) -> Account:
+    """Create an account that does not belong to the chart, with its own rights."""
+    apply(cluster, [{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}])
+    return acting_as(cluster, name, rules, namespace)
+
+
+def apply(cluster: Cluster, items: Iterable[Object]) -> None:
+    """Create objects, as an administrator does."""
+    manifest = {"apiVersion": "v1", "kind": "List", "items": list(items)}
+    cluster.kubectl("apply", "-f", "-", text=json.dumps(manifest))
+
+
+def scene() -> list[Object]:
+    """Return plugins and driver clients, what looks like one, and what does not."""
+    exporter = _workload("DaemonSet", OTHER, "exporter")
+    # As some vendors set it: to delete such a pod is not to force it.
+    exporter["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 0
+    return [
+        *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in NAMESPACES),
+        *(_workload("DaemonSet", namespace, PLUGIN) for namespace in (DRA, OTHER, ALONE)),
+        _workload("DaemonSet", DRA, "innocent"),
+        _workload("DaemonSet", DRA, "exporter"),
+        exporter,
+        _workload("DaemonSet", OTHER, "profiler", tier="profiling"),
+        _workload("DaemonSet", OTHER, "driver", tier="profiling", **{"app.kubernetes.io/component": "nvidia-driver"}),
+        _workload("DaemonSet", OTHER, "relabelled", "nvidia-driver-ctr", tier="profiling"),
+        _workload("DaemonSet", OTHER, "ofed", tier="profiling", **{"nvidia.com/ofed-driver": ""}),
+        _workload("DaemonSet", OTHER, "toolkit", tier="profiling", app="nvidia-container-toolkit-daemonset"),
+        _workload("ReplicaSet", OTHER, PLUGIN),
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "bare", "namespace": OTHER, "labels": {"tier": "profiling"}},
+            "spec": _pod("main"),
+        },
+    ]
+
+
+def _workload(kind: str, namespace: str, name: str, container: str = "main", **labels: str) -> Object:
+    """Describe a workload of one pod, with labels of its own."""
+    labels = {"workload": f"{kind}-{name}", **labels}
+    template = {"metadata": {"labels": labels, "annotations": {"checksum/config": "1"}}, "spec": _pod(container)}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+def _pod(container: str) -> Object:
+    return {"containers": [{"name": container, "image": "example.invalid/nothing:1"}], "restartPolicy": "Always"}
+
+
+def until(holds: Callable[[], bool], what: str) -> None:
+    """Wait for a condition; too long a wait is tried once more."""
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        if time.monotonic() > end:
+            raise TooSlowError(f"not within {PATIENCE:.0f} s: {what}")
+        time.sleep(0.2)
+
+
+def pod_of(cluster: Cluster, namespace: str, name: str, kind: str = "DaemonSet") -> str:
+    """Return the path of a workload's pod, once there is one."""
+    pods: list[str] = []
+
+    def found() -> bool:
+        items = cluster.list(path("v1", "pods", namespace=namespace), labelSelector=f"workload={kind}-{name}")
+        pods[:] = sorted(str(pod["metadata"]["name"]) for pod in items)
+        return bool(pods)
+
+    until(found, f"{kind} {namespace}/{name} has a pod")
+    return path("v1", "pods", namespace=namespace, name=pods[0])
+
+
+def scheduled(cluster: Cluster, namespace: str, name: str) -> str:
+    """Return the path of a DaemonSet's pod that has a node: before, the API server deletes it at once."""
+    pod = pod_of(cluster, namespace, name)
+    until(lambda: bool(cluster.get(pod)["spec"].get("nodeName")), f"{pod} has a node")
+    return pod
+
+
+def in_effect(account: Account, pod: str, daemonset: str) -> None:
+    """Wait until both policies of an account deny."""
+    until(lambda: account.delete(pod).denied, "the policy for pods is in effect")
+    patch = {"metadata": {"labels": {"a": "b"}}}
+    until(lambda: account.patch(daemonset, patch).denied, "the policy for DaemonSets is in effect")
+
+
+def as_it_is(cluster: Cluster, pod: str) -> dict[str, str]:
+    """Return the preconditions with which the program deletes this very pod."""
+    metadata = cluster.get(pod)["metadata"]
+    return {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+
+
+def daemonset(namespace: str, name: str) -> str:
+    """Return the path of a DaemonSet."""
+    return path("apps/v1", "daemonsets", namespace=namespace, name=name)
+
+
+def event(name: str, kind: str = "DaemonSet", **more: object) -> dict[str, Any]:
+    """Describe an event as the program writes it."""
+    about = {"kind": kind, "name": PLUGIN, "namespace": DRA}
+    return {"metadata": {"name": name, "namespace": DRA}, "involvedObject": about, "reason": "Test", **OWN, **more}
+
+
+def image(tag: str, **metadata: object) -> dict[str, Any]:
+    """Describe a change of an image, and of more of the template."""
+    containers = [{"name": "main", "image": f"example.invalid/nothing:{tag}"}]
+    return {"spec": {"template": {"metadata": metadata, "spec": {"containers": containers}}}}
+
+
+def assert_answers(subtests: pytest.Subtests, allowed: dict[str, Answer], denied: dict[str, Answer]) -> None:
+    """Assert each answer: a refusal must be that of the admission policy."""
+    for what, answer in allowed.items():
+        with subtests.test(f"allowed: {what}"):
+            assert answer.code == 200, answer.message
+    for what, answer in denied.items():
+        with subtests.test(f"denied: {what}"):
+            assert answer.denied, answer
+
+
+def assert_no_warnings(cluster: Cluster, names: list[str], parts: tuple[str, ...] = PARTS) -> None:
+    """Wait until the API server has checked the types of every expression, and accept no warning."""
+    wanted = {f"{HOME}.{name}.{part}" for name in names for part in parts}
+
+    def statuses() -> list[dict[str, Any]]:
+        items = cluster.list(path(GROUP, "validatingadmissionpolicies"))
+        return [item.get("status", {}) for item in items if item["metadata"]["name"] in wanted]
+
+    until(lambda: sum("typeChecking" in status for status in statuses()) == len(wanted), "the types are checked")
+    assert [status["typeChecking"].get("expressionWarnings", []) for status in statuses()] == [[]] * len(wanted)
