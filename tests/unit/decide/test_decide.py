@@ -23,17 +23,7 @@ from hook.decide.reasons import Reason
 from hook.decide.result import Decision, DeletePod, NodeState, Phase, RolloutRestart
 from hook.decide.state import Memory, RestartRecord, Timers, restart_key
 from hook.format import Bound
-from tests.fixtures.cluster import (
-    LATER,
-    Cluster,
-    cluster,
-    labelled,
-    not_ready_since,
-    reasons,
-    stale,
-    stale_plugin,
-    without_operator,
-)
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, reasons, stale, without_operator
 from tests.fixtures.following import Controller, successor
 from tests.fixtures.limits import FOLLOWING, of
 from tests.fixtures.modes import network, ofed_pod, rdma_pod, with_exporter, with_ofed
@@ -194,8 +184,9 @@ def test_nodes_that_leave_or_fall_back_are_no_progress() -> None:
     left = without(rotating(), "a")
     steps = [(0, rotating()), (20 * 60, left), (30 * 60, left)]
     assert Reason.STALLED is reasons_over(*steps, settings=LONG)[-1]
-    others = (merged(stale_plugin(node), {"metadata": {"uid": f"another-{node}"}}) for node in TWO)
-    begun, again = cluster(*TWO).drop("slice", "0-gpu.nvidia.com-b"), stale(*TWO).put("plugin-pod", *others)
+    begun, again = cluster(*TWO).drop("slice", "0-gpu.nvidia.com-b"), stale(*TWO)
+    for node in TWO:
+        again.change("plugin-pod", {"metadata": {"uid": f"another-{node}"}}, f"plugin-{node}")
     steps = [(0, begun), (10 * 60, rotating()), (20 * 60, rotating()), (30 * 60, again)]
     assert Reason.STALLED is reasons_over(*steps, settings=LONG)[-1]
 
@@ -222,12 +213,6 @@ def test_a_node_that_only_waits_for_its_turn_does_not_delay_a_failure() -> None:
         first, last = timeline((0, found), (300, found), settings=settings)
         assert (WAIT, reason) == (first.phase, first.statuses[1].reason)
         assert (FAIL, Reason.PLUGIN_NOT_READY) == (last.phase, last.reason), reason
-
-
-def test_a_node_that_makes_progress_is_waited_for_before_a_failure() -> None:
-    """However long its driver takes to load: its plugin is restarted first."""
-    found = cluster(*TWO).put("driver-pod", driver_pod("b", ready=None)).put("plugin-pod", NOT_READY_PLUGIN)
-    assert [WAIT] * 3 == in_minutes((0, found), (6, found), (12, found), settings=Settings(plugin_timeout=Duration()))
 
 
 # Memory.

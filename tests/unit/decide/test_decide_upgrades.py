@@ -143,7 +143,7 @@ def without_labels() -> Upgrade:
 
 
 def test_a_node_that_loses_its_labels_in_the_middle() -> None:
-    """It is waited for. If its labels stay away, it is excluded after a while, and the end of the run reports it."""
+    """It is waited for, and excluded after a while. One that is removed, or was never eligible, is not missed."""
     upgrade = without_labels()
     decision = upgrade.decide(105)
     assert ("NodesPending", ["Verified", "LabelsMissing"]) == (decision.reason, reasons(decision.statuses))
@@ -156,10 +156,6 @@ def test_a_node_that_loses_its_labels_in_the_middle() -> None:
     late = away.decide(105 + grace)
     assert (Phase.DONE, ["Verified", "LabelsMissing"]) == (late.phase, reasons(late.statuses))
     assert "1 nodes are excluded" in late.message
-
-
-def test_a_node_that_is_removed_or_was_never_eligible_is_not_missed() -> None:
-    """Its object is gone with everything on it, or it was excluded before it lost its labels."""
     removed = without_labels()
     removed.found.drop("node", "gpu-1")
     assert Phase.DONE is removed.decide(105).phase

@@ -10,16 +10,7 @@ from hook.decide.decide import early_skip_of
 from hook.decide.reasons import Reason
 from hook.decide.result import DeletePod, NodeState, Phase
 from hook.decide.state import Memory
-from tests.fixtures.cluster import (
-    LATER,
-    Cluster,
-    cluster,
-    labelled,
-    not_ready_since,
-    stale,
-    stale_plugin,
-    without_operator,
-)
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, stale, without_operator
 from tests.fixtures.limits import of
 from tests.fixtures.modes import Pool, pool_daemonset, pooled
 from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, parsed, plugin_pod, stamp, waiting
@@ -468,7 +459,7 @@ def test_nothing_is_restarted_before_the_policy_shows_the_expected_release() -> 
 def test_an_unmet_expectation_comes_before_a_daemonset_that_is_not_rendered() -> None:
     """Nothing is restarted under the old policy, also not in the pools that show it."""
     pools = pooled(Pool("a", ("gpu-a",)), Pool("b", ("gpu-b",)))
-    pools.put("plugin-pod", stale_plugin("gpu-a"), stale_plugin("gpu-b"))
+    pools.put("plugin-pod", *stale("gpu-a", "gpu-b").of("plugin-pod"))
     pools.put("daemonset", pool_daemonset(Pool("a", ("gpu-a",), version="570.124.06")))
     assert ["gpu-b"] == [action.node for action in pools.decide()[0].actions if isinstance(action, DeletePod)]
     decision, _memory = pools.decide(NEW_DRIVER)
