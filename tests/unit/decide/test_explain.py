@@ -11,7 +11,6 @@ import pytest
 from hook.decide.explain import Explanation, explained, remedy
 from hook.decide.reasons import Reason
 from hook.objects.drivers import STACKS
-from tests.fixtures.cluster import stale
 
 LEFTOVER: Final = re.compile(r"\{(?!NAME|[a-z]+,)[a-z_]*\}|\{\{|\}\}")
 """A placeholder. ``{NAME}`` is a list in Helm's own syntax, and stays."""
@@ -102,9 +101,3 @@ def test_a_fix_has_a_precondition() -> None:
             assert "kubectl drain gpu-0 --ignore-daemonsets --delete-emptydir-data" in found.precondition, text
             assert "evicts its pods" in found.precondition, text
             assert found.fix, text
-
-
-def test_every_status_has_a_message() -> None:
-    """A line of the table is never empty."""
-    decision, _memory = stale("a", "b").drop("driver-pod", "driver-b").decide()
-    assert all(status.message for status in decision.statuses)
