@@ -11,7 +11,7 @@ from hook.decide.reasons import Reason
 from hook.decide.result import DeletePod, NodeState, Phase
 from hook.objects.drivers import NETWORK_OPERATOR
 from tests.fixtures.cluster import LATER, Cluster, cluster, stale, without_operator
-from tests.fixtures.modes import Pool, network, ofed_pod, owner, pooled, rdma_pod, with_ofed, with_sriov
+from tests.fixtures.modes import Pool, network, ofed_pod, owner, pooled, rdma_pod, wants, with_ofed, with_sriov
 from tests.fixtures.objects import Object, R, conditions, merged, obj, parsed, running, stamp, waiting
 from tests.unit.decide.cases import phases_over, timeline, wrong_decisions, wrong_nodes
 
@@ -114,16 +114,16 @@ def test_plugins_that_the_operator_removed_are_not_missed() -> None:
 def test_the_daemonsets_decide_which_nodes_have_a_driver() -> None:
     """No label does. A node without a driver pod gets none once they all have as many as they want."""
 
-    def second_without() -> Cluster:
-        return network("a", "b").drop("driver-pod", "mofed-b").drop("plugin-pod", "rdma-b")
+    def second_without(wanted: int = 2) -> Cluster:
+        found = network("a", "b").drop("driver-pod", "mofed-b").drop("plugin-pod", "rdma-b")
+        return found.change("daemonset", wants(wanted))
 
-    complete = second_without().change("daemonset", "status: {desiredNumberScheduled: 1}")
     for_vms = {"metadata": {"labels": {"nvidia.com/gpu.workload.config": "vm-passthrough"}}}  # of its GPUs
     for name, (found, expected) in {
-        "complete": (complete, Reason.DRIVER_NOT_DEPLOYED),
+        "complete": (second_without(1), Reason.DRIVER_NOT_DEPLOYED),
         "one is still wanted": (second_without(), Reason.DRIVER_MISSING),
         "no DaemonSet": (second_without().drop("daemonset", DRIVER), Reason.DRIVER_MISSING),
-        "GPUs for virtual machines": (complete.change("node", for_vms, "b"), Reason.DRIVER_NOT_DEPLOYED),
+        "GPUs for virtual machines": (second_without(1).change("node", for_vms, "b"), Reason.DRIVER_NOT_DEPLOYED),
     }.items():
         assert expected is found.decide()[0].statuses[1].reason, name
     none, _memory = network().drop("driver-pod").drop("plugin-pod").change("daemonset", WANTS_NONE).decide()
