@@ -8,9 +8,9 @@ from hook.config import Settings
 from hook.decide.result import Decision, DeletePod, Phase
 from hook.decide.state import Memory
 from tests.fixtures.cluster import Cluster, cluster, labelled, reasons
-from tests.fixtures.objects import Object, at, driver_pod, merged, obj, plugin_pod, stamp
+from tests.fixtures.objects import at, driver_pod, merged, obj, plugin_pod, stamp
 
-DRIVER, PLUGIN = "nvidia-driver-daemonset", "dra-driver-nvidia-gpu-kubelet-plugin"
+PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
 ONE = {"status": {"desiredNumberScheduled": 1, "updatedNumberScheduled": 1}}
 WANTS_NONE = "status: {desiredNumberScheduled: 0}"
 
@@ -74,32 +74,6 @@ def test_an_operator_that_renders_twice() -> None:
     upgrade.plugin("p2", 95)
     upgrade.expect(100, "Verified", "Refreshed")
     assert [(31, "gpu-0"), (91, "gpu-0")] == upgrade.restarted
-
-
-def test_a_switch_to_precompiled_drivers() -> None:
-    """For seconds there is no driver DaemonSet at all, and every label stays upgrade-done."""
-    upgrade = Upgrade()
-    upgrade.plugin("p0", -400)
-    upgrade.found.change("policy", "spec: {driver: {version: '580', usePrecompiled: true}}")
-    upgrade.expect(200, "NotRendered", "NotRendered")
-    upgrade.found.drop("daemonset", DRIVER).change("driver-pod", {"metadata": {"deletionTimestamp": stamp(200)}})
-    upgrade.expect(201, "DriverMissing", "NotRendered")
-    upgrade.found.drop("driver-pod")
-    upgrade.expect(203, "DriverMissing", "NotRendered")
-    image = "nvcr.io/nvidia/driver:580-5.15.0-105-generic-ubuntu22.04"
-    precompiled: Object = {
-        "metadata": {"name": f"{DRIVER}-5.15.0-105-generic-ubuntu22.04", "uid": "pre-ds"},
-        "spec": {"template": {"spec": {"containers": [{"name": "nvidia-driver-ctr", "image": image}]}}},
-    }
-    upgrade.found.put("daemonset", obj("driver-daemonset", precompiled)).drop("revision")
-    upgrade.expect(206, "DriverMissing", "NodesPending")
-    upgrade.revision("pre", 1, 207)
-    upgrade.driver("d1", 210, "pre")
-    for part in ("revision", "driver-pod"):
-        upgrade.found.change(part, "metadata: {ownerReferences: [{uid: pre-ds, controller: true}]}")
-    upgrade.expect(221, "PluginStale", "NodesPending")
-    upgrade.plugin("p1", 225)
-    upgrade.expect(240, "Verified", "Refreshed")
 
 
 def test_a_change_that_shows_in_no_version() -> None:

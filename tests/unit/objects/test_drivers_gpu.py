@@ -41,59 +41,43 @@ def published(version: str) -> str:
 OLD_KERNEL, NEW_KERNEL = "5.15.0-105-generic", "5.15.0-119-generic"
 
 
-def kernel_daemonset(kernel: str, pods: int = 1) -> Object:
-    """Return the driver DaemonSet of a kernel."""
-    containers = [{"name": "nvidia-driver-ctr", "image": f"nvcr.io/nvidia/driver:580-{kernel}-ubuntu22.04"}]
-    metadata = {"name": f"nvidia-driver-daemonset-{kernel}-ubuntu22.04", "uid": f"{kernel}-ds"}
-    spec = {"template": {"spec": {"containers": containers}}}
-    return obj("driver-daemonset", {"metadata": metadata, "spec": spec, **wants(pods)})
-
-
-def revision(kernel: str) -> Object:
-    """Return the only revision of a kernel's DaemonSet."""
-    return obj("revision", {"metadata": {"name": kernel, "ownerReferences": owner(f"{kernel}-ds")}})
-
-
-def on(kernel: str, node: str = "gpu-0", **metadata: str) -> Object:
-    """Return a driver pod of a kernel's DaemonSet."""
-    patch: Object = {"metadata": {**metadata, "ownerReferences": owner(f"{kernel}-ds")}}
-    changed: Object = merged(driver_pod(node), patch)
-    return changed
+def of_kernel(kernel: str, **metadata: str) -> Object:
+    """Return a patch: owned by the DaemonSet of a kernel."""
+    return {"metadata": {**metadata, "ownerReferences": owner(f"{kernel}-ds")}}
 
 
 def precompiled(*kernels: str) -> Cluster:
-    """Return one node per kernel, with stale plugins: every driver is settled, and every label quiet."""
+    """Return one node per kernel, with stale plugins. The DaemonSet of the other kernel has no node any more."""
     nodes = [f"gpu-{number}" for number in range(len(kernels))]
     found = stale(*nodes).change("policy", "spec: {driver: {version: '580', usePrecompiled: true}}")
     found.drop("daemonset", "nvidia-driver-daemonset").drop("revision")
-    for kernel in dict.fromkeys(kernels):
-        found.put("daemonset", kernel_daemonset(kernel, kernels.count(kernel))).put("revision", revision(kernel))
-    return found.only("driver-pod", *(on(kernel, node) for kernel, node in zip(kernels, nodes, strict=True)))
+    for kernel in (OLD_KERNEL, NEW_KERNEL):
+        containers = [{"name": "nvidia-driver-ctr", "image": f"nvcr.io/nvidia/driver:580-{kernel}-ubuntu22.04"}]
+        rendered: Object = {"metadata": {"name": kernel, "uid": f"{kernel}-ds"}, **wants(kernels.count(kernel))}
+        rendered["spec"] = {"template": {"spec": {"containers": containers}}}
+        found.put("daemonset", obj("driver-daemonset", rendered))
+        found.put("revision", obj("revision", of_kernel(kernel, name=kernel)))
+    for kernel, node in zip(kernels, nodes, strict=True):
+        found.change("driver-pod", of_kernel(kernel), f"driver-{node}")
+    return found
 
 
-def new_kernel() -> Cluster:
-    """Return a node that booted another kernel: the old DaemonSet has no node any more."""
-    old = kernel_daemonset(OLD_KERNEL, 0)
-    return precompiled(NEW_KERNEL).put("daemonset", old).put("revision", revision(OLD_KERNEL))
-
-
-def test_a_quiet_label_never_settles_a_precompiled_driver() -> None:
-    """The label is upgrade-done in each case. The node's one live driver pod and its owner decide."""
+def test_a_precompiled_driver_is_settled_by_the_daemonset_of_its_kernel() -> None:
+    """The upgrade label is upgrade-done in each case, and proves nothing."""
+    another = merged(driver_pod(), of_kernel(OLD_KERNEL, name="old", uid="old"))
     compiled = "spec: {driver: {usePrecompiled: false, version: 580.126.20}}"
-    fresh = precompiled(OLD_KERNEL).put("plugin-pod", plugin_pod())
-    other = precompiled(OLD_KERNEL).put("plugin-pod", plugin_pod()).change("slice", published("570.124.6"))
+    other_devices = precompiled(OLD_KERNEL).put("plugin-pod", plugin_pod()).change("slice", published("570.124.6"))
     assert {} == wrong_nodes({
-        "settled": (precompiled(OLD_KERNEL), Reason.PLUGIN_STALE),
-        "settled on the new kernel": (new_kernel(), Reason.PLUGIN_STALE),
-        "by whichever DaemonSet owns it": (new_kernel().only("driver-pod", on(OLD_KERNEL)), Reason.PLUGIN_STALE),
-        "a pod of each kernel": (new_kernel().put("driver-pod", on(OLD_KERNEL, name="old", uid="old")),
-                                 Reason.SEVERAL_DRIVER_PODS),
-        "its DaemonSet was deleted": (new_kernel().drop("daemonset", kernel_daemonset(NEW_KERNEL)["metadata"]["name"]),
-                                      Reason.DRIVER_ORPHANED),
-        "another branch": (new_kernel().change("policy", "spec: {driver: {version: '590'}}"), Reason.NOT_RENDERED),
-        "compiled": (new_kernel().change("policy", compiled), Reason.NOT_RENDERED),
-        "verified by the branch": (fresh, Reason.VERIFIED),
-        "devices of another branch": (other, Reason.SLICE_OUTDATED),
+        "settled": (precompiled(NEW_KERNEL), Reason.PLUGIN_STALE),
+        "by whichever DaemonSet owns it": (
+            precompiled(NEW_KERNEL).change("driver-pod", of_kernel(OLD_KERNEL)), Reason.PLUGIN_STALE),
+        "a pod of each kernel": (precompiled(NEW_KERNEL).put("driver-pod", another), Reason.SEVERAL_DRIVER_PODS),
+        "its DaemonSet was deleted": (precompiled(NEW_KERNEL).drop("daemonset", NEW_KERNEL), Reason.DRIVER_ORPHANED),
+        "another branch": (
+            precompiled(NEW_KERNEL).change("policy", "spec: {driver: {version: '590'}}"), Reason.NOT_RENDERED),
+        "compiled": (precompiled(NEW_KERNEL).change("policy", compiled), Reason.NOT_RENDERED),
+        "verified by the branch": (precompiled(OLD_KERNEL).put("plugin-pod", plugin_pod()), Reason.VERIFIED),
+        "devices of another branch": (other_devices, Reason.SLICE_OUTDATED),
     })  # fmt: skip
     two = precompiled(OLD_KERNEL, NEW_KERNEL).change("driver-pod", OLD_HASH, "driver-gpu-1")
     assert [Reason.PLUGIN_STALE, Reason.DRIVER_OUTDATED] == reasons(two), "each by the revisions of its own DaemonSet"
@@ -118,7 +102,6 @@ def test_on_openshift_the_driver_is_found_by_its_component() -> None:
     assert {} == wrong_nodes({
         "done": (openshift(), Reason.VERIFIED),
         "stale": (outdated(), Reason.PLUGIN_STALE),
-        "outdated driver": (outdated("driver-pod", OLD_HASH), Reason.DRIVER_OUTDATED),
         "not observed": (outdated("daemonset", "metadata: {generation: 3}", driver), Reason.NOT_RENDERED),
         "by its owner": (outdated("daemonset", unlabelled, driver), Reason.PLUGIN_STALE),
         "digest as asked": (outdated("policy", digest(DIGEST)), Reason.PLUGIN_STALE),

@@ -190,24 +190,6 @@ def test_a_failed_upgrade_fails_with_the_steps_of_the_network_operator() -> None
         assert pod == "NAME" or "kubectl -n nvidia-network-operator delete" in fix
 
 
-def test_a_whole_upgrade_of_the_network_driver() -> None:
-    """Old pod gone, new pod loading, Ready: the plugin that ran through it is restarted once."""
-    rendered = {"metadata": {"creationTimestamp": stamp(3590)}}
-    ready = ofed_pod(started=3605, ready=3640)
-    steps = [
-        (0, network().drop("driver-pod").change("node", labels(state="pod-restart-required"))),
-        (10, network().put("driver-pod", ofed_pod(started=3605, ready=None))),
-        (45, network().put("driver-pod", ready).change("node", labels(state="uncordon-required"))),
-        (100, network().put("driver-pod", ready).put("plugin-pod", rdma_pod(started=3650))),
-    ]
-    steps[1][1].change("node", labels(state="pod-restart-required"))
-    decisions = timeline(*((seconds, found.change("revision", rendered)) for seconds, found in steps))
-    assert [
-        (Reason.DRIVER_MISSING, 0), (Reason.DRIVER_NOT_READY, 0), (Reason.PLUGIN_STALE, 1), (Reason.VERIFIED, 0)
-    ] == [(decision.statuses[0].reason, len(decision.actions)) for decision in decisions]  # fmt: skip
-    assert decisions[-1].phase is Phase.DONE
-
-
 def test_expected_versions_apply_to_the_stack_that_they_are_of() -> None:
     """The driver version to the first one, the chart version to the GPU operator."""
     new = "doca3.4.0-26.04-0.8.6.0-0"
