@@ -1,0 +1,515 @@
+"""Decisions: when a run ends without being done, what the controller does instead, and several stacks in one run."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from msgspec import structs
+
+from hook.config import (
+    ControllerLimits,
+    ControllerSettings,
+    DriverClient,
+    Duration,
+    Expect,
+    OnDeadline,
+    OnMissingPlugin,
+    Settings,
+    Strategy,
+)
+from hook.decide import decide as decisions
+from hook.decide.decide import Memories, decide_all, early_skip, succeeded
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, DeletePod, NodeState, Phase, RolloutRestart
+from hook.decide.state import Memory, RestartRecord, Timers, restart_key
+from hook.format import Bound
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, reasons, stale, without_operator
+from tests.fixtures.following import Controller, successor
+from tests.fixtures.limits import FOLLOWING, of
+from tests.fixtures.modes import network, ofed_pod, rdma_pod, with_exporter, with_ofed
+from tests.fixtures.objects import conditions, driver_pod, merged, obj, parsed, plugin_pod
+from tests.unit.decide.cases import phases_over, reasons_over, timeline, wrong
+
+TWO = ("a", "b")
+YEAR = 365 * 24 * 3600
+PLUGIN = "dra-driver-nvidia-gpu-kubelet-plugin"
+OLD_HASH = "metadata: {labels: {controller-revision-hash: old}}"
+UNLABELLED = labelled(present="false", deploy_driver=None)
+WAIT, FAIL, DEADLINE, DONE = Phase.WAIT, Phase.FAIL, Phase.DEADLINE, Phase.DONE
+LONG = Settings(timeout=Duration(days=1))
+PATIENT = structs.replace(LONG, plugin_timeout=Duration(days=1))
+NOT_READY_PLUGIN = merged(plugin_pod("a"), {"status": {"conditions": conditions(None)}})
+
+
+def rotating() -> Cluster:
+    """Return a fleet whose driver pods are all being replaced."""
+    return cluster(*TWO).drop("driver-pod")
+
+
+def without(found: Cluster, *nodes: str) -> Cluster:
+    """Remove nodes with all their pods from a cluster, as an autoscaler does."""
+    for node in nodes:
+        found.drop("node", node).drop("driver-pod", f"driver-{node}").drop("plugin-pod", f"plugin-{node}")
+    return found
+
+
+def in_minutes(*steps: tuple[float, Cluster], settings: Settings = LONG) -> list[Phase]:
+    """Return the phases of a timeline in minutes."""
+    return phases_over(*((minutes * 60, found) for minutes, found in steps), settings=settings)
+
+
+# The end of a run.
+
+
+def test_the_time_is_up_a_margin_before_the_end_of_the_job() -> None:
+    """Counted from the start of the Job, so that its retries share it, with time left to report."""
+    for timeout, seconds, phase in (
+        (1500, 1469, WAIT),
+        (1500, 1470, DEADLINE),
+        (100, 94, WAIT),
+        (100, 95, DEADLINE),
+    ):
+        memory = Memory(started=LATER - timedelta(seconds=seconds))
+        decision, _memory = rotating().decide(Settings(timeout=Duration(seconds=timeout)), memory)
+        assert phase is decision.phase, (timeout, seconds)
+
+
+def test_a_deadline_names_what_blocked_the_run() -> None:
+    """It comes before a failure, and a run that finds nothing to do is done all the same."""
+    late = Memory(started=LATER - timedelta(hours=2))
+    unnamed = stale().change("daemonset", "metadata: {name: mine}", PLUGIN)
+    for found, memory, expected in (
+        (rotating(), Memory(started=LATER), (WAIT, Reason.NODES_PENDING, None)),
+        (rotating(), late, (DEADLINE, Reason.TIME_UP, Reason.NODES_PENDING)),
+        (unnamed, late, (DEADLINE, Reason.TIME_UP, Reason.UNNAMED_PLUGIN)),
+        (cluster(), late, (DONE, Reason.NOTHING_STALE, None)),
+    ):
+        decision, _memory = found.decide(memory=memory)
+        assert expected == (decision.phase, decision.reason, decision.cause)
+
+
+def test_what_the_deployment_tool_sees() -> None:
+    """A deadline is a success only for those who asked for a report. Every phase but Wait is final."""
+    for phase, on_deadline, expected in (
+        (DONE, OnDeadline.FAIL, True),
+        (Phase.SKIP, OnDeadline.FAIL, True),
+        (FAIL, OnDeadline.REPORT, False),
+        (DEADLINE, OnDeadline.FAIL, False),
+        (DEADLINE, OnDeadline.REPORT, True),
+        (WAIT, OnDeadline.FAIL, False),
+    ):
+        decision = Decision(phase, Reason.NODES_PENDING, "")
+        assert expected is succeeded(decision, Settings(on_deadline=on_deadline)), phase
+        assert (phase is not WAIT) is decision.final, phase
+
+
+def test_a_fleet_that_does_not_advance_has_stalled() -> None:
+    """No node made progress for so long. Zero means never. It needs neither a policy nor a node."""
+    empty = cluster().drop("node").drop("driver-pod").drop("plugin-pod")
+    expecting = structs.replace(LONG, expect=Expect(chart_version="v27.1.0"))
+    pending, stalled, unmet = Reason.NODES_PENDING, Reason.STALLED, Reason.EXPECTATION_UNMET
+    never = structs.replace(LONG, stall_timeout=Duration())
+    assert {} == wrong({
+        "not yet": ([pending, pending], reasons_over((0, rotating()), (29.9 * 60, rotating()), settings=LONG)),
+        "stalled": ([pending, stalled], reasons_over((0, rotating()), (30 * 60, rotating()), settings=LONG)),
+        "never": ([pending, pending], reasons_over((0, rotating()), (500 * 60, rotating()), settings=never)),
+        "no node": ([unmet, stalled], reasons_over((0, empty), (30 * 60, empty), settings=expecting)),
+        "no policy": ([Reason.POLICY_EXPECTED, stalled], reasons_over(
+            (0, cluster(*TWO).drop("policy")), (30 * 60, cluster(*TWO).drop("policy")), settings=expecting)),
+    })  # fmt: skip
+    assert DEADLINE is in_minutes((0, rotating()), (30, rotating()))[1]
+
+
+def test_progress_of_any_node_starts_the_stall_again() -> None:
+    """Each node is compared with itself, whatever becomes of the others."""
+    old = "nvidia-dra-driver-gpu-kubelet-plugin"
+    owner = f"ownerReferences: [{{uid: old-ds, controller: true, name: {old}}}]"
+
+    def both_charts() -> Cluster:
+        found = cluster().put("daemonset", obj("plugin-daemonset", f"metadata: {{name: {old}, uid: old-ds}}"))
+        other = merged(plugin_pod(), parsed(f"metadata: {{name: other, uid: other, {owner}}}"))
+        return found.put("plugin-pod", other).drop("plugin-pod", "plugin-gpu-0")
+
+    names = tuple("abcdefgh")
+
+    def loading() -> Cluster:
+        return cluster(*names).put("driver-pod", *(driver_pod(node, ready=None) for node in names[6:]))
+
+    def two_left() -> Cluster:
+        return without(loading(), *names[:6])
+
+    further: dict[str, tuple[tuple[float, Cluster], ...]] = {
+        "a driver loads": ((0, rotating()), (20, rotating().put("driver-pod", driver_pod("a", ready=None)))),
+        "a driver is ready": ((0, rotating()), (20, stale(*TWO).drop("driver-pod", "driver-b"))),
+        "others leave": ((0, loading()), (10, two_left()), (20, two_left().put("driver-pod", driver_pod("g")))),
+        "the plugin that is behind": (
+            (0, both_charts()),
+            (20, both_charts().put("plugin-pod", plugin_pod(ready=None))),
+        ),
+    }
+    for name, steps in further.items():
+        last = steps[-1][1]
+        assert [WAIT, DEADLINE] == in_minutes(*steps, (49, last), (50, last), settings=PATIENT)[-2:], name
+    rendered = rotating().put("revision", obj("revision", """
+        {metadata: {name: c, labels: {controller-revision-hash: c}}, revision: 3}"""))  # fmt: skip
+    fallen_back = cluster(*TWO).drop("driver-pod", "driver-a").drop("slice", "0-gpu.nvidia.com-b")
+    for name, first, then in (
+        ("another falls back", cluster(*TWO).drop("driver-pod", "driver-b"), fallen_back),
+        ("a new policy", rotating(), rotating().change("policy", "metadata: {generation: 3}")),
+        ("rendered again", rotating(), rendered),
+        ("a node joins", without(rotating(), "b"), rotating()),
+    ):
+        assert [WAIT] * 3 == in_minutes((0, first), (20, then), (49, then)), name
+
+
+def test_a_restart_is_progress() -> None:
+    """The stall counts from then, not from when the plugin was first seen stale."""
+    first, memory = stale().decide(LONG)
+    (action,) = first.actions
+    assert isinstance(action, DeletePod)
+    asked = LATER + timedelta(minutes=29, seconds=50)
+    memory = stale().decide(LONG, memory.asked(action.node, action.pod, asked), asked)[1]
+    assert WAIT is stale().decide(LONG, memory, LATER + timedelta(minutes=30))[0].phase
+
+
+def test_a_node_whose_operands_are_paused_has_begun() -> None:
+    """Its driver is being unloaded, so it is further than one that waits for its turn."""
+    waits = cluster().change("node", labelled(state="upgrade-required"))
+    paused = cluster().change("node", labelled(state="", deploy_toolkit="paused-for-driver-upgrade"))
+    assert [DEADLINE, WAIT] == [in_minutes((0, waits), (30, then))[1] for then in (waits, paused)]
+
+
+def test_nodes_that_leave_or_fall_back_are_no_progress() -> None:
+    """Only a new highest rank counts, so a plugin that crashes again and again does not keep a run alive."""
+    left = without(rotating(), "a")
+    steps = [(0, rotating()), (20 * 60, left), (30 * 60, left)]
+    assert Reason.STALLED is reasons_over(*steps, settings=LONG)[-1]
+    begun, again = cluster(*TWO).drop("slice", "0-gpu.nvidia.com-b"), stale(*TWO)
+    for node in TWO:
+        again.change("plugin-pod", {"metadata": {"uid": f"another-{node}"}}, f"plugin-{node}")
+    steps = [(0, begun), (10 * 60, rotating()), (20 * 60, rotating()), (30 * 60, again)]
+    assert Reason.STALLED is reasons_over(*steps, settings=LONG)[-1]
+
+
+def test_each_state_on_the_way_ranks_above_the_one_before() -> None:
+    """Else a fleet would seem to stall while it advances, or to advance while it goes back and forth."""
+    waiting, *others = (decisions.RANK[NodeState[state]] for state in
+                        ("WAITING", "STALE", "RESTARTING", "VERIFYING", "VERIFIED"))  # fmt: skip
+    ranks = [waiting, decisions.RELOADING_RANK, *others]
+    assert sorted(set(ranks)) == ranks
+    assert (waiting, ranks[-1]) == (decisions.RANK[NodeState.FAILED], decisions.RANK[NodeState.EXCLUDED])
+
+
+def test_a_node_that_only_waits_for_its_turn_does_not_delay_a_failure() -> None:
+    """What cannot make progress by itself is waited for as long as the grace period of a failed node."""
+    ofed = network("a", "b").put("driver-pod", ofed_pod("b", ready=None))
+    settings = ControllerSettings(plugin_timeout=Duration(), controller=ControllerLimits(max_unavailable=Bound(1)))
+    for found, reason in (
+        (cluster(*TWO).change("driver-pod", OLD_HASH, "driver-b"), Reason.DRIVER_OUTDATED),
+        (stale(*TWO), Reason.PLUGIN_QUEUED),
+        (with_ofed(cluster(*TWO), ofed), Reason.PRIOR_DRIVER_UNSETTLED),
+    ):
+        found.put("plugin-pod", NOT_READY_PLUGIN)
+        first, last = timeline((0, found), (300, found), settings=settings)
+        assert (WAIT, reason) == (first.phase, first.statuses[1].reason)
+        assert (FAIL, Reason.PLUGIN_NOT_READY) == (last.phase, last.reason), reason
+
+
+# Memory.
+
+
+def test_a_restart_gives_another_memory() -> None:
+    """The old one stays as it was. There is one record per driver client and node, with a refusal if there was one."""
+    memory, before = Memory(started=LATER), LATER - timedelta(seconds=40)
+    pod, key = stale().judge().stale_pod, restart_key("plugin-ds", "gpu-0")
+    assert pod is not None
+    once = memory.asked("gpu-0", pod, before)
+    twice = once.asked("gpu-0", pod, LATER)
+    entry = RestartRecord(pod.uid, pod.driver_run, LATER, driver_ready=pod.driver_ready)
+    assert ({}, {key: entry}, before) == (memory.restarts, twice.restarts, once.restarts[key].at)
+    refused = memory.asked("gpu-0", pod, before, refused="no")
+    assert ("no", 0) == (refused.restarts[key].refused, refused.restarted)
+    assert 1 == refused.asked("gpu-0", pod, LATER).restarted
+    elsewhere = once.with_verified([cluster("gpu-1").judge()])
+    back = elsewhere.with_verified([cluster().judge()])
+    memories = (elsewhere, back, back.asked("gpu-0", pod, LATER))
+    assert [False, True, False] == [found.restarts[key].came_back for found in memories]
+    assert back == back.with_verified([cluster().judge()])
+
+
+def test_a_decision_depends_on_its_arguments_alone_and_changes_none() -> None:
+    """So a run that was killed, and a second one next to it, ask for the very same restarts."""
+    memory = Memory(started=LATER)
+    after = stale().drop("slice").decide(memory=memory)[1]
+    assert (Memory(started=LATER), True) == (memory, after != memory)
+    assert stale("a", "b").decide(memory=after) == stale("a", "b").decide(memory=after)
+    found = stale(*TWO).put("plugin-pod", *cluster("b").of("plugin-pod"))
+    fresh = Memory(started=LATER - timedelta(seconds=40))
+    assert found.decide()[0].actions == found.decide(memory=fresh)[0].actions != ()
+
+
+def test_a_condition_holds_from_when_it_was_first_seen() -> None:
+    """Zero if it is new. A condition that is not asked for is forgotten."""
+    before = LATER - timedelta(seconds=40)
+    timers = Timers(Memory(started=before, first_seen={"old": before, "other": before}), LATER)
+    assert (timedelta(seconds=40), timedelta()) == (timers.held("old"), timers.held("new"))
+    assert {"old": before, "new": LATER} == timers.first_seen
+
+
+# The controller.
+
+
+def test_the_controller_has_neither_a_deadline_nor_a_stall() -> None:
+    """A year without progress is a year of waiting. The next reload is handled as the one before."""
+    for controller in (True, False):
+        run = Controller(cluster(*TWO).put("driver-pod", driver_pod("a", ready=None)))
+        run.settings = of(FOLLOWING, controller=controller)
+        phases = [run.look(seconds).phase for seconds in (0, YEAR)]
+        assert [WAIT, WAIT if controller else DEADLINE] == phases
+    assert LATER + timedelta(days=10**6) < FOLLOWING.deadline(LATER)
+    run = Controller(stale())
+    run.act(0)
+    run.found.only("plugin-pod", plugin_pod())
+    assert DONE is run.act(20).phase
+    run.found.only("driver-pod", driver_pod(started=YEAR, ready=YEAR + 5, restarts=1))
+    assert (WAIT, 1) == ((found := run.act(YEAR)).phase, len(found.actions))
+
+
+def test_a_failure_does_not_stop_the_restarts_of_the_controller() -> None:
+    """It reports a plugin that is not named, and restarts the driver clients that are. A Job does not."""
+    found = with_exporter(cluster(), started=-400).change("daemonset", {"metadata": {"name": "my-own-plugin"}}, PLUGIN)
+    exporter = (DriverClient("gpu", "monitoring", "dcgm-exporter"),)
+    for controller in (True, False):
+        settings = structs.replace(of(FOLLOWING, controller=controller), driver_clients=exporter)
+        decision = Controller(found, settings).look()
+        assert (FAIL, Reason.UNNAMED_PLUGIN) == (decision.phase, decision.reason)
+        assert int(controller) == len(decision.actions)
+
+
+def test_nothing_is_restarted_while_the_intent_cannot_be_read() -> None:
+    """Whatever the phase is."""
+    decision = Controller(stale().put("revision", obj("revision", "{metadata: {name: odd}, revision: many}"))).look()
+    assert (["PluginStale"], ()) == (reasons(decision.statuses), decision.actions)
+
+
+def test_what_fails_for_a_moment_recovers() -> None:
+    """A node that was lost, and a plugin that took too long."""
+    run = Controller(stale(*TWO).change("node", not_ready_since(0), "a"))
+    lost = run.act(0).statuses[0]
+    assert (NodeState.EXCLUDED, False) == (lost.state, "run the release again" in lost.message)
+    assert "run the release again" in run.found.decide(Settings())[0].statuses[0].message, "only a Job needs that"
+    run.found.put("node", obj("node", {"metadata": {"name": "a"}})).put("plugin-pod", plugin_pod("b"))
+    assert ["a"] == [action.node for action in run.act(YEAR).actions if isinstance(action, DeletePod)]
+    run = Controller(cluster().put("plugin-pod", plugin_pod(ready=None)))
+    assert [NodeState.VERIFYING, NodeState.FAILED] == [run.look(at).statuses[0].state for at in (0, 300)]
+    run.found.put("plugin-pod", plugin_pod())
+    assert DONE is run.look(600).phase
+
+
+def test_a_node_that_fails_is_no_stall_of_the_others() -> None:
+    """One pauses between its restarts for ever, another one reloads meanwhile."""
+    run = Controller(stale(*TWO))
+    run.act(0)
+    run.found.only("plugin-pod", successor(1, "a"), plugin_pod("b"))
+    run.look(3600 * 24)
+    run.found.change("node", labelled("b", state="pod-restart-required"), "b")
+    assert ["PluginStale", "Verified"] == reasons(run.look(3600 * 24 + 1).statuses)
+
+
+def test_the_memory_of_the_controller_does_not_grow() -> None:
+    """Nodes come and go, their plugins are restarted, refused and in trouble. What is gone is forgotten."""
+    run = Controller(stale("n0"))
+    for number in range(1, 10):
+        run.act(number * 100)
+        (status,) = run.look(number * 100).statuses
+        assert status.stale_pod is not None
+        run.memory = run.memory.troubled(status.stale_pod, "busy")
+        run.found = stale(f"n{number}")
+    run.act(YEAR)
+    memory = run.memory
+    assert {"plugin-ds/n9"} == set(memory.restarts)
+    assert {} == memory.troubles
+    assert {"n9"} == memory.eligible == set(memory.ranks) == set(memory.breaker.observations)
+    run.found.change("daemonset", "metadata: {uid: another}", PLUGIN)
+    run.look(YEAR + 1)
+    assert {} == run.memory.restarts, "a driver client that was installed again"
+
+
+def test_what_still_exists_is_not_forgotten() -> None:
+    """A node without its object but with a plugin, one that lost its labels, a pod in trouble until it terminates."""
+    run = Controller(stale(*TWO))
+    _first, second = run.act(0).statuses
+    assert second.stale_pod is not None
+    run.memory = run.memory.troubled(second.stale_pod, "busy")
+    run.found.drop("node", "a").change("node", {"metadata": {**UNLABELLED["metadata"], "name": "b"}}, "b")
+    run.look(1)
+    assert {"plugin-ds/a", "plugin-ds/b"} == set(run.memory.restarts)
+    assert {second.stale_pod.uid: "busy"} == run.memory.troubles
+    assert {"a", "b"} == run.memory.eligible
+    run.found.change("plugin-pod", "metadata: {deletionTimestamp: '2026-01-01T11:00:00Z'}")
+    run.look(2)
+    assert {} == run.memory.troubles
+
+
+def test_a_job_remembers_nodes_that_are_gone() -> None:
+    """Until its end: a node that was refreshed may come back without its labels."""
+    memory = stale(*TWO).decide()[1]
+    assert frozenset(TWO) == without(stale(*TWO), "b").decide(memory=memory)[1].eligible
+
+
+def test_a_node_that_wants_no_plugin_is_not_one_whose_plugin_came_back() -> None:
+    """After a refusal the pauses grow on."""
+    run = Controller(stale())
+    run.act(0, refused="not on a Friday")
+    run.found.drop("plugin-pod").change("daemonset", "status: {desiredNumberScheduled: 0}", PLUGIN)
+    assert ["NothingToRefresh"] == reasons(run.look(1).statuses)
+    assert not run.memory.restarts[restart_key("plugin-ds", "gpu-0")].came_back
+
+
+# Several stacks.
+
+BOTH = Settings(drivers=("gpu", "network"))
+SHARED = structs.replace(
+    BOTH, driver_clients=tuple(DriverClient(stack, "monitoring", "dcgm-exporter") for stack in BOTH.drivers)
+)
+GONE, GONE_NETWORK = without_operator(cluster()), without_operator(network())
+
+
+def decide(
+    gpu: Cluster, nic: Cluster, settings: Settings = BOTH, memories: Memories | None = None, seconds: float = 0
+) -> tuple[Decision, Memories]:
+    """Decide about both stacks."""
+    seen = {"gpu": gpu.seen(), "network": nic.seen()}
+    return decide_all(seen, memories or {}, settings, LATER + timedelta(seconds=seconds))
+
+
+def restarted(decision: Decision, memories: Memories) -> Memories:
+    """Return the memories after the restarts of a decision."""
+    for action in decision.actions:
+        for restart in (action, *action.also):
+            assert isinstance(restart, DeletePod)
+            memory = memories[restart.stack].asked(restart.node, restart.pod, LATER)
+            memories = {**memories, restart.stack: memory}
+    return memories
+
+
+def stale_network(*nodes: str) -> Cluster:
+    """Return a network stack with a stale plugin on each node."""
+    return network(*nodes).put("plugin-pod", *(rdma_pod(name, started=-99) for name in nodes or ("nic-0",)))
+
+
+def test_one_stack_decides_for_all() -> None:
+    """The one that may still make progress, then the one that failed. The message names each, the first one first."""
+    unnamed = cluster().change("daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN)
+    for gpu, nic, *expected in (
+        (cluster(), network(), DONE, Reason.NOTHING_STALE, "gpu"),
+        (cluster(), stale_network(), WAIT, Reason.NODES_PENDING, "network"),
+        (stale(), network(), WAIT, Reason.NODES_PENDING, "gpu"),
+        (cluster(), GONE_NETWORK, DONE, Reason.NOTHING_STALE, "gpu"),
+        (GONE, GONE_NETWORK, Phase.SKIP, Reason.NO_POLICY, "gpu"),
+        (unnamed, network(), FAIL, Reason.UNNAMED_PLUGIN, "gpu"),
+        (unnamed, stale_network(), WAIT, Reason.NODES_PENDING, "network"),
+    ):
+        decision, _memories = decide(gpu, nic)
+        assert expected == [decision.phase, decision.reason, decision.stack]
+        other = "network" if decision.stack == "gpu" else "gpu"
+        assert decision.message.startswith(f"{decision.stack}: ")
+        assert f"; {other}: " in decision.message
+
+
+def test_each_stack_restarts_its_own_plugins_at_once() -> None:
+    """Each status names its stack, and each memory records the restarts of its stack alone."""
+    decision, memories = decide(stale("a"), stale_network("b"))
+    assert [("a", "gpu"), ("b", "network")] == [(status.node, status.stack) for status in decision.statuses]
+    assert ["plugin-a", "rdma-b"] == [action.pod.name for action in decision.actions if isinstance(action, DeletePod)]
+    (first, _second) = decision.actions
+    memories = restarted(Decision(WAIT, Reason.NODES_PENDING, "", actions=(first,)), memories)
+    later, _memories = decide(stale("a"), stale_network("b"), memories=memories, seconds=1)
+    assert ["rdma-b"] == [action.pod.name for action in later.actions if isinstance(action, DeletePod)]
+
+
+def test_a_stack_is_named_only_where_there_are_several() -> None:
+    """Each warning of several stacks begins with its stack. A stack that is chosen twice is decided once."""
+    warned = decide(cluster().change("policy", "spec: {driver: {version: null, image: null}}"), network())[0].warnings
+    assert warned
+    assert all(warning.startswith("gpu: ") for warning in warned)
+    decision, memories = decide_all({"gpu": stale().seen()}, {}, Settings(), LATER)
+    assert (stale().decide()[0], {"gpu"}) == (decision, set(memories))
+    chosen = decisions.chosen(Settings(drivers=("network", "gpu", "network")))
+    assert ["network", "gpu"] == [stack.name for stack in chosen]
+
+
+def test_a_deadline_is_shared() -> None:
+    """Both began with the Job."""
+    memories = decide(stale(), network())[1]
+    late, _memories = decide(stale(), network(), memories=memories, seconds=25 * 60)
+    assert (DEADLINE, Reason.NODES_PENDING, "gpu") == (late.phase, late.cause, late.stack)
+
+
+def test_the_first_read_skips_only_if_every_stack_can_be_skipped() -> None:
+    """Else the rest of the cluster is read: only driver pods tell a missing policy from a missing operator."""
+    for name, (gpu, nic, expected) in {
+        "no plugin": (cluster().drop("daemonset"), network().drop("daemonset"), Reason.NO_PLUGIN),
+        "a plugin of one": (cluster().drop("daemonset"), network(), None),
+        "a plugin of the other": (cluster(), network().drop("daemonset"), None),
+        "a plugin and no policy": (GONE, network().drop("daemonset"), None),
+    }.items():
+        found = early_skip({"gpu": gpu.seen(), "network": nic.seen()}, BOTH)
+        assert expected is (found.reason if found else None), name
+
+
+def test_each_stack_may_wait_for_its_plugin() -> None:
+    """One may be settled while the other is not."""
+    settings = structs.replace(BOTH, on_missing_plugin=OnMissingPlugin.WAIT)
+    gpu = cluster().drop("daemonset", PLUGIN).drop("plugin-pod")
+    nic = network().drop("daemonset", "rdma-shared-dp-ds").drop("plugin-pod")
+    assert DONE is decide(gpu, nic, settings)[0].phase
+    assert WAIT is decide(gpu, nic.drop("driver-pod"), settings)[0].phase
+
+
+def test_the_stack_that_restarted_something_reports_done() -> None:
+    """The message of the run is about what it did."""
+    decision, memories = decide(cluster("x"), stale_network("x"))
+    done, _memories = decide(cluster("x"), network("x"), memories=restarted(decision, memories), seconds=60)
+    assert (DONE, Reason.REFRESHED, "network") == (done.phase, done.reason, done.stack)
+
+
+def test_a_driver_client_of_both_stacks_is_restarted_once_and_recorded_by_both() -> None:
+    """If that does not help, the run fails instead of restarting it again and again."""
+    gpu, nic = with_exporter(cluster("x"), -9), with_exporter(network("x"), -9)
+    memories: Memories = {}
+    rounds = []
+    for number in range(4):
+        for found in (gpu, nic):
+            found.change("plugin-pod", {"metadata": {"uid": f"exporter-{number}"}}, "exporter-x")
+        decision, memories = decide(gpu, nic, SHARED, memories, seconds=40 * number)
+        rounds.append((decision.phase, len(decision.actions)))
+        memories = restarted(decision, memories)
+    assert [(WAIT, 1), *[(FAIL, 0)] * 3] == rounds
+    (action,) = decide(gpu, nic, structs.replace(SHARED, strategy=Strategy.ROLLOUT))[0].actions
+    assert isinstance(action, RolloutRestart)
+    assert (("gpu",), ("network",)) == ((action.stack,), tuple(other.stack for other in action.also))
+
+
+def test_an_expected_chart_is_that_of_the_stack_whose_policy_names_its_chart() -> None:
+    """Whichever comes first: it keeps a run from ending before the operator's own release."""
+    for stacks in (BOTH.drivers, BOTH.drivers[::-1]):
+        settings = Settings(drivers=stacks, expect=Expect(chart_version="v99.0.0"))
+        decision, _memories = decide(cluster(), network(), settings)
+        assert (WAIT, Reason.EXPECTATION_UNMET, "gpu") == (decision.phase, decision.reason, decision.stack)
+        assert early_skip({"gpu": GONE.seen(), "network": network().drop("policy").seen()}, settings) is None
+
+
+def test_stacks_have_breakers_of_their_own() -> None:
+    """One that is open stops its own stack. The phase of both is Wait."""
+    nodes = tuple(f"n{number}" for number in range(6))
+    settings = structs.replace(FOLLOWING, drivers=("gpu", "network"))
+    gpu, nic = cluster(*nodes), network(*nodes)
+    memories = decide(gpu, nic, settings)[1]
+    gpu.put("driver-pod", *(driver_pod(node, started=3500, ready=3600) for node in nodes))
+    nic.put("driver-pod", merged(nic.of("driver-pod")[0], {"metadata": {"uid": "next"}}))
+    nic.put("plugin-pod", rdma_pod("n0", started=-400))
+    decision, memories = decide(gpu, nic, settings, memories, seconds=5)
+    assert (WAIT, Reason.BREAKER_OPEN, "gpu") == (decision.phase, decision.reason, decision.stack)
+    assert [("n0", "network")] == [(each.node, each.stack) for each in decision.actions if isinstance(each, DeletePod)]
+    assert (True, False) == tuple(memories[name].breaker.opened_at is not None for name in ("gpu", "network"))

@@ -1,0 +1,490 @@
+"""The end of a run: what makes it pointless, whether the operator is quiet, and what must be verified."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from hook.config import Advanced, DriverClient, Duration, Expect, OnMissingPlugin, Plugin, Rbac, Settings
+from hook.decide.decide import early_skip_of
+from hook.decide.reasons import Reason
+from hook.decide.result import DeletePod, NodeState, Phase
+from hook.decide.state import Memory
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, stale, without_operator
+from tests.fixtures.limits import of
+from tests.fixtures.modes import Pool, pool_daemonset, pooled
+from tests.fixtures.objects import Object, conditions, driver_pod, merged, obj, parsed, plugin_pod, stamp, waiting
+from tests.unit.decide.cases import phases_over, reasons_over, timeline, wrong, wrong_decisions
+
+PLUGIN, DRIVER = "dra-driver-nvidia-gpu-kubelet-plugin", "nvidia-driver-daemonset"
+MANAGED = """metadata: {name: nvidia-dra-driver-kubelet-plugin, namespace: gpu-operator, uid: managed,
+ownerReferences: [{kind: GPUCluster, uid: gc, controller: true}]}"""
+DISABLED, NOT_READY = "spec: {driver: {enabled: false}}", "status: {state: notReady}"
+WANTS_NONE = "status: {desiredNumberScheduled: 0}"
+EXPECTING = Settings(expect=Expect(chart_version="v26.7.0"))
+NEW_DRIVER = Settings(expect=Expect(driver_version="590.1"))
+ROLLING, NOT_LEADING, SETTLING = Reason.OPERATOR_ROLLING_OUT, Reason.OPERATOR_NOT_LEADING, Reason.OPERATOR_SETTLING
+DONE = Reason.NOTHING_STALE
+OLD_HOLDER = "spec: {holderIdentity: gpu-operator-57d75775c8-szwt7_uuid}"
+OLD_REPLICASET = """
+metadata: {name: gpu-operator-57d75775c8, annotations: {deployment.kubernetes.io/revision: "1"}}
+"""
+
+
+def before(seconds: float) -> str:
+    """Return the time so many seconds before LATER."""
+    return (LATER - timedelta(seconds=seconds)).isoformat()
+
+
+def acquired(seconds: float) -> Object:
+    """Return a patch of the Lease: acquired so many seconds before LATER."""
+    return {"spec": {"acquireTime": before(seconds)}}
+
+
+def created(seconds: float) -> Object:
+    """Return a patch of the driver's revision: created so many seconds before LATER."""
+    return {"metadata": {"creationTimestamp": before(seconds)}}
+
+
+def written(*seconds: float, part: str = "") -> Object:
+    """Return a patch of the policy: written so many seconds before LATER, or a subresource of it."""
+    fields = [{"manager": "helm", "subresource": part, "time": before(each)} for each in seconds]
+    return {"metadata": {"managedFields": fields}}
+
+
+def revision(name: str, number: int, created_at: float, patch: str = "{}") -> Object:
+    """Return a revision of the driver DaemonSet, created so many seconds after D."""
+    metadata = {"name": name, "labels": {"controller-revision-hash": name}, "creationTimestamp": stamp(created_at)}
+    changed: Object = merged(obj("revision", {"metadata": metadata, "revision": number}), parsed(patch))
+    return changed
+
+
+# Nothing to protect.
+
+
+def without_plugin(*objects: Object) -> Cluster:
+    """Return a cluster without a DRA plugin, or with these DaemonSets instead."""
+    return cluster().drop("daemonset", PLUGIN).drop("plugin-pod").put("daemonset", *objects)
+
+
+def without_nodes() -> Cluster:
+    """Return a cluster with neither a GPU node nor a pod of ours."""
+    return cluster().drop("node").drop("driver-pod").drop("plugin-pod")
+
+
+def unlabelled() -> Cluster:
+    """Return a fleet without its labels, and so without the pods of DaemonSets that select by label."""
+    labels = labelled(present="false", deploy_driver=None)
+    found = cluster().change("node", labels).drop("driver-pod").drop("plugin-pod").drop("slice")
+    return found.change("daemonset", WANTS_NONE)
+
+
+def fresh_install() -> Cluster:
+    """Return a cluster whose plugins wait for their first driver on nodes that have no labels yet."""
+    status = {"conditions": conditions(None), "initContainerStatuses": [waiting("init-container", "PodInitializing")]}
+    plugin = merged(plugin_pod(), {"status": {**status, "containerStatuses": []}})
+    found = without_nodes().only("plugin-pod", plugin).drop("revision").drop("lease").drop("deployment")
+    return found.drop("daemonset", DRIVER).change("policy", "status: null")
+
+
+def test_a_run_with_nothing_to_protect_is_skipped() -> None:
+    """The deployment tool sees success with the reason, and nothing is restarted."""
+    skipped: dict[str, tuple[Cluster, Settings, Reason]] = {
+        "no plugin": (without_plugin(), Settings(), Reason.NO_PLUGIN),
+        "no plugin in its namespace": (cluster(), Settings(plugin=Plugin(namespace="x")), Reason.NO_PLUGIN),
+        "no plugin where it may read": (without_plugin(), Settings(rbac=Rbac(namespaces=("gpu-operator",))),
+                                        Reason.NO_PLUGIN),
+        "no plugin, whatever is expected": (without_plugin(), EXPECTING, Reason.NO_PLUGIN),
+        "plugin of the operator": (without_plugin(obj("plugin-daemonset", MANAGED)), Settings(),
+                                   Reason.OPERATOR_MANAGED),
+        "no policy": (without_operator(cluster()), Settings(), Reason.NO_POLICY),
+        "no kind of policy": (without_operator(cluster()).unserved("policy"), Settings(), Reason.NO_POLICY),
+        "driver disabled": (stale().change("policy", DISABLED), Settings(), Reason.DRIVER_DISABLED),
+        "no GPU node": (without_nodes(), Settings(), Reason.NO_ELIGIBLE_NODE),
+        "hosts bring their drivers": (stale().change("node", labelled(deploy_driver="pre-installed")), Settings(),
+                                      Reason.NO_ELIGIBLE_NODE),
+        "no driver deployed": (cluster().change("node", labelled(deploy_driver="false")), Settings(),
+                               Reason.NO_ELIGIBLE_NODE),
+        "no operator, node or pod": (without_nodes().drop("deployment").drop("revision").drop("daemonset", DRIVER),
+                                     Settings(), Reason.NO_ELIGIBLE_NODE),
+        "plugins on nodes without a GPU": (fresh_install().change("policy", "status: {state: ready}"), Settings(),
+                                           Reason.NO_ELIGIBLE_NODE),
+    }  # fmt: skip
+    for name, (found, settings, expected) in skipped.items():
+        decision, _memory = found.decide(settings)
+        assert (Phase.SKIP, expected, ()) == (decision.phase, decision.reason, decision.actions), name
+
+
+def test_what_is_not_known_is_never_a_reason_to_skip() -> None:
+    """Unmet expectations, malformed objects and missing labels hold the run instead."""
+    unreadable = without_plugin(obj("plugin-daemonset", "status: {desiredNumberScheduled: x}"))
+    held: dict[str, tuple[Cluster, Settings, Reason]] = {
+        "policy expected": (cluster().drop("policy"), EXPECTING, Reason.POLICY_EXPECTED),
+        "kind of policy expected": (cluster().unserved("policy"), EXPECTING, Reason.POLICY_EXPECTED),
+        "disabled in the old policy": (cluster().change("policy", DISABLED), EXPECTING, Reason.EXPECTATION_UNMET),
+        "no node before the expected policy": (without_nodes(), EXPECTING, Reason.EXPECTATION_UNMET),
+        "no node and no policy yet": (without_nodes().drop("policy"), EXPECTING, Reason.POLICY_EXPECTED),
+        "malformed policy": (cluster().only("policy", obj("policy", "metadata: {uid: 7}")), Settings(),
+                             Reason.MALFORMED_OBJECT),
+        "malformed plugin DaemonSet": (unreadable, Settings(), Reason.MALFORMED_OBJECT),
+        "malformed node": (without_nodes().put("node", obj("node", "metadata: {labels: []}")), Settings(),
+                           Reason.MALFORMED_OBJECT),
+        "malformed object without a name": (cluster().put("slice", obj("slice", "metadata: {name: ''}")), Settings(),
+                                            Reason.MALFORMED_OBJECT),
+        "labels gone, pods run": (cluster().drop("node"), Settings(), Reason.NODES_PENDING),
+        "labels false, pods run": (cluster().change("node", labelled(present="false")), Settings(),
+                                   Reason.NODES_PENDING),
+        "driver DaemonSet replaced": (cluster().drop("daemonset", DRIVER).drop("driver-pod"), Settings(),
+                                      Reason.NOT_RENDERED),
+        "driver pod without a node": (without_nodes().put("driver-pod", obj("driver-pod", "spec: {nodeName: null}")),
+                                      Settings(), SETTLING),
+        "fresh install without labels": (fresh_install(), Settings(), Reason.POLICY_NOT_READY),
+        "plugins without labels, operator rolls out": (
+            without_nodes().put("plugin-pod", plugin_pod()).change("deployment", "status: {replicas: 2}"), Settings(),
+            Reason.NODES_PENDING),
+    }  # fmt: skip
+    for name, (found, settings, expected) in held.items():
+        decision, _memory = found.change("revision", created(10)).decide(settings)
+        assert (Phase.WAIT, expected) == (decision.phase, decision.reason), name
+
+
+def test_labels_are_doubted_only_where_pods_are_around() -> None:
+    """One plugin pod on one of the nodes is enough: the operator may not have labelled them yet."""
+    bare = cluster("gpu-0", "gpu-1").drop("driver-pod").drop("plugin-pod").change("policy", "status: {state: null}")
+    bare.change("node", {"metadata": {"labels": {"nvidia.com/gpu.deploy.driver": "false"}}})
+    decision, _memory = bare.decide()
+    assert (Phase.SKIP, Reason.NO_ELIGIBLE_NODE) == (decision.phase, decision.reason)
+    assert Phase.SKIP is not bare.put("plugin-pod", plugin_pod("gpu-1")).decide()[0].phase
+
+
+def test_a_plugin_under_another_name_fails_with_the_name() -> None:
+    """The run neither skips nor restarts half of the plugins: it names what to set, with exit code 3."""
+    for name, found in {
+        "settled": cluster(),
+        "no driver": cluster().drop("driver-pod"),
+        "no node": without_nodes(),
+    }.items():
+        decision, _memory = found.change("daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN).decide()
+        assert (Phase.FAIL, Reason.UNNAMED_PLUGIN) == (decision.phase, decision.reason), name
+        assert "mine-kubelet-plugin" in decision.message, name
+
+
+def test_a_plugin_that_the_operator_manages_does_not_speak_for_the_others() -> None:
+    """A named plugin next to it is restarted. Alone it ends the run, also one that waits for plugins."""
+    both = stale().put("daemonset", obj("plugin-daemonset", MANAGED))
+    assert 1 == len(both.decide()[0].actions)
+    both.drop("daemonset", PLUGIN).drop("plugin-pod")
+    waits = Settings(on_missing_plugin=OnMissingPlugin.WAIT)
+    assert [Reason.OPERATOR_MANAGED] * 2 == [both.decide(settings)[0].reason for settings in (None, waits)]
+
+
+def test_the_first_read_needs_policies_and_daemonsets_only() -> None:
+    """The rest of the cluster is not read before a skip."""
+    for found, expected in ((without_plugin(), Reason.NO_PLUGIN), (stale(), None)):
+        for part in ("node", "driver-pod", "plugin-pod", "revision", "slice", "deployment", "replicaset", "lease"):
+            found.drop(part)
+        skip = early_skip_of(found.seen(), Settings())
+        assert expected is (skip.reason if skip else None)
+
+
+def test_a_job_that_skips_forgets_nothing_and_a_controller_what_is_gone() -> None:
+    """A controller may skip for months while nodes come and go. A Job needs its records when they are back."""
+    memory = stale().decide()[1]
+    after = without_plugin().decide(memory=memory, now=LATER + timedelta(minutes=1))[1]
+    assert memory == replace(after, first_seen=memory.first_seen)
+    for controller, kept in ((True, set()), (False, {"gpu-0"})):
+        settings = of(Settings(), controller=controller)
+        known = stale().decide(settings)[1]
+        assert {"gpu-0"} == known.eligible
+        found, memory = without_plugin().only("node").drop("driver-pod"), replace(known, first_seen={})
+        for now in (LATER, LATER + timedelta(hours=1)):
+            decision, memory = found.decide(settings, memory, now)
+        assert (Phase.SKIP, kept) == (decision.phase, set(memory.eligible))
+
+
+VANISHED = {
+    "policy recreated": (without_operator(cluster()), Reason.NO_POLICY),
+    "plugin DaemonSet recreated": (without_plugin(), Reason.NO_PLUGIN),
+    "labels and all pods gone": (unlabelled(), Reason.NO_ELIGIBLE_NODE),
+}
+
+
+def test_a_fleet_that_vanishes_is_skipped_only_after_a_grace_period() -> None:
+    """It may come back, recreated by its deployment tool or labelled again. If it vanishes again, the time restarts."""
+    for name, (found, reason) in VANISHED.items():
+        gone = (Phase.WAIT, reason, 0)
+        steps = ((0, stale()), (2, found), (200, stale()), (250, found), (549, found), (550, found))
+        decisions = [(step.phase, step.reason, len(step.actions)) for step in timeline(*steps)]
+        back = (Phase.WAIT, Reason.NODES_PENDING, 1)
+        assert [back, gone, back, gone, gone, (Phase.SKIP, reason, 0)] == decisions, name
+
+
+def test_a_fleet_that_vanishes_at_the_end_of_the_time_is_no_success() -> None:
+    """What became of it is unknown. The run ends with the time of its Job."""
+    gone = without_operator(cluster())
+    early, late = (timeline((0, stale()), (seconds, gone))[1] for seconds in (25 * 60 - 31, 25 * 60 - 30))
+    assert (Phase.WAIT, Phase.DEADLINE) == (early.phase, late.phase)
+    assert (Reason.TIME_UP, Reason.NO_POLICY) == (late.reason, late.cause)
+
+
+def test_what_vanishes_for_another_reason_is_waited_for_anew() -> None:
+    """First the policy was gone, now the plugin is: neither for as long as the grace period."""
+    decision = timeline((0, cluster()), (0, cluster().drop("policy")), (300, without_plugin()))[-1]
+    assert (Phase.WAIT, Reason.NO_PLUGIN) == (decision.phase, decision.reason)
+
+
+def test_a_fleet_that_was_seen_is_remembered_while_all_nodes_are_excluded() -> None:
+    """What vanishes after that may come back like any other fleet."""
+    excluded = stale().change("node", labelled(skip="true")).change("policy", NOT_READY)
+    gone = stale().change("node", labelled(skip="true")).drop("policy")
+    decision = timeline((0, stale()), (0, excluded), (0, gone))[-1]
+    assert (Phase.WAIT, Reason.NO_POLICY) == (decision.phase, decision.reason)
+
+
+def test_a_skip_that_is_certain_is_reported_at_once() -> None:
+    """The run waited for something, but there was no fleet that could vanish, or drivers were disabled."""
+    no_fleet = without_nodes().put("node", obj("node", "metadata: {labels: []}"))
+    labelled_none = fresh_install().change("policy", "status: {state: ready}")
+    for first, second, reason in (
+        (fresh_install(), labelled_none, Reason.NO_ELIGIBLE_NODE),
+        (no_fleet, without_nodes(), Reason.NO_ELIGIBLE_NODE),
+        (stale(), cluster().change("policy", DISABLED), Reason.DRIVER_DISABLED),
+    ):
+        decisions = timeline((0, first), (90, second))
+        assert [Phase.WAIT, Phase.SKIP] == [decision.phase for decision in decisions]
+        assert reason is decisions[1].reason
+
+
+def test_every_decision_names_its_stack_and_its_nodes() -> None:
+    """Done, pending, skipped, or on the way to one of them: reports and metrics are by stack."""
+    gone, disabled = cluster().drop("policy"), cluster().change("policy", DISABLED)
+    late = replace(cluster().decide()[1], first_seen={}, started=LATER - timedelta(hours=1))
+    decisions = timeline((0, cluster()), (0, gone), (3600, gone))
+    for decision in (*decisions, stale().decide()[0], disabled.decide()[0], gone.decide(memory=late)[0]):
+        assert ("gpu", ["gpu"]) == (decision.stack, [status.stack for status in decision.statuses]), decision
+    first = early_skip_of(disabled.seen(), Settings())
+    assert first is not None
+    assert "gpu" == first.stack
+
+
+# The operator is quiet.
+
+
+def test_done_waits_for_a_quiet_operator() -> None:
+    """It is rolled out, leads with a pod of its current ReplicaSet, and nothing changed for 15 seconds."""
+    new_pool = {seconds: pooled().change("pool", written(seconds)) for seconds in (14, 15)}
+    elsewhere = obj("deployment", "{metadata: {namespace: a, uid: other}, status: {updatedReplicas: 0}}")
+    unnamed = cluster().change("policy", "status: {namespace: null}")
+    other = obj("replicaset", "metadata: {name: other, ownerReferences: [{uid: other, controller: true}]}")
+    orphan = revision("b", 3, 600, "metadata: {ownerReferences: []}")
+    gone = "metadata: {ownerReferences: [{kind: DaemonSet, uid: gone-ds, controller: true}]}"
+    assert {} == wrong_decisions({
+        "quiet": (cluster(), DONE),
+        "not observed": (cluster().change("deployment", "metadata: {generation: 3}"), ROLLING),
+        "old pod left": (cluster().change("deployment", "status: {replicas: 2}"), ROLLING),
+        "no new pod yet": (cluster().change("deployment", "status: {updatedReplicas: 0}"), ROLLING),
+        "Deployment anywhere until the policy names a namespace": (
+            unnamed.change("deployment", "{metadata: {namespace: x}, status: {replicas: 2}}"), ROLLING),
+        "Deployment of another namespace": (cluster().put("deployment", elsewhere), DONE),
+        "Lease of the old operator": (cluster().change("lease", OLD_HOLDER), NOT_LEADING),
+        "Lease of the old operator, whose ReplicaSet is left": (
+            cluster().change("lease", OLD_HOLDER).put("replicaset", obj("replicaset", OLD_REPLICASET)), NOT_LEADING),
+        "holder's name only begins alike": (
+            cluster().change("lease", "spec: {holderIdentity: gpu-operator-5ddc6f64ffx-a_uuid}"), NOT_LEADING),
+        "older ReplicaSet listed first": (
+            cluster().only("replicaset", obj("replicaset", OLD_REPLICASET), obj("replicaset")), DONE),
+        "ReplicaSet of another Deployment": (cluster().only("replicaset", other, obj("replicaset")), DONE),
+        "acquired 14 s ago": (cluster().change("lease", acquired(14)), SETTLING),
+        "acquired 15 s ago": (cluster().change("lease", acquired(15)), DONE),
+        "held but never acquired": (cluster().change("lease", "spec: {acquireTime: null}"), DONE),
+        "rendered 14 s ago": (cluster().change("revision", created(14)), SETTLING),
+        "rendered 15 s ago": (cluster().change("revision", created(15)), DONE),
+        "the later of both": (cluster().change("revision", created(20)).change("lease", acquired(3)), SETTLING),
+        "rendered in the future": (cluster().change("revision", created(-9)), SETTLING),
+        "revision of a deleted DaemonSet": (cluster().put("revision", revision("gone", 1, 3597, gone)), DONE),
+        "revision of a replaced DaemonSet": (cluster().put("revision", orphan), DONE),
+        "rollback of a deleted DaemonSet": (
+            cluster().put("revision", revision("g4", 4, 0, gone), revision("g3", 3, 600, gone)), DONE),
+        "policy changed 14 s ago": (cluster().change("policy", written(14)), SETTLING),
+        "policy changed 15 s ago": (cluster().change("policy", written(15)), DONE),
+        "pool changed 14 s ago": (new_pool[14], SETTLING),
+        "pool changed 15 s ago": (new_pool[15], DONE),
+        "latest change counts": (cluster().change("policy", written(60, 3)), SETTLING),
+        "only the status was written": (cluster().change("policy", written(3, part="status")), DONE),
+        "changed at no time": (cluster().change("policy", "metadata: {managedFields: [{manager: helm}]}"), DONE),
+        "policy changed after the leader": (
+            cluster().change("policy", written(3)).change("lease", acquired(60)), SETTLING),
+    })  # fmt: skip
+
+
+def test_an_invisible_operator_must_be_quiet_for_a_minute() -> None:
+    """Where its Deployment, ReplicaSet or Lease is not found, only a longer time without a change is a proof."""
+    hidden = {
+        "no Deployment, as under OLM": cluster().drop("deployment"),
+        "no Lease": cluster().drop("lease"),
+        "Lease of another namespace": cluster().change("lease", "metadata: {namespace: x}"),
+        "no ReplicaSet": cluster().drop("replicaset"),
+        "no current ReplicaSet": cluster().change("replicaset", OLD_REPLICASET),
+        "scaled to nothing": cluster().change("deployment", "spec: {replicas: 0}"),
+        "Deployment of another namespace": cluster().change("deployment", "metadata: {namespace: x}"),
+    }
+    for age, expected in ((59, SETTLING), (60, DONE)):
+        cases = {name: (found.change("revision", created(age)), expected) for name, found in hidden.items()}
+        assert {} == wrong_decisions(cases), age
+
+
+def test_a_lease_without_a_holder_waits_a_minute_for_the_next_leader() -> None:
+    """Between two operators the Lease is released for a moment, and the next one renders again."""
+    free = cluster().change("lease", "spec: {holderIdentity: null}")
+    assert [NOT_LEADING, NOT_LEADING, DONE] == reasons_over((0, free), (59, free), (60, free))
+
+
+def test_no_observed_change_for_the_quiet_time_is_enough() -> None:
+    """A wrong clock delays the end and does not block it. A second render starts the time again."""
+    ahead = cluster().change("revision", created(-3600))
+    assert [SETTLING, SETTLING, DONE] == reasons_over((0, ahead), (14, ahead), (15, ahead))
+    again = cluster().change("revision", created(-3601))
+    assert [SETTLING, SETTLING] == reasons_over((0, ahead), (20, again))
+    pending = cluster().change("revision", created(-3600)).drop("slice")
+    assert Phase.DONE is timeline((0, pending), (15, ahead))[1].phase, "the time runs while nodes are pending"
+
+
+def test_the_quiet_time_does_not_depend_on_the_order_of_daemonsets() -> None:
+    """With a clock ahead, only what was not seen to change counts as quiet."""
+    pools = []
+    for _turn in range(2):
+        found = pooled(Pool("a", ("gpu-a",)), Pool("b", ("gpu-b",))).change("revision", created(-600))
+        found.change("revision", "metadata: {labels: {controller-revision-hash: other}}", "b-new")
+        found.change("driver-pod", "metadata: {labels: {controller-revision-hash: other}}", "driver-gpu-b")
+        pools.append(found)
+    pools[1].only("daemonset", *reversed(pools[1].of("daemonset")))
+    assert DONE is reasons_over((0, pools[0]), (15, pools[1]))[1]
+
+
+def test_the_creation_of_a_revision_that_is_taken_up_again_proves_nothing() -> None:
+    """After ``helm rollback`` only the observed time counts. It starts again, though the hash is as before."""
+    back = cluster().put("revision", revision("b", 3, 600)).change("revision", "revision: 4", f"{DRIVER}-new")
+    assert [SETTLING, DONE] == reasons_over((0, back), (15, back))
+    between = cluster().put("revision", revision("b", 3, 3610)).change("revision", "revision: 4", f"{DRIVER}-new")
+    assert SETTLING is reasons_over((0, cluster()), (20, between))[1]
+
+
+# Every node is verified.
+
+
+def test_done_needs_every_eligible_node_verified_and_quiet() -> None:
+    """Excluded nodes are reported and do not delay it."""
+    two = ("a", "b")
+    wants_none = cluster().drop("driver-pod").change("daemonset", WANTS_NONE)
+    own = cluster(*two).change("node", labelled("b", deploy_driver="pre-installed"), "b")
+    unknown = cluster().put("driver-pod", merged(driver_pod("gpu-9"), parsed("spec: {containers: broken}")))
+    assert {} == wrong_decisions({
+        "nothing left": (cluster(*two), DONE),
+        "a node to verify": (cluster(*two).drop("slice", "0-gpu.nvidia.com-b"), Reason.NODES_PENDING),
+        "a node to settle": (cluster(*two).drop("driver-pod", "driver-b"), Reason.NODES_PENDING),
+        "a label that is not quiet": (cluster(*two).change("node", labelled("b", state="validation-required"), "b"),
+                                      Reason.UPGRADE_LABELS_PENDING),
+        "an excluded node": (cluster(*two).change("node", labelled("b", skip="true"), "b"), DONE),
+        "a driver DaemonSet that wants no pods yet": (wants_none, Reason.NOT_RENDERED),
+        "no driver DaemonSet for one node of two": (own.drop("daemonset", DRIVER).drop("driver-pod"),
+                                                    Reason.NOT_RENDERED),
+        "a malformed pod on an unknown node": (unknown, Reason.MALFORMED_OBJECT),
+    })  # fmt: skip
+
+
+def test_a_policy_that_is_not_ready_delays_done_for_two_minutes() -> None:
+    """No longer: a skipped node or an unrelated operand keeps it so for good."""
+    for state in ("notReady", None, "ignored"):
+        found = cluster().change("policy", {"status": {"state": state}})
+        decisions = timeline(*((seconds, found) for seconds in (0, 119, 120)))
+        expected = [(Reason.POLICY_NOT_READY, 0), (Reason.POLICY_NOT_READY, 0), (DONE, 1)]
+        assert expected == [(decision.reason, len(decision.warnings)) for decision in decisions], state
+    off = Settings(advanced=Advanced(policy_grace=Duration()))
+    assert Phase.DONE is cluster().change("policy", NOT_READY).decide(off)[0].phase
+
+
+def test_that_delay_counts_from_when_nothing_else_blocks() -> None:
+    """While nodes are refreshed the policy is rightly notReady. One that was ready starts the time again."""
+    not_ready = cluster().change("policy", NOT_READY)
+    assert Reason.POLICY_NOT_READY is reasons_over((0, stale().change("policy", NOT_READY)), (600, not_ready))[1]
+    steps = ((0, not_ready), (60, cluster()), (130, not_ready))
+    assert [Phase.WAIT, Phase.DONE, Phase.WAIT] == phases_over(*steps)
+
+
+def test_the_other_warnings_stay_after_that_delay() -> None:
+    """The state of the policy is one more warning."""
+    missing = Settings(driver_clients=(DriverClient("gpu", "monitoring", "dcgm-exporter"),))
+    found = cluster().change("policy", NOT_READY)
+    decision = timeline((0, found), (120, found), settings=missing)[1]
+    assert Phase.DONE is decision.phase
+    for words in (" is notReady", "no DaemonSet matches"):
+        assert any(words in warning for warning in decision.warnings)
+
+
+def test_done_counts_the_accepted_restarts_of_this_run() -> None:
+    """By what the API server accepted. Excluded nodes are not called fresh."""
+    one, two, none = (f"{count} run on the loaded driver" for count in (
+        "1 plugins were restarted, 3", "2 plugins were restarted, 3", "no plugin needed a restart, 3"))  # fmt: skip
+    for asked, refused, reason, message in (
+        ("", "", DONE, none),
+        ("ab", "", Reason.REFRESHED, two),
+        ("ab", "a", Reason.REFRESHED, one),
+        ("a", "a", DONE, none),
+    ):
+        memory = Memory(started=LATER)
+        for status in stale("a", "b", "c").decide()[0].statuses:
+            assert status.stale_pod is not None
+            if status.node in asked:
+                no = "no" if status.node in refused else ""
+                memory = memory.asked(status.node, status.stale_pod, LATER, refused=no)
+        decision, _memory = cluster("a", "b", "c").decide(memory=memory)
+        assert (Phase.DONE, reason, message) == (decision.phase, decision.reason, decision.message)
+    found = stale("a", "b", "c").change("node", not_ready_since(0)).change("node", labelled("a", skip="true"), "a")
+    decision, _memory = found.decide()
+    expected = "no plugin needed a restart, 0 run on the loaded driver; 3 nodes are excluded"
+    assert (Phase.DONE, expected) == (decision.phase, decision.message)
+
+
+def test_nothing_is_restarted_before_the_policy_shows_the_expected_release() -> None:
+    """A plugin that restarted then would be stale after the reload. Also a run of verified nodes is not done."""
+    cases = {
+        "old policy": (stale(), Reason.EXPECTATION_UNMET),
+        "no policy yet": (stale().drop("policy"), Reason.POLICY_EXPECTED),
+        "every node verified on the old driver": (cluster(), Reason.EXPECTATION_UNMET),
+    }
+    assert {} == wrong_decisions(cases, NEW_DRIVER)
+    assert {} == wrong({name: ((), found.decide(NEW_DRIVER)[0].actions) for name, (found, _reason) in cases.items()})
+
+
+def test_an_unmet_expectation_comes_before_a_daemonset_that_is_not_rendered() -> None:
+    """Nothing is restarted under the old policy, also not in the pools that show it."""
+    pools = pooled(Pool("a", ("gpu-a",)), Pool("b", ("gpu-b",)))
+    pools.put("plugin-pod", *stale("gpu-a", "gpu-b").of("plugin-pod"))
+    pools.put("daemonset", pool_daemonset(Pool("a", ("gpu-a",), version="570.124.06")))
+    assert ["gpu-b"] == [action.node for action in pools.decide()[0].actions if isinstance(action, DeletePod)]
+    decision, _memory = pools.decide(NEW_DRIVER)
+    assert (Reason.EXPECTATION_UNMET, ()) == (decision.reason, decision.actions)
+
+
+def test_a_malformed_slice_delays_done_also_on_an_excluded_node() -> None:
+    """Only the pods of an excluded node are ignored."""
+    found = cluster("gpu-0", "gpu-1")
+    memory = found.decide()[1]
+    found.change("node", labelled("gpu-1", present=None), "gpu-1")
+    found.drop("driver-pod", "driver-gpu-1").drop("plugin-pod", "plugin-gpu-1")
+    found.change("daemonset", "status: {desiredNumberScheduled: 1, updatedNumberScheduled: 1}")
+    memory = found.decide(memory=memory)[1]
+    later = LATER + timedelta(minutes=5)
+    assert Phase.DONE is found.decide(memory=memory, now=later)[0].phase
+    found.change("slice", "spec: {devices: 8}", "0-gpu.nvidia.com-gpu-1")
+    decision, _memory = found.decide(memory=memory, now=later)
+    assert NodeState.EXCLUDED is decision.statuses[1].state
+    assert (Phase.WAIT, Reason.MALFORMED_OBJECT) == (decision.phase, decision.reason)
+
+
+def test_the_message_counts_nodes_and_names_five() -> None:
+    """Excluded nodes are neither part of the verified ones nor of all. The table has the rest."""
+    eight, five = (stale(*(f"gpu-{number}" for number in range(count))).decide()[0].message for count in (8, 5))
+    assert [True, False, False] == ["gpu-4 and 3 more" in eight, "gpu-5" in eight, "more" in five]
+    found = stale("gpu-0", "gpu-1", "gpu-2").change("node", labelled("gpu-1", skip="true"), "gpu-1")
+    assert "1 of 2 nodes" in found.put("plugin-pod", plugin_pod("gpu-2")).decide()[0].message

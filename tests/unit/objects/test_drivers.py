@@ -1,0 +1,79 @@
+"""The table of driver stacks is complete, and the only place that knows one."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import hook
+from hook.config import Settings
+from hook.objects import drivers, names
+from hook.objects.drivers import STACKS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HOOK: Final = Path(hook.__file__).parent
+TABLE: Final = Path(drivers.__file__)
+ROWS: Final = {name for name, value in vars(drivers).items() if value in STACKS.values()}
+DEFAULT: Final = Path(inspect.getfile(Settings))
+"""Names the stack that is chosen where the settings name none."""
+
+
+def test_each_row_is_complete() -> None:
+    """It refers to rows that exist, its labels are among those that are read, and its tag has a version."""
+    for name, stack in STACKS.items():
+        assert stack.name == name
+        assert not stack.after or (STACKS[stack.after] is not stack and not STACKS[stack.after].after), name
+        nodes, upgrade, prerequisites = stack.nodes, stack.upgrade, stack.prerequisites.values()
+        of_nodes = [nodes.present, nodes.deploy, nodes.operands, nodes.wait, upgrade.state, upgrade.skip]
+        of_nodes += [prerequisite.deploy_label for prerequisite in prerequisites]
+        assert all(label.startswith(names.NODE_LABEL_PREFIXES) for label in of_nodes if label), name
+        of_daemonsets = {stack.driver.label[0], *(prerequisite.label[0] for prerequisite in prerequisites)}
+        assert of_daemonsets <= names.DAEMONSET_LABELS, name
+        assert nodes.safe_load in ("", names.OFED_SAFE_LOAD_ANNOTATION), name
+        assert re.compile(stack.driver.tag.format(version="1", kernel="")), name
+        assert "{version}" in stack.driver.tag, name
+
+
+def test_an_object_belongs_to_one_stack() -> None:
+    """No two rows share a policy kind with its reader, a Lease, a label, a container or a plugin."""
+    stacks = list(STACKS.values())
+    kinds = [kind for stack in stacks for kind in (stack.policy, stack.pool) if kind is not None]
+    for values in (
+        *([getattr(kind, part) for kind in kinds] for part in ("read", "plural", "kind")),
+        [stack.operator.lease for stack in stacks],
+        [stack.operator.selector for stack in stacks],
+        [stack.driver.label for stack in stacks],
+        [stack.driver.container for stack in stacks],
+        [stack.nodes.present for stack in stacks],
+        [stack.upgrade.state for stack in stacks],
+        [stack.upgrade.skip for stack in stacks],
+        [name for stack in stacks for name in stack.plugin.names],
+        [kind for stack in stacks for kind in stack.driver.owners],
+    ):
+        assert len(values) == len(set(values)), values
+
+
+def test_no_other_module_names_a_stack() -> None:
+    """Neither by its name in a text, but for the default, nor by its row, but as a default argument."""
+    for module in sorted(set(HOOK.rglob("*.py")) - {TABLE}):
+        tree = ast.parse(module.read_text(encoding="utf-8"))
+        docstrings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and node not in docstrings]
+        allowed = list(Settings().drivers) if module == DEFAULT else []
+        assert allowed == [node.value for node in constants if node.value in STACKS], module
+        rows = {node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in ROWS}
+        assert not rows - set(fallbacks(tree)), module
+
+
+def fallbacks(tree: ast.AST) -> Iterator[ast.expr | None]:
+    """Yield default arguments, and what a look-up in a table returns where it finds nothing."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            yield from (*node.args.defaults, *node.args.kw_defaults)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+            yield from node.args[1:]

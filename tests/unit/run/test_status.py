@@ -1,0 +1,184 @@
+"""The status that the controller writes: it is read strictly, and names the spec of each stack by a hash."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from hook.config import ControllerSettings, Expect, Settings
+from hook.decide.fleet import index
+from hook.decide.reasons import Reason
+from hook.decide.result import Decision, Phase
+from hook.decide.state import Breaker, Memory
+from hook.objects.decoding import MalformedObjectError
+from hook.run import status
+from hook.run.status import ControllerState, ControllerStatus, OpenBreaker
+from tests.fixtures.cluster import Cluster, cluster, labelled, stale
+from tests.fixtures.limits import FOLLOWING
+from tests.fixtures.modes import Pool, network, owner, pooled
+from tests.fixtures.objects import at, driver_pod, obj, stamp
+
+YEAR = 365 * 24 * 3600
+WHOLE = ControllerStatus(
+    spec_hashes={"gpu": "0123456789abcdef", "network": ""},
+    remaining=3,
+    eta_seconds=360,
+    restarted=5,
+    observed_at=at(10),
+    last_restart_at=at(5),
+    breakers={"gpu": OpenBreaker(at(1), "5 of 8 nodes turned stale: a, b, c, d, e")},
+    writer="gpu-operator-post-controller-7d_0011aabb",
+)
+
+
+def state(**fields: Any) -> ControllerState:  # noqa: ANN401 - of the state
+    """Return a state of the controller."""
+    return ControllerState(Decision(Phase.DONE, Reason.NOTHING_STALE, "all is well"), {}, at(0), **fields)
+
+
+def changed(**fields: Any) -> str:  # noqa: ANN401 - JSON is any of it
+    """Return a whole status with some fields changed."""
+    return json.dumps({**json.loads(WHOLE.encode()), **fields})
+
+
+def test_what_is_written_is_read() -> None:
+    """The same comes back, from one line. A newer version may add fields, which an older one ignores."""
+    for written in (ControllerStatus(), WHOLE):
+        assert written == ControllerStatus.decode(written.encode())
+        assert "\n" not in written.encode()
+    assert WHOLE.encode() == (
+        '{"breakers":{"gpu":{"message":"5 of 8 nodes turned stale: a, b, c, d, e","openedAt":"2026-01-01T10:00:01Z"}},'
+        '"etaSeconds":360,"lastRestartAt":"2026-01-01T10:00:05Z","observedAt":"2026-01-01T10:00:10Z","remaining":3,'
+        '"restarted":5,"specHashes":{"gpu":"0123456789abcdef","network":""},"version":1,'
+        '"writer":"gpu-operator-post-controller-7d_0011aabb"}'
+    )
+    assert WHOLE.encode() == structs.replace(WHOLE, observed_at=at(10.9)).encode(), "whole seconds"
+    newer = json.loads(WHOLE.encode())
+    newer["breakers"]["gpu"]["severity"] = 1
+    assert WHOLE == ControllerStatus.decode(json.dumps({**newer, "more": []}))
+
+
+def test_an_estimate_is_cut_at_a_year_and_an_open_breaker_has_none() -> None:
+    """The status must be readable. The message of the breaker is cut to what fits."""
+    for eta, expected in ((10**15, YEAR), (0, 0), (None, None)):
+        assert expected == ControllerStatus.decode(state(eta=eta).status("me").encode()).eta_seconds
+    opened = Memory(started=at(0), breaker=Breaker(at(1), "\N{SNOWMAN}" * 10_000))
+    stopped = replace(state(eta=7), memories={"gpu": opened, "network": Memory(started=at(0))})
+    found = ControllerStatus.decode(stopped.status("me").encode())
+    assert (None, {"gpu"}) == (found.eta_seconds, set(found.breakers))
+    assert 512 == len(found.breakers["gpu"].message)
+
+
+def test_what_this_version_would_not_write_is_refused() -> None:
+    """Whoever may write the Lease may write anything there."""
+    opened = {"openedAt": stamp(1)}
+    for text in (
+        "",
+        "following",
+        "[]",
+        "null",
+        *(changed(version=version) for version in (2, True, "1")),
+        changed(specHashes=[]),
+        *(changed(specHashes={"gpu": spec_hash}) for spec_hash in (1, "0123456789ABCDEF")),
+        *(changed(writer=writer) for writer in (["me"], "w" * 2000)),
+        *(changed(remaining=remaining) for remaining in (-1, 1.5)),
+        *(changed(etaSeconds=eta) for eta in ("soon", YEAR + 1)),
+        changed(restarted=2**64),
+        changed(observedAt="yesterday"),
+        changed(lastRestartAt=5),
+        changed(breakers={"gpu": opened}),
+        changed(breakers={"gpu": {"message": "no time"}}),
+        *(changed(breakers={"gpu": {**opened, "message": text}}) for text in ("a\x1b[2Jb", "\ud800", "w" * 2000)),
+        " " * 9000 + WHOLE.encode(),
+        "[" * 4000,
+        '{"version":' + "1" * 5000 + "}",
+        '{"version":1,"remaining":NaN}',
+    ):
+        with pytest.raises(MalformedObjectError):
+            pytest.fail(f"it was read: {ControllerStatus.decode(text)} of {text[:200]}")
+
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+NESTED = st.dictionaries(st.sampled_from(["gpu", "openedAt", "message"]), LEAVES, max_size=3)
+JSON: st.SearchStrategy[Any] = LEAVES | st.lists(LEAVES, max_size=3) | NESTED | st.dictionaries(st.just("gpu"), NESTED)
+
+
+@given(fields=st.dictionaries(st.sampled_from(sorted(json.loads(WHOLE.encode()))), JSON, max_size=3))
+def test_whatever_is_read_can_be_written(fields: dict[str, Any]) -> None:
+    """Damage is refused by its own error, or changes nothing."""
+    try:
+        found = ControllerStatus.decode(changed(**fields))
+    except MalformedObjectError:
+        return
+    assert found == ControllerStatus.decode(found.encode())
+
+
+# The hash of the spec.
+
+
+def spec_hash(found: Cluster, settings: Settings | None = None) -> str:
+    """Return the hash that is computed from a cluster."""
+    return status.spec_hash(index(found.seen(), settings or Settings(drivers=(found.stack.name,)), found.stack))
+
+
+def two_pools() -> Cluster:
+    """Return a cluster with two pools."""
+    return pooled(Pool("one", ("a",)), Pool("two", ("b",)))
+
+
+def test_a_spec_has_one_hash_whoever_computes_it() -> None:
+    """A Job and the controller have other settings and read at other moments. Each stack has its own."""
+    once, other = spec_hash(cluster("a", "b")), spec_hash(stale("c"), ControllerSettings(dry_run=True))
+    assert (once, 16) == (other, len(other))
+    assert "" != spec_hash(network()) != spec_hash(cluster())
+    of_the_plugin = obj("revision", {"metadata": {"name": "x", "ownerReferences": owner("plugin-ds")}})
+    assert once == spec_hash(cluster("a", "b").put("revision", of_the_plugin)), "not a revision of a driver"
+    turned = two_pools()
+    turned.parts["pool"] = turned.of("pool")[::-1]
+    assert "" != spec_hash(two_pools()) == spec_hash(turned), "in whatever order pools are read"
+    left_behind = replace(cluster("a").seen(), pools=two_pools().seen().pools)
+    assert left_behind.pools
+    assert once == status.spec_hash(index(left_behind, FOLLOWING, cluster().stack)), "pools that no longer count"
+
+
+def test_another_spec_has_another_hash() -> None:
+    """By the generation of the policy or pool, and by what the operator rendered of it."""
+    for part, patch in (
+        ("policy", "metadata: {generation: 99}"),
+        ("policy", "metadata: {uid: another}"),
+        ("revision", "revision: 99"),
+        ("revision", "metadata: {labels: {controller-revision-hash: next}}"),
+    ):
+        assert spec_hash(cluster()) != spec_hash(cluster().change(part, patch)), patch
+    assert spec_hash(two_pools()) != spec_hash(two_pools().change("pool", "metadata: {generation: 99}", "two"))
+
+
+def test_a_spec_that_is_not_rendered_has_no_hash() -> None:
+    """By the same conditions that block a run, with what the settings expect."""
+    for name, found in {
+        "no policy": cluster().drop("policy"),
+        "not rendered": cluster().change("policy", "spec: {driver: {version: 999.1.1}}"),
+        "not observed": cluster().change("daemonset", "status: {observedGeneration: 0}"),
+        "no driver DaemonSet": cluster().drop("daemonset", "nvidia-driver-daemonset"),
+        "malformed": cluster().change("revision", "revision: many"),
+    }.items():
+        assert "" == spec_hash(found), name
+    assert "" == spec_hash(cluster(), Settings(expect=Expect(driver_version="999.1.1")))
+    assert "" != spec_hash(cluster(), Settings(expect=Expect(driver_version="580.126.20")))
+
+
+def test_remaining_nodes_are_counted() -> None:
+    """Each once, however many plugins it has."""
+    for name, (found, expected) in {
+        "all refreshed": (cluster("a", "b"), 0),
+        "stale": (stale("a", "b"), 2),
+        "one excluded": (stale("a", "b").change("node", labelled("a", skip="true"), "a"), 1),
+        "one reloads": (cluster("a", "b").put("driver-pod", driver_pod("b", ready=None)), 1),
+    }.items():
+        assert expected == status.remaining(found.decide()[0]), name
