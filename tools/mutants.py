@@ -3,8 +3,8 @@
 python -m tools.mutants                          a seeded sample of 500 mutants, continued where it was interrupted
 python -m tools.mutants --sample 50 --seed 7     another one
 
-mutmut makes the mutants and runs the tests that reach them, in mutants/; delete that folder to begin anew. A mutant that
-survives must be named in docs/dev/testing.md with the reason; the exit code is 1 if one is not.
+mutmut makes the mutants and runs the tests that reach them, in mutants/; delete that folder to begin anew. A mutant
+that survives must be named in docs/dev/testing.md with the reason; the exit code is 1 if one is not.
 """
 
 from __future__ import annotations
@@ -70,8 +70,9 @@ def main() -> int:
         diff = mutmut("show", name)
         if described(name, diff) not in page:
             unnamed.append(name)
-            print(f"{name}: {found[name]}\n| {described(name, diff)} |\n{diff}")
-    print(f"{len(sample)} mutants of {len(found)}, {len(survived)} survived, {len(unnamed)} of them not in {PAGE.name}")
+            sys.stdout.write(f"{name}: {found[name]}\n| {described(name, diff)} |\n{diff}\n")
+    counts = f"{len(sample)} mutants of {len(found)}, {len(survived)} survived"
+    sys.stdout.write(f"{counts}, {len(unnamed)} of them not in {PAGE.name}\n")
     return 1 if unnamed else 0
 
 

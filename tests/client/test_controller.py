@@ -168,7 +168,7 @@ def test_what_was_restarted_is_in_the_status(led: Led) -> None:
     before = server.api.now() - timedelta(seconds=1)
     leader.loop.remember(RestartResult(ACTION, note="restarted"))
     leader.loop.restarter.restarted = 1
-    leader._publish(replace(leader._state(DONE, {}), spec_hashes={"gpu": "0123456789abcdef"}, eta=7))
+    leader._publish(replace(leader._state(DONE, {}), spec_hashes={"gpu": "0123456789abcdef"}, eta=7), {})
     status = ControllerStatus.decode(kept.annotation(names.STATUS_ANNOTATION))
     assert (status.restarted, status.writer, status.eta_seconds) == (1, "a", 7)
     assert status.spec_hashes == {"gpu": "0123456789abcdef"}

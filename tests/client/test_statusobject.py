@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, urlsplit
@@ -80,8 +81,8 @@ class Scene:
 def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     """Serve one ConfigMap, with a clock that stands still."""
     there, clock = ConfigMap(), [1000.0]
-    monkeypatch.setattr(statusobject.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(statusobject.time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
     with serving(lambda _line: Said(404), wrote=there.write) as server:
         yield Scene(there, StatusObject(server.api, "ns", "it-status", "job/it", server.api.began), clock)
 
