@@ -44,10 +44,12 @@ class Role(StrEnum):
     CONTROLLER = "controller"
 
 
+STATUS: Final[Permissions] = {requests.CONFIG_MAPS: ("patch",)}
+"""To write the status object, which the chart creates."""
 OWN: Final[Mapping[Role, Permissions]] = {
-    Role.JOB: {requests.JOBS: ("get",)},
-    Role.DELEGATE: {requests.JOBS: ("get",), requests.LEASES: ("get",)},
-    Role.CONTROLLER: {requests.DEPLOYMENTS: ("get",), requests.LEASES: ("create", "get", "patch")},
+    Role.JOB: {requests.JOBS: ("get",), **STATUS},
+    Role.DELEGATE: {requests.JOBS: ("get",), requests.LEASES: ("get",), **STATUS},
+    Role.CONTROLLER: {requests.DEPLOYMENTS: ("get",), requests.LEASES: ("create", "get", "patch"), **STATUS},
 }
 """What each needs of its own objects, in its own namespace and by name (but for creating, which has no name yet)."""
 

@@ -105,13 +105,16 @@ def test_it_is_left_out_only_on_request(helm: Helm) -> None:
         assert not [item for item in helm.render(values).objects if item["kind"].startswith(POLICY)], values
 
 
+PARTS: Final = ["pods", "daemonsets", "events", "own"]
+
+
 def test_every_policy_is_bound_and_denies_our_accounts_alone(helm: Helm) -> None:
     """One list of users in each policy; its name has the namespace, which holds no dot, so no two releases meet."""
     for values, accounts, parts in (
-        ({}, ["gpu-operator-post"], ["pods", "daemonsets", "events"]),
-        ({"serviceAccount.name": "mine"}, ["mine"], ["pods", "daemonsets", "events"]),
-        (BOTH, ["gpu-operator-post", "gpu-operator-post-controller"], ["pods", "daemonsets", "events", "leases"]),
-        (ALONE, ["gpu-operator-post-controller"], ["pods", "daemonsets", "events", "leases"]),
+        ({}, ["gpu-operator-post"], PARTS),
+        ({"serviceAccount.name": "mine"}, ["mine"], PARTS),
+        (BOTH, ["gpu-operator-post", "gpu-operator-post-controller"], PARTS),
+        (ALONE, ["gpu-operator-post-controller"], PARTS),
     ):
         rendered = helm.render(values)
         names = [f"gpu-operator.gpu-operator-post.{part}" for part in parts]

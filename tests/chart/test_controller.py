@@ -48,9 +48,9 @@ def test_it_does_not_change_the_job(helm: Helm) -> None:
 
 
 def test_it_can_stand_alone(helm: Helm) -> None:
-    """There is no Job, nor what only the Job needs: its ConfigMap, its account, its roles."""
+    """There is no Job, nor what only the Job needs: its account, its roles."""
     rendered = helm.render(ALONE)
-    assert {"Job", "ConfigMap"}.isdisjoint(item["kind"] for item in rendered.objects)
+    assert rendered.all("Job") == []
     for kind in ("Deployment", "ServiceAccount", "Role", "RoleBinding"):
         assert rendered.one(kind)["metadata"]["name"] == NAME
     assert rendered.one("ClusterRole")["metadata"]["name"] == f"gpu-operator:{NAME}"
@@ -95,7 +95,8 @@ def test_its_arguments_and_probes(helm: Helm) -> None:
     """The probes use the port of the metrics. Liveness has a minute; readiness reports within seconds."""
     container = container_of(helm.render(BOTH).controller)
     own = [f"--workload-name={NAME}", "--listen=:8080", "--lease-name=gpu-operator-post"]
-    assert container["args"] == ["controller", *own, "--lease-namespace=gpu-operator"]
+    where = ["--lease-namespace=gpu-operator", "--status-name=gpu-operator-post-status"]
+    assert container["args"] == ["controller", *own, *where]
     (port,) = container["ports"]
     assert (port["name"], port["containerPort"]) == ("metrics", 8080)
     patience = {}

@@ -105,11 +105,13 @@ def test_the_name_of_the_job(helm: Helm) -> None:
 
 
 def test_arguments(helm: Helm) -> None:
-    """They are the command and the Job's own name; all settings are in the environment."""
+    """They are the command, and names of its own objects; all settings are in the environment."""
     for values in ({}, PLAIN):
         rendered = helm.render(values)
         name = rendered.job["metadata"]["name"]
-        assert rendered.container["args"] == ["run", f"--job-name={name}", "--job-namespace=gpu-operator"]
+        run = rendered.one("ConfigMap")["data"]["runId"]
+        own = ["--job-namespace=gpu-operator", f"--run-id={run}", "--status-name=gpu-operator-post-status"]
+        assert rendered.container["args"] == ["run", f"--job-name={name}", *own], values
 
 
 def test_kubernetes_stops_the_job_when_its_timeout_is_over(helm: Helm) -> None:

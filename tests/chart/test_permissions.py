@@ -143,12 +143,15 @@ def test_the_security_page_lists_every_right(helm: Helm) -> None:
             assert sorted(listed) == sorted(_rights(*rendered.roles_of(account))), f"{account} with {values}"
 
 
+STATUS: Final = f"{RELEASE}-status"
+
+
 def test_own_objects_are_granted_by_name(helm: Helm) -> None:
     """A role cannot limit creation to a name; the admission policy does."""
     for values, names in (
-        ({}, {RELEASE: {RELEASE}}),
-        ({"hook.enabled": False}, {RELEASE: {helm.render({"hook.enabled": False}).job["metadata"]["name"]}}),
-        (DELEGATE, {RELEASE: {RELEASE}, CONTROLLER: {RELEASE, CONTROLLER}}),
+        ({}, {RELEASE: {RELEASE, STATUS}}),
+        ({"hook.enabled": False}, {RELEASE: {helm.render({"hook.enabled": False}).job["metadata"]["name"], STATUS}}),
+        (DELEGATE, {RELEASE: {RELEASE, STATUS}, CONTROLLER: {RELEASE, CONTROLLER, STATUS}}),
     ):
         for account, expected in names.items():
             (role,) = [item for item in helm.render(values).roles_of(account) if item["kind"] == "Role"]
@@ -268,7 +271,7 @@ def test_events_in_the_namespace_of_the_release_are_not_granted_twice(helm: Helm
     target = [{**TARGETS[0], "namespace": NAMESPACE}]
     assert not _rights(*_target_roles(helm.render({**SCOPED, "eventTargets": target})).values()) & EVENTS
     *_, own = helm.render({"rbac.scope": "namespace", "rbac.namespaces": [NAMESPACE]}).all("Role")
-    assert _rights(own) == {Right("batch", "jobs", "get")}
+    assert _rights(own) == {Right("batch", "jobs", "get"), Right("", "configmaps", "patch")}
 
 
 def _keys(objects: list[Object] | tuple[Object, ...], default: str = NAMESPACE) -> list[tuple[str, str]]:

@@ -157,6 +157,7 @@ def test_the_program_ends_at_its_deadline_whatever_it_cannot_read(
     """Its Job, or the versions of ResourceSlices: refused credentials have two minutes, but not beyond the deadline."""
     monkeypatch.setattr(cli, "ignore_signals", lambda: None)
     values = {"service_account_dir": str(tmp_path), "job_namespace": "gpu-operator", "log_format": "json"}
+    values |= {"status_name": "", "run_id": ""}
     for part, said in (("", refused(401)), *((DISCOVERY, said) for said in (refused(401), Said(503), SILENT))):
         message = tmp_path / "message"
         message.touch()
@@ -189,7 +190,7 @@ def test_a_signal_writes_the_events_that_wait(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(Runner, "run", run)
     where = {"service_account_dir": str(tmp_path), "termination_log": str(tmp_path / "none")}
-    values = {"job_name": "", "job_namespace": "", "log_format": "json", **where}
+    values = {"job_name": "", "job_namespace": "", "status_name": "", "run_id": "", "log_format": "json", **where}
     with serving(told(), wrote) as server:
         assert cli._run(server.api, Settings(drivers=("gpu",)), values) == 128 + 15
         assert server.count("POST") == 5

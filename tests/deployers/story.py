@@ -57,7 +57,7 @@ class Story(Chapters):
     def __init__(self, bench: Bench, name: str, tool: Tool) -> None:
         super().__init__()
         self.bench, self.name, self.tool = bench, name, tool
-        self.config = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{RELEASE}"
+        self.config = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{RELEASE}-status"
 
     def deploy(self, wanted: Wanted) -> Chapter:
         """Deploy what is wanted in the tool's usual way."""
@@ -148,7 +148,7 @@ class Story(Chapters):
         before = argocd.began(RELEASE)
 
         def drift() -> Outcome:
-            self.bench.cluster.patch(self.config, {"data": {"trigger": "drift"}})
+            self.bench.cluster.patch(self.config, {"data": {"runId": "drift"}})
             return argocd.synced_again(RELEASE, since=before)
 
         return self.bench.chapter(drift)

@@ -199,7 +199,7 @@ def test_self_heal_runs_no_hook(story: Story) -> None:
     """Healing the ConfigMap is a partial sync, which skips hooks: drift costs nothing."""
     story.healed.assert_refreshed([])
     assert story.healed.runs == 0
-    assert story.bench.cluster.get(story.config)["data"]["trigger"] != "drift"
+    assert story.bench.cluster.get(story.config)["data"]["runId"] != "drift"
 
 
 @each

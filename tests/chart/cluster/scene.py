@@ -37,7 +37,7 @@ MORE: Final = (
     {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["patch"]},
 )
 """Rights that the chart does not grant, or not to all: what is refused anyway is refused by the admission policy."""
-PARTS: Final = ("pods", "daemonsets", "events")
+PARTS: Final = ("pods", "daemonsets", "events", "own")
 """The subject of each policy."""
 GROUP: Final = "admissionregistration.k8s.io/v1"
 RBAC: Final = "rbac.authorization.k8s.io"

@@ -238,6 +238,7 @@ LEASES: Final = "coordination.k8s.io/v1"
 ANY_LEASE: Final = (
     *MORE,
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "update", "patch", "delete"]},
+    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "update", "patch", "delete"]},
 )
 HELD: Final = {"spec": {"holderIdentity": "another"}}
 DELEGATE: Final[Values] = {"controller.enabled": True, "job.mode": "delegate"}
@@ -253,11 +254,15 @@ def test_what_a_controller_may_do(cluster: Cluster, subtests: pytest.Subtests) -
     for name in ("leader", "others"):
         everybody.make(_leases(HOME), _lease(name))
     own, others = (path(LEASES, "leases", namespace=HOME, name=name) for name in ("leader", "others"))
+    state, settings = (path("v1", "configmaps", namespace=HOME, name=name) for name in ("leader-status", "settings"))
+    everybody.make(path("v1", "configmaps", namespace=HOME), {"metadata": {"name": "settings"}})
     until(lambda: controller.patch(others, HELD).denied, "the policy for Leases is in effect")
     allowed = {
         "a plugin": controller.delete(plugin),
         "a plugin as the program does": controller.delete(plugin, preconditions=as_it_is(cluster, plugin)),
         "its own Lease": controller.patch(own, HELD, really=True),
+        "its status object": controller.patch(state, {"data": {"phase": "Progressing"}}),
+        "the status object by the Job": job.patch(state, {"data": {"phase": "Progressing"}}),
         "an event on its Deployment": controller.create(EVENTS, event("controller", kind="Deployment")),
         "an event on a DaemonSet": controller.create(EVENTS, event("controller")),
         "any Lease by an administrator": everybody.patch(others, HELD),
@@ -275,13 +280,16 @@ def test_what_a_controller_may_do(cluster: Cluster, subtests: pytest.Subtests) -
         "deletion of its Lease": controller.delete(own),
         "deletion of another Lease": controller.delete(others),
         "another Lease by the Job": job.patch(others, HELD),
+        "another ConfigMap": controller.patch(settings, {"data": {"a": "b"}}),
+        "another ConfigMap by the Job": job.patch(settings, {"data": {"a": "b"}}),
+        "deletion of the status object": controller.delete(state),
         "another DaemonSet's pod by the Job": job.delete(innocent),
     }
     assert_answers(subtests, allowed, denied)
     with subtests.test("it may create its own"):
         assert everybody.delete(own, really=True).code == 200
         assert controller.create(_leases(HOME), _lease("leader"), really=True).code == 200
-    assert_no_warnings(cluster, ["leader"], (*PARTS, "leases"))
+    assert_no_warnings(cluster, ["leader"], PARTS)
 
 
 def test_what_roles_leave_a_job_that_delegates(cluster: Cluster, subtests: pytest.Subtests) -> None:
@@ -473,7 +481,7 @@ def test_deletion_of_an_object_affects_no_other_user(cluster: Cluster, subtests:
         "pods": partial(account.delete, innocent),
         "daemonsets": partial(account.patch, daemonset(DRA, "innocent"), image("other")),
         "events": partial(account.create, EVENTS, event("try", kind="Node")),
-        "leases": partial(account.create, _leases(OTHER), _lease("any")),
+        "own": partial(account.create, _leases(OTHER), _lease("any")),
     }
     others = {"an account": with_rights(cluster, OTHER, "bystander", RIGHTS), "an admin": administrator(cluster)}
     for other in others.values():
