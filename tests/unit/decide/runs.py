@@ -89,7 +89,7 @@ def failing(node: str = "gpu-0") -> Object:
     return pod
 
 
-def with_side_container(driver: Object, started: float) -> Object:
+def flapped(driver: Object, started: float) -> Object:
     """Return a driver pod whose side container restarted at a moment."""
     statuses = [*driver["status"]["containerStatuses"], running("nvidia-peermem-ctr", started, restarts=1)]
     whole: Object = merged(driver, {"status": {"containerStatuses": statuses}})

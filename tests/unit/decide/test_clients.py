@@ -44,9 +44,6 @@ def without_plugin(*nodes: str) -> Cluster:
     return cluster(*nodes).drop("daemonset", PLUGIN).drop("plugin-pod").drop("slice")
 
 
-# Which DaemonSets are plugins.
-
-
 def test_plugins_are_found_by_exact_name() -> None:
     """A DaemonSet that only looks like a plugin is only reported, and that of the operator is left to the operator."""
     cd_daemon = "{resource.nvidia.com/computeDomain: uid}"
@@ -74,6 +71,7 @@ def test_plugins_are_found_by_exact_name() -> None:
         found = clients.find([readers.daemonset(daemonset)], GPU_OPERATOR, Settings())
         kinds = (found.named, found.unnamed, found.operator_managed)
         assert expected == tuple([one.name for one in kind] for kind in kinds), name
+    assert OTHER_PLUGIN == clients.find([], GPU_OPERATOR, Settings()).of_kind("unknown")
 
 
 def test_namespace_and_names_confine_the_plugins() -> None:
@@ -108,6 +106,9 @@ def test_a_driver_client_is_added_to_the_plugins() -> None:
     ):
         named = clients.find(seen, GPU_OPERATOR, settings(wanted)).named
         assert [PLUGIN, *(["dcgm-exporter"] if expected else [])] == [one.name for one in named], wanted
+    # The namespace of plugins does not confine driver clients.
+    given = settings(EXPORTER, plugin=Plugin(namespace="nvidia-dra-driver-gpu"))
+    assert ["Verified", "Verified"] == reasons(with_exporter(cluster()).decide(given)[0].statuses)
 
 
 def test_a_driver_client_is_fresh_only_by_time() -> None:
@@ -118,7 +119,7 @@ def test_a_driver_client_is_fresh_only_by_time() -> None:
 
 
 def test_a_driver_client_is_restarted_and_verified_like_a_plugin() -> None:
-    """The deletion names its own pod, and the message does not call it a plugin."""
+    """The deletion names its own pod, and the message does not call it a plugin. No plugin need be there."""
     run = Run(with_exporter(cluster(), -9), settings(BY_LABELS))
     decision = run.act()
     assert ["exporter-gpu-0"] == pods(decision)
@@ -127,12 +128,11 @@ def test_a_driver_client_is_restarted_and_verified_like_a_plugin() -> None:
     assert (Phase.DONE, Reason.REFRESHED) == (done.phase, done.reason)
     rollout = settings(EXPORTER, strategy=Strategy.ROLLOUT)
     assert ["dcgm-exporter"] == stamped(with_exporter(cluster(), -9).decide(rollout)[0])
-
-
-def test_a_driver_client_is_restarted_without_any_plugin() -> None:
-    """A cluster of classic device plugins has other clients of the driver."""
-    found = with_exporter(cluster(), -9).drop("daemonset", PLUGIN).drop("plugin-pod", "plugin-gpu-0")
-    assert ["PluginStale"] == reasons(found.decide(settings(EXPORTER))[0].statuses)
+    alone = with_exporter(cluster(), -9).drop("daemonset", PLUGIN).drop("plugin-pod", "plugin-gpu-0")
+    assert ["PluginStale"] == reasons(alone.decide(settings(EXPORTER))[0].statuses)
+    # A node with two clients counts once, when both are verified.
+    two, _memory = with_exporter(cluster("a", "b"), -9).decide(settings(EXPORTER))
+    assert (["a", "b"], True) == (deleted(two), two.message.startswith("0 of 2 nodes verified"))
 
 
 def test_a_driver_client_that_matches_nothing_is_reported() -> None:
@@ -155,12 +155,6 @@ def test_a_driver_client_that_is_a_plugin_is_treated_as_one() -> None:
     found = cluster().change("daemonset", "metadata: {name: mine}", PLUGIN).drop("slice")
     mine = DriverClient("gpu", "nvidia-dra-driver-gpu", "mine")
     assert ["SliceMissing"] == reasons(found.decide(settings(mine))[0].statuses)
-
-
-def test_the_namespace_of_the_plugins_does_not_confine_driver_clients() -> None:
-    """It is only for plugins, which are known by name alone."""
-    given = settings(EXPORTER, plugin=Plugin(namespace="nvidia-dra-driver-gpu"))
-    assert 2 == len(with_exporter(cluster()).decide(given)[0].statuses)
 
 
 def test_some_are_never_restarted_although_the_settings_name_them() -> None:
@@ -205,18 +199,6 @@ def test_a_network_client_is_named_with_its_stack() -> None:
     assert ["Verified", "PluginStale"] == reasons(decision.statuses)
 
 
-def test_a_pod_of_an_unknown_owner_is_that_of_another_client() -> None:
-    """Nothing is known of it but that it holds the driver."""
-    assert OTHER_PLUGIN == clients.find([], GPU_OPERATOR, Settings()).of_kind("unknown")
-
-
-def test_a_node_is_verified_once_all_its_clients_are() -> None:
-    """Two clients on a node are restarted both, and the node counts once."""
-    decision, _memory = with_exporter(cluster("a", "b"), -9).decide(settings(EXPORTER))
-    assert decision.message.startswith("0 of 2 nodes verified")
-    assert ["a", "b"] == deleted(decision)
-
-
 def test_only_the_plugin_of_the_stack_shows_that_a_node_has_a_device() -> None:
     """A profiler or an agent runs on every node, so there it is nothing to wait for."""
     found = with_exporter(cluster("gpu-0")).change("daemonset", wants(2), "dcgm-exporter")
@@ -256,14 +238,10 @@ def test_a_stale_plugin_under_an_unknown_name_is_no_success() -> None:
     # What comes after a pod that terminates may be fresh.
     ending = second_plugin(-500).change("plugin-pod", "metadata: {deletionTimestamp: '2026-01-01T10:59:59Z'}", "mine-0")
     assert Phase.DONE is ending.decide()[0].phase
-
-
-def test_a_stale_plugin_under_an_unknown_name_fails_whichever_clients_are_named() -> None:
-    """That an exporter is verified says nothing about the plugin, which would stay stale."""
+    # That an exporter is verified proves nothing about the plugin.
     found = with_exporter(cluster()).change("daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN)
-    found.put("plugin-pod", stale_plugin())
     for given in (Settings(), settings(EXPORTER)):
-        decision, _memory = found.decide(given)
+        decision, _memory = found.put("plugin-pod", stale_plugin()).decide(given)
         assert (Phase.FAIL, Reason.UNNAMED_PLUGIN) == (decision.phase, decision.reason), given.driver_clients
 
 
@@ -299,13 +277,17 @@ def test_without_a_plugin_the_run_waits_for_the_driver_if_told_so() -> None:
 
 
 def test_a_run_without_a_plugin_reports_that_and_the_excluded_nodes() -> None:
-    """In the words of its stack."""
+    """In the words of its stack. On a fresh install no node is labelled yet, so it waits for a quiet operator."""
     found = without_plugin("a", "b").change("node", labelled("b", skip="true"), "b")
     message = "no plugin is installed yet; the driver is settled on every node; 1 nodes are excluded"
     assert message == found.decide(HOLDING)[0].message
     nic = network().drop("daemonset", "rdma-shared-dp-ds").drop("plugin-pod")
     decision, _memory = nic.decide(Settings(drivers=("network",), on_missing_plugin=OnMissingPlugin.WAIT))
     assert (Phase.DONE, True) == (decision.phase, decision.message.startswith("no device plugin is installed yet"))
+    fresh = without_plugin().drop("node").drop("driver-pod").drop("daemonset").drop("revision")
+    assert Phase.WAIT is fresh.change("policy", "status: null").decide(HOLDING)[0].phase
+    decision, _memory = fresh.change("policy", "status: {state: ready}").decide(HOLDING)
+    assert (Phase.SKIP, Reason.NO_ELIGIBLE_NODE) == (decision.phase, decision.reason)
 
 
 def test_a_plugin_that_appears_meanwhile_is_evaluated() -> None:
@@ -316,11 +298,3 @@ def test_a_plugin_that_appears_meanwhile_is_evaluated() -> None:
     assert [NodeState.STALE] == [one.state for one in early.statuses]
     mine = obj("plugin-daemonset", parsed("metadata: {name: mine, uid: mine}"))
     assert Reason.UNNAMED_PLUGIN is without_plugin().put("daemonset", mine).decide(HOLDING)[0].reason
-
-
-def test_without_any_node_the_run_waits_until_the_operator_is_quiet() -> None:
-    """On a fresh install no node is labelled yet."""
-    found = without_plugin().drop("node").drop("driver-pod").drop("daemonset").drop("revision")
-    assert Phase.WAIT is found.change("policy", "status: null").decide(HOLDING)[0].phase
-    decision, _memory = found.change("policy", "status: {state: ready}").decide(HOLDING)
-    assert (Phase.SKIP, Reason.NO_ELIGIBLE_NODE) == (decision.phase, decision.reason)

@@ -164,9 +164,6 @@ def test_a_driver_that_keeps_crashing_is_not_taken_for_a_reboot() -> None:
         ("no such container", OTHER_CONTAINER, False),
     ):
         assert expected is freshness.keeps_crashing(readers.pod(driver), GPU_OPERATOR), name
-
-
-def test_the_start_of_the_driver_is_that_of_its_container() -> None:
-    """D is the start of the driver container's current run, if there is one."""
+    # D is the start of the driver container's current run, if there is one.
     for driver, expected in ((DRIVER, at(0)), (NOT_STARTED, None), (OTHER_CONTAINER, None)):
         assert expected == freshness.driver_started(readers.pod(driver), GPU_OPERATOR)

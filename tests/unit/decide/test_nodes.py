@@ -16,18 +16,7 @@ from hook.objects import names
 from tests.fixtures.cluster import Cluster, cluster, labelled, not_ready_since, reasons, stale, stale_plugin
 from tests.fixtures.modes import network, ofed_pod, owner, rdma_pod, wants, with_ofed, with_toolkit
 from tests.fixtures.objects import Object, conditions, driver_pod, finished, merged, obj, plugin_pod, waiting
-from tests.unit.decide.runs import (
-    BY_HAND,
-    DELETING,
-    DRIVER,
-    OUTDATED,
-    TOOLKIT,
-    Run,
-    deleted,
-    failing,
-    named,
-    with_side_container,
-)
+from tests.unit.decide.runs import BY_HAND, DELETING, DRIVER, OUTDATED, TOOLKIT, Run, deleted, failing, flapped, named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,9 +24,6 @@ if TYPE_CHECKING:
 EXCLUDED, WAITING, STALE = NodeState.EXCLUDED, NodeState.WAITING, NodeState.STALE
 ENDING: Object = {"deletionTimestamp": "2026-01-01T10:30:00Z"}
 PRE_INSTALLED = labelled(deploy_driver="pre-installed")
-
-
-# Conditions of a node, its labels, its pods and its DaemonSets, for each stack.
 
 
 @dataclass(frozen=True)
@@ -197,6 +183,10 @@ def test_a_node_that_is_lost_is_waited_for_then_excluded_then_evaluated_again(si
         seen.append((decision.phase, decision.statuses[1].reason))
     assert [(Phase.WAIT, Reason.NODE_NOT_READY_BRIEFLY), (Phase.DONE, Reason.NODE_NOT_READY),
             (Phase.WAIT, Reason.PLUGIN_STALE)] == seen  # fmt: skip
+    # A node that never reported has no time of its own, so that of this program counts.
+    run = Run(side.make("a", "b").change("node", "status: {conditions: []}", "b"))
+    assert [Phase.WAIT, Phase.DONE] == run.phases(0, 300)
+    assert ["Verified", "NodeNotReady"] == reasons(run.look(300).statuses)
 
 
 @both_sides
@@ -234,9 +224,6 @@ def test_a_rebooted_node_is_evaluated_by_its_new_times(side: Side) -> None:
     assert Reason.DRIVER_NOT_READY is cluster().put("driver-pod", pod).judge().reason
 
 
-# Which nodes are eligible.
-
-
 def test_a_node_is_eligible_or_excluded_with_a_reason() -> None:
     """A node is never left out without a reason, and vanished labels are waited for while pods run."""
 
@@ -264,22 +251,12 @@ def test_a_node_is_eligible_or_excluded_with_a_reason() -> None:
     lost_gpu = second(present="false", pods=False)
     foreign = merged(plugin_pod("cpu-0"), {"metadata": {"ownerReferences": owner("foreign-ds")}})
     assert ["gpu-0"] == [one.node for one in lost_gpu.put("plugin-pod", foreign).decide()[0].statuses]
-
-
-def test_a_plugin_that_waits_where_no_gpu_is_delays_nothing() -> None:
-    """The plugin's DaemonSet also selects nodes by CPU vendor; there its init container never ends."""
+    # The plugin's DaemonSet also selects nodes by CPU vendor; without a GPU its init container never ends.
     status = {"conditions": conditions(None), "containerStatuses": [],
               "initContainerStatuses": [waiting("init-container", "PodInitializing")]}  # fmt: skip
     found = cluster("gpu-0").put("plugin-pod", merged(plugin_pod("b"), {"status": status}))
     decision, _memory = found.decide()
     assert (Phase.DONE, ["DriverNotDeployed", "Verified"]) == (decision.phase, reasons(decision.statuses))
-
-
-def test_a_node_that_never_reported_is_excluded_after_the_same_grace() -> None:
-    """Without a condition, only the time of this program counts."""
-    run = Run(cluster("gpu-0", "gpu-1").change("node", "status: {conditions: []}", "gpu-1"))
-    assert [Phase.WAIT, Phase.DONE] == run.phases(0, 300)
-    assert ["Verified", "NodeNotReady"] == reasons(run.look(300).statuses)
 
 
 def test_a_node_has_the_reason_that_waiting_does_not_change() -> None:
@@ -464,9 +441,6 @@ def test_upgrade_failed_speaks_for_every_node_that_waits() -> None:
     assert (EXCLUDED, Reason.NODE_SKIPPED) == (skipped.state, skipped.reason)
 
 
-# Whether the driver is settled.
-
-
 def test_a_node_waits_for_what_must_happen_first() -> None:
     """The reason names the cause, not what follows from it: graces and remedies depend on the reason."""
     drain, unready = labelled(state="drain-required"), ofed_pod("gpu-0", ready=None)
@@ -505,14 +479,11 @@ def test_a_container_that_cannot_start_fails_its_driver() -> None:
 
 def test_a_side_container_that_restarts_unseen_leaves_its_node_settled() -> None:
     """Without a readiness probe it is back between two looks of the kubelet, and ContainersReady does not move."""
-    assert ["gpu-0"] == deleted(stale().put("driver-pod", with_side_container(driver_pod(), 1000)).decide()[0])
+    assert ["gpu-0"] == deleted(stale().put("driver-pod", flapped(driver_pod(), 1000)).decide()[0])
     # If the driver container itself restarted, R belongs to its previous run.
     moved = driver_pod(restarts=1, started=1000, ended_before=999)
     assert Reason.DRIVER_NOT_READY is stale().put("driver-pod", moved).judge().reason
-
-
-def test_a_driver_pod_that_terminates_is_not_compared() -> None:
-    """A plugin that started on the old driver is stale, also while the pod of the old driver is listed first."""
+    # A driver pod that terminates is not compared, also if it is listed first.
     found = stale()
     found.only("driver-pod", named(driver_pod(started=-900, ready=-800), "a", **ENDING), *found.of("driver-pod"))
     assert Reason.PLUGIN_STALE is found.judge().reason

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from hook.config import ControllerSettings, Settings
+from hook.config import Settings
 from hook.decide.reasons import Reason
 from hook.decide.result import Cause, NodeState, Phase
 from hook.objects import readers, views
@@ -38,17 +38,16 @@ from tests.unit.decide.runs import (
     TOOLKIT,
     Run,
     deleted,
+    flapped,
     named,
     pods,
     stale_pod,
-    with_side_container,
 )
 
 TOOLKIT_DAEMONSET = "nvidia-container-toolkit-daemonset"
 NOT_READY: Object = {"status": {"conditions": conditions(None)}}
 STARTING = merged(NOT_READY, {"status": {"containerStatuses": [waiting("gpus", "ContainerCreating")]}})
 INIT_RUNS: Object = {"status": {"initContainerStatuses": [running("init-container", -50)], "containerStatuses": []}}
-OLD_SLICE = "spec: {devices: [{name: gpu-0, attributes: {driverVersion: {version: 570.124.6}}}]}"
 
 
 def with_containers(pod: Object, **started: float) -> Object:
@@ -68,9 +67,6 @@ def in_doubt() -> Cluster:
     """Return a node whose plugin started in the second in which a driver that restarted in place was ready."""
     found = cluster().only("driver-pod", without_unloader())
     return found.only("plugin-pod", named(plugin_pod(waited=-50, started=R, ready=R + 3), "old"))
-
-
-# Which status a plugin has.
 
 
 def test_a_status_names_the_plugin_and_its_pod() -> None:
@@ -179,12 +175,10 @@ def test_only_times_of_the_node_are_compared() -> None:
 # Verified: Ready, and devices of the expected driver.
 
 
-def with_version(published: str) -> Cluster:
-    """Return a cluster whose policy asks for 580.105.08, and whose ResourceSlice shows a version."""
-    found = cluster().change("policy", "spec: {driver: {version: 580.105.08}}")
-    image = [{"name": "nvidia-driver-ctr", "image": "nvcr.io/nvidia/driver:580.105.08-ubuntu22.04"}]
-    found.change("daemonset", {"spec": {"template": {"spec": {"containers": image}}}}, DRIVER)
-    return found.change("slice", f"spec: {{devices: [{{attributes: {{driverVersion: {{version: {published}}}}}}}]}}")
+def publishing(version: str, found: Cluster | None = None) -> Cluster:
+    """Let the ResourceSlice show a driver version."""
+    device = {"attributes": {"driverVersion": {"version": version}}}
+    return (found or cluster()).change("slice", {"spec": {"devices": [device]}})
 
 
 def test_a_fresh_plugin_is_verified_by_readiness_and_resource_slices() -> None:
@@ -197,16 +191,14 @@ def test_a_fresh_plugin_is_verified_by_readiness_and_resource_slices() -> None:
         ("no slice", cluster().drop("slice"), Reason.SLICE_MISSING),
         ("empty slice", cluster().change("slice", "spec: {devices: []}"), Reason.SLICE_MISSING),
         ("slice of another node", cluster().change("slice", "spec: {nodeName: gpu-9}"), Reason.SLICE_MISSING),
-        ("old slice", cluster().change("slice", OLD_SLICE), Reason.SLICE_OUTDATED),
-        ("one of two slices is old", cluster().put("slice", merged(obj("slice", OLD_SLICE), {"metadata":
-         {"name": "b"}})), Reason.SLICE_OUTDATED),
+        ("old slice", publishing("570.124.6"), Reason.SLICE_OUTDATED),
+        ("one of two slices is old", cluster().put("slice", named(publishing("570.124.6").of("slice")[0], "b")),
+         Reason.SLICE_OUTDATED),
         ("no version", cluster().change("slice", "spec: {devices: [{name: mig}]}"), Reason.VERIFIED),
         ("MIG devices publish none", cluster().change("slice", mig), Reason.VERIFIED),
         ("ComputeDomains alone publish no devices", cluster().drop("slice").put("plugin-pod", cd_only),
          Reason.VERIFIED),
         ("the API serves no slices", cluster().unserved("slice"), Reason.VERIFIED),
-        ("leading zero", with_version("580.105.8"), Reason.VERIFIED),
-        ("another version", with_version("580.105.80"), Reason.SLICE_OUTDATED),
     ):  # fmt: skip
         assert expected is found.judge().reason, name
     for version in ("v1", "v1beta2", "v1beta1"):
@@ -238,20 +230,21 @@ def test_each_pool_of_a_node_counts_in_its_newest_generation() -> None:
 
 
 def test_a_driver_version_is_compared_as_far_as_the_policy_names_it() -> None:
-    """A branch by its number; a digest, or no version at all, cannot be compared."""
+    """Without leading zeros; a branch by its number; a digest, or no version at all, cannot be compared."""
     branch: Object = {"version": "580", "usePrecompiled": True}
     image, digest = "driver:580-5.15.0-105-generic-ubuntu22.04", "sha256:" + "0a" * 32
     for driver, rendered, published, expected in (
+        ({"version": "580.105.08"}, "driver:580.105.08-ubuntu22.04", "580.105.8", Reason.VERIFIED),
+        ({"version": "580.105.08"}, "driver:580.105.08-ubuntu22.04", "580.105.80", Reason.SLICE_OUTDATED),
         (branch, image, "580.95.5", Reason.VERIFIED),
         (branch, image, "570.1.2", Reason.SLICE_OUTDATED),
         ({"version": digest}, f"driver@{digest}", "570.1.2", Reason.VERIFIED),
         ({"version": None}, "anything:1", "570.1.2", Reason.VERIFIED),
     ):
         containers = [{"name": "nvidia-driver-ctr", "image": f"nvcr.io/nvidia/{rendered}"}]
-        found = cluster().change("policy", {"spec": {"driver": driver}})
+        found = publishing(published).change("policy", {"spec": {"driver": driver}})
         found.change("daemonset", {"spec": {"template": {"spec": {"containers": containers}}}}, DRIVER)
-        device: Object = {"attributes": {"driverVersion": {"version": published}}}
-        assert expected is found.change("slice", {"spec": {"devices": [device]}}).judge().reason, rendered
+        assert expected is found.judge().reason, (rendered, published)
 
 
 def test_a_container_that_restarted_must_run_for_a_while() -> None:
@@ -270,10 +263,7 @@ def test_a_container_that_restarted_must_run_for_a_while() -> None:
         status: Object = {"conditions": conditions(started + 1), "containerStatuses": ran}
         found = cluster().put("plugin-pod", merged(plugin_pod(), {"status": status}))
         assert expected is found.judge().reason, (seconds, restarts)
-
-
-def test_a_plugin_that_keeps_crashing_is_named_while_it_runs() -> None:
-    """The waiting reason, which users look for, is gone between two crashes."""
+    # The waiting reason, which users look for, is gone between two crashes.
     for restarts in (1, 2):
         ran = [running("compute-domains", R + 6), running("gpus", R + 6, restarts=restarts)]
         found = cluster().put("plugin-pod", merged(plugin_pod(ready=None), {"status": {"containerStatuses": ran}}))
@@ -285,31 +275,21 @@ def test_a_plugin_that_keeps_crashing_is_named_while_it_runs() -> None:
 
 def test_what_was_fresh_under_one_run_of_the_driver_stays_fresh() -> None:
     """A side container that crashes moves ContainersReady, again and again, while the driver runs."""
-    for settings in (Settings(), FOLLOWING):
-        run = Run(cluster().put("plugin-pod", plugin_pod(waited=None)), settings)
+    for settings, patch in ((Settings(), {}), (FOLLOWING, {}), (Settings(), OUTDATED)):
+        run = Run(cluster().change("policy", BY_HAND if patch else "{}").change("driver-pod", patch), settings)
+        run.found.put("plugin-pod", plugin_pod(waited=None))
         assert Phase.DONE is run.look().phase
         for ready in (900, 1500):
-            run.found.put("driver-pod", with_side_container(driver_pod(ready=ready), ready - 5))
-            assert (Phase.DONE, []) == ((decision := run.look()).phase, deleted(decision))
-        run.found.put("driver-pod", with_side_container(driver_pod(started=2000, ready=2070, restarts=1), 2060))
+            run.found.put("driver-pod", merged(flapped(driver_pod(ready=ready), ready - 5), patch))
+            assert (Phase.DONE, []) == ((decision := run.look()).phase, deleted(decision)), patch
+        assert ["gpu-0"] == deleted(run.found.decide(settings)[0])
+        run.found.put("driver-pod", flapped(driver_pod(started=2000, ready=2070, restarts=1), 2060))
         assert NodeState.STALE is run.look().statuses[0].state
     # The proof is forgotten with its pod, because a run that never ends must not grow.
-    run = Run(cluster())
-    run.look()
     assert {"plugin-gpu-0-uid"} == run.memory.fresh.keys()
     run.found.drop("plugin-pod")
     run.look()
     assert {} == run.memory.fresh
-
-
-def test_what_is_fresh_next_to_an_outdated_driver_stays_fresh() -> None:
-    """As on any other node."""
-    run = Run(cluster().change("policy", BY_HAND).change("driver-pod", OUTDATED))
-    run.found.put("plugin-pod", plugin_pod(waited=None))
-    run.look()
-    run.found.put("driver-pod", merged(with_side_container(driver_pod(ready=900), 895), OUTDATED))
-    assert (Phase.DONE, []) == ((decision := run.look()).phase, deleted(decision))
-    assert ["gpu-0"] == deleted(run.found.decide()[0])
 
 
 def test_a_fresh_plugin_under_an_unknown_name_stays_fresh() -> None:
@@ -318,16 +298,14 @@ def test_a_fresh_plugin_under_an_unknown_name_stays_fresh() -> None:
     run = Run(cluster().put("daemonset", obj("plugin-daemonset", {"metadata": {"name": "mine", "uid": "mine"}})))
     run.found.put("plugin-pod", named(plugin_pod(waited=None), "m", ownerReferences=owner))
     run.look()
-    run.found.put("driver-pod", with_side_container(driver_pod(ready=900), 895))
+    run.found.put("driver-pod", flapped(driver_pod(ready=900), 895))
     assert Phase.DONE is run.look().phase
     assert Phase.FAIL is run.found.decide()[0].phase
     run.found.drop("plugin-pod", "m")
     run.look()
     assert {"plugin-gpu-0-uid"} == run.memory.fresh.keys()
 
-
-def test_a_kubelet_that_restarts_makes_no_plugin_stale() -> None:
-    """ContainersReady moves on all pods of its node. Where only times count, a run must have seen them before."""
+    # A kubelet that restarts moves ContainersReady on all pods of its node.
     found = cluster().put("driver-pod", driver_pod(ready=2000))
     assert Phase.DONE is found.change("plugin-pod", {"status": {"conditions": conditions(2003)}}).decide()[0].phase
     run = Run(network())
@@ -373,7 +351,7 @@ def test_a_new_pod_is_fresh_although_the_times_of_its_driver_moved() -> None:
     doubt.act()
     doubt.found.only("plugin-pod", named(plugin_pod(waited=None, started=R), "next"))
     assert Phase.DONE is doubt.look().phase
-    doubt.found.put("driver-pod", with_side_container(driver_pod(ready=900), 895))
+    doubt.found.put("driver-pod", flapped(driver_pod(ready=900), 895))
     assert Phase.DONE is doubt.look().phase
     run = Run(stale())
     run.act()
@@ -398,9 +376,6 @@ def test_a_pod_that_ran_next_to_a_restarted_one_did_not_replace_it() -> None:
     two.found.put("plugin-pod", named(plugin_pod(waited=None, started=R), "successor"))
     assert ["second"] == two.restart()
     assert (Phase.DONE, []) == ((decision := two.look()).phase, pods(decision))
-
-
-# Which pods count.
 
 
 def test_each_plugin_on_a_node_is_evaluated() -> None:
@@ -518,20 +493,6 @@ def test_a_toolkit_pod_that_terminates_does_not_count_for_freshness() -> None:
     assert both == stale_pod(found.drop("provider-pod", "a").judge(TOOLKIT)).driver_run
 
 
-def test_another_toolkit_pod_is_another_run() -> None:
-    """A plugin that was restarted for the driver may be restarted once more for the toolkit."""
-    for settings in (TOOLKIT, ControllerSettings(refresh_after=("toolkit",))):
-        run = Run(with_toolkit(cluster()), settings)
-        run.found.put("plugin-pod", plugin_pod(waited=-9, started=-8, ready=-4))
-        run.restart()
-        run.found.put("plugin-pod", named(plugin_pod(started=900, ready=910), "second"))
-        run.look(30)
-        replaced = named(with_toolkit(cluster(), 1000).of("provider-pod")[0], "toolkit-2")
-        run.found.only("provider-pod", replaced)
-        assert ["PluginStale"] == reasons((decision := run.look(60)).statuses)
-        assert ["second"] == pods(decision)
-
-
 def test_a_missing_toolkit_fails_after_a_grace() -> None:
     """Without a DaemonSet there is none; one that has no pod yet is waited for. Either way the run is not done."""
     late = Settings().advanced.failed_grace.total_seconds()
@@ -571,10 +532,7 @@ def test_a_toleration_is_read_as_the_scheduler_does() -> None:
         template = f"spec: {{template: {{spec: {{tolerations: [{toleration}]}}}}}}"
         (given,) = readers.daemonset(obj("plugin-daemonset", template)).tolerations
         assert expected is given.tolerates(seen), (taint, toleration)
-
-
-def test_only_taints_that_keep_a_plugin_off_its_node_count() -> None:
-    """Preferences do not, and DaemonSets tolerate the taints of a node's own condition."""
+    # Preferences do not count, and DaemonSets tolerate the taints of a node's own condition.
     taints = (
         "{key: mine, value: x, effect: NoSchedule}, {key: mine, effect: NoExecute}, "
         "{key: mine, effect: PreferNoSchedule}, {key: node.kubernetes.io/unschedulable, effect: NoSchedule}, "

@@ -56,9 +56,6 @@ def test_the_plugin_that_has_waited_longest_is_restarted_first() -> None:
     assert ["a", "b"] == deleted(decision)
 
 
-# The disruption budget.
-
-
 def test_the_budget_is_a_number_or_a_share_of_the_eligible_plugins() -> None:
     """Plugins of excluded nodes do not count, nor nodes that need none; a node that waits for its driver does."""
     for bound, expected in (
@@ -252,9 +249,6 @@ def test_a_node_that_became_stale_and_was_refreshed_by_itself_is_not_held() -> N
     held = run.look(10)
     assert ["StaleUnexplained", "StaleUnexplained"] == reasons(held.statuses)[:2]
     assert ([], [PLUGIN]) == (stamped(held), stamped(run.look(72)))
-
-
-# The strategy that restarts the rollout of the plugin's DaemonSet.
 
 
 def test_a_rollout_is_restarted_once_every_node_is_settled() -> None:

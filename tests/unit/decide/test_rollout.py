@@ -36,9 +36,6 @@ def progressing(seconds: float) -> Object:
     return {"status": {"conditions": [{**done, "lastUpdateTime": stamp(3600 - seconds)}]}}
 
 
-# The image of the driver.
-
-
 def test_an_image_that_a_webhook_rewrote_is_rendered() -> None:
     """Another registry or an added digest may differ; repository path and tag must match. A warning names both."""
     mirror, tag, path = "mirror.example.com", "580.126.20-ubuntu22.04", f"nvidia/driver@{DIGEST}"
@@ -93,11 +90,8 @@ def test_where_nothing_can_be_compared_the_quiet_time_is_longer() -> None:
     assert any("60 s without a change" in warning for warning in run.look(60).warnings)
 
 
-# The rollout of the operator.
-
-
 def test_an_operator_that_is_named_by_its_host_leads() -> None:
-    """Its Lease holds the node's name, or the host name of its template: only the quiet time shows old or new."""
+    """Its Lease holds the node's name, or the host name of its template, or a name that was cut off."""
     for pods in ({"hostNetwork": True}, {"hostname": "gpu-operator"}):
         found = cluster().change("lease", "spec: {holderIdentity: node-7_0f3c}")
         assert Reason.OPERATOR_NOT_LEADING is found.decide()[0].reason
@@ -105,6 +99,15 @@ def test_an_operator_that_is_named_by_its_host_leads() -> None:
         assert Phase.DONE is found.decide()[0].phase
         found.change("lease", {"spec": {"acquireTime": stamp(3600 - 20)}})
         assert Reason.OPERATOR_SETTLING is found.decide()[0].reason
+    # The network operator's Deployment is named after its release; the API server cuts off long names of pods.
+    for length, reason in ((46, Reason.NOTHING_STALE), (47, Reason.OPERATOR_SETTLING)):
+        name = "a" * length + "-5ddc6f64ff"
+        found, holder = network().change("replicaset", {"metadata": {"name": name}}), f"{name}-"[:58] + "x7k2p_0e3f"
+        found.change("lease", {"spec": {"holderIdentity": holder, "acquireTime": stamp(3600 - 20)}})
+        assert reason is found.decide()[0].reason
+        assert Phase.DONE is found.change("lease", {"spec": {"acquireTime": stamp(0)}}).decide()[0].phase
+        found.change("lease", {"spec": {"holderIdentity": "b" + holder}})
+        assert Reason.OPERATOR_NOT_LEADING is found.decide()[0].reason
 
 
 def test_an_operator_that_has_just_been_replaced_may_render_again() -> None:
@@ -121,18 +124,6 @@ def test_an_operator_that_has_just_been_replaced_may_render_again() -> None:
     assert Phase.WAIT is run.look(15).phase
 
 
-def test_an_operator_with_a_long_name_leads() -> None:
-    """The network operator's Deployment is named after its release; the API server cuts off long names of pods."""
-    for length, reason in ((46, Reason.NOTHING_STALE), (47, Reason.OPERATOR_SETTLING)):
-        name = "a" * length + "-5ddc6f64ff"
-        found, holder = network().change("replicaset", {"metadata": {"name": name}}), f"{name}-"[:58] + "x7k2p_0e3f"
-        found.change("lease", {"spec": {"holderIdentity": holder, "acquireTime": stamp(3600 - 20)}})
-        assert reason is found.decide()[0].reason
-        assert Phase.DONE is found.change("lease", {"spec": {"acquireTime": stamp(0)}}).decide()[0].phase
-        found.change("lease", {"spec": {"holderIdentity": "b" + holder}})
-        assert Reason.OPERATOR_NOT_LEADING is found.decide()[0].reason
-
-
 def test_an_operator_that_is_paused_or_scaled_to_zero_is_not_quiet_at_once() -> None:
     """A paused Deployment with an edit has no updated pod; without any pod the longer quiet time counts."""
     paused = cluster().change("deployment", "{spec: {paused: true}, status: {updatedReplicas: null}}")
@@ -144,9 +135,6 @@ def test_an_operator_that_is_paused_or_scaled_to_zero_is_not_quiet_at_once() -> 
     found = cluster().change("deployment", "status: {updatedReplicas: 0}")
     left = {"metadata": {"name": "a-gpu-operator", "uid": "left"}, "spec": {"replicas": 0}, "status": NO_REPLICAS}
     assert Reason.OPERATOR_ROLLING_OUT is found.put("deployment", obj("deployment", left)).decide()[0].reason
-
-
-# The policy.
 
 
 def test_a_policy_that_vanishes_is_waited_for_while_its_drivers_run() -> None:

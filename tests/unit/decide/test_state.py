@@ -37,9 +37,6 @@ def backing_off(node: str = "gpu-0") -> Object:
     return pod
 
 
-# Which conditions have a grace, and how long it is.
-
-
 def test_a_condition_that_holds_for_its_grace_fails_with_its_reason() -> None:
     """Five minutes by default, not a second less. Each grace is a setting."""
     plugin, driver = Settings(plugin_timeout=Duration(seconds=9)), Advanced(failed_grace=Duration(seconds=9))
@@ -75,7 +72,7 @@ def test_a_driver_that_is_on_its_way_has_no_grace() -> None:
 
 
 def test_a_grace_starts_again_after_an_interruption() -> None:
-    """A plugin that was verified in between has its whole timeout again; an upgrade that failed may succeed."""
+    """A plugin that was verified in between has its whole timeout again, but not one that is in another state."""
     run, phases = Run(cluster()), []
     for seconds, found in ((0, cluster().drop("slice")), (200, cluster()), (400, cluster().drop("slice"))):
         run.found = found
@@ -84,10 +81,7 @@ def test_a_grace_starts_again_after_an_interruption() -> None:
     failed = Run(cluster().change("node", labelled(state="upgrade-failed")))
     failed.look()
     assert [DONE] == failed.then(cluster()).phases(240)
-
-
-def test_a_grace_continues_through_all_states_of_the_same_wait() -> None:
-    """A plugin that terminates, starts and is not ready is one wait; so is a driver that runs between two crashes."""
+    # A plugin that terminates, starts and is not ready is one wait; so is a driver that runs between two crashes.
     run = Run(stale())
     for number, (found, phase) in enumerate((
         (stale().change("plugin-pod", DELETING), WAIT),
@@ -112,9 +106,6 @@ def test_each_driver_client_on_a_node_has_its_own_grace() -> None:
     run.found = second
     assert [WAIT, WAIT, WAIT, FAIL] == run.phases(241, 300, 540, 541)
     assert ["Verified", "PluginNotReady"] == reasons(run.look(541).statuses)
-
-
-# A failed node and the others.
 
 
 def test_the_others_are_refreshed_before_a_run_fails() -> None:
@@ -182,9 +173,6 @@ def test_nodes_that_are_silent_for_a_moment_do_not_hide_a_failed_one() -> None:
     assert (620, Reason.DRIVER_FAILING) == (failures[0], decision.reason)
 
 
-# Nodes that lose their labels.
-
-
 def test_a_node_that_lost_its_gpu_is_excluded_after_a_grace() -> None:
     """A plugin still runs there, but no driver pod comes; a warning names it. With a driver pod it is waited for."""
     for found in (without_labels(cluster("a", "b")), without_labels(cluster("b"))):
@@ -196,10 +184,7 @@ def test_a_node_that_lost_its_gpu_is_excluded_after_a_grace() -> None:
         assert ("excluded, with a plugin but without their labels and a driver pod: b",) == later.warnings
     with_driver = Run(cluster("a", "b").change("node", labelled("b", present="false"), "b"))
     assert [WAIT, WAIT] == with_driver.phases(0, 300)
-
-
-def test_the_grace_of_a_node_without_labels_starts_once_its_driver_pod_is_gone() -> None:
-    """A driver pod that terminates may be replaced; a node that is labelled again counts again."""
+    # The grace starts once the driver pod is gone; a node that is labelled again counts again.
     run = Run(cluster("a", "b").change("node", labelled("b", present="false", deploy_driver=None), "b"))
     run.found.change("driver-pod", DELETING, "driver-b")
     run.found.change("daemonset", "status: {desiredNumberScheduled: 1}", DRIVER)
@@ -221,10 +206,7 @@ def test_a_fleet_that_lost_all_its_labels_is_no_success() -> None:
         assert (WAIT, ["LabelsMissing"] * 2) == (decision.phase, reasons(decision.statuses))
     run.found.change("node", {"metadata": {"labels": {"nvidia.com/gpu.present": "true"}}}, "a")
     assert ["DriverNotDeployed", "LabelsMissing"] == reasons(run.look(660).statuses)
-
-
-def test_only_eligible_nodes_are_remembered_as_such() -> None:
-    """A node that was always excluded is not waited for when it loses its label."""
+    # A node that was always excluded is not remembered as eligible.
     run = Run(cluster("a", "b").change("node", labelled("b", skip="true"), "b"))
     run.look()
     assert {"a"} == run.memory.eligible
