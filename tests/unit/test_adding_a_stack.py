@@ -21,7 +21,8 @@ from tests.chart.needs import Role, permissions
 from tests.fixtures.cluster import LATER, Cluster
 from tests.fixtures.modes import owner, wants
 from tests.fixtures.objects import Object, R, conditions, merged, obj, running
-from tests.unit.decide.runs import ON_DELETE, OUTDATED, Run, pods
+from tests.unit.decide import patches
+from tests.unit.decide.runs import Run, pods
 
 if TYPE_CHECKING:
     from hook.objects.policies import Policy
@@ -123,7 +124,7 @@ def test_a_stale_plugin_of_a_third_stack_is_restarted() -> None:
 
 def test_every_rule_reads_the_new_row() -> None:
     """No rule knows a stack by itself."""
-    by_hand = storage(upgradePolicy={}).change("driver-pod", OUTDATED).change("daemonset", ON_DELETE)
+    by_hand = storage(upgradePolicy={}).change("driver-pod", patches.OUTDATED).change("daemonset", patches.ON_DELETE)
     for found, expected in (
         (storage(version="1.2.4"), Reason.NOT_RENDERED),
         (storage().drop("driver-pod"), Reason.DRIVER_MISSING),
@@ -146,9 +147,6 @@ def test_a_third_stack_takes_part_in_a_run_of_several() -> None:
     both = decide.combined({"gpu": done, "storage": wait})
     assert (Phase.WAIT, Reason.NODES_PENDING, "storage") == (both.phase, both.reason, both.stack)
     assert "storage: one is left; gpu: two were restarted" == both.message
-
-
-def test_the_permissions_that_a_third_stack_needs_are_known() -> None:
-    """The tests of the chart ask for them."""
+    # The tests of the chart ask for these permissions.
     needed = permissions([STORAGE], "delete-stale-pods", Role.JOB)
     assert ("list", "watch") == needed[requests.policies_of(STORAGE.policy)]

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 from hook.config import DriverClient, Settings
 from hook.decide.result import DeletePod, RolloutRestart
 from tests.fixtures.following import Controller
-from tests.fixtures.objects import Object, driver_pod, merged, parsed, running, waiting
+from tests.fixtures.objects import Object, driver_pod, merged, obj, running, waiting
+from tests.unit.decide import patches
 
 if TYPE_CHECKING:
-    from hook.decide.result import Decision, NodeStatus, Phase, StalePod
+    from hook.decide.result import Decision, Phase
     from tests.fixtures.cluster import Cluster
 
 PLUGIN: Final = "dra-driver-nvidia-gpu-kubelet-plugin"
@@ -19,11 +20,6 @@ DRIVER: Final = "nvidia-driver-daemonset"
 EXPORTER: Final = DriverClient("gpu", "monitoring", "dcgm-exporter")
 JOB: Final = Settings()
 TOOLKIT: Final = Settings(refresh_after=("toolkit",))
-DELETING: Final = "metadata: {deletionTimestamp: '2026-01-01T10:59:59Z'}"
-ON_DELETE: Final = "spec: {updateStrategy: {type: OnDelete}}"
-OUTDATED: Final[Object] = parsed("metadata: {labels: {controller-revision-hash: old}}")
-BY_HAND: Final = "spec: {driver: {upgradePolicy: {autoUpgrade: false}}}"
-TAINT: Final = "spec: {taints: [{key: mine, effect: NoSchedule}]}"
 
 
 @dataclass
@@ -35,6 +31,13 @@ class Run(Controller):
     def phases(self, *moments: float) -> list[Phase]:
         """Return the phase at each moment."""
         return [self.look(seconds).phase for seconds in moments]
+
+    def through(self, *steps: tuple[float, Cluster]) -> list[Decision]:
+        """Return the decisions on these clusters, each at its moment."""
+        decisions = []
+        for seconds, self.found in steps:
+            decisions.append(self.look(seconds))
+        return decisions
 
     def restart(self, seconds: float = 0, refused: str = "") -> list[str]:
         """Decide, record the restarts, and remove the pods that they delete. Return the names of these pods."""
@@ -70,16 +73,22 @@ def stamped(decision: Decision) -> list[str]:
     return [action.name for action in decision.actions if isinstance(action, RolloutRestart)]
 
 
-def stale_pod(status: NodeStatus) -> StalePod:
-    """Return the stale pod of a status that has one."""
-    assert status.stale_pod is not None
-    return status.stale_pod
-
-
 def named(pod: Object, name: str, **metadata: object) -> Object:
     """Return a pod with a name and a UID of its own."""
     whole: Object = merged(pod, {"metadata": {"name": name, "uid": name, **metadata}})
     return whole
+
+
+def unnamed(found: Cluster, pod: Object) -> Cluster:
+    """Add a plugin under a name that the settings do not contain, with a pod."""
+    owner = [{"kind": "DaemonSet", "name": "mine", "uid": "mine", "controller": True}]
+    found.put("daemonset", obj("plugin-daemonset", {"metadata": {"name": "mine", "uid": "mine"}}))
+    return found.put("plugin-pod", named(pod, "mine-0", ownerReferences=owner))
+
+
+def ending(pod: Object) -> Object:
+    """Return a pod that terminates, under a name that is listed first."""
+    return merged(named(pod, "a"), patches.DELETING)  # type: ignore[no-any-return]
 
 
 def failing(node: str = "gpu-0") -> Object:
@@ -96,7 +105,7 @@ def flapped(driver: Object, started: float) -> Object:
     return whole
 
 
-def without_labels(found: Cluster, node: str = "b") -> Cluster:
+def unlabelled(found: Cluster, node: str = "b") -> Cluster:
     """Let a node lose its GPU label, and with it its driver pod; its plugin still runs."""
     found.change("node", {"metadata": {"labels": {"nvidia.com/gpu.present": "false"}}}, node)
     left = len(found.drop("driver-pod", f"driver-{node}").of("driver-pod"))

@@ -12,7 +12,8 @@ from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR, OTHER_PLUGIN
 from tests.fixtures.cluster import Cluster, cluster, labelled, reasons, stale, stale_plugin, without_operator
 from tests.fixtures.modes import network, wants, with_exporter
 from tests.fixtures.objects import Object, R, driver_pod, merged, obj, parsed, plugin_pod, running
-from tests.unit.decide.runs import EXPORTER, OUTDATED, PLUGIN, Run, deleted, pods, stamped
+from tests.unit.decide import patches
+from tests.unit.decide.runs import EXPORTER, PLUGIN, Run, deleted, pods, stamped, unnamed
 
 OLD_NAME = "nvidia-dra-driver-gpu-kubelet-plugin"
 MANAGED = "nvidia-dra-driver-kubelet-plugin"
@@ -146,10 +147,7 @@ def test_a_driver_client_that_matches_nothing_is_reported() -> None:
     nothing, _memory = cluster().drop("daemonset", PLUGIN).drop("plugin-pod").decide(settings(EXPORTER))
     assert Reason.NO_PLUGIN is nothing.reason
     assert f"{PLUGIN} or monitoring/dcgm-exporter in any namespace" in nothing.message
-
-
-def test_a_driver_client_that_is_a_plugin_is_treated_as_one() -> None:
-    """It is evaluated once; under another name it is verified by its ResourceSlices all the same."""
+    # A driver client that is a plugin is treated as one, also under another name.
     again = DriverClient("gpu", "nvidia-dra-driver-gpu", PLUGIN)
     assert stale().decide()[0] == stale().decide(settings(again))[0]
     found = cluster().change("daemonset", "metadata: {name: mine}", PLUGIN).drop("slice")
@@ -212,31 +210,21 @@ def test_only_the_plugin_of_the_stack_shows_that_a_node_has_a_device() -> None:
     assert Reason.LABELS_MISSING is lost.decide(settings(EXPORTER))[0].statuses[-1].reason
 
 
-# Plugins that plugin.names does not contain.
-
-
-def second_plugin(started: float) -> Cluster:
-    """Return a verified cluster with another plugin under an unknown name, which started at a moment."""
-    owner = [{"kind": "DaemonSet", "name": "mine", "uid": "mine", "controller": True}]
-    pod = plugin_pod(waited=started - 1, started=started)
-    found = cluster().put("daemonset", obj("plugin-daemonset", {"metadata": {"name": "mine", "uid": "mine"}}))
-    return found.put("plugin-pod", merged(pod, {"metadata": {"name": "mine-0", "uid": "m", "ownerReferences": owner}}))
-
-
 def test_a_stale_plugin_under_an_unknown_name_is_no_success() -> None:
     """It may not be restarted, so the run ends with a failure that names it, once nothing else can progress."""
-    run = Run(second_plugin(-500))
+    old = plugin_pod(waited=-501, started=-500)
+    run = Run(unnamed(cluster(), old))
     decision = run.look()
     assert (Phase.FAIL, Reason.UNNAMED_PLUGIN, []) == (decision.phase, decision.reason, deleted(decision))
     assert ["Verified", "UnnamedPlugin"] == reasons(decision.statuses)
     assert NodeState.STALE is decision.statuses[1].state
     assert "mine-0 is stale" in decision.message
-    busy, _memory = second_plugin(-500).put("plugin-pod", stale_plugin()).decide()
+    busy, _memory = unnamed(stale(), old).decide()
     assert (Phase.WAIT, ["gpu-0"]) == (busy.phase, deleted(busy))
-    fresh = run.then(second_plugin(R + 6)).look()
+    fresh = run.then(unnamed(cluster(), plugin_pod())).look()
     assert (Phase.DONE, 1) == (fresh.phase, len(fresh.warnings))
     # What comes after a pod that terminates may be fresh.
-    ending = second_plugin(-500).change("plugin-pod", "metadata: {deletionTimestamp: '2026-01-01T10:59:59Z'}", "mine-0")
+    ending = unnamed(cluster(), old).change("plugin-pod", patches.DELETING, "mine-0")
     assert Phase.DONE is ending.decide()[0].phase
     # That an exporter is verified proves nothing about the plugin.
     found = with_exporter(cluster()).change("daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN)
@@ -253,12 +241,9 @@ def test_without_a_plugin_the_run_waits_for_the_driver_if_told_so() -> None:
     wait, skip = Phase.WAIT, Phase.SKIP
     for name, found, phase, expected in (
         ("settled", without_plugin(), Phase.DONE, Reason.DRIVER_SETTLED),
-        ("rotating", without_plugin().change("driver-pod", OUTDATED), wait, Reason.NODES_PENDING),
         ("loading", without_plugin().put("driver-pod", driver_pod(ready=None)), wait, Reason.NODES_PENDING),
         ("between pods", without_plugin().drop("driver-pod"), wait, Reason.NODES_PENDING),
         ("nothing is rendered yet", without_plugin().drop("driver-pod").drop("daemonset"), wait, Reason.NOT_RENDERED),
-        ("its turn comes", without_plugin().change("node", labelled(state="upgrade-required")), wait,
-         Reason.NODES_PENDING),
         ("labels trail", without_plugin().change("node", labelled(state="uncordon-required")), wait,
          Reason.UPGRADE_LABELS_PENDING),
         ("policy not ready", without_plugin().change("policy", "status: {state: notReady}"), wait,
@@ -292,7 +277,7 @@ def test_a_run_without_a_plugin_reports_that_and_the_excluded_nodes() -> None:
 
 def test_a_plugin_that_appears_meanwhile_is_evaluated() -> None:
     """Its release was not ordered after this one: it started on the old driver, or it has an unknown name."""
-    run = Run(without_plugin().change("driver-pod", OUTDATED), HOLDING)
+    run = Run(without_plugin().change("driver-pod", patches.OUTDATED), HOLDING)
     run.look()
     early = run.then(cluster().put("driver-pod", driver_pod(started=200, ready=270))).look(30)
     assert [NodeState.STALE] == [one.state for one in early.statuses]

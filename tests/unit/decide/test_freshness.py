@@ -8,19 +8,7 @@ from hook.decide import freshness
 from hook.decide.freshness import Freshness
 from hook.objects import readers
 from hook.objects.drivers import DRA_PLUGIN, GPU_OPERATOR
-from tests.fixtures.objects import (
-    Object,
-    R,
-    at,
-    conditions,
-    driver_pod,
-    finished,
-    merged,
-    obj,
-    plugin_pod,
-    running,
-    waiting,
-)
+from tests.fixtures.objects import Object, R, at, conditions, driver_pod, finished, merged, plugin_pod, running, waiting
 
 if TYPE_CHECKING:
     from hook.decide.freshness import Evidence
@@ -99,6 +87,8 @@ def test_fresh_only_with_a_proof() -> None:
         ("no waiter, same second as ready", plugin_pod(waited=None, started=R), DRIVER, STALE),
         ("no waiter, started before ready", plugin_pod(waited=None, started=R - 1), DRIVER, STALE),
         ("one of several containers is older", main_containers(R + 9, R - 1), DRIVER, STALE),
+        ("one of several started while the driver loaded", main_containers(R + 6, 5), DRIVER, STALE),
+        ("one of several started before the driver", main_containers(-5, R + 6), DRIVER, STALE),
         ("all containers are newer", main_containers(R + 9, R + 1), DRIVER, FRESH),
         ("a node outage moves only Ready", plugin_pod(), node_outage, FRESH),
         ("a node outage, no waiter", main_containers(R + 9, R + 9), node_outage, FRESH),
@@ -116,7 +106,8 @@ def test_a_pod_without_all_main_containers_running_is_starting() -> None:
     both_wait = [waiting("compute-domains", "PodInitializing"), waiting("gpus", "PodInitializing")]
     ended, init = [finished("init-container", 5)], "its init container init-container is"
     for plugin, expected in (
-        (obj("plugin-pod", "{spec: {containers: []}, status: {containerStatuses: []}}"), "it has no containers yet"),
+        (merged(plugin_pod(), {"spec": {"containers": []}, "status": {"containerStatuses": []}}),
+         "it has no containers yet"),
         (with_status(plugin_pod(), [running("init-container", 5)], both_wait),
          f"{init} still waiting for a working driver"),
         (with_status(plugin_pod(), [waiting("init-container", "ErrImagePull")], both_wait),

@@ -16,13 +16,13 @@ from hook.objects import names
 from tests.fixtures.cluster import Cluster, cluster, labelled, not_ready_since, reasons, stale, stale_plugin
 from tests.fixtures.modes import network, ofed_pod, owner, rdma_pod, wants, with_ofed, with_toolkit
 from tests.fixtures.objects import Object, conditions, driver_pod, finished, merged, obj, plugin_pod, waiting
-from tests.unit.decide.runs import BY_HAND, DELETING, DRIVER, OUTDATED, TOOLKIT, Run, deleted, failing, flapped, named
+from tests.unit.decide import patches
+from tests.unit.decide.runs import DRIVER, TOOLKIT, Run, deleted, ending, failing, flapped, named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 EXCLUDED, WAITING, STALE = NodeState.EXCLUDED, NodeState.WAITING, NodeState.STALE
-ENDING: Object = {"deletionTimestamp": "2026-01-01T10:30:00Z"}
 PRE_INSTALLED = labelled(deploy_driver="pre-installed")
 
 
@@ -39,7 +39,6 @@ class Side:
     state: str
     skip: str
     container: str
-    unloader: str
     driver_at: Callable[..., Object]
     stale: Callable[[str], Object]
     plugin_at: Callable[[float], Object]
@@ -65,15 +64,14 @@ class Side:
         """Change the driver pod of the second node."""
         return self.cluster().change("driver-pod", patch, f"{self.driver}-b")
 
-    def waits(self, why: str, part: str = "containerStatuses") -> Cluster:
-        """Let a container of the second node's driver pod not start."""
-        name = self.container if part == "containerStatuses" else self.unloader
-        status: Object = {"status": {part: [waiting(name, why, "why")]}}
+    def waits(self, why: str) -> Cluster:
+        """Let the driver container of the second node not start."""
+        status: Object = {"status": {"containerStatuses": [waiting(self.container, why, "why")]}}
         return self.cluster().put("driver-pod", merged(self.driver_at("b", ready=None), status))
 
-    def second(self, **metadata: object) -> Cluster:
+    def second(self, patch: Object | None = None) -> Cluster:
         """Put a second driver pod on the second node."""
-        return self.cluster().put("driver-pod", named(self.driver_at("b"), "another", **metadata))
+        return self.cluster().put("driver-pod", merged(named(self.driver_at("b"), "another"), patch or {}))
 
     def without_plugin(self) -> Cluster:
         """Let the plugin's DaemonSet want no pod on the second node, and have none there."""
@@ -92,15 +90,15 @@ SIDES = {
         make=cluster, driver="driver", plugin="plugin", driver_daemonset=DRIVER,
         plugin_daemonset="dra-driver-nvidia-gpu-kubelet-plugin", present="nvidia.com/gpu.present",
         state="nvidia.com/gpu-driver-upgrade-state", skip="nvidia.com/gpu-driver-upgrade.skip",
-        container="nvidia-driver-ctr", unloader="k8s-driver-manager", driver_at=driver_pod, stale=stale_plugin,
+        container="nvidia-driver-ctr", driver_at=driver_pod, stale=stale_plugin,
         plugin_at=lambda moment: plugin_pod("a", waited=None, started=moment, ready=moment + 4),
     ),
     "network": Side(
         make=network, driver="mofed", plugin="rdma", driver_daemonset="mofed-ubuntu22.04-76944977f-ds",
         plugin_daemonset="rdma-shared-dp-ds", present="feature.node.kubernetes.io/pci-15b3.present",
         state="nvidia.com/ofed-driver-upgrade-state", skip="nvidia.com/ofed-driver-upgrade.skip",
-        container="mofed-container", unloader="network-operator-init-container", driver_at=ofed_pod,
-        stale=lambda node: rdma_pod(node, started=-99), plugin_at=lambda moment: rdma_pod("a", started=moment),
+        container="mofed-container", driver_at=ofed_pod, stale=lambda node: rdma_pod(node, started=-99),
+        plugin_at=lambda moment: rdma_pod("a", started=moment),
     ),
 }  # fmt: skip
 both_sides = pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
@@ -125,21 +123,18 @@ def test_each_condition_of_a_node_has_its_reason(side: Side) -> None:
         ("not ready, by a clock ahead of ours", side.node(lost(-60)), Reason.NODE_NOT_READY_BRIEFLY),
         ("not ready, 299 s", side.node(lost(299)), Reason.NODE_NOT_READY_BRIEFLY),
         ("not ready, 300 s", side.node(lost(300)), Reason.NODE_NOT_READY),
-        ("not ready before the upgrade", side.node(lost(7200)), Reason.NODE_NOT_READY),
         ("came back", side.node(lost(1, "True")), Reason.PLUGIN_STALE),
         ("never reported", side.node({"status": None}), Reason.NODE_NOT_READY_BRIEFLY),
         ("NFD labels vanished", side.label(side.present, None), Reason.LABELS_MISSING),
         ("node deleted, pods not yet", side.cluster().drop("node", "b"), Reason.LABELS_MISSING),
         ("driver pod deleted", side.cluster().drop("driver-pod", f"{side.driver}-b"), Reason.DRIVER_MISSING),
-        ("driver pod terminating", side.pod({"metadata": ENDING}), Reason.DRIVER_MISSING),
+        ("driver pod terminating", side.pod(patches.DELETING), Reason.DRIVER_MISSING),
         ("driver pod evicted", side.pod({"status": {"phase": "Failed"}}), Reason.DRIVER_MISSING),
         ("driver pod pending on no node", side.pod({"spec": {"nodeName": None}}), Reason.DRIVER_MISSING),
         ("driver crash-looping", side.waits("CrashLoopBackOff"), Reason.DRIVER_FAILING),
-        ("driver image pull", side.waits("ImagePullBackOff"), Reason.DRIVER_FAILING),
-        ("driver init image pull", side.waits("ErrImagePull", "initContainerStatuses"), Reason.DRIVER_FAILING),
         ("driver starting", side.waits("PodInitializing"), Reason.DRIVER_NOT_READY),
         ("two driver pods", side.second(), Reason.SEVERAL_DRIVER_PODS),
-        ("two driver pods, one terminating", side.second(**ENDING), Reason.PLUGIN_STALE),
+        ("one of them terminating", side.second(patches.DELETING), Reason.PLUGIN_STALE),
         ("leftover DaemonSet without pods", side.leftover(), Reason.PLUGIN_STALE),
         ("no plugin pod, tainted node", side.without_plugin(), Reason.NOTHING_TO_REFRESH),
     ):  # fmt: skip
@@ -176,13 +171,11 @@ def test_a_node_that_is_lost_is_waited_for_then_excluded_then_evaluated_again(si
     run = Run(side.make("a", "b"))
     assert [Phase.DONE] == run.phases(0)
     assert Phase.WAIT is run.then(side.make("a", "b").change("node", lost(0, "False"), "b")).look().phase
-    run, seen = Run(side.cluster()), []
-    for seconds, patch in ((10, lost(0)), (311, lost(0)), (400, lost(-399, "True"))):
-        run.found = side.make("a", "b").put("plugin-pod", side.stale("b")).change("node", patch, "b")
-        decision = run.look(seconds)
-        seen.append((decision.phase, decision.statuses[1].reason))
-    assert [(Phase.WAIT, Reason.NODE_NOT_READY_BRIEFLY), (Phase.DONE, Reason.NODE_NOT_READY),
-            (Phase.WAIT, Reason.PLUGIN_STALE)] == seen  # fmt: skip
+    silent, back = (side.make("a", "b").put("plugin-pod", side.stale("b")).change("node", patch, "b")
+                    for patch in (lost(0), lost(-399, "True")))  # fmt: skip
+    seen = Run(silent).through((10, silent), (311, silent), (400, back))
+    assert [Phase.WAIT, Phase.DONE, Phase.WAIT] == [decision.phase for decision in seen]
+    assert ["NodeNotReadyBriefly", "NodeNotReady", "PluginStale"] == [reasons(one.statuses)[1] for one in seen]
     # A node that never reported has no time of its own, so that of this program counts.
     run = Run(side.make("a", "b").change("node", "status: {conditions: []}", "b"))
     assert [Phase.WAIT, Phase.DONE] == run.phases(0, 300)
@@ -194,19 +187,16 @@ def test_a_fleet_that_changes_during_the_run_is_waited_for(side: Side) -> None:
     """It is scaled to zero and back, a node is added, or the driver's DaemonSet or the labels vanish."""
     gone = side.make("a").drop("node").drop("driver-pod").drop("plugin-pod").drop("slice")
     gone.change("daemonset", wants(0))
-    run, seen = Run(side.cluster()), []
-    for seconds, found in ((0, side.cluster()), (20, gone), (200, side.cluster()), (300, gone), (601, gone)):
-        run.found = found
-        decision = run.look(seconds)
-        seen.append((decision.phase, len(decision.actions)))
-    wait = (Phase.WAIT, 0)
-    assert [(Phase.WAIT, 2), wait, (Phase.WAIT, 2), wait, (Phase.SKIP, 0)] == seen
+    there, wait = side.cluster(), (Phase.WAIT, 0)
+    seen = Run(there).through((0, there), (20, gone), (200, there), (300, gone), (601, gone))
+    expected = [(Phase.WAIT, 2), wait, (Phase.WAIT, 2), wait, (Phase.SKIP, 0)]
+    assert expected == [(decision.phase, len(decision.actions)) for decision in seen]
     added, _memory = side.make("a").put("node", *side.make("a", "b").of("node")).change("daemonset", wants(2)).decide()
     assert (Phase.WAIT, ["Verified", "DriverMissing"]) == (added.phase, reasons(added.statuses))
     orphaned, _memory = side.make("a").drop("daemonset", side.driver_daemonset).decide()
     assert (Phase.WAIT, ["DriverOrphaned"]) == (orphaned.phase, reasons(orphaned.statuses))
-    unlabelled = side.make("a").change("node", {"metadata": {"labels": {side.present: None}}}).drop("driver-pod")
-    decision, _memory = unlabelled.change("daemonset", wants(0), side.driver_daemonset).decide()
+    no_label = side.make("a").change("node", {"metadata": {"labels": {side.present: None}}}).drop("driver-pod")
+    decision, _memory = no_label.change("daemonset", wants(0), side.driver_daemonset).decide()
     assert (Phase.WAIT, Reason.NODES_PENDING) == (decision.phase, decision.reason)
     assert ["LabelsMissing"] == reasons(decision.statuses)
 
@@ -252,22 +242,19 @@ def test_a_node_is_eligible_or_excluded_with_a_reason() -> None:
     foreign = merged(plugin_pod("cpu-0"), {"metadata": {"ownerReferences": owner("foreign-ds")}})
     assert ["gpu-0"] == [one.node for one in lost_gpu.put("plugin-pod", foreign).decide()[0].statuses]
     # The plugin's DaemonSet also selects nodes by CPU vendor; without a GPU its init container never ends.
-    status = {"conditions": conditions(None), "containerStatuses": [],
-              "initContainerStatuses": [waiting("init-container", "PodInitializing")]}  # fmt: skip
-    found = cluster("gpu-0").put("plugin-pod", merged(plugin_pod("b"), {"status": status}))
+    waits: Object = {"conditions": conditions(None), "containerStatuses": [],
+                     "initContainerStatuses": [waiting("init-container", "PodInitializing")]}  # fmt: skip
+    found = cluster("gpu-0").put("plugin-pod", merged(plugin_pod("b"), {"status": waits}))
     decision, _memory = found.decide()
     assert (Phase.DONE, ["DriverNotDeployed", "Verified"]) == (decision.phase, reasons(decision.statuses))
-
-
-def test_a_node_has_the_reason_that_waiting_does_not_change() -> None:
-    """A silent node is waited for only if it is eligible, and a skip label counts on every node."""
-    for patches, expected in (
+    # The reason is one that waiting does not change: a skip label counts on every node.
+    for changes, expected in (
         ([PRE_INSTALLED, lost(1)], "HostDriver"),
         ([PRE_INSTALLED, labelled(skip="true")], "NodeSkipped"),
         ([labelled(skip="true"), lost(1)], "NodeSkipped"),
     ):
         found = cluster("gpu-0", "gpu-1")
-        for patch in patches:
+        for patch in changes:
             found.change("node", merged(patch, {"metadata": {"name": "gpu-1"}}), "gpu-1")
         decision, _memory = found.decide()
         assert (Phase.DONE, ["Verified", expected]) == (decision.phase, reasons(decision.statuses))
@@ -283,12 +270,13 @@ def test_a_node_has_the_reason_that_waiting_does_not_change() -> None:
 
 def outdated(driver: Object | None = None) -> Cluster:
     """Return a verified node whose outdated driver pod no controller replaces."""
-    return cluster().change("policy", BY_HAND).put("driver-pod", merged(driver or driver_pod(), OUTDATED))
+    old = merged(driver or driver_pod(), patches.OUTDATED)
+    return cluster().change("policy", patches.BY_HAND).put("driver-pod", old)
 
 
 def test_an_outdated_driver_that_no_controller_replaces_is_handled_as_the_settings_say() -> None:
     """Its plugin matches it, so by default it is only reported."""
-    found = cluster("gpu-0", "gpu-1").change("driver-pod", OUTDATED, "driver-gpu-1").change("policy", BY_HAND)
+    found = cluster("a", "b").change("driver-pod", patches.OUTDATED, "driver-b").change("policy", patches.BY_HAND)
     for setting, state, phase in (
         (OnManualUpgrade.REPORT, EXCLUDED, Phase.DONE),
         (OnManualUpgrade.WAIT, WAITING, Phase.WAIT),
@@ -297,7 +285,9 @@ def test_an_outdated_driver_that_no_controller_replaces_is_handled_as_the_settin
         decision, _memory = found.decide(Settings(on_manual_upgrade=setting))
         status = decision.statuses[1]
         assert (state, Reason.MANUAL_UPGRADE, phase) == (status.state, status.reason, decision.phase)
-    sandbox = cluster().change("driver-pod", OUTDATED).change("policy", "spec: {sandboxWorkloads: {enabled: true}}")
+    sandbox = (
+        cluster().change("driver-pod", patches.OUTDATED).change("policy", "spec: {sandboxWorkloads: {enabled: true}}")
+    )
     assert (Phase.DONE, ["ManualUpgrade"]) == ((end := sandbox.decide()[0]).phase, reasons(end.statuses))
 
 
@@ -316,7 +306,7 @@ def test_a_rolling_update_is_no_manual_upgrade() -> None:
     """The DaemonSet controller replaces outdated driver pods, also with autoUpgrade off."""
     published: Object = {"spec": {"devices": [{"name": "g", "attributes": {"driverVersion": {"version": "570.1.2"}}}]}}
     rolling: Object = {"spec": {"updateStrategy": {"type": "RollingUpdate"}}}
-    two = outdated().only("driver-pod", named(merged(driver_pod(), OUTDATED), "a"), driver_pod())
+    two = outdated().only("driver-pod", named(merged(driver_pod(), patches.OUTDATED), "a"), driver_pod())
     for name, found, phase, expected in (
         ("RollingUpdate", outdated().change("daemonset", rolling, DRIVER), Phase.WAIT, "DriverOutdated"),
         ("not ready yet", outdated(driver_pod(ready=None)), Phase.WAIT, "DriverNotReady"),
@@ -324,8 +314,8 @@ def test_a_rolling_update_is_no_manual_upgrade() -> None:
         ("a state that was left behind", outdated().change("node", labelled(state="upgrade-required")), Phase.DONE,
          "ManualUpgrade"),
         ("two driver pods", two, Phase.WAIT, "SeveralDriverPods"),
-        ("a current pod", stale().change("policy", BY_HAND), Phase.WAIT, "PluginStale"),
-        ("a deleted pod", stale().change("policy", BY_HAND).drop("driver-pod"), Phase.WAIT, "DriverMissing"),
+        ("a current pod", stale().change("policy", patches.BY_HAND), Phase.WAIT, "PluginStale"),
+        ("a deleted pod", stale().change("policy", patches.BY_HAND).drop("driver-pod"), Phase.WAIT, "DriverMissing"),
     ):  # fmt: skip
         decision, _memory = found.decide()
         assert (phase, [expected]) == (decision.phase, reasons(decision.statuses)), name
@@ -334,11 +324,11 @@ def test_a_rolling_update_is_no_manual_upgrade() -> None:
 def test_a_remedy_names_a_live_pod_if_there_is_one() -> None:
     """A command about a pod that terminates is of no use, whichever is listed first."""
     found = outdated()
-    found.only("driver-pod", named(driver_pod(), "a", **ENDING), *found.of("driver-pod"))
+    found.only("driver-pod", ending(driver_pod()), *found.of("driver-pod"))
     assert "gpu-operator/driver-gpu-0" == found.judge().subject
     found = cluster().change("node", labelled(state="upgrade-failed"))
     for part, pod in (("driver-pod", driver_pod()), ("plugin-pod", plugin_pod())):
-        found.only(part, named(pod, "a", **ENDING), *found.of(part))
+        found.only(part, ending(pod), *found.of(part))
     status = found.judge()
     assert (Reason.UPGRADE_FAILED, "gpu-operator/driver-gpu-0") == (status.reason, status.subject)
     assert "its upgrade state is upgrade-failed" in status.message
@@ -368,10 +358,7 @@ def test_a_node_with_a_malformed_object_is_not_touched() -> None:
         elsewhere["spec"]["devices"] = elsewhere["spec"]["containers"] = "broken"
         decision, _memory = stale().put(part, elsewhere).decide()
         assert (Reason.PLUGIN_STALE, ["gpu-0"]) == (decision.statuses[0].reason, deleted(decision)), part
-
-
-def test_malformed_pods_are_ignored_only_if_the_node_object_alone_excludes_the_node() -> None:
-    """A malformed pod may be the one that decides whether there is a driver."""
+    # A malformed pod may decide whether there is a driver, so it counts unless the Node object alone excludes its node.
     for node, part, patch, expected in (
         (labelled(skip="true"), "plugin-pod", "metadata: {uid: 7}", Reason.NODE_SKIPPED),
         (not_ready_since(0), "driver-pod", "metadata: {uid: 7}", Reason.NODE_NOT_READY),
@@ -407,17 +394,17 @@ def test_upgrade_labels_veto_before_the_restart_of_the_driver_alone() -> None:
         assert Reason.UPGRADE_IN_PROGRESS is stale().change("node", labelled(state=state)).judge().reason, state
     for state in ("drain-requested", "Upgrade-Done", "true"):
         assert Reason.UPGRADE_STATE_UNKNOWN is stale().change("node", labelled(state=state)).judge().reason, state
-    for state in (*names.STATES_AFTER_RESTART, "upgrade-failed", "upgrade-done", None):
-        decision, _memory = stale().change("node", labelled(state=state)).decide()
-        assert (["PluginStale"], ["gpu-0"]) == (reasons(decision.statuses), deleted(decision)), state
-        assert (state not in ("upgrade-done", None)) is decision.statuses[0].label_pending, state
+    for value in (*names.STATES_AFTER_RESTART, "upgrade-failed", "upgrade-done", None):
+        decision, _memory = stale().change("node", labelled(state=value)).decide()
+        assert (["PluginStale"], ["gpu-0"]) == (reasons(decision.statuses), deleted(decision)), value
+        assert (value not in ("upgrade-done", None)) is decision.statuses[0].label_pending, value
     for state in names.STATES_AFTER_RESTART:
         decision, _memory = cluster("a", "b").change("node", labelled("b", state=state), "b").decide()
         assert (Phase.WAIT, Reason.UPGRADE_LABELS_PENDING) == (decision.phase, decision.reason), state
         assert [False, True] == [one.label_pending for one in decision.statuses], state
 
 
-def test_paused_operands_veto() -> None:
+def test_paused_operands_and_a_failed_upgrade_veto() -> None:
     """While the driver manager has paused any operand of its stack, the old driver is being unloaded."""
     gpu, paused = "nvidia.com/gpu.deploy.", "paused-for-driver-upgrade"
     for found, label, value, expected in (
@@ -430,13 +417,10 @@ def test_paused_operands_veto() -> None:
     ):
         found.change("node", {"metadata": {"labels": {label: value}}})
         assert expected is found.judge().reason, (label, value)
-
-
-def test_upgrade_failed_speaks_for_every_node_that_waits() -> None:
-    """Also for one that is verified, or whose driver is not settled; an excluded node stays excluded."""
+    # A failed upgrade is the reason of every node that waits or is verified; an excluded node stays excluded.
     for found in (cluster(), cluster().drop("driver-pod")):
-        status = found.change("node", labelled(state="upgrade-failed")).judge()
-        assert (WAITING, Reason.UPGRADE_FAILED) == (status.state, status.reason)
+        failed = found.change("node", labelled(state="upgrade-failed")).judge()
+        assert (WAITING, Reason.UPGRADE_FAILED) == (failed.state, failed.reason)
     skipped = cluster().change("node", labelled(state="upgrade-failed", skip="true")).judge()
     assert (EXCLUDED, Reason.NODE_SKIPPED) == (skipped.state, skipped.reason)
 
@@ -452,7 +436,7 @@ def test_a_node_waits_for_what_must_happen_first() -> None:
          Reason.DRIVER_FAILING),
         ("the prior driver before the driver", with_ofed(cluster(), first).put("driver-pod", failing()),
          Reason.PRIOR_DRIVER_UNSETTLED),
-        ("the DaemonSet before its pods", stale().change("driver-pod", OUTDATED)
+        ("the DaemonSet before its pods", stale().change("driver-pod", patches.OUTDATED)
          .change("policy", "spec: {driver: {version: 590.1.2}}"), Reason.NOT_RENDERED),
         ("an orphan before its label", cluster().change("driver-pod", "metadata: {ownerReferences: []}")
          .change("node", drain), Reason.DRIVER_ORPHANED),
@@ -485,7 +469,11 @@ def test_a_side_container_that_restarts_unseen_leaves_its_node_settled() -> None
     assert Reason.DRIVER_NOT_READY is stale().put("driver-pod", moved).judge().reason
     # A driver pod that terminates is not compared, also if it is listed first.
     found = stale()
-    found.only("driver-pod", named(driver_pod(started=-900, ready=-800), "a", **ENDING), *found.of("driver-pod"))
+    found.only(
+        "driver-pod",
+        ending(driver_pod(started=-900, ready=-800)),
+        *found.of("driver-pod"),
+    )
     assert Reason.PLUGIN_STALE is found.judge().reason
 
 
@@ -501,19 +489,18 @@ def rdma(ofed: Cluster) -> Cluster:
 def test_a_network_driver_that_is_about_to_come_is_waited_for() -> None:
     """Also while the policy is gone, so that it is unknown whether it asks for GPUDirect RDMA."""
     rotated: Object = {"spec": {"updateStrategy": {"type": "RollingUpdate"}}}
-    no_pod_wanted = "status: {desiredNumberScheduled: 0}"
+    no_pod_wanted, old = "status: {desiredNumberScheduled: 0}", network("gpu-0").change("driver-pod", patches.OUTDATED)
     for name, ofed, expected in (
         ("settled", network("gpu-0"), ["gpu-0"]),
-        ("terminates", network("gpu-0").change("driver-pod", DELETING), []),
+        ("terminates", network("gpu-0").change("driver-pod", patches.DELETING), []),
         ("has ended", network("gpu-0").change("driver-pod", "status: {phase: Failed}"), []),
         ("is wanted", network("gpu-0").drop("driver-pod"), []),
         ("is not ready", network("gpu-0").put("driver-pod", ofed_pod("gpu-0", ready=None)), []),
         ("is not wanted", network("gpu-0").drop("driver-pod").change("daemonset", no_pod_wanted), ["gpu-0"]),
         ("has no DaemonSet", network("gpu-0").drop("driver-pod").drop("daemonset"), ["gpu-0"]),
-        ("its DaemonSet replaces it", network("gpu-0").change("driver-pod", OUTDATED).change("daemonset", rotated), []),
-        ("no controller replaces it", network("gpu-0").change("driver-pod", OUTDATED), ["gpu-0"]),
-        ("an old pod terminates", network("gpu-0").put("driver-pod", named(ofed_pod("gpu-0"), "a", **ENDING)),
-         ["gpu-0"]),
+        ("its DaemonSet replaces it", old.change("daemonset", rotated), []),
+        ("no controller replaces it", network("gpu-0").change("driver-pod", patches.OUTDATED), ["gpu-0"]),
+        ("an old pod terminates", network("gpu-0").put("driver-pod", ending(ofed_pod("gpu-0"))), ["gpu-0"]),
     ):  # fmt: skip
         found = rdma(ofed)
         decision, _memory = found.decide()
@@ -523,10 +510,7 @@ def test_a_network_driver_that_is_about_to_come_is_waited_for() -> None:
     elsewhere = rdma(network("gpu-0").drop("driver-pod"))
     elsewhere.change("node", {"metadata": {"labels": {"feature.node.kubernetes.io/pci-15b3.present": None}}})
     assert ["gpu-0"] == deleted(elsewhere.decide()[0])
-
-
-def test_the_network_driver_matters_only_if_the_policy_asks_for_rdma() -> None:
-    """Without GPUDirect RDMA neither its absence nor its malformed pods delay the GPU stack."""
+    # Without GPUDirect RDMA neither its absence nor its malformed pods delay the GPU stack.
     found = with_ofed(cluster(), network("gpu-0").drop("daemonset").change("driver-pod", "metadata: {uid: 7}"))
     namespaced = Settings(rbac=Rbac(namespaces=("gpu-operator",)))
     assert Phase.WAIT is found.decide(namespaced)[0].phase
@@ -538,7 +522,7 @@ def test_a_network_driver_that_terminates_on_a_dead_node_is_not_missing_on_anoth
     """The other node has a network device, and gets no network driver by the DaemonSet's nodeSelector."""
     device: Object = {"metadata": {"labels": {"feature.node.kubernetes.io/pci-15b3.present": "true"}}}
     ofed = network("dead", "gpu-0").drop("plugin-pod").drop("node").drop("policy").drop("driver-pod", "mofed-gpu-0")
-    ofed.change("driver-pod", DELETING).change("daemonset", "status: {desiredNumberScheduled: 1}")
+    ofed.change("driver-pod", patches.DELETING).change("daemonset", "status: {desiredNumberScheduled: 1}")
     found = with_ofed(stale("dead", "gpu-0").change("node", device), ofed)
     assert ["PriorDriverUnsettled"] * 2 == reasons(found.decide()[0].statuses)
     decision, _memory = found.change("node", not_ready_since(0), "dead").decide()

@@ -14,8 +14,9 @@ from hook.format import Bound
 from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, not_ready_since, reasons, stale, stale_plugin
 from tests.fixtures.limits import FOLLOWING, down
 from tests.fixtures.modes import with_exporter
-from tests.fixtures.objects import Object, R, conditions, driver_pod, merged, obj, parsed, plugin_pod, waiting
-from tests.unit.decide.runs import DELETING, EXPORTER, ON_DELETE, PLUGIN, TAINT, Run, deleted, named, pods, stamped
+from tests.fixtures.objects import Object, R, conditions, driver_pod, merged, obj, plugin_pod, waiting
+from tests.unit.decide import patches
+from tests.unit.decide.runs import EXPORTER, PLUGIN, Run, deleted, named, pods, stamped, unnamed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,8 +26,7 @@ OURS = Settings(max_parallel_restarts=1)
 ROLLOUT = Settings(strategy=Strategy.ROLLOUT)
 EIGHT = tuple("abcdefgh")
 OLD_NAME = "nvidia-dra-driver-gpu-kubelet-plugin"
-NOT_READY: Object = {"status": {"conditions": conditions(None)}}
-STARTING = merged(NOT_READY, {"status": {"containerStatuses": [waiting("gpus", "ContainerCreating")]}})
+STARTING = merged(patches.NOT_READY, {"status": {"containerStatuses": [waiting("gpus", "ContainerCreating")]}})
 
 
 def restarted(found: Cluster, settings: Settings = ONE) -> list[str]:
@@ -36,18 +36,15 @@ def restarted(found: Cluster, settings: Settings = ONE) -> list[str]:
 
 def down_on(found: Cluster, nodes: Iterable[str]) -> Cluster:
     """Let the stale plugins of these nodes be not Ready."""
-    return found.put("plugin-pod", *(merged(stale_plugin(node), NOT_READY) for node in nodes))
+    return found.put("plugin-pod", *(merged(stale_plugin(node), patches.NOT_READY) for node in nodes))
 
 
 def test_every_stale_plugin_on_a_settled_node_is_restarted_at_once() -> None:
     """Their nodes are disrupted already, so there is no limit by default, and any update strategy will do."""
     found = stale("a", "b", "c", "d").put("plugin-pod", plugin_pod("b")).drop("driver-pod", "driver-c")
     assert ["a", "d"] == restarted(found, Settings())
-    assert ["gpu-0"] == restarted(stale().change("daemonset", ON_DELETE), Settings())
-
-
-def test_the_plugin_that_has_waited_longest_is_restarted_first() -> None:
-    """If there is a limit, or each deletion takes its time, the last name must not starve."""
+    assert ["gpu-0"] == restarted(stale().change("daemonset", patches.ON_DELETE), Settings())
+    # The plugin that has waited longest is restarted first: the last name must not starve.
     found = stale("a", "b", "c").put("driver-pod", driver_pod("a", ready=R + 20), driver_pod("c", ready=R - 20))
     assert ["c", "b", "a"] == restarted(found, Settings())
     assert ["c"] == restarted(found, OURS)
@@ -71,10 +68,7 @@ def test_the_budget_is_a_number_or_a_share_of_the_eligible_plugins() -> None:
     assert ["e"] == restarted(found, quarter)
     assert ["f"] == restarted(found.put("driver-pod", driver_pod("e", ready=None)), quarter)
     # A plugin under an unknown name may not be restarted, so it does not count either.
-    mine = [{"kind": "DaemonSet", "name": "mine", "uid": "mine", "controller": True}]
-    found = stale().put("daemonset", obj("plugin-daemonset", {"metadata": {"name": "mine", "uid": "mine"}}))
-    found.put("plugin-pod", named(stale_plugin(), "mine-0", ownerReferences=mine))
-    assert ["gpu-0"] == restarted(found)
+    assert ["gpu-0"] == restarted(unnamed(stale(), stale_plugin()))
     both = with_exporter(stale("a", "b"), started=-400)
     assert 2 == len(restarted(both, structs.replace(down("50%"), driver_clients=(EXPORTER,))))
 
@@ -89,9 +83,9 @@ def test_a_plugin_that_is_down_uses_budget_whatever_took_it_down() -> None:
         return cluster("a", "b").put("plugin-pod", stale_plugin("b")).change(part, patch, what)
 
     for found in (
-        changed("plugin-pod", parsed(DELETING), name),
+        changed("plugin-pod", patches.DELETING, name),
         changed("plugin-pod", STARTING, name),
-        changed("plugin-pod", NOT_READY, name),
+        changed("plugin-pod", patches.NOT_READY, name),
         changed("slice", {"spec": {"devices": []}}, slice_of_a),
         changed("slice", old, slice_of_a),
         fresh.drop("slice", slice_of_a),
@@ -102,7 +96,7 @@ def test_a_plugin_that_is_down_uses_budget_whatever_took_it_down() -> None:
         assert ([], Reason.PLUGIN_QUEUED) == (deleted(decision), status.reason)
         assert status.message.endswith("waits for its turn (max 1 of 2 plugins down at once, 1 are: a)")
         assert ["b"] == restarted(found, down(2))
-    assert [] == restarted(stale("a", "b").change("plugin-pod", DELETING, name), OURS)
+    assert [] == restarted(stale("a", "b").change("plugin-pod", patches.DELETING, name), OURS)
     assert [] == restarted(cluster(*EIGHT), structs.replace(ONE, strategy=Strategy.ROLLOUT))
 
 
@@ -127,16 +121,13 @@ def test_a_stale_plugin_that_is_down_needs_no_budget() -> None:
     assert ["b", "c"] == restarted(found)
     assert ["a", "b", "c"] == restarted(found, down(3))
     # Another client's pod on its node is Ready, but first in line is the one that works.
-    both = with_exporter(stale("a", "b")).change("plugin-pod", NOT_READY, "plugin-a")
+    both = with_exporter(stale("a", "b")).change("plugin-pod", patches.NOT_READY, "plugin-a")
     both.put("driver-pod", driver_pod("b", ready=R - 20))
     assert ["plugin-a"] == pods(both.decide(structs.replace(ONE, driver_clients=(EXPORTER,)))[0])
     budget = DisruptionBudget(ours=2, anyones=1).take(up=False)
     assert (1, 1, True) == (budget.ours, budget.anyones, budget.allows(up=True))
     assert not budget.take(up=True).allows(up=False)
-
-
-def test_both_limits_apply() -> None:
-    """The one on what is down because of this program counts every restart."""
+    # Both limits apply; the one on what is down because of this program counts every restart.
     found = stale(*EIGHT)
     assert ["a", "b"] == restarted(found, down(4, max_parallel_restarts=2))
     assert ["a", "b"] == restarted(found, down(2, max_parallel_restarts=4))
@@ -146,29 +137,12 @@ def test_both_limits_apply() -> None:
     assert "max 3 because of this program, max 1 of 8 plugins down at once, 8 are: a, b, c, d, e and 3 more" in message
 
 
-def test_a_restarted_plugin_uses_budget_until_it_is_verified() -> None:
-    """From the moment of the request, before its deletion is seen."""
-    next_pod = named(plugin_pod("a", ready=None), "next")
-    for settings in (OURS, ONE):
-        run = Run(stale("a", "b"), settings).record("a")
-        for name, found, expected in (
-            ("not seen yet", stale("a", "b"), []),
-            ("terminating", stale("a", "b").change("plugin-pod", DELETING, "plugin-a"), []),
-            ("not created yet", stale("a", "b").drop("plugin-pod", "plugin-a"), []),
-            ("not verified yet", stale("a", "b").drop("plugin-pod", "plugin-a").put("plugin-pod", next_pod), []),
-            ("verified", stale("a", "b").put("plugin-pod", plugin_pod("a")), ["b"]),
-        ):
-            assert expected == deleted(run.then(found).look(5)), (name, settings.max_parallel_restarts)
-    refused = Run(stale("a", "b"), OURS).record("a", refused="by admission")
-    for found in (stale("a", "b"), stale("a", "b").put("plugin-pod", plugin_pod("a", ready=None))):
-        assert ["b"] == deleted(refused.then(found).look(5))
-
-
 def test_a_restarted_plugin_uses_budget_whatever_happens_to_its_node() -> None:
-    """It is down because of this program, also if the node's status says nothing about its plugin."""
-    plugins = (
+    """From the request until it is verified, also if the node's status says nothing about its plugin."""
+    plugins: tuple[tuple[str, Object | None, list[str]], ...] = (
         ("gone", None, []),
         ("not seen to go yet", stale_plugin("a"), []),
+        ("terminating", merged(stale_plugin("a"), patches.DELETING), []),
         ("starting", named(plugin_pod("a", ready=None), "plugin-a", uid="next"), []),
         ("back", named(plugin_pod("a"), "plugin-a", uid="next"), ["b"]),
     )
@@ -176,14 +150,15 @@ def test_a_restarted_plugin_uses_budget_whatever_happens_to_its_node() -> None:
     for settings in (ONE, OURS):
         run = Run(stale("a", "b"), settings).record("a")
         for part, what, patch in (
+            ("node", "a", {}),
             ("node", "a", not_ready_since(3590)),
             ("node", "a", labelled("a", state="upgrade-required")),
             ("node", "a", labelled("a", state="upgrade-failed")),
             ("node", "a", labelled("a", present=None)),
-            ("driver-pod", "driver-a", NOT_READY),
+            ("driver-pod", "driver-a", patches.NOT_READY),
             ("driver-pod", "driver-a", crash),
         ):
-            for name, pod, expected in plugins[: 2 if patch is crash else 4]:
+            for name, pod, expected in plugins[: 2 if patch is crash else 5]:
                 found = stale("a", "b").change(part, patch, what).drop("plugin-pod", "plugin-a")
                 found.put("plugin-pod", *([pod] if pod else []))
                 assert expected == deleted(run.then(found).look()), (name, patch)
@@ -198,10 +173,15 @@ def test_a_restarted_plugin_stops_using_budget() -> None:
     assert ["b"] == deleted(run.then(excluded).look())
     back = run.then(stale("a", "b").put("plugin-pod", named(plugin_pod("a"), "plugin-a", uid="next")))
     assert ["b"] == deleted(back.look())
-    reloads = stale("a", "b").drop("plugin-pod", "plugin-a").change("driver-pod", NOT_READY, "driver-a")
+    reloads = stale("a", "b").drop("plugin-pod", "plugin-a").change("driver-pod", patches.NOT_READY, "driver-a")
     assert ["b"] == deleted(back.then(reloads).look())
-    refused = Run(stale("a", "b"), ONE).record("a", refused="by admission")
-    assert ["b"] == deleted(refused.then(stale("a", "b").put("driver-pod", driver_pod("a", ready=None))).look())
+    for settings, found in (
+        (ONE, stale("a", "b").put("driver-pod", driver_pod("a", ready=None))),
+        (OURS, stale("a", "b").put("plugin-pod", plugin_pod("a", ready=None))),
+        (OURS, stale("a", "b")),
+    ):
+        refused = Run(stale("a", "b"), settings).record("a", refused="by admission")
+        assert ["b"] == deleted(refused.then(found).look(5))
 
 
 def test_each_driver_client_that_was_restarted_uses_budget() -> None:
@@ -211,7 +191,7 @@ def test_each_driver_client_that_was_restarted_uses_budget() -> None:
     hidden = with_exporter(stale("a", "b")).drop("plugin-pod", "plugin-a")
     assert ["b"] == deleted(run.then(hidden.change("node", labelled("a", state="upgrade-failed"), "a")).look())
     run = Run(with_exporter(stale("a", "b")), structs.replace(OURS, driver_clients=(EXPORTER,))).record("a")
-    unready = with_exporter(stale("a", "b")).put("plugin-pod", merged(plugin_pod("a"), NOT_READY))
+    unready = with_exporter(stale("a", "b")).put("plugin-pod", merged(plugin_pod("a"), patches.NOT_READY))
     assert [] == deleted(run.then(unready).look())
 
 
@@ -280,7 +260,7 @@ def test_a_rollout_in_progress_is_not_started_again() -> None:
         assert ["PluginRestarting", "Verified"] == reasons(decision.statuses)
     for updated, expected in ((1, ["PluginStale", "NodeNotReady"]), (0, ["PluginRestarting", "NodeNotReady"])):
         found = stale("a", "dead").change("daemonset", {"status": {"updatedNumberScheduled": updated}}, PLUGIN)
-        found.change("node", not_ready_since(0), "dead").change("plugin-pod", DELETING, "plugin-dead")
+        found.change("node", not_ready_since(0), "dead").change("plugin-pod", patches.DELETING, "plugin-dead")
         decision, _memory = found.decide(ROLLOUT)
         assert (expected, updated) == (reasons(decision.statuses), len(decision.actions))
 
@@ -308,10 +288,10 @@ def test_a_rollout_starts_only_if_no_plugin_would_stay_away() -> None:
         ("fresh", stale("a", "b").put("plugin-pod", plugin_pod("b")), [untolerated, "Verified"]),
         ("none there", stale("a", "b").drop("plugin-pod", "plugin-b").change("daemonset", fewer, PLUGIN),
          [expected_stale, "NothingToRefresh"]),
-        ("terminating", stale("a", "b").change("plugin-pod", DELETING, "plugin-b"), [expected_stale,
+        ("terminating", stale("a", "b").change("plugin-pod", patches.DELETING, "plugin-b"), [expected_stale,
          "PluginRestarting"]),
     ):  # fmt: skip
-        run, held = Run(found.change("node", TAINT, "b"), ROLLOUT), untolerated in expected
+        run, held = Run(found.change("node", patches.TAINT, "b"), ROLLOUT), untolerated in expected
         first = run.look()
         assert (expected, [] if held else [PLUGIN]) == (reasons(first.statuses), stamped(first)), name
         assert held is (run.look(300).reason is Reason.TAINT_NOT_TOLERATED), name
@@ -324,20 +304,17 @@ def test_each_driver_client_has_its_own_rollout() -> None:
     old = obj("plugin-daemonset", f"metadata: {{name: {OLD_NAME}, uid: old-ds}}")
     found = cluster().put("daemonset", old).put("plugin-pod", named(stale_plugin(), "other", ownerReferences=owner))
     assert [OLD_NAME] == stamped(found.decide(ROLLOUT)[0])
-    found = stale("a", "b").change("node", TAINT, "b").drop("plugin-pod", "plugin-b").put("daemonset", old)
+    found = stale("a", "b").change("node", patches.TAINT, "b").drop("plugin-pod", "plugin-b").put("daemonset", old)
     found.put("plugin-pod", merged(plugin_pod("b"), {"metadata": {"ownerReferences": owner}}))
     found.change("daemonset", "status: {desiredNumberScheduled: 1, updatedNumberScheduled: 1}", PLUGIN)
     assert [PLUGIN] == stamped(found.decide(ROLLOUT)[0])
-    found = with_exporter(stale("a", "b"), started=-400).change("node", TAINT, "b")
+    found = with_exporter(stale("a", "b"), started=-400).change("node", patches.TAINT, "b")
     found.change("daemonset", "spec: {template: {spec: {tolerations: [{operator: Exists}]}}}", "dcgm-exporter")
     decision, _memory = found.decide(structs.replace(ROLLOUT, driver_clients=(EXPORTER,)))
     assert ["dcgm-exporter"] == stamped(decision)
     assert {NodeState.WAITING} == {one.state for one in decision.statuses if one.plugin.endswith(PLUGIN)}
-
-
-def test_a_rollout_cannot_restart_an_on_delete_daemonset() -> None:
-    """It would restart nothing, and the run would wait for nothing."""
-    found = stale("a", "b").change("daemonset", ON_DELETE, PLUGIN).put("plugin-pod", plugin_pod("b"))
+    # A rollout of a DaemonSet with OnDelete would restart nothing.
+    found = stale("a", "b").change("daemonset", patches.ON_DELETE, PLUGIN).put("plugin-pod", plugin_pod("b"))
     decision, _memory = found.decide(ROLLOUT)
     assert (Phase.FAIL, ["RolloutImpossible", "Verified"]) == (decision.phase, reasons(decision.statuses))
 
@@ -350,6 +327,6 @@ def test_a_rollout_starts_only_while_there_is_budget() -> None:
         decision, _memory = found.decide(settings)
         assert expected == stamped(decision), count
         assert ("PluginQueued" in reasons(decision.statuses)) is not bool(expected), count
-    found = stale("a", "b", "c").put("plugin-pod", plugin_pod("b"), merged(plugin_pod("c"), NOT_READY))
+    found = stale("a", "b", "c").put("plugin-pod", plugin_pod("b"), merged(plugin_pod("c"), patches.NOT_READY))
     one = structs.replace(settings, controller=ControllerLimits(max_unavailable=Bound(1)))
     assert ["PluginQueued", "Verified", "PluginNotReady"] == reasons(found.decide(one)[0].statuses)

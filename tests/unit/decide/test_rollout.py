@@ -11,7 +11,8 @@ from hook.decide.result import Phase
 from tests.fixtures.cluster import LATER, Cluster, cluster, reasons, stale, without_operator
 from tests.fixtures.modes import network
 from tests.fixtures.objects import Object, driver_pod, obj, stamp
-from tests.unit.decide.runs import DELETING, DRIVER, Run, deleted, without_labels
+from tests.unit.decide import patches
+from tests.unit.decide.runs import DRIVER, Run, deleted, unlabelled
 
 DIGEST = "sha256:" + "0b" * 32
 BY_HOST = "spec: {template: {spec: {hostNetwork: true}}}"
@@ -139,11 +140,11 @@ def test_an_operator_that_is_paused_or_scaled_to_zero_is_not_quiet_at_once() -> 
 
 def test_a_policy_that_vanishes_is_waited_for_while_its_drivers_run() -> None:
     """A GitOps tool deletes and creates it again. What is stale meanwhile is restarted, and the grace has an end."""
-    for vanish in (lambda found: found.drop("policy"), lambda found: found.unserved("policy")):
-        run = Run(vanish(stale()))
+    for vanish in (Cluster.drop, Cluster.unserved):
+        run = Run(vanish(stale(), "policy"))
         first = run.look()
         assert (Phase.WAIT, Reason.NO_POLICY, ["gpu-0"]) == (first.phase, first.reason, deleted(first))
-        run.found = vanish(cluster())
+        run.found = vanish(cluster(), "policy")
         for seconds, phase in ((60, Phase.WAIT), (119, Phase.WAIT), (120, Phase.SKIP)):
             assert (phase, Reason.NO_POLICY) == ((decision := run.look(seconds)).phase, decision.reason)
     # The grace ends no upgrade: a node whose driver is on its way will have a stale plugin.
@@ -151,7 +152,7 @@ def test_a_policy_that_vanishes_is_waited_for_while_its_drivers_run() -> None:
     assert [Phase.WAIT, Phase.WAIT] == run.phases(0, 600)
     assert Reason.NO_POLICY is run.look(600).reason
     # A node without labels is excluded after its own grace.
-    run = Run(without_labels(cluster("a", "b")).drop("policy"))
+    run = Run(unlabelled(cluster("a", "b")).drop("policy"))
     assert [Phase.WAIT, Phase.SKIP] == run.phases(0, 300)
     # The newest revision of a DaemonSet that is not observed may be about to come.
     found = stale().drop("policy").change("daemonset", "metadata: {generation: 3}", DRIVER)
@@ -166,16 +167,13 @@ def test_a_policy_whose_drivers_are_deleted_with_it_ends_in_a_skip() -> None:
     assert Phase.SKIP is without_operator(cluster()).decide()[0].phase
     run = Run(cluster())
     run.look()
-    for seconds, step in enumerate((
-        lambda found: found.drop("policy"),
-        lambda found: found.drop("daemonset", DRIVER).drop("revision"),
-        lambda found: found.change("driver-pod", DELETING),
-        lambda found: found.drop("driver-pod"),
-    )):  # fmt: skip
-        step(run.found)
+    for seconds, part in enumerate(("policy", "daemonset", "revision", "leaving", "driver-pod")):
+        if part == "leaving":
+            run.found.change("driver-pod", patches.DELETING)
+        run.found.drop(part, DRIVER if part == "daemonset" else "")
         decision = run.look(seconds)
         assert (Phase.WAIT, Reason.NO_POLICY, []) == (decision.phase, decision.reason, deleted(decision)), seconds
-    assert [Phase.WAIT, Phase.SKIP] == run.phases(302, 303)
+    assert [Phase.WAIT, Phase.SKIP] == run.phases(303, 304)
 
 
 def test_a_policy_that_is_replaced_is_compared_at_once() -> None:

@@ -8,18 +8,8 @@ from hook.decide.result import NodeState, Phase
 from tests.fixtures.cluster import cluster, labelled, not_ready_since, reasons, stale
 from tests.fixtures.modes import owner, with_exporter, with_toolkit
 from tests.fixtures.objects import Object, conditions, driver_pod, merged, plugin_pod, waiting
-from tests.unit.decide.runs import (
-    DELETING,
-    DRIVER,
-    EXPORTER,
-    OUTDATED,
-    TAINT,
-    Run,
-    deleted,
-    failing,
-    named,
-    without_labels,
-)
+from tests.unit.decide import patches
+from tests.unit.decide.runs import DRIVER, EXPORTER, Run, deleted, failing, named, unlabelled
 
 WAIT, FAIL, DONE = Phase.WAIT, Phase.FAIL, Phase.DONE
 BACK_OFF: Object = {**waiting("nvidia-driver-ctr", "CrashLoopBackOff"), "restartCount": 2}
@@ -45,7 +35,7 @@ def test_a_condition_that_holds_for_its_grace_fails_with_its_reason() -> None:
         (cluster().drop("slice"), Reason.SLICE_MISSING, Settings(), 300),
         (cluster().drop("slice"), Reason.SLICE_MISSING, plugin, 9),
         (cluster().drop("plugin-pod"), Reason.PLUGIN_MISSING, Settings(), 300),
-        (stale().change("plugin-pod", DELETING), Reason.PLUGIN_RESTARTING, Settings(), 300),
+        (stale().change("plugin-pod", patches.DELETING), Reason.PLUGIN_RESTARTING, Settings(), 300),
         (cluster().put("driver-pod", failing()), Reason.DRIVER_FAILING, Settings(), 300),
         (cluster().put("driver-pod", failing()), Reason.DRIVER_FAILING, Settings(advanced=driver), 9),
         (cluster().put("driver-pod", crashed(2)), Reason.DRIVER_FAILING, Settings(), 300),
@@ -66,39 +56,32 @@ def test_a_driver_that_is_on_its_way_has_no_grace() -> None:
         ("after two reboots", cluster().put("driver-pod", driver_pod(ready=None, ended_before=-60, restarts=2))),
         ("once more", cluster().put("driver-pod", crashed(1))),
         ("upgrade in progress", cluster().change("node", labelled(state="drain-required"))),
-        ("outdated", cluster().change("driver-pod", OUTDATED)),
+        ("outdated", cluster().change("driver-pod", patches.OUTDATED)),
     ):
         assert [WAIT, WAIT] == Run(found).phases(0, 1200), name
 
 
 def test_a_grace_starts_again_after_an_interruption() -> None:
     """A plugin that was verified in between has its whole timeout again, but not one that is in another state."""
-    run, phases = Run(cluster()), []
-    for seconds, found in ((0, cluster().drop("slice")), (200, cluster()), (400, cluster().drop("slice"))):
-        run.found = found
-        phases += run.phases(seconds)
-    assert [WAIT, DONE, WAIT] == phases
+    missing = cluster().drop("slice")
+    seen = Run(missing).through((0, missing), (200, cluster()), (400, missing))
+    assert [WAIT, DONE, WAIT] == [decision.phase for decision in seen]
     failed = Run(cluster().change("node", labelled(state="upgrade-failed")))
     failed.look()
     assert [DONE] == failed.then(cluster()).phases(240)
     # A plugin that terminates, starts and is not ready is one wait; so is a driver that runs between two crashes.
-    run = Run(stale())
-    for number, (found, phase) in enumerate((
-        (stale().change("plugin-pod", DELETING), WAIT),
-        (cluster().put("plugin-pod", plugin_pod(ready=None)), WAIT),
-        (cluster().drop("slice"), FAIL),
-    )):  # fmt: skip
-        run.found = found
-        assert [phase] == run.phases(150 * number)
+    leaving, unready = (
+        stale().change("plugin-pod", patches.DELETING),
+        cluster().put("plugin-pod", plugin_pod(ready=None)),
+    )
+    seen = Run(leaving).through((0, leaving), (150, unready), (300, missing))
+    assert [WAIT, WAIT, FAIL] == [decision.phase for decision in seen]
     run = Run(cluster())
     for number in range(6):
         run.found.put("driver-pod", backing_off() if number % 2 else crashed(restarts=2 + number))
         decision = run.look(60 * number)
         assert (FAIL if number == 5 else WAIT, Reason.DRIVER_FAILING) == (decision.phase, decision.statuses[0].reason)
-
-
-def test_each_driver_client_on_a_node_has_its_own_grace() -> None:
-    """A plugin that was not Ready for four minutes does not shorten the grace of another one."""
+    # Each driver client on a node has a grace of its own.
     second = with_exporter(cluster())
     second.change("plugin-pod", {"status": {"conditions": conditions(None)}}, "exporter-gpu-0")
     run = Run(with_exporter(cluster()).put("plugin-pod", plugin_pod(ready=None)), Settings(driver_clients=(EXPORTER,)))
@@ -137,34 +120,15 @@ def test_nodes_that_do_not_move_do_not_hide_a_failed_one() -> None:
         ("two driver pods", cluster("a", "b").put("driver-pod", named(driver_pod("b"), "another"))),
         ("unknown state", cluster("a", "b").change("node", labelled("b", state="new-required"), "b")),
         ("toolkit is not ready", with_toolkit(cluster("a", "b")).drop("provider-pod", "toolkit-b")),
-        ("untolerated taint", stale("a", "b").change("node", TAINT, "b")),
+        ("untolerated taint", stale("a", "b").change("node", patches.TAINT, "b")),
     ):  # fmt: skip
         settings = Settings(refresh_after=("toolkit",), plugin_timeout=Duration(hours=1))
         run = Run(found.put("driver-pod", failing("a")), settings)
         assert [WAIT, WAIT, FAIL] == run.phases(0, 300, 600), name
-
-
-def test_a_node_that_moves_starts_the_grace_of_a_failure_again() -> None:
-    """While another node moves, the run continues, and the failed node may recover."""
-    failed = named(plugin_pod("a", ready=None), "plugin-a", uid="failed")
-    outdated = cluster("a", "b").put("plugin-pod", failed).change("driver-pod", OUTDATED, "driver-b")
-    moving = cluster("a", "b").put("plugin-pod", failed).put("driver-pod", driver_pod("b", ready=None))
-    run, phases = Run(outdated, Settings(plugin_timeout=Duration())), []
-    for minutes, found in ((0, outdated), (4, moving), (5, outdated), (9, outdated), (10, outdated)):
-        run.found = found
-        phases += run.phases(60 * minutes)
-    assert [WAIT] * 4 + [FAIL] == phases
-    run = Run(cluster("a", "b").put("driver-pod", driver_pod("b", ready=None)))
-    run.found.change("node", labelled("a", state="upgrade-failed"), "a")
-    assert [NodeState.WAITING, NodeState.FAILED] == [run.look(seconds).statuses[0].state for seconds in (0, 400)]
-    assert [DONE] == run.then(cluster("a", "b")).phases(500)
-
-
-def test_nodes_that_are_silent_for_a_moment_do_not_hide_a_failed_one() -> None:
-    """One driver crashes, the next node waits behind it, and a third one is not Ready now and then."""
+    # One driver crashes, the next node waits behind it, and a third one is not Ready now and then.
     run, failures = Run(cluster()), []
     for seconds in range(0, 661, 20):
-        run.found = cluster("bad", "next", "silent").change("driver-pod", OUTDATED, "driver-next")
+        run.found = cluster("bad", "next", "silent").change("driver-pod", patches.OUTDATED, "driver-next")
         run.found.put("driver-pod", failing("bad"))
         if seconds % 100 == 0:
             run.found.change("node", not_ready_since(3600 + seconds - 1), "silent")
@@ -173,9 +137,23 @@ def test_nodes_that_are_silent_for_a_moment_do_not_hide_a_failed_one() -> None:
     assert (620, Reason.DRIVER_FAILING) == (failures[0], decision.reason)
 
 
+def test_a_node_that_moves_starts_the_grace_of_a_failure_again() -> None:
+    """While another node moves, the run continues, and the failed node may recover."""
+    failed = named(plugin_pod("a", ready=None), "plugin-a", uid="failed")
+    outdated = cluster("a", "b").put("plugin-pod", failed).change("driver-pod", patches.OUTDATED, "driver-b")
+    moving = cluster("a", "b").put("plugin-pod", failed).put("driver-pod", driver_pod("b", ready=None))
+    run = Run(outdated, Settings(plugin_timeout=Duration()))
+    seen = run.through((0, outdated), (240, moving), (300, outdated), (540, outdated), (600, outdated))
+    assert [WAIT] * 4 + [FAIL] == [decision.phase for decision in seen]
+    run = Run(cluster("a", "b").put("driver-pod", driver_pod("b", ready=None)))
+    run.found.change("node", labelled("a", state="upgrade-failed"), "a")
+    assert [NodeState.WAITING, NodeState.FAILED] == [run.look(seconds).statuses[0].state for seconds in (0, 400)]
+    assert [DONE] == run.then(cluster("a", "b")).phases(500)
+
+
 def test_a_node_that_lost_its_gpu_is_excluded_after_a_grace() -> None:
     """A plugin still runs there, but no driver pod comes; a warning names it. With a driver pod it is waited for."""
-    for found in (without_labels(cluster("a", "b")), without_labels(cluster("b"))):
+    for found in (unlabelled(cluster("a", "b")), unlabelled(cluster("b"))):
         run = Run(found)
         first = run.look()
         assert (WAIT, NodeState.WAITING) == (first.phase, first.statuses[-1].state)
@@ -186,7 +164,7 @@ def test_a_node_that_lost_its_gpu_is_excluded_after_a_grace() -> None:
     assert [WAIT, WAIT] == with_driver.phases(0, 300)
     # The grace starts once the driver pod is gone; a node that is labelled again counts again.
     run = Run(cluster("a", "b").change("node", labelled("b", present="false", deploy_driver=None), "b"))
-    run.found.change("driver-pod", DELETING, "driver-b")
+    run.found.change("driver-pod", patches.DELETING, "driver-b")
     run.found.change("daemonset", "status: {desiredNumberScheduled: 1}", DRIVER)
     assert [WAIT, WAIT] == run.phases(0, 360)
     run.found.drop("driver-pod", "driver-b")
