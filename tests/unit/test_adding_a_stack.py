@@ -44,11 +44,7 @@ STORAGE: Final = Stack(
     policy=PolicyKind("example.com", "v1", "storagepolicies", "StoragePolicy", storage_policy),
     operator=Operator("storage operator", "app=storage-operator", "storage.example.com", "storage-operator"),
     driver=DriverPods(
-        label=(LABEL, "yes"),
-        container="driver",
-        unloader="",
-        owners=frozenset({"StoragePolicy"}),
-        tag="{version}",
+        label=(LABEL, "yes"), container="driver", unloader="", owners=frozenset({"StoragePolicy"}), tag="{version}"
     ),
     nodes=NodeLabels(present=PRESENT),
     upgrade=UpgradeLabels(state="example.com/state", skip="example.com/skip", counts_unavailable=False),
@@ -67,14 +63,11 @@ def table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def pod(what: str, uid: str, container: str, started: float, ready: float) -> Object:
     """Return a pod of a DaemonSet on the node a."""
+    ran = {"initContainerStatuses": [], "containerStatuses": [running(container, started)]}
     patch: Object = {
         "metadata": {"name": f"{what}-a", "uid": f"{what}-a", "ownerReferences": owner(uid)},
         "spec": {"nodeName": "a", "initContainers": [], "containers": [{"name": container}]},
-        "status": {
-            "conditions": conditions(ready),
-            "initContainerStatuses": [],
-            "containerStatuses": [running(container, started)],
-        },
+        "status": {"conditions": conditions(ready), **ran},
     }
     return obj("network/driver-pod", patch)
 

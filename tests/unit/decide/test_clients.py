@@ -40,7 +40,7 @@ def settings(*wanted: DriverClient, **others: object) -> Settings:
     return Settings(driver_clients=wanted, **others)  # type: ignore[arg-type]
 
 
-def without_plugin(*nodes: str) -> Cluster:
+def bare(*nodes: str) -> Cluster:
     """Return a cluster whose driver is settled, and that has no plugin yet."""
     return cluster(*nodes).drop("daemonset", PLUGIN).drop("plugin-pod").drop("slice")
 
@@ -88,9 +88,6 @@ def test_namespace_and_names_confine_the_plugins() -> None:
     ):
         found = clients.find(views, GPU_OPERATOR, Settings(plugin=given))
         assert expected == (len(found.named), len(found.unnamed)), name
-
-
-# Driver clients that the settings name.
 
 
 def test_a_driver_client_is_added_to_the_plugins() -> None:
@@ -233,43 +230,39 @@ def test_a_stale_plugin_under_an_unknown_name_is_no_success() -> None:
         assert (Phase.FAIL, Reason.UNNAMED_PLUGIN) == (decision.phase, decision.reason), given.driver_clients
 
 
-# No plugin is installed yet.
-
-
 def test_without_a_plugin_the_run_waits_for_the_driver_if_told_so() -> None:
     """What is installed after the run starts on a settled driver; nothing is restarted."""
     wait, skip = Phase.WAIT, Phase.SKIP
     for name, found, phase, expected in (
-        ("settled", without_plugin(), Phase.DONE, Reason.DRIVER_SETTLED),
-        ("loading", without_plugin().put("driver-pod", driver_pod(ready=None)), wait, Reason.NODES_PENDING),
-        ("between pods", without_plugin().drop("driver-pod"), wait, Reason.NODES_PENDING),
-        ("nothing is rendered yet", without_plugin().drop("driver-pod").drop("daemonset"), wait, Reason.NOT_RENDERED),
-        ("labels trail", without_plugin().change("node", labelled(state="uncordon-required")), wait,
+        ("settled", bare(), Phase.DONE, Reason.DRIVER_SETTLED),
+        ("loading", bare().put("driver-pod", driver_pod(ready=None)), wait, Reason.NODES_PENDING),
+        ("between pods", bare().drop("driver-pod"), wait, Reason.NODES_PENDING),
+        ("nothing is rendered yet", bare().drop("driver-pod").drop("daemonset"), wait, Reason.NOT_RENDERED),
+        ("labels trail", bare().change("node", labelled(state="uncordon-required")), wait,
          Reason.UPGRADE_LABELS_PENDING),
-        ("policy not ready", without_plugin().change("policy", "status: {state: notReady}"), wait,
-         Reason.POLICY_NOT_READY),
-        ("old operator leads", without_plugin().change("lease", "spec: {holderIdentity: old-operator-x}"), wait,
+        ("policy not ready", bare().change("policy", "status: {state: notReady}"), wait, Reason.POLICY_NOT_READY),
+        ("old operator leads", bare().change("lease", "spec: {holderIdentity: old-operator-x}"), wait,
          Reason.OPERATOR_NOT_LEADING),
-        ("no policy yet", without_plugin().drop("policy"), wait, Reason.POLICY_EXPECTED),
-        ("no such policy in the API", without_operator(without_plugin()).unserved("policy"), skip, Reason.NO_POLICY),
-        ("drivers are disabled", without_plugin().change("policy", "spec: {driver: {enabled: false}}"), skip,
+        ("no policy yet", bare().drop("policy"), wait, Reason.POLICY_EXPECTED),
+        ("no such policy in the API", without_operator(bare()).unserved("policy"), skip, Reason.NO_POLICY),
+        ("drivers are disabled", bare().change("policy", "spec: {driver: {enabled: false}}"), skip,
          Reason.DRIVER_DISABLED),
     ):  # fmt: skip
         decision, _memory = found.decide(HOLDING)
         assert (phase, expected, ()) == (decision.phase, decision.reason, decision.actions), name
-    assert Reason.NO_PLUGIN is without_plugin().decide()[0].reason
-    assert early_skip_of(without_plugin().seen(), HOLDING) is None
+    assert Reason.NO_PLUGIN is bare().decide()[0].reason
+    assert early_skip_of(bare().seen(), HOLDING) is None
 
 
 def test_a_run_without_a_plugin_reports_that_and_the_excluded_nodes() -> None:
     """In the words of its stack. On a fresh install no node is labelled yet, so it waits for a quiet operator."""
-    found = without_plugin("a", "b").change("node", labelled("b", skip="true"), "b")
+    found = bare("a", "b").change("node", labelled("b", skip="true"), "b")
     message = "no plugin is installed yet; the driver is settled on every node; 1 nodes are excluded"
     assert message == found.decide(HOLDING)[0].message
     nic = network().drop("daemonset", "rdma-shared-dp-ds").drop("plugin-pod")
     decision, _memory = nic.decide(Settings(drivers=("network",), on_missing_plugin=OnMissingPlugin.WAIT))
     assert (Phase.DONE, True) == (decision.phase, decision.message.startswith("no device plugin is installed yet"))
-    fresh = without_plugin().drop("node").drop("driver-pod").drop("daemonset").drop("revision")
+    fresh = bare().drop("node").drop("driver-pod").drop("daemonset").drop("revision")
     assert Phase.WAIT is fresh.change("policy", "status: null").decide(HOLDING)[0].phase
     decision, _memory = fresh.change("policy", "status: {state: ready}").decide(HOLDING)
     assert (Phase.SKIP, Reason.NO_ELIGIBLE_NODE) == (decision.phase, decision.reason)
@@ -277,9 +270,9 @@ def test_a_run_without_a_plugin_reports_that_and_the_excluded_nodes() -> None:
 
 def test_a_plugin_that_appears_meanwhile_is_evaluated() -> None:
     """Its release was not ordered after this one: it started on the old driver, or it has an unknown name."""
-    run = Run(without_plugin().change("driver-pod", patches.OUTDATED), HOLDING)
+    run = Run(bare().change("driver-pod", patches.OUTDATED), HOLDING)
     run.look()
     early = run.then(cluster().put("driver-pod", driver_pod(started=200, ready=270))).look(30)
     assert [NodeState.STALE] == [one.state for one in early.statuses]
     mine = obj("plugin-daemonset", parsed("metadata: {name: mine, uid: mine}"))
-    assert Reason.UNNAMED_PLUGIN is without_plugin().put("daemonset", mine).decide(HOLDING)[0].reason
+    assert Reason.UNNAMED_PLUGIN is bare().put("daemonset", mine).decide(HOLDING)[0].reason

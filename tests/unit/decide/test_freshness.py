@@ -156,5 +156,5 @@ def test_a_driver_that_keeps_crashing_is_not_taken_for_a_reboot() -> None:
     ):
         assert expected is freshness.keeps_crashing(readers.pod(driver), GPU_OPERATOR), name
     # D is the start of the driver container's current run, if there is one.
-    for driver, expected in ((DRIVER, at(0)), (NOT_STARTED, None), (OTHER_CONTAINER, None)):
-        assert expected == freshness.driver_started(readers.pod(driver), GPU_OPERATOR)
+    for driver, started in ((DRIVER, at(0)), (NOT_STARTED, None), (OTHER_CONTAINER, None)):
+        assert started == freshness.driver_started(readers.pod(driver), GPU_OPERATOR)

@@ -250,10 +250,7 @@ def test_a_rollout_is_not_repeated_under_the_same_driver() -> None:
     assert [1, 0, 1] == [len(job.stamped(0)), len(job.look(5).actions), len(job.look(30).actions)]
     job.found.only("plugin-pod", successor(1))
     assert (Phase.FAIL, Reason.RESTART_DID_NOT_HELP) == ((end := job.look(40)).phase, end.reason)
-
-
-def test_a_rollout_waits_for_every_pod_that_backs_off() -> None:
-    """It would restart them all."""
+    # A rollout waits for every pod that backs off, because it would restart them all.
     run = controller(stale("a", "b"), ROLLOUT)
     run.stamped()
     run.found.only("plugin-pod", successor(1, "a"), plugin_pod("b"))
@@ -293,10 +290,7 @@ def test_the_controller_asks_again_after_a_refusal() -> None:
     run.act(180)
     assert [3] == [record.tries for record in run.memory.restarts.values()]
     assert ["PluginRestarting"] == reasons(run.look(181).statuses)
-
-
-def test_a_refusal_applies_to_its_pod_and_its_driver_run() -> None:
-    """Another driver run is another reason to restart, so the program asks again."""
+    # Another driver run is another reason to restart, so the program asks again.
     refused = Run(stale("a")).record("a", refused=DENIED)
     for name, found, expected in (
         ("same pod, same driver", stale("a"), []),

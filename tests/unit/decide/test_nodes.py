@@ -265,9 +265,6 @@ def test_a_node_is_eligible_or_excluded_with_a_reason() -> None:
     assert ["Verified", "NodeSkipped"] == reasons(run.look().statuses)
 
 
-# Outdated drivers that only an administrator replaces.
-
-
 def outdated(driver: Object | None = None) -> Cluster:
     """Return a verified node whose outdated driver pod no controller replaces."""
     old = merged(driver or driver_pod(), patches.OUTDATED)
@@ -336,9 +333,6 @@ def test_a_remedy_names_a_live_pod_if_there_is_one() -> None:
     assert "nvidia-dra-driver-gpu/plugin-gpu-0" == found.judge().subject
 
 
-# Malformed objects.
-
-
 def test_a_node_with_a_malformed_object_is_not_touched() -> None:
     """A malformed object is not ready, not fresh and not absent: nothing is known of it."""
     for part, patch in (
@@ -380,9 +374,8 @@ def test_nothing_is_restarted_while_the_desired_spec_is_malformed() -> None:
     ):
         decision, _memory = found.decide()
         assert (Phase.WAIT, Reason.MALFORMED_OBJECT, ()) == (decision.phase, decision.reason, decision.actions)
-
-
-# Upgrade labels: they can veto, but prove nothing.
+    hidden = rdma(network("gpu-0").change("revision", broken)).drop("policy")
+    assert [] == deleted(hidden.decide()[0])
 
 
 def test_upgrade_labels_veto_before_the_restart_of_the_driver_alone() -> None:
@@ -475,9 +468,6 @@ def test_a_side_container_that_restarts_unseen_leaves_its_node_settled() -> None
         *found.of("driver-pod"),
     )
     assert Reason.PLUGIN_STALE is found.judge().reason
-
-
-# The network driver, which comes first on nodes with GPUDirect RDMA.
 
 
 def rdma(ofed: Cluster) -> Cluster:

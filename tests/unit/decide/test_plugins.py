@@ -76,10 +76,7 @@ def test_a_stale_pod_has_all_that_a_restart_needs() -> None:
     other = {"spec": {"containers": [{"name": "x"}]}, "status": {"containerStatuses": [waiting("x", "Any")]}}
     run = stale_pod(stale().change("driver-pod", other)).driver_run
     assert str(at(R)) == run.partition("/")[2]
-
-
-def test_a_plugin_in_its_init_container_is_starting() -> None:
-    """It is not stale, because it never started; without a driver, the driver is what the node waits for."""
+    # Without a driver, a plugin in its init container is not what the node waits for.
     found = cluster().put("plugin-pod", merged(plugin_pod(ready=None), INIT_RUNS))
     status = found.judge()
     assert (NodeState.VERIFYING, Reason.PLUGIN_STARTING) == (status.state, status.reason)
@@ -124,9 +121,6 @@ def test_sidecars_and_ephemeral_containers_do_not_count() -> None:
     rebooted = cluster().put("driver-pod", driver_pod(started=1000, ready=1070, restarts=1, ended_before=900))
     waited = plugin_pod(waited=1065, started=1066, ready=1080)
     assert Reason.VERIFIED is rebooted.put("plugin-pod", waited).judge().reason
-
-
-# Verified: Ready, and devices of the expected driver.
 
 
 def publishing(version: str, found: Cluster | None = None) -> Cluster:
@@ -222,9 +216,6 @@ def test_a_container_that_restarted_must_run_for_a_while() -> None:
         assert (restarts > 1) is ("container gpus is in CrashLoopBackOff" in found.judge().message)
 
 
-# A pod that was proven fresh, or that replaced a pod, keeps its proof.
-
-
 def test_what_was_fresh_under_one_run_of_the_driver_stays_fresh() -> None:
     """A side container that crashes moves ContainersReady, again and again, while the driver runs."""
     for settings, patch in ((Settings(), {}), (FOLLOWING, {}), (Settings(), patches.OUTDATED)):
@@ -242,10 +233,14 @@ def test_what_was_fresh_under_one_run_of_the_driver_stays_fresh() -> None:
     run.found.drop("plugin-pod")
     run.look()
     assert {} == run.memory.fresh
-
-
-def test_a_fresh_plugin_under_an_unknown_name_stays_fresh() -> None:
-    """A side container of the driver that crashes must not end the run with a failure."""
+    # A kubelet that restarts moves ContainersReady on all pods of its node.
+    found = cluster().put("driver-pod", driver_pod(ready=2000))
+    assert Phase.DONE is found.change("plugin-pod", {"status": {"conditions": conditions(2003)}}).decide()[0].phase
+    run = Run(network())
+    run.look()
+    run.found.put("driver-pod", ofed_pod(ready=2000))
+    assert Phase.DONE is run.look().phase
+    # A plugin under an unknown name stays fresh, too, as long as its pod is there.
     run = Run(unnamed(cluster(), plugin_pod(waited=None)))
     run.look()
     run.found.put("driver-pod", flapped(driver_pod(ready=900), 895))
@@ -254,18 +249,7 @@ def test_a_fresh_plugin_under_an_unknown_name_stays_fresh() -> None:
     run.found.drop("plugin-pod", "mine-0")
     run.look()
     assert {"plugin-gpu-0-uid"} == run.memory.fresh.keys()
-
-    # A kubelet that restarts moves ContainersReady on all pods of its node.
-    found = cluster().put("driver-pod", driver_pod(ready=2000))
-    assert Phase.DONE is found.change("plugin-pod", {"status": {"conditions": conditions(2003)}}).decide()[0].phase
-    run = Run(network())
-    run.look()
-    run.found.put("driver-pod", ofed_pod(ready=2000))
-    assert Phase.DONE is run.look().phase
-
-
-def test_a_fresh_pod_whose_container_crashes_is_starting_again() -> None:
-    """Freshness is remembered; that a container runs is not."""
+    # Freshness is remembered; that a container runs is not.
     run = Run(cluster().put("plugin-pod", plugin_pod(waited=None)))
     run.look()
     crashed = {"name": "gpus", "restartCount": 1, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
@@ -319,7 +303,7 @@ def test_a_pod_that_ran_next_to_a_restarted_one_did_not_replace_it() -> None:
     """Its equal second stays in doubt; the pod that did replace the other one stays fresh."""
     next_to = named(plugin_pod(waited=-9, started=R), "orphan", ownerReferences=[])
     run = Run(stale().put("plugin-pod", next_to))
-    assert ["plugin-gpu-0"] == [run.restart()[0]]
+    assert "plugin-gpu-0" == run.restart()[0]
     assert ["PluginStale"] == reasons(run.then(cluster().only("plugin-pod", next_to)).look().statuses)
     two = Run(cluster().only("plugin-pod", named(stale_plugin(), "first"), named(stale_plugin(), "second")))
     assert ["first"] == two.restart()
@@ -334,10 +318,8 @@ def test_each_plugin_on_a_node_is_evaluated() -> None:
     owner = [{"uid": "old-ds", "controller": True, "name": old}]
     found = cluster().put("daemonset", obj("plugin-daemonset", f"metadata: {{name: {old}, uid: old-ds}}"))
     found.put("plugin-pod", named(stale_plugin(), "other", ownerReferences=owner))
-    statuses = found.decide()[0].statuses
-    assert {PLUGIN: "Verified", old: "PluginStale"} == {
-        status.plugin.partition("/")[2]: status.reason.value for status in statuses
-    }
+    seen = {one.plugin.partition("/")[2]: one.reason.value for one in found.decide()[0].statuses}
+    assert {PLUGIN: "Verified", old: "PluginStale"} == seen
     foreign = named(stale_plugin(), "other", ownerReferences=[{"uid": "foreign", "controller": True}])
     assert Phase.DONE is cluster().put("plugin-pod", foreign).decide()[0].phase
 
@@ -385,9 +367,6 @@ def test_a_node_without_a_plugin_pod_misses_one_or_needs_none() -> None:
         assert ["NodeNotReady", "PluginMissing", "PluginMissing"] == sorted(reasons(found.decide()[0].statuses))
 
 
-# Prerequisites that the settings name in addition to the driver.
-
-
 def test_a_plugin_must_have_started_after_the_toolkit() -> None:
     """Driver and toolkit of its node must both be settled; either may be the later one."""
     unready, started = Reason.PREREQUISITE_NOT_READY, R + 6
@@ -428,8 +407,8 @@ def test_a_plugin_must_have_started_after_the_toolkit() -> None:
     found = with_toolkit(cluster())
     assert Reason.VERIFIED is found.put("provider-pod", *map(ending, late)).judge(TOOLKIT).reason
     found.only("plugin-pod", stale_plugin())
-    both = stale_pod(found, TOOLKIT).driver_run
-    assert both == stale_pod(found.drop("provider-pod", "a"), TOOLKIT).driver_run
+    run_of_both = stale_pod(found, TOOLKIT).driver_run
+    assert run_of_both == stale_pod(found.drop("provider-pod", "a"), TOOLKIT).driver_run
 
 
 def test_a_missing_toolkit_fails_after_a_grace() -> None:
@@ -443,9 +422,6 @@ def test_a_missing_toolkit_fails_after_a_grace() -> None:
     one_missing = Run(with_toolkit(cluster("a", "b")).drop("provider-pod", "toolkit-b"), TOOLKIT)
     assert [Phase.WAIT, Phase.WAIT] == one_missing.phases(0, late)
     assert ["Verified", "PrerequisiteNotReady"] == reasons(one_missing.look(late).statuses)
-
-
-# Pods that would not come back.
 
 
 def test_a_toleration_is_read_as_the_scheduler_does() -> None:

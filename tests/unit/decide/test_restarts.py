@@ -77,23 +77,19 @@ def test_a_plugin_that_is_down_uses_budget_whatever_took_it_down() -> None:
     """The one that waits names it."""
     old: Object = {"spec": {"devices": [{"attributes": {"driverVersion": {"version": "570.1.2"}}}]}}
     name, slice_of_a = "plugin-a", "0-gpu.nvidia.com-a"
-    fresh = cluster("a", "b").put("plugin-pod", stale_plugin("b"))
-
-    def changed(part: str, patch: Object, what: str) -> Cluster:
-        return cluster("a", "b").put("plugin-pod", stale_plugin("b")).change(part, patch, what)
-
-    for found in (
-        changed("plugin-pod", patches.DELETING, name),
-        changed("plugin-pod", STARTING, name),
-        changed("plugin-pod", patches.NOT_READY, name),
-        changed("slice", {"spec": {"devices": []}}, slice_of_a),
-        changed("slice", old, slice_of_a),
-        fresh.drop("slice", slice_of_a),
-        stale("a", "b").drop("plugin-pod", name),
+    for part, what, patch in (
+        ("plugin-pod", name, patches.DELETING),
+        ("plugin-pod", name, STARTING),
+        ("plugin-pod", name, patches.NOT_READY),
+        ("plugin-pod", name, None),
+        ("slice", slice_of_a, {"spec": {"devices": []}}),
+        ("slice", slice_of_a, old),
+        ("slice", slice_of_a, None),
     ):
-        decision, _memory = found.decide(ONE)
+        found = cluster("a", "b").put("plugin-pod", stale_plugin("b"))
+        decision, _memory = (found.change(part, patch, what) if patch else found.drop(part, what)).decide(ONE)
         status = decision.statuses[1]
-        assert ([], Reason.PLUGIN_QUEUED) == (deleted(decision), status.reason)
+        assert ([], Reason.PLUGIN_QUEUED) == (deleted(decision), status.reason), (part, patch)
         assert status.message.endswith("waits for its turn (max 1 of 2 plugins down at once, 1 are: a)")
         assert ["b"] == restarted(found, down(2))
     assert [] == restarted(stale("a", "b").change("plugin-pod", patches.DELETING, name), OURS)
@@ -131,9 +127,9 @@ def test_a_stale_plugin_that_is_down_needs_no_budget() -> None:
     found = stale(*EIGHT)
     assert ["a", "b"] == restarted(found, down(4, max_parallel_restarts=2))
     assert ["a", "b"] == restarted(found, down(2, max_parallel_restarts=4))
-    both = down(1, max_parallel_restarts=3)
-    assert ["a", "b", "c"] == restarted(down_on(found, EIGHT), both)
-    message = found.decide(both)[0].statuses[7].message
+    limits = down(1, max_parallel_restarts=3)
+    assert ["a", "b", "c"] == restarted(down_on(found, EIGHT), limits)
+    message = found.decide(limits)[0].statuses[7].message
     assert "max 3 because of this program, max 1 of 8 plugins down at once, 8 are: a, b, c, d, e and 3 more" in message
 
 
@@ -182,10 +178,7 @@ def test_a_restarted_plugin_stops_using_budget() -> None:
     ):
         refused = Run(stale("a", "b"), settings).record("a", refused="by admission")
         assert ["b"] == deleted(refused.then(found).look(5))
-
-
-def test_each_driver_client_that_was_restarted_uses_budget() -> None:
-    """One of two on the same node, and not the other one."""
+    # Of two driver clients on the same node, only the one that was restarted uses budget.
     two = structs.replace(down(2), driver_clients=(EXPORTER,))
     run = Run(with_exporter(stale("a", "b")), two).record("a")
     hidden = with_exporter(stale("a", "b")).drop("plugin-pod", "plugin-a")

@@ -174,10 +174,7 @@ def test_a_policy_whose_drivers_are_deleted_with_it_ends_in_a_skip() -> None:
         decision = run.look(seconds)
         assert (Phase.WAIT, Reason.NO_POLICY, []) == (decision.phase, decision.reason, deleted(decision)), seconds
     assert [Phase.WAIT, Phase.SKIP] == run.phases(303, 304)
-
-
-def test_a_policy_that_is_replaced_is_compared_at_once() -> None:
-    """It came back with another version in the last second of the grace, or the older of two is gone."""
+    # A policy that comes back with another version, or that is left as the older one is gone, is compared at once.
     other = obj("policy", "{metadata: {name: z, uid: z}, spec: {driver: {version: 1.2.3}}}")
     run = Run(cluster().drop("policy"))
     run.look()
