@@ -131,6 +131,14 @@ def test_a_driver_client_is_restarted_and_verified_like_a_plugin() -> None:
     # A node with two clients counts once, when both are verified.
     two, _memory = with_exporter(cluster("a", "b"), -9).decide(settings(EXPORTER))
     assert (["a", "b"], True) == (deleted(two), two.message.startswith("0 of 2 nodes verified"))
+    # A driver client of the network stack: the operator never takes the standalone SR-IOV plugin away.
+    sriov = "{metadata: {name: kube-sriov-device-plugin, namespace: kube-system, uid: kube}}"
+    pod = obj("network/sriov-pod", "{metadata: {ownerReferences: [{uid: kube, controller: true}]}}")
+    found = network().put("daemonset", obj("network/sriov-daemonset", sriov))
+    found.put("plugin-pod", merged(pod, {"status": {"containerStatuses": [running("kube-sriovdp", -99)]}}))
+    client = DriverClient("network", "kube-system", "kube-sriov-device-plugin")
+    decision, _memory = found.decide(settings(client, drivers=("gpu", "network")))
+    assert ["Verified", "PluginStale"] == reasons(decision.statuses)
 
 
 def test_a_driver_client_that_matches_nothing_is_reported() -> None:
@@ -183,17 +191,6 @@ def test_a_driver_client_that_is_refused_is_reported_although_there_is_no_plugin
         assert any("gpu-operator/nvidia-driver-daemonset loads a driver" in one for one in decision.warnings)
 
 
-def test_a_network_client_is_named_with_its_stack() -> None:
-    """The standalone SR-IOV plugin selects no wait label: the operator never takes it away."""
-    sriov = "{metadata: {name: kube-sriov-device-plugin, namespace: kube-system, uid: kube}}"
-    pod = obj("network/sriov-pod", "{metadata: {ownerReferences: [{uid: kube, controller: true}]}}")
-    found = network().put("daemonset", obj("network/sriov-daemonset", sriov))
-    found.put("plugin-pod", merged(pod, {"status": {"containerStatuses": [running("kube-sriovdp", -99)]}}))
-    client = DriverClient("network", "kube-system", "kube-sriov-device-plugin")
-    decision, _memory = found.decide(settings(client, drivers=("gpu", "network")))
-    assert ["Verified", "PluginStale"] == reasons(decision.statuses)
-
-
 def test_only_the_plugin_of_the_stack_shows_that_a_node_has_a_device() -> None:
     """A profiler or an agent runs on every node, so there it is nothing to wait for."""
     found = with_exporter(cluster("gpu-0")).change("daemonset", wants(2), "dcgm-exporter")
@@ -238,8 +235,7 @@ def test_without_a_plugin_the_run_waits_for_the_driver_if_told_so() -> None:
         ("loading", bare().put("driver-pod", driver_pod(ready=None)), wait, Reason.NODES_PENDING),
         ("between pods", bare().drop("driver-pod"), wait, Reason.NODES_PENDING),
         ("nothing is rendered yet", bare().drop("driver-pod").drop("daemonset"), wait, Reason.NOT_RENDERED),
-        ("labels trail", bare().change("node", labelled(state="uncordon-required")), wait,
-         Reason.UPGRADE_LABELS_PENDING),
+        ("label", bare().change("node", labelled(state="uncordon-required")), wait, Reason.UPGRADE_LABELS_PENDING),
         ("policy not ready", bare().change("policy", "status: {state: notReady}"), wait, Reason.POLICY_NOT_READY),
         ("old operator leads", bare().change("lease", "spec: {holderIdentity: old-operator-x}"), wait,
          Reason.OPERATOR_NOT_LEADING),

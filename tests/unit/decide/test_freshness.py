@@ -71,8 +71,7 @@ def test_fresh_only_with_a_proof() -> None:
         ("restarted in place, old root mounted", waited, crashed_in_place, STALE),
         ("in place, but started after ready", plugin_pod(waited=80, started=81), crashed_in_place, FRESH),
         ("reboot, unloader ran again", waited, rebooted, FRESH),
-        ("unloader ended in the second of the crash", waited, driver_pod(unloaded=-60, ended_before=-60, restarts=1),
-         STALE),
+        ("unloader ended with the crash", waited, driver_pod(unloaded=-60, ended_before=-60, restarts=1), STALE),
         ("unloader ended a second later", waited, driver_pod(unloaded=-59, ended_before=-60, restarts=1), FRESH),
         ("restarted, but its past is unknown", waited, driver_pod(restarts=1), STALE),
         ("no unloader", waited, merged(DRIVER, no_unloader), STALE),
@@ -104,20 +103,18 @@ def test_fresh_only_with_a_proof() -> None:
 def test_a_pod_without_all_main_containers_running_is_starting() -> None:
     """It is neither fresh nor stale, and the message names what it waits for."""
     both_wait = [waiting("compute-domains", "PodInitializing"), waiting("gpus", "PodInitializing")]
-    ended, init = [finished("init-container", 5)], "its init container init-container is"
+    pod, ended, init = plugin_pod(), [finished("init-container", 5)], "its init container init-container is"
     for plugin, expected in (
-        (merged(plugin_pod(), {"spec": {"containers": []}, "status": {"containerStatuses": []}}),
-         "it has no containers yet"),
-        (with_status(plugin_pod(), [running("init-container", 5)], both_wait),
-         f"{init} still waiting for a working driver"),
-        (with_status(plugin_pod(), [waiting("init-container", "ErrImagePull")], both_wait),
+        (with_status(merged(pod, {"spec": {"containers": []}}), main=[]), "it has no containers yet"),
+        (with_status(pod, [running("init-container", 5)], both_wait), f"{init} still waiting for a working driver"),
+        (with_status(pod, [waiting("init-container", "ErrImagePull")], both_wait),
          f"{init} not running (ErrImagePull)"),
-        (with_status(plugin_pod(), [finished("init-container", 5, 1)], both_wait), f"{init} not running (terminated)"),
-        (with_status(plugin_pod(), ended, [running("compute-domains", 6), both_wait[1]]),
+        (with_status(pod, [finished("init-container", 5, 1)], both_wait), f"{init} not running (terminated)"),
+        (with_status(pod, ended, [running("compute-domains", 6), both_wait[1]]),
          "its container gpus is not running (PodInitializing)"),
-        (with_status(plugin_pod(), ended, [finished("compute-domains", 9), running("gpus", 6)]),
+        (with_status(pod, ended, [finished("compute-domains", 9), running("gpus", 6)]),
          "its container compute-domains is not running (terminated)"),
-        (with_status(plugin_pod(), [], []), f"{init} not running (ContainerCreating)"),
+        (with_status(pod, [], []), f"{init} not running (ContainerCreating)"),
     ):  # fmt: skip
         found = evidence(plugin, DRIVER)
         assert (STARTING, expected) == (found.freshness, found.because)

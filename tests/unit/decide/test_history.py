@@ -20,6 +20,7 @@ from tests.unit.decide.runs import PLUGIN, TOOLKIT, Run, deleted, named, pods
 
 ROLLOUT = structs.replace(FOLLOWING, strategy=Strategy.ROLLOUT)
 MANUAL = "ManualUpgrade"
+ORPHAN = named(stale_plugin(), "orphan", ownerReferences=[])
 DENIED = "ValidatingAdmissionPolicy 'frozen' denied the request: not on Fridays"
 
 
@@ -83,11 +84,10 @@ def test_the_history_of_a_node_or_plugin_ends_with_it() -> None:
     """A node was created again under its name, or the plugin's DaemonSet was: the next restart is a first one."""
     run = Run(stale()).record("gpu-0")
     other = named(stale_plugin(), "other")
-    node = cluster().only("driver-pod", named(driver_pod(), "other-driver"))
-    owner = [{"kind": "DaemonSet", "uid": "again", "controller": True}]
-    daemonset = cluster().change("daemonset", "metadata: {uid: again}", PLUGIN)
-    for found in (node.only("plugin-pod", other),
-                  daemonset.only("plugin-pod", named(stale_plugin(), "other", ownerReferences=owner))):  # fmt: skip
+    node = cluster().only("driver-pod", named(driver_pod(), "other-driver")).only("plugin-pod", other)
+    owned = named(other, "other", ownerReferences=[{"kind": "DaemonSet", "uid": "again", "controller": True}])
+    daemonset = cluster().change("daemonset", "metadata: {uid: again}", PLUGIN).only("plugin-pod", owned)
+    for found in (node, daemonset):
         assert ["other"] == pods(run.then(found).look())
 
 
@@ -320,8 +320,7 @@ def test_a_restart_that_failed_is_tried_again_after_the_others() -> None:
 def test_two_stale_pods_on_one_node_are_restarted_one_after_the_other() -> None:
     """The second one ran next to the first, so it did not replace the first one."""
     for settings in (Settings(), FOLLOWING):
-        run = Run(stale().only("plugin-pod", named(stale_plugin(), "orphan", ownerReferences=[]), stale_plugin()),
-                  settings)  # fmt: skip
+        run = Run(stale().only("plugin-pod", ORPHAN, stale_plugin()), settings)
         assert [["orphan"], ["plugin-gpu-0"]] == [run.restart(), run.restart()]
         assert [1] == [record.tries for record in run.memory.restarts.values()]
         run.found.put("plugin-pod", successor(1))
@@ -344,7 +343,7 @@ def test_two_stale_pods_on_one_node_are_restarted_one_after_the_other() -> None:
 
 def test_an_orphan_that_a_daemonset_adopts_is_restarted_although_it_was_refused_before() -> None:
     """The admission policy of the chart knows plugins by the name of their DaemonSet, so it refuses an orphan."""
-    run = Run(cluster().only("plugin-pod", named(stale_plugin(), "orphan", ownerReferences=[])))
+    run = Run(cluster().only("plugin-pod", ORPHAN))
     run.act(refused="not a pod of a named DaemonSet")
     refused = run.look()
     assert (["RestartRefused"], []) == (reasons(refused.statuses), deleted(refused))
@@ -352,7 +351,7 @@ def test_an_orphan_that_a_daemonset_adopts_is_restarted_although_it_was_refused_
     run.found.change("plugin-pod", adopted)
     assert ["gpu-0"] == deleted(run.look())
     # The restart of an orphan that does not help is not repeated: the new pod ran under the same driver run.
-    run = Run(cluster().only("plugin-pod", named(stale_plugin(), "orphan", ownerReferences=[])))
+    run = Run(cluster().only("plugin-pod", ORPHAN))
     run.restart()
     again = run.then(run.found.only("plugin-pod", stale_plugin())).look()
     assert (["RestartDidNotHelp"], []) == (reasons(again.statuses), deleted(again))

@@ -233,8 +233,7 @@ def test_a_node_is_eligible_or_excluded_with_a_reason() -> None:
         ("driver label of no known value, no pod", second(deploy_driver="TRUE", pods=False), EXCLUDED, not_deployed),
         ("GPU label vanished, driver runs", second(present="false"), WAITING, missing),
         ("GPU label vanished, plugin runs", second(present=None).drop("driver-pod", "driver-gpu-1"), WAITING, missing),
-        ("GPU label vanished, driver alone runs", second(present=None).drop("plugin-pod", "plugin-gpu-1"), WAITING,
-         missing),
+        ("GPU label vanished, driver alone", second(present=None).drop("plugin-pod", "plugin-gpu-1"), WAITING, missing),
     ):  # fmt: skip
         status = found.decide()[0].statuses[1]
         assert (state, reason) == (status.state, status.reason), name
@@ -308,8 +307,7 @@ def test_a_rolling_update_is_no_manual_upgrade() -> None:
         ("RollingUpdate", outdated().change("daemonset", rolling, DRIVER), Phase.WAIT, "DriverOutdated"),
         ("not ready yet", outdated(driver_pod(ready=None)), Phase.WAIT, "DriverNotReady"),
         ("slices show the loaded version", outdated().change("slice", published), Phase.DONE, "ManualUpgrade"),
-        ("a state that was left behind", outdated().change("node", labelled(state="upgrade-required")), Phase.DONE,
-         "ManualUpgrade"),
+        ("old state", outdated().change("node", labelled(state="upgrade-required")), Phase.DONE, "ManualUpgrade"),
         ("two driver pods", two, Phase.WAIT, "SeveralDriverPods"),
         ("a current pod", stale().change("policy", patches.BY_HAND), Phase.WAIT, "PluginStale"),
         ("a deleted pod", stale().change("policy", patches.BY_HAND).drop("driver-pod"), Phase.WAIT, "DriverMissing"),
@@ -421,14 +419,11 @@ def test_paused_operands_and_a_failed_upgrade_veto() -> None:
 def test_a_node_waits_for_what_must_happen_first() -> None:
     """The reason names the cause, not what follows from it: graces and remedies depend on the reason."""
     drain, unready = labelled(state="drain-required"), ofed_pod("gpu-0", ready=None)
-    first = network("gpu-0").put("driver-pod", unready)
+    first, broken = network("gpu-0").put("driver-pod", unready), failing()
     for name, found, expected in (
-        ("the driver pod before its label", cluster().change("node", drain).put("driver-pod", failing()),
-         Reason.DRIVER_FAILING),
-        ("the driver before the toolkit", with_toolkit(cluster(), ready=None).put("driver-pod", failing()),
-         Reason.DRIVER_FAILING),
-        ("the prior driver before the driver", with_ofed(cluster(), first).put("driver-pod", failing()),
-         Reason.PRIOR_DRIVER_UNSETTLED),
+        ("driver pod before label", cluster().change("node", drain).put("driver-pod", broken), Reason.DRIVER_FAILING),
+        ("driver before toolkit", with_toolkit(cluster(), ready=None).put("driver-pod", broken), Reason.DRIVER_FAILING),
+        ("prior driver first", with_ofed(cluster(), first).put("driver-pod", broken), Reason.PRIOR_DRIVER_UNSETTLED),
         ("the DaemonSet before its pods", stale().change("driver-pod", patches.OUTDATED)
          .change("policy", "spec: {driver: {version: 590.1.2}}"), Reason.NOT_RENDERED),
         ("an orphan before its label", cluster().change("driver-pod", "metadata: {ownerReferences: []}")

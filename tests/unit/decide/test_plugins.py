@@ -103,10 +103,7 @@ def test_the_least_proven_pod_decides() -> None:
         assert expected is cluster().only("plugin-pod", *given).judge().reason, name
     surge = stale().put("plugin-pod", named(plugin_pod(waited=None, started=900, ready=None), "new"))
     assert ["plugin-gpu-0"] == pods(surge.decide()[0])
-
-
-def test_sidecars_and_ephemeral_containers_do_not_count() -> None:
-    """A native sidecar of either pod runs from before the driver, or crashes; a debug container is not looked at."""
+    # Sidecars do not count: one runs from before the driver, or crashes. A debug container does not count either.
     driver, plugin = driver_pod(), plugin_pod()
     driver["status"]["initContainerStatuses"].append(running("side", 300, restarts=3, ended_before=299))
     plugin["status"]["initContainerStatuses"].append(running("side", -500))
@@ -138,10 +135,10 @@ def test_a_fresh_plugin_is_verified_by_readiness_and_resource_slices() -> None:
         ("verified", cluster(), Reason.VERIFIED),
         ("not ready", cluster().put("plugin-pod", plugin_pod(ready=None)), Reason.PLUGIN_NOT_READY),
         ("no slice", cluster().drop("slice"), Reason.SLICE_MISSING),
-        ("empty slice", cluster().change("slice", "spec: {devices: []}"), Reason.SLICE_MISSING),
+        ("empty slice", cluster().change("slice", patches.NO_DEVICES), Reason.SLICE_MISSING),
         ("slice of another node", cluster().change("slice", "spec: {nodeName: gpu-9}"), Reason.SLICE_MISSING),
         ("old slice", publishing("570.124.6"), Reason.SLICE_OUTDATED),
-        ("one of two slices is old", cluster().put("slice", named(publishing("570.124.6").of("slice")[0], "b")),
+        ("one of two is old", cluster().put("slice", named(publishing("570.124.6").of("slice")[0], "b")),
          Reason.SLICE_OUTDATED),
         ("no version", cluster().change("slice", "spec: {devices: [{name: mig}]}"), Reason.VERIFIED),
         ("MIG devices publish none", cluster().change("slice", mig), Reason.VERIFIED),
@@ -273,10 +270,7 @@ def test_a_pod_that_replaced_a_restarted_one_is_fresh_in_the_same_second() -> No
         found = in_doubt().only("plugin-pod", pod)
         status = run.then(found.only("driver-pod", driver) if driver else found).look().statuses
         assert [expected] == reasons(status), name
-
-
-def test_a_new_pod_is_fresh_although_the_times_of_its_driver_moved() -> None:
-    """The driver was ready in the second of its start, or its ContainersReady moves while it runs."""
+    # The driver may be ready in the second of its start, and its ContainersReady may move while it runs.
     instant = Run(stale().only("driver-pod", without_unloader(ready=0)))
     instant.act()
     new = named(plugin_pod(waited=0, started=0, ready=3), "new")
@@ -290,13 +284,13 @@ def test_a_new_pod_is_fresh_although_the_times_of_its_driver_moved() -> None:
     run = Run(stale())
     run.act()
     for driver, started, expected in (
-        (driver_pod(ready=900), R + 100, ["Verified"]),
-        (driver_pod(ready=900), R - 1, ["RestartDidNotHelp"]),
-        (driver_pod(started=800, ready=900, restarts=1), R + 100, ["PluginStale"]),
+        (driver_pod(ready=900), R + 100, "Verified"),
+        (driver_pod(ready=900), R - 1, "RestartDidNotHelp"),
+        (driver_pod(started=800, ready=900, restarts=1), R + 100, "PluginStale"),
     ):
         found = cluster().put("driver-pod", driver)
         found.only("plugin-pod", named(plugin_pod(waited=None, started=started), "successor"))
-        assert expected == reasons(run.then(found).look().statuses), started
+        assert [expected] == reasons(run.then(found).look().statuses), started
 
 
 def test_a_pod_that_ran_next_to_a_restarted_one_did_not_replace_it() -> None:
@@ -478,10 +472,7 @@ def test_a_stale_plugin_that_would_not_come_back_is_not_deleted() -> None:
     half = stale().change("node", patches.TAINT).change("plugin-pod", {"status": {"containerStatuses": [
         running("compute-domains", -499)]}})  # fmt: skip
     assert held is half.judge().reason
-
-
-def test_a_taint_that_stays_fails_its_node_after_the_others_are_refreshed() -> None:
-    """Taints come and go: once it is gone, the plugin is restarted."""
+    # A taint that stays fails its node after the others are refreshed; once it is gone, the plugin is restarted.
     run = Run(stale("a", "b").change("node", patches.TAINT, "b"))
     assert (Phase.WAIT, ["a"]) == ((first := run.look()).phase, deleted(first))
     run.found.put("plugin-pod", plugin_pod("a"))

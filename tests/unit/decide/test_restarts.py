@@ -77,15 +77,9 @@ def test_a_plugin_that_is_down_uses_budget_whatever_took_it_down() -> None:
     """The one that waits names it."""
     old: Object = {"spec": {"devices": [{"attributes": {"driverVersion": {"version": "570.1.2"}}}]}}
     name, slice_of_a = "plugin-a", "0-gpu.nvidia.com-a"
-    for part, what, patch in (
-        ("plugin-pod", name, patches.DELETING),
-        ("plugin-pod", name, STARTING),
-        ("plugin-pod", name, patches.NOT_READY),
-        ("plugin-pod", name, None),
-        ("slice", slice_of_a, {"spec": {"devices": []}}),
-        ("slice", slice_of_a, old),
-        ("slice", slice_of_a, None),
-    ):
+    plugin = [("plugin-pod", name, patch) for patch in (patches.DELETING, STARTING, patches.NOT_READY, None)]
+    devices = [("slice", slice_of_a, patch) for patch in (patches.NO_DEVICES, old, None)]
+    for part, what, patch in (*plugin, *devices):
         found = cluster("a", "b").put("plugin-pod", stale_plugin("b"))
         decision, _memory = (found.change(part, patch, what) if patch else found.drop(part, what)).decide(ONE)
         status = decision.statuses[1]
@@ -94,10 +88,7 @@ def test_a_plugin_that_is_down_uses_budget_whatever_took_it_down() -> None:
         assert ["b"] == restarted(found, down(2))
     assert [] == restarted(stale("a", "b").change("plugin-pod", patches.DELETING, name), OURS)
     assert [] == restarted(cluster(*EIGHT), structs.replace(ONE, strategy=Strategy.ROLLOUT))
-
-
-def test_what_does_not_use_the_budget() -> None:
-    """A driver that reloads, an excluded node, and what is not down, or is down by itself."""
+    # A driver that reloads, an excluded node, and what is not down, or is down by itself, uses no budget.
     marked = {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T10:59:00Z"}
     # The node controller takes Ready away from a silent node, and leaves ContainersReady.
     silent = stale("a", "b").change("plugin-pod", {"status": {"conditions": [marked, conditions(R)[1]]}})

@@ -15,7 +15,6 @@ from tests.unit.decide import patches
 from tests.unit.decide.runs import DRIVER, Run, deleted, unlabelled
 
 DIGEST = "sha256:" + "0b" * 32
-BY_HOST = "spec: {template: {spec: {hostNetwork: true}}}"
 NO_REPLICAS: Object = {"replicas": None, "updatedReplicas": None, "availableReplicas": None}
 
 
@@ -113,7 +112,8 @@ def test_an_operator_that_is_named_by_its_host_leads() -> None:
 
 def test_an_operator_that_has_just_been_replaced_may_render_again() -> None:
     """No Lease names the new pod: there is none, or it still names the host on which the old one was the leader."""
-    host = cluster().change("deployment", BY_HOST).change("lease", "spec: {holderIdentity: node-7_0f3c}")
+    host = cluster().change("lease", "spec: {holderIdentity: node-7_0f3c}")
+    host.change("deployment", "spec: {template: {spec: {hostNetwork: true}}}")
     for found in (host, cluster().drop("lease")):
         assert Phase.DONE is found.decide()[0].phase
         assert Reason.OPERATOR_SETTLING is found.change("deployment", progressing(59)).decide()[0].reason
