@@ -1,0 +1,112 @@
+"""Runs of the program on a cluster that changes, one decision after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from hook.config import DriverClient, Settings
+from hook.decide.result import DeletePod, RolloutRestart
+from tests.fixtures.following import Controller
+from tests.fixtures.objects import Object, driver_pod, merged, obj, running, waiting
+from tests.unit.decide import patches
+
+if TYPE_CHECKING:
+    from hook.decide.result import Decision, Phase
+    from tests.fixtures.cluster import Cluster
+
+PLUGIN: Final = "dra-driver-nvidia-gpu-kubelet-plugin"
+DRIVER: Final = "nvidia-driver-daemonset"
+EXPORTER: Final = DriverClient("gpu", "monitoring", "dcgm-exporter")
+JOB: Final = Settings()
+TOOLKIT: Final = Settings(refresh_after=("toolkit",))
+
+
+@dataclass
+class Run(Controller):
+    """A Job's run. What it decides to restart is recorded, and stays in the cluster until the test removes it."""
+
+    settings: Settings = JOB
+
+    def phases(self, *moments: float) -> list[Phase]:
+        """Return the phase at each moment."""
+        return [self.look(seconds).phase for seconds in moments]
+
+    def through(self, *steps: tuple[float, Cluster]) -> list[Decision]:
+        """Return the decisions on these clusters, each at its moment."""
+        decisions = []
+        for seconds, self.found in steps:
+            decisions.append(self.look(seconds))
+        return decisions
+
+    def restart(self, seconds: float = 0, refused: str = "") -> list[str]:
+        """Decide, record the restarts, and remove the pods that they delete. Return the names of these pods."""
+        gone = pods(self.act(seconds, refused))
+        for name in gone:
+            self.found.drop("plugin-pod", name)
+        return gone
+
+    def record(self, *nodes: str, refused: str = "") -> Run:
+        """Decide at the first moment, and record the restarts on these nodes alone."""
+        for action in self.look().actions:
+            if isinstance(action, DeletePod) and action.node in nodes:
+                self.memory = self.memory.asked(action.node, action.pod, self.memory.started, refused)
+        return self
+
+    def then(self, found: Cluster) -> Run:
+        """Continue the run on another cluster."""
+        return Run(found, self.settings, self.memory)
+
+
+def deleted(decision: Decision) -> list[str]:
+    """Return the nodes on which a decision deletes a plugin pod."""
+    return [action.node for action in decision.actions if isinstance(action, DeletePod)]
+
+
+def pods(decision: Decision) -> list[str]:
+    """Return the names of the pods that a decision deletes."""
+    return [action.pod.name for action in decision.actions if isinstance(action, DeletePod)]
+
+
+def stamped(decision: Decision) -> list[str]:
+    """Return the names of the DaemonSets whose rollout a decision restarts."""
+    return [action.name for action in decision.actions if isinstance(action, RolloutRestart)]
+
+
+def named(pod: Object, name: str, **metadata: object) -> Object:
+    """Return a pod with a name and a UID of its own."""
+    whole: Object = merged(pod, {"metadata": {"name": name, "uid": name, **metadata}})
+    return whole
+
+
+def unnamed(found: Cluster, pod: Object) -> Cluster:
+    """Add a plugin under a name that the settings do not contain, with a pod."""
+    owner = [{"kind": "DaemonSet", "name": "mine", "uid": "mine", "controller": True}]
+    found.put("daemonset", obj("plugin-daemonset", {"metadata": {"name": "mine", "uid": "mine"}}))
+    return found.put("plugin-pod", named(pod, "mine-0", ownerReferences=owner))
+
+
+def ending(pod: Object) -> Object:
+    """Return a pod that terminates, under a name that is listed first."""
+    return merged(named(pod, "a"), patches.DELETING)  # type: ignore[no-any-return]
+
+
+def failing(node: str = "gpu-0") -> Object:
+    """Return a driver pod whose image cannot be pulled."""
+    statuses = [waiting("nvidia-driver-ctr", "ImagePullBackOff", "no such tag")]
+    pod: Object = merged(driver_pod(node, ready=None), {"status": {"containerStatuses": statuses}})
+    return pod
+
+
+def flapped(driver: Object, started: float) -> Object:
+    """Return a driver pod whose side container restarted at a moment."""
+    statuses = [*driver["status"]["containerStatuses"], running("nvidia-peermem-ctr", started, restarts=1)]
+    whole: Object = merged(driver, {"status": {"containerStatuses": statuses}})
+    return whole
+
+
+def unlabelled(found: Cluster, node: str = "b") -> Cluster:
+    """Let a node lose its GPU label, and with it its driver pod; its plugin still runs."""
+    found.change("node", {"metadata": {"labels": {"nvidia.com/gpu.present": "false"}}}, node)
+    left = len(found.drop("driver-pod", f"driver-{node}").of("driver-pod"))
+    return found.change("daemonset", {"status": {"desiredNumberScheduled": left}}, DRIVER)

@@ -1,0 +1,274 @@
+"""Driver clients: which DaemonSets hold the driver, and how the program treats them."""
+
+from __future__ import annotations
+
+from hook.config import DriverClient, OnMissingPlugin, Plugin, PluginName, Settings, Strategy
+from hook.decide import clients
+from hook.decide.decide import early_skip_of
+from hook.decide.reasons import Reason
+from hook.decide.result import NodeState, Phase
+from hook.objects import readers
+from hook.objects.drivers import GPU_OPERATOR, NETWORK_OPERATOR, OTHER_PLUGIN
+from tests.fixtures.cluster import Cluster, cluster, labelled, reasons, stale, stale_plugin, without_operator
+from tests.fixtures.modes import network, wants, with_exporter
+from tests.fixtures.objects import Object, R, driver_pod, merged, obj, parsed, plugin_pod, running
+from tests.unit.decide import patches
+from tests.unit.decide.runs import EXPORTER, PLUGIN, Run, deleted, pods, stamped, unnamed
+
+OLD_NAME = "nvidia-dra-driver-gpu-kubelet-plugin"
+MANAGED = "nvidia-dra-driver-kubelet-plugin"
+BY_LABELS = DriverClient("gpu", labels={"app.kubernetes.io/name": "dcgm-exporter", "team": "telemetry"})
+HOLDING = Settings(on_missing_plugin=OnMissingPlugin.WAIT)
+
+
+def plugin(name: str, spec: str = "{}", labels: str = "{}", owner: str = "") -> Object:
+    """Return the DaemonSet of a plugin under a name."""
+    owners = f", ownerReferences: [{{kind: {owner}, uid: gc, controller: true}}]" if owner else ""
+    metadata = f"{{name: {name}, uid: {name}, labels: {labels}{owners}}}"
+    return obj("plugin-daemonset", f"{{metadata: {metadata}, spec: {spec}}}")
+
+
+def containers(*names: str) -> str:
+    """Return a DaemonSet spec with these containers, and with a selector of another component."""
+    listed = ", ".join(f"{{name: {name}}}" for name in names)
+    selector = "{matchLabels: {app: mine, dra-driver-nvidia-gpu-component: null}}"
+    return f"{{selector: {selector}, template: {{spec: {{containers: [{listed}]}}}}}}"
+
+
+def settings(*wanted: DriverClient, **others: object) -> Settings:
+    """Return settings that name driver clients."""
+    return Settings(driver_clients=wanted, **others)  # type: ignore[arg-type]
+
+
+def bare(*nodes: str) -> Cluster:
+    """Return a cluster whose driver is settled, and that has no plugin yet."""
+    return cluster(*nodes).drop("daemonset", PLUGIN).drop("plugin-pod").drop("slice")
+
+
+def test_plugins_are_found_by_exact_name() -> None:
+    """A DaemonSet that only looks like a plugin is only reported, and that of the operator is left to the operator."""
+    cd_daemon = "{resource.nvidia.com/computeDomain: uid}"
+    for name, daemonset, expected in (
+        ("name since 0.4", plugin(PLUGIN), ([PLUGIN], [], [])),
+        ("name before 0.4", plugin(OLD_NAME), ([OLD_NAME], [], [])),
+        ("a name is enough", plugin(PLUGIN, containers("sidecar")), ([PLUGIN], [], [])),
+        ("name override", plugin("mine-kubelet-plugin"), ([], ["mine-kubelet-plugin"], [])),
+        ("by its containers", plugin("mine", containers("gpus", "compute-domains")), ([], ["mine"], [])),
+        ("ComputeDomains only", plugin("mine", containers("compute-domains")), ([], ["mine"], [])),
+        ("a container too many", plugin("mine", containers("gpus", "sidecar")), ([], [], [])),
+        ("something else", plugin("mine", containers("device-plugin")), ([], [], [])),
+        ("another kubelet plugin", plugin("mine", "{template: {spec: {containers: [{name: x}]}}}"), ([], [], [])),
+        ("by its selector", plugin("mine", "{template: {spec: {containers: [{name: gpus}, {name: x}]}}}"),
+         ([], ["mine"], [])),
+        ("owned by a GPUCluster", plugin(MANAGED, owner="GPUCluster"), ([], [], [MANAGED])),
+        ("labelled by the operator", plugin(MANAGED, labels=f"{{app.kubernetes.io/component: {MANAGED}}}"),
+         ([], [], [MANAGED])),
+        ("a name override that produces the operator's name", plugin(MANAGED), ([], [MANAGED], [])),
+        ("that name under another owner", plugin(MANAGED, owner="HelmRelease"), ([], [MANAGED], [])),
+        ("ComputeDomain daemon", plugin("daemon", labels=cd_daemon), ([], [], [])),
+        ("ComputeDomain daemon of that name", plugin(PLUGIN, labels=cd_daemon), ([], [], [])),
+        ("driver", obj("driver-daemonset"), ([], [], [])),
+    ):  # fmt: skip
+        found = clients.find([readers.daemonset(daemonset)], GPU_OPERATOR, Settings())
+        kinds = (found.named, found.unnamed, found.operator_managed)
+        assert expected == tuple([one.name for one in kind] for kind in kinds), name
+    assert OTHER_PLUGIN == clients.find([], GPU_OPERATOR, Settings()).of_kind("unknown")
+
+
+def test_namespace_and_names_confine_the_plugins() -> None:
+    """The namespace confines what is looked at, the names what is restarted."""
+    old = obj("plugin-daemonset", f"metadata: {{name: {OLD_NAME}, uid: old, namespace: old}}")
+    views = [readers.daemonset(daemonset) for daemonset in (plugin(PLUGIN), old, plugin("mine-kubelet-plugin"))]
+    for name, given, expected in (
+        ("anywhere", Plugin(), (2, 1)),
+        ("one namespace", Plugin(namespace="nvidia-dra-driver-gpu"), (1, 1)),
+        ("another namespace", Plugin(namespace="elsewhere"), (0, 0)),
+        ("another name", Plugin(names=(PluginName(driver="gpu", name="mine-kubelet-plugin"),)), (1, 2)),
+        ("none of these names", Plugin(names=(PluginName(driver="gpu", name=MANAGED),)), (0, 3)),
+    ):
+        found = clients.find(views, GPU_OPERATOR, Settings(plugin=given))
+        assert expected == (len(found.named), len(found.unnamed)), name
+
+
+def test_a_driver_client_is_added_to_the_plugins() -> None:
+    """By exact name, or by equal labels of its pods."""
+    seen = with_exporter(cluster()).seen().daemonsets
+    for wanted, expected in (
+        (EXPORTER, True),
+        (BY_LABELS, True),
+        (DriverClient("gpu", labels={"team": "telemetry"}), True),
+        (DriverClient("gpu", labels={"team": "other"}), False),
+        (DriverClient("gpu", labels={"team": "telemetry", "tier": "x"}), False),
+        (DriverClient("gpu", "elsewhere", "dcgm-exporter"), False),
+        (DriverClient("network", "monitoring", "dcgm-exporter"), False),
+    ):
+        named = clients.find(seen, GPU_OPERATOR, settings(wanted)).named
+        assert [PLUGIN, *(["dcgm-exporter"] if expected else [])] == [one.name for one in named], wanted
+    # The namespace of plugins does not confine driver clients.
+    given = settings(EXPORTER, plugin=Plugin(namespace="nvidia-dra-driver-gpu"))
+    assert ["Verified", "Verified"] == reasons(with_exporter(cluster()).decide(given)[0].statuses)
+
+
+def test_a_driver_client_is_fresh_only_by_time() -> None:
+    """It has no init container that could prove more, and no ResourceSlice to verify."""
+    for started, expected in ((R + 1, "Verified"), (R, "PluginStale"), (10, "PluginStale"), (-10, "PluginStale")):
+        decision, _memory = with_exporter(cluster(), started).drop("slice").unserved("slice").decide(settings(EXPORTER))
+        assert ["Verified", expected] == reasons(decision.statuses), started
+
+
+def test_a_driver_client_is_restarted_and_verified_like_a_plugin() -> None:
+    """The deletion names its own pod, and the message does not call it a plugin. No plugin need be there."""
+    run = Run(with_exporter(cluster(), -9), settings(BY_LABELS))
+    decision = run.act()
+    assert ["exporter-gpu-0"] == pods(decision)
+    assert decision.statuses[1].message.startswith("driver client pod exporter-gpu-0 is stale")
+    done = run.then(with_exporter(cluster())).look(40)
+    assert (Phase.DONE, Reason.REFRESHED) == (done.phase, done.reason)
+    rollout = settings(EXPORTER, strategy=Strategy.ROLLOUT)
+    assert ["dcgm-exporter"] == stamped(with_exporter(cluster(), -9).decide(rollout)[0])
+    alone = with_exporter(cluster(), -9).drop("daemonset", PLUGIN).drop("plugin-pod", "plugin-gpu-0")
+    assert ["PluginStale"] == reasons(alone.decide(settings(EXPORTER))[0].statuses)
+    # A node with two clients counts once, when both are verified.
+    two, _memory = with_exporter(cluster("a", "b"), -9).decide(settings(EXPORTER))
+    assert (["a", "b"], True) == (deleted(two), two.message.startswith("0 of 2 nodes verified"))
+    # A driver client of the network stack: the operator never takes the standalone SR-IOV plugin away.
+    sriov = "{metadata: {name: kube-sriov-device-plugin, namespace: kube-system, uid: kube}}"
+    pod = obj("network/sriov-pod", "{metadata: {ownerReferences: [{uid: kube, controller: true}]}}")
+    found = network().put("daemonset", obj("network/sriov-daemonset", sriov))
+    found.put("plugin-pod", merged(pod, {"status": {"containerStatuses": [running("kube-sriovdp", -99)]}}))
+    client = DriverClient("network", "kube-system", "kube-sriov-device-plugin")
+    decision, _memory = found.decide(settings(client, drivers=("gpu", "network")))
+    assert ["Verified", "PluginStale"] == reasons(decision.statuses)
+
+
+def test_a_driver_client_that_matches_nothing_is_reported() -> None:
+    """A typing error must not look like success."""
+    decision, _memory = cluster().decide(settings(EXPORTER, BY_LABELS))
+    assert (
+        "no DaemonSet matches the driver client monitoring/dcgm-exporter",
+        "no DaemonSet matches the driver client app.kubernetes.io/name=dcgm-exporter,team=telemetry",
+    ) == decision.warnings
+    assert decision.phase is Phase.DONE
+    nothing, _memory = cluster().drop("daemonset", PLUGIN).drop("plugin-pod").decide(settings(EXPORTER))
+    assert Reason.NO_PLUGIN is nothing.reason
+    assert f"{PLUGIN} or monitoring/dcgm-exporter in any namespace" in nothing.message
+    # A driver client that is a plugin is treated as one, also under another name.
+    again = DriverClient("gpu", "nvidia-dra-driver-gpu", PLUGIN)
+    assert stale().decide()[0] == stale().decide(settings(again))[0]
+    found = cluster().change("daemonset", "metadata: {name: mine}", PLUGIN).drop("slice")
+    mine = DriverClient("gpu", "nvidia-dra-driver-gpu", "mine")
+    assert ["SliceMissing"] == reasons(found.decide(settings(mine))[0].statuses)
+
+
+def test_some_are_never_restarted_although_the_settings_name_them() -> None:
+    """Labels may match more than intended: never the driver, nor what others restart."""
+    selected = {"dra-driver-nvidia-gpu-component": "kubelet-plugin"}
+    driver = {"app.kubernetes.io/component": "nvidia-driver"}
+    for name, stack, daemonset, labels in (
+        ("operator-managed", GPU_OPERATOR, plugin(MANAGED, owner="GPUCluster"), selected),
+        ("ComputeDomain daemon", GPU_OPERATOR, plugin("cd", labels="{resource.nvidia.com/computeDomain: x}"), selected),
+        ("driver", GPU_OPERATOR, obj("driver-daemonset"), driver),
+        ("driver of a pool", GPU_OPERATOR, obj("pool/driver-daemonset"), driver),
+        ("network driver", NETWORK_OPERATOR, obj("network/driver-daemonset"), {"nvidia.com/ofed-driver": ""}),
+    ):  # fmt: skip
+        view = readers.daemonset(daemonset)
+        for wanted in (DriverClient(stack.name, labels=labels), DriverClient(stack.name, view.namespace, view.name)):
+            assert () == clients.find([view], stack, settings(wanted)).named, name
+    found = cluster()
+    found.put("plugin-pod", *found.of("driver-pod"))
+    decision, _memory = found.decide(settings(DriverClient("gpu", labels={"helm.sh/chart": "gpu-operator-v26.3.4"})))
+    assert (Phase.DONE, ()) == (decision.phase, decision.actions)
+
+
+def test_a_driver_client_that_is_refused_is_reported_although_there_is_no_plugin() -> None:
+    """Also by the first look, which ends the run before anything else is read."""
+    given = settings(DriverClient("gpu", labels={"app.kubernetes.io/component": "nvidia-driver"}))
+    found = cluster().drop("daemonset", PLUGIN).drop("plugin-pod")
+    first = early_skip_of(found.seen(), given)
+    assert first is not None
+    for decision in (first, found.decide(given)[0]):
+        assert (Phase.SKIP, Reason.NO_PLUGIN) == (decision.phase, decision.reason)
+        assert any("gpu-operator/nvidia-driver-daemonset loads a driver" in one for one in decision.warnings)
+
+
+def test_only_the_plugin_of_the_stack_shows_that_a_node_has_a_device() -> None:
+    """A profiler or an agent runs on every node, so there it is nothing to wait for."""
+    found = with_exporter(cluster("gpu-0")).change("daemonset", wants(2), "dcgm-exporter")
+    elsewhere: Object = {"metadata": {"name": "exporter-cpu-0", "uid": "cpu"}, "spec": {"nodeName": "cpu-0"}}
+    found.put("plugin-pod", merged(found.of("plugin-pod")[-1], elsewhere))
+    decision, _memory = found.decide(settings(EXPORTER))
+    assert Phase.DONE is decision.phase
+    excluded = [(one.node, one.reason) for one in decision.statuses if one.state is NodeState.EXCLUDED]
+    assert [("cpu-0", Reason.DRIVER_NOT_DEPLOYED)] == excluded
+    lost = cluster("gpu-0").put("plugin-pod", plugin_pod("gpu-1")).change("daemonset", wants(2), PLUGIN)
+    assert Reason.LABELS_MISSING is lost.decide(settings(EXPORTER))[0].statuses[-1].reason
+
+
+def test_a_stale_plugin_under_an_unknown_name_is_no_success() -> None:
+    """It may not be restarted, so the run ends with a failure that names it, once nothing else can progress."""
+    old = plugin_pod(waited=-501, started=-500)
+    run = Run(unnamed(cluster(), old))
+    decision = run.look()
+    assert (Phase.FAIL, Reason.UNNAMED_PLUGIN, []) == (decision.phase, decision.reason, deleted(decision))
+    assert ["Verified", "UnnamedPlugin"] == reasons(decision.statuses)
+    assert NodeState.STALE is decision.statuses[1].state
+    assert "mine-0 is stale" in decision.message
+    busy, _memory = unnamed(stale(), old).decide()
+    assert (Phase.WAIT, ["gpu-0"]) == (busy.phase, deleted(busy))
+    fresh = run.then(unnamed(cluster(), plugin_pod())).look()
+    assert (Phase.DONE, 1) == (fresh.phase, len(fresh.warnings))
+    # What comes after a pod that terminates may be fresh.
+    ending = unnamed(cluster(), old).change("plugin-pod", patches.DELETING, "mine-0")
+    assert Phase.DONE is ending.decide()[0].phase
+    # That an exporter is verified proves nothing about the plugin.
+    found = with_exporter(cluster()).change("daemonset", "metadata: {name: mine-kubelet-plugin}", PLUGIN)
+    for given in (Settings(), settings(EXPORTER)):
+        decision, _memory = found.put("plugin-pod", stale_plugin()).decide(given)
+        assert (Phase.FAIL, Reason.UNNAMED_PLUGIN) == (decision.phase, decision.reason), given.driver_clients
+
+
+def test_without_a_plugin_the_run_waits_for_the_driver_if_told_so() -> None:
+    """What is installed after the run starts on a settled driver; nothing is restarted."""
+    wait, skip = Phase.WAIT, Phase.SKIP
+    for name, found, phase, expected in (
+        ("settled", bare(), Phase.DONE, Reason.DRIVER_SETTLED),
+        ("loading", bare().put("driver-pod", driver_pod(ready=None)), wait, Reason.NODES_PENDING),
+        ("between pods", bare().drop("driver-pod"), wait, Reason.NODES_PENDING),
+        ("nothing is rendered yet", bare().drop("driver-pod").drop("daemonset"), wait, Reason.NOT_RENDERED),
+        ("label", bare().change("node", labelled(state="uncordon-required")), wait, Reason.UPGRADE_LABELS_PENDING),
+        ("policy not ready", bare().change("policy", "status: {state: notReady}"), wait, Reason.POLICY_NOT_READY),
+        ("old operator leads", bare().change("lease", "spec: {holderIdentity: old-operator-x}"), wait,
+         Reason.OPERATOR_NOT_LEADING),
+        ("no policy yet", bare().drop("policy"), wait, Reason.POLICY_EXPECTED),
+        ("no such policy in the API", without_operator(bare()).unserved("policy"), skip, Reason.NO_POLICY),
+        ("drivers are disabled", bare().change("policy", "spec: {driver: {enabled: false}}"), skip,
+         Reason.DRIVER_DISABLED),
+    ):  # fmt: skip
+        decision, _memory = found.decide(HOLDING)
+        assert (phase, expected, ()) == (decision.phase, decision.reason, decision.actions), name
+    assert Reason.NO_PLUGIN is bare().decide()[0].reason
+    assert early_skip_of(bare().seen(), HOLDING) is None
+
+
+def test_a_run_without_a_plugin_reports_that_and_the_excluded_nodes() -> None:
+    """In the words of its stack. On a fresh install no node is labelled yet, so it waits for a quiet operator."""
+    found = bare("a", "b").change("node", labelled("b", skip="true"), "b")
+    message = "no plugin is installed yet; the driver is settled on every node; 1 nodes are excluded"
+    assert message == found.decide(HOLDING)[0].message
+    nic = network().drop("daemonset", "rdma-shared-dp-ds").drop("plugin-pod")
+    decision, _memory = nic.decide(Settings(drivers=("network",), on_missing_plugin=OnMissingPlugin.WAIT))
+    assert (Phase.DONE, True) == (decision.phase, decision.message.startswith("no device plugin is installed yet"))
+    fresh = bare().drop("node").drop("driver-pod").drop("daemonset").drop("revision")
+    assert Phase.WAIT is fresh.change("policy", "status: null").decide(HOLDING)[0].phase
+    decision, _memory = fresh.change("policy", "status: {state: ready}").decide(HOLDING)
+    assert (Phase.SKIP, Reason.NO_ELIGIBLE_NODE) == (decision.phase, decision.reason)
+
+
+def test_a_plugin_that_appears_meanwhile_is_evaluated() -> None:
+    """Its release was not ordered after this one: it started on the old driver, or it has an unknown name."""
+    run = Run(bare().change("driver-pod", patches.OUTDATED), HOLDING)
+    run.look()
+    early = run.then(cluster().put("driver-pod", driver_pod(started=200, ready=270))).look(30)
+    assert [NodeState.STALE] == [one.state for one in early.statuses]
+    mine = obj("plugin-daemonset", parsed("metadata: {name: mine, uid: mine}"))
+    assert Reason.UNNAMED_PLUGIN is bare().put("daemonset", mine).decide(HOLDING)[0].reason

@@ -1,0 +1,359 @@
+"""Restart history: no restart is asked for twice, and one that did not help is retried more and more rarely."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from msgspec import structs
+
+from hook.config import ControllerLimits, ControllerSettings, Duration, Settings, Strategy
+from hook.decide.reasons import Reason
+from hook.decide.result import DeletePod, NodeState, Phase
+from hook.decide.state import restart_key
+from tests.fixtures.cluster import Cluster, cluster, labelled, reasons, stale, stale_plugin
+from tests.fixtures.following import Controller, successor
+from tests.fixtures.limits import FOLLOWING
+from tests.fixtures.modes import with_toolkit
+from tests.fixtures.objects import Object, R, conditions, driver_pod, plugin_pod, running
+from tests.unit.decide import patches
+from tests.unit.decide.runs import PLUGIN, TOOLKIT, Run, deleted, named, pods
+
+ROLLOUT = structs.replace(FOLLOWING, strategy=Strategy.ROLLOUT)
+MANUAL = "ManualUpgrade"
+ORPHAN = named(stale_plugin(), "orphan", ownerReferences=[])
+DENIED = "ValidatingAdmissionPolicy 'frozen' denied the request: not on Fridays"
+
+
+def controller(found: Cluster | None = None, settings: Settings = FOLLOWING) -> Run:
+    """Return a controller that runs on a cluster."""
+    return Run(found or stale(), settings)
+
+
+def did_not_help(settings: Settings = FOLLOWING) -> Run:
+    """Return a run that restarted a plugin at the first moment, and whose new pod is stale under the same driver."""
+    run = controller(settings=settings)
+    run.act()
+    run.found.only("plugin-pod", successor(1))
+    return run
+
+
+def another_driver(found: Cluster, number: int) -> Cluster:
+    """Let the driver's container restart in its pod."""
+    ran = [running("nvidia-driver-ctr", 60, restarts=number)]
+    return found.change("driver-pod", {"status": {"containerStatuses": ran}})
+
+
+def test_a_restart_is_not_asked_for_twice_within_half_a_minute() -> None:
+    """The pod is restarting until its deletion is seen; one that is not seen for half a minute did not happen."""
+    run = Run(stale())
+    run.act()
+    held = run.look(29)
+    assert ((), NodeState.RESTARTING) == (held.actions, held.statuses[0].state)
+    assert ["gpu-0"] == deleted(run.look(30))
+    # Nothing was restarted yet, so there is nothing to back off from, also under another driver run.
+    run = controller()
+    run.act()
+    assert ["PluginRestarting"] == reasons(run.look(29).statuses)
+    another_driver(run.found, 1)
+    for seconds in (29, 30, 60):
+        run.act(seconds)
+    assert [0, 30, 60] == [seconds for seconds, _node in run.restarted]
+    assert [1] == [record.tries for record in run.memory.restarts.values()]
+    # A deletion that conflicts is not recorded, and the next one has the new resourceVersion.
+    conflict = stale().change("plugin-pod", "metadata: {resourceVersion: '201'}").judge().stale_pod
+    assert conflict is not None
+    assert "201" == conflict.resource_version
+
+
+def test_a_job_restarts_a_plugin_once_under_one_driver_run() -> None:
+    """A new pod that is stale by its times needs manual action; after a reload of the driver it is restarted again."""
+    run = did_not_help(Settings())
+    decision = run.look()
+    assert (Phase.FAIL, Reason.RESTART_DID_NOT_HELP, ()) == (decision.phase, decision.reason, decision.actions)
+    another_driver(run.found, 1)
+    assert ["gpu-0"] == deleted(run.look(5))
+    # A fresh plugin is never restarted, and after the deadline nothing is.
+    run = Run(stale("a", "b")).record("a", "b")
+    found = cluster("a", "b").change("node", labelled("a", state="pod-restart-required"), "a")
+    assert [] == deleted(run.then(found).look())
+    decision = Run(stale()).look(3600)
+    assert (Phase.DEADLINE, ()) == (decision.phase, decision.actions)
+
+
+def test_the_history_of_a_node_or_plugin_ends_with_it() -> None:
+    """A node was created again under its name, or the plugin's DaemonSet was: the next restart is a first one."""
+    run = Run(stale()).record("gpu-0")
+    other = named(stale_plugin(), "other")
+    node = cluster().only("driver-pod", named(driver_pod(), "other-driver")).only("plugin-pod", other)
+    owned = named(other, "other", ownerReferences=[{"kind": "DaemonSet", "uid": "again", "controller": True}])
+    daemonset = cluster().change("daemonset", "metadata: {uid: again}", PLUGIN).only("plugin-pod", owned)
+    for found in (node, daemonset):
+        assert ["other"] == pods(run.then(found).look())
+
+
+def test_each_restart_of_the_toolkit_is_another_run() -> None:
+    """The restart that each run needs is the first one under it, for a Job and for the controller."""
+    for settings in (TOOLKIT, ControllerSettings(refresh_after=("toolkit",))):
+        run = Run(with_toolkit(cluster()), settings)
+        run.look()
+        for count in (1, 2, 3):
+            began = 1000 * count
+            ran = [running("nvidia-container-toolkit-ctr", began, restarts=count, ended_before=began - 9)]
+            status: Object = {"status": {"containerStatuses": ran, "conditions": conditions(began + 3)}}
+            run.found.change("provider-pod", status)
+            if count == 3:
+                run.found.only("provider-pod", named(run.found.of("provider-pod")[0], "another-pod"))
+            assert 1 == len(run.restart(60 * count))
+            assert [1] == [record.tries for record in run.memory.restarts.values()]
+            fresh = plugin_pod(waited=began + 60, started=began + 61, ready=began + 65)
+            run.found.put("plugin-pod", named(fresh, f"next-{count}"))
+            assert ["Verified"] == reasons(run.look(60 * count).statuses)
+
+
+def test_a_plugin_that_was_restarted_must_come_back() -> None:
+    """Also if its DaemonSet wants no pod there since then, as long as its node is there."""
+
+    def without(node: str) -> Cluster:
+        gone = cluster("a", "b").drop("plugin-pod", f"plugin-{node}")
+        return gone.change("daemonset", "status: {desiredNumberScheduled: 1}", PLUGIN)
+
+    run = Run(stale("a", "b")).record("a")
+    assert ["Verified", "NothingToRefresh"] == reasons(run.then(without("b")).look().statuses)
+    missing = run.then(without("a"))
+    assert ["PluginMissing", "Verified"] == reasons(missing.look(5).statuses)
+    assert f"nvidia-dra-driver-gpu/{PLUGIN}" == missing.look(5).statuses[0].subject
+    assert [Phase.WAIT, Phase.FAIL] == missing.phases(304, 305)
+    failed = missing.look(305)
+    assert (Reason.PLUGIN_MISSING, NodeState.FAILED) == (failed.reason, failed.statuses[0].state)
+    back = run.then(cluster("a", "b"))
+    back.look(20)
+    assert ["NothingToRefresh", "Verified"] == reasons(back.then(without("a")).look(40).statuses)
+    refused = Run(stale("a", "b")).record("a", refused=DENIED)
+    assert ["NothingToRefresh", "Verified"] == reasons(refused.then(without("a")).look(5).statuses)
+    run = controller(stale("gpu-0", "gpu-1"))
+    run.restart()
+    run.found.change("daemonset", "status: {desiredNumberScheduled: 0}", PLUGIN)
+    for seconds in (1, 2):
+        assert ["PluginMissing"] * 2 == reasons(run.look(seconds).statuses)
+    run.found.drop("node", "gpu-1").drop("driver-pod", "driver-gpu-1")
+    run.look(3)
+    assert {restart_key("plugin-ds", "gpu-0")} == run.memory.restarts.keys()
+
+
+def test_the_pauses_double_up_to_a_limit() -> None:
+    """The first restart is immediate. Both settings of the pauses count, after many years of tries, too."""
+    limits = ControllerLimits(restart_backoff=Duration(seconds=10), restart_backoff_max=Duration(seconds=30))
+    for settings, pauses in (
+        (FOLLOWING, (60, 120, 240, 480, 960, 1920, 3600, 3600)),
+        (structs.replace(FOLLOWING, controller=limits), (10, 20, 30, 30)),
+    ):
+        run, moment = did_not_help(settings), 0
+        for number, pause in enumerate(pauses, start=2):
+            assert () == run.look(moment + pause - 1).actions, pause
+            moment += pause
+            assert 1 == len(run.act(moment).actions), pause
+            run.found.only("plugin-pod", successor(number))
+    run = did_not_help()
+    ((key, record),) = run.memory.restarts.items()
+    run.memory = replace(run.memory, restarts={key: replace(record, tries=10**9)})
+    assert () == run.look(3599).actions
+    assert ["PluginStale"] == reasons(run.look(3600).statuses)
+
+
+def test_a_restart_that_did_not_help_fails_the_node_until_the_next_try() -> None:
+    """The message names the next try. A Job does not try again."""
+    assert False is Controller(stale()).look().actions[0].pod.again  # type: ignore[union-attr]
+    run = did_not_help()
+    held = run.look(59)
+    (status,) = held.statuses
+    assert (NodeState.FAILED, Reason.RESTART_BACKED_OFF, ()) == (status.state, status.reason, held.actions)
+    assert "number 2" in status.message
+    assert "2026-01-01T11:01:00Z" in status.message
+    due = run.look(60)
+    (again,) = due.actions
+    assert (NodeState.STALE, True) == (due.statuses[0].state, again.pod.again)  # type: ignore[union-attr]
+    job = did_not_help(Settings()).look(60)
+    assert (["RestartDidNotHelp"], ()) == (reasons(job.statuses), job.actions)
+    # A new leader has an empty history: one more restart at most.
+    assert 1 == len(Controller(run.found).look().actions)
+    # The failed phase stops nothing, and ends with the next verified plugin.
+    assert Phase.FAIL is run.look(59).phase
+    run.act(60)
+    run.found.only("plugin-pod", plugin_pod())
+    assert Phase.DONE is run.look(90).phase
+
+
+def test_a_plugin_waits_unless_it_was_verified_and_its_driver_reloaded_since() -> None:
+    """A driver that reloads again and again does not take a plugin down each time that was never verified."""
+    run = did_not_help()
+    another_driver(run.found, 1)
+    held = run.look(30)
+    (status,) = held.statuses
+    assert (NodeState.STALE, Reason.RESTART_BACKED_OFF, ()) == (status.state, status.reason, held.actions)
+    assert Phase.WAIT is held.phase
+    run.act(60)
+    another_driver(run.found, 2).only("plugin-pod", successor(2))
+    assert ["RestartBackedOff"] == reasons(run.look(179).statuses)
+    assert 1 == len(run.look(180).actions)
+    # A verified plugin that became stale by times alone waits, too: a kubelet may move them every minute.
+    run = controller()
+    run.act()
+    run.found.only("plugin-pod", plugin_pod())
+    run.act(20)
+    run.found.only("plugin-pod", successor(1))
+    assert ["RestartBackedOff"] == reasons(run.look(30).statuses)
+    assert 1 == len(run.look(60).actions)
+
+
+def test_a_verified_plugin_is_restarted_at_once_after_a_reload() -> None:
+    """The restart before it helped, or other hands did; also on an outdated driver that no controller replaces."""
+    for patch, refused, verified in (
+        ({}, "", "Verified"),
+        ({}, "not on a Friday", "Verified"),
+        (patches.OUTDATED, "", MANUAL),
+    ):
+        run = controller(stale().change("policy", patches.BY_HAND if patch else "{}").change("driver-pod", patch))
+        run.act(0, refused)
+        run.found.only("plugin-pod", plugin_pod())
+        assert [verified] == reasons(run.act(5).statuses)
+        for number, seconds in ((1, 10), (2, 20)):
+            another_driver(run.found, number).only("plugin-pod", successor(number))
+            run.act(seconds)
+            assert [1] == [record.tries for record in run.memory.restarts.values()], (refused, seconds)
+            run.found.only("plugin-pod", named(plugin_pod(), f"next-{number}"))
+            assert [verified] == reasons(run.act(seconds + 5).statuses)
+        assert [(0, "gpu-0"), (10, "gpu-0"), (20, "gpu-0")] == run.restarted, refused
+
+
+def test_a_node_that_backs_off_does_not_delay_the_others() -> None:
+    """It is reported as failed, and the others are refreshed, although a Job would end."""
+    run = controller(stale("a", "b"))
+    run.act()
+    run.found.only("plugin-pod", successor(1, "a"), plugin_pod("b"))
+    for seconds in (20, 59):
+        assert ["RestartBackedOff", "Verified"] == reasons(run.look(seconds).statuses)
+    run.found.only("driver-pod", driver_pod("a"), driver_pod("b", restarts=1, started=10, ready=80))
+    run.found.only("plugin-pod", successor(1, "a"), successor(1, "b"))
+    assert ["b"] == deleted(run.look(59.5))
+
+
+def test_a_rollout_is_not_repeated_under_the_same_driver() -> None:
+    """It would also restart all the others, which are verified; a Job's second rollout fails at once."""
+    run = controller(stale("a", "b"), ROLLOUT)
+    assert 1 == len(run.stamped())
+    assert ["PluginRestarting"] * 2 == reasons(run.look(10).statuses)
+    run.found.only("plugin-pod", successor(1, "a"), plugin_pod("b"))
+    for seconds in (60, 3600, 24 * 3600):
+        decision = run.look(seconds)
+        assert (["RestartDidNotHelp", "Verified"], ()) == (reasons(decision.statuses), decision.actions), seconds
+    job = Run(stale(), Settings(strategy=Strategy.ROLLOUT))
+    assert [1, 0, 1] == [len(job.stamped(0)), len(job.look(5).actions), len(job.look(30).actions)]
+    job.found.only("plugin-pod", successor(1))
+    assert (Phase.FAIL, Reason.RESTART_DID_NOT_HELP) == ((end := job.look(40)).phase, end.reason)
+    # A rollout waits for every pod that backs off, because it would restart them all.
+    run = controller(stale("a", "b"), ROLLOUT)
+    run.stamped()
+    run.found.only("plugin-pod", successor(1, "a"), plugin_pod("b"))
+    run.found.only("driver-pod", driver_pod("a", restarts=1), driver_pod("b"))
+    assert ["RestartBackedOff", "Verified"] == reasons(run.look(20).statuses)
+    run.found.only("driver-pod", driver_pod("a", restarts=1), driver_pod("b", restarts=1))
+    run.found.only("plugin-pod", successor(1, "a"), successor(1, "b"))
+    held = run.look(40)
+    assert (["RestartBackedOff"] * 2, ()) == (reasons(held.statuses), held.actions)
+    assert "a" == held.statuses[1].message.rpartition(" on ")[2][:1]
+    assert 1 == len(run.stamped(60))
+
+
+def test_a_job_does_not_ask_again_after_a_refusal() -> None:
+    """An admission policy decides by rules that do not change. The others are refreshed, then the run fails."""
+    run = Run(stale("a", "b")).record("a", refused=DENIED)
+    for seconds in (1, 60):
+        decision = run.look(seconds)
+        assert (Phase.WAIT, ["b"]) == (decision.phase, deleted(decision))
+        assert ["RestartRefused", "PluginStale"] == reasons(decision.statuses)
+        assert (NodeState.FAILED, True) == (decision.statuses[0].state, DENIED in decision.statuses[0].message)
+    end = run.then(stale("a", "b").put("plugin-pod", plugin_pod("b"))).look(5)
+    assert (Phase.FAIL, Reason.RESTART_REFUSED, True) == (end.phase, end.reason, DENIED in end.message)
+
+
+def test_the_controller_asks_again_after_a_refusal() -> None:
+    """The policy may have changed; the deletion counts as a restart that did not help."""
+    run = controller()
+    run.act(0, refused="not on a Friday")
+    held = run.look(59)
+    (status,) = held.statuses
+    assert (NodeState.FAILED, Reason.RESTART_REFUSED, ()) == (status.state, status.reason, held.actions)
+    assert "not on a Friday" in status.message
+    assert "2026-01-01T11:01:00Z" in status.message
+    run.act(60, refused="nor on a Saturday")
+    assert ["RestartRefused"] == reasons(run.look(179).statuses)
+    run.act(180)
+    assert [3] == [record.tries for record in run.memory.restarts.values()]
+    assert ["PluginRestarting"] == reasons(run.look(181).statuses)
+    # Another driver run is another reason to restart, so the program asks again.
+    refused = Run(stale("a")).record("a", refused=DENIED)
+    for name, found, expected in (
+        ("same pod, same driver", stale("a"), []),
+        ("refreshed by other hands", cluster("a"), []),
+        ("stale under another driver", stale("a").change("driver-pod", "metadata: {uid: next}", "driver-a"), ["a"]),
+    ):
+        assert expected == deleted(refused.then(found).look(5)), name
+
+
+def test_a_restart_that_failed_is_tried_again_after_the_others() -> None:
+    """A webhook is out of reach: each try takes seconds, so the last failure comes last, and the message names it."""
+    run = Run(stale("a", "b", "c").put("driver-pod", driver_pod("a", ready=R - 20)))
+    trouble = {action.node: action.pod for action in run.look().actions if isinstance(action, DeletePod)}
+    memory = run.memory.troubled(trouble["a"], "no answer").troubled(trouble["b"], "no answer")
+    run.memory = memory
+    decision = run.look(5)
+    assert ["c", "a", "b"] == deleted(decision)
+    assert [True, True, False] == ["no answer" in status.message for status in decision.statuses]
+    run.memory = memory.troubled(trouble["a"], "still none")
+    assert ["plugin-b-uid", "plugin-a-uid"] == list(run.memory.troubles)
+    assert ["c", "b", "a"] == deleted(run.look(5))
+    run.memory = memory.asked("a", trouble["a"], memory.started).troubled(trouble["a"], "no answer")
+    status = run.look(5).statuses[0]
+    assert (NodeState.RESTARTING, False) == (status.state, "no answer" in status.message)
+
+
+def test_two_stale_pods_on_one_node_are_restarted_one_after_the_other() -> None:
+    """The second one ran next to the first, so it did not replace the first one."""
+    for settings in (Settings(), FOLLOWING):
+        run = Run(stale().only("plugin-pod", ORPHAN, stale_plugin()), settings)
+        assert [["orphan"], ["plugin-gpu-0"]] == [run.restart(), run.restart()]
+        assert [1] == [record.tries for record in run.memory.restarts.values()]
+        run.found.put("plugin-pod", successor(1))
+        assert NodeState.FAILED is run.look().statuses[0].state
+    # If the restarts do not help, the pauses become longer. A Job restarts each of the two once.
+    two = named(stale_plugin(), "first"), named(stale_plugin(), "second")
+    run = controller(cluster().only("plugin-pod", *two))
+    for first in (0, 65, 190, 435, 920):
+        assert first == 0 or [] == deleted(run.look(first - 1)), first
+        for seconds in (first, first + 5):
+            assert 1 == len(run.restart(seconds)), seconds
+            run.found.put("plugin-pod", named(stale_plugin(), f"next-{seconds}"))
+    job, gone = Run(cluster().only("plugin-pod", *two)), []
+    for number in range(4):
+        gone += job.restart()
+        if gone:
+            job.found.put("plugin-pod", named(stale_plugin(), f"successor-{min(number, 1)}"))
+    assert (["first", "second"], Reason.RESTART_DID_NOT_HELP) == (gone, job.look().reason)
+
+
+def test_an_orphan_that_a_daemonset_adopts_is_restarted_although_it_was_refused_before() -> None:
+    """The admission policy of the chart knows plugins by the name of their DaemonSet, so it refuses an orphan."""
+    run = Run(cluster().only("plugin-pod", ORPHAN))
+    run.act(refused="not a pod of a named DaemonSet")
+    refused = run.look()
+    assert (["RestartRefused"], []) == (reasons(refused.statuses), deleted(refused))
+    adopted: Object = {"metadata": {"ownerReferences": stale_plugin()["metadata"]["ownerReferences"]}}
+    run.found.change("plugin-pod", adopted)
+    assert ["gpu-0"] == deleted(run.look())
+    # The restart of an orphan that does not help is not repeated: the new pod ran under the same driver run.
+    run = Run(cluster().only("plugin-pod", ORPHAN))
+    run.restart()
+    again = run.then(run.found.only("plugin-pod", stale_plugin())).look()
+    assert (["RestartDidNotHelp"], []) == (reasons(again.statuses), deleted(again))
+    doubt = run.then(run.found.only("plugin-pod", plugin_pod(waited=None, started=R))).look()
+    assert ["Verified"] == reasons(doubt.statuses)

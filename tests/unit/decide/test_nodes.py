@@ -1,0 +1,514 @@
+"""Nodes: which are eligible, which are excluded and why, and which driver is settled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hook.config import OnManualUpgrade, Rbac, Settings
+from hook.decide.explain import remedy
+from hook.decide.nodes import Label
+from hook.decide.reasons import Reason
+from hook.decide.result import NodeState, Phase
+from hook.objects import names
+from tests.fixtures.cluster import Cluster, cluster, labelled, not_ready_since, reasons, stale, stale_plugin
+from tests.fixtures.modes import network, ofed_pod, owner, rdma_pod, wants, with_ofed, with_toolkit
+from tests.fixtures.objects import Object, conditions, driver_pod, finished, merged, obj, plugin_pod, waiting
+from tests.unit.decide import patches
+from tests.unit.decide.runs import DRIVER, TOOLKIT, Run, deleted, ending, failing, flapped, named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EXCLUDED, WAITING, STALE = NodeState.EXCLUDED, NodeState.WAITING, NodeState.STALE
+PRE_INSTALLED = labelled(deploy_driver="pre-installed")
+
+
+@dataclass(frozen=True)
+class Side:
+    """How a condition is made in the cluster of one stack; node b has it, node a has not."""
+
+    make: Callable[..., Cluster]
+    driver: str
+    plugin: str
+    driver_daemonset: str
+    plugin_daemonset: str
+    present: str
+    state: str
+    skip: str
+    container: str
+    driver_at: Callable[..., Object]
+    stale: Callable[[str], Object]
+    plugin_at: Callable[[float], Object]
+
+    @property
+    def failed_upgrade(self) -> Object:
+        """Return a patch of a node whose upgrade failed."""
+        return {"metadata": {"labels": {self.state: "upgrade-failed"}}}
+
+    def cluster(self) -> Cluster:
+        """Return both nodes with stale plugins."""
+        return self.make("a", "b").put("plugin-pod", self.stale("a"), self.stale("b"))
+
+    def label(self, key: str, value: str | None) -> Cluster:
+        """Change a label of the second node."""
+        return self.node({"metadata": {"labels": {key: value}}})
+
+    def node(self, patch: Object) -> Cluster:
+        """Change the second node."""
+        return self.cluster().change("node", patch, "b")
+
+    def pod(self, patch: Object) -> Cluster:
+        """Change the driver pod of the second node."""
+        return self.cluster().change("driver-pod", patch, f"{self.driver}-b")
+
+    def waits(self, why: str) -> Cluster:
+        """Let the driver container of the second node not start."""
+        status: Object = {"status": {"containerStatuses": [waiting(self.container, why, "why")]}}
+        return self.cluster().put("driver-pod", merged(self.driver_at("b", ready=None), status))
+
+    def second(self, patch: Object | None = None) -> Cluster:
+        """Put a second driver pod on the second node."""
+        return self.cluster().put("driver-pod", merged(named(self.driver_at("b"), "another"), patch or {}))
+
+    def without_plugin(self) -> Cluster:
+        """Let the plugin's DaemonSet want no pod on the second node, and have none there."""
+        found = self.cluster().drop("plugin-pod", f"{self.plugin}-b")
+        return found.change("daemonset", wants(1), self.plugin_daemonset)
+
+    def leftover(self) -> Cluster:
+        """Add a former driver DaemonSet that wants no pod and has none."""
+        old = next(one for one in self.cluster().of("daemonset") if one["metadata"]["name"] == self.driver_daemonset)
+        images = {"spec": {"template": {"spec": {"containers": [{"name": self.container, "image": "old:1"}]}}}}
+        return self.cluster().put("daemonset", merged(named(old, "leftover"), {**images, **wants(0)}))
+
+
+SIDES = {
+    "gpu": Side(
+        make=cluster, driver="driver", plugin="plugin", driver_daemonset=DRIVER,
+        plugin_daemonset="dra-driver-nvidia-gpu-kubelet-plugin", present="nvidia.com/gpu.present",
+        state="nvidia.com/gpu-driver-upgrade-state", skip="nvidia.com/gpu-driver-upgrade.skip",
+        container="nvidia-driver-ctr", driver_at=driver_pod, stale=stale_plugin,
+        plugin_at=lambda moment: plugin_pod("a", waited=None, started=moment, ready=moment + 4),
+    ),
+    "network": Side(
+        make=network, driver="mofed", plugin="rdma", driver_daemonset="mofed-ubuntu22.04-76944977f-ds",
+        plugin_daemonset="rdma-shared-dp-ds", present="feature.node.kubernetes.io/pci-15b3.present",
+        state="nvidia.com/ofed-driver-upgrade-state", skip="nvidia.com/ofed-driver-upgrade.skip",
+        container="mofed-container", driver_at=ofed_pod, stale=lambda node: rdma_pod(node, started=-99),
+        plugin_at=lambda moment: rdma_pod("a", started=moment),
+    ),
+}  # fmt: skip
+both_sides = pytest.mark.parametrize("side", SIDES.values(), ids=SIDES)
+
+
+def lost(seconds: float, status: str = "Unknown") -> Object:
+    """Return a patch of a node whose Ready condition changed so many seconds ago."""
+    return not_ready_since(3600 - seconds, status)
+
+
+@both_sides
+def test_each_condition_of_a_node_has_its_reason(side: Side) -> None:
+    """On that node alone: nothing that is wrong with one node delays the plugin of another one."""
+    for name, found, expected in (
+        ("skip label", side.label(side.skip, "true"), Reason.NODE_SKIPPED),
+        ("skip label that is false", side.label(side.skip, "false"), Reason.PLUGIN_STALE),
+        ("upgrade-required", side.label(side.state, "upgrade-required"), Reason.UPGRADE_IN_PROGRESS),
+        ("upgrade-failed", side.without_plugin().change("node", side.failed_upgrade, "b"), Reason.UPGRADE_FAILED),
+        ("upgrade-failed, and stale", side.label(side.state, "upgrade-failed"), Reason.PLUGIN_STALE),
+        ("cordoned", side.node({"spec": {"unschedulable": True}}), Reason.PLUGIN_STALE),
+        ("not ready, a moment", side.node(lost(5)), Reason.NODE_NOT_READY_BRIEFLY),
+        ("not ready, by a clock ahead of ours", side.node(lost(-60)), Reason.NODE_NOT_READY_BRIEFLY),
+        ("not ready, 299 s", side.node(lost(299)), Reason.NODE_NOT_READY_BRIEFLY),
+        ("not ready, 300 s", side.node(lost(300)), Reason.NODE_NOT_READY),
+        ("came back", side.node(lost(1, "True")), Reason.PLUGIN_STALE),
+        ("never reported", side.node({"status": None}), Reason.NODE_NOT_READY_BRIEFLY),
+        ("NFD labels vanished", side.label(side.present, None), Reason.LABELS_MISSING),
+        ("node deleted, pods not yet", side.cluster().drop("node", "b"), Reason.LABELS_MISSING),
+        ("driver pod deleted", side.cluster().drop("driver-pod", f"{side.driver}-b"), Reason.DRIVER_MISSING),
+        ("driver pod terminating", side.pod(patches.DELETING), Reason.DRIVER_MISSING),
+        ("driver pod evicted", side.pod({"status": {"phase": "Failed"}}), Reason.DRIVER_MISSING),
+        ("driver pod pending on no node", side.pod({"spec": {"nodeName": None}}), Reason.DRIVER_MISSING),
+        ("driver crash-looping", side.waits("CrashLoopBackOff"), Reason.DRIVER_FAILING),
+        ("driver starting", side.waits("PodInitializing"), Reason.DRIVER_NOT_READY),
+        ("two driver pods", side.second(), Reason.SEVERAL_DRIVER_PODS),
+        ("one of them terminating", side.second(patches.DELETING), Reason.PLUGIN_STALE),
+        ("leftover DaemonSet without pods", side.leftover(), Reason.PLUGIN_STALE),
+        ("no plugin pod, tainted node", side.without_plugin(), Reason.NOTHING_TO_REFRESH),
+    ):  # fmt: skip
+        decision, _memory = found.decide()
+        status = {one.node: one for one in decision.statuses}
+        assert (expected, True) == (status["b"].reason, bool(status["b"].message)), name
+        assert (Reason.PLUGIN_STALE, Phase.WAIT) == (status["a"].reason, decision.phase), name
+        assert "a" in deleted(decision), name
+    recreated = side.cluster().change("daemonset", {"metadata": {"uid": "recreated"}}, side.driver_daemonset)
+    assert {"DriverOrphaned"} == set(reasons(recreated.decide()[0].statuses))
+
+
+@both_sides
+def test_a_failed_upgrade_fails_the_run_after_all_others_are_refreshed(side: Side) -> None:
+    """Not at once, for it may clear by itself; not before the others, which can be refreshed."""
+    run = Run(side.make("a", "b").change("node", side.failed_upgrade, "b"))
+    phases = run.phases(0)
+    run.found.put("plugin-pod", merged(side.stale("a"), {"metadata": {"uid": "another"}}))
+    busy = run.look(360)
+    assert ["a"] == deleted(busy)
+    run.found.put("plugin-pod", *side.make("a").of("plugin-pod"))
+    end = run.look(420)
+    assert [Phase.WAIT, Phase.WAIT, Phase.FAIL] == [*phases, busy.phase, end.phase]
+    status = next(one for one in end.statuses if one.node == "b")
+    fix = {"gpu": "=upgrade-required --overwrite", "network": " delete pod "}[run.found.stack.name]
+    assert fix in remedy(status.reason, status.node, status.subject, run.found.stack).partition("To fix")[2]
+    run.found.change("node", {"metadata": {"labels": {side.state: "upgrade-done"}}})
+    assert Phase.DONE is run.look(540).phase
+
+
+@both_sides
+def test_a_node_that_is_lost_is_waited_for_then_excluded_then_evaluated_again(side: Side) -> None:
+    """The run is not done while a node is silent for a moment, also if all were verified a moment ago."""
+    run = Run(side.make("a", "b"))
+    assert [Phase.DONE] == run.phases(0)
+    assert Phase.WAIT is run.then(side.make("a", "b").change("node", lost(0, "False"), "b")).look().phase
+    silent, back = (side.make("a", "b").put("plugin-pod", side.stale("b")).change("node", patch, "b")
+                    for patch in (lost(0), lost(-399, "True")))  # fmt: skip
+    seen = Run(silent).through((10, silent), (311, silent), (400, back))
+    assert [Phase.WAIT, Phase.DONE, Phase.WAIT] == [decision.phase for decision in seen]
+    assert ["NodeNotReadyBriefly", "NodeNotReady", "PluginStale"] == [reasons(one.statuses)[1] for one in seen]
+    # A node that never reported has no time of its own, so that of this program counts.
+    run = Run(side.make("a", "b").change("node", "status: {conditions: []}", "b"))
+    assert [Phase.WAIT, Phase.DONE] == run.phases(0, 300)
+    assert ["Verified", "NodeNotReady"] == reasons(run.look(300).statuses)
+
+
+@both_sides
+def test_a_fleet_that_changes_during_the_run_is_waited_for(side: Side) -> None:
+    """It is scaled to zero and back, a node is added, or the driver's DaemonSet or the labels vanish."""
+    gone = side.make("a").drop("node").drop("driver-pod").drop("plugin-pod").drop("slice")
+    gone.change("daemonset", wants(0))
+    there, wait = side.cluster(), (Phase.WAIT, 0)
+    seen = Run(there).through((0, there), (20, gone), (200, there), (300, gone), (601, gone))
+    expected = [(Phase.WAIT, 2), wait, (Phase.WAIT, 2), wait, (Phase.SKIP, 0)]
+    assert expected == [(decision.phase, len(decision.actions)) for decision in seen]
+    added, _memory = side.make("a").put("node", *side.make("a", "b").of("node")).change("daemonset", wants(2)).decide()
+    assert (Phase.WAIT, ["Verified", "DriverMissing"]) == (added.phase, reasons(added.statuses))
+    orphaned, _memory = side.make("a").drop("daemonset", side.driver_daemonset).decide()
+    assert (Phase.WAIT, ["DriverOrphaned"]) == (orphaned.phase, reasons(orphaned.statuses))
+    no_label = side.make("a").change("node", {"metadata": {"labels": {side.present: None}}}).drop("driver-pod")
+    decision, _memory = no_label.change("daemonset", wants(0), side.driver_daemonset).decide()
+    assert (Phase.WAIT, Reason.NODES_PENDING) == (decision.phase, decision.reason)
+    assert ["LabelsMissing"] == reasons(decision.statuses)
+
+
+@both_sides
+def test_a_rebooted_node_is_evaluated_by_its_new_times(side: Side) -> None:
+    """The same pods, by UID, with new starts. A reboot is no crash loop, although the restarts count."""
+    booting = side.make("a").put("driver-pod", side.driver_at("a", started=1000, ready=None))
+    assert Reason.DRIVER_NOT_READY is booting.judge().reason
+    for started, expected in ((1060, Reason.PLUGIN_STALE), (1080, Reason.VERIFIED)):
+        found = side.make("a").put("driver-pod", side.driver_at("a", started=1000, ready=1070))
+        assert expected is found.put("plugin-pod", side.plugin_at(started)).judge().reason
+    status = {"conditions": conditions(None), "initContainerStatuses": [finished("k8s-driver-manager", 990)]}
+    pod = merged(driver_pod(started=1000, ready=None, restarts=4, ended_before=900), {"status": status})
+    assert Reason.DRIVER_NOT_READY is cluster().put("driver-pod", pod).judge().reason
+
+
+def test_a_node_is_eligible_or_excluded_with_a_reason() -> None:
+    """A node is never left out without a reason, and vanished labels are waited for while pods run."""
+
+    def second(*, pods: bool = True, **labels: str | None) -> Cluster:
+        found = stale("gpu-0", "gpu-1").change("node", labelled("gpu-1", **labels), "gpu-1")
+        return found if pods else found.drop("driver-pod", "driver-gpu-1").drop("plugin-pod", "plugin-gpu-1")
+
+    not_deployed, missing = Reason.DRIVER_NOT_DEPLOYED, Reason.LABELS_MISSING
+    for name, found, state, reason in (
+        ("eligible", second(), STALE, Reason.PLUGIN_STALE),
+        ("pre-installed driver", second(deploy_driver="pre-installed"), EXCLUDED, Reason.HOST_DRIVER),
+        ("driver not deployed", second(deploy_driver="false"), EXCLUDED, not_deployed),
+        ("operands disabled", second(deploy_operands="false"), EXCLUDED, not_deployed),
+        ("no driver label and no pod", second(deploy_driver=None, pods=False), EXCLUDED, not_deployed),
+        ("driver label vanished, driver runs", second(deploy_driver=None), WAITING, missing),
+        ("driver label of no known value, driver runs", second(deploy_driver="TRUE"), WAITING, missing),
+        ("driver label of no known value, no pod", second(deploy_driver="TRUE", pods=False), EXCLUDED, not_deployed),
+        ("GPU label vanished, driver runs", second(present="false"), WAITING, missing),
+        ("GPU label vanished, plugin runs", second(present=None).drop("driver-pod", "driver-gpu-1"), WAITING, missing),
+        ("GPU label vanished, driver alone", second(present=None).drop("plugin-pod", "plugin-gpu-1"), WAITING, missing),
+    ):  # fmt: skip
+        status = found.decide()[0].statuses[1]
+        assert (state, reason) == (status.state, status.reason), name
+    lost_gpu = second(present="false", pods=False)
+    foreign = merged(plugin_pod("cpu-0"), {"metadata": {"ownerReferences": owner("foreign-ds")}})
+    assert ["gpu-0"] == [one.node for one in lost_gpu.put("plugin-pod", foreign).decide()[0].statuses]
+    # The plugin's DaemonSet also selects nodes by CPU vendor; without a GPU its init container never ends.
+    waits: Object = {"conditions": conditions(None), "containerStatuses": [],
+                     "initContainerStatuses": [waiting("init-container", "PodInitializing")]}  # fmt: skip
+    found = cluster("gpu-0").put("plugin-pod", merged(plugin_pod("b"), {"status": waits}))
+    decision, _memory = found.decide()
+    assert (Phase.DONE, ["DriverNotDeployed", "Verified"]) == (decision.phase, reasons(decision.statuses))
+    # The reason is one that waiting does not change: a skip label counts on every node.
+    for changes, expected in (
+        ([PRE_INSTALLED, lost(1)], "HostDriver"),
+        ([PRE_INSTALLED, labelled(skip="true")], "NodeSkipped"),
+        ([labelled(skip="true"), lost(1)], "NodeSkipped"),
+    ):
+        found = cluster("gpu-0", "gpu-1")
+        for patch in changes:
+            found.change("node", merged(patch, {"metadata": {"name": "gpu-1"}}), "gpu-1")
+        decision, _memory = found.decide()
+        assert (Phase.DONE, ["Verified", expected]) == (decision.phase, reasons(decision.statuses))
+    # A node that was waited for, and is skipped now, is excluded at once.
+    run = Run(cluster("gpu-0", "gpu-1"))
+    run.look()
+    run.found.change("node", labelled("gpu-1", skip="true"), "gpu-1").drop("driver-pod", "driver-gpu-1")
+    assert ["Verified", "NodeSkipped"] == reasons(run.look().statuses)
+
+
+def outdated(driver: Object | None = None) -> Cluster:
+    """Return a verified node whose outdated driver pod no controller replaces."""
+    old = merged(driver or driver_pod(), patches.OUTDATED)
+    return cluster().change("policy", patches.BY_HAND).put("driver-pod", old)
+
+
+def test_an_outdated_driver_that_no_controller_replaces_is_handled_as_the_settings_say() -> None:
+    """Its plugin matches it, so by default it is only reported."""
+    found = cluster("a", "b").change("driver-pod", patches.OUTDATED, "driver-b").change("policy", patches.BY_HAND)
+    for setting, state, phase in (
+        (OnManualUpgrade.REPORT, EXCLUDED, Phase.DONE),
+        (OnManualUpgrade.WAIT, WAITING, Phase.WAIT),
+        (OnManualUpgrade.FAIL, NodeState.FAILED, Phase.FAIL),
+    ):
+        decision, _memory = found.decide(Settings(on_manual_upgrade=setting))
+        status = decision.statuses[1]
+        assert (state, Reason.MANUAL_UPGRADE, phase) == (status.state, status.reason, decision.phase)
+    sandbox = (
+        cluster().change("driver-pod", patches.OUTDATED).change("policy", "spec: {sandboxWorkloads: {enabled: true}}")
+    )
+    assert (Phase.DONE, ["ManualUpgrade"]) == ((end := sandbox.decide()[0]).phase, reasons(end.statuses))
+
+
+def test_an_outdated_driver_that_crashed_in_place_leaves_a_stale_plugin() -> None:
+    """It is loaded and Ready, so the plugin must start after it; only the outdated version stays as it is."""
+    run = Run(outdated(driver_pod(started=300, ready=370, restarts=1, ended_before=299)))
+    decision = run.look()
+    assert (["gpu-0"], [STALE]) == (deleted(decision), [one.state for one in decision.statuses])
+    run.found.put("plugin-pod", named(plugin_pod(waited=400, started=401, ready=405), "next"))
+    run.found.drop("plugin-pod", "plugin-gpu-0")
+    done = run.look()
+    assert (Phase.DONE, ["ManualUpgrade"]) == (done.phase, reasons(done.statuses))
+
+
+def test_a_rolling_update_is_no_manual_upgrade() -> None:
+    """The DaemonSet controller replaces outdated driver pods, also with autoUpgrade off."""
+    published: Object = {"spec": {"devices": [{"name": "g", "attributes": {"driverVersion": {"version": "570.1.2"}}}]}}
+    rolling: Object = {"spec": {"updateStrategy": {"type": "RollingUpdate"}}}
+    two = outdated().only("driver-pod", named(merged(driver_pod(), patches.OUTDATED), "a"), driver_pod())
+    for name, found, phase, expected in (
+        ("RollingUpdate", outdated().change("daemonset", rolling, DRIVER), Phase.WAIT, "DriverOutdated"),
+        ("not ready yet", outdated(driver_pod(ready=None)), Phase.WAIT, "DriverNotReady"),
+        ("slices show the loaded version", outdated().change("slice", published), Phase.DONE, "ManualUpgrade"),
+        ("old state", outdated().change("node", labelled(state="upgrade-required")), Phase.DONE, "ManualUpgrade"),
+        ("two driver pods", two, Phase.WAIT, "SeveralDriverPods"),
+        ("a current pod", stale().change("policy", patches.BY_HAND), Phase.WAIT, "PluginStale"),
+        ("a deleted pod", stale().change("policy", patches.BY_HAND).drop("driver-pod"), Phase.WAIT, "DriverMissing"),
+    ):  # fmt: skip
+        decision, _memory = found.decide()
+        assert (phase, [expected]) == (decision.phase, reasons(decision.statuses)), name
+
+
+def test_a_remedy_names_a_live_pod_if_there_is_one() -> None:
+    """A command about a pod that terminates is of no use, whichever is listed first."""
+    found = outdated()
+    found.only("driver-pod", ending(driver_pod()), *found.of("driver-pod"))
+    assert "gpu-operator/driver-gpu-0" == found.judge().subject
+    found = cluster().change("node", labelled(state="upgrade-failed"))
+    for part, pod in (("driver-pod", driver_pod()), ("plugin-pod", plugin_pod())):
+        found.only(part, ending(pod), *found.of(part))
+    status = found.judge()
+    assert (Reason.UPGRADE_FAILED, "gpu-operator/driver-gpu-0") == (status.reason, status.subject)
+    assert "its upgrade state is upgrade-failed" in status.message
+    found.drop("driver-pod").change("node", labelled(state="upgrade-done"))
+    assert "nvidia-dra-driver-gpu/plugin-gpu-0" == found.judge().subject
+
+
+def test_a_node_with_a_malformed_object_is_not_touched() -> None:
+    """A malformed object is not ready, not fresh and not absent: nothing is known of it."""
+    for part, patch in (
+        ("driver-pod", "metadata: {uid: 7}"),
+        ("plugin-pod", "status: {containerStatuses: no}"),
+        ("node", "status: {conditions: no}"),
+        ("slice", "spec: {devices: 8}"),
+    ):
+        decision, _memory = stale().change(part, patch).decide()
+        assert (Phase.WAIT, ["MalformedObject"], ()) == (decision.phase, reasons(decision.statuses), decision.actions)
+    # A pod of an unknown node may be a second driver pod on any of them.
+    unknown = obj("driver-pod", "{metadata: {name: x}, spec: {nodeName: [1]}}")
+    decision, _memory = stale("gpu-0", "gpu-1").put("driver-pod", unknown).decide()
+    assert ["MalformedObject"] * 2 == reasons(decision.statuses)
+    no_node = obj("slice", "{metadata: {name: x}, spec: {nodeName: null}}")
+    for part, elsewhere in (("driver-pod", driver_pod("gpu-9")), ("slice", no_node)):
+        elsewhere["spec"]["devices"] = elsewhere["spec"]["containers"] = "broken"
+        decision, _memory = stale().put(part, elsewhere).decide()
+        assert (Reason.PLUGIN_STALE, ["gpu-0"]) == (decision.statuses[0].reason, deleted(decision)), part
+    # A malformed pod may decide whether there is a driver, so it counts unless the Node object alone excludes its node.
+    for node, part, patch, expected in (
+        (labelled(skip="true"), "plugin-pod", "metadata: {uid: 7}", Reason.NODE_SKIPPED),
+        (not_ready_since(0), "driver-pod", "metadata: {uid: 7}", Reason.NODE_NOT_READY),
+        (labelled(skip="true"), "slice", "spec: {devices: 8}", Reason.MALFORMED_OBJECT),
+        (labelled(deploy_driver=None), "driver-pod", "metadata: {uid: 7}", Reason.MALFORMED_OBJECT),
+    ):
+        assert expected is cluster().change("node", node).change(part, patch).judge().reason, part
+
+
+def test_nothing_is_restarted_while_the_desired_spec_is_malformed() -> None:
+    """A node that is not settled could look settled, by its own driver or by the one that comes first."""
+    broken = "{metadata: {uid: 7, creationTimestamp: 7}}"
+    for found in (
+        stale().change("policy", broken, "cluster-policy"),
+        stale().change("daemonset", broken, DRIVER),
+        stale().change("revision", broken, "nvidia-driver-daemonset-new"),
+        rdma(network("gpu-0").change("revision", broken)),
+        rdma(network("gpu-0").change("daemonset", broken)),
+    ):
+        decision, _memory = found.decide()
+        assert (Phase.WAIT, Reason.MALFORMED_OBJECT, ()) == (decision.phase, decision.reason, decision.actions)
+    hidden = rdma(network("gpu-0").change("revision", broken)).drop("policy")
+    assert [] == deleted(hidden.decide()[0])
+
+
+def test_upgrade_labels_veto_before_the_restart_of_the_driver_alone() -> None:
+    """They trail by up to two minutes: after the restart they delay the end of the run, not a plugin."""
+    groups = (names.STATES_BEFORE_RESTART, names.STATES_AFTER_RESTART, names.STATES_QUIET, {names.STATE_FAILED})
+    assert sum(map(len, groups)) == len(set[str]().union(*groups))
+    assert {"quiet", "before", "after", "failed", "unknown"} == {label.value for label in Label}
+    for state in names.STATES_BEFORE_RESTART:
+        assert Reason.UPGRADE_IN_PROGRESS is stale().change("node", labelled(state=state)).judge().reason, state
+    for state in ("drain-requested", "Upgrade-Done", "true"):
+        assert Reason.UPGRADE_STATE_UNKNOWN is stale().change("node", labelled(state=state)).judge().reason, state
+    for value in (*names.STATES_AFTER_RESTART, "upgrade-failed", "upgrade-done", None):
+        decision, _memory = stale().change("node", labelled(state=value)).decide()
+        assert (["PluginStale"], ["gpu-0"]) == (reasons(decision.statuses), deleted(decision)), value
+        assert (value not in ("upgrade-done", None)) is decision.statuses[0].label_pending, value
+    for state in names.STATES_AFTER_RESTART:
+        decision, _memory = cluster("a", "b").change("node", labelled("b", state=state), "b").decide()
+        assert (Phase.WAIT, Reason.UPGRADE_LABELS_PENDING) == (decision.phase, decision.reason), state
+        assert [False, True] == [one.label_pending for one in decision.statuses], state
+
+
+def test_paused_operands_and_a_failed_upgrade_veto() -> None:
+    """While the driver manager has paused any operand of its stack, the old driver is being unloaded."""
+    gpu, paused = "nvidia.com/gpu.deploy.", "paused-for-driver-upgrade"
+    for found, label, value, expected in (
+        (stale(), f"{gpu}device-plugin", paused, Reason.OPERANDS_PAUSED),
+        (stale(), f"{gpu}dcgm", f"custom_{paused}", Reason.OPERANDS_PAUSED),
+        (stale(), f"{gpu}device-plugin", "", Reason.PLUGIN_STALE),
+        (stale(), f"{gpu}device-plugin", "false", Reason.PLUGIN_STALE),
+        (cluster(), "network.nvidia.com/operator.x", paused, Reason.VERIFIED),
+        (network(), f"{gpu}dcgm", paused, Reason.VERIFIED),
+    ):
+        found.change("node", {"metadata": {"labels": {label: value}}})
+        assert expected is found.judge().reason, (label, value)
+    # A failed upgrade is the reason of every node that waits or is verified; an excluded node stays excluded.
+    for found in (cluster(), cluster().drop("driver-pod")):
+        failed = found.change("node", labelled(state="upgrade-failed")).judge()
+        assert (WAITING, Reason.UPGRADE_FAILED) == (failed.state, failed.reason)
+    skipped = cluster().change("node", labelled(state="upgrade-failed", skip="true")).judge()
+    assert (EXCLUDED, Reason.NODE_SKIPPED) == (skipped.state, skipped.reason)
+
+
+def test_a_node_waits_for_what_must_happen_first() -> None:
+    """The reason names the cause, not what follows from it: graces and remedies depend on the reason."""
+    drain, unready = labelled(state="drain-required"), ofed_pod("gpu-0", ready=None)
+    first, broken = network("gpu-0").put("driver-pod", unready), failing()
+    for name, found, expected in (
+        ("driver pod before label", cluster().change("node", drain).put("driver-pod", broken), Reason.DRIVER_FAILING),
+        ("driver before toolkit", with_toolkit(cluster(), ready=None).put("driver-pod", broken), Reason.DRIVER_FAILING),
+        ("prior driver first", with_ofed(cluster(), first).put("driver-pod", broken), Reason.PRIOR_DRIVER_UNSETTLED),
+        ("the DaemonSet before its pods", stale().change("driver-pod", patches.OUTDATED)
+         .change("policy", "spec: {driver: {version: 590.1.2}}"), Reason.NOT_RENDERED),
+        ("an orphan before its label", cluster().change("driver-pod", "metadata: {ownerReferences: []}")
+         .change("node", drain), Reason.DRIVER_ORPHANED),
+        ("in doubt, the prior driver", with_ofed(cluster(), first)
+         .change("driver-pod", "metadata: {ownerReferences: []}"), Reason.PRIOR_DRIVER_UNSETTLED),
+    ):  # fmt: skip
+        status = found.judge(TOOLKIT)
+        assert (WAITING, expected) == (status.state, status.reason), name
+
+
+def test_a_container_that_cannot_start_fails_its_driver() -> None:
+    """None of these ends by waiting, unlike a container that is being created."""
+    hopeless = {
+        "CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull",
+        "CreateContainerConfigError", "CreateContainerError", "RunContainerError",
+    }  # fmt: skip
+    for reason in (*hopeless, "ContainerCreating", "PodInitializing"):
+        for where in ("initContainerStatuses", "containerStatuses"):
+            pod = merged(driver_pod(ready=None), {"status": {where: [waiting("any", reason)]}})
+            found = cluster().put("driver-pod", pod).judge()
+            assert (reason in hopeless) is (Reason.DRIVER_FAILING is found.reason), reason
+    assert "ImagePullBackOff: no such tag" in cluster().put("driver-pod", failing()).judge().message
+
+
+def test_a_side_container_that_restarts_unseen_leaves_its_node_settled() -> None:
+    """Without a readiness probe it is back between two looks of the kubelet, and ContainersReady does not move."""
+    assert ["gpu-0"] == deleted(stale().put("driver-pod", flapped(driver_pod(), 1000)).decide()[0])
+    # If the driver container itself restarted, R belongs to its previous run.
+    moved = driver_pod(restarts=1, started=1000, ended_before=999)
+    assert Reason.DRIVER_NOT_READY is stale().put("driver-pod", moved).judge().reason
+    # A driver pod that terminates is not compared, also if it is listed first.
+    found = stale()
+    found.only(
+        "driver-pod",
+        ending(driver_pod(started=-900, ready=-800)),
+        *found.of("driver-pod"),
+    )
+    assert Reason.PLUGIN_STALE is found.judge().reason
+
+
+def rdma(ofed: Cluster) -> Cluster:
+    """Return a stale GPU node whose policy asks for GPUDirect RDMA, with a network stack in some state."""
+    node = {"metadata": {"labels": {"feature.node.kubernetes.io/pci-15b3.present": "true"}}}
+    return with_ofed(stale().change("node", node), ofed.drop("plugin-pod").drop("node").drop("policy"))
+
+
+def test_a_network_driver_that_is_about_to_come_is_waited_for() -> None:
+    """Also while the policy is gone, so that it is unknown whether it asks for GPUDirect RDMA."""
+    rotated: Object = {"spec": {"updateStrategy": {"type": "RollingUpdate"}}}
+    no_pod_wanted, old = "status: {desiredNumberScheduled: 0}", network("gpu-0").change("driver-pod", patches.OUTDATED)
+    for name, ofed, expected in (
+        ("settled", network("gpu-0"), ["gpu-0"]),
+        ("terminates", network("gpu-0").change("driver-pod", patches.DELETING), []),
+        ("has ended", network("gpu-0").change("driver-pod", "status: {phase: Failed}"), []),
+        ("is wanted", network("gpu-0").drop("driver-pod"), []),
+        ("is not ready", network("gpu-0").put("driver-pod", ofed_pod("gpu-0", ready=None)), []),
+        ("is not wanted", network("gpu-0").drop("driver-pod").change("daemonset", no_pod_wanted), ["gpu-0"]),
+        ("has no DaemonSet", network("gpu-0").drop("driver-pod").drop("daemonset"), ["gpu-0"]),
+        ("its DaemonSet replaces it", old.change("daemonset", rotated), []),
+        ("no controller replaces it", network("gpu-0").change("driver-pod", patches.OUTDATED), ["gpu-0"]),
+        ("an old pod terminates", network("gpu-0").put("driver-pod", ending(ofed_pod("gpu-0"))), ["gpu-0"]),
+    ):  # fmt: skip
+        found = rdma(ofed)
+        decision, _memory = found.decide()
+        assert ["PluginStale" if expected else "PriorDriverUnsettled"] == reasons(decision.statuses), name
+        assert expected == deleted(decision), name
+        assert expected == deleted(found.drop("policy").decide()[0]), name
+    elsewhere = rdma(network("gpu-0").drop("driver-pod"))
+    elsewhere.change("node", {"metadata": {"labels": {"feature.node.kubernetes.io/pci-15b3.present": None}}})
+    assert ["gpu-0"] == deleted(elsewhere.decide()[0])
+    # Without GPUDirect RDMA neither its absence nor its malformed pods delay the GPU stack.
+    found = with_ofed(cluster(), network("gpu-0").drop("daemonset").change("driver-pod", "metadata: {uid: 7}"))
+    namespaced = Settings(rbac=Rbac(namespaces=("gpu-operator",)))
+    assert Phase.WAIT is found.decide(namespaced)[0].phase
+    decision, _memory = found.change("policy", "spec: {driver: {rdma: {enabled: false}}}").decide(namespaced)
+    assert (Phase.DONE, ()) == (decision.phase, decision.warnings)
+
+
+def test_a_network_driver_that_terminates_on_a_dead_node_is_not_missing_on_another() -> None:
+    """The other node has a network device, and gets no network driver by the DaemonSet's nodeSelector."""
+    device: Object = {"metadata": {"labels": {"feature.node.kubernetes.io/pci-15b3.present": "true"}}}
+    ofed = network("dead", "gpu-0").drop("plugin-pod").drop("node").drop("policy").drop("driver-pod", "mofed-gpu-0")
+    ofed.change("driver-pod", patches.DELETING).change("daemonset", "status: {desiredNumberScheduled: 1}")
+    found = with_ofed(stale("dead", "gpu-0").change("node", device), ofed)
+    assert ["PriorDriverUnsettled"] * 2 == reasons(found.decide()[0].statuses)
+    decision, _memory = found.change("node", not_ready_since(0), "dead").decide()
+    assert (["NodeNotReady", "PluginStale"], ["gpu-0"]) == (reasons(decision.statuses), deleted(decision))

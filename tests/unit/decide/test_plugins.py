@@ -1,0 +1,483 @@
+"""Plugins on a node whose driver is settled: which are fresh, verified, stale or missing, and which may be deleted."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from hook.config import DriverClient, Settings
+from hook.decide.reasons import Reason
+from hook.decide.result import Cause, NodeState, Phase
+from hook.objects import readers, views
+from tests.fixtures.cluster import LATER, Cluster, cluster, not_ready_since, reasons, stale, stale_plugin
+from tests.fixtures.limits import FOLLOWING
+from tests.fixtures.modes import network, ofed_pod, with_exporter, with_toolkit
+from tests.fixtures.objects import Object, R, at, conditions, driver_pod, merged, obj, plugin_pod, running, waiting
+from tests.unit.decide import patches
+from tests.unit.decide.runs import DRIVER, PLUGIN, TOOLKIT, Run, deleted, ending, flapped, named, pods, unnamed
+
+if TYPE_CHECKING:
+    from hook.decide.result import StalePod
+
+TOOLKIT_DAEMONSET = "nvidia-container-toolkit-daemonset"
+STARTING = merged(patches.NOT_READY, {"status": {"containerStatuses": [waiting("gpus", "ContainerCreating")]}})
+INIT_RUNS: Object = {"status": {"initContainerStatuses": [running("init-container", -50)], "containerStatuses": []}}
+
+
+def stale_pod(found: Cluster, settings: Settings | None = None) -> StalePod:
+    """Return the stale pod of the only node."""
+    pod = found.judge(settings).stale_pod
+    assert pod is not None
+    return pod
+
+
+def without_unloader(**driver: float) -> Object:
+    """Return the pod of a driver that restarted in place, so that only times can prove a plugin."""
+    return driver_pod(restarts=1, ended_before=-1, unloaded=-300, **driver)  # type: ignore[arg-type]
+
+
+def in_doubt() -> Cluster:
+    """Return a node whose plugin started in the second in which a driver that restarted in place was ready."""
+    found = cluster().only("driver-pod", without_unloader())
+    return found.only("plugin-pod", named(plugin_pod(waited=-50, started=R, ready=R + 3), "old"))
+
+
+def test_a_status_names_the_plugin_and_its_pod() -> None:
+    """Remedies, reports and graces are by plugin; without a pod, its DaemonSet is the subject."""
+    pod, plugin = "nvidia-dra-driver-gpu/plugin-gpu-0", f"nvidia-dra-driver-gpu/{PLUGIN}"
+    for found, reason, subject in (
+        (cluster(), Reason.VERIFIED, pod),
+        (stale(), Reason.PLUGIN_STALE, pod),
+        (stale().change("node", patches.TAINT), Reason.TAINT_NOT_TOLERATED, pod),
+        (cluster().change("node", patches.TAINT), Reason.VERIFIED, pod),
+        (cluster().change("plugin-pod", patches.DELETING), Reason.PLUGIN_RESTARTING, pod),
+        (cluster().change("plugin-pod", STARTING), Reason.PLUGIN_STARTING, pod),
+        (cluster().change("plugin-pod", patches.NOT_READY), Reason.PLUGIN_NOT_READY, pod),
+        (cluster().drop("plugin-pod"), Reason.PLUGIN_MISSING, plugin),
+        (cluster().drop("plugin-pod").change("daemonset", "status: {desiredNumberScheduled: 0}"),
+         Reason.NOTHING_TO_REFRESH, ""),
+    ):  # fmt: skip
+        status = found.judge()
+        assert (reason, plugin, subject) == (status.reason, status.plugin, status.subject)
+
+
+def test_a_stale_pod_has_all_that_a_restart_needs() -> None:
+    """Preconditions, the driver run that it is stale under, and for metrics what it did not start after."""
+    pod = stale_pod(stale())
+    assert ("nvidia-dra-driver-gpu", "plugin-gpu-0", "plugin-gpu-0-uid", "200", "plugin-ds") == (
+        pod.namespace, pod.name, pod.uid, pod.resource_version, pod.daemonset_uid,
+    )  # fmt: skip
+    assert f"driver-gpu-0-uid/{at(0).isoformat()}/0" == pod.driver_run
+    assert pod.because
+    late = with_toolkit(cluster(), ready=R + 900)
+    for found, expected in ((stale(), Cause.DRIVER), (late, Cause.PREREQUISITE), (in_doubt(), Cause.DOUBT)):
+        assert expected is stale_pod(found, TOOLKIT if found is late else None).cause
+    # A driver container of an unknown name has no start, so its pod's ready time identifies the run.
+    other = {"spec": {"containers": [{"name": "x"}]}, "status": {"containerStatuses": [waiting("x", "Any")]}}
+    run = stale_pod(stale().change("driver-pod", other)).driver_run
+    assert str(at(R)) == run.partition("/")[2]
+    # Without a driver, a plugin in its init container is not what the node waits for.
+    found = cluster().put("plugin-pod", merged(plugin_pod(ready=None), INIT_RUNS))
+    status = found.judge()
+    assert (NodeState.VERIFYING, Reason.PLUGIN_STARTING) == (status.state, status.reason)
+    assert "is still waiting for a working driver" in status.message
+    assert Reason.DRIVER_MISSING is found.drop("driver-pod").judge().reason
+
+
+def test_the_least_proven_pod_decides() -> None:
+    """There may be two pods for a moment, as with maxSurge; a stale one is restarted whatever the other one does."""
+    starting = named(merged(plugin_pod(), merged(STARTING, INIT_RUNS)), "a")
+    half = merged(stale_plugin(), {"status": {"containerStatuses": [
+        running("compute-domains", -499), waiting("gpus", "CrashLoopBackOff")]}})  # fmt: skip
+    leaving = merged(stale_plugin(), patches.DELETING)
+    for name, given, expected in (
+        ("starting", [starting], Reason.PLUGIN_STARTING),
+        ("a stale one behind a starting one", [starting, stale_plugin()], Reason.PLUGIN_STALE),
+        ("a starting one behind a fresh one", [plugin_pod(), named(starting, "b")], Reason.PLUGIN_STARTING),
+        ("a fresh one that is not ready", [plugin_pod(), named(plugin_pod(ready=None), "b")], Reason.PLUGIN_NOT_READY),
+        ("the stale one terminates", [leaving, named(starting, "b")], Reason.PLUGIN_STARTING),
+        ("only one, terminating", [leaving], Reason.PLUGIN_RESTARTING),
+        ("only one, evicted", [merged(plugin_pod(), {"status": {"phase": "Failed"}})], Reason.PLUGIN_RESTARTING),
+        ("half of it runs on the old driver", [half], Reason.PLUGIN_STALE),
+    ):
+        assert expected is cluster().only("plugin-pod", *given).judge().reason, name
+    surge = stale().put("plugin-pod", named(plugin_pod(waited=None, started=900, ready=None), "new"))
+    assert ["plugin-gpu-0"] == pods(surge.decide()[0])
+    # Sidecars do not count: one runs from before the driver, or crashes. A debug container does not count either.
+    driver, plugin = driver_pod(), plugin_pod()
+    driver["status"]["initContainerStatuses"].append(running("side", 300, restarts=3, ended_before=299))
+    plugin["status"]["initContainerStatuses"].append(running("side", -500))
+    for pod in (driver, plugin):
+        pod["spec"]["initContainers"].append({"name": "side", "restartPolicy": "Always"})
+    plugin["status"]["ephemeralContainerStatuses"] = [running("debugger", -5)]
+    assert Reason.VERIFIED is cluster().put("driver-pod", driver).put("plugin-pod", plugin).judge().reason
+    # Only times of one node are compared: a node whose clock is an hour ahead is verified.
+    ahead = cluster().put("driver-pod", driver_pod(started=7000, ready=7070))
+    assert Reason.PLUGIN_STALE is ahead.judge().reason
+    assert Reason.VERIFIED is ahead.put("plugin-pod", plugin_pod(waited=7060, started=7065)).judge().reason
+    rebooted = cluster().put("driver-pod", driver_pod(started=1000, ready=1070, restarts=1, ended_before=900))
+    waited = plugin_pod(waited=1065, started=1066, ready=1080)
+    assert Reason.VERIFIED is rebooted.put("plugin-pod", waited).judge().reason
+
+
+def publishing(version: str, found: Cluster | None = None) -> Cluster:
+    """Let the ResourceSlice show a driver version."""
+    device = {"attributes": {"driverVersion": {"version": version}}}
+    return (found or cluster()).change("slice", {"spec": {"devices": [device]}})
+
+
+def test_a_fresh_plugin_is_verified_by_readiness_and_resource_slices() -> None:
+    """Each of its slices must show the expected driver, where it shows any."""
+    cd_only = merged(plugin_pod(), {"spec": {"containers": [{"name": "compute-domains"}]},
+                                    "status": {"containerStatuses": [running("compute-domains", R + 6)]}})  # fmt: skip
+    mig = "spec: {devices: [{name: gpu-0-mig-1g.10gb-0, attributes: {type: {string: mig}}}]}"
+    for name, found, expected in (
+        ("verified", cluster(), Reason.VERIFIED),
+        ("not ready", cluster().put("plugin-pod", plugin_pod(ready=None)), Reason.PLUGIN_NOT_READY),
+        ("no slice", cluster().drop("slice"), Reason.SLICE_MISSING),
+        ("empty slice", cluster().change("slice", patches.NO_DEVICES), Reason.SLICE_MISSING),
+        ("slice of another node", cluster().change("slice", "spec: {nodeName: gpu-9}"), Reason.SLICE_MISSING),
+        ("old slice", publishing("570.124.6"), Reason.SLICE_OUTDATED),
+        ("one of two is old", cluster().put("slice", named(publishing("570.124.6").of("slice")[0], "b")),
+         Reason.SLICE_OUTDATED),
+        ("no version", cluster().change("slice", "spec: {devices: [{name: mig}]}"), Reason.VERIFIED),
+        ("MIG devices publish none", cluster().change("slice", mig), Reason.VERIFIED),
+        ("ComputeDomains alone", cluster().drop("slice").put("plugin-pod", cd_only), Reason.VERIFIED),
+        ("the API serves no slices", cluster().unserved("slice"), Reason.VERIFIED),
+    ):  # fmt: skip
+        assert expected is found.judge().reason, name
+    for version in ("v1", "v1beta2", "v1beta1"):
+        for published, expected in (("580.126.20", Reason.VERIFIED), ("570.124.6", Reason.SLICE_OUTDATED)):
+            device: Object = {"attributes": {"driverVersion": {"version": published}}}
+            device = {"basic": device} if version == "v1beta1" else device
+            patch: Object = {"apiVersion": f"resource.k8s.io/{version}", "spec": {"devices": [device]}}
+            assert expected is cluster().change("slice", patch).judge().reason, version
+
+
+def test_each_pool_of_a_node_counts_in_its_newest_generation() -> None:
+    """Other programs that read ResourceSlices ignore older generations of a pool, too."""
+
+    def of_pool(pool: str, generation: int, version: str = "570.1.2") -> Object:
+        device = {"name": "g", "basic": {"attributes": {"driverVersion": {"version": version}}}}
+        spec = {"pool": {"name": pool, "generation": generation}, "devices": [device]}
+        return obj("slice", {"metadata": {"name": "other"}, "spec": spec})
+
+    newest = cluster().change("slice", "spec: {pool: {generation: 2}}")
+    for name, other, expected in (
+        ("of an older generation", of_pool("gpu-0", 1), "Verified"),
+        ("of the same generation", of_pool("gpu-0", 2), "SliceOutdated"),
+        ("of another pool", of_pool("gpu-0-b", 7), "SliceOutdated"),
+        ("of another pool with the new driver", of_pool("gpu-0-b", 7, "580.126.20"), "Verified"),
+    ):
+        assert [expected] == reasons(newest.put("slice", other).decide()[0].statuses), name
+
+
+def test_a_driver_version_is_compared_as_far_as_the_policy_names_it() -> None:
+    """Without leading zeros; a branch by its number; a digest, or no version at all, cannot be compared."""
+    branch: Object = {"version": "580", "usePrecompiled": True}
+    image, digest = "driver:580-5.15.0-105-generic-ubuntu22.04", "sha256:" + "0a" * 32
+    for driver, rendered, published, expected in (
+        ({"version": "580.105.08"}, "driver:580.105.08-ubuntu22.04", "580.105.8", Reason.VERIFIED),
+        ({"version": "580.105.08"}, "driver:580.105.08-ubuntu22.04", "580.105.80", Reason.SLICE_OUTDATED),
+        (branch, image, "580.95.5", Reason.VERIFIED),
+        (branch, image, "570.1.2", Reason.SLICE_OUTDATED),
+        ({"version": digest}, f"driver@{digest}", "570.1.2", Reason.VERIFIED),
+        ({"version": None}, "anything:1", "570.1.2", Reason.VERIFIED),
+    ):
+        containers = [{"name": "nvidia-driver-ctr", "image": f"nvcr.io/nvidia/{rendered}"}]
+        found = publishing(published).change("policy", {"spec": {"driver": driver}})
+        found.change("daemonset", {"spec": {"template": {"spec": {"containers": containers}}}}, DRIVER)
+        assert expected is found.judge().reason, (rendered, published)
+
+
+def test_a_container_that_restarted_must_run_for_a_while() -> None:
+    """One that crash-loops is ready between two crashes: the more it crashed, the longer it must run."""
+    for seconds, restarts, expected in (
+        (0, 1, Reason.PLUGIN_NOT_READY),
+        (9, 1, Reason.PLUGIN_NOT_READY),
+        (10, 1, Reason.VERIFIED),
+        (59, 2, Reason.PLUGIN_NOT_READY),
+        (60, 2, Reason.VERIFIED),
+        (-5, 3, Reason.VERIFIED),  # the clocks differ, so a start in the future proves nothing
+        (1, 0, Reason.VERIFIED),
+    ):
+        started = (LATER - timedelta(seconds=seconds) - at(0)).total_seconds()
+        ran = [running("compute-domains", R + 6), running("gpus", started, restarts=restarts)]
+        status: Object = {"conditions": conditions(started + 1), "containerStatuses": ran}
+        found = cluster().put("plugin-pod", merged(plugin_pod(), {"status": status}))
+        assert expected is found.judge().reason, (seconds, restarts)
+    # The waiting reason, which users look for, is gone between two crashes.
+    for restarts in (1, 2):
+        ran = [running("compute-domains", R + 6), running("gpus", R + 6, restarts=restarts)]
+        found = cluster().put("plugin-pod", merged(plugin_pod(ready=None), {"status": {"containerStatuses": ran}}))
+        assert (restarts > 1) is ("container gpus is in CrashLoopBackOff" in found.judge().message)
+
+
+def test_what_was_fresh_under_one_run_of_the_driver_stays_fresh() -> None:
+    """A side container that crashes moves ContainersReady, again and again, while the driver runs."""
+    for settings, patch in ((Settings(), {}), (FOLLOWING, {}), (Settings(), patches.OUTDATED)):
+        run = Run(cluster().change("policy", patches.BY_HAND if patch else "{}").change("driver-pod", patch), settings)
+        run.found.put("plugin-pod", plugin_pod(waited=None))
+        assert Phase.DONE is run.look().phase
+        for ready in (900, 1500):
+            run.found.put("driver-pod", merged(flapped(driver_pod(ready=ready), ready - 5), patch))
+            assert (Phase.DONE, []) == ((decision := run.look()).phase, deleted(decision)), patch
+        assert ["gpu-0"] == deleted(run.found.decide(settings)[0])
+        run.found.put("driver-pod", flapped(driver_pod(started=2000, ready=2070, restarts=1), 2060))
+        assert NodeState.STALE is run.look().statuses[0].state
+    # The proof is forgotten with its pod, because a run that never ends must not grow.
+    assert {"plugin-gpu-0-uid"} == run.memory.fresh.keys()
+    run.found.drop("plugin-pod")
+    run.look()
+    assert {} == run.memory.fresh
+    # A kubelet that restarts moves ContainersReady on all pods of its node.
+    found = cluster().put("driver-pod", driver_pod(ready=2000))
+    assert Phase.DONE is found.change("plugin-pod", {"status": {"conditions": conditions(2003)}}).decide()[0].phase
+    run = Run(network())
+    run.look()
+    run.found.put("driver-pod", ofed_pod(ready=2000))
+    assert Phase.DONE is run.look().phase
+    # A plugin under an unknown name stays fresh, too, as long as its pod is there.
+    run = Run(unnamed(cluster(), plugin_pod(waited=None)))
+    run.look()
+    run.found.put("driver-pod", flapped(driver_pod(ready=900), 895))
+    assert Phase.DONE is run.look().phase
+    assert Phase.FAIL is run.found.decide()[0].phase
+    run.found.drop("plugin-pod", "mine-0")
+    run.look()
+    assert {"plugin-gpu-0-uid"} == run.memory.fresh.keys()
+    # Freshness is remembered; that a container runs is not.
+    run = Run(cluster().put("plugin-pod", plugin_pod(waited=None)))
+    run.look()
+    crashed = {"name": "gpus", "restartCount": 1, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+    run.found.change("plugin-pod", merged(patches.NOT_READY, {"status": {"containerStatuses": [
+        running("compute-domains", R + 6), crashed]}}))  # fmt: skip
+    assert ["PluginStarting"] == reasons(run.look().statuses)
+
+
+def test_a_pod_that_replaced_a_restarted_one_is_fresh_in_the_same_second() -> None:
+    """The restart was issued when the driver was ready, so the new pod started later, whatever whole seconds show."""
+    new = named(plugin_pod(waited=-50, started=R, ready=R + 3), "new")
+    restarted = Run(in_doubt()).record("gpu-0")
+    crashed_again = driver_pod(restarts=2, ended_before=-1, unloaded=-300)
+    for name, run, driver, pod, expected in (
+        ("the new pod", restarted, None, new, "Verified"),
+        ("without a history", Run(in_doubt()), None, new, "PluginStale"),
+        ("the deleted pod itself", restarted, None, in_doubt().of("plugin-pod")[0], "PluginRestarting"),
+        ("after a refusal", Run(in_doubt()).record("gpu-0", refused="no"), None, new, "RestartDidNotHelp"),
+        ("the driver crashed again in that second", restarted, crashed_again, new, "PluginStale"),
+    ):
+        found = in_doubt().only("plugin-pod", pod)
+        status = run.then(found.only("driver-pod", driver) if driver else found).look().statuses
+        assert [expected] == reasons(status), name
+    # The driver may be ready in the second of its start, and its ContainersReady may move while it runs.
+    instant = Run(stale().only("driver-pod", without_unloader(ready=0)))
+    instant.act()
+    new = named(plugin_pod(waited=0, started=0, ready=3), "new")
+    assert ["Verified"] == reasons(instant.then(instant.found.only("plugin-pod", new)).look().statuses)
+    doubt = Run(cluster().put("plugin-pod", plugin_pod(waited=None, started=R)))
+    doubt.act()
+    doubt.found.only("plugin-pod", named(plugin_pod(waited=None, started=R), "next"))
+    assert Phase.DONE is doubt.look().phase
+    doubt.found.put("driver-pod", flapped(driver_pod(ready=900), 895))
+    assert Phase.DONE is doubt.look().phase
+    run = Run(stale())
+    run.act()
+    for driver, started, expected in (
+        (driver_pod(ready=900), R + 100, "Verified"),
+        (driver_pod(ready=900), R - 1, "RestartDidNotHelp"),
+        (driver_pod(started=800, ready=900, restarts=1), R + 100, "PluginStale"),
+    ):
+        found = cluster().put("driver-pod", driver)
+        found.only("plugin-pod", named(plugin_pod(waited=None, started=started), "successor"))
+        assert [expected] == reasons(run.then(found).look().statuses), started
+
+
+def test_a_pod_that_ran_next_to_a_restarted_one_did_not_replace_it() -> None:
+    """Its equal second stays in doubt; the pod that did replace the other one stays fresh."""
+    next_to = named(plugin_pod(waited=-9, started=R), "orphan", ownerReferences=[])
+    run = Run(stale().put("plugin-pod", next_to))
+    assert "plugin-gpu-0" == run.restart()[0]
+    assert ["PluginStale"] == reasons(run.then(cluster().only("plugin-pod", next_to)).look().statuses)
+    two = Run(cluster().only("plugin-pod", named(stale_plugin(), "first"), named(stale_plugin(), "second")))
+    assert ["first"] == two.restart()
+    two.found.put("plugin-pod", named(plugin_pod(waited=None, started=R), "successor"))
+    assert ["second"] == two.restart()
+    assert (Phase.DONE, []) == ((decision := two.look()).phase, pods(decision))
+
+
+def test_each_plugin_on_a_node_is_evaluated() -> None:
+    """Both chart names may be there after a failed upgrade; pods of other DaemonSets do not count."""
+    old = "nvidia-dra-driver-gpu-kubelet-plugin"
+    owner = [{"uid": "old-ds", "controller": True, "name": old}]
+    found = cluster().put("daemonset", obj("plugin-daemonset", f"metadata: {{name: {old}, uid: old-ds}}"))
+    found.put("plugin-pod", named(stale_plugin(), "other", ownerReferences=owner))
+    seen = {one.plugin.partition("/")[2]: one.reason.value for one in found.decide()[0].statuses}
+    assert {PLUGIN: "Verified", old: "PluginStale"} == seen
+    foreign = named(stale_plugin(), "other", ownerReferences=[{"uid": "foreign", "controller": True}])
+    assert Phase.DONE is cluster().put("plugin-pod", foreign).decide()[0].phase
+
+
+def test_an_orphaned_plugin_pod_counts() -> None:
+    """It runs on and holds the old driver, with or without a pod of the new DaemonSet on its node."""
+    orphan, fresh = (named(pod, "orphan", ownerReferences=[]) for pod in (stale_plugin(), plugin_pod()))
+    for found in (cluster().drop("plugin-pod"), cluster()):
+        decision, _memory = found.put("plugin-pod", orphan).decide()
+        assert (Phase.WAIT, ["orphan"]) == (decision.phase, pods(decision))
+    unlike: Object = {"metadata": {"labels": {"dra-driver-nvidia-gpu-component": "controller"}}}
+    for pod in (fresh, merged(orphan, {"metadata": {"namespace": "default"}}), merged(orphan, unlike)):
+        assert Phase.DONE is cluster().put("plugin-pod", pod).decide()[0].phase
+
+
+def test_a_node_without_a_plugin_pod_misses_one_or_needs_none() -> None:
+    """It needs none if the DaemonSet, once observed, has as many live pods where it wants them as it wants."""
+    nothing, missing = "NothingToRefresh", "PluginMissing"
+    unscheduled = named(merged(plugin_pod(), {"spec": {"nodeName": None}}), "new")
+    leaving = ending(plugin_pod("a"))
+    for name, desired, misscheduled, generation, more, expected in (
+        ("it wants no pod here", 2, 0, 1, [], nothing),
+        ("its pod is missing", 3, 0, 1, [], missing),
+        ("not observed, so nothing is known", 2, 0, 2, [], missing),
+        ("a pod that is not scheduled", 3, 0, 1, [unscheduled], missing),
+        ("a pod that terminates elsewhere", 3, 0, 1, [leaving], missing),
+        ("a second pod on another node", 3, 0, 1, [named(plugin_pod("a"), "plugin-a2")], missing),
+        ("one of those wanted is where none is wanted", 2, 1, 1, [], missing),
+        ("another one is where none is wanted", 1, 1, 1, [], nothing),
+    ):
+        found = cluster("a", "b", "c").drop("plugin-pod", "plugin-b").put("plugin-pod", *more)
+        status = {"desiredNumberScheduled": desired, "numberMisscheduled": misscheduled}
+        found.change("daemonset", {"metadata": {"generation": generation}, "status": status}, PLUGIN)
+        assert ["Verified", expected, "Verified"] == reasons(found.decide()[0].statuses), name
+    # A pod that terminates on a dead node is not missing on another one.
+    for kept in (2, 1):
+        # The DaemonSet still wants a pod on the dead node, or not: its labels were removed.
+        count: Object = {"desiredNumberScheduled": kept, "updatedNumberScheduled": 1, "numberMisscheduled": 2 - kept}
+        found = cluster("dead", "without", "working").change("daemonset", {"status": count}, PLUGIN)
+        found.change("node", not_ready_since(0), "dead").change("plugin-pod", patches.DELETING, "plugin-dead")
+        decision, _memory = found.drop("plugin-pod", "plugin-without").decide()
+        assert Phase.DONE is decision.phase
+        assert ["NodeNotReady", "NothingToRefresh", "Verified"] == sorted(reasons(decision.statuses))
+        found.drop("plugin-pod", "plugin-working")
+        assert ["NodeNotReady", "PluginMissing", "PluginMissing"] == sorted(reasons(found.decide()[0].statuses))
+
+
+def test_a_plugin_must_have_started_after_the_toolkit() -> None:
+    """Driver and toolkit of its node must both be settled; either may be the later one."""
+    unready, started = Reason.PREREQUISITE_NOT_READY, R + 6
+    deploy: Object = {"metadata": {"labels": {"nvidia.com/gpu.deploy.container-toolkit": "false"}}}
+    ran: Object = {"status": {"containerStatuses": [running("nvidia-container-toolkit-ctr", 1000, restarts=1)]}}
+
+    def toolkit(ready: float | None = R + 2) -> Cluster:
+        return with_toolkit(cluster(), ready)
+
+    for name, found, expected in (
+        ("ready before the plugin started", toolkit(), Reason.VERIFIED),
+        ("in the same second", toolkit(started), Reason.PLUGIN_STALE),
+        ("replaced under the plugin", toolkit(900), Reason.PLUGIN_STALE),
+        ("restarted, and still Ready", toolkit().change("provider-pod", ran), Reason.PLUGIN_STALE),
+        ("that, and the plugin after it", toolkit().change("provider-pod", ran)
+         .put("plugin-pod", plugin_pod(waited=1001, started=1002, ready=1006)), Reason.VERIFIED),
+        ("a plugin that does not run yet", toolkit().change("plugin-pod", INIT_RUNS), Reason.PLUGIN_STARTING),
+        ("not ready", toolkit(None), unready),
+        ("no pod", toolkit().drop("provider-pod"), unready),
+        ("terminating", toolkit().change("provider-pod", patches.DELETING), unready),
+        ("two pods", toolkit().put("provider-pod", obj("toolkit/pod", "metadata: {name: b, uid: b}")), unready),
+        ("about to be replaced", toolkit().change("provider-pod", patches.OUTDATED), unready),
+        ("outdated, and not replaced", toolkit().change("provider-pod", patches.OUTDATED)
+         .change("daemonset", patches.ON_DELETE, TOOLKIT_DAEMONSET), Reason.VERIFIED),
+        ("a pod of another owner", toolkit().change("provider-pod", "metadata: {ownerReferences: []}"), unready),
+        ("none wanted on this node", toolkit(900).change("node", deploy).drop("provider-pod"), Reason.VERIFIED),
+        ("no label of the toolkit", cluster(), Reason.VERIFIED),
+        ("the driver comes first", toolkit().drop("driver-pod"), Reason.DRIVER_MISSING),
+    ):  # fmt: skip
+        assert expected is found.judge(TOOLKIT).reason, name
+    assert Reason.VERIFIED is toolkit(None).drop("provider-pod").judge().reason
+    both = Settings(refresh_after=("toolkit",), driver_clients=(DriverClient("gpu", "monitoring", "dcgm-exporter"),))
+    assert ["PluginStale"] * 2 == reasons(with_exporter(toolkit(started + 1), started).decide(both)[0].statuses)
+    decision, _memory = toolkit(R + 99).decide(TOOLKIT)
+    assert ["plugin-gpu-0"] == pods(decision)
+    # A pod of the toolkit that terminates does not count, neither for freshness nor for the driver run.
+    late = with_toolkit(cluster(), ready=R + 900).of("provider-pod")
+    found = with_toolkit(cluster())
+    assert Reason.VERIFIED is found.put("provider-pod", *map(ending, late)).judge(TOOLKIT).reason
+    found.only("plugin-pod", stale_plugin())
+    run_of_both = stale_pod(found, TOOLKIT).driver_run
+    assert run_of_both == stale_pod(found.drop("provider-pod", "a"), TOOLKIT).driver_run
+
+
+def test_a_missing_toolkit_fails_after_a_grace() -> None:
+    """Without a DaemonSet there is none; one that has no pod yet is waited for. Either way the run is not done."""
+    late = Settings().advanced.failed_grace.total_seconds()
+    run = Run(with_toolkit(cluster()).drop("daemonset", TOOLKIT_DAEMONSET).drop("provider-pod"), TOOLKIT)
+    assert [Phase.WAIT, Phase.FAIL] == run.phases(0, late)
+    status = run.look(late).statuses[0]
+    assert Reason.PREREQUISITE_NOT_READY is status.reason
+    assert "there is no container toolkit DaemonSet" in status.message
+    one_missing = Run(with_toolkit(cluster("a", "b")).drop("provider-pod", "toolkit-b"), TOOLKIT)
+    assert [Phase.WAIT, Phase.WAIT] == one_missing.phases(0, late)
+    assert ["Verified", "PrerequisiteNotReady"] == reasons(one_missing.look(late).statuses)
+
+
+def test_a_toleration_is_read_as_the_scheduler_does() -> None:
+    """By key, operator, value and effect; an operator that this version does not know tolerates nothing."""
+    plain, valued = "{key: a, effect: NoSchedule}", "{key: a, value: x, effect: NoSchedule}"
+    execute = "{key: a, effect: NoExecute}"
+    for taint, toleration, expected in (
+        (plain, "{key: a, operator: Exists}", True),
+        ("{key: a, value: x, effect: NoExecute}", "{key: a, operator: Exists}", True),
+        (plain, "{operator: Exists}", True),
+        (plain, "{key: b, operator: Exists}", False),
+        (valued, "{key: a, value: x}", True),
+        (valued, "{key: a, operator: Equal, value: x}", True),
+        (valued, "{key: a, operator: Equal, value: y}", False),
+        (plain, "{key: a, operator: Equal}", True),
+        (plain, "{operator: Equal}", False),
+        ("{key: a, value: '9', effect: NoSchedule}", "{key: a, operator: Gt, value: '1'}", False),
+        (plain, "{key: a, operator: Exists, effect: NoSchedule}", True),
+        (execute, "{key: a, operator: Exists, effect: NoSchedule}", False),
+        (execute, "{operator: Exists, effect: NoSchedule}", False),
+    ):
+        (seen,) = readers.node(obj("node", f"spec: {{taints: [{taint}]}}")).taints
+        template = f"spec: {{template: {{spec: {{tolerations: [{toleration}]}}}}}}"
+        (given,) = readers.daemonset(obj("plugin-daemonset", template)).tolerations
+        assert expected is given.tolerates(seen), (taint, toleration)
+    # Preferences do not count, and DaemonSets tolerate the taints of a node's own condition.
+    taints = (
+        "{key: mine, value: x, effect: NoSchedule}, {key: mine, effect: NoExecute}, "
+        "{key: mine, effect: PreferNoSchedule}, {key: node.kubernetes.io/unschedulable, effect: NoSchedule}, "
+        "{key: node.kubernetes.io/disk-pressure, effect: NoSchedule}"
+    )
+    found = readers.node(obj("node", f"spec: {{taints: [{taints}]}}"))
+    assert (views.Taint("mine", "x", "NoSchedule"), views.Taint("mine", "", "NoExecute")) == found.taints
+
+
+def test_a_stale_plugin_that_would_not_come_back_is_not_deleted() -> None:
+    """A stale plugin may still work; without any plugin, nothing does."""
+    stale_reason, held = Reason.PLUGIN_STALE, Reason.TAINT_NOT_TOLERATED
+    mine = "{key: mine, effect: NoSchedule}"
+    for name, taints, tolerations, expected in (
+        ("not tolerated", mine, "", held),
+        ("NoExecute", "{key: mine, value: x, effect: NoExecute}", "", held),
+        ("another one is tolerated", mine, "{key: other, operator: Exists}", held),
+        ("one of two is tolerated", f"{mine}, {{key: b, effect: NoExecute}}", "{key: mine}", held),
+        ("tolerated", mine, "{key: b}, {key: mine}", stale_reason),
+        ("cordoned", "{key: node.kubernetes.io/unschedulable, effect: NoSchedule}", "", stale_reason),
+        ("preferred", "{key: mine, effect: PreferNoSchedule}", "", stale_reason),
+    ):
+        found = stale().change("node", f"spec: {{taints: [{taints}]}}")
+        found.change("daemonset", f"spec: {{template: {{spec: {{tolerations: [{tolerations}]}}}}}}", PLUGIN)
+        decision, _memory = found.decide()
+        assert [expected.value] == reasons(decision.statuses), name
+        assert (expected is stale_reason) is bool(decision.actions), name
+    half = stale().change("node", patches.TAINT).change("plugin-pod", {"status": {"containerStatuses": [
+        running("compute-domains", -499)]}})  # fmt: skip
+    assert held is half.judge().reason
+    # A taint that stays fails its node after the others are refreshed; once it is gone, the plugin is restarted.
+    run = Run(stale("a", "b").change("node", patches.TAINT, "b"))
+    assert (Phase.WAIT, ["a"]) == ((first := run.look()).phase, deleted(first))
+    run.found.put("plugin-pod", plugin_pod("a"))
+    assert (Phase.WAIT, []) == ((early := run.look(299)).phase, deleted(early))
+    assert ["b"] == deleted(run.then(stale("a", "b").put("plugin-pod", plugin_pod("a"))).look(299))
+    late = run.look(300)
+    assert (Phase.FAIL, Reason.TAINT_NOT_TOLERATED, []) == (late.phase, late.reason, deleted(late))
+    assert NodeState.FAILED is late.statuses[1].state

@@ -1,0 +1,239 @@
+"""Rollout of the driver: its DaemonSets must match the policy, and the operator must have finished."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from hook.config import Settings
+from hook.decide.decide import early_skip
+from hook.decide.reasons import Reason
+from hook.decide.result import Phase
+from tests.fixtures.cluster import LATER, Cluster, cluster, reasons, stale, without_operator
+from tests.fixtures.modes import network
+from tests.fixtures.objects import Object, driver_pod, obj, stamp
+from tests.unit.decide import patches
+from tests.unit.decide.runs import DRIVER, Run, deleted, unlabelled
+
+DIGEST = "sha256:" + "0b" * 32
+NO_REPLICAS: Object = {"replicas": None, "updatedReplicas": None, "availableReplicas": None}
+
+
+def running(image: str, /, **driver: object) -> Cluster:
+    """Return a verified node whose driver DaemonSet has an image, and whose policy asks for something else."""
+    containers = [{"name": "nvidia-driver-ctr", "image": image}]
+    found = cluster().change("daemonset", {"spec": {"template": {"spec": {"containers": containers}}}}, DRIVER)
+    return found.change("policy", {"spec": {"driver": driver}})
+
+
+def since(seconds: float) -> Object:
+    """Return a patch of a revision that was created so many seconds ago."""
+    return {"metadata": {"creationTimestamp": stamp(3600 - seconds)}}
+
+
+def progressing(seconds: float) -> Object:
+    """Return a patch of a Deployment whose last rollout completed so many seconds ago."""
+    done = {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"}
+    return {"status": {"conditions": [{**done, "lastUpdateTime": stamp(3600 - seconds)}]}}
+
+
+def test_an_image_that_a_webhook_rewrote_is_rendered() -> None:
+    """Another registry or an added digest may differ; repository path and tag must match. A warning names both."""
+    mirror, tag, path = "mirror.example.com", "580.126.20-ubuntu22.04", f"nvidia/driver@{DIGEST}"
+    by_digest = {"version": DIGEST}
+    for image, driver, same in (
+        (f"{mirror}/nvidia/driver:{tag}", {}, True),
+        (f"{mirror}/nvcr.io/nvidia/driver:{tag}", {}, True),
+        (f"nvcr.io/nvidia/driver:{tag}@{DIGEST}", {}, True),
+        (f"mirror:5000/cache/nvidia/driver:{tag}@{DIGEST}", {}, True),
+        (f"{mirror}/nvidia/driver:580.126.21-ubuntu22.04", {}, False),
+        (f"{mirror}/nvidia/other-driver:{tag}", {}, False),
+        (f"{mirror}/mynvidia/driver:{tag}", {}, False),
+        (f"{mirror}/driver:{tag}", {}, False),
+        (f"{mirror}/nvidia/driver:580.126.20-5.15.0-84-generic-ubuntu22.04", {}, False),
+        (f"nvcr.io/nvidia/mydriver:{tag}", {}, False),
+        ("nvcr.io/nvidia/driver:580.126.2-ubuntu22.04", {}, False),
+        (f"nvcr.io/{path}", {}, False),
+        (f"{mirror}/nvidia/driver:{tag}", {"repository": "nvidia"}, True),
+        (f"{mirror}/nvidia/driver:{tag}", {"repository": "other"}, False),
+        (f"{mirror}/{path.replace('@', ':any@')}", by_digest, True),
+        (f"{mirror}/{path}", by_digest, True),
+        (f"{mirror}/{path[:-1]}0", by_digest, False),
+    ):
+        decision, _memory = running(image, **driver).decide()
+        expected = (Phase.DONE, Reason.NOTHING_STALE) if same else (Phase.WAIT, Reason.NOT_RENDERED)
+        assert expected == (decision.phase, decision.reason), (image, driver)
+        assert same is any(image in warning for warning in decision.warnings), (image, driver)
+    rewritten = running(f"{mirror}/nvidia/driver:{tag}").change("revision", since(20))
+    assert Reason.OPERATOR_SETTLING is rewritten.decide()[0].reason
+
+
+def test_a_driver_image_as_one_whole_reference_is_compared() -> None:
+    """The operator appends the operating system to its tag, or takes a digest as it is."""
+    rendered, whole = "nvcr.io/nvidia/driver:580.126.20-ubuntu22.04", {"repository": None, "version": None}
+    for runs, image, expected in (
+        (rendered, "nvcr.io/nvidia/driver:580.126.20", Phase.DONE),
+        (rendered, "nvcr.io/nvidia/driver:580.126.21", Phase.WAIT),
+        (rendered, "registry:5000/other/driver:580.126.20", Phase.WAIT),
+        (rendered, f"nvcr.io/nvidia/driver@{DIGEST}", Phase.WAIT),
+        (f"nvcr.io/nvidia/driver@{DIGEST}", f"nvcr.io/nvidia/driver@{DIGEST}", Phase.DONE),
+    ):
+        decision, _memory = running(runs, **whole, image=image).decide()
+        assert expected is decision.phase, image
+        assert (expected is Phase.WAIT) is (decision.reason is Reason.NOT_RENDERED), image
+
+
+def test_where_nothing_can_be_compared_the_quiet_time_is_longer() -> None:
+    """An edit that a slow operator has not rendered after 16 s must not look like the end."""
+    run = Run(running("any:1", repository=None, version=None, image="registry:5000/driver"))
+    run.found.change("revision", since(0))
+    assert [Phase.WAIT, Phase.WAIT, Phase.WAIT, Phase.DONE] == run.phases(0, 16, 59, 60)
+    assert any("60 s without a change" in warning for warning in run.look(60).warnings)
+
+
+def test_an_operator_that_is_named_by_its_host_leads() -> None:
+    """Its Lease holds the node's name, or the host name of its template, or a name that was cut off."""
+    for pods in ({"hostNetwork": True}, {"hostname": "gpu-operator"}):
+        found = cluster().change("lease", "spec: {holderIdentity: node-7_0f3c}")
+        assert Reason.OPERATOR_NOT_LEADING is found.decide()[0].reason
+        found.change("deployment", {"spec": {"template": {"spec": pods}}})
+        assert Phase.DONE is found.decide()[0].phase
+        found.change("lease", {"spec": {"acquireTime": stamp(3600 - 20)}})
+        assert Reason.OPERATOR_SETTLING is found.decide()[0].reason
+    # The network operator's Deployment is named after its release; the API server cuts off long names of pods.
+    for length, reason in ((46, Reason.NOTHING_STALE), (47, Reason.OPERATOR_SETTLING)):
+        name = "a" * length + "-5ddc6f64ff"
+        found, holder = network().change("replicaset", {"metadata": {"name": name}}), f"{name}-"[:58] + "x7k2p_0e3f"
+        found.change("lease", {"spec": {"holderIdentity": holder, "acquireTime": stamp(3600 - 20)}})
+        assert reason is found.decide()[0].reason
+        assert Phase.DONE is found.change("lease", {"spec": {"acquireTime": stamp(0)}}).decide()[0].phase
+        found.change("lease", {"spec": {"holderIdentity": "b" + holder}})
+        assert Reason.OPERATOR_NOT_LEADING is found.decide()[0].reason
+
+
+def test_an_operator_that_has_just_been_replaced_may_render_again() -> None:
+    """No Lease names the new pod: there is none, or it still names the host on which the old one was the leader."""
+    host = cluster().change("lease", "spec: {holderIdentity: node-7_0f3c}")
+    host.change("deployment", "spec: {template: {spec: {hostNetwork: true}}}")
+    for found in (host, cluster().drop("lease")):
+        assert Phase.DONE is found.decide()[0].phase
+        assert Reason.OPERATOR_SETTLING is found.change("deployment", progressing(59)).decide()[0].reason
+        assert Phase.DONE is found.change("deployment", progressing(60)).decide()[0].phase
+    # This run has seen another rollout, although the Deployment's clock is ahead of ours.
+    run = Run(cluster().change("deployment", progressing(-3600)))
+    assert Phase.DONE is run.phases(0, 15)[1]
+    run.found.change("deployment", progressing(-3610))
+    assert Phase.WAIT is run.look(15).phase
+
+
+def test_an_operator_that_is_paused_or_scaled_to_zero_is_not_quiet_at_once() -> None:
+    """A paused Deployment with an edit has no updated pod; without any pod the longer quiet time counts."""
+    paused = cluster().change("deployment", "{spec: {paused: true}, status: {updatedReplicas: null}}")
+    assert Reason.OPERATOR_ROLLING_OUT is paused.decide()[0].reason
+    for seconds, phase in ((59, Phase.WAIT), (60, Phase.DONE)):
+        found = cluster().change("deployment", {"spec": {"replicas": 0}, "status": NO_REPLICAS})
+        assert phase is found.change("revision", since(seconds)).decide()[0].phase
+    # A release under another name was scaled to zero, and sorts first; the one that runs is being replaced.
+    found = cluster().change("deployment", "status: {updatedReplicas: 0}")
+    left = {"metadata": {"name": "a-gpu-operator", "uid": "left"}, "spec": {"replicas": 0}, "status": NO_REPLICAS}
+    assert Reason.OPERATOR_ROLLING_OUT is found.put("deployment", obj("deployment", left)).decide()[0].reason
+
+
+def test_a_policy_that_vanishes_is_waited_for_while_its_drivers_run() -> None:
+    """A GitOps tool deletes and creates it again. What is stale meanwhile is restarted, and the grace has an end."""
+    for vanish in (Cluster.drop, Cluster.unserved):
+        run = Run(vanish(stale(), "policy"))
+        first = run.look()
+        assert (Phase.WAIT, Reason.NO_POLICY, ["gpu-0"]) == (first.phase, first.reason, deleted(first))
+        run.found = vanish(cluster(), "policy")
+        for seconds, phase in ((60, Phase.WAIT), (119, Phase.WAIT), (120, Phase.SKIP)):
+            assert (phase, Reason.NO_POLICY) == ((decision := run.look(seconds)).phase, decision.reason)
+    # The grace ends no upgrade: a node whose driver is on its way will have a stale plugin.
+    run = Run(cluster("a", "b").drop("policy").put("driver-pod", driver_pod("b", ready=None)))
+    assert [Phase.WAIT, Phase.WAIT] == run.phases(0, 600)
+    assert Reason.NO_POLICY is run.look(600).reason
+    # A node without labels is excluded after its own grace.
+    run = Run(unlabelled(cluster("a", "b")).drop("policy"))
+    assert [Phase.WAIT, Phase.SKIP] == run.phases(0, 300)
+    # The newest revision of a DaemonSet that is not observed may be about to come.
+    found = stale().drop("policy").change("daemonset", "metadata: {generation: 3}", DRIVER)
+    decision, _memory = found.decide()
+    assert (["NotRendered"], []) == (reasons(decision.statuses), deleted(decision))
+
+
+def test_a_policy_whose_drivers_are_deleted_with_it_ends_in_a_skip() -> None:
+    """The garbage collector deletes DaemonSets first, pods later. A first look, without pods, cannot skip."""
+    gone = cluster().drop("policy").drop("daemonset", DRIVER)
+    assert early_skip({"gpu": gone.seen()}, Settings()) is None
+    assert Phase.SKIP is without_operator(cluster()).decide()[0].phase
+    run = Run(cluster())
+    run.look()
+    for seconds, part in enumerate(("policy", "daemonset", "revision", "leaving", "driver-pod")):
+        if part == "leaving":
+            run.found.change("driver-pod", patches.DELETING)
+        run.found.drop(part, DRIVER if part == "daemonset" else "")
+        decision = run.look(seconds)
+        assert (Phase.WAIT, Reason.NO_POLICY, []) == (decision.phase, decision.reason, deleted(decision)), seconds
+    assert [Phase.WAIT, Phase.SKIP] == run.phases(303, 304)
+    # A policy that comes back with another version, or that is left as the older one is gone, is compared at once.
+    other = obj("policy", "{metadata: {name: z, uid: z}, spec: {driver: {version: 1.2.3}}}")
+    run = Run(cluster().drop("policy"))
+    run.look()
+    run.found.put("policy", other)
+    assert Reason.NOT_RENDERED is run.look(121).reason
+    two = Run(cluster().put("policy", other))
+    assert [Phase.DONE] == two.phases(0)
+    two.found.drop("policy", "cluster-policy")
+    assert Reason.NOT_RENDERED is two.look().reason
+
+
+def test_a_policy_whose_metadata_is_touched_all_the_time_is_quiet() -> None:
+    """Only its spec is the desired state: a new generation, or a manager of spec fields that wrote."""
+
+    def written(manager: str, seconds: float, *parts: str) -> Object:
+        fields: Object = {f"f:{part}": {} for part in parts}
+        return {"manager": manager, "operation": "Update", "time": stamp(seconds), "fieldsV1": fields}
+
+    def managed(*entries: Object) -> Object:
+        return {"metadata": {"managedFields": list(entries)}}
+
+    run = Run(cluster())
+    for seconds in range(0, 16, 5):
+        backup = written("backup", 3600 + seconds, "metadata")
+        run.found.change("policy", managed(written("helm", -3600, "metadata", "spec"), backup))
+        assert Phase.DONE is run.look(seconds).phase
+    # If one manager owns both, its writes prove nothing, and the generation must stay the same for as long.
+    run, phases = Run(cluster()), []
+    for seconds in range(0, 16, 5):
+        run.found.change("policy", managed(written("helm", 3600 + seconds, "metadata", "spec")))
+        phases += run.phases(seconds)
+    assert [Phase.WAIT, Phase.WAIT, Phase.WAIT, Phase.DONE] == phases
+    run.found.change("policy", "metadata: {generation: 99}")
+    assert Reason.OPERATOR_SETTLING is run.look(16).reason
+
+
+def test_the_grace_of_a_policy_that_is_not_ready_starts_again_with_its_rollout_alone() -> None:
+    """Another generation or revision starts it again; nodes that are silent for a moment do not."""
+    ill, newer = "status: {state: notReady}", "metadata: {labels: {controller-revision-hash: b}}"
+    run = Run(cluster().change("policy", ill))
+    run.look()
+    assert Phase.DONE is run.look(120).phase
+    for part, patch in (("policy", "metadata: {generation: 9}"), ("revision", newer)):
+        run = Run(cluster().change("policy", ill))
+        run.look()
+        run.found.change(part, patch)
+        if part == "revision":
+            run.found.change("driver-pod", newer)
+        run.look(120)
+        assert Reason.POLICY_NOT_READY is run.look(135).reason, part
+    # In a large fleet, one node is always silent for a moment; a policy that is ready only then proves nothing.
+    for state in ("notReady", "ready"):
+        run, phases = Run(cluster("a", "b")), []
+        for seconds in range(0, 121, 20):
+            silent = seconds % 40 == 20
+            run.found = cluster("a", "b").change("policy", {"status": {"state": state if silent else "notReady"}})
+            if silent:
+                since_now = (LATER + timedelta(seconds=seconds - 1)).isoformat()
+                condition = {"type": "Ready", "status": "Unknown", "lastTransitionTime": since_now}
+                run.found.change("node", {"status": {"conditions": [condition]}}, "b")
+            phases += run.phases(seconds)
+        assert [Phase.WAIT] * 6 + [Phase.DONE] == phases, state
