@@ -73,7 +73,7 @@ def test_nodes_without_an_object_are_a_pool_that_nothing_upgrades() -> None:
 
 def test_a_pool_of_which_every_node_is_excluded_is_done_at_once() -> None:
     """It has no turns, no figures to be unsure of, and waits for no manual upgrade."""
-    for upgrade in (LIMITS,):
+    for upgrade in (LIMITS, {"autoUpgrade": False}):
         found = own(pooled(A, B), "a", upgrade).change("node", labelled("gpu-a", skip="true"), "gpu-a")
         made = planned(own(found, "b", LIMITS))
         empty = made.pools[0]
