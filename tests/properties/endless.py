@@ -132,11 +132,11 @@ def content(run: Controller) -> bool:
     return run.last is not None and run.last.phase is Phase.DONE and promises.calm(run.world)
 
 
-def came_to_rest(run: Controller, *, mended: bool) -> None:
+def came_to_rest(run: Controller, *, repaired: bool) -> None:
     """Hold the end of a history to what can be: all is served, and said to be."""
     if content(run) or any(one.set_back for one in run.world.machines.values()):
         return  # A pod whose own times contradict one another cannot be read, and is waited for.
-    if mended:
+    if repaired:
         raise WrongEndError(f"not done after all that time: {run.last}")
     several = run.settings.max_parallel_restarts and len(promises.never_back(run.world)) > 1
     if several or not run.settings.controller.max_unavailable.percent:
