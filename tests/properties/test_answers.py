@@ -150,7 +150,7 @@ def test_the_program_ends_with_one_line_and_a_documented_code(tmp_path: Path) ->
     """Whatever answers in the API server's place: exit 1 or 3, no traceback, no escape."""
     cases = [(command, name) for command in ("run", "status") for name in sample(ANSWERS)]
     with ThreadPoolExecutor(len(cases)) as pool:  # They wait most of the time.
-        found = pool.map(lambda case: answered(*case, tmp_path), cases)
+        found = pool.map(lambda case: answered(case[0], case[1], tmp_path), cases)
     for case, end in zip(cases, found, strict=True):
         assert end.code in (1, 3), (case, end.said)
         assert "Traceback" not in end.said, case
