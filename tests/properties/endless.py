@@ -1,11 +1,11 @@
-"""The promises of a run that never ends, held to the truth of a world.
+"""The promises of the controller, held to the truth of a world.
 
 Those of any restart, in ``promises.py``, hold as well.
 
 (d) Restarts that do not make a plugin well come ever more seldom, and none takes down more than may be down.
 (e) Where times alone move on a crowd of nodes nothing is restarted, and nothing at all while the breaker is open; it
     does not open for anything else.
-(f) Whatever is stale is served in the end, beside what needs a person; done is said when it is true, and only then.
+(f) Whatever is stale is refreshed in the end, unless manual action is required; success is only reported when true.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def restart(run: Controller, machine: Machine, pod: PluginPod) -> None:
 
 
 def _crowd(run: Controller) -> frozenset[str]:
-    """Give the nodes whose times moved within a minute, if they are a crowd of which nobody told to go on."""
+    """Return the nodes whose times moved within a minute, if they are a burst whose time is not over."""
     machines = run.world.machines
     moved = {
         name: when
@@ -143,4 +143,4 @@ def came_to_rest(run: Controller, *, repaired: bool) -> None:
         return  # Plugins that stay down keep all others waiting.
     for machine in run.world.machines.values():
         if _counts(run, machine) and promises.world_stale(machine):
-            raise WrongEndError(f"{machine.name} was never served, beside what needs a person")
+            raise WrongEndError(f"{machine.name} was never refreshed, although no manual action is required")
