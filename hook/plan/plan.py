@@ -102,7 +102,8 @@ def _pool_plan(pool: Pool, options: Options) -> PoolPlan:
     waiting = [name for name in pool.nodes if name not in cordoned]
     budget = pool.budget(len(waiting))
     reloads, step = timing.measure(pool)
-    turns = None if pool.manual else _turns(len(waiting), budget.at_once, first=bool(cordoned))
+    manual = pool.manual and pool.nodes
+    turns = None if manual else _turns(len(waiting), budget.at_once, first=bool(cordoned))
     plan = PoolPlan(
         stack=pool.fleet.stack.name,
         name=pool.name,
@@ -130,7 +131,7 @@ def _turns(waiting: int, at_once: int, *, first: bool) -> int | None:
 def _target(pool: Pool, waiting: Sequence[str], budget: Budget, step: Step, window: timedelta) -> Target:
     """Find the lowest parallelism that finishes in time with slow steps."""
     seconds = window.total_seconds()
-    if pool.manual:
+    if pool.manual and pool.nodes:
         return Target(seconds, f"no parallelism is enough: nothing rotates driver pods here ({pool.manual})")
     if seconds < step.slow:
         return Target(seconds, f"no parallelism is enough: one slow node takes {step.slow:.0f} s")

@@ -1,40 +1,55 @@
-"""How many histories are told: few and always the same in the tests, as many and as new as one likes by hand."""
+"""How much is tried: the same examples each time, a few of them, or many new ones.
+
+``MODEL_EXAMPLES`` is the number of examples of each property. A few (`make test-quick`) are always the same, and loops
+over everything become a sample. More than usual (``make model EXAMPLES=2000``) are new each time.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from hypothesis import HealthCheck, Phase, settings
 
-ASKED: Final = os.environ.get("MODEL_EXAMPLES", "")
-"""``make model EXAMPLES=2000`` sets it: so many new histories of each family."""
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
-USUAL: Final = 100
-FEWER: Final = {"by_hand_in_place": 50, "rolling_by_hand": 50, "policy_gone": 50, "place_given_back": 50}
-"""Runs that often last until their time is up, which takes four times as long to tell as any other."""
+    Any = TypeVar("Any")
+
+ASKED: Final = int(os.environ.get("MODEL_EXAMPLES") or 0)
+FEW: Final = 20
+QUICK: Final = 0 < ASKED < FEW
+SHARE: Final = 25
+"""Of what is tried one by one, a quick run tries the first of so many."""
+ALL_PHASES: Final = (Phase.generate, Phase.shrink)
+ONCE: Final = (Phase.generate,)
+"""A failing example is not made smaller where that would take minutes."""
+
+PROMISES: Final = {
+    "anything": 250,
+    "by_hand_in_place": 50,
+    "rolling_by_hand": 50,
+    "policy_gone": 50,
+    "place_given_back": 50,
+}
+"""Histories of a family; the others get 100. Runs that often last until their time is up take four times as long."""
+ENDLESS: Final = 20
+"""Histories of a family for the controller: the Job, which has the same loop, gets the others."""
+OBJECTS: Final = 80
+"""Mutations of a scene. Thousands were tried while this was written; these are for what changes later."""
+MUTANTS: Final = 400
+"""Histories until a broken rule must have shown. Measured over 20 seeds, the most that any of them took is in the table
+of docs/reliability.md: less than a tenth of this."""
 
 
-def promises(family: str) -> settings:
-    """Return the budget of a family; all of them together take less than a minute and a half of one core."""
-    usual = 250 if family == "anything" else FEWER.get(family, USUAL)
+def examples(usual: int, phases: Sequence[Phase] = ALL_PHASES) -> settings:
+    """Return the budget of a property that usually gets so many examples."""
     return settings(
-        max_examples=int(ASKED or usual),
-        derandomize=not ASKED,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate, Phase.shrink],
+        max_examples=ASKED or usual, derandomize=usual >= ASKED, database=None, deadline=None, phases=phases,
         suppress_health_check=list(HealthCheck),
-    )
+    )  # fmt: skip
 
 
-def endless() -> settings:
-    """Give that of a family that is told to a run that never ends: its loop is told the same by the others already."""
-    return settings(promises("endless"), max_examples=int(ASKED or 20))
-
-
-MUTANTS: Final = settings(
-    max_examples=400, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
-)
-"""Until a broken rule must have shown. Measured over 20 seeds, the most that any of them took is in the table of
-docs/reliability.md: less than a tenth of this."""
+def sample(everything: Iterable[Any]) -> list[Any]:
+    """Return everything, or in a quick run a part of it."""
+    return list(everything)[:: SHARE if QUICK else 1]

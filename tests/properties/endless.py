@@ -1,11 +1,11 @@
-"""The promises of a run that never ends, held to the truth of a world.
+"""The promises of the controller, held to the truth of a world.
 
 Those of any restart, in ``promises.py``, hold as well.
 
 (d) Restarts that do not make a plugin well come ever more seldom, and none takes down more than may be down.
 (e) Where times alone move on a crowd of nodes nothing is restarted, and nothing at all while the breaker is open; it
     does not open for anything else.
-(f) Whatever is stale is served in the end, beside what needs a person; done is said when it is true, and only then.
+(f) Whatever is stale is refreshed in the end, unless manual action is required; success is only reported when true.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def restart(run: Controller, machine: Machine, pod: PluginPod) -> None:
 
 
 def _crowd(run: Controller) -> frozenset[str]:
-    """Give the nodes whose times moved within a minute, if they are a crowd of which nobody told to go on."""
+    """Return the nodes whose times moved within a minute, if they are a burst whose time is not over."""
     machines = run.world.machines
     moved = {
         name: when
@@ -132,15 +132,15 @@ def content(run: Controller) -> bool:
     return run.last is not None and run.last.phase is Phase.DONE and promises.calm(run.world)
 
 
-def came_to_rest(run: Controller, *, mended: bool) -> None:
+def came_to_rest(run: Controller, *, repaired: bool) -> None:
     """Hold the end of a history to what can be: all is served, and said to be."""
     if content(run) or any(one.set_back for one in run.world.machines.values()):
         return  # A pod whose own times contradict one another cannot be read, and is waited for.
-    if mended:
+    if repaired:
         raise WrongEndError(f"not done after all that time: {run.last}")
     several = run.settings.max_parallel_restarts and len(promises.never_back(run.world)) > 1
     if several or not run.settings.controller.max_unavailable.percent:
         return  # Plugins that stay down keep all others waiting.
     for machine in run.world.machines.values():
         if _counts(run, machine) and promises.world_stale(machine):
-            raise WrongEndError(f"{machine.name} was never served, beside what needs a person")
+            raise WrongEndError(f"{machine.name} was never refreshed, although no manual action is required")

@@ -1,94 +1,150 @@
-"""Families of histories: each keeps coming back to one unlucky course of things, never twice in quite the same way.
+"""Families of histories: each returns to one unlucky course of events, never twice in quite the same way.
 
 Random events alone hardly ever meet within one second, or in the one order that misleads a rule. A family
 leads there, and leaves to chance what lies before, between and after.
+
+A course is a text of steps. ``takes_driver`` befalls the first node or the whole cluster, ``takes_driver:1,2`` one of
+two others. ``time:5,10`` lets half a second or a second pass, ``work`` the same while controllers work, ``watch`` while
+the program looks, too; without numbers any of the first six `TIMES`. ``look:all`` is a look whose watches are behind.
+``4*look`` are four steps, ``a|b`` is one of two, and words in capitals stand for other steps (`SHORT`). 200 tenths of a
+second exceed the quiet time; in 300, any driver is reloaded and ready.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from hypothesis import strategies as st
 
-from tests.properties.histories import EVENTS, KINDS, PACES, TIMES, anything
-from tests.properties.observation import PLUGIN_KINDS
+from tests.properties.observation import KINDS, PLUGIN_KINDS
 from tests.properties.pods import SECOND, Pace, Side
 from tests.properties.rollout import Image, Site
-from tests.properties.story import NOTHING, History, Step
+from tests.properties.story import NOTHING, OF_A_NODE, OF_THE_CLUSTER, History, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from hypothesis.strategies import SearchStrategy
 
     Part = SearchStrategy[Step]
 
-EVERYTHING: Final = frozenset(KINDS)
-SETTLES: Final = 30 * SECOND
-"""Longer than any pace takes to reload a driver and to say that it is ready."""
-QUIET: Final = 20 * SECOND
-"""Longer than the quiet time that is waited for."""
-BRISK: Final = st.builds(Pace, goes=st.just(1), unload=st.sampled_from([1, 4]), install=st.sampled_from([1, 4]),
-                         notice=st.sampled_from([1, 4]), poll=st.just(1), begin=st.sampled_from([1, 2]),
-                         rises=st.sampled_from([1, 10]))  # fmt: skip
+EVENTS: Final = (*OF_THE_CLUSTER, *OF_A_NODE)
+TIMES: Final = (1, 3, 5, 10, 20, 40, 80, 160, 300, 1200, 3100)
+"""Tenths of a second: within one second of the API's clock, a few seconds, longer than every quiet time and grace."""
+BEHIND: Final = {"all": frozenset(KINDS), "plugins": PLUGIN_KINDS, "drivers": frozenset(KINDS) - PLUGIN_KINDS}
+SOME_KINDS: Final = st.sets(st.sampled_from(KINDS)).map(frozenset)
+SHORT: Final = {
+    "UPGRADE": "edits_version time operator_renders",
+    "SETTING": "edits_setting time operator_renders",
+    "RELOAD": "takes_driver work:300",
+    "GONE": "policy_vanishes|kind_vanishes",
+    "ORPHANED": "plugins_orphaned|plugins_adopted",
+    "MOVES": " ".join(f"times_move:{node} watch:10,20,110" for node in range(5)),
+    "PARALLEL": " ".join(f"takes_driver:{node}" for node in range(6)),
+    "CRASHES": " ".join(f"driver_crashes:{node}" for node in range(6)),
+}
+
+PACES: Final = st.builds(
+    Pace, goes=st.sampled_from([1, 10, 30]), unload=st.sampled_from([1, 4, 20]), install=st.sampled_from([1, 4, 40]),
+    notice=st.sampled_from([1, 4, 30, 90]), poll=st.sampled_from([1, 5, 20]), begin=st.sampled_from([1, 5, 20]),
+    rises=st.sampled_from([1, 10, 40]), renders=st.sampled_from([5, 50, 100]),
+)  # fmt: skip
+BRISK: Final = st.builds(
+    Pace, goes=st.just(1), unload=st.sampled_from([1, 4]), install=st.sampled_from([1, 4]),
+    notice=st.sampled_from([1, 4]), poll=st.just(1), begin=st.sampled_from([1, 2]), rises=st.sampled_from([1, 10]),
+)  # fmt: skip
 """Several things happen within one second."""
 LOADS_LATE: Final = st.just(Pace(goes=1, unload=1, install=8, notice=1, poll=1, begin=1))
 """A driver that is ready as soon as it is loaded, most of a second after its container started."""
-SLOW_TO_LOAD: Final = st.builds(Pace, goes=st.just(1), unload=st.sampled_from([1, 4]), install=st.just(40),
-                                notice=st.sampled_from([1, 30]), poll=st.just(1), begin=st.just(1))  # fmt: skip
+SLOW_TO_LOAD: Final = st.builds(
+    Pace, goes=st.just(1), unload=st.sampled_from([1, 4]), install=st.just(40), notice=st.sampled_from([1, 30]),
+    poll=st.just(1), begin=st.just(1),
+)  # fmt: skip
 SLOW_TO_GO: Final = st.just(Pace(goes=30))
-ONE_OR_TWO: Final = st.integers(1, 2)
-TWO: Final = st.just(2)
+SITES: Final = st.one_of(
+    st.just(Site()),
+    st.builds(Site, side=st.sampled_from(Side), image=st.sampled_from(Image), touched=st.sampled_from([0, 0, 30])),
+)
+USUAL, PROBED, BARE = (st.just(Site(side=side)) for side in (Side.NONE, Side.PROBED, Side.BARE))
+REWRITTEN: Final = st.builds(Site, image=st.sampled_from([one for one in Image if one is not Image.AS_RENDERED]))
+TOUCHED: Final = st.builds(Site, touched=st.sampled_from([20, 30, 50]))
+NO_BOUND, ONE, TWO, THREE, ONE_OR_TWO = st.just(0), st.just(1), st.just(2), st.just(3), st.integers(1, 2)
+A_CROWD: Final = st.integers(6, 8)
+"""Nodes, of which five are more than a share."""
 ANY_PHASE: Final = st.integers(0, SECOND - 1)
 """Where in a second of the API's clock a history begins."""
 EARLY: Final = st.integers(0, 1)
-NO_BOUND: Final = st.just(0)
-ONE_AT_A_TIME: Final = st.just(1)
-USUAL: Final = st.just(Site())
-PROBED: Final = st.just(Site(side=Side.PROBED))
-BARE: Final = st.just(Site(side=Side.BARE))
-REWRITTEN: Final = st.builds(Site, image=st.sampled_from([one for one in Image if one is not Image.AS_RENDERED]))
-TOUCHED: Final = st.builds(Site, touched=st.sampled_from([20, 30, 50]))
-A_CROWD: Final = st.integers(6, 8)
-"""Nodes, of which five are more than a share."""
 
 
-def _on(what: str, *which: int) -> Part:
-    """Let something befall a node, the first if none is named."""
-    return st.builds(Step, st.just(what), st.sampled_from(which or (0,)), st.just(NOTHING))
+def _steps(course: str) -> Iterator[Part]:
+    """Yield the steps of a course."""
+    for word in course.split():
+        count, _, step = word.rpartition("*")
+        for _time in range(int(count or 1)):
+            if step in SHORT:
+                yield from _steps(SHORT[step])
+            else:
+                yield _step(step)
 
 
-def _either(*names: str) -> Part:
-    """Let one of several things befall the first node, or the whole cluster."""
-    return st.builds(Step, st.sampled_from(names), st.just(0), st.just(NOTHING))
+@cache
+def _step(word: str) -> Part:
+    name, _, argument = word.partition(":")
+    if name in ("look", "hear"):
+        if argument == "some":
+            return st.builds(Step, st.just(name), st.integers(0, 1), SOME_KINDS)
+        return st.just(Step(name, 0, BEHIND.get(argument, NOTHING)))
+    usual = TIMES[:6] if name in ("time", "work", "watch") else (0,)
+    numbers = tuple(map(int, argument.split(","))) if argument else usual
+    names = st.sampled_from(name.split("|")) if "|" in name else st.just(name)
+    return st.builds(Step, names, st.sampled_from(numbers), st.just(NOTHING))
 
 
-def _for(what: str, *tenths: int) -> Part:
-    """Let time pass, in one of three ways."""
-    return st.builds(Step, st.just(what), st.sampled_from(tenths or TIMES[:6]), st.just(NOTHING))
-
-
-def _look(behind: frozenset[str] = NOTHING, what: str = "look") -> Part:
-    return st.just(Step(what, 0, behind))
+@cache
+def _any(what: str) -> Part:
+    which = st.integers(0, 40)
+    if what in ("time", "work", "watch"):
+        return st.builds(Step, st.just(what), st.sampled_from(TIMES), st.just(NOTHING))
+    if what in ("look", "hear"):
+        return st.builds(Step, st.just(what), which, st.one_of(st.just(NOTHING), st.just(PLUGIN_KINDS), SOME_KINDS))
+    return st.builds(Step, st.just(what), which, st.just(NOTHING))
 
 
 @st.composite
-def _told(  # noqa: PLR0913 - all that a history is made of
+def anything(draw: st.DrawFn) -> History:
+    """Draw a history in which some kinds of events happen often, and others never: they meet more often so."""
+    kinds = draw(st.lists(st.sampled_from(EVENTS), min_size=1, max_size=8, unique=True))
+    usual = ["time", "look", "work", "watch", "hear", "killed", "edits_version", "operator_renders",
+             "daemonset_controller", "upgrade_controller"]  # fmt: skip
+    return History(
+        tuple(draw(st.lists(st.sampled_from([*kinds, *usual]).flatmap(_any), max_size=30))),
+        nodes=draw(st.integers(1, 3)),
+        runs=draw(st.integers(1, 2)),
+        pace=draw(PACES),
+        at_once=draw(st.integers(0, 1)),
+        repaired=draw(st.booleans()),
+        site=draw(SITES),
+    )
+
+
+@st.composite
+def _drawn(  # noqa: PLR0913 - all that a history is made of
     draw: st.DrawFn,
-    *courses: tuple[Part, ...],
+    *courses: str,
     pace: SearchStrategy[Pace] = PACES,
     nodes: SearchStrategy[int] = ONE_OR_TWO,
     phase: SearchStrategy[int] = ANY_PHASE,
-    mended: bool = True,
-    follow: bool = False,
+    repaired: bool = True,
+    controller: bool = False,
     down: SearchStrategy[int] = NO_BOUND,
     at_once: SearchStrategy[int] = EARLY,
     site: SearchStrategy[Site] = USUAL,
 ) -> History:
-    """Draw a history that runs into one of these courses, now and then disturbed by something else."""
+    """Draw a history that follows one of these courses, now and then disturbed by something else."""
     steps: list[Step] = [Step("time", draw(phase))]
-    for part in draw(st.sampled_from(courses)):
-        steps.append(draw(part))
+    for step in _steps(draw(st.sampled_from(courses))):
+        steps.append(draw(step))
         if draw(st.integers(0, 15)) == 15:
             steps.append(Step(draw(st.sampled_from(EVENTS)), draw(st.integers(0, 9))))
     return History(
@@ -96,255 +152,201 @@ def _told(  # noqa: PLR0913 - all that a history is made of
         nodes=draw(nodes),
         runs=draw(st.integers(1, 2)),
         pace=draw(pace),
-        at_once=0 if follow else draw(at_once),
-        mended=mended,
-        follow=follow,
+        at_once=0 if controller else draw(at_once),
+        repaired=repaired,
+        controller=controller,
         down=draw(down),
         site=draw(site),
     )
 
 
-_SOME: Final = st.sets(st.sampled_from(KINDS)).map(frozenset)
-_HEARS: Final = st.builds(Step, st.just("hear"), st.integers(0, 1), _SOME)
-_LOOKS: Final = st.builds(Step, st.just("look"), st.integers(0, 1), _SOME)
-_UPGRADE: Final = (_on("edits_version"), _for("time"), _on("operator_renders"))
-_SETTING: Final = (_on("edits_setting"), _for("time"), _on("operator_renders"))
-_RELOAD: Final = (_on("takes_driver"), _for("work", SETTLES))
-_GONE: Final = _either("policy_vanishes", "kind_vanishes")
-_ORPHANED: Final = _either("plugins_orphaned", "plugins_adopted")
-
 FAMILIES: Final[Mapping[str, SearchStrategy[History]]] = {
     "anything": anything(),
-    "upgrades": _told(
-        (*_UPGRADE, _on("daemonset_controller"), _on("takes_driver"), _for("time", 10, 20, 30),
-         _on("daemonset_controller"), _for("time", 10, 20, 40, 60), _on("operator_lies"), _look(), _for("watch", 100)),
-        (*_UPGRADE, _on("daemonset_controller"), _for("watch", 100, 300), *_UPGRADE, _for("watch", 50)),
+    "upgrades": _drawn(
+        "UPGRADE daemonset_controller takes_driver time:10,20,30 daemonset_controller time:10,20,40,60 "
+        "operator_lies look watch:100",
+        "UPGRADE daemonset_controller watch:100,300 UPGRADE watch:50",
     ),
-    "hardly_ready": _told(
-        (_on("driver_crashes"), _for("time", 1, 3), _on("operator_lies"), _look(), _for("watch", 50)),
-    ),
-    "about_to_go": _told(
-        (_on("takes_driver"), _for("time", 1, 3), _look(), _for("watch", 50)),
-        (*_RELOAD, _on("takes_plugin"), _look(), _for("watch", 50)),
+    "hardly_ready": _drawn("driver_crashes time:1,3 operator_lies look watch:50"),
+    "about_to_go": _drawn(
+        "takes_driver time:1,3 look watch:50",
+        "RELOAD takes_plugin look watch:50",
         pace=SLOW_TO_GO,
     ),
-    "operator_lag": _told(
-        (*_RELOAD, _on("edits_version"), _for("time", 1, QUIET), _look(), _for("time", 20), _look(), _for("watch", 50)),
+    "operator_lag": _drawn("RELOAD edits_version time:1,200 look time:20 look watch:50"),
+    "label_lag": _drawn(
+        "SETTING daemonset_controller operator_lies look time:200 2*look",
+        "UPGRADE daemonset_controller operator_lies look time:200 2*look",
     ),
-    "label_lag": _told(
-        (*_SETTING, _on("daemonset_controller"), _on("operator_lies"), _look(), _for("time", QUIET), _look(), _look()),
-        (*_UPGRADE, _on("daemonset_controller"), _on("operator_lies"), _look(), _for("time", QUIET), _look(), _look()),
+    "controller_lag": _drawn(
+        "SETTING operator_lies look time:200 look time:20 look",
+        "RELOAD UPGRADE operator_lies look time:200 look time:20 look",
     ),
-    "controller_lag": _told(
-        (*_SETTING, _on("operator_lies"), _look(), _for("time", QUIET), _look(), _for("time", 20), _look()),
-        (*_RELOAD, *_UPGRADE, _on("operator_lies"), _look(), _for("time", QUIET), _look(), _for("time", 20), _look()),
+    "second_render": _drawn(
+        "operator_rolls time look operator_starts time:200 look operator_leads time:1,3 look watch:50",
+        "edits_setting time:1,3 look watch:100",
     ),
-    "second_render": _told(
-        (_on("operator_rolls"), _for("time"), _look(), _on("operator_starts"), _for("time", QUIET), _look(),
-         _on("operator_leads"), _for("time", 1, 3), _look(), _for("watch", 50)),
-        (_on("edits_setting"), _for("time", 1, 3), _look(), _for("watch", 100)),
+    "taken_back": _drawn(
+        "UPGRADE daemonset_controller work:100,600 time:20,300 takes_version_back operator_renders "
+        "daemonset_controller operator_lies time:200 look watch:50",
     ),
-    "taken_back": _told(
-        (*_UPGRADE, _on("daemonset_controller"), _for("work", 100, 600), _for("time", 20, 300),
-         _on("takes_version_back"), _on("operator_renders"), _on("daemonset_controller"), _on("operator_lies"),
-         _for("time", QUIET), _look(), _for("watch", 50)),
+    "second_of_ready": _drawn(
+        "driver_crashes time:1,2,3,4,5,6 plugin_crashes time:120 look watch:100",
+        pace=LOADS_LATE, nodes=ONE,
     ),
-    "second_of_ready": _told(
-        (_on("driver_crashes"), _for("time", 1, 2, 3, 4, 5, 6), _on("plugin_crashes"), _for("time", 120), _look(),
-         _for("watch", 100)),
-        pace=LOADS_LATE, nodes=st.just(1),
+    "second_of_start": _drawn(
+        "takes_driver takes_plugin time:2 daemonset_controller time:120 look watch:100",
+        pace=BRISK, nodes=ONE,
     ),
-    "second_of_start": _told(
-        (_on("takes_driver"), _on("takes_plugin"), _for("time", 2), _on("daemonset_controller"),
-         _for("time", 120), _look(), _for("watch", 100)),
-        pace=BRISK, nodes=st.just(1),
+    "own_restart": _drawn(
+        "driver_crashes time:2,5,8 look time:1 look time:2 daemonset_controller time:20 look watch:50",
+        pace=BRISK, nodes=ONE,
     ),
-    "own_restart": _told(
-        (_on("driver_crashes"), _for("time", 2, 5, 8), _look(), _for("time", 1), _look(), _for("time", 2),
-         _on("daemonset_controller"), _for("time", 20), _look(), _for("watch", 50)),
-        pace=BRISK, nodes=st.just(1),
+    "crashes_again": _drawn(
+        "driver_crashes time:5 look time:1 look time:2 driver_crashes daemonset_controller time:20 look watch:50",
+        pace=st.just(Pace(goes=1, unload=1, install=4, notice=1, poll=1, begin=1)), nodes=ONE, phase=EARLY,
     ),
-    "crashes_again": _told(
-        (_on("driver_crashes"), _for("time", 5), _look(), _for("time", 1), _look(), _for("time", 2),
-         _on("driver_crashes"), _on("daemonset_controller"), _for("time", 20), _look(), _for("watch", 50)),
-        pace=st.just(Pace(goes=1, unload=1, install=4, notice=1, poll=1, begin=1)), nodes=st.just(1), phase=EARLY,
+    "crash_in_place": _drawn(
+        "takes_plugin time:5,10 driver_crashes time:11,15 daemonset_controller time:120 look watch:100",
+        "driver_crashes time:11,15 plugin_crashes time:120 plugin_crashes:2,4 time:120 look watch:100",
+        pace=SLOW_TO_LOAD, nodes=ONE,
     ),
-    "crash_in_place": _told(
-        (_on("takes_plugin"), _for("time", 5, 10), _on("driver_crashes"), _for("time", 11, 15),
-         _on("daemonset_controller"), _for("time", 120), _look(), _for("watch", 100)),
-        (_on("driver_crashes"), _for("time", 11, 15), _on("plugin_crashes"), _for("time", 120),
-         _on("plugin_crashes", 2, 4), _for("time", 120), _look(), _for("watch", 100)),
-        pace=SLOW_TO_LOAD, nodes=st.just(1),
+    "blips": _drawn(
+        "driver_crashes time:150 takes_plugin work:100 goes_dark time comes_back time:1,10 look watch:50",
+        "RELOAD goes_dark time look time:20 look comes_back",
     ),
-    "blips": _told(
-        (_on("driver_crashes"), _for("time", 150), _on("takes_plugin"), _for("work", 100), _on("goes_dark"),
-         _for("time"), _on("comes_back"), _for("time", 1, 10), _look(), _for("watch", 50)),
-        (*_RELOAD, _on("goes_dark"), _for("time"), _look(), _for("time", 20), _look(), _on("comes_back")),
+    "stale_watch": _drawn(
+        "hear RELOAD plugin_crashes time:40,80 look:plugins watch:50",
+        "hear UPGRADE daemonset_controller work:50,100 look:all",
+        "hear RELOAD look:all look:drivers watch:50",
     ),
-    "stale_watch": _told(
-        (_look(what="hear"), *_RELOAD, _on("plugin_crashes"), _for("time", 40, 80), _look(PLUGIN_KINDS),
-         _for("watch", 50)),
-        (_look(what="hear"), *_UPGRADE, _on("daemonset_controller"), _for("work", 50, 100), _look(EVERYTHING)),
-        (_look(what="hear"), *_RELOAD, _look(EVERYTHING), _look(EVERYTHING - PLUGIN_KINDS), _for("watch", 50)),
+    "out_of_order": _drawn(
+        "RELOAD hear:some edits_version hear:some operator_renders hear:some daemonset_controller look:some "
+        "takes_driver hear:some time daemonset_controller hear:some time look:some time hear:some look:some "
+        "work:20 hear:some look:some watch:50",
     ),
-    "out_of_order": _told(
-        (*_RELOAD, _HEARS, _on("edits_version"), _HEARS, _on("operator_renders"), _HEARS, _on("daemonset_controller"),
-         _LOOKS, _on("takes_driver"), _HEARS, _for("time"), _on("daemonset_controller"), _HEARS, _for("time"), _LOOKS,
-         _for("time"), _HEARS, _LOOKS, _for("work", 20), _HEARS, _LOOKS, _for("watch", 50)),
+    "missing_plugin": _drawn(
+        "takes_plugin time:40 look time look watch:50",
+        "look RELOAD look time:40 look time:20 look",
     ),
-    "missing_plugin": _told(
-        (_on("takes_plugin"), _for("time", 40), _look(), _for("time"), _look(), _for("watch", 50)),
-        (_look(), *_RELOAD, _look(), _for("time", 40), _look(), _for("time", 20), _look()),
+    "labels": _drawn(
+        "RELOAD labels_vanish time:1,10 look time:60 look watch:50",
+        "RELOAD labels_vanish work:20 look time:60 look watch:50",
     ),
-    "labels": _told(
-        (*_RELOAD, _on("labels_vanish"), _for("time", 1, 10), _look(), _for("time", 60), _look(), _for("watch", 50)),
-        (*_RELOAD, _on("labels_vanish"), _for("work", 20), _look(), _for("time", 60), _look(), _for("watch", 50)),
+    "skipped": _drawn("is_skipped RELOAD look watch:50"),
+    "several_at_once": _drawn("takes_driver takes_driver:1 work:300 look watch:50", nodes=THREE),
+    "replaced": _drawn(
+        "operator_replaces time look operator_renders time look daemonset_controller time look garbage_collector "
+        "watch:100",
     ),
-    "skipped": _told(
-        (_on("is_skipped"), *_RELOAD, _look(), _for("watch", 50)),
+    "churn": _drawn(
+        "UPGRADE daemonset_controller node_joins watch:10,50 node_leaves:0,1 watch:50 node_joins time look "
+        "watch:100",
     ),
-    "several_at_once": _told(
-        (_on("takes_driver"), _on("takes_driver", 1), _for("work", SETTLES), _look(), _for("watch", 50)),
-        nodes=st.just(3),
+    "killed": _drawn("RELOAD look killed:0,1 time look daemonset_controller time killed:0,1 look watch:100"),
+    "by_hand": _drawn(
+        "turns_upgrades UPGRADE daemonset_controller look watch:20 takes_driver watch:300",
+        repaired=False,
     ),
-    "replaced": _told(
-        (_on("operator_replaces"), _for("time"), _look(), _on("operator_renders"), _for("time"), _look(),
-         _on("daemonset_controller"), _for("time"), _look(), _on("garbage_collector"), _for("watch", 100)),
+    "trouble": _drawn(
+        "plugin_breaks RELOAD watch:50,300",
+        "driver_breaks UPGRADE watch:300 takes_driver:1 watch:300",
+        repaired=False,
     ),
-    "churn": _told(
-        (*_UPGRADE, _on("daemonset_controller"), _on("node_joins"), _for("watch", 10, 50), _on("node_leaves", 0, 1),
-         _for("watch", 50), _on("node_joins"), _for("time"), _look(), _for("watch", 100)),
+    "trouble_beside_work": _drawn(
+        "plugin_breaks RELOAD watch:20 time:3000 takes_driver:1 time:30 daemonset_controller time:5 look "
+        "watch:50",
+        nodes=TWO, repaired=False,
     ),
-    "killed": _told(
-        (*_RELOAD, _look(), _on("killed", 0, 1), _for("time"), _look(), _on("daemonset_controller"), _for("time"),
-         _on("killed", 0, 1), _look(), _for("watch", 100)),
+    "out_of_time": _drawn("plugin_breaks UPGRADE 4*time:3100 look time:3100 look"),
+    "by_hand_in_place": _drawn(
+        "turns_upgrades UPGRADE daemonset_controller driver_crashes time:1,20,120 look watch:50,300",
+        "turns_upgrades UPGRADE daemonset_controller look driver_crashes watch:300",
+        repaired=False,
     ),
-    "by_hand": _told(
-        (_on("turns_upgrades"), *_UPGRADE, _on("daemonset_controller"), _look(), _for("watch", 20), _on("takes_driver"),
-         _for("watch", 300)),
-        mended=False,
+    "rolling_by_hand": _drawn(
+        "turns_upgrades turns_rolling UPGRADE daemonset_controller time:40 daemonset_controller time:300 look "
+        "time:40 plugin_controller time:120 operator_lies look time:20 look watch:300",
+        nodes=TWO, repaired=False,
     ),
-    "trouble": _told(
-        (_on("plugin_breaks"), *_RELOAD, _for("watch", 50, 300)),
-        (_on("driver_breaks"), *_UPGRADE, _for("watch", 300), _on("takes_driver", 1), _for("watch", 300)),
-        mended=False,
+    "vanishing_policy": _drawn(
+        "RELOAD GONE time look watch:50 policy_returns watch:100",
+        "UPGRADE daemonset_controller takes_driver watch:10,50 GONE watch:50,100 policy_returns watch:100",
+        "RELOAD UPGRADE GONE look time:200 look policy_returns watch:100",
+        "GONE operator_replaces time look garbage_collector time:10,40 look policy_returns watch:100",
     ),
-    "trouble_beside_work": _told(
-        (_on("plugin_breaks"), *_RELOAD, _for("watch", 20), _for("time", 3000), _on("takes_driver", 1),
-         _for("time", 30), _on("daemonset_controller"), _for("time", 5), _look(), _for("watch", 50)),
-        nodes=TWO, mended=False,
+    "policy_gone": _drawn(
+        "GONE RELOAD look watch:50,1500",
+        "GONE look RELOAD time:1200 look watch:50",
+        repaired=False,
     ),
-    "out_of_time": _told(
-        (_on("plugin_breaks"), *_UPGRADE, *(_for("time", 3100),) * 4, _look(), _for("time", 3100), _look()),
+    "orphans": _drawn(
+        "RELOAD ORPHANED time look daemonset_controller time:40,120 look time:20 look watch:50",
+        "ORPHANED daemonset_controller time:40 RELOAD look watch:50",
     ),
-    "by_hand_in_place": _told(
-        (_on("turns_upgrades"), *_UPGRADE, _on("daemonset_controller"), _on("driver_crashes"), _for("time", 1, 20, 120),
-         _look(), _for("watch", 50, 300)),
-        (_on("turns_upgrades"), *_UPGRADE, _on("daemonset_controller"), _look(), _on("driver_crashes"),
-         _for("watch", 300)),
-        mended=False,
+    "side_probed": _drawn(
+        "driver_breaks:1 driver_crashes:1 driver_crashes watch:300 side_crashes watch:100 side_crashes watch:100",
+        "driver_crashes time:120 look time:10 daemonset_controller time:20,40 side_crashes time:40 look "
+        "watch:100",
+        nodes=TWO, site=PROBED, repaired=False,
     ),
-    "rolling_by_hand": _told(
-        (_on("turns_upgrades"), _on("turns_rolling"), *_UPGRADE, _on("daemonset_controller"), _for("time", 40),
-         _on("daemonset_controller"), _for("time", SETTLES), _look(), _for("time", 40), _on("plugin_controller"),
-         _for("time", 120), _on("operator_lies"), _look(), _for("time", 20), _look(), _for("watch", 300)),
-        nodes=TWO, mended=False,
-    ),
-    "vanishing_policy": _told(
-        (*_RELOAD, _GONE, _for("time"), _look(), _for("watch", 50), _on("policy_returns"), _for("watch", 100)),
-        (*_UPGRADE, _on("daemonset_controller"), _on("takes_driver"), _for("watch", 10, 50), _GONE,
-         _for("watch", 50, 100), _on("policy_returns"), _for("watch", 100)),
-        (*_RELOAD, *_UPGRADE, _GONE, _look(), _for("time", QUIET), _look(), _on("policy_returns"), _for("watch", 100)),
-        (_GONE, _on("operator_replaces"), _for("time"), _look(), _on("garbage_collector"), _for("time", 10, 40),
-         _look(), _on("policy_returns"), _for("watch", 100)),
-    ),
-    "policy_gone": _told(
-        (_GONE, *_RELOAD, _look(), _for("watch", 50, 1500)),
-        (_GONE, _look(), *_RELOAD, _for("time", 1200), _look(), _for("watch", 50)),
-        mended=False,
-    ),
-    "orphans": _told(
-        (*_RELOAD, _ORPHANED, _for("time"), _look(), _on("daemonset_controller"), _for("time", 40, 120), _look(),
-         _for("time", 20), _look(), _for("watch", 50)),
-        (_ORPHANED, _on("daemonset_controller"), _for("time", 40), *_RELOAD, _look(), _for("watch", 50)),
-    ),
-    "side_probed": _told(
-        (_on("driver_breaks", 1), _on("driver_crashes", 1), _on("driver_crashes"), _for("watch", 300),
-         _on("side_crashes"), _for("watch", 100), _on("side_crashes"), _for("watch", 100)),
-        (_on("driver_crashes"), _for("time", 120), _look(), _for("time", 10), _on("daemonset_controller"),
-         _for("time", 20, 40), _on("side_crashes"), _for("time", 40), _look(), _for("watch", 100)),
-        nodes=TWO, site=PROBED, mended=False,
-    ),
-    "side_bare": _told(
-        (*_RELOAD, _on("side_crashes"), _for("time"), _look(), _for("watch", 100)),
-        (_on("takes_driver"), _for("work", 50, 100), _on("side_crashes"), _for("watch", 100),
-         _on("side_crashes", 0, 1, 2, 3), _for("watch", 100)),
+    "side_bare": _drawn(
+        "RELOAD side_crashes time look watch:100",
+        "takes_driver work:50,100 side_crashes watch:100 side_crashes:0,1,2,3 watch:100",
         site=BARE,
     ),
-    "rewritten_image": _told(
-        (*_RELOAD, _look(), _for("watch", 50)),
-        (*_RELOAD, _on("edits_version"), _for("time", 1, QUIET), _look(), _for("time", 20), _look(), _for("watch", 50)),
+    "rewritten_image": _drawn(
+        "RELOAD look watch:50",
+        "RELOAD edits_version time:1,200 look time:20 look watch:50",
         site=REWRITTEN,
     ),
-    "doubled_plugin": _told(
-        (_on("takes_plugin", 1), _for("time", 40), _on("plugin_doubles"), _for("time", 120), _look(),
-         _for("time", 20), _look(), _for("watch", 50)),
-        (_on("plugin_doubles"), _for("time", 120), _on("driver_crashes"), _for("time", 120), _look(), _for("time", 20),
-         _look(), _for("watch", 50)),
+    "doubled_plugin": _drawn(
+        "takes_plugin:1 time:40 plugin_doubles time:120 look time:20 look watch:50",
+        "plugin_doubles time:120 driver_crashes time:120 look time:20 look watch:50",
         nodes=TWO,
     ),
-    "touched_policy": _told(
-        (*_RELOAD, _look(), _for("watch", 300)),
-        (*_UPGRADE, _on("daemonset_controller"), _for("watch", 50, 300)),
+    "touched_policy": _drawn(
+        "RELOAD look watch:300",
+        "UPGRADE daemonset_controller watch:50,300",
         site=TOUCHED,
     ),
-    "place_given_back": _told(
-        (_on("plugin_breaks"), *_RELOAD, _look(), _on("takes_driver", 1), _for("watch", 300)),
-        (_on("plugin_breaks"), _on("takes_driver"), _on("takes_driver", 1), _for("work", SETTLES), _for("watch", 50)),
-        (_on("plugin_breaks"), _on("plugin_breaks", 2), *(_on("takes_driver", node) for node in range(3)),
-         _for("work", SETTLES), _for("watch", 50)),
-        nodes=st.just(3), mended=False, at_once=ONE_AT_A_TIME,
+    "place_given_back": _drawn(
+        "plugin_breaks RELOAD look takes_driver:1 watch:300",
+        "plugin_breaks takes_driver takes_driver:1 work:300 watch:50",
+        "plugin_breaks plugin_breaks:2 takes_driver:0 takes_driver:1 takes_driver:2 work:300 watch:50",
+        nodes=THREE, at_once=ONE, repaired=False,
     ),
-    "clocks": _told(
-        (_on("clock_back", 0, 20, 36), *_RELOAD, _for("watch", 50, 300)),
-        (_on("clock_forward", 0, 20, 36), *_RELOAD, _for("watch", 50, 300)),
-        (_on("takes_driver"), _for("work", 20, 50), _on("clock_forward", 0, 20, 36), _for("watch", 300)),
+    "clocks": _drawn(
+        "clock_back:0,20,36 RELOAD watch:50,300",
+        "clock_forward:0,20,36 RELOAD watch:50,300",
+        "takes_driver work:20,50 clock_forward:0,20,36 watch:300",
     ),
 }  # fmt: skip
 """By name; what a family is about is its name."""
-
-_MOVES: Final = tuple(part for node in range(5) for part in (_on("times_move", node), _for("watch", 10, 20, 110)))
-_PARALLEL: Final = tuple(_on("takes_driver", node) for node in range(6))
-
 ENDLESS: Final[Mapping[str, SearchStrategy[History]]] = {
-    "jumps": _told(
-        (_for("watch", 10), *_MOVES, _for("watch", 100, 700)),
-        (_for("watch", 10), *_MOVES, _for("watch", 700), _on("killed"), _for("watch", 100)),
-        (_for("watch", 10), *_MOVES, *_RELOAD, _for("watch", 700)),
-        nodes=A_CROWD, follow=True,
+    "jumps": _drawn(
+        "watch:10 MOVES watch:100,700",
+        "watch:10 MOVES watch:700 killed watch:100",
+        "watch:10 MOVES RELOAD watch:700",
+        nodes=A_CROWD, controller=True,
     ),
-    "all_at_once": _told(
-        (_for("watch", 10), *_PARALLEL, _for("watch", 300)),
-        (*_UPGRADE, _on("daemonset_controller"), *_PARALLEL, _for("watch", 10, 300)),
-        (_for("watch", 10), *(_on("driver_crashes", node) for node in range(6)), _for("watch", 300)),
-        nodes=A_CROWD, follow=True,
+    "all_at_once": _drawn(
+        "watch:10 PARALLEL watch:300",
+        "UPGRADE daemonset_controller PARALLEL watch:10,300",
+        "watch:10 CRASHES watch:300",
+        nodes=A_CROWD, controller=True,
     ),
-    "lies": _told(
-        (_for("watch", 10), _on("takes_driver"), _for("work", 20, 50), _on("clock_back", 20, 36), _for("watch", 900)),
-        (_for("watch", 10), _on("clock_back", 20, 36), _on("takes_driver"), _for("watch", 900),
-         _on("takes_driver"), _for("watch", 300)),
-        (_for("watch", 10), *(_on("times_move"), _for("watch", 100)) * 4, _for("watch", 300)),
-        nodes=st.just(1), follow=True,
+    "lies": _drawn(
+        "watch:10 takes_driver work:20,50 clock_back:20,36 watch:900",
+        "watch:10 clock_back:20,36 takes_driver watch:900 takes_driver watch:300",
+        "watch:10 times_move watch:100 times_move watch:100 times_move watch:100 times_move watch:100 watch:300",
+        nodes=ONE, controller=True,
     ),
-    "late": _told(
-        (_on("plugin_breaks"), *_UPGRADE, *(_for("time", 3100),) * 6, _look(), *(_for("time", 3100),) * 6, _look()),
-        follow=True,
-    ),
-    "taken_down": _told(
-        (_on("takes_driver", 1), _for("work", SETTLES), _on("takes_plugin"), _for("time", 12), _look(),
-         _for("watch", 50)),
-        (_on("takes_driver"), _on("takes_driver", 1), _for("work", SETTLES), _look(), _for("watch", 100)),
-        nodes=st.just(3), follow=True, down=ONE_OR_TWO,
+    "late": _drawn("plugin_breaks UPGRADE 6*time:3100 look 6*time:3100 look", controller=True),
+    "taken_down": _drawn(
+        "takes_driver:1 work:300 takes_plugin time:12 look watch:50",
+        "takes_driver takes_driver:1 work:300 look watch:100",
+        nodes=THREE, down=ONE_OR_TWO, controller=True,
     ),
 }  # fmt: skip
-"""Those of a run that follows; all the others are told to one as well."""
+"""Those of the controller alone; it is tried with all the others, too."""

@@ -243,6 +243,14 @@ class Machine:
                 driver.side_due = None if driver.side_due is None else max(driver.side_due, now + 1)
             self._changed()
 
+    def labels_vanish(self, now: int) -> None:
+        """Lose its labels, or get them back."""
+        self.labelled, self.changes, self.bare_since = not self.labelled, self.changes + 1, now
+
+    def is_skipped(self) -> None:
+        """Get the label that excludes it, or lose it."""
+        self.skipped, self.changes = not self.skipped, self.changes + 1
+
     def clock_jumps(self, now: int, tenths: int) -> None:
         """Set its clock, forward or back."""
         self.skew += tenths

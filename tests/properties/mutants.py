@@ -193,7 +193,7 @@ MUTANTS: Final = (
     Mutant("no-quiet-time", DoneTooEarlyError, "second_render", done._quiet_blocker, always(None)),
     Mutant("an-edit-is-quiet-at-once", DoneTooEarlyError, "second_render", done._quiet_blocker,
            lambda original, seen, *rest: original(_with_policy(seen, changed=None), *rest)),
-    Mutant("a-skipped-node-is-served", WrongRestartError, "skipped", nodes.excluded,
+    Mutant("a-skipped-node-is-refreshed", WrongRestartError, "skipped", nodes.excluded,
            lambda original, view, context, now: original(_without_skip(view, context), context, now)),
     Mutant("a-blip-is-a-lost-node", DoneTooEarlyError, "blips", nodes._not_ready,
            lambda original, node, context, now: original(node, _with_advanced(context, not_ready_grace=AT_ONCE), now)),
@@ -257,19 +257,19 @@ MUTANTS: Final = (
            lambda original, *tried: original(*tried) and NEVER),
     Mutant("no-breaker", WrongRestartError, "jumps", breaker._opened,
            lambda original, one, *rest: replace(original(one, *rest), opened_at=None)),
-    Mutant("suspects-are-served-at-once", WrongRestartError, "jumps", breaker.holds, always(False)),
+    Mutant("unexplained-staleness-is-not-held", WrongRestartError, "jumps", breaker.holds, always(False)),
     Mutant("an-open-breaker-holds-nothing", WrongRestartError, "jumps", breaker.open_blocker, always(None)),
     Mutant("a-breaker-never-closes", WrongEndError, "jumps", breaker._closed_in_time,
            lambda original, one, chosen, now: original(one, structs.replace(
                chosen, controller=structs.replace(
                    chosen.controller, circuit_breaker=CircuitBreaker(reset=AT_ONCE))), now)),
-    Mutant("a-reload-is-suspect", WrongEndError, "all_at_once", breaker._load, always("")),
-    Mutant("a-crash-in-place-is-suspect", WrongEndError, "all_at_once", breaker._load,
+    Mutant("a-reload-is-unexplained", WrongEndError, "all_at_once", breaker._load, always("")),
+    Mutant("a-crash-in-place-is-unexplained", WrongEndError, "all_at_once", breaker._load,
            lambda original, view, *rest: original(
                replace(view, driver_pods=[_without_restarts(pod) for pod in view.driver_pods]), *rest)),
-    Mutant("a-follower-has-a-deadline", WrongEndError, "late", config.Settings.deadline,
+    Mutant("a-controller-has-a-deadline", WrongEndError, "late", config.Settings.deadline,
            lambda original, chosen, started: original(of(chosen, controller=False), started)),
-    Mutant("a-follower-stalls", WrongEndError, "late", decide._phase,
+    Mutant("a-controller-stalls", WrongEndError, "late", decide._phase,
            lambda original, blockers, statuses, progress, context, timers: original(
                blockers, statuses, progress, _with(_of_a_job(context), timeout=YEARS), timers)),
 )  # fmt: skip

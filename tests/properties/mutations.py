@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
 from hypothesis import strategies as st
@@ -30,9 +29,7 @@ TIMES: Final = (
     "2026-01-01T10:01:10", "20260101T100110Z", "2026-W01-4T10:01:10Z", "soon", "now", "1767261670", "10:01:10Z",
 )  # fmt: skip
 """With fractions and offsets, long gone, to come, of a leap second, of other shapes, and none at all."""
-NUMBERS: Final = (
-    -1, -(2**31), 2**31, 2**63 - 1, 2**63, 10**40, 0.5, -0.0, "1", True,
-)  # fmt: skip
+NUMBERS: Final = (-1, -(2**31), 2**31, 2**63 - 1, 2**63, 10**40, 0.5, -0.0, "1", True)
 OTHERS: Final[tuple[Any, ...]] = (None, [], {}, [None], [[]], [{}], [1], {"": None}, "x", 0, 1, True, False)
 BY_TYPE: Final[dict[str, tuple[Any, ...]]] = {
     "string": TEXTS,
@@ -42,27 +39,55 @@ BY_TYPE: Final[dict[str, tuple[Any, ...]]] = {
     "array": ({}, "x", [None], [[]], [{}], [1], None, 5),
     "object": ([], "x", None, 5, {"x": []}, [{}]),
 }
-
-
-def hostile(place: Place) -> st.SearchStrategy[Any]:
-    """Give values that may not stand at a place, or only just may."""
-    own = TIMES if place.format == "date-time" else BY_TYPE.get(place.type, OTHERS)
-    return st.sampled_from((*own, *OTHERS)) | any_json
+TYPES: Final = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
 
 
 @st.composite
 def mutated(draw: st.DrawFn, one: Object) -> Object:
-    """Change one place of an object."""
-    found = deepcopy(one)
-    own = list(_own(found, ()))
-    by_schema = places(str(found.get("kind", "")))
-    # Half of the changes at what is there, which is what decisions rest on; half at what might be.
-    at_what_is_there = draw(st.booleans())
-    place = draw(st.sampled_from(own if at_what_is_there or not by_schema else by_schema))
+    """Change one place of an object: half of the time one that it has, which is what decisions rest on."""
+    by_schema = places(str(one.get("kind", "")))
+    if draw(st.booleans()) or not by_schema:
+        path = draw(st.sampled_from(spots(one)))
+        place = _place(path, value_at(one, path))
+    else:
+        place = draw(st.sampled_from(by_schema))
+        path = _in_an_object(draw, one, place.path)
     what = draw(st.sampled_from(("put", "put", "put", "drop", "twice", "half")))
-    value = draw(hostile(place)) if what == "put" else None
-    _change(draw, found, place.path, what, value)
-    return found
+    if what == "put":
+        own = TIMES if place.format == "date-time" else BY_TYPE.get(place.type, OTHERS)
+        value = draw(st.sampled_from((*own, *OTHERS)) | any_json)
+    else:
+        value = ... if what == "drop" else _bent(value_at(one, path), what)
+    changed: Object = put(one, path, value)
+    return changed
+
+
+def _place(path: Path_, value: object) -> Place:
+    is_time = isinstance(value, str) and value[4:5] == "-" and value.endswith("Z")
+    return Place(path, TYPES.get(type(value), "any"), format="date-time" if is_time else "")
+
+
+def _in_an_object(draw: st.DrawFn, one: Object, path: Path_) -> Path_:
+    """Choose an element of each list, and a key of each map, on a path of a schema."""
+    chosen: list[str] = []
+    for key in path:
+        here = value_at(one, tuple(chosen))
+        if key == END and isinstance(here, list) and here:
+            chosen.append(str(draw(st.integers(0, len(here) - 1))))
+        else:
+            chosen.append(
+                draw(st.sampled_from(sorted(here))) if key == ANY and isinstance(here, dict) and here else key
+            )
+    return tuple(chosen)
+
+
+def _bent(value: Any, what: str) -> Any:  # noqa: ANN401 - JSON
+    """Return a value twice, or half of it."""
+    if isinstance(value, (list, str)):
+        return value * 2 if what == "twice" else value[: len(value) // 2]
+    if what == "twice":
+        return [value, value]
+    return dict(list(value.items())[: len(value) // 2]) if isinstance(value, dict) else None
 
 
 def spots(one: Object) -> list[Path_]:
@@ -70,7 +95,7 @@ def spots(one: Object) -> list[Path_]:
     return list(_spots(one, ()))
 
 
-def _spots(value: Any, path: Path_) -> Iterator[Path_]:  # noqa: ANN401 - JSON is any of it
+def _spots(value: Any, path: Path_) -> Iterator[Path_]:  # noqa: ANN401 - JSON
     if path:
         yield path
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -78,18 +103,22 @@ def _spots(value: Any, path: Path_) -> Iterator[Path_]:  # noqa: ANN401 - JSON i
         yield from _spots(each, (*path, str(key)))
 
 
-def put(one: Object, path: Path_, value: Any) -> Object:  # noqa: ANN401 - JSON
-    """Give the object with a value put somewhere, and what is missing on the way; an ellipsis takes away."""
-    changed: Object = _with(one, path, value)
-    return changed
+def value_at(one: Any, path: Path_) -> Any:  # noqa: ANN401 - JSON
+    """Return the value at a path; None where there is none."""
+    for key in path:
+        if isinstance(one, list):
+            one = one[int(key)] if key.isdigit() and int(key) < len(one) else None
+        else:
+            one = one.get(key) if isinstance(one, dict) else None
+    return one
 
 
-def _with(here: Any, path: Path_, value: Any) -> Any:  # noqa: ANN401 - JSON
-    """Copy what is on the way, and share the rest."""
+def put(one: Any, path: Path_, value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return an object with a value at a path, and what is missing on the way; an ellipsis removes what is there."""
     if not path:
         return value
     key, *rest = path
-    inside: Any = list(here) if isinstance(here, list) else dict(here) if isinstance(here, dict) else {}
+    inside: Any = list(one) if isinstance(one, list) else dict(one) if isinstance(one, dict) else {}
     at: Any = key
     if isinstance(inside, list) or key == END:
         inside = inside or [{}]
@@ -97,59 +126,9 @@ def _with(here: Any, path: Path_, value: Any) -> Any:  # noqa: ANN401 - JSON
     elif key == ANY:
         at = next(iter(inside), "x")
     if value is ... and not rest:
-        del inside[at]
+        if isinstance(inside, list) or at in inside:
+            del inside[at]
         return inside
     before = inside[at] if isinstance(inside, list) else inside.get(at)
-    inside[at] = _with(before, tuple(rest), value)
+    inside[at] = put(before, tuple(rest), value)
     return inside
-
-
-def _own(value: Any, path: Path_) -> Iterator[Place]:  # noqa: ANN401 - JSON is any of it
-    """List the places that an object has, with what their values look like."""
-    if path:
-        yield Place(path, _type(value), format="date-time" if _is_time(value) else "")
-    if isinstance(value, dict):
-        for key, each in value.items():
-            yield from _own(each, (*path, key))
-    elif isinstance(value, list):
-        for each in value:
-            yield from _own(each, (*path, END))
-
-
-def _type(value: object) -> str:
-    kinds = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
-    return kinds.get(type(value), "any")
-
-
-def _is_time(value: object) -> bool:
-    return isinstance(value, str) and value[4:5] == "-" and value.endswith("Z")
-
-
-def _change(draw: st.DrawFn, here: Any, path: Path_, what: str, value: object) -> None:  # noqa: ANN401 - JSON
-    """Walk to a place, making what is missing on the way, and change it."""
-    key, *rest = path
-    if isinstance(here, list):
-        here += [] if here else [{}]
-        at: Any = draw(st.integers(0, len(here) - 1))
-    elif isinstance(here, dict):
-        at = draw(st.sampled_from(sorted(here) or ["x"])) if key == ANY else key
-        here.setdefault(at, [] if rest and rest[0] == END else {})
-    else:
-        return
-    if rest:
-        _change(draw, here[at], tuple(rest), what, value)
-    elif what == "drop":
-        here.pop(at)
-    else:
-        here[at] = value if what == "put" else _bent(here[at], what)
-
-
-def _bent(value: Any, what: str) -> Any:  # noqa: ANN401 - JSON
-    """Say it twice, or only half of it."""
-    if isinstance(value, list):
-        return value * 2 if what == "twice" else value[: len(value) // 2]
-    if isinstance(value, str):
-        return value * 2 if what == "twice" else value[: len(value) // 2]
-    if isinstance(value, dict):
-        return [value, value] if what == "twice" else dict(list(value.items())[: len(value) // 2])
-    return [value, value] if what == "twice" else None

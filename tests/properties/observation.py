@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from tests.properties.world import World
 
 Views = tuple[Any, ...]
+KINDS: Final = (
+    "policies", "daemonsets", "revisions", "nodes", "driver_pods", "plugin_pods", "slices", "deployments",
+    "replicasets", "leases",
+)  # fmt: skip
 PLUGIN_KINDS: Final = frozenset({"plugin_pods", "slices"})
 """Kinds that say nothing about whether a node is settled."""
 
@@ -30,16 +34,7 @@ class Observation:
         self._world = world
         self._read: dict[tuple[Any, ...], Any] = {}
         self.kinds: Final[Mapping[str, Callable[[], Views | None]]] = {
-            "policies": self._policies,
-            "daemonsets": self._daemonsets,
-            "revisions": self._revisions,
-            "nodes": self._nodes,
-            "driver_pods": self._driver_pods,
-            "plugin_pods": self._plugin_pods,
-            "slices": self._slices,
-            "deployments": self._deployments,
-            "replicasets": self._replicasets,
-            "leases": self._leases,
+            kind: getattr(self, f"_{kind}") for kind in KINDS
         }
 
     def _once(self, read: Reader[Any], show: Callable[[], Object], *version: object) -> Any:  # noqa: ANN401

@@ -41,11 +41,11 @@ class Clock:
     world: World
 
     def monotonic(self) -> float:
-        """Give the world's time."""
+        """Return the world's time."""
         return moment_of(self.world)
 
     def sleep(self, _seconds: float) -> None:
-        """Go on: time passes when a history says so."""
+        """Return at once: time passes when a history says so."""
 
 
 class Door:
@@ -55,7 +55,7 @@ class Door:
         self._run = run
 
     def now(self) -> datetime:
-        """Give the API server's time."""
+        """Return the API server's time."""
         return at(moment_of(self._run.world))
 
     def send(self, request: Request, _seconds: float) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class Door:
 
 
 class Eyes(Cache):
-    """An observer that follows no API server: it shows what one run's watches show, and a second, consistent read."""
+    """A cache without an API server: it shows what one run's watches show, and a second, consistent read."""
 
     def __init__(self, run: Run, door: Api) -> None:
         super().__init__(door, [GPU_OPERATOR], run.settings, retry.JOB)
@@ -89,15 +89,15 @@ class Eyes(Cache):
         """All kinds are watched from the start."""
 
     def watch_plugins(self) -> dict[str, tuple[DaemonSet, ...]]:
-        """Give nobody to tell events about."""
+        """Return no DaemonSet: Events have no subject here."""
         return {}
 
     def snapshot(self) -> dict[str, Snapshot]:
-        """Give what the watches show."""
+        """Return what the watches show."""
         return {GPU_OPERATOR.name: self._run.watch.snapshot()}
 
     def read_consistently(self, _left: float) -> dict[str, Snapshot]:
-        """Give what is there now."""
+        """Return what is there now."""
         return {GPU_OPERATOR.name: Watch(self._run.observation).snapshot()}
 
     def wait(self, _seconds: float) -> None:
@@ -148,7 +148,7 @@ class Run:
 
 
 class Controller(Run):
-    """A process that follows: the same rounds, and no end."""
+    """A process of the controller: the same reconcile loop, and no end."""
 
     def __init__(
         self, world: World, observation: Observation, settings: Settings, started: float, on_restart: Restarted

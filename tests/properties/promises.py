@@ -268,7 +268,7 @@ def _to_be_served(world: World, machine: Machine) -> bool:
 
 
 def _needs_a_person(run: Run, judged: NodeStatus) -> bool:
-    """Whether a node has been in a bad way for longer than the patience with it."""
+    """Return whether a node has been in trouble for longer than the patience with it."""
     machine, settings = run.world.machines[judged.node], run.settings
     if judged.reason is Reason.UPGRADE_FAILED:
         return machine.label == FAILED

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from hook.config import DriverClient, Settings
 from hook.decide.decide import chosen
 from hook.objects.drivers import NETWORK_OPERATOR
 from tests.fixtures.cluster import Cluster, cluster, labelled, stale, stale_plugin
-from tests.fixtures.modes import (
-    network,
-    openshift,
-    pooled,
-    rdma_pod,
-    with_exporter,
-    with_ofed,
-    with_toolkit,
-)
+from tests.fixtures.modes import network, openshift, pooled, rdma_pod, with_exporter, with_ofed, with_toolkit
 from tests.fixtures.objects import driver_pod, obj, plugin_pod, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hook.objects.views import Snapshot
+    from tests.fixtures.objects import Object
 
 EXPORTER: Final = DriverClient("gpu", "monitoring", "dcgm-exporter")
 
@@ -39,8 +33,38 @@ class Scene:
     """There is work left, so that success would be a lie."""
     settings: Settings = field(default_factory=Settings)
 
+    @cached_property
+    def cluster(self) -> Cluster:
+        """The cluster itself, made once and never changed."""
+        return self.make()
+
+    @cached_property
+    def plugins(self) -> frozenset[str]:
+        """UIDs of all plugin pods."""
+        stacks = (self.cluster, self.cluster.prior)
+        return frozenset(pod["metadata"]["uid"] for one in stacks if one for pod in one.of("plugin-pod"))
+
+    @cached_property
+    def places(self) -> list[tuple[bool, str, int]]:
+        """Every object: whether it belongs to the stack that must settle first, its part, and its number there."""
+        stacks = [(False, self.cluster), *([(True, self.cluster.prior)] if self.cluster.prior else [])]
+        return [(prior, part, number) for prior, one in stacks for part in sorted(one.parts)
+                for number in range(len(one.of(part)))]  # fmt: skip
+
+    def changed(self, *changes: tuple[tuple[bool, str, int], Callable[[Object], Object]]) -> Cluster:
+        """Return the cluster with changed objects; what is not changed is shared."""
+        prior = self.cluster.prior
+        found = replace(
+            self.cluster, parts=dict(self.cluster.parts), prior=prior and replace(prior, parts=dict(prior.parts))
+        )
+        for (of_prior, part, number), change in changes:
+            stack = found.prior if of_prior and found.prior else found
+            objects = stack.of(part)
+            stack.parts[part] = [*objects[:number], change(objects[number]), *objects[number + 1 :]]
+        return found
+
     def seen(self, found: Cluster) -> dict[str, Snapshot]:
-        """Give what is seen of each stack."""
+        """Return what is seen of each stack."""
         seen = {found.stack.name: found.seen()}
         if found.prior is not None:
             seen[NETWORK_OPERATOR.name] = found.prior.seen()
@@ -48,13 +72,13 @@ class Scene:
 
 
 def loading() -> Cluster:
-    """Give a node whose new driver is being loaded, with the old plugin on it, beside one that is done."""
+    """Return a node whose new driver is being loaded, with the old plugin on it, and one that is done."""
     found = cluster("a", "b").put("driver-pod", driver_pod("b", ready=None))
     return found.put("plugin-pod", stale_plugin("b"))
 
 
 def outdated() -> Cluster:
-    """Give a fleet whose driver was rendered anew, and of which no node had its turn yet."""
+    """Return a fleet whose driver was rendered anew, and of which no node had its turn yet."""
     found = cluster("a", "b").put("revision", obj("revision", {
         "metadata": {"name": "nvidia-driver-daemonset-newer", "creationTimestamp": stamp(3000),
                      "labels": {"controller-revision-hash": "newer"}}, "revision": 3}))  # fmt: skip
@@ -62,7 +86,7 @@ def outdated() -> Cluster:
 
 
 def about_to_reload() -> Cluster:
-    """Give stale plugins on nodes that the upgrade controller is about to take."""
+    """Return stale plugins on nodes that the upgrade controller is about to take."""
     found = stale("a", "b")
     for name in ("a", "b"):
         found.change("node", labelled(name, state="drain-required"), name)
@@ -70,7 +94,7 @@ def about_to_reload() -> Cluster:
 
 
 def starting() -> Cluster:
-    """Give a plugin that still waits for its driver, on a node that is settled."""
+    """Return a plugin that still waits for its driver, on a node that is settled."""
     return cluster("a", "b").put("plugin-pod", plugin_pod("b", ready=None)).drop("slice", "0-gpu.nvidia.com-b")
 
 

@@ -1,8 +1,8 @@
-"""What the API server says that its objects look like, as far as anybody could read them.
+"""The schemas of the API server's objects, as far as a reader might look.
 
 `tests/fixtures/schemas.json` is cut from the OpenAPI of the embedded API server (`reduced`); a test on a cluster
-holds it to what that server says now. Policies have no schema of their own there: their CRDs keep what they do not
-know, so that for them the objects themselves say which paths there are.
+compares it with that of the current one. Policies have no schema there: their CRDs keep unknown fields, so that for
+them the objects themselves show which paths there are.
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ class Place:
 
     path: Path_
     type: str
-    enum: tuple[str, ...] = ()
     format: str = ""
 
 
@@ -68,15 +67,10 @@ def _reduced(document: Mapping[str, Schema], schema: Schema, depth: int) -> Sche
     if "$ref" in schema:
         schema = document[schema["$ref"].rpartition("/")[2]]
     found: Schema = {key: schema[key] for key in ("type", "format", "enum") if key in schema}
-    if not depth:
-        return found
-    if "properties" in schema:
-        found["properties"] = {
-            key: _reduced(document, one, depth - 1)
-            for key, one in sorted(schema["properties"].items())
-            if key not in UNREAD
-        }
-    for key in ("items", "additionalProperties"):
+    if depth and "properties" in schema:
+        read = {key: one for key, one in sorted(schema["properties"].items()) if key not in UNREAD}
+        found["properties"] = {key: _reduced(document, one, depth - 1) for key, one in read.items()}
+    for key in ("items", "additionalProperties") if depth else ():
         if isinstance(schema.get(key), dict):
             found[key] = _reduced(document, schema[key], depth - 1)
     return found
@@ -91,11 +85,9 @@ def places(kind: str) -> tuple[Place, ...]:
 
 def _places(schema: Schema, path: Path_) -> Iterator[Place]:
     if path:
-        kind = schema.get("type", "any")
-        yield Place(path, kind, tuple(schema.get("enum", ())), schema.get("format", ""))
+        yield Place(path, schema.get("type", "any"), schema.get("format", ""))
     for key, one in schema.get("properties", {}).items():
         yield from _places(one, (*path, key))
-    if "items" in schema:
-        yield from _places(schema["items"], (*path, END))
-    if "additionalProperties" in schema:
-        yield from _places(schema["additionalProperties"], (*path, ANY))
+    for key, step in (("items", END), ("additionalProperties", ANY)):
+        if key in schema:
+            yield from _places(schema[key], (*path, step))

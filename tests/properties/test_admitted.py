@@ -34,7 +34,7 @@ ONCE_STALLED: Final = ("stallTimeout=15s",)
 
 
 def test_hostile_objects_that_the_api_server_admits(boot: Callable[..., Lab], subtests: pytest.Subtests) -> None:
-    """Of three stale nodes the good one is served, the others are named; then nothing is done; then all is mended."""
+    """Of three stale nodes the good one is refreshed, the others are named; later all is repaired."""
     lab = boot(3)
     with subtests.test("the stored schemas are what this API server says"):
         _assert_schemas(lab)
@@ -62,7 +62,7 @@ def test_hostile_objects_that_the_api_server_admits(boot: Callable[..., Lab], su
     with subtests.test("a policy with the wrong types"):
         _assert_blind(lab, {"driver": {"rdma": {"enabled": SHOWN}}}, {"driver": {"rdma": {"enabled": False}}})
 
-    _mend(lab)
+    _repair(lab)
     done = acts.run(lab)
     assert done.code == 0, done.said
     with promised():
@@ -109,7 +109,7 @@ def _forge_driver(lab: Lab, node: str) -> None:
     lab.cluster.patch(f"{path}/status", {"status": changed})
 
 
-def _assert_blind(lab: Lab, spec: dict[str, Any], mended: dict[str, Any]) -> None:
+def _assert_blind(lab: Lab, spec: dict[str, Any], repaired: dict[str, Any]) -> None:
     """Put something into the policy: it is named, nothing is concluded, nothing is touched; and take it out again."""
     lab.cluster.patch(POLICY, {"spec": spec})
     before = lab.restarts()
@@ -119,7 +119,7 @@ def _assert_blind(lab: Lab, spec: dict[str, Any], mended: dict[str, Any]) -> Non
     assert "ClusterPolicy cluster-policy" in told.story["message"]
     with promised():
         assert before == lab.restarts()
-    lab.cluster.patch(POLICY, {"spec": mended})
+    lab.cluster.patch(POLICY, {"spec": repaired})
 
 
 def _assert_too_deep(lab: Lab) -> None:
@@ -142,7 +142,7 @@ def _assert_clean_words(told: Told) -> None:
     assert len(json.dumps(told.story)) <= 4096
 
 
-def _mend(lab: Lab) -> None:
+def _repair(lab: Lab) -> None:
     """Replace both forged pods, and let the operator work again."""
     acts.delete_driver(lab, "gpu-2")
     lab.cluster.delete(_pod(lab, PLUGIN_NAMESPACE, "gpu-1"))

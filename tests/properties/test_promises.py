@@ -5,32 +5,31 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from tests.properties.budget import endless, promises
+from tests.properties.budget import ENDLESS as ENDLESS_EXAMPLES
+from tests.properties.budget import PROMISES, examples
 from tests.properties.families import ENDLESS, FAMILIES
 from tests.properties.story import History, Story
 
 pytestmark = pytest.mark.usefixtures("_quiet")
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, *ENDLESS])
 def test_the_promises_are_kept(family: str) -> None:
-    """Done means done, nothing is restarted early or needlessly, and every run ends rightly and in time."""
+    """A Job reports success only when it is true, restarts nothing early or needlessly, and ends rightly and in time.
 
-    @promises(family)
-    @given(FAMILIES[family])
-    def tell(history: History) -> None:
+    The controller restarts nothing too often in addition, and refreshes everything in the end.
+    """
+
+    @examples(ENDLESS_EXAMPLES)
+    @given({**ENDLESS, **FAMILIES}[family])
+    def controller(history: History) -> None:
+        Story(history._replace(controller=True)).tell()
+
+    @examples(PROMISES.get(family, 100))
+    @given({**ENDLESS, **FAMILIES}[family])
+    def job(history: History) -> None:
         Story(history).tell()
 
-    tell()
-
-
-@pytest.mark.parametrize("family", [*ENDLESS, *FAMILIES])
-def test_the_promises_of_a_run_that_never_ends_are_kept(family: str) -> None:
-    """The same histories, and some of its own: nothing early or needless, nothing too often, and all in the end."""
-
-    @endless()
-    @given({**ENDLESS, **FAMILIES}[family])
-    def tell(history: History) -> None:
-        Story(history._replace(follow=True)).tell()
-
-    tell()
+    controller()
+    if family in FAMILIES:
+        job()

@@ -1,4 +1,4 @@
-"""Names and messages of strangers in everything that people read: shown, never obeyed, and never too long."""
+"""Hostile names and messages in everything that users read: shown, never obeyed by a terminal, never too long."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from hook import logs
 from hook.config import LogFormat, LogLevel
 from hook.decide.reasons import Reason
 from hook.decide.result import Decision, NodeState, NodeStatus, Phase
-from hook.format import LONGEST_LINE, escaped, shortened
+from hook.format import LONGEST_LINE
 from hook.kube import events
 from hook.kube.client import Api
 from hook.kube.connection import by_library
 from hook.objects.decoding import LONGEST_TEXT
 from hook.run import report
 from hook.run.report import ProgressReporter
-from tests.properties.mutations import ESCAPES, MEBIBYTE, TEXTS
+from tests.properties.budget import examples
+from tests.properties.mutations import ESCAPES, TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,31 +40,22 @@ SUBJECT = events.ObjectReference("apps/v1", "DaemonSet", "ns", "ds", "uid")
 
 @st.composite
 def decisions(draw: st.DrawFn) -> Decision:
-    """Give a decision in which everything that comes from a cluster is hostile."""
-    judgement = st.builds(
-        NodeStatus,
-        node=sane,
-        state=st.sampled_from(NodeState),
-        reason=st.sampled_from([Reason.MALFORMED_OBJECT, Reason.UPGRADE_FAILED, Reason.DRIVER_FAILING]),
-        message=texts,
-        subject=sane,
-        plugin=sane,
-        stack=st.sampled_from(["gpu", "network"]),
-    )
+    """Return a decision in which everything that comes from a cluster is hostile."""
+    reasons = st.sampled_from([Reason.MALFORMED_OBJECT, Reason.UPGRADE_FAILED, Reason.DRIVER_FAILING])
+    status = st.builds(
+        NodeStatus, node=sane, state=st.sampled_from(NodeState), reason=reasons, message=texts, subject=sane,
+        plugin=sane, stack=st.sampled_from(["gpu", "network"]),
+    )  # fmt: skip
     return Decision(
-        draw(st.sampled_from(Phase)),
-        Reason.NODES_PENDING,
-        draw(texts),
-        statuses=tuple(draw(st.lists(judgement, max_size=5))),
-        warnings=tuple(draw(st.lists(texts, max_size=5))),
-        cause=Reason.MALFORMED_OBJECT,
-        stack="gpu",
-    )
+        draw(st.sampled_from(Phase)), Reason.NODES_PENDING, draw(texts),
+        statuses=tuple(draw(st.lists(status, max_size=5))), warnings=tuple(draw(st.lists(texts, max_size=5))),
+        cause=Reason.MALFORMED_OBJECT, stack="gpu",
+    )  # fmt: skip
 
 
 @pytest.fixture(params=LogFormat)
 def log(request: pytest.FixtureRequest) -> Iterator[io.TextIOWrapper]:
-    """Give what is logged, as bytes of a file that takes UTF-8 and nothing else."""
+    """Return what is logged, as bytes of a file that takes UTF-8 and nothing else."""
     stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     before, level = list(logging.root.handlers), logging.getLogger("hook").level
     logs.configure(request.param, LogLevel.DEBUG, stream)
@@ -82,6 +74,7 @@ def lines_of(log: io.TextIOWrapper) -> list[str]:
     return found[:-1]
 
 
+@examples(100)
 @given(decision=decisions())
 def test_the_report_fits_and_is_not_obeyed(decision: Decision) -> None:
     """Table, ending and JSON can be printed; the termination message is whole within its 4096 bytes."""
@@ -104,6 +97,7 @@ def test_half_a_character() -> None:
     report.termination_message(decision, 3, 0).encode()
 
 
+@examples(100)
 @given(note=texts)
 def test_an_event_fits_and_is_not_obeyed(note: str) -> None:
     """In bytes, as the API server counts."""
@@ -131,6 +125,7 @@ def test_an_event_fits_and_is_not_obeyed(note: str) -> None:
 def test_the_log_stays_one_line_a_message(log: io.TextIOWrapper) -> None:
     """Whatever is in names and messages: no second line, no escape, no line without end, in either format."""
 
+    @examples(100)
     @given(decision=decisions())
     def told(decision: Decision) -> None:
         ProgressReporter(None, None).report(decision, timedelta(minutes=1))  # type: ignore[arg-type]
@@ -141,28 +136,3 @@ def test_the_log_stays_one_line_a_message(log: io.TextIOWrapper) -> None:
         assert any(line for line in found)
 
     told()
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("plain text, größer €", "plain text, größer €"),
-        ("\x1b[31m", "\\x1b[31m"),
-        ("a\nb\r\tc", "a\\x0ab\\x0d\\x09c"),
-        ("\u202eexe.txt", "\\u202eexe.txt"),
-        ("a\u2028b", "a\\u2028b"),
-        ("\ud800", "\\ud800"),
-        ("\U000e0041", "\\U000e0041"),
-    ],
-    ids=["plain", "escape", "newline", "direction", "separator", "half-a-character", "tag"],
-)
-def test_what_cannot_be_seen_is_spelled(text: str, shown: str) -> None:
-    """So that people see what somebody put there."""
-    assert shown == escaped(text)
-
-
-def test_a_mebibyte_is_cut_and_says_so() -> None:
-    """At its end, where the eye is."""
-    assert "…" == shortened(MEBIBYTE, 100)[-1]
-    assert 100 == len(shortened(MEBIBYTE, 100))
-    assert "short" == shortened("short", 5)

@@ -137,7 +137,11 @@ class World:
         period = self.site.touched
         return max(self.edited, self.now // period * period // SECOND) if period else self.edited
 
-    def plugins_orphaned(self, *, adopts: bool) -> None:
+    def plugins_adopted(self) -> None:
+        """Delete the plugin's DaemonSet without its pods, and create another one, which takes them over."""
+        self.plugins_orphaned(adopts=True)
+
+    def plugins_orphaned(self, *, adopts: bool = False) -> None:
         """Delete the plugin's DaemonSet without its pods, and create another one of the same name."""
         for machine in self.machines.values():
             for pod in machine.plugins:
@@ -184,9 +188,13 @@ class World:
         self.says_ready = False
 
     def operator_reports(self, *, falsely: bool = False) -> None:
-        """Say how the drivers are; up to 26.3 it says ready after the first node."""
+        """Report how the drivers are."""
         if self.stage is not Stage.STARTED and self.policy is not None:
             self.says_ready = falsely or all(self.settled(one) for one in self.machines.values() if one.drivers)
+
+    def operator_lies(self) -> None:
+        """Say ready although the drivers are not, as up to 26.3 after the first node."""
+        self.operator_reports(falsely=True)
 
     def operator_rolls(self) -> None:
         """Change the operator's Deployment: a new one is to come."""

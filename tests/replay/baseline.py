@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 FILE: Final = FOLDER / "baseline.json"
 HELM_RETURNS: Final = 0.2
 """Seconds after T0."""
-WAYS: Final[Mapping[str, Mapping[str, Any]]] = {
+APPROACHES: Final[Mapping[str, Mapping[str, Any]]] = {
     "from T0": {"delay": 0.0},
     "from helm's return": {"delay": HELM_RETURNS},
     "from helm's return, operator not found": {"delay": HELM_RETURNS, "operator_seen": False},
     "from helm's return, manual upgrades reported": {"delay": HELM_RETURNS, "settings": Settings()},
 }
-"""How a recording is replayed, by the words for it."""
+"""How a recording is replayed, by name."""
 
 
 def outcome(replay: Replay) -> dict[str, Any]:
     """Return how a replay ended, and what it restarted on the way."""
-    ended, last = replay.told[-1]
+    ended, last = replay.decisions[-1]
     return {
         "verdict": str(last.phase),
         "at": round(ended, 3),
@@ -42,7 +42,7 @@ def outcome(replay: Replay) -> dict[str, Any]:
 
 def outcomes(name: str) -> dict[str, Any]:
     """Return how each replay of a recording ended."""
-    return {words: outcome(play(name, **how)) for words, how in WAYS.items()}
+    return {words: outcome(play(name, **how)) for words, how in APPROACHES.items()}
 
 
 def main() -> None:

@@ -2,19 +2,14 @@
 
 What a recording does not hold is modelled, and never in the core's favour:
 
-* **Leader lease**: not recorded. The old operator's pod is given the lease until it is gone, and a
-  successor acquires it a lease duration (15 s) later.
-* **ReplicaSets**: not recorded. Their names are those of the operator's pods without the last part;
-  the Deployment's annotation names the newest one once the controller has observed the Deployment.
-* **Deployment.status.replicas**: not recorded. The operator's live pods are counted.
-* **ControllerRevision.creationTimestamp**: the moment of its record; ten minutes before the start for
-  those that were there when it began.
-* **ContainersReady**: not recorded. No node was lost, so it moves together with Ready.
-* **End of the driver's init container**: the moment at which its record says terminated; a second
-  before D for pods that were there when the recording began.
-* **managedFields of a policy**: not recorded. Its generation tells when its spec was written (``reduce.py``); any other
-  change of it is a write of its status. A spec that was there when the recording began was written ten minutes before.
-* **Node Ready**: the nodes are simulated and never lost: true since an hour before.
+* **Lease**: the old operator's pod holds it until it is gone, and a successor acquires it a lease duration later.
+* **ReplicaSets**: named as the operator's pods without the last part; the Deployment's annotation names the newest one
+  once the controller has observed the Deployment, and its replicas are the live pods.
+* **ControllerRevision.creationTimestamp**: the moment of its record; ten minutes before the start for those that were
+  there when it began. The same for the last write of a policy's spec, which its generation shows (``reduce.py``).
+* **ContainersReady**: no node was lost, so it moves together with Ready. Nodes are Ready since an hour before.
+* **End of the driver's init container**: the moment at which its record says terminated; a second before the start of
+  the driver container for pods that were there when the recording began.
 """
 
 from __future__ import annotations
@@ -76,7 +71,7 @@ class Objects:
             self._unloaded.setdefault(change.name, change.at)
 
     def seen(self, now: float) -> Snapshot:
-        """Give everything as the program reads it; read once for each change."""
+        """Return everything as the program reads it; read once for each change."""
         self._pass_lease(now)
         if self._read is None:
             self._read = Cluster(dict(self._parts())).seen()
@@ -101,17 +96,12 @@ class Objects:
         return self._recording.moment(seconds).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def _policy(self, name: str, view: Object) -> Object:
-        return obj(
-            "policy",
-            {
-                "metadata": {"name": name, "generation": view["gen"], "managedFields": self._writes(name, view)},
-                "spec": {
-                    "daemonsets": {"labels": {"helm.sh/chart": view["chart"]}},
-                    "driver": {"version": view["driver"], "upgradePolicy": {"autoUpgrade": view["auto"]}},
-                },
-                "status": {"state": view["state"]} if view["state"] else None,
-            },
-        )
+        driver = {"version": view["driver"], "upgradePolicy": {"autoUpgrade": view["auto"]}}
+        return obj("policy", {
+            "metadata": {"name": name, "generation": view["gen"], "managedFields": self._writes(name, view)},
+            "spec": {"daemonsets": {"labels": {"helm.sh/chart": view["chart"]}}, "driver": driver},
+            "status": {"state": view["state"]} if view["state"] else None,
+        })  # fmt: skip
 
     def _writes(self, name: str, view: Object) -> list[Object]:
         """Return who wrote a policy last, and when: Helm its spec, the operator its status."""
@@ -133,57 +123,40 @@ class Objects:
         return obj("node", {"metadata": {"name": name, "labels": labels}})
 
     def _daemonset(self, name: str, view: Object) -> Object:
-        chart = {"helm.sh/chart": view["chart"]}
         containers = [{"name": "nvidia-driver-ctr", "image": view["image"]}]
-        return obj(
-            "driver-daemonset",
-            {
-                "metadata": {"name": name, "uid": view["uid"], "generation": view["gen"]},
-                "spec": {"template": {"metadata": {"labels": chart}, "spec": {"containers": containers}}},
-                "status": {
-                    "observedGeneration": view["obs"],
-                    "desiredNumberScheduled": view["desired"],
-                    "updatedNumberScheduled": view["updated"],
-                },
-            },
-        )
+        template = {"metadata": {"labels": {"helm.sh/chart": view["chart"]}}, "spec": {"containers": containers}}
+        return obj("driver-daemonset", {
+            "metadata": {"name": name, "uid": view["uid"], "generation": view["gen"]},
+            "spec": {"template": template},
+            "status": {"observedGeneration": view["obs"], "desiredNumberScheduled": view["desired"],
+                       "updatedNumberScheduled": view["updated"]},
+        })  # fmt: skip
 
     def _revision(self, name: str, view: Object) -> Object:
-        created, revision_hash = self._stamp(self._created[name]), name.rpartition("-")[2]
-        metadata = {
-            "name": name,
-            "creationTimestamp": created,
-            "labels": {"controller-revision-hash": revision_hash},
+        return obj("revision", {"revision": view["revision"], "metadata": {
+            "name": name, "creationTimestamp": self._stamp(self._created[name]),
+            "labels": {"controller-revision-hash": name.rpartition("-")[2]},
             "ownerReferences": self._owner(view["owner"]),
-        }
-        return obj("revision", {"metadata": metadata, "revision": view["revision"]})
+        }})  # fmt: skip
 
     def _owner(self, daemonset: str) -> list[Object]:
         view = self._views.get(("ds", daemonset))
         return [{"kind": "DaemonSet", "name": daemonset, "uid": view["uid"], "controller": True}] if view else []
 
     def _driver_pod(self, name: str, view: Object) -> Object:
-        metadata = {
-            "name": name,
-            "uid": view["uid"],
-            "resourceVersion": str(view["version"]),
-            "labels": {"controller-revision-hash": view["hash"]},
-            "ownerReferences": self._owner(name.rpartition("-")[0]),
-            "deletionTimestamp": view["deleting"],
-        }
-        return obj(
-            "driver-pod",
-            {
-                "metadata": metadata,
-                "spec": {"nodeName": view["node"]},
-                "status": {
-                    "phase": view["phase"],
-                    "conditions": _conditions(view),
-                    "initContainerStatuses": [self._init_status(name, view, one) for one in view["init"]],
-                    "containerStatuses": [_status("nvidia-driver-ctr", *one) for one in view["ctr"]],
-                },
+        return obj("driver-pod", {
+            "metadata": {
+                "name": name, "uid": view["uid"], "resourceVersion": str(view["version"]),
+                "labels": {"controller-revision-hash": view["hash"]},
+                "ownerReferences": self._owner(name.rpartition("-")[0]), "deletionTimestamp": view["deleting"],
             },
-        )
+            "spec": {"nodeName": view["node"]},
+            "status": {
+                "phase": view["phase"], "conditions": _conditions(view),
+                "initContainerStatuses": [self._init_status(name, view, one) for one in view["init"]],
+                "containerStatuses": [_status("nvidia-driver-ctr", *one) for one in view["ctr"]],
+            },
+        })  # fmt: skip
 
     def _init_status(self, name: str, view: Object, state: str) -> Object:
         status = _status("k8s-driver-manager", state, state == "terminated", 0, None)
@@ -198,21 +171,12 @@ class Objects:
         live = [one for name, one in self._of("pod") if one["comp"] == "gpu-operator" and not one["deleting"]]
         observed = view["obs"] or 0
         revision = len(self._operators) if observed >= view["gen"] else view["gen"] - 1
-        return obj(
-            "deployment",
-            {
-                "metadata": {
-                    "generation": view["gen"],
-                    "annotations": {"deployment.kubernetes.io/revision": str(revision)},
-                },
-                "status": {
-                    "observedGeneration": observed,
-                    "replicas": len(live),
-                    "updatedReplicas": view["updated"] or 0,
-                    "availableReplicas": view["avail"] or 0,
-                },
-            },
-        )
+        annotations = {"deployment.kubernetes.io/revision": str(revision)}
+        return obj("deployment", {
+            "metadata": {"generation": view["gen"], "annotations": annotations},
+            "status": {"observedGeneration": observed, "replicas": len(live), "updatedReplicas": view["updated"] or 0,
+                       "availableReplicas": view["avail"] or 0},
+        })  # fmt: skip
 
     def _replicaset(self, name: str) -> Object:
         revision = list(self._operators).index(name) + 1
@@ -226,9 +190,8 @@ class Objects:
             self._read = None
 
     def _lease(self) -> Object:
-        return obj(
-            "lease", {"spec": {"holderIdentity": f"{self._holder}_uuid", "acquireTime": self._stamp(self._acquired)}}
-        )
+        held = {"holderIdentity": f"{self._holder}_uuid", "acquireTime": self._stamp(self._acquired)}
+        return obj("lease", {"spec": held})
 
 
 def _replicaset(pod: str) -> str:

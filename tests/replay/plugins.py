@@ -1,4 +1,4 @@
-"""The imagined plugin pods of a replay: one on each GPU node, with the truth about each.
+"""The modelled plugin pods of a replay: one on each GPU node, with the truth about each.
 
 A pod's init container ends as soon as any driver is loaded, the old one or the new: that is the race.
 Its main containers then start, and hold that driver from then on; a second later they publish
@@ -42,7 +42,7 @@ class Plugin:
 
     @property
     def uid(self) -> str:
-        """Tell this pod from the one before it."""
+        """Return a UID that differs from that of the pod before."""
         return f"plugin-{self.node}-{self.number}"
 
     @property
@@ -92,16 +92,16 @@ class Plugins:
         self.restarts.append((now, node))
 
     def loaded(self, node: str, now: float) -> Load | None:
-        """Give the driver that a node has loaded."""
+        """Return the driver that a node has loaded."""
         return next((one for one in self._loads if one.node == node and one.loaded <= now < one.ended), None)
 
     def is_stale(self, node: str, now: float) -> bool:
-        """Tell whether a node's plugin holds a driver that is not the loaded one."""
+        """Return whether a node's plugin holds a driver that is not the loaded one."""
         pod = self.pods[node]
         return pod.held is not None and pod.held != self.loaded(node, now)
 
     def seen(self, now: float) -> Snapshot:
-        """Give the plugin's DaemonSet, pods and slices as the program reads them."""
+        """Return the plugin's DaemonSet, pods and slices as the program reads them."""
         status = {"desiredNumberScheduled": len(self.pods), "updatedNumberScheduled": len(self.pods)}
         parts = Cluster()
         parts.put("daemonset", obj("plugin-daemonset", {"status": status}))
@@ -110,7 +110,7 @@ class Plugins:
         return parts.seen()
 
     def _first(self, node: str) -> Plugin:
-        """Give the pod that an earlier run left: started after the driver of before the recording was ready."""
+        """Return the pod that an earlier run left: started after the driver of before the recording was ready."""
         pod = Plugin(node, 0, created=-30.0)
         held = next((one for one in self._loads if one.node == node and one.ready < 0), None)
         if held is not None:
@@ -120,17 +120,10 @@ class Plugins:
         return pod
 
     def _pod(self, pod: Plugin, now: float) -> Object:
+        deleted = None if pod.deleted is None else self._stamp(pod.deleted)
+        metadata = {"name": pod.uid, "uid": pod.uid, "deletionTimestamp": deleted}
         return obj(
-            "plugin-pod",
-            {
-                "metadata": {
-                    "name": pod.uid,
-                    "uid": pod.uid,
-                    "deletionTimestamp": None if pod.deleted is None else self._stamp(pod.deleted),
-                },
-                "spec": {"nodeName": pod.node},
-                "status": self._status(pod, now),
-            },
+            "plugin-pod", {"metadata": metadata, "spec": {"nodeName": pod.node}, "status": self._status(pod, now)}
         )
 
     def _status(self, pod: Plugin, now: float) -> Object:

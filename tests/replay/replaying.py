@@ -1,4 +1,4 @@
-"""Replays of recordings of the real operator to the core, with an imagined plugin on each node.
+"""Replays of recordings of the real operator to the core, with an modelled plugin on each node.
 
 Time is the recording's.
 """
@@ -23,13 +23,12 @@ if TYPE_CHECKING:
     from hook.objects.views import Snapshot
 
 MIGRATIONS: Final = ("v26.3.3-chart-bump", "v26.3.3-driver-only", "v26.7.0-chart-bump", "v26.3.3-autoupgrade-off")
-INSTALLS: Final = ("v26.3.3-fresh-install", "v26.7.0-fresh-install")
-EVERY: Final = (*MIGRATIONS, *INSTALLS, "v26.3.3-unrelated-change")
+EVERY: Final = (*MIGRATIONS, "v26.3.3-fresh-install", "v26.7.0-fresh-install", "v26.3.3-unrelated-change")
 STILL: Final = 90
 """Seconds for which the cluster stays as it was recorded last: a plugin comes back, quiet times end."""
-JUDGED: Final = (NodeState.STALE, NodeState.RESTARTING, NodeState.VERIFYING, NodeState.VERIFIED, NodeState.FAILED)
+EVALUATED: Final = (NodeState.STALE, NodeState.RESTARTING, NodeState.VERIFYING, NodeState.VERIFIED, NodeState.FAILED)
 """States of a node whose driver the core calls settled."""
-WAITING_FOR_A_PERSON: Final = Settings(on_manual_upgrade=OnManualUpgrade.WAIT)
+WAITING: Final = Settings(on_manual_upgrade=OnManualUpgrade.WAIT)
 """An administrator deletes the driver pods by hand where ``autoUpgrade`` is off, and the run waits for it."""
 
 
@@ -39,21 +38,18 @@ class Replay:
 
     recording: Recording
     plugins: Plugins
-    told: list[tuple[float, Decision]] = field(default_factory=list)
-
-    @property
-    def last(self) -> Decision:
-        """The last decision."""
-        return self.told[-1][1]
+    decisions: list[tuple[float, Decision]] = field(default_factory=list)
 
     @property
     def settled(self) -> Iterator[tuple[float, str]]:
         """Every moment at which the core judged a node's plugin, hence called its driver settled."""
-        return ((at, one.node) for at, decision in self.told for one in decision.statuses if one.state in JUDGED)
+        return (
+            (at, one.node) for at, decision in self.decisions for one in decision.statuses if one.state in EVALUATED
+        )
 
 
 @cache
-def play(name: str, delay: float, *, settings: Settings = WAITING_FOR_A_PERSON, operator_seen: bool = True) -> Replay:
+def play(name: str, delay: float, *, settings: Settings = WAITING, operator_seen: bool = True) -> Replay:
     """Feed a recording to the core from a moment after T0, until it says the last word or the recording ends."""
     recording = load(name)
     replay = Replay(recording, Plugins(recording, versions(recording)))
@@ -66,7 +62,7 @@ def play(name: str, delay: float, *, settings: Settings = WAITING_FOR_A_PERSON, 
         replay.plugins.move_to(now)
         seen = together(objects.seen(now), replay.plugins.seen(now), operator_seen=operator_seen)
         decision, memory = decide(seen, memory, settings, recording.moment(now))
-        replay.told.append((now, decision))
+        replay.decisions.append((now, decision))
         for action in decision.actions:
             assert isinstance(action, DeletePod)
             replay.plugins.delete(action.node, action.pod.uid, now)
@@ -93,14 +89,14 @@ def versions(recording: Recording) -> dict[str, str]:
     return found
 
 
-def together(recorded: Snapshot, imagined: Snapshot, *, operator_seen: bool) -> Snapshot:
-    """Put the recorded and the imagined objects into one snapshot."""
+def together(recorded: Snapshot, modelled: Snapshot, *, operator_seen: bool) -> Snapshot:
+    """Put the recorded and the modelled objects into one snapshot."""
     return replace(
         recorded,
-        daemonsets=recorded.daemonsets + imagined.daemonsets,
-        plugin_pods=imagined.plugin_pods,
-        slices=imagined.slices,
+        daemonsets=recorded.daemonsets + modelled.daemonsets,
+        plugin_pods=modelled.plugin_pods,
+        slices=modelled.slices,
         deployments=recorded.deployments if operator_seen else (),
         leases=recorded.leases if operator_seen else (),
-        malformed=recorded.malformed + imagined.malformed,
+        malformed=recorded.malformed + modelled.malformed,
     )

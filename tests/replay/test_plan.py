@@ -44,31 +44,31 @@ def took(recording: Recording) -> float:
     return max(labelled) - recording.t0
 
 
-@pytest.mark.parametrize("name", UPGRADES)
-def test_the_window_planned_before_an_upgrade_is_the_one_that_it_took(name: str) -> None:
-    """Knowing only reloads of an installation, and the upgrade controller's pace."""
-    recording = load(name)
-    pool = planned(recording, recording.t0 - 0.001)
-    assert Obstacle.STEP_IS_ASSUMED in [one.obstacle for one in pool.obstacles]
-    assert pool.window is not None
-    assert took(recording) == pytest.approx(pool.window.typical, rel=NEAR)
+def test_the_window_planned_before_an_upgrade_is_the_one_that_it_took() -> None:
+    """The plan knows only reloads of an installation, and the upgrade controller's pace."""
+    for name in UPGRADES:
+        recording = load(name)
+        pool = planned(recording, recording.t0 - 0.001)
+        assert Obstacle.STEP_IS_ASSUMED in [one.obstacle for one in pool.obstacles], name
+        assert pool.window is not None, name
+        assert took(recording) == pytest.approx(pool.window.typical, rel=NEAR), name
 
 
-@pytest.mark.parametrize("name", UPGRADES)
-def test_the_next_window_is_planned_by_the_last_one(name: str) -> None:
+def test_the_next_window_is_planned_by_the_last_one() -> None:
     """After an upgrade its steps are measured."""
-    recording = load(name)
-    pool = planned(recording, recording.end)
-    nodes = len(recording.gpu_nodes)
-    assert pool.reloads.loading is not None
-    assert pool.step.measured is not None
-    assert (nodes, nodes - 1) == (pool.reloads.loading.samples, pool.step.measured.samples)
-    assert pool.window is not None
-    assert took(recording) == pytest.approx(pool.window.typical, rel=NEAR)
+    for name in UPGRADES:
+        recording = load(name)
+        pool = planned(recording, recording.end)
+        nodes = len(recording.gpu_nodes)
+        assert pool.reloads.loading is not None, name
+        assert pool.step.measured is not None, name
+        assert (nodes, nodes - 1) == (pool.reloads.loading.samples, pool.step.measured.samples), name
+        assert pool.window is not None, name
+        assert took(recording) == pytest.approx(pool.window.typical, rel=NEAR), name
 
 
-def test_in_the_middle_of_an_upgrade_it_says_so() -> None:
-    """With the nodes that are still to come; a node under way is not lost to the limit."""
+def test_a_plan_in_the_middle_of_an_upgrade() -> None:
+    """It names the nodes that are still to come; a node under way does not use up the limit."""
     recording = load(UPGRADES[0])
     pool = planned(recording, recording.t0 + took(recording) / 2)
     (under_way,) = [one for one in pool.obstacles if one.obstacle is Obstacle.UPGRADE_UNDER_WAY]

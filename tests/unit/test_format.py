@@ -1,41 +1,61 @@
-"""Formats that messages share: what a terminal may show, and columns."""
+"""Formats that messages share: what a terminal may show, columns, and numbers or percentages."""
 
 from __future__ import annotations
 
-import pytest
+from datetime import timedelta
 
-from hook.format import CELL_MOST, LONGEST_LINE, aligned, escaped, printable, shortened
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param("gpu-0 é", "gpu-0 é", id="printable"),
-        pytest.param("\x1b[2J", "\\x1b[2J", id="terminal-escape"),
-        pytest.param("a\nb", "a\\x0ab", id="line-break"),
-        pytest.param("\u202egpu", "\\u202egpu", id="right-to-left-mark"),
-        pytest.param("\ud800", "\\ud800", id="half-of-a-character"),
-        pytest.param("\U000e0001", "\\U000e0001", id="language-tag"),
-    ],
-)
-def test_characters_that_are_not_printable_are_escaped(text: str, expected: str) -> None:
-    """A terminal obeys nothing that comes from the cluster."""
-    assert expected == escaped(text)
+from hook.format import CELL_MOST, LONGEST_LINE, Bound, aligned, as_text, escaped, printable, shortened, some, timestamp
+from tests.fixtures.objects import at
 
 
-def test_a_text_is_cut_with_a_mark() -> None:
-    """A text that fits stays as it is."""
+def test_characters_that_are_not_printable_are_escaped() -> None:
+    """A terminal interprets nothing that comes from the cluster."""
+    for text, expected in {
+        "plain gpu-0, größer €": "plain gpu-0, größer €",
+        "\x1b[2J": "\\x1b[2J",
+        "a\nb\r\tc": "a\\x0ab\\x0d\\x09c",
+        "\u202egpu": "\\u202egpu",  # right to left
+        "a\u2028b": "a\\u2028b",  # line separator
+        "\ud800": "\\ud800",  # half of a character
+        "\U000e0001": "\\U000e0001",  # language tag
+    }.items():
+        assert expected == escaped(text)
+
+
+def test_durations_times_and_lists_of_nodes() -> None:
+    """Durations look like the flags, times like the API server's; a message names the first few nodes."""
+    for seconds, expected in {0: "0s", 90: "1m30s", 5400: "1h30m", 3661: "1h1m1s"}.items():
+        assert expected == as_text(timedelta(seconds=seconds))
+    assert "2026-01-01T10:00:05Z" == timestamp(at(5))
+    assert ("a, b, c, d, e", "a, b, c, d, e and 1 more") == (some("abcde"), some("abcdef"))
+
+
+def test_a_long_text_is_cut_with_a_mark_at_its_end() -> None:
+    """A text that fits stays as it is; each escaped character is longer than before."""
     assert ("abc", "ab…") == (shortened("abc", 3), shortened("abcd", 3))
-
-
-def test_an_escaped_text_fits_too() -> None:
-    """Each escaped character is longer than before."""
     assert LONGEST_LINE == len(printable("\x00" * (LONGEST_LINE + 1)))
 
 
 def test_columns_are_as_wide_as_their_longest_cell() -> None:
     """The last one is not padded, and no cell exceeds its limit."""
     rows = [("NODE", "STATE", "REASON", "MESSAGE"), ("gpu-0", "Stale", "PluginStale", "x" * (CELL_MOST + 1))]
-    assert ["NODE   STATE  REASON       MESSAGE", f"gpu-0  Stale  PluginStale  {'x' * (CELL_MOST - 1)}…"] == aligned(
-        rows
-    )
+    expected = ["NODE   STATE  REASON       MESSAGE", f"gpu-0  Stale  PluginStale  {'x' * (CELL_MOST - 1)}…"]
+    assert expected == aligned(rows)
+
+
+def test_a_bound_is_a_number_or_a_share() -> None:
+    """A share is rounded up to at least one, as in a DaemonSet's maxUnavailable."""
+    for bound, total, expected in (("3", 100, 3), ("25%", 100, 25), ("25%", 101, 26), ("25%", 0, 1)):
+        assert expected == Bound(bound).of(total), (bound, total)
+
+
+def test_more_than_a_bound_is_not_rounded() -> None:
+    """Of seven, three are less than half."""
+    for bound, count, expected in (
+        ("3", 3, False),
+        ("3", 4, True),
+        ("50%", 3, False),
+        ("50%", 4, True),
+        ("100%", 7, False),
+    ):
+        assert expected is Bound(bound).exceeded_by(count, 7), (bound, count)

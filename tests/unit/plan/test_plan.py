@@ -1,0 +1,282 @@
+"""A plan as a whole: what is planned, the answer about a window, timeouts, the table and the JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from jsonschema import Draft202012Validator
+
+from hook.config import Duration, Settings
+from hook.decide.reasons import Reason
+from hook.plan import plan
+from hook.plan.plan import Options, make_plan, run_seconds
+from hook.plan.result import Obstacle
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled
+from tests.fixtures.modes import Pool, network, pooled
+from tests.fixtures.objects import obj
+from tests.fixtures.planning import (
+    CORDONED,
+    EVERY,
+    NOBODY,
+    OLD,
+    fleet,
+    gpus,
+    obstacles,
+    only,
+    planned,
+    rotated,
+    unloaded_in,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    from hook.plan.result import Target
+
+DOCS: Final = Path(__file__).parents[3] / "docs"
+SCHEMA: Final = json.loads((DOCS / "plan.schema.json").read_text(encoding="utf-8"))
+TWO_HOURS: Final = Options(timedelta(hours=2), ())
+MANAGED: Final = {
+    "metadata": {
+        "name": "nvidia-dra-driver-kubelet-plugin",
+        "ownerReferences": [{"kind": "GPUCluster", "uid": "u", "controller": True}],
+    }
+}
+
+
+# What is planned.
+
+
+def test_where_there_is_nothing_to_plan_the_reason_is_given() -> None:
+    """By the reasons that a run gives, too."""
+    for name, found, reason in (
+        ("no policy", cluster().drop("policy"), Reason.NO_POLICY),
+        ("no such kind", cluster().unserved("policy"), Reason.NO_POLICY),
+        ("drivers of the hosts", cluster().change("policy", "spec: {driver: {enabled: false}}"),
+         Reason.DRIVER_DISABLED),
+        ("GPUCluster", cluster().drop("policy").only("daemonset", obj("plugin-daemonset", MANAGED)),
+         Reason.OPERATOR_MANAGED),
+        ("malformed policy", cluster().change("policy", "spec: {driver: null}"), Reason.MALFORMED_OBJECT),
+        ("no policy and a malformed node", cluster().drop("policy").change("node", {"metadata": {"labels": 7}}),
+         Reason.NO_POLICY),
+        ("no node with a driver", cluster().change("node", labelled(deploy_driver="false")), Reason.NO_ELIGIBLE_NODE),
+        ("no node", cluster().drop("node").drop("driver-pod").drop("plugin-pod"), Reason.NO_ELIGIBLE_NODE),
+    ):  # fmt: skip
+        made = planned(found)
+        nothing = [(one.stack, one.reason) for one in made.nothing]
+        assert ((), [("gpu", reason)], None) == (made.pools, nothing, made.window), name
+
+
+def test_a_plugin_that_is_not_installed_yet_does_not_matter() -> None:
+    """The upgrade takes as long without it; the plan says that nothing becomes stale."""
+    pool = only(fleet(2).drop("daemonset", "dra-driver-nvidia-gpu-kubelet-plugin").drop("plugin-pod"))
+    assert (2, True) == (len(pool.nodes), Obstacle.NO_PLUGIN in obstacles(pool))
+
+
+def test_both_stacks_are_planned_side_by_side() -> None:
+    """Each by its own policy; the longer one is the window, and a stack with nothing to plan delays nothing."""
+    seen = {"gpu": fleet(3).seen(), "network": network("a", "b").seen()}
+    both = Settings(drivers=("gpu", "network"))
+    made = make_plan(seen, both, LATER, NOBODY)
+    assert [("gpu", 3), ("network", 2)] == [(pool.stack, pool.turns) for pool in made.pools]
+    assert 360 == (made.window.slow if made.window else None)
+    without = make_plan(seen | {"network": network().drop("policy").seen()}, both, LATER, NOBODY)
+    nothing = [(one.stack, one.reason) for one in without.nothing]
+    assert ([("network", Reason.NO_POLICY)], made.window) == (nothing, without.window)
+
+
+def test_a_malformed_object_is_reported() -> None:
+    """It does not count, and the plan may be wrong by it."""
+    pool = only(fleet(2).change("node", {"metadata": {"labels": "none"}}, "gpu-1"))
+    assert "gpu-1" in obstacles(pool)[Obstacle.MALFORMED_OBJECT].message
+
+
+# The answer about a window.
+
+
+def answer(found: Cluster, minutes: float) -> Target:
+    """Ask for a window."""
+    given = only(found, Options(timedelta(minutes=minutes), ())).target
+    assert given is not None
+    return given
+
+
+def in_time(found: Cluster, minutes: float) -> bool:
+    """Return whether a fleet's own window fits."""
+    window = only(found).window
+    return window is not None and window.slow <= minutes * 60
+
+
+def test_the_fewest_nodes_at_once_that_are_in_time_are_found() -> None:
+    """Twenty nodes, two minutes a step; and one fewer would not be in time."""
+    for minutes, at_once in ((2, 20), (3.9, 20), (4, 10), (14, 3), (20, 2), (39, 2), (40, 1), (6000, 1)):
+        given = answer(fleet(20), minutes)
+        assert (at_once, at_once, at_once) == (given.at_once, given.parallel, given.unavailable), minutes
+        limits = {"maxParallelUpgrades": given.parallel, "maxUnavailable": given.unavailable}
+        assert in_time(fleet(20, limits), minutes), minutes
+        fewer = {"maxParallelUpgrades": at_once - 1, "maxUnavailable": "100%"}
+        assert at_once == 1 or not in_time(fleet(20, fewer), minutes), minutes
+
+
+def test_some_windows_are_impossible() -> None:
+    """Less than one step, whatever the parallelism; and any, without automatic upgrades: the reason says so."""
+    assert (None, None) == ((given := answer(fleet(20), 1)).at_once, given.parallel)
+    given = answer(fleet(20, {"autoUpgrade": False}), 60)
+    assert (None, True) == (given.at_once, "autoUpgrade" in given.reason)
+
+
+def test_limits_that_are_just_enough_need_no_change() -> None:
+    """As many at once as are asked for, or more; or none, because all nodes are cordoned and done in one turn."""
+    for found, minutes, expected in (
+        (fleet(20, EVERY), 60, (1, False)),
+        (fleet(20), 30, (2, True)),
+        (fleet(4, {"maxParallelUpgrades": 2, "maxUnavailable": "100%"}), 4, (2, False)),
+        (fleet(4, {"maxParallelUpgrades": 1, "maxUnavailable": "100%"}), 4, (2, True)),
+        (fleet(3).change("node", CORDONED), 2, (0, False)),
+    ):
+        given = answer(found, minutes)
+        assert expected == (given.at_once, given.change), (minutes, expected)
+
+
+def test_lost_and_failed_nodes_are_added_to_the_limits() -> None:
+    """A failed node keeps a place, and is cordoned; both add to what is asked for."""
+    found = fleet(12, {"maxParallelUpgrades": 20, "maxUnavailable": "100%"})
+    found.change("node", labelled("gpu-0", state="upgrade-failed"), "gpu-0")
+    found.change("node", CORDONED, "gpu-0").change("node", CORDONED, "gpu-1")
+    given = answer(found, 4)
+    assert (5, 6, 7) == (given.at_once, given.parallel, given.unavailable)
+
+
+def test_the_price_is_reported() -> None:
+    """GPUs that would be away at the worst moment. The network operator has one limit, and no ``maxUnavailable``."""
+    assert 16 == answer(fleet(4).change("node", gpus(8)).change("node", gpus(2), "gpu-0"), 4).gpus
+    assert (3, None) == ((given := answer(network("a", "b", "c"), 2)).parallel, given.unavailable)
+
+
+# The output.
+
+
+def table(found: Cluster, asked: Options = TWO_HOURS) -> str:
+    """Return what users see."""
+    return "\n".join(plan.table(planned(found, asked)))
+
+
+def as_json(found: Cluster, settings: Settings | None = None) -> dict[str, Any]:
+    """Return what programs see, as they see it."""
+    given = settings or Settings(drivers=(found.stack.name,))
+    made = make_plan({found.stack.name: found.seen()}, given, LATER, TWO_HOURS)
+    written: dict[str, Any] = json.loads(json.dumps(plan.as_json(made)))
+    return written
+
+
+EMPTY: Final = cluster().drop("policy")
+SCENES: Final = {
+    "plain": fleet(6),
+    "measured": unloaded_in(rotated(fleet(4), 0, 120, 240, 365), 20),
+    "blocked": fleet(4).change("node", CORDONED, "gpu-0"),
+    "manual": fleet(3, {"autoUpgrade": False}),
+    "failed": fleet(3, EVERY).change("node", labelled("gpu-1", state="upgrade-failed"), "gpu-1"),
+    "under way": fleet(3, EVERY).change("driver-pod", OLD, "driver-gpu-1"),
+    "no limit of unavailable nodes": network("a", "b"),
+    "invalid": fleet(2, {"maxUnavailable": "x"}),
+    "pools": pooled(Pool("a", ("gpu-a",)), Pool("b", ("gpu-b",))).change("pool", {"spec": {"upgradePolicy": EVERY}}),
+    "nothing": EMPTY,
+    "no samples": fleet(1).change("driver-pod", {"status": {"conditions": []}}),
+}
+
+
+def test_the_json_is_as_documented() -> None:
+    """Every field and no other, whatever there is to report; and the schema refuses what is not documented."""
+    validator = Draft202012Validator(SCHEMA)
+    for name, found in SCENES.items():
+        assert [] == [error.message for error in validator.iter_errors(as_json(found))], name
+    broken = as_json(SCENES["plain"])
+    broken["pools"][0]["surprise"] = 1
+    assert not validator.is_valid(broken)
+
+
+def test_the_table_names_every_pool_obstacle_and_remedy() -> None:
+    """What programs see, users see."""
+    for name, found in SCENES.items():
+        made, shown = planned(found, TWO_HOURS), table(found)
+        for pool in made.pools:
+            assert f"{pool.stack}: {pool.name}" in shown, name
+            for one in pool.obstacles:
+                assert all(words in shown for words in (one.obstacle, one.message, one.remedy)), (name, one)
+        assert all(one.reason in shown and one.message in shown for one in made.nothing), name
+        assert ("Timeouts:" in shown) is (made.window is not None), name
+
+
+def test_the_page_explains_every_obstacle() -> None:
+    """And none that does not exist any more."""
+    page = (DOCS / "plan.md").read_text(encoding="utf-8")
+    assert {one.value for one in Obstacle} == set(re.findall(r"^\| `([A-Za-z]+)` \|", page, re.MULTILINE))
+
+
+def test_the_figures_of_a_measured_fleet() -> None:
+    """One line for each question, with the number of samples and the sources."""
+    shown = table(unloaded_in(rotated(fleet(4), 0, 120, 240, 365), 20).change("node", gpus(8)))
+    for words in (
+        "4 reload",
+        "1m10s (p90 1m10s) from the driver container's start to Ready (4 of 4 driver pods)",
+        "1m30s (p90 1m30s) with unloading (4)",
+        "2m, 2m5s if slow (measured: 3 steps of the last upgrade)",
+        "8m, 8m20s if slow (4 turns)",
+        "at most 8 of 32 GPUs unavailable at once (25.0 %), 1.1 GPU-hours in all",
+        "label nvidia.com/gpu.count: 4 nodes",
+    ):
+        assert words in shown
+
+
+def test_timeouts_follow_the_bundles_own_arithmetic() -> None:
+    """120 s for each node and 495 s in addition, in steps of 5 m; 25 m at least; 2 m more for the deployment tool."""
+    for nodes, minutes in ((6, 25), (8, 25), (9, 30), (100, 210)):
+        found, outer = as_json(fleet(nodes))["timeouts"], minutes + 2
+        expected = (f"{minutes}m", f"--timeout {outer}m", f"timeout: {outer * 60}", f"timeout: {outer}m", None)
+        assert expected == tuple(found[key] for key in ("timeout", "helm", "helmfile", "flux", "argocd")), nodes
+
+
+def test_a_run_gets_time_in_addition_to_the_reloads() -> None:
+    """For the operator's start, its quiet time, a policy that stays notReady, and the last plugin."""
+    made, settings = planned(fleet(10)), Settings()
+    times = (settings.advanced.operator_quiet, settings.advanced.policy_grace, settings.plugin_timeout)
+    assert made.window is not None
+    assert 1200 + 60 + sum(one.total_seconds() for one in times) == run_seconds(made.window, settings)
+
+
+def test_no_timeout_is_promised_where_none_would_be_enough() -> None:
+    """Nodes that nothing upgrades would be waited for in vain."""
+    assert as_json(SCENES["blocked"])["timeouts"] is None
+    assert "no timeout is enough" in table(SCENES["blocked"])
+
+
+def test_a_step_longer_than_the_stall_timeout_is_reported() -> None:
+    """A run would stop although all is well."""
+    for stall, expected in ((30, None), (2, "5m"), (0, None)):
+        settings = Settings(stall_timeout=Duration(minutes=stall))
+        assert expected == as_json(fleet(3), settings)["timeouts"]["stallTimeout"], stall
+
+
+def test_the_table_answers_about_a_window() -> None:
+    """What to set, and why. A plan without a window has no such line."""
+    for found, minutes, words in (
+        (fleet(20), 14, "3 at once: set maxParallelUpgrades 3 and maxUnavailable 3"),
+        (fleet(20), 120, "the current limits are enough: 1 at once"),
+        (fleet(20), 1, "no parallelism is enough"),
+        (network(*"abc"), 2, "set maxParallelUpgrades 3 ("),
+    ):
+        assert words in table(found, Options(timedelta(minutes=minutes), ())), words
+    assert ("in 2h" in table(SCENES["plain"]), "in 2h" in table(SCENES["plain"], NOBODY)) == (True, False)
+
+
+def test_terminal_escapes_in_names_are_shown() -> None:
+    """Names come from the cluster."""
+    shown = table(fleet(2).change("policy", {"metadata": {"name": "evil\x1b[2J"}}))
+    assert ("\x1b" in shown, "evil\\x1b[2J" in shown) == (False, True)
+
+
+def test_nothing_to_plan_is_reported_as_by_a_run() -> None:
+    """With the reason that docs/reasons.md explains."""
+    assert f"gpu: nothing to plan ({Reason.NO_POLICY})" in table(EMPTY)

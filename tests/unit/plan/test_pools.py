@@ -1,0 +1,182 @@
+"""Which nodes share an upgrade policy, which of them reload, and how many GPUs that takes away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from hook.decide.reasons import Reason
+from hook.plan import pools
+from hook.plan.result import GpuHours, Obstacle
+from tests.fixtures.cluster import Cluster, labelled, not_ready_since
+from tests.fixtures.modes import Pool, pooled
+from tests.fixtures.objects import Object, obj
+from tests.fixtures.planning import CORDONED, EVERY, OLD, fleet, gpus, limited, obstacles, only, planned
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+A, B = Pool("a", ("gpu-a",)), Pool("b", ("gpu-b", "gpu-c"))
+LIMITS: Final = {"autoUpgrade": True, **EVERY}
+
+
+def own(found: Cluster, name: str, upgrade: Object) -> Cluster:
+    """Give a pool's object an upgrade policy."""
+    return found.change("pool", {"spec": {"upgradePolicy": upgrade}}, name)
+
+
+def owned_by(name: str) -> Object:
+    """Return a patch of a node that belongs to an NVIDIADriver by its label."""
+    return {"metadata": {"labels": {"nvidia.com/gpu-operator.driver.owner": name}}}
+
+
+def by_pool(found: Cluster) -> Mapping[str, tuple[str, ...]]:
+    """Return the nodes of each pool."""
+    return {pool.name: pool.nodes for pool in planned(found).pools}
+
+
+# Pools.
+
+
+def test_a_pool_with_an_upgrade_policy_stands_by_itself() -> None:
+    """Each object has its own limits; the window is the longest pool's, because they are upgraded side by side."""
+    found = own(pooled(A, B), "b", LIMITS)
+    made = planned(found)
+    assert {"NVIDIADriver a": ("gpu-a",), "NVIDIADriver b": ("gpu-b", "gpu-c")} == by_pool(found)
+    assert [(1, 1), (2, 1)] == [(pool.budget.at_once, pool.turns) for pool in made.pools]
+    assert 120 == (made.window.slow if made.window else None)
+
+
+def test_the_label_of_newer_operators_separates_pools_too() -> None:
+    """From 26.7 on each object has limits of its own. Up to 26.3 all nodes share those of the ClusterPolicy."""
+    assert {"ClusterPolicy cluster-policy": ("gpu-a", "gpu-b", "gpu-c")} == by_pool(pooled(A, B))
+    found = pooled(A, B).change("node", owned_by("a"), "gpu-a").change("node", owned_by("b"), "gpu-b")
+    assert {"NVIDIADriver a", "NVIDIADriver b"} == by_pool(found).keys()
+
+
+def test_a_node_without_a_driver_pod_belongs_where_its_label_says() -> None:
+    """Its driver is about to come back. So does a node whose DaemonSet was replaced; without a label it has no pool."""
+    found = own(pooled(A, B), "a", LIMITS).drop("driver-pod", "driver-gpu-b").change("node", owned_by("b"), "gpu-b")
+    assert ("gpu-b", "gpu-c") == by_pool(found)["NVIDIADriver b"]
+    found = own(pooled(A, B), "a", LIMITS).drop("daemonset", "nvidia-gpu-driver-b")
+    found.change("node", owned_by("b"), "gpu-b")
+    assert {"NVIDIADriver a": ("gpu-a",), "NVIDIADriver b": ("gpu-b",), "no NVIDIADriver": ("gpu-c",)} == by_pool(found)
+
+
+def test_nodes_without_an_object_are_a_pool_that_nothing_upgrades() -> None:
+    """They never get a turn."""
+    found = own(pooled(A, B), "a", LIMITS).drop("driver-pod", "driver-gpu-b")
+    stray = next(pool for pool in planned(found).pools if pool.nodes == ("gpu-b",))
+    assert (None, True) == (stray.turns, Obstacle.AUTO_UPGRADE_OFF in obstacles(stray))
+
+
+def test_a_pool_of_which_every_node_is_excluded_is_done_at_once() -> None:
+    """It has no turns, no figures to be unsure of, and waits for no manual upgrade."""
+    for upgrade in (LIMITS, {"autoUpgrade": False}):
+        found = own(pooled(A, B), "a", upgrade).change("node", labelled("gpu-a", skip="true"), "gpu-a")
+        made = planned(own(found, "b", LIMITS))
+        empty = made.pools[0]
+        assert ((), 0, [Obstacle.NODES_LEFT_ALONE]) == (empty.nodes, empty.turns, list(obstacles(empty))), upgrade
+        assert made.window is not None, upgrade
+
+
+def test_one_pool_that_never_ends_makes_the_whole_endless() -> None:
+    """A release that waits for all of them would not end, either."""
+    made = planned(own(own(pooled(A, B), "a", {"autoUpgrade": False}), "b", LIMITS))
+    assert [None, 1] == [pool.turns for pool in made.pools]
+    assert (None, None) == (made.window, made.timeouts)
+
+
+def test_a_pool_that_decides_for_itself_and_says_nothing_is_upgraded() -> None:
+    """The policy's own word is for operators that know no pools' upgrade policies."""
+    found = limited(pooled(), {"autoUpgrade": False})
+    assert Obstacle.AUTO_UPGRADE_OFF in obstacles(only(found))
+    assert Obstacle.AUTO_UPGRADE_OFF not in obstacles(only(found.change("node", owned_by("default"))))
+
+
+def test_pools_that_a_policy_does_not_use_split_nothing() -> None:
+    """Their objects, and the labels on nodes, stay behind when the mode is turned off."""
+    found = fleet(2).change("node", owned_by("default")).put("pool", obj("pool/policy"))
+    assert ["ClusterPolicy cluster-policy"] == [one.name for one in planned(found).pools]
+
+
+def test_nodes_that_will_not_reload_are_named() -> None:
+    """By the same rule as in a run, and the failed one by the upgrade controller's."""
+    for patch, reason in (
+        (labelled("gpu-1", skip="true"), Reason.NODE_SKIPPED),
+        (labelled("gpu-1", deploy_driver="pre-installed"), Reason.HOST_DRIVER),
+        (not_ready_since(0), Reason.NODE_NOT_READY),
+        (labelled("gpu-1", state="upgrade-failed"), Reason.UPGRADE_FAILED),
+    ):
+        pool = only(fleet(3).change("node", patch, "gpu-1"))
+        assert (("gpu-0", "gpu-2"), [("gpu-1", reason)]) == (
+            pool.nodes,
+            [(one.node, one.reason) for one in pool.excluded],
+        )
+        assert obstacles(pool)[Obstacle.NODES_LEFT_ALONE].nodes == ("gpu-1",), reason
+
+
+def test_without_automatic_upgrades_every_node_waits() -> None:
+    """Also a node whose driver pod is outdated already: it is no more excluded than the others."""
+    pool = only(fleet(2, {"autoUpgrade": False}).change("driver-pod", OLD, "driver-gpu-1"))
+    assert (("gpu-0", "gpu-1"), (), None) == (pool.nodes, pool.excluded, pool.turns)
+
+
+# Capacity.
+
+
+def test_at_worst_the_largest_nodes_are_away_together() -> None:
+    """The order is not known."""
+    found = fleet(4, {"maxParallelUpgrades": 2, "maxUnavailable": "50%"})
+    for number, count in enumerate((8, 4, 8, 2)):
+        found.change("node", gpus(count), f"gpu-{number}")
+    capacity = only(found).capacity
+    assert (22, 16, {"label nvidia.com/gpu.count": 4}) == (capacity.gpus, capacity.at_once, capacity.sources)
+    assert 72.7 == pytest.approx(capacity.percent, abs=0.1)
+
+
+def test_each_node_is_away_for_a_step() -> None:
+    """Also while the controller has not looked yet: it stays cordoned. 32 GPUs for two minutes are 1.07 GPU-hours."""
+    hours = only(fleet(4).change("node", gpus(8))).capacity.hours
+    assert hours is not None
+    assert (1.07, 1.07) == (round(hours.typical, 2), round(hours.slow, 2))
+
+
+def test_where_the_number_of_gpus_is_from() -> None:
+    """A node's surest source is its label, then the device plugin's resource, then its published devices."""
+    label, resource, slices = "label nvidia.com/gpu.count", "capacity nvidia.com/gpu", "devices in ResourceSlices"
+    for patch, count, source in (
+        ({**gpus(8), **of_capacity("4")}, 8, label),
+        (of_capacity("4"), 4, resource),
+        ({}, 1, slices),
+        ({"metadata": {"labels": {"nvidia.com/gpu.count": "x"}}}, 1, slices),
+        (of_capacity("4k"), 1, slices),
+        (of_capacity("9" * 5000), 1, slices),
+        (of_capacity(4), 1, slices),
+    ):
+        capacity = only(fleet(1).change("node", patch)).capacity
+        assert (count, {source: 1}, ()) == (capacity.gpus, capacity.sources, capacity.unknown), patch
+
+
+def of_capacity(quantity: object) -> Object:
+    """Return a patch of a node with a number of GPUs in its capacity."""
+    return {"status": {"capacity": {"nvidia.com/gpu": quantity}}}
+
+
+def test_gpus_that_are_not_known_count_as_none() -> None:
+    """Their nodes are named. No GPUs are no share, instead of a division by zero."""
+    pool = only(fleet(2).drop("slice", "0-gpu.nvidia.com-gpu-1"))
+    assert (1, ("gpu-1",)) == (pool.capacity.gpus, pool.capacity.unknown)
+    assert obstacles(pool)[Obstacle.GPUS_UNKNOWN].nodes == ("gpu-1",)
+    none = only(fleet(2, EVERY).drop("slice")).capacity
+    assert (0, 0, 0, GpuHours(0, 0)) == (none.gpus, none.percent, none.at_once, none.hours)
+    assert 8 == pools.worst({"a": 8}, ["a", "b"], 2)
+
+
+def test_excluded_nodes_keep_their_gpus() -> None:
+    """They are part of the whole, and are never away. Nothing is away where nothing moves."""
+    found = fleet(4, EVERY).change("node", gpus(8)).change("node", labelled("gpu-3", skip="true"), "gpu-3")
+    assert (32, 24) == ((capacity := only(found).capacity).gpus, capacity.at_once)
+    stopped = only(fleet(4).change("node", CORDONED, "gpu-0")).capacity
+    assert (0, None) == (stopped.at_once, stopped.hours)

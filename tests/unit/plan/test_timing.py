@@ -1,0 +1,218 @@
+"""How long things took the last time, how long they will take, and what cannot be known."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hook.config import Duration, OnManualUpgrade, Settings
+from hook.decide.decide import decide_all, indexed
+from hook.plan.result import Obstacle, Reloads, Spread, Step
+from hook.plan.timing import remaining_seconds, spread, step
+from tests.fixtures.cluster import LATER, Cluster, cluster, labelled, stale, stale_plugin
+from tests.fixtures.limits import down
+from tests.fixtures.modes import network
+from tests.fixtures.objects import conditions, driver_pod, finished, merged, plugin_pod, stamp
+from tests.fixtures.planning import OLD, fleet, limited, obstacles, only, rotated, unloaded_in
+
+HOUR: Final = 3600
+SIX: Final = tuple("abcdef")
+TWO_AT_ONCE: Final = {"maxParallelUpgrades": 2, "maxUnavailable": "100%"}
+
+
+def took(*seconds: float) -> Cluster:
+    """Return a fleet of which each node's driver took so long, all begun together."""
+    found = fleet(len(seconds))
+    return found.put("driver-pod", *(driver_pod(f"gpu-{n}", ready=each) for n, each in enumerate(seconds)))
+
+
+# Reloads.
+
+
+def test_percentiles_are_values_that_were_measured() -> None:
+    """By nearest rank, of however few."""
+    for values, expected in (
+        ([], None),
+        ([7], Spread(7, 7, 1)),
+        ([9, 1], Spread(1, 9, 2)),
+        (range(1, 11), Spread(5, 9, 10)),
+        (range(1, 101), Spread(50, 90, 100)),
+    ):
+        assert expected == spread(values), values
+
+
+def test_reloads_are_measured_on_every_driver_pod() -> None:
+    """From the driver container's start to Ready; from the beginning of the unloading where pods show it."""
+    reloads = only(took(40, 50, 60, 70, 400)).reloads
+    assert (Spread(60, 400, 5), None, 5) == (reloads.loading, reloads.whole, reloads.pods)
+    reloads = only(unloaded_in(took(40, 50, 60), 30)).reloads
+    assert (Spread(50, 60, 3), Spread(80, 90, 3)) == (reloads.loading, reloads.whole)
+    assert Spread(70, 70, 2) == only(network("a", "b")).reloads.loading
+
+
+def test_a_pod_that_cannot_be_believed_is_no_sample() -> None:
+    """It counts as a pod without a measurement; the other one has one."""
+    for name, pod in (
+        ("not ready", driver_pod("gpu-0", ready=None)),
+        ("ready hours later", driver_pod("gpu-0", ready=2 * HOUR)),
+        ("no container", {**driver_pod("gpu-0"), "status": {"conditions": conditions(70)}}),
+    ):
+        reloads = only(took(40, 50).put("driver-pod", pod)).reloads
+        assert (Spread(50, 50, 1), 2) == (reloads.loading, reloads.pods), name
+
+
+def test_without_any_sample_a_step_follows_the_upgrade_controllers_own_pace() -> None:
+    """And the plan says so."""
+    pool = only(took(40).put("driver-pod", driver_pod("gpu-0", ready=None)))
+    assert (None, Step(120, 120)) == (pool.reloads.loading, pool.step)
+    assert Obstacle.RELOADS_UNKNOWN in obstacles(pool)
+
+
+def test_an_unloading_of_another_start_does_not_count() -> None:
+    """The init containers ran for a run of the driver container that is over."""
+    for name, pod in (
+        ("crashed in place", driver_pod("gpu-0", started=500, ready=540, restarts=1, ended_before=490)),
+        ("long before", driver_pod("gpu-0", started=9000, ready=9040, unloaded=10)),
+    ):
+        for status in pod["status"]["initContainerStatuses"]:
+            status["state"]["terminated"]["startedAt"] = "2026-01-01T09:59:00Z"
+        reloads = only(took(40).put("driver-pod", pod)).reloads
+        assert (Spread(40, 40, 1), None) == (reloads.loading, reloads.whole), name
+
+
+def test_the_unloading_begins_with_the_first_init_container() -> None:
+    """The others come after it."""
+    spans = {"k8s-driver-manager": (-50, -30), "mesh": (-30, -2)}
+    statuses = [
+        merged(finished(name, end), {"state": {"terminated": {"startedAt": stamp(start)}}})
+        for name, (start, end) in spans.items()
+    ]
+    found = fleet(1).put("driver-pod", merged(driver_pod("gpu-0"), {"status": {"initContainerStatuses": statuses}}))
+    assert Spread(120, 120, 1) == only(found).reloads.whole
+
+
+# Steps.
+
+
+def test_steps_are_measured_in_the_last_rotation() -> None:
+    """From one node's beginning to the next one's: the reload takes 70 s, the controller looks every 120 s."""
+    pool = only(rotated(fleet(4), 0, 120, 240, 365))
+    assert Step(120, 125, Spread(120, 125, 3)) == pool.step
+    assert Obstacle.STEP_IS_ASSUMED not in obstacles(pool)
+
+
+def test_nodes_that_went_side_by_side_are_one_turn() -> None:
+    """A turn ends when a node begins after all reloads before it have ended, also in that very second."""
+    for name, begins, expected in (
+        ("two at once", (0, 3, 130, 131, 270, 275), Spread(130, 140, 2)),
+        ("begins as the last one is ready", (0, 70, 140, 210), Spread(70, 70, 3)),
+        ("a reboot hours later", (0, 120, 240, 5 * HOUR), Spread(120, 120, 2)),
+    ):
+        assert expected == only(rotated(fleet(len(begins)), *begins)).step.measured, name
+    spans = ((0, 300), (10, 80), (100, 170), (400, 470), (520, 590))  # one that ends sooner does not end the turn
+    found = fleet(len(spans)).change("revision", {"metadata": {"creationTimestamp": stamp(-HOUR)}})
+    pods = (driver_pod(f"gpu-{n}", started=began, ready=ready) for n, (began, ready) in enumerate(spans))
+    assert Spread(120, 400, 2) == only(found.put("driver-pod", *pods)).step.measured
+
+
+def test_a_step_is_never_shorter_than_a_reload() -> None:
+    """Nodes that began one after another within one's reload were side by side: this says nothing about steps."""
+    assert Step(480, 480) == only(rotated(fleet(3), 0, 60, 120, took=400)).step
+
+
+def test_without_a_rotation_steps_are_assumed() -> None:
+    """And the plan says so."""
+    for name, found in (
+        ("all at once", rotated(fleet(3), 0, 0, 0)),
+        ("a reboot hours later", rotated(fleet(3), 0, 120, 5 * HOUR)),
+        ("before the revision", rotated(fleet(3), -2 * HOUR, -2 * HOUR + 120, -2 * HOUR + 240)),
+        ("installed one by one", rotated(fleet(3), 0, 120, 240).change("revision", {"revision": 1})),
+        ("no revision", rotated(fleet(3), 0, 120, 240).drop("revision")),
+        ("not upgraded yet", rotated(fleet(3), 0, 120, 240).change("driver-pod", OLD)),
+    ):
+        pool = only(found)
+        assert (None, Step(120, 120)) == (pool.step.measured, pool.step), name
+        assert Obstacle.STEP_IS_ASSUMED in obstacles(pool), name
+
+
+def test_an_assumed_step_ends_when_the_controller_looks() -> None:
+    """It looks every 120 s: nothing notifies it that a driver is ready. A step is a whole reload where pods show it."""
+    for reloads, expected in (
+        (Reloads(loading=Spread(20, 119, 5)), Step(120, 120)),
+        (Reloads(loading=Spread(120, 121, 5)), Step(120, 240)),
+        (Reloads(loading=Spread(300, 500, 5)), Step(360, 600)),
+        (Reloads(loading=Spread(100, 100, 3), whole=Spread(130, 130, 3)), Step(240, 240)),
+    ):
+        assert expected == step(reloads, None), reloads
+
+
+# Remaining time.
+
+
+def remaining(found: Cluster, settings: Settings | None = None) -> int | None:
+    """Estimate the remaining time of a cluster as it stands."""
+    asked = settings or Settings(drivers=(found.stack.name,))
+    decision, _memory = found.decide(asked)
+    return remaining_seconds(indexed({found.stack.name: found.seen()}, asked), decision, asked, LATER)
+
+
+def outdated(*nodes: str, at_once: str = "") -> Cluster:
+    """Return six nodes of which some wait for their driver."""
+    found = cluster(*SIX).put("driver-pod", *(merged(driver_pod(node), OLD) for node in nodes))
+    return found.change("policy", f"spec: {{driver: {{upgradePolicy: {{{at_once}}}}}}}") if at_once else found
+
+
+def test_the_remaining_time_follows_reloads_and_parallelism() -> None:
+    """As the plan has it, with a moment for the last plugin; unknown where manual action is required."""
+    failed = {"state": "upgrade-failed"}
+    for name, found, expected in (
+        ("nothing to do", cluster(*SIX), 0),
+        ("stale plugins alone", stale(*SIX), 40),
+        ("one turn", outdated("a"), 160),
+        ("one after another", outdated("a", "b", "c"), 400),
+        ("two at once", outdated("a", "b", "c", at_once="maxParallelUpgrades: 2, maxUnavailable: 100%"), 280),
+        ("none at once", outdated("a", "b", at_once="maxUnavailable: 0"), None),
+        ("one failed", outdated("a").change("node", labelled("a", **failed), "a"), None),
+        ("one failed beside others",
+         limited(outdated("a", "b").change("node", labelled("a", **failed), "a"), TWO_AT_ONCE), None),
+        ("an excluded node failed",
+         limited(outdated("a").change("node", labelled("b", skip="true", **failed), "b"), TWO_AT_ONCE), 160),
+        ("no policy", outdated("a").drop("policy"), 40),
+        ("a stale node waits for no driver", outdated("a").put("plugin-pod", stale_plugin("b")), 160),
+    ):  # fmt: skip
+        assert expected == remaining(found), name
+
+
+def test_manual_action_leaves_the_time_unknown() -> None:
+    """Manual upgrades, and a plugin that does not become ready, also where other nodes are on their way."""
+    manual = outdated("a", at_once="autoUpgrade: false")
+    assert None is remaining(manual, Settings(on_manual_upgrade=OnManualUpgrade.WAIT))
+    late = plugin_pod("b", ready=None)
+    for found in (cluster("b"), cluster("a", "b").change("driver-pod", OLD, "driver-a")):
+        assert None is remaining(found.put("plugin-pod", late), Settings(plugin_timeout=Duration()))
+
+
+def test_plugins_wait_for_their_turn() -> None:
+    """As many at once as may be down; a last turn that is not full takes as long as the others."""
+    for nodes, settings, expected in (
+        (6, Settings(), 40),
+        (6, Settings(max_parallel_restarts=2), 120),
+        (5, Settings(max_parallel_restarts=2), 120),
+        (6, down("50%"), 80),
+        (6, down(5, max_parallel_restarts=1), 240),
+    ):
+        assert expected == remaining(stale(*SIX[:nodes]), settings), (nodes, settings)
+
+
+def test_drivers_take_their_time_side_by_side() -> None:
+    """The longest of them counts, and each waits for its own nodes alone, not for a manual upgrade of another's."""
+    settings = Settings(drivers=("gpu", "network"))
+    manual = network("a").change("policy", "spec: {ofedDriver: {upgradePolicy: {autoUpgrade: false}}}")
+    reloading = network("a").change("driver-pod", OLD)
+    for name, gpu, nic, expected in (
+        ("one", outdated("a", "b"), network("a"), 280),
+        ("both", outdated("a", "b"), reloading, 280),
+        ("beside a manual one", cluster("a").change("driver-pod", OLD), manual, 160),
+    ):
+        seen = {"gpu": gpu.seen(), "network": nic.seen()}
+        decision, _memories = decide_all(seen, {}, settings, LATER)
+        assert expected == remaining_seconds(indexed(seen, settings), decision, settings, LATER), name
