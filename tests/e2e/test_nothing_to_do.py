@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 STALE = ["gpu-0", "gpu-1"]
 POLICY = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy"
-BRIEFLY = ("run", "--timeout=8s", "advanced.operatorQuiet=2s")
+BRIEFLY = ("run", "--timeout=100s", "stallTimeout=5s", "advanced.operatorQuiet=2s")
 MALFORMED: Mapping[str, Any] = {
     "enabled": "yes",
     "version": 580,
