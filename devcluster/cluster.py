@@ -62,6 +62,8 @@ class Cluster:
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._adopted: list[subprocess.Popen[str]] = []
         self._owner: int | None = None
+        self._audited = 0
+        """How much of the audit log is of before `forget`."""
 
     @property
     def state(self) -> Path:
@@ -128,6 +130,10 @@ class Cluster:
         self._start(POD_RUNNER, "devcluster.podrunner", *images)
         if fleet:
             self._start(FLEET, "devcluster.fleet")
+        self.add_gpu_nodes(nodes, nics)
+
+    def add_gpu_nodes(self, nodes: int, nics: int = 0) -> None:
+        """Let so many GPU nodes join, and return when all are Ready."""
         self.run(lambda api: machines.create_gpu_nodes(api, nodes, nics))
         self._await_nodes({SYSTEM_NODE, *machines.gpu_node_names(nodes)})
 
@@ -142,9 +148,7 @@ class Cluster:
         for process in self._running.values():
             process.wait()
         self._running.clear()
-        for adopted in self._adopted:
-            _forget(adopted)
-        self._adopted.clear()
+        self.end_adopted()
         kubelets.clean(self.files)
         if self.files.marker.exists():
             shutil.rmtree(self.files.root)
@@ -162,6 +166,20 @@ class Cluster:
                 shutil.copytree(source, target / name, dirs_exist_ok=True)
             elif source.exists():
                 shutil.copy2(source, target / name)
+
+    def forget(self) -> None:
+        """Let journal, audit log and pods' folders begin anew; to be called while nothing happens."""
+        self._audited = self.files.audit.stat().st_size if self.files.audit.exists() else 0
+        if self.files.truth.exists():
+            os.truncate(self.files.truth, 0)
+        for folder in self.files.pods.glob("*"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def end_adopted(self) -> None:
+        """End the processes that were adopted."""
+        for adopted in self._adopted:
+            _forget(adopted)
+        self._adopted.clear()
 
     def _claim(self) -> None:
         """Make the state directory ours, after clearing what a crashed cluster left in it."""
@@ -264,7 +282,7 @@ class Cluster:
 
     def audit(self) -> list[dict[str, Any]]:
         """Return the audit log: writes of ServiceAccounts outside of kube-system, oldest first."""
-        return _json_lines(self.files.audit)
+        return _json_lines(self.files.audit, self._audited)
 
     def truth(self) -> list[dict[str, Any]]:
         """Return the fleet simulator's journal, oldest first."""
@@ -275,11 +293,11 @@ class Cluster:
         return self.run(lambda api: api.list(url_path, **selectors))
 
 
-def _json_lines(file: Path) -> list[dict[str, Any]]:
+def _json_lines(file: Path, begin: int = 0) -> list[dict[str, Any]]:
     """Read a journal that may be written at this moment: a last line without its end is left out."""
     if not file.exists():
         return []
-    *complete, _ = file.read_text().split("\n")
+    *complete, _ = file.read_bytes()[begin:].decode().split("\n")
     return [json.loads(line) for line in complete if line]
 
 

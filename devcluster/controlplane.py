@@ -13,6 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devcluster import certificates, components
@@ -25,7 +26,6 @@ from devcluster.processes import ProcessError, start, tail
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from devcluster.kubelet.node import RealNode
     from devcluster.layout import State
@@ -42,7 +42,7 @@ SMALL = 100
 """Up to so many nodes the control plane's heaps stay small: 250 MB of the API server's while it idles."""
 
 SPARE_GARBAGE = {"GOGC": "400"}
-"""For small clusters: a tenth less CPU in all, as much again of memory. Tests boot more than a hundred of them."""
+"""For small clusters: a tenth less CPU in all, as much again of memory. Several run side by side in tests."""
 
 KUBECONFIGS = {
     "kube-controller-manager": certificates.CONTROLLER_MANAGER,
@@ -82,7 +82,8 @@ class Shape:
 def boot(state: State, binaries: Mapping[str, Path], shape: Shape, running: Running) -> None:
     """Start everything and return once the API server is ready.
 
-    What was started is put into `running` as it starts, so that the caller can end it on failure.
+    What was started is put into `running` as it starts, so that the caller can end it on failure. Where the environment
+    variable BOOTS_LOG names a file, each boot appends a line to it.
     """
     ports = components.Ports(*free_ports(4))
     lease = components.lease_seconds(shape.nodes)
@@ -92,6 +93,9 @@ def boot(state: State, binaries: Mapping[str, Path], shape: Shape, running: Runn
     if shape.real_node is not None:
         kubelets.prepare(state, binaries["pause"])
 
+    if log := os.environ.get("BOOTS_LOG"):
+        with Path(log).open("a", encoding="utf-8") as boots:
+            boots.write(f"{os.environ.get('PYTEST_CURRENT_TEST', state.root)}\n")
     environment = {**os.environ, **(SPARE_GARBAGE if shape.nodes <= SMALL else {})}
 
     def launch(name: str, *arguments: str) -> None:

@@ -7,13 +7,17 @@ examples everywhere, without files that stay behind, and without a clock.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.pool import Pool
 from tests.promises import BrokenPromiseError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # A busy machine is slow, which is no failure; random examples would make a failure come and go.
 settings.register_profile(
@@ -83,6 +87,14 @@ class OneWorkerACluster(LoadScopeScheduling):  # type: ignore[misc] # xdist ship
         return path if path.startswith((*SHARING, *SAME_RENDERINGS)) else nodeid
 
 
+@pytest.fixture(scope="session")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
+    """Share one cluster among the tests of this worker that need one."""
+    pool = Pool(tmp_path_factory.mktemp("pool"))
+    yield pool
+    pool.down()
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneWorkerACluster | None:  # noqa: ANN401 - xdist's own
     """Use ours for `--dist load`, which is what `-n` alone means."""
     if config.getoption("dist") != "load":
@@ -98,6 +110,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith(ON_A_CLUSTER):
             item.add_marker(once_more)
+            item.add_marker(pytest.mark.e2e)
 
 
 def _turn(item: pytest.Item) -> int:

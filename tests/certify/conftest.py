@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from devcluster.cluster import Cluster
 from tests.certify.site import CHART, Site, image_flags, program
 from tests.e2e.lab import Lab
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pytest_helm_charts.k8s.namespace import NamespaceFactoryFunc
+
+    from tests.pool import Pool
 
 RESTRICTED: Final = {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
 EMBEDDED_VALUES: Final = """
@@ -31,16 +30,13 @@ advanced: {operatorQuiet: 3s, unknownOperatorQuiet: 5s, policyGrace: 15s}
 
 
 @pytest.fixture(scope="module")
-def embedded(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab | None]:
-    """Boot a cluster, unless the user brings one."""
+def embedded(pytestconfig: pytest.Config, pool: Pool) -> Lab | None:
+    """Return an embedded cluster with a stale plugin, unless the user brings one."""
     if pytestconfig.getoption("kubeconfig"):
-        yield None
-        return
-    with Cluster(tmp_path_factory.mktemp("certify") / "cluster") as cluster:
-        cluster.up(nodes=1, fleet=True)
-        lab = Lab(cluster)
-        lab.stale_fleet(nodes=1)
-        yield lab
+        return None
+    lab = Lab(pool.take(1))
+    lab.stale_fleet(nodes=1)
+    return lab
 
 
 @pytest.fixture(scope="module")

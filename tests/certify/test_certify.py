@@ -12,7 +12,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
-import pykube
 import pytest
 import yaml
 
@@ -25,18 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pytest_helm_charts.clusters import Cluster
-
     from tests.e2e.lab import Lab
-
-pytestmark = pytest.mark.e2e
 
 OLDEST: Final = (1, 32)
 """What Chart.yaml admits."""
 VARIANTS: Final = sorted((CHART / "ci").glob("*-values.yaml"))
-FOLLOWERS: Final = [one for one in VARIANTS if yaml.safe_load(one.read_text()).get("controller", {}).get("enabled")]
-"""Those with a follower, of which there is no dry run."""
-NO_FOLLOWER: Final = "--set=controller.enabled=false,job.enabled=true,job.mode=complete"
+CONTROLLERS: Final = [one for one in VARIANTS if yaml.safe_load(one.read_text()).get("controller", {}).get("enabled")]
+"""Those with a controller, which has no dry run."""
+NO_CONTROLLER: Final = "--set=controller.enabled=false,job.enabled=true,job.mode=complete"
 """Whatever the user's values say: what follows is about the Job."""
 AT_ONCE: Final = 4
 KEEP_THE_JOB: Final = "--set=hook.deletePolicy=before-hook-creation"
@@ -50,94 +45,90 @@ REAL_TIMEOUT: Final = "--timeout=24h"
 """The Job's own deadline, the chart's timeout, comes first."""
 PATIENCE: Final = 120
 """Seconds for a policy to come into effect; one or two are usual."""
-OUT_OF_REACH: Final = frozenset(
-    {
-        Right("", "secrets", "get"),
-        Right("", "secrets", "list"),
-        Right("", "pods", "create"),
-        Right("", "pods/exec", "create"),
-        Right("", "nodes", "patch"),
-        Right("apps", "daemonsets", "patch"),
-        Right("apps", "daemonsets", "delete"),
-        Right("rbac.authorization.k8s.io", "clusterroles", "escalate"),
-        Right("coordination.k8s.io", "leases", "create"),
-        Right("coordination.k8s.io", "leases", "patch"),
-    }
-)
+OUT_OF_REACH: Final = {
+    *(Right("", resource, verb) for resource, verb in (("secrets", "get"), ("secrets", "list"), ("pods", "create"))),
+    *(Right("", resource, verb) for resource, verb in (("pods/exec", "create"), ("nodes", "patch"))),
+    *(Right("apps", "daemonsets", verb) for verb in ("patch", "delete")),
+    *(Right("coordination.k8s.io", "leases", verb) for verb in ("create", "patch")),
+    Right("rbac.authorization.k8s.io", "clusterroles", "escalate"),
+}
 """What would make more of this account than it should be (strategy delete-stale-pods)."""
+HARMLESS: Final[dict[str, Any]] = {
+    "nodeSelector": {"gpu-operator-post/certify": "never"},
+    "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+    "containers": [
+        {
+            "name": "main",
+            "image": "registry.k8s.io/pause:3.10",
+            "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        }
+    ],
+}
+"""A pod that never runs: no node has such a label."""
 
 
-def _plugins(kube_cluster: Cluster) -> dict[str, str]:
-    """Give the UIDs of the plugins' pods, by namespace and name."""
-    every = pykube.Pod.objects(kube_cluster.kube_client, namespace=pykube.all)
+def _plugins(site: Site) -> dict[str, str]:
+    """Return the UIDs of the plugins' pods, by namespace and name."""
     return {
-        f"{pod.namespace}/{pod.name}": str(pod.metadata["uid"])
-        for pod in every
-        if any(owner["name"] in PLUGIN_DAEMONSETS for owner in pod.metadata.get("ownerReferences", ()))
+        f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": str(pod["metadata"]["uid"])
+        for pod in site.items("pods", "--all-namespaces")
+        if any(owner["name"] in PLUGIN_DAEMONSETS for owner in pod["metadata"].get("ownerReferences", ()))
     }
 
 
 def test_the_cluster_has_what_the_chart_needs(site: Site) -> None:
-    """Kubernetes with dynamic resource allocation, and with admission policies for the guard."""
+    """Kubernetes with dynamic resource allocation, and with admission policies."""
     version = site.read("version")["serverVersion"]
     found = (int(version["major"]), int(re.sub(r"\D.*", "", version["minor"])))
     assert found >= OLDEST, f"Kubernetes {found[0]}.{found[1]} has no dynamic resource allocation; 1.32 has"
     served = site.kubectl("api-resources", "--output=name").stdout.split()
     assert "resourceslices.resource.k8s.io" in served, "DRA is not enabled: the API server serves no ResourceSlices"
-    assert "validatingadmissionpolicies.admissionregistration.k8s.io" in served, "the guard needs admission policies"
+    assert "validatingadmissionpolicies.admissionregistration.k8s.io" in served, (
+        "the chart confines itself by admission policies"
+    )
 
 
-@pytest.mark.parametrize(
-    "flags", [(), ("--set=controller.enabled=true,dryRun=false",)], ids=["as-it-is", "with-a-follower"]
-)
-def test_the_api_server_accepts_the_chart(site: Site, flags: tuple[str, ...]) -> None:
-    """Every object, as it would be installed, without installing it."""
-    done = site.run_helm("install", "accepted", str(site.chart), *site.settings, *flags, "--dry-run=server")
-    assert done.returncode == 0, done.stderr
+def test_the_api_server_accepts_the_chart(site: Site) -> None:
+    """Every object, as it would be installed, without installing it; as it is, and with a controller."""
+    for flags in ((), ("--set=controller.enabled=true,dryRun=false",)):
+        done = site.run_helm("install", "accepted", str(site.chart), *site.settings, *flags, "--dry-run=server")
+        assert done.returncode == 0, (flags, done.stderr)
 
 
 def test_the_account_may_do_what_it_needs_and_no_more(site: Site) -> None:
     """The API server's own answer for each right of the chart's roles, and for what must stay out of reach."""
-    with site.release("rights", "--no-hooks", "--set=hook.enabled=true", "--set=dryRun=false", NO_FOLLOWER) as done:
+    with site.release("rights", "--no-hooks", "--set=hook.enabled=true", "--set=dryRun=false", NO_CONTROLLER) as done:
         assert done.returncode == 0, done.stderr
         roles = [role for role in _manifest(site, "rights") if role["kind"] == "ClusterRole"]
-        (account,) = [
-            item["metadata"]["name"] for item in _manifest(site, "rights") if item["kind"] == "ServiceAccount"
-        ]
         granted = {right for role in roles for right in rights(role["rules"])}
         assert granted
-        answers = _reviews(site, account, granted | OUT_OF_REACH)
+        answers = _reviews(site, _account(site, "rights"), granted | OUT_OF_REACH)
     assert {right for right, allowed in answers.items() if allowed} == granted - OUT_OF_REACH
 
 
-def test_the_guard_confines_the_account(site: Site, kube_cluster: Cluster, embedded: Lab | None) -> None:
+def test_the_admission_policy_confines_the_account(site: Site, embedded: Lab | None) -> None:
     """With its own token and without effect: a plugin's pod could be deleted, another could not, though RBAC would."""
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "bystander"},
-        "spec": _harmless_pod(),
-    }
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bystander"}, "spec": HARMLESS}
     created = site.kubectl("create", f"--namespace={site.namespace}", "--filename=-", text=json.dumps(pod))
     assert created.returncode == 0, created.stderr
-    before = _plugins(kube_cluster)
-    with site.release("guard", "--no-hooks", "--set=hook.enabled=true", "--set=dryRun=false", NO_FOLLOWER) as done:
+    before = _plugins(site)
+    with site.release("guard", "--no-hooks", "--set=hook.enabled=true", "--set=dryRun=false", NO_CONTROLLER) as done:
         assert done.returncode == 0, done.stderr
         if not any(item["kind"] == "ValidatingAdmissionPolicy" for item in _manifest(site, "guard")):
             assert embedded is None
-            pytest.skip("there is no guard: your values, or the API server, turn it off")
+            pytest.skip("there is no admission policy: your values, or the API server, turn it off")
         own = site.acting_as(_account(site, "guard"))
         refused = _refused(site, own, f"{site.namespace}/bystander")
         allowed = [_try_delete(site, own, plugin) for plugin in list(before)[:1]]
-    assert before == _plugins(kube_cluster)
+    assert before == _plugins(site)
     assert "ValidatingAdmissionPolicy" in refused
     assert [one.stderr for one in allowed if one.returncode] == []
 
 
-def test_every_variant_runs_and_restarts_nothing(site: Site, kube_cluster: Cluster, subtests: pytest.Subtests) -> None:
+def test_every_variant_runs_and_restarts_nothing(site: Site, subtests: pytest.Subtests) -> None:
     """Each as a dry run, under restricted Pod Security: the image is pulled, starts, reads, and reports."""
-    before = _plugins(kube_cluster)
-    dry = [variant for variant in VARIANTS if variant not in FOLLOWERS]
+    before = _plugins(site)
+    dry = [variant for variant in VARIANTS if variant not in CONTROLLERS]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         stories = list(pool.map(lambda variant: _dry_run(site, variant), dry))
     for variant, (done, story) in zip(dry, stories, strict=True):
@@ -145,65 +136,51 @@ def test_every_variant_runs_and_restarts_nothing(site: Site, kube_cluster: Clust
             assert done.returncode == 0, done.stdout + done.stderr
             assert story["exitCode"] == 0
             assert story["restarted"] == 0
-    assert before == _plugins(kube_cluster)
+    assert before == _plugins(site)
 
 
-@pytest.mark.parametrize("variant", FOLLOWERS, ids=lambda variant: variant.name)
-def test_a_follower_becomes_ready_and_restarts_nothing(site: Site, kube_cluster: Cluster, variant: Path) -> None:
-    """It looks for plugins in this test's namespace alone, where there are none; guard and program both hold it there.
+def test_a_controller_becomes_ready_and_restarts_nothing(site: Site, subtests: pytest.Subtests) -> None:
+    """It looks for plugins in this test's namespace alone, where there are none; policy and program confine it.
 
     That it is ready shows that its image runs under restricted Pod Security, that the kubelet reaches its probes, and
     that it may hold its Lease and read what it must.
     """
-    before = _plugins(kube_cluster)
-    name = variant.name.removesuffix("-values.yaml")
+    before = _plugins(site)
     only_here = (f"--set=plugin.namespace={site.namespace},rbac.scope=cluster,dryRun=false", *NOWHERE_ELSE)
-    with site.release(name, f"--values={variant}", *only_here, INSTALL_TIMEOUT, "--wait") as done:
-        assert done.returncode == 0, done.stdout + done.stderr
-        found = site.items("leases", f"--namespace={site.namespace}", f"--field-selector=metadata.name={LEASE % name}")
-        assert [bool(lease["spec"].get("holderIdentity")) for lease in found] == [True]
-    assert before == _plugins(kube_cluster)
+    for variant in CONTROLLERS:
+        name = variant.name.removesuffix("-values.yaml")
+        lease = ("leases", f"--namespace={site.namespace}", f"--field-selector=metadata.name={LEASE % name}")
+        with (
+            subtests.test(name),
+            site.release(name, f"--values={variant}", *only_here, INSTALL_TIMEOUT, "--wait") as done,
+        ):
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert [bool(each["spec"].get("holderIdentity")) for each in site.items(*lease)] == [True]
+    assert before == _plugins(site)
 
 
-def test_status_judges_every_node(site: Site) -> None:
-    """The table that a person sees, from here and with the user's own credentials."""
+def test_status_evaluates_every_node(site: Site) -> None:
+    """From here, with the user's own credentials."""
     done = run("status", f"--kubeconfig={site.kubeconfig}", "--output=json")
     assert done.code == 0, done.said
     assert json.loads(done.out)["phase"]
 
 
-def test_stale_plugins_are_restarted(
-    site: Site, may_restart: bool, embedded: Lab | None, kube_cluster: Cluster
-) -> None:
+def test_stale_plugins_are_restarted(site: Site, may_restart: bool, embedded: Lab | None) -> None:
     """Only if asked for: the real thing, at whose end no plugin is stale."""
     if not may_restart:
         pytest.skip("restarts stale plugins: ask for it with --test_extra_info restart=yes")
-    before = _plugins(kube_cluster)
-    with site.release("for-real", REAL_TIMEOUT, KEEP_THE_JOB, NO_FOLLOWER, "--wait", "--wait-for-jobs") as done:
+    before = _plugins(site)
+    with site.release("for-real", REAL_TIMEOUT, KEEP_THE_JOB, NO_CONTROLLER, "--wait", "--wait-for-jobs") as done:
         story = _story(site, "for-real")
         assert done.returncode == 0, f"{done.stdout}{done.stderr}{story}"
-    restarted = set(before.items()) - set(_plugins(kube_cluster).items())
+    restarted = set(before.items()) - set(_plugins(site).items())
     assert story["restarted"] == len(restarted)
     report = json.loads(run("status", f"--kubeconfig={site.kubeconfig}", "--output=json").out)
     assert [node for node in report["nodes"] if "Stale" in node["reason"]] == []
     if embedded is not None:
         assert len(restarted) == 1
         embedded.assert_clean(["gpu-0"])
-
-
-def _harmless_pod() -> dict[str, Any]:
-    """Give a pod that never runs: no node has such a label."""
-    return {
-        "nodeSelector": {"gpu-operator-post/certify": "never"},
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-        "containers": [
-            {
-                "name": "main",
-                "image": "registry.k8s.io/pause:3.10",
-                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-            }
-        ],
-    }
 
 
 def _manifest(site: Site, release: str) -> list[dict[str, Any]]:
@@ -281,7 +258,7 @@ def _dry_run(site: Site, variant: Path) -> tuple[Done, dict[str, Any]]:
     with site.release(
         name,
         f"--values={variant}",
-        *("--set=dryRun=true", NO_FOLLOWER, KEEP_THE_JOB, INSTALL_TIMEOUT, "--wait", "--wait-for-jobs"),
+        *("--set=dryRun=true", NO_CONTROLLER, KEEP_THE_JOB, INSTALL_TIMEOUT, "--wait", "--wait-for-jobs"),
     ) as done:
         return done, _story(site, name)
 

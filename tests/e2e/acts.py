@@ -1,7 +1,7 @@
-"""What happens to the nodes and driver pods of a laboratory, and runs that are told apart by what they came to.
+"""What happens to the nodes and driver pods of a laboratory, and runs with their results.
 
-The modes of the driver stack and the conditions of nodes are many, and most say nothing about the chart: those
-run the program itself, with every right (`run`). What needs rights or values of its own goes through it (`post`).
+Most driver modes and node conditions say nothing about the chart: those run the program itself, with every right
+(`run`). What needs permissions or values of its own goes through the chart (`post`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import itertools
 import json
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from devcluster.machines import gpu_node
 from tests.e2e.lab import NAMESPACE, NEW, QUICK, Lab
@@ -26,9 +26,12 @@ PATIENCE: Final = 120
 _FILES = itertools.count()
 
 
+EXIT_CODES: Final = {"Done": 0, "Skip": 0, "Fail": 3, "Deadline": 124}
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a run came to: its exit code, its story, and everything that it said."""
+    """The result of a run: its exit code, its report, and everything that it wrote."""
 
     code: int
     story: dict[str, Any]
@@ -38,6 +41,11 @@ class Told:
     def phase(self) -> tuple[str, str, int]:
         """Verdict and reason with the exit code."""
         return self.story["phase"], self.story["reason"], self.code
+
+    def assert_phase(self, phase: str, reason: str, code: int | None = None) -> Self:
+        """Assert phase and reason, and the exit code that belongs to the phase, or another one."""
+        assert self.phase == (phase, reason, EXIT_CODES[phase] if code is None else code), self.said
+        return self
 
     def reasons(self) -> dict[str, str]:
         """Give the reason of each node that the story names: those that are not verified."""
@@ -74,6 +82,13 @@ def run(lab: Lab, *args: str, timeout: str = "110s") -> Told:
     return begin(lab, *args, timeout=timeout).told()
 
 
+def refresh(lab: Lab, restarted: list[str], *args: str) -> Told:
+    """Run to the end: it succeeds, no plugin is stale, and these were restarted since the scenario began."""
+    told = run(lab, *args).assert_phase("Done", "Refreshed" if restarted else "NothingStale")
+    lab.assert_clean(restarted)
+    return told
+
+
 def post(lab: Lab, **values: Any) -> Told:  # noqa: ANN401 - chart values
     """Install or upgrade our chart, with just the rights that it asks for, and take its hook's word."""
     deployed = lab.post(**values)
@@ -82,7 +97,7 @@ def post(lab: Lab, **values: Any) -> Told:  # noqa: ANN401 - chart values
 
 
 def plan(lab: Lab, *args: str) -> dict[str, Any]:
-    """Plan the next upgrade as a person does, from a shell."""
+    """Plan the next upgrade from a shell."""
     done = lab.run("plan", "-o", "json", *args)
     assert done.code == 0, done.said
     made: dict[str, Any] = json.loads(done.out)
@@ -106,7 +121,7 @@ def happened(lab: Lab, event: str, node: str, since: float) -> bool:
     return any((each.event, each.node) == (event, node) for each in lab.truth.since(since))
 
 
-def migrated(lab: Lab, nodes: int, version: str = NEW) -> bool:
+def upgraded(lab: Lab, nodes: int, version: str = NEW) -> bool:
     """Tell whether so many nodes run a driver of this version, Ready."""
     truth = lab.truth
     return (
@@ -115,12 +130,12 @@ def migrated(lab: Lab, nodes: int, version: str = NEW) -> bool:
 
 
 def add_node(lab: Lab, name: str) -> None:
-    """Let a node join."""
+    """Add a node."""
     lab.cluster.create(NODES, gpu_node(name))
 
 
 def remove_node(lab: Lab, name: str) -> None:
-    """Let a node go, and its pods with it, which the control plane collects within a minute if nobody else does."""
+    """Remove a node, and its pods, which the control plane would collect within a minute."""
     lab.cluster.delete(f"{NODES}/{name}")
     lab.cluster.kubectl("delete", "pods", "-A", f"--field-selector=spec.nodeName={name}", "--force", "--grace-period=0")
 

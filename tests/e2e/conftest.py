@@ -1,4 +1,4 @@
-"""One cluster a scenario: booting one takes a few seconds, and nothing leaks from one to the next."""
+"""A cluster for each test, with nothing in it but nodes; or a small fleet for each module, at rest for each test."""
 
 from __future__ import annotations
 
@@ -6,31 +6,70 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from devcluster.cluster import Cluster
-from tests.e2e.lab import Lab
+from devcluster.components import NEWEST_SLICES
+from tests.e2e.controller.ground import Field
+from tests.e2e.faults.cluster.doorway import Doorway
+from tests.e2e.faults.cluster.ground import Ground
+from tests.e2e.lab import ALL_AT_ONCE, NEW, Lab
 from tests.evidence import keep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
+
+    from devcluster.cluster import Cluster
+    from tests.pool import Pool
 
 
 @pytest.fixture
-def boot(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[..., Lab]]:
-    """Give a function that boots a cluster with a fleet; clusters end with the test.
+def boot(pool: Pool, request: pytest.FixtureRequest) -> Iterator[Callable[..., Lab]]:
+    """Give a function that makes a cluster with a fleet; one that serves older ResourceSlices is booted for the test.
 
-    Set EVIDENCE to a directory to keep the logs and journals of every scenario.
+    Set EVIDENCE to a directory to keep the logs and journals of every test.
     """
-    clusters: list[Cluster] = []
+    used: list[Cluster] = []
+    booted: list[Cluster] = []
 
-    def start(nodes: int, helm: int = 4, slices: str = "v1") -> Lab:
-        cluster = Cluster(tmp_path / f"cluster-{len(clusters)}", slices=slices)
-        cluster.__enter__()
-        clusters.append(cluster)
-        cluster.up(nodes=nodes, fleet=True)
-        return Lab(cluster, helm)
+    def start(nodes: int, helm: int = 4, slices: str = NEWEST_SLICES) -> Lab:
+        if slices == NEWEST_SLICES:
+            used.append(pool.take(nodes))
+        else:
+            booted.append(pool.boot(nodes, slices))
+        return Lab((used + booted)[-1], helm)
 
     yield start
-    for cluster in clusters:
+    for cluster in used + booted:
         keep(cluster, request.node.name)
+    for cluster in booted:
         cluster.down()
+
+
+@pytest.fixture(scope="module")
+def built(request: pytest.FixtureRequest, pool: Pool) -> Iterator[Ground]:
+    """Build a fleet of the module's NODES, on which controllers may run where the module is about them."""
+    nodes: int = request.module.NODES
+    kind = Field if ".controller." in request.module.__name__ else Ground
+    ground = kind(pool.take(nodes), nodes)
+    ground.fleet(nodes=nodes, driver=NEW, **ALL_AT_ONCE)
+    yield ground
+    keep(ground.cluster, request.module.__name__.rsplit(".", 1)[-1])
+
+
+@pytest.fixture
+def ground(built: Ground) -> Iterator[Ground]:
+    """Bring the module's fleet to rest."""
+    built.rest()
+    yield built
+    built.tidy()
+
+
+@pytest.fixture
+def field(ground: Field) -> Field:
+    """Return the same, with controllers."""
+    return ground
+
+
+@pytest.fixture
+def door(ground: Ground) -> Iterator[Doorway]:
+    """Open a door before the API server, which closes with the test."""
+    with Doorway(ground.cluster) as door:
+        yield door

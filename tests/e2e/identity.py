@@ -22,7 +22,7 @@ HOME = "default"
 
 
 class Right(NamedTuple):
-    """One thing that somebody may do."""
+    """One permission."""
 
     group: str
     resource: str

@@ -1,13 +1,14 @@
 """A laboratory: one embedded cluster with a simulated fleet, and what a platform team does to it.
 
-Whatever a scenario asserts comes from the simulator's ground truth, the API server's audit log and the
-deployer's own exit code, never from what the program believes.
+Assertions are about the simulator's ground truth, the API server's audit log and the deployment tool's exit code, never
+about what the program believes.
 """
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +20,6 @@ from tests.promises import promised
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable
     from pathlib import Path
 
     from devcluster.cluster import Cluster
@@ -50,10 +50,14 @@ LOOK_SECONDS: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """What a deployer's command came to."""
+    """The result of a deployment tool's command."""
 
     code: int
     output: str
+
+
+Boot = Callable[..., "Lab"]
+"""Makes a laboratory: `boot(nodes, helm=4, slices="v1")`."""
 
 
 class Lab:
@@ -68,18 +72,22 @@ class Lab:
     def operator(self, *, chart: str = OLD_CHART, driver: str = OLD, **values: Any) -> None:  # noqa: ANN401 - chart values
         """Install or upgrade the simulated operator; returns at once, long before drivers reload."""
         chosen = {"chartVersion": chart, "driver__version": driver, **values}
-        self._install("gpu-operator", OPERATOR, NAMESPACE, chosen)
+        self.helm_install("gpu-operator", OPERATOR, NAMESPACE, chosen)
 
     def plugin(self, **values: object) -> None:
         """Install the DRA driver."""
-        self._install("dra-driver", PLUGIN, PLUGIN_NAMESPACE, dict(values))
+        self.helm_install("dra-driver", PLUGIN, PLUGIN_NAMESPACE, dict(values))
 
     def exporter(self, release: str = "exporter", **values: object) -> None:
         """Install something else that holds the driver, into the namespace monitoring."""
-        self._install(release, EXPORTER, "monitoring", dict(values))
+        self.helm_install(release, EXPORTER, "monitoring", dict(values))
+
+    def deploy(self, **how: Any) -> Deployed:  # noqa: ANN401 - as `post` has it
+        """Install or upgrade our chart; assert that it succeeds."""
+        return self.succeeded(self.start_post(**how))
 
     def post(self, *, args: tuple[str, ...] = QUICK, helm: tuple[str, ...] = (), **values: object) -> Deployed:
-        """Install or upgrade our chart and wait for its hook, as a deployer does."""
+        """Install or upgrade our chart and wait for its hook, as a deployment tool does."""
         return self.deployed(self.start_post(args=args, helm=helm, **values))
 
     def start_post(
@@ -95,12 +103,18 @@ class Lab:
         )  # fmt: skip
 
     def deployed(self, process: subprocess.Popen[str]) -> Deployed:
-        """Wait for a deployer that was started."""
+        """Wait for a deployment tool that was started."""
         output, _ = process.communicate(timeout=300)
         return Deployed(process.returncode, output)
 
+    def succeeded(self, process: subprocess.Popen[str]) -> Deployed:
+        """Do the same, and assert that it succeeds."""
+        done = self.deployed(process)
+        assert done.code == 0, done.output
+        return done
+
     def run(self, *args: str, kubeconfig: Path | None = None) -> Ended:
-        """Run the program as a person does, from a shell with a kubeconfig."""
+        """Run the program from a shell with a kubeconfig."""
         return ended(self.start(*args, kubeconfig=kubeconfig))
 
     def start(self, *args: str, kubeconfig: Path | None = None) -> subprocess.Popen[str]:
@@ -115,7 +129,7 @@ class Lab:
         self.began = time.time()
 
     def stale_fleet(self, *, nodes: int, **values: Any) -> None:  # noqa: ANN401 - chart values
-        """Bring a fleet up and migrate it without us: every plugin is stale."""
+        """Bring a fleet up and upgrade its drivers without us: every plugin is stale."""
         self.fleet(nodes=nodes, **ALL_AT_ONCE, **values)
         self.operator(chart=NEW_CHART, driver=NEW, **ALL_AT_ONCE, **values)
         self.until(lambda: self.settled(nodes), "all nodes run the new driver, and their labels are quiet", 90)
@@ -208,11 +222,9 @@ class Lab:
 
     def runs(self) -> list[Path]:
         """List the folders of our Jobs' pods, oldest first; they outlive the pods."""
-        return self._folders(controller=False)
-
-    def followers(self) -> list[Path]:
-        """List the folders of our Deployment's pods, by the last start of their containers."""
-        return self._folders(controller=True)
+        pids = (self.cluster.state / "pods").glob(f"{NAMESPACE}_{RELEASE}*/pid")
+        mine = [file for file in pids if not file.parent.name.startswith(f"{NAMESPACE}_{RELEASE}-controller-")]
+        return [file.parent for file in sorted(mine, key=lambda file: file.stat().st_mtime_ns)]
 
     def log(self) -> str:
         """Give the log of the last run, as far as it is written."""
@@ -225,7 +237,7 @@ class Lab:
         return found
 
     def last_run_seconds(self) -> float:
-        """How long the last run's process lived."""
+        """Return how long the last run's process lived."""
         return self.ended_at() - (self.runs()[-1] / "pid").stat().st_mtime
 
     def ended_at(self) -> float:
@@ -241,7 +253,7 @@ class Lab:
         return self.ended_at() - max(datetime.fromisoformat(each).timestamp() for each in times)
 
     def terminated(self) -> list[dict[str, Any]]:
-        """Tell how the pods of our Job ended, as a deployer sees it; empty once they are deleted."""
+        """Tell how the pods of our Job ended, as a deployment tool sees it; empty once they are deleted."""
         pods = self.cluster.list(
             f"/api/v1/namespaces/{NAMESPACE}/pods", labelSelector=f"app.kubernetes.io/name={RELEASE}"
         )
@@ -279,14 +291,8 @@ class Lab:
         with promised():
             assert self.restarts() == []
 
-    def _folders(self, *, controller: bool) -> list[Path]:
-        pids = (self.cluster.state / "pods").glob(f"{NAMESPACE}_{RELEASE}*/pid")
-        mine = [
-            each for each in pids if each.parent.name.startswith(f"{NAMESPACE}_{RELEASE}-controller-") is controller
-        ]
-        return [each.parent for each in sorted(mine, key=lambda file: file.stat().st_mtime_ns)]
-
-    def _install(self, release: str, chart: str, namespace: str, values: dict[str, object]) -> None:
+    def helm_install(self, release: str, chart: str, namespace: str, values: dict[str, Any]) -> None:
+        """Install or upgrade a chart; `a__b` in the name of a value stands for `a.b`."""
         self.cluster.helm(
             "upgrade", "--install", release, chart, "-n", namespace, "--create-namespace", "--reset-values",
             *_sets(values), version=self.helm,

@@ -1,8 +1,7 @@
-"""A laboratory for the network stack: nodes with a network card, the network operator, and who holds its driver."""
+"""A laboratory for the network driver: nodes with a network card, the network operator, and its driver clients."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 from devcluster.settings import client
@@ -33,7 +32,7 @@ FURTHER: Final = client("kube-system", OWN, "network")
 """As `--driver-client` has it."""
 FURTHER_VALUE: Final = {"driver": "network", "namespace": "kube-system", "name": OWN}
 """The same as an entry of the value `driverClients`."""
-IMAGE: Final = "ghcr.io/k8snetworkplumbingwg/sriov-network-device-plugin:v3.9.0"
+IMAGE: Final = "ghcr.io/k8snetworkplumbingwg/sriov-network-device-plugin"
 NIC: Final = "feature.node.kubernetes.io/pci-15b3.present"
 STATE: Final = "nvidia.com/ofed-driver-upgrade-state"
 SKIP: Final = "nvidia.com/ofed-driver-upgrade.skip"
@@ -56,27 +55,15 @@ class Net:
 
     def operator(self, driver: str = OLD, **values: Any) -> None:  # noqa: ANN401 - chart values
         """Install or upgrade the network operator; returns at once, long before drivers reload."""
-        chosen: dict[str, object] = {"ofedDriver__version": driver, **values}
-        sets = [f"--set-json={key.replace('__', '.')}={json.dumps(value)}" for key, value in chosen.items()]
-        self.cluster.helm(
-            "upgrade", "--install", "network-operator", CHART, "-n", NAMESPACE, "--create-namespace", "--reset-values",
-            *sets, version=self.lab.helm,
-        )  # fmt: skip
+        self.lab.helm_install("network-operator", CHART, NAMESPACE, {"ofedDriver__version": driver, **values})
 
     def own_plugin(self) -> None:
-        """Deploy a device plugin beside the operator's."""
+        """Deploy a device plugin in addition to the operator's."""
         labels = {"name": "sriov-device-plugin", "tier": "node", "app": "sriovdp"}
-        pod = {
-            "nodeSelector": {NIC: "true"},
-            "tolerations": [{"operator": "Exists"}],
-            "containers": [
-                {"name": "kube-sriovdp", "image": "ghcr.io/k8snetworkplumbingwg/sriov-network-device-plugin"}
-            ],
-        }
-        spec = {
-            "selector": {"matchLabels": {"name": labels["name"]}},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
-        }
+        containers = [{"name": "kube-sriovdp", "image": IMAGE}]
+        pod = {"nodeSelector": {NIC: "true"}, "tolerations": [{"operator": "Exists"}], "containers": containers}
+        template = {"metadata": {"labels": labels}, "spec": pod}
+        spec = {"selector": {"matchLabels": {"name": labels["name"]}}, "template": template}
         body = {"metadata": {"name": OWN, "labels": {"app": "sriovdp"}}, "spec": spec}
         self.cluster.create("/apis/apps/v1/namespaces/kube-system/daemonsets", body)
 
@@ -91,7 +78,7 @@ class Net:
         self.lab.until(lambda: self.holding() == 3 * len(self.names), "three plugins run on each node", 120)
 
     def start(self, *args: str) -> subprocess.Popen[str]:
-        """Start the program for this stack, as somebody whose writes are in the audit log."""
+        """Start the program for this driver, with an account whose writes are in the audit log."""
         served = ("--driver=network", FURTHER)
         # A node that is left alone keeps this policy notReady for good, which is waited for in vain.
         briefly = (*QUICK, "advanced.policyGrace=4s", "--timeout=140s")
@@ -156,7 +143,7 @@ class Net:
         )
 
     def deleted(self) -> set[str]:
-        """Name the pods that the program deleted, as a person's or as the chart's hook."""
+        """Name the pods that the program deleted, from a shell or as the chart's Job."""
         ours = {f"system:serviceaccount:default:{ACCOUNT}", f"system:serviceaccount:{HOOKS}:{RELEASE}"}
         return {
             str(each["objectRef"]["name"])

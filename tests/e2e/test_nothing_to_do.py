@@ -1,48 +1,31 @@
-"""Where there is nothing to do, nothing is done, quickly, and the reason is said."""
+"""Runs that have nothing to do, or must not do anything."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
-import pytest
-
-from tests.e2e.lab import PLUGIN_NAMESPACE
+from tests.chart.rendering import Helm
+from tests.e2e.acts import is_ready
+from tests.e2e.identity import kubeconfig, rights
+from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, PLUGIN_NAMESPACE, Boot, Lab
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
 
-    from tests.e2e.lab import Lab
+    import pytest
 
-pytestmark = pytest.mark.e2e
-
-
-def test_nothing_changed(boot: Callable[..., Lab]) -> None:
-    """A run on a fleet whose plugins are all fresh ends in seconds and writes nothing but events."""
-    lab = boot(3)
-    lab.fleet(nodes=3)
-    done = lab.post()
-    assert done.code == 0, done.output
-    assert lab.last_run_seconds() < 15
-    lab.assert_clean([])
-    assert lab.writes() == []
-    assert lab.story()["reason"] == "NothingStale"
-    assert lab.events("DaemonSet", "StalePluginRestarted") == []
-
-
-def _nothing(_lab: Lab) -> None:
-    """Install nothing."""
-
-
-def _plugin(lab: Lab) -> None:
-    lab.plugin()
-
-
-def _operator_without_policy(lab: Lab) -> None:
-    lab.operator(clusterPolicy__create=False)
-
-
-def _driver_disabled(lab: Lab) -> None:
-    lab.operator(driver__enabled=False)
+STALE = ["gpu-0", "gpu-1"]
+POLICY = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy"
+BRIEFLY = ("run", "--timeout=100s", "stallTimeout=5s", "advanced.operatorQuiet=2s")
+MALFORMED: Mapping[str, Any] = {
+    "enabled": "yes",
+    "version": 580,
+    "upgradePolicy": "automatic",
+    "usePrecompiled": "false",
+}
+"""By field of the policy's driver: what no schema of the CRD prevents."""
 
 
 def _drivers_of_the_hosts(lab: Lab) -> None:
@@ -51,27 +34,26 @@ def _drivers_of_the_hosts(lab: Lab) -> None:
     lab.until(lambda: lab.policy_state() == "ready", "the operator has labelled the nodes")
 
 
-def _no_plugin(lab: Lab) -> None:
-    lab.cluster.helm("uninstall", "dra-driver", "-n", PLUGIN_NAMESPACE)
-
-
-STORY = (
-    ("an empty cluster", _nothing, "NoPlugin"),
-    ("no kind ClusterPolicy", _plugin, "NoPolicy"),
-    ("no ClusterPolicy", _operator_without_policy, "NoPolicy"),
-    ("drivers disabled", _driver_disabled, "DriverDisabled"),
+STORY: tuple[tuple[str, Callable[[Lab], object], str], ...] = (
+    ("an empty cluster", lambda _: None, "NoPlugin"),
+    ("no kind ClusterPolicy", Lab.plugin, "NoPolicy"),
+    ("no ClusterPolicy", lambda lab: lab.operator(clusterPolicy__create=False), "NoPolicy"),
+    ("drivers disabled", lambda lab: lab.operator(driver__enabled=False), "DriverDisabled"),
     ("pre-installed drivers", _drivers_of_the_hosts, "NoEligibleNode"),
-    ("no plugin", _no_plugin, "NoPlugin"),
+    ("no plugin", lambda lab: lab.cluster.helm("uninstall", "dra-driver", "-n", PLUGIN_NAMESPACE), "NoPlugin"),
 )
 """What is done to one cluster, step by step, and the reason that the next run gives."""
 
 
-def test_nothing_to_protect(boot: Callable[..., Lab], subtests: pytest.Subtests) -> None:
-    """Helm succeeds within seconds, and log, termination message and event say why nothing was done."""
+def test_nothing_to_protect(boot: Boot, subtests: pytest.Subtests) -> None:
+    """Helm succeeds within seconds, and log, termination message and event say why nothing was done.
+
+    At first the plugin's namespace does not exist, although it is named: the DRA driver may be installed later.
+    """
     lab = boot(1)
     for step, prepare, reason in STORY:
         prepare(lab)
-        done = lab.post()
+        done = lab.post(plugin__namespace=PLUGIN_NAMESPACE)
         with subtests.test(step):
             assert done.code == 0, done.output
             assert lab.last_run_seconds() < 15
@@ -83,12 +65,145 @@ def test_nothing_to_protect(boot: Callable[..., Lab], subtests: pytest.Subtests)
     assert lab.writes() == []
 
 
-def test_the_namespace_of_the_plugin_need_not_exist(boot: Callable[..., Lab]) -> None:
-    """On a first install of everything the DRA driver comes later: neither Helm nor the program minds."""
-    lab = boot(1)
+GAP = {"driver_ready_gap_seconds": 6.0}
+"""Long enough that every plugin starts between its driver's load and its driver pod's Ready."""
+
+
+def _started_in_the_gap(lab: Lab, since: float) -> bool:
+    """Whether each plugin's last start came before its driver's last Ready."""
+    last = {(each.event, each.node): each.t for each in lab.truth.since(since)}
+    nodes = {node for event, node in last if event == "plugin-started"}
+    return bool(nodes) and all(last["plugin-started", node] < last["driver-ready", node] for node in nodes)
+
+
+def test_an_outage_without_a_reload(boot: Boot) -> None:
+    """On fresh plugins a run ends in seconds and writes nothing but events, also after a node was lost for a while.
+
+    That moves only Ready times: the node's plugin stays fresh.
+    """
+    lab = boot(2)
+    lab.fleet(nodes=2, **ALL_AT_ONCE)
+    lab.deploy()
+    assert lab.last_run_seconds() < 15
+    lab.assert_clean([])
+    assert lab.writes() == []
+    assert lab.story()["reason"] == "NothingStale"
+    assert lab.events("DaemonSet", "StalePluginRestarted") == []
+
+    lab.operator(driver=NEW, **ALL_AT_ONCE)
+    lab.deploy()
+    lab.assert_clean(STALE)
+    lab.annotate("gpu-0", "outage", "true")
+    lab.until(lambda: not is_ready(lab, "gpu-0"), "the node is lost")
+    lab.annotate("gpu-0", "outage", None)
+    lab.until(lambda: is_ready(lab, "gpu-0") and lab.serving() == 2, "the node is back, with its pods Ready")
+    lab.deploy()
+    assert lab.story()["reason"] == "NothingStale"
+    lab.assert_clean(STALE)
+
+
+def test_plugins_that_start_before_their_driver_is_ready(boot: Boot) -> None:
+    """On installation and on reboot plugins start when the driver is loaded, not when its pod is Ready: all fresh.
+
+    The Job runs during the installation and again after the reboot, and restarts nothing. Where a driver container
+    restarts in place, the plugin does not notice, and is restarted.
+    """
+    lab = boot(2)
+    lab.knobs(**GAP)
     lab.operator()
-    done = lab.post(plugin__namespace=PLUGIN_NAMESPACE)
-    assert done.code == 0, done.output
-    namespaces = {each["metadata"]["name"] for each in lab.cluster.list("/api/v1/namespaces")}
-    assert PLUGIN_NAMESPACE not in namespaces
-    assert lab.story()["reason"] == "NoPlugin"
+    lab.plugin()
+    lab.deploy()
+    assert _started_in_the_gap(lab, lab.began)
+    lab.assert_clean([])
+
+    for node in ("gpu-0", "gpu-1"):
+        lab.annotate(node, "reboot", "first")
+    lab.until(lambda: len([each for each in lab.truth.happenings if each.event == "reboot"]) == 2, "both reboot")
+    rebooted = lab.truth.happenings[-1].t
+    lab.deploy()
+    assert lab.serving() == 2
+    assert _started_in_the_gap(lab, rebooted)
+    lab.assert_clean([])
+
+    lab.knobs()
+    lab.annotate("gpu-0", "restart-driver-container", "first")
+    lab.until(lambda: lab.truth.stale_now() == ("gpu-0",), "the driver was loaded again under the plugin")
+    lab.deploy()
+    lab.assert_clean(["gpu-0"])
+
+
+def _reader(lab: Lab) -> Path:
+    """Return a kubeconfig with the permissions of the chart's dry run, which cannot write."""
+    rendered = Helm(lab.cluster.binary("helm4")).render({"dryRun": True})
+    return kubeconfig(lab.cluster, "reader", rights(rendered.one("ClusterRole")["rules"]))
+
+
+def test_stale_plugins_that_must_not_be_restarted(boot: Boot, subtests: pytest.Subtests) -> None:
+    """Not in a dry run, not by status, not in an unknown upgrade state, and not while the policy is malformed."""
+    lab = boot(2)
+    lab.stale_fleet(nodes=2)
+    _dry_run_and_status(lab)
+    lab.assert_untouched()
+
+    # A newer upgrade controller may be about to restart the driver: that node waits, the other one is refreshed.
+    state = "nvidia.com/gpu-driver-upgrade-state"
+    lab.cluster.kubectl("label", "node", "gpu-0", f"{state}=quantum-leap", "--overwrite")
+    done = lab.run(*BRIEFLY)
+    assert done.code == 124, done.said
+    assert "UpgradeStateUnknown" in done.out
+    assert lab.restarts() == ["gpu-1"]
+    lab.cluster.kubectl("label", "node", "gpu-0", f"{state}=upgrade-done", "--overwrite")
+
+    # Without an operator nothing acts on the policy, whose malformed field is reported.
+    lab.cluster.kubectl("scale", "deployment", "gpu-operator", "-n", NAMESPACE, "--replicas=0")
+    operator = ("-n", NAMESPACE, "-l", "app.kubernetes.io/component=gpu-operator")
+    lab.cluster.kubectl("wait", "pod", *operator, "--for=delete")
+    good = lab.cluster.get(POLICY)["spec"]["driver"]
+    for field, value in MALFORMED.items():
+        lab.cluster.patch(POLICY, {"spec": {"driver": {**good, field: value}}})
+        done = lab.run(*BRIEFLY)
+        with subtests.test(field):
+            assert done.code == 124, done.said
+            assert "ClusterPolicy cluster-policy" in done.out
+            assert f"spec.driver.{field}" in done.out
+    assert lab.restarts() == ["gpu-1"]
+    assert lab.truth.stale_now() == ("gpu-0",)
+
+
+def _dry_run_and_status(lab: Lab) -> None:
+    """Both report what is stale; not even an event is written, as permissions that cannot write show."""
+    lab.deploy(dryRun=True)
+    assert all(node in lab.log() for node in STALE)
+    assert lab.story()["counts"] == {"Stale": 2}
+    ours = f"system:serviceaccount:{NAMESPACE}:gpu-operator-post"
+    assert [each for each in lab.cluster.audit() if each["user"]["username"] == ours] == []
+
+    reader = _reader(lab)
+    lines = lab.run("run", "--dry-run", "--log-format=json", kubeconfig=reader)
+    assert lines.code == 0, lines.said
+    assert all(json.loads(line)["message"] for line in lines.out.splitlines())
+
+    shown = lab.run("status", kubeconfig=reader)
+    assert shown.code == 0, shown.said
+    rows = [line.split()[:3] for line in shown.out.splitlines() if line.startswith("gpu-")]
+    assert [[node, "Stale", "PluginStale"] for node in STALE] == rows
+
+    told = json.loads(lab.run("status", "-o", "json", kubeconfig=reader).out)
+    assert [(node, "Stale") for node in STALE] == [(node["node"], node["state"]) for node in told["nodes"]]
+
+
+def test_status_during_an_upgrade(boot: Boot) -> None:
+    """With few permissions `status` evaluates the nodes as a run does: which of them waits, and for what."""
+    lab = boot(3)
+    lab.fleet(nodes=3)
+    reader = _reader(lab)
+    lab.knobs(driver_install_seconds=20)
+    lab.operator(driver="580.126.20")
+    lab.until(lambda: len(lab.truth.loaded_now()) == 3 and "" in lab.truth.loaded_now().values(), "a node reloads")
+    told = json.loads(lab.run("status", "-o", "json", kubeconfig=reader).out)
+    assert told["phase"] == "Wait"
+    states = {node["node"]: node["reason"] for node in told["nodes"]}
+    reloading = next(node for node, version in lab.truth.loaded_now().items() if not version)
+    assert states[reloading] in ("DriverNotReady", "OperandsPaused", "DriverMissing")
+    assert {"DriverOutdated", "UpgradeInProgress"} >= {states[node] for node in states if node != reloading}
+    assert lab.restarts() == []

@@ -6,18 +6,12 @@ import json
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-import pytest
-
 from tests.e2e import acts, identity
 from tests.e2e.identity import Right
-from tests.e2e.lab import NEW, NEW_CHART
+from tests.e2e.lab import NEW, NEW_CHART, Boot, Lab
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from tests.e2e.lab import Lab
-
-pytestmark = pytest.mark.e2e
 
 NODES: Final = 3
 NEWEST: Final = "580.159.04"
@@ -80,11 +74,11 @@ def upgrade(lab: Lab, version: str) -> float:
     """Upgrade every driver, and give the seconds until the upgrade controller calls the last node done."""
     began = time.time()
     lab.operator(chart=NEW_CHART, driver=version)
-    lab.until(lambda: acts.migrated(lab, NODES, version) and lab.label_states() == {"upgrade-done"}, version, 240)
+    lab.until(lambda: acts.upgraded(lab, NODES, version) and lab.label_states() == {"upgrade-done"}, version, 240)
     return time.time() - began
 
 
-def test_the_window_that_was_planned_is_the_one_that_it_takes(boot: Callable[..., Lab]) -> None:
+def test_the_window_that_was_planned_is_the_one_that_it_takes(boot: Boot) -> None:
     """By steps that were measured in the upgrade before; what stands in the way is named, and nothing is touched."""
     lab = boot(NODES)
     lab.fleet(nodes=NODES)

@@ -1,32 +1,33 @@
-"""A migration that does not finish: the others are served, the deployer hears the truth, the next run goes on."""
+"""Upgrades that do not finish, and runs that are interrupted: what can be refreshed is, and the next run continues."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+import signal
+import time
+from typing import Any
 
-import pytest
-
-from tests.e2e.lab import ALL_AT_ONCE, NEW, NEW_CHART, PLUGIN_NAMESPACE, QUICK
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.e2e.lab import Lab
-
-pytestmark = pytest.mark.e2e
+from tests.e2e.lab import ALL_AT_ONCE, NEW, NEW_CHART, PLUGIN_NAMESPACE, QUICK, Boot, Lab
+from tests.process.program import ended
 
 
-def _only(values: list[dict[str, str]]) -> tuple[str, str, str]:
-    """Give node, reason and message of the only node that a story names."""
-    (one,) = values
-    return one["node"], one["reason"], one["message"]
+def _only(lab: Lab) -> tuple[str, str, str]:
+    """Return node, reason and message of the only node that the report of the last run names."""
+    (node,) = lab.story()["nodes"]
+    return node["node"], node["reason"], node["message"]
 
 
-def test_out_of_time(boot: Callable[..., Lab]) -> None:
+def _phase(lab: Lab) -> tuple[str, str, int]:
+    """Return phase, reason and exit code of the last run."""
+    story = lab.story()
+    return story["phase"], story["reason"], story["exitCode"]
+
+
+def test_out_of_time(boot: Boot) -> None:
     """One driver never becomes ready: exit 124, Helm fails, the report names the node and why.
 
-    The other nodes were served meanwhile. With `onDeadline: report` the deployer hears success and the
-    same report. Once the cause is gone, the next `helm upgrade` completes the work.
+    The other nodes were refreshed meanwhile. With `onDeadline: report` Helm succeeds with the same report. Once the
+    cause is gone, the next `helm upgrade` completes the work.
     """
     lab = boot(3)
     lab.fleet(nodes=3, **ALL_AT_ONCE)
@@ -35,9 +36,8 @@ def test_out_of_time(boot: Callable[..., Lab]) -> None:
     late = lab.post(timeout="40s")
     assert late.code != 0
     assert lab.restarts() == ["gpu-0", "gpu-2"]
-    story = lab.story()
-    assert ("Deadline", "TimeUp", 124) == (story["phase"], story["reason"], story["exitCode"])
-    node, reason, message = _only(story["nodes"])
+    assert _phase(lab) == ("Deadline", "TimeUp", 124)
+    node, reason, message = _only(lab)
     assert ("gpu-1", "DriverFailing") == (node, reason)
     assert "pulling image" in message
     assert "gpu-1" in late.output
@@ -46,19 +46,16 @@ def test_out_of_time(boot: Callable[..., Lab]) -> None:
     assert "gpu-1" in ended["message"]
     assert any("gpu-1" in message for message in lab.events("Job", "TimeUp"))
 
-    report = lab.post(onDeadline="report", stallTimeout="5s")
-    assert report.code == 0, report.output
-    story = lab.story()
-    assert ("Deadline", "Stalled", 0) == (story["phase"], story["reason"], story["exitCode"])
-    assert _only(story["nodes"])[0] == "gpu-1"
+    lab.deploy(onDeadline="report", stallTimeout="5s")
+    assert _phase(lab) == ("Deadline", "Stalled", 0)
+    assert _only(lab)[0] == "gpu-1"
 
     lab.annotate("gpu-1", "driver-fault", None)
-    done = lab.post()
-    assert done.code == 0, done.output
+    lab.deploy()
     lab.assert_clean(["gpu-0", "gpu-1", "gpu-2"])
 
 
-def test_a_plugin_that_crashes_after_its_restart(boot: Callable[..., Lab]) -> None:
+def test_a_plugin_that_crashes_after_its_restart(boot: Boot) -> None:
     """Exit 3 after the plugin's timeout; its node and what the container waits for are named; no retry."""
     lab = boot(3)
     lab.knobs(crash_backoff_seconds=5)
@@ -67,8 +64,8 @@ def test_a_plugin_that_crashes_after_its_restart(boot: Callable[..., Lab]) -> No
     lab.operator(chart=NEW_CHART, driver=NEW, **ALL_AT_ONCE)
     failed = lab.post(pluginTimeout="12s")
     assert failed.code != 0
-    assert lab.story()["exitCode"] == 3
-    node, _reason, message = _only(lab.story()["nodes"])
+    assert _phase(lab)[::2] == ("Fail", 3)
+    node, _reason, message = _only(lab)
     assert node == "gpu-1"
     assert "CrashLoopBackOff" in message
     assert "gpu-1" in failed.output
@@ -76,8 +73,8 @@ def test_a_plugin_that_crashes_after_its_restart(boot: Callable[..., Lab]) -> No
     lab.assert_clean(["gpu-0", "gpu-1", "gpu-2"])
 
 
-def test_a_driver_that_cannot_start(boot: Callable[..., Lab]) -> None:
-    """All other nodes, whose turn comes long after its grace, are served before exit 3."""
+def test_a_driver_that_cannot_start(boot: Boot) -> None:
+    """All other nodes, whose turn comes long after its grace, are refreshed before exit 3."""
     lab = boot(4)
     policy: dict[str, Any] = {"autoUpgrade": True, "maxParallelUpgrades": 2, "maxUnavailable": "100%"}
     lab.fleet(nodes=4, driver__upgradePolicy=policy)
@@ -85,16 +82,15 @@ def test_a_driver_that_cannot_start(boot: Callable[..., Lab]) -> None:
     lab.operator(chart=NEW_CHART, driver=NEW, driver__upgradePolicy=policy)
     failed = lab.post(args=(*QUICK, "advanced.failedGrace=8s"))
     assert failed.code != 0
-    story = lab.story()
-    assert (3, "DriverFailing") == (story["exitCode"], story["reason"])
-    node, reason, message = _only(story["nodes"])
+    assert _phase(lab) == ("Fail", "DriverFailing", 3)
+    node, reason, message = _only(lab)
     assert ("gpu-1", "DriverFailing") == (node, reason)
     assert "pulling image" in message
-    assert story["counts"] == {"Failed": 1, "Verified": 3}
+    assert lab.story()["counts"] == {"Failed": 1, "Verified": 3}
     lab.assert_clean(["gpu-0", "gpu-2", "gpu-3"])
 
 
-def test_a_plugin_that_is_not_created_again(boot: Callable[..., Lab]) -> None:
+def test_a_plugin_that_is_not_created_again(boot: Boot) -> None:
     """A quota keeps the DaemonSet from replacing what we deleted: that is not done, but exit 3."""
     lab = boot(2)
     lab.stale_fleet(nodes=2)
@@ -102,16 +98,14 @@ def test_a_plugin_that_is_not_created_again(boot: Callable[..., Lab]) -> None:
     lab.cluster.kubectl("create", *quota, "--hard=pods=0")
     failed = lab.post(pluginTimeout="10s")
     assert failed.code != 0
-    story = lab.story()
-    assert (3, "PluginMissing") == (story["exitCode"], story["reason"])
-    assert [node["node"] for node in story["nodes"]] == ["gpu-0", "gpu-1"]
+    assert _phase(lab) == ("Fail", "PluginMissing", 3)
+    assert [node["node"] for node in lab.story()["nodes"]] == ["gpu-0", "gpu-1"]
     lab.cluster.kubectl("delete", *quota)
-    done = lab.post()
-    assert done.code == 0, done.output
+    lab.deploy()
     lab.assert_clean(["gpu-0", "gpu-1"])
 
 
-def test_a_large_story_fits_where_it_must(boot: Callable[..., Lab]) -> None:
+def test_a_large_report_fits_where_it_must(boot: Boot) -> None:
     """Forty nodes in trouble: the table has all of them, the termination message stays within 4 KiB of JSON."""
     lab = boot(40)
     lab.cluster.kubectl("annotate", "nodes", "--all", "devcluster/driver-fault=image-pull")
@@ -125,3 +119,67 @@ def test_a_large_story_fits_where_it_must(boot: Callable[..., Lab]) -> None:
     (ended,) = lab.terminated()
     assert len(ended["message"].encode()) <= 4096
     assert len(lab.story()["nodes"]) > 3
+
+
+def _signal(lab: Lab, number: int) -> None:
+    """Send a signal to the process of the newest pod, as the kernel or a kubelet does."""
+    os.kill(int((lab.runs()[-1] / "pid").read_text()), number)
+
+
+def test_killed_between_restarts(boot: Boot) -> None:
+    """After SIGKILL the Job's next pod finishes, and restarts nothing that the first one had restarted."""
+    lab = boot(3)
+    lab.fleet(nodes=3)
+    lab.operator(chart=NEW_CHART, driver=NEW)
+    hook = lab.start_post()
+    lab.until(lambda: len(lab.restarts()) == 1, "the first plugin is restarted")
+    _signal(lab, signal.SIGKILL)
+    lab.succeeded(hook)
+    assert len(lab.runs()) == 2
+    lab.assert_clean(["gpu-0", "gpu-1", "gpu-2"])
+
+
+def test_told_to_stop(boot: Boot) -> None:
+    """SIGTERM ends a waiting run, with a report that shows how far it was, and exit 143.
+
+    How soon is measured where its container is a real one (tests/image/test_interruption.py).
+    """
+    lab = boot(1)
+    lab.fleet(nodes=1)
+    hook = lab.start_post(expect__driverVersion="999.1", backoffLimit=0)
+    lab.until(lambda: "gpu-0" in lab.log(), "the run has judged the node")
+    _signal(lab, signal.SIGTERM)
+    lab.until(lambda: bool(lab.terminated()), "the pod has ended")
+    assert [each["exitCode"] for each in lab.terminated()] == [143]
+    story = lab.story()
+    assert ("Terminated", 143, {"Verified": 1}) == (story["reason"], story["exitCode"], story["counts"])
+    assert "Terminated" in lab.log()
+    assert lab.deployed(hook).code != 0
+    lab.assert_clean([])
+
+
+def test_two_runs_at_once(boot: Boot) -> None:
+    """Two deployment tools, or a run that outlives its Job, do not restart anything twice."""
+    lab = boot(3)
+    lab.stale_fleet(nodes=3)
+    processes = [lab.start("run", "--timeout=2m", "advanced.operatorQuiet=3s") for _ in range(3)]
+    assert [process.wait(timeout=120) for process in processes] == [0, 0, 0]
+    for process in processes:
+        process.communicate()
+    lab.assert_clean(["gpu-0", "gpu-1", "gpu-2"])
+
+
+def test_an_api_server_that_falls_silent(boot: Boot) -> None:
+    """A run that has begun outlives a control plane that does not answer for a while, and finishes its work."""
+    lab = boot(2)
+    lab.fleet(nodes=2)
+    lab.operator(chart=NEW_CHART, driver=NEW)
+    hook = lab.start("run", "--timeout=3m", *QUICK)
+    lab.until(lambda: len(lab.restarts()) == 1, "the first plugin is restarted")
+    (server,) = [each for each in lab.cluster.status() if each.name == "kube-apiserver"]
+    os.kill(server.pid, signal.SIGSTOP)
+    time.sleep(8)  # This is the fault: longer than connections are tried for, shorter than Helm or leases would bear.
+    os.kill(server.pid, signal.SIGCONT)
+    done = ended(hook)
+    assert done.code == 0, done.said
+    lab.assert_clean(["gpu-0", "gpu-1"])

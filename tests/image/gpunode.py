@@ -48,7 +48,7 @@ class GpuNodeLab(NodeLab):
         """Bring the old driver up, and NVIDIA's chart with what these values add, and wait for its ResourceSlice."""
         self.drive(OLD)
         chosen = {"nvidiaDriverRoot": "/run/nvidia/driver", **values}
-        self._install("dra-driver", str(self._chart), PLUGIN_NAMESPACE, chosen)
+        self.helm_install("dra-driver", str(self._chart), PLUGIN_NAMESPACE, chosen)
         self.until(lambda: self.devices(driver) != [], f"the plugin publishes {driver}", PATIENCE)
 
     def drive(self, version: str) -> None:

@@ -8,10 +8,7 @@ import signal
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
-
-if TYPE_CHECKING:
-    from types import TracebackType
+from typing import Self
 
 LOOK_MILLISECONDS = 5
 PATIENCE_SECONDS = 60
@@ -30,9 +27,7 @@ class Held:
         signal.pidfd_send_signal(self._handle, signal.SIGSTOP)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._handle, signal.SIGCONT)
         os.close(self._handle)

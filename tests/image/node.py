@@ -62,7 +62,7 @@ class NodeLab(Lab):
         """Give the pods of our Job, oldest first."""
         return self._ours("!=")
 
-    def follower_pods(self) -> list[dict[str, Any]]:
+    def controller_pods(self) -> list[dict[str, Any]]:
         """Give the pods of our Deployment, oldest first."""
         return self._ours("=")
 
@@ -164,7 +164,7 @@ class NodeLab(Lab):
 
     def cgroup(self, pod: str) -> Path:
         """Find the folder of a container's cgroup that has its memory, as seen from outside of the box."""
-        every = (*self.pods(), *self.follower_pods())
+        every = (*self.pods(), *self.controller_pods())
         (found,) = [each for each in every if each["metadata"]["name"] == pod]
         (status,) = found["status"]["containerStatuses"]
         identifier = status["containerID"].removeprefix("containerd://")
@@ -205,7 +205,7 @@ class NodeLab(Lab):
 
     def assert_on_the_real_node(self) -> None:
         """Assert that every pod of ours ran as a container of the image, under what the chart asks for."""
-        for pod in (*self.pods(), *self.follower_pods()):
+        for pod in (*self.pods(), *self.controller_pods()):
             assert pod["spec"]["nodeName"] == REAL_NODE
             (status,) = pod["status"]["containerStatuses"]
             assert status["containerID"].startswith("containerd://")

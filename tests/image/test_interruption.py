@@ -10,10 +10,8 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from tests.e2e.lab import NEW, NEW_CHART
-from tests.image.following import STOP_SECONDS, followed
+from tests.image.controller import STOP_SECONDS, exercise
 from tests.image.held import Held
 from tests.image.node import HOME, PODS
 
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.image.node import NodeLab
-
-pytestmark = pytest.mark.e2e
 
 GREED = """
 import os, sys
@@ -69,8 +65,7 @@ def test_evicted_out_of_memory_deleted(boot: Callable[[int], NodeLab]) -> None:
     assert lab.restarts() == []
 
     lab.operator(chart=NEW_CHART, driver=NEW)
-    done = lab.deployed(hook)
-    assert done.code == 0, done.output
+    lab.succeeded(hook)
     assert lab.job()["status"]["failed"] == 2
     lab.assert_clean(["gpu-0", "gpu-1"])
     lab.assert_on_the_real_node()
@@ -126,8 +121,8 @@ def _delete(lab: NodeLab, pod: str) -> None:
 def test_a_new_token_during_a_run(boot: Callable[[int], NodeLab]) -> None:
     """The kubelet puts another token in place, and the run goes on with it: its later writes carry the new one.
 
-    A kubelet does so when four fifths of an hour have passed, or, as here, when it was restarted. Afterwards a follower
-    does without any run what the run did.
+    A kubelet does so when four fifths of an hour have passed, or, as here, when it was restarted. Afterwards a
+    controller does without any run what the run did.
     """
     lab = boot(1)
     lab.fleet(nodes=1)
@@ -140,8 +135,7 @@ def test_a_new_token_during_a_run(boot: Callable[[int], NodeLab]) -> None:
     began = datetime.fromisoformat(status["status"]["startTime"]).timestamp()
     lab.until(lambda: time.time() > began + REREAD_SECONDS + 10, "the old copy is too old", REREAD_SECONDS + 20)
     lab.operator(chart=NEW_CHART, driver=NEW)
-    done = lab.deployed(hook)
-    assert done.code == 0, done.output
+    lab.succeeded(hook)
     lab.assert_clean(["gpu-0"])
     assert len(lab.pods()) == 1
     used = [(each["objectRef"]["resource"], _credential(each)) for each in lab.audited()]
@@ -149,7 +143,7 @@ def test_a_new_token_during_a_run(boot: Callable[[int], NodeLab]) -> None:
     assert first != last
     assert ("pods", last) in used
     assert ("pods", first) not in used
-    followed(lab, ["gpu-0"])
+    exercise(lab, ["gpu-0"])
 
 
 def _credential(event: dict[str, Any]) -> str:

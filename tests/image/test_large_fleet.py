@@ -9,8 +9,6 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-import pytest
-
 from devcluster import etcd
 from devcluster.layout import CHECKOUT
 from tests.e2e.lab import OPERATOR
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.image.node import NodeLab
-
-pytestmark = pytest.mark.e2e
 
 NODES: Final = 1000
 NODE_BYTES: Final = 28_000
@@ -60,8 +56,7 @@ def test_a_thousand_nodes_within_the_default_limit(boot: Callable[..., NodeLab])
     while hook.poll() is None:
         peaks.append(lab.memory_peak(pod))
         time.sleep(LOOK_SECONDS)
-    done = lab.deployed(hook)
-    assert done.code == 0, done.output
+    lab.succeeded(hook)
     _assert_done(lab)
     sys.stdout.write(f"memory peak with {NODES} nodes: {max(peaks) / 2**20:.0f} MiB\n")
     assert LEAST < max(peaks) <= LIMIT

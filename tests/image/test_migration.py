@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pytest
-
 from devcluster.kubelet import cgroups
 from devcluster.kubelet.names import REAL_NODE
 from tests.e2e.lab import NEW, NEW_CHART
@@ -17,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.image.node import NodeLab
-
-pytestmark = pytest.mark.e2e
 
 SIX = [f"gpu-{number}" for number in range(6)]
 
@@ -49,22 +45,19 @@ def test_a_serial_migration_and_nothing_after_it(boot: Callable[[int], NodeLab])
     lab.until(lambda: lab.policy_state() == "ready", "the policy says ready", 120)
     assert any(version != NEW for version in lab.truth.loaded_now().values())
     assert hook.poll() is None
-    done = lab.deployed(hook)
-    assert done.code == 0, done.output
+    done = lab.succeeded(hook)
     lab.assert_clean(SIX)
     assert ["delete pods"] * 6 == lab.writes()
     assert {NEW} == set(lab.truth.loaded_now().values())
     scenes.assert_told(lab, done.output, 6)
 
-    again = lab.post()
-    assert again.code == 0, again.output
+    lab.deploy()
     lab.assert_clean(SIX)
     assert len(lab.writes()) == 6
     assert lab.story()["reason"] == "NothingStale"
     lab.assert_on_the_real_node()
 
-    usual = lab.post(hook__deletePolicy=DEFAULT)
-    assert usual.code == 0, usual.output
+    usual = lab.deploy(hook__deletePolicy=DEFAULT)
     scenes.assert_nothing_is_left(lab, usual.output)
 
 

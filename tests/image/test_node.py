@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from tests.image.node import NodeLab
 
-pytestmark = pytest.mark.e2e
-
 PATIENCE_SECONDS = 90
 PODS = "/api/v1/namespaces/default/pods"
 

@@ -22,8 +22,6 @@ from tests.image.gpunode import DOMAINS, DOMAINS_ALONE, GPUS, GPUS_ALONE, PATIEN
 if TYPE_CHECKING:
     from tests.image.gpunode import GpuNodeLab
 
-pytestmark = pytest.mark.e2e
-
 MISSING = f"open /run/nvidia/driver/usr/lib64/libcuda.so.{OLD}: no such file or directory"
 """The runtime's words: the plugin prepared the claim without an error, from what it remembers of the old driver."""
 CACHED_SECONDS = 315
@@ -52,8 +50,7 @@ def test_a_driver_upgrade_from_claim_to_claim(gpu_node: GpuNodeLab) -> None:
     assert lab.published() == {numbers(OLD)}
     assert lab.plugin_pod() == plugin
 
-    done = lab.post()
-    assert done.code == 0, done.output
+    lab.deploy()
     assert lab.plugin_pod() != plugin
     assert ["delete pods"] == lab.writes()
     assert lab.published() == {numbers(NEW)}
@@ -65,8 +62,7 @@ def test_a_driver_upgrade_from_claim_to_claim(gpu_node: GpuNodeLab) -> None:
     assert lab.injected("before") == lab.to_inject("before", OLD)
     assert lab.inside("before", "nvidia-smi") == MISMATCH
     assert not (lab.failed("between", MISSING) and lab.is_running("between"))
-    again = lab.post()
-    assert again.code == 0, again.output
+    lab.deploy()
     assert ["delete pods"] == lab.writes()
 
 
@@ -80,8 +76,7 @@ def test_a_claim_that_was_refused_is_prepared_after_the_restart(gpu_node: GpuNod
     lab.claim("refused")
     lab.until(lambda: lab.failed("refused", REFUSED), "the plugin refuses the claim", PATIENCE)
     assert not lab.is_running("refused")
-    done = lab.post()
-    assert done.code == 0, done.output
+    lab.deploy()
     lab.until(lambda: lab.is_running("refused"), "the same claim is prepared", PATIENCE)
     assert lab.injected("refused") == lab.to_inject("refused", NEW)
 
@@ -94,11 +89,9 @@ def test_compute_domains_alone(gpu_node: GpuNodeLab) -> None:
     plugin = lab.plugin_pod()
     lab.drive(NEW)
     assert lab.plugin_pod() == plugin
-    done = lab.post()
-    assert done.code == 0, done.output
+    lab.deploy()
     assert lab.plugin_pod() != plugin
-    again = lab.post()
-    assert again.code == 0, again.output
+    lab.deploy()
     assert ["delete pods"] == lab.writes()
 
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from devcluster.cluster import Cluster
 from devcluster.layout import CHECKOUT
 from devcluster.settings import separated
 from hook.cli import EXIT_USAGE, main
@@ -25,9 +24,13 @@ from tools.image import trim
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from devcluster.cluster import Cluster
+    from tests.pool import Pool
+
     Program = Callable[..., subprocess.CompletedProcess[str]]
 
 ENOUGH_SECONDS = 180
+BARE = {"PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/nonexistent", "PATH": ""}
 
 
 @pytest.fixture(scope="module")
@@ -63,14 +66,7 @@ def program(environment: Path, tmp_path: Path) -> Program:
         arguments, settings = separated(words)
         return subprocess.run(
             [environment / "bin" / "python", "-m", "hook", *arguments],
-            env={
-                "PYTHONSAFEPATH": "1",
-                "PYTHONDONTWRITEBYTECODE": "1",
-                "HOME": "/nonexistent",
-                "PATH": "",
-                **settings,
-                **variables,
-            },
+            env={**BARE, **settings, **variables},
             cwd=tmp_path,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -102,23 +98,15 @@ def test_a_list_that_is_out_of_date_is_noticed(environment: Path, tmp_path: Path
     assert "kubernetes/aio" in answer.stderr
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        pytest.param(["--version"], id="version"),
-        pytest.param(["run", "--help"], id="run"),
-        pytest.param(["status", "--help"], id="status"),
-        pytest.param(["plan", "--help"], id="plan"),
-    ],
-)
-def test_it_starts(program: Program, arguments: list[str]) -> None:
+def test_it_starts(program: Program) -> None:
     """The command line, and what needs no cluster, need nothing of what is gone."""
-    answer = program(*arguments)
-    assert (0, "") == (answer.returncode, answer.stderr)
+    for arguments in (["--version"], ["run", "--help"], ["status", "--help"], ["plan", "--help"]):
+        answer = program(*arguments)
+        assert (0, "") == (answer.returncode, answer.stderr), arguments
 
 
-def test_a_follower_finds_all_that_it_needs(program: Program, tmp_path: Path) -> None:
-    """Elections and metrics are loaded by a follower alone, before it listens: here where it cannot."""
+def test_a_controller_finds_all_that_it_needs(program: Program, tmp_path: Path) -> None:
+    """Elections and metrics are loaded by a controller alone, before it listens: here where it cannot."""
     kubeconfig = tmp_path / "kubeconfig"
     cluster = {"name": "one", "cluster": {"server": "http://127.0.0.1:1"}}
     context = {"name": "one", "context": {"cluster": "one", "user": "me"}}
@@ -135,29 +123,27 @@ def test_no_command_is_forgotten() -> None:
     assert {"run", "controller", "status", "plan"} == set(main.commands)
 
 
-@pytest.mark.e2e
-def test_every_command_does_its_work(program: Program, tmp_path: Path) -> None:
+def test_every_command_does_its_work(program: Program, pool: Pool, tmp_path: Path) -> None:
     """By kubeconfig and as a ServiceAccount: both outputs of `status`, a plan, a dry run, and a run that restarts."""
-    with Cluster(tmp_path / "c") as cluster:
-        cluster.up(nodes=1, fleet=True)
-        lab = Lab(cluster)
-        lab.stale_fleet(nodes=1)
-        by_file = f"--kubeconfig={cluster.kubeconfig}"
-        table, told = program("status", by_file), program("status", by_file, "-o", "json")
-        assert "Stale" in table.stdout, table.stderr
-        assert "gpu-0" in json.dumps(json.loads(told.stdout))
-        planned = program("plan", by_file, "-o", "json")
-        assert planned.returncode == 0, planned.stdout + planned.stderr
-        assert "gpu-0" in planned.stdout
-        dry = program("run", by_file, "--dry-run", "--log-format=json")
-        assert dry.returncode == 0, dry.stdout + dry.stderr
-        lab.assert_untouched()
-        flags = (f"--service-account-dir={tmp_path / 'mounted'}", f"--termination-log={tmp_path / 'message'}")
-        done = program("run", *QUICK, "--timeout=2m", *flags, **_as_service_account(cluster, tmp_path))
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert json.loads((tmp_path / "message").read_text())["restarted"] == 1
-        lab.assert_clean(["gpu-0"])
-        assert program("run", by_file, *QUICK, "strategy=rollout-restart", "--timeout=2m").returncode == 0
+    cluster = pool.take(1)
+    lab = Lab(cluster)
+    lab.stale_fleet(nodes=1)
+    by_file = f"--kubeconfig={cluster.kubeconfig}"
+    table, told = program("status", by_file), program("status", by_file, "-o", "json")
+    assert "Stale" in table.stdout, table.stderr
+    assert "gpu-0" in json.dumps(json.loads(told.stdout))
+    planned = program("plan", by_file, "-o", "json")
+    assert planned.returncode == 0, planned.stdout + planned.stderr
+    assert "gpu-0" in planned.stdout
+    dry = program("run", by_file, "--dry-run", "--log-format=json")
+    assert dry.returncode == 0, dry.stdout + dry.stderr
+    lab.assert_untouched()
+    flags = (f"--service-account-dir={tmp_path / 'mounted'}", f"--termination-log={tmp_path / 'message'}")
+    done = program("run", *QUICK, "--timeout=2m", *flags, **_as_service_account(cluster, tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads((tmp_path / "message").read_text())["restarted"] == 1
+    lab.assert_clean(["gpu-0"])
+    assert program("run", by_file, *QUICK, "strategy=rollout-restart", "--timeout=2m").returncode == 0
 
 
 def _as_service_account(cluster: Cluster, folder: Path) -> dict[str, str]:

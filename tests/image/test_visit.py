@@ -9,16 +9,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests.e2e.lab import OLD
 from tests.image import scenes
 from tests.image.node import DEFAULT, PODS
 
 if TYPE_CHECKING:
     from tests.image.visit import VisitLab
-
-pytestmark = pytest.mark.e2e
 
 
 def test_skips_fails_and_completes_and_a_lost_pod(visit: VisitLab) -> None:
@@ -35,13 +31,11 @@ def test_skips_fails_and_completes_and_a_lost_pod(visit: VisitLab) -> None:
         assert lab.ends()[lost]["exitCode"] == 143
     lab.next_judging(lost)
     lab.operator()
-    done = lab.deployed(hook)
-    assert done.code == 0, done.output
+    done = lab.succeeded(hook)
     lab.assert_clean(scenes.THREE)
     scenes.assert_told(lab, done.output, 3)
     lab.assert_on_the_real_node()
 
-    again = lab.post(hook__deletePolicy=DEFAULT)
-    assert again.code == 0, again.output
+    again = lab.deploy(hook__deletePolicy=DEFAULT)
     lab.assert_clean(scenes.THREE)
     scenes.assert_nothing_is_left(lab, again.output)

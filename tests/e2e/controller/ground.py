@@ -1,4 +1,4 @@
-"""A small fleet, followers that are started beside it as processes, and what happens while no deployer runs."""
+"""A small fleet, controllers as processes, and what happens while no deployment tool runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import urllib.error
 import urllib.request
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +22,7 @@ from tests.e2e import acts
 from tests.e2e.acts import NODES, PATIENCE
 from tests.e2e.controller.scrape import Scrape
 from tests.e2e.faults.cluster.ground import Ground
-from tests.e2e.lab import NAMESPACE, NEW
+from tests.e2e.lab import NAMESPACE, NEW, RELEASE
 from tests.process.program import Logged, start_logged
 
 if TYPE_CHECKING:
@@ -34,17 +33,17 @@ LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 LEADS: Final = (200, "leader\n")
 """What a leader that has read the fleet answers to the kubelet's probe."""
 LEASE: Final = "gpu-operator-post"
-"""The default name of the follower's Lease."""
+"""The default name of the controller's Lease."""
 POLICY: Final = "cluster-policy"
 STOPPED: Final = 143
 LOST: Final = 1
-"""The exit code of a follower that lost its Lease."""
+"""The exit code of a controller that lost its Lease."""
 _COUNT = count()
 
 
 @dataclass(frozen=True, slots=True)
 class Controller(Logged):
-    """A follower as a process."""
+    """The controller as a process."""
 
     identity: str
     port: int
@@ -53,10 +52,10 @@ class Controller(Logged):
         """Send it a signal, as a kubelet or the kernel does."""
         os.kill(self.process.pid, number)
 
-    def stopped(self) -> int:
-        """Tell it to stop, and wait for its end."""
+    def assert_ends(self, code: int) -> None:
+        """Tell it to stop, and assert its exit code."""
         self.signal(signal.SIGTERM)
-        return self.ended()
+        assert self.ended() == code, self.said
 
     def scrape(self) -> Scrape:
         """Scrape it, as Prometheus does."""
@@ -75,25 +74,23 @@ class Controller(Logged):
 
 
 class Field(Ground):
-    """A fleet that lives on without deployers, and its followers."""
+    """A fleet without deployment tools, and its controllers."""
 
     def __init__(self, *args: Any) -> None:  # noqa: ANN401 - as Ground has them
         super().__init__(*args)
-        # Helm 4 applies on the server, which refuses to change what a person patched.
+        # Helm 4 applies on the server, which refuses to change what kubectl patched.
         self.helm = 3
-        self._followers: list[Controller] = []
+        self._controllers: list[Controller] = []
 
     def rest(self, driver: str = NEW) -> None:
-        """Come to rest as a person makes it: no Helm takes back what was patched without it."""
+        """Come to rest by kubectl: Helm does not revert what was patched without it."""
         self.patch_driver(driver)
         self.until(lambda: self.rendered(driver), "the DaemonSet asks for the driver", PATIENCE)
         super().rest(driver)
 
-    # Followers.
-
-    def follow(self, identity: str = "one", *args: str, kubeconfig: Path | None = None) -> Controller:
-        """Start a follower as a person does, from a shell."""
-        log = self.cluster.files.log(f"follower-{next(_COUNT)}-{identity}")
+    def start_controller(self, identity: str = "one", *args: str, kubeconfig: Path | None = None) -> Controller:
+        """Start a controller from a shell."""
+        log = self.cluster.files.log(f"controller-{next(_COUNT)}-{identity}")
         (port,) = free_ports(1)
         process = start_logged(
             log, "controller", f"--identity={identity}", f"--lease-namespace={NAMESPACE}",
@@ -101,64 +98,57 @@ class Field(Ground):
             "controller.maxUnavailable=100%", *args,
         )  # fmt: skip
         controller = Controller(self.cluster.adopt(process), log, identity, port)
-        self._followers.append(controller)
+        self._controllers.append(controller)
         return controller
 
     def leading(self, identity: str = "one", *args: str, kubeconfig: Path | None = None) -> Controller:
-        """Start a follower and wait until it leads."""
-        controller = self.follow(identity, *args, kubeconfig=kubeconfig)
+        """Start a controller and wait until it leads."""
+        controller = self.start_controller(identity, *args, kubeconfig=kubeconfig)
         self.await_leader(controller)
         return controller
 
     def await_leader(self, controller: Controller, lease: str = LEASE) -> None:
-        """Wait until a follower holds the Lease and is ready."""
+        """Wait until a controller holds the Lease and is ready."""
 
         def leads() -> bool:
             assert not controller.over, controller.said
             # A standby is ready, too, and a replica may hold the Lease for a moment before it leads.
             return self.leader(lease).startswith(controller.identity) and controller.asked("/readyz") == LEADS
 
-        self.until(leads, f"follower {controller.identity} leads", PATIENCE)
+        self.until(leads, f"controller {controller.identity} leads", PATIENCE)
 
     def leader(self, lease: str = LEASE) -> str:
-        """Give the holder of a Lease; empty if nobody holds it."""
+        """Return the holder of a Lease; empty if there is none."""
         with suppress(ApiError):
             return str(self.cluster.get(f"{LEASES}/{lease}")["spec"].get("holderIdentity") or "")
         return ""
 
     def record(self) -> ControllerStatus:
-        """Give what the leader has noted at its Lease."""
+        """Return the status that the leader wrote to its Lease."""
         annotations = self.cluster.get(f"{LEASES}/{LEASE}")["metadata"].get("annotations", {})
         written = annotations.get(STATUS_ANNOTATION)
         return ControllerStatus.decode(written) if written else ControllerStatus()
 
-    def await_look(self) -> None:
-        """Wait until the leader has looked at the fleet as it is now."""
-        # Two seconds, because the record carries whole ones.
-        now = datetime.now(UTC) + timedelta(seconds=2)
-
-        def looked() -> bool:
-            last = self.record().observed_at
-            return last is not None and last > now
-
-        self.until(looked, "the follower has looked again", PATIENCE)
-
     def await_stale(self, leader: Controller, count: int) -> None:
-        """Wait until the leader has finished a round that saw so many stale plugins, whatever it does about them."""
-        # Where nobody leads yet there is no such metric, which counts as nothing: so ask for those that are looked at.
+        """Wait until the leader has seen so many stale plugins, whatever it does about them."""
+        # Without a leader there is no such metric, which counts as nothing: so ask for those that are looked at.
         self.until(
             lambda: (seen := leader.scrape()).value("plugins") > 0 and seen.value("stale_plugins") == count,
             f"{leader.identity} sees {count} stale",
             PATIENCE,
         )
 
-    def end_followers(self) -> None:
-        """Kill what a test has left, and forget what the Lease remembers."""
-        for each in self._followers:
+    def tidy(self) -> None:
+        """Kill the controllers that a test has left, uninstall the chart, and delete Leases."""
+        for each in self._controllers:
             if not each.over:
                 each.signal(signal.SIGKILL)
                 each.ended()
-        self._followers.clear()
+        self._controllers.clear()
+        self.cluster.helm("uninstall", RELEASE, "-n", NAMESPACE, "--ignore-not-found")
+        component = "app.kubernetes.io/component=controller"
+        pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
+        self.until(lambda: self.cluster.list(pods, labelSelector=component) == [], "no controller is left", PATIENCE)
         for lease in self.cluster.list(LEASES, labelSelector="app.kubernetes.io/name=gpu-operator-post"):
             self.cluster.delete(f"{LEASES}/{lease['metadata']['name']}")
 
@@ -194,15 +184,15 @@ class Field(Ground):
 
     # What is true.
 
-    def await_served(self, version: str, *nodes: str) -> None:
+    def await_refreshed(self, version: str, *nodes: str) -> None:
         """Wait until these nodes, else all, run a driver of this version with a plugin that started on it."""
         chosen = set(nodes or self.nodes)
 
-        def served() -> bool:
+        def refreshed() -> bool:
             loaded = self.truth.loaded_now()
             return chosen <= self.serving_on() and {loaded[node] for node in chosen} == {version}
 
-        self.until(served, f"{', '.join(sorted(chosen)[:5])} are served on {version}", PATIENCE)
+        self.until(refreshed, f"{', '.join(sorted(chosen)[:5])} are refreshed on {version}", PATIENCE)
 
     def most_down(self) -> int:
         """Return the most plugins that were down at one moment since the scenario began, whatever took them down.

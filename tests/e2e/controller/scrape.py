@@ -1,4 +1,4 @@
-"""What Prometheus would have of a follower at one moment, and which alerts it would raise of that."""
+"""What Prometheus would read from a controller at one moment, and which alerts would fire then."""
 
 from __future__ import annotations
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING, Final
 
-import pytest
-
 from tests.e2e.acts import PATIENCE
 from tests.e2e.controller.ground import STOPPED
 from tests.e2e.lab import NEW, OLD
@@ -14,8 +12,6 @@ from tests.promises import promised
 
 if TYPE_CHECKING:
     from tests.e2e.controller.ground import Field
-
-pytestmark = pytest.mark.e2e
 
 NODES = 50
 QUARTER: Final = 13
@@ -26,20 +22,21 @@ def test_all_at_once_and_a_quarter_down(field: Field) -> None:
     """Fifty drivers reload together: each plugin once, never more than a quarter of them down, and no breaker opens."""
     one = field.leading("one", "controller.maxUnavailable=25%")
     field.patch_driver(OLD)
-    field.await_served(OLD)
+    field.await_refreshed(OLD)
     field.assert_clean(sorted(field.nodes))
     with promised():
         assert field.most_down() <= QUARTER
     assert field.most_down() >= 1
     assert one.asked("/readyz")[0] == 200
-    assert one.stopped() == STOPPED, one.said
+    one.assert_ends(STOPPED)
 
 
 def test_times_that_jump(field: Field) -> None:
     """Most of the fleet looks stale within seconds and nothing was reloaded: nothing is restarted, and it is reported.
 
-    The breaker stays open for as long as its process runs, also for plugins that become really stale meanwhile. A new
-    process begins with a closed one and restarts these. Where a reset time is set, the breaker closes by itself.
+    The circuit breaker stays open for as long as its process runs, also for plugins that become really stale
+    meanwhile. A new process begins with a closed one and restarts these. Where a reset time is set, the breaker closes
+    by itself.
     """
     jumped, crashed = field.nodes[:30], field.nodes[10:]
     one = field.leading("one", "controller.circuitBreaker.reset=0s")
@@ -60,14 +57,14 @@ def test_times_that_jump(field: Field) -> None:
     one.ended()
 
     two = field.leading("two", "controller.circuitBreaker.threshold=25%", "controller.circuitBreaker.reset=0s")
-    field.await_served(NEW)
+    field.await_refreshed(NEW)
     field.assert_clean(crashed)
     assert not field.record().breakers
-    assert two.stopped() == STOPPED, two.said
+    two.assert_ends(STOPPED)
 
     three = field.leading("three", "controller.circuitBreaker.reset=5s")
     field.jump(jumped, 3600)
     field.until(lambda: "circuit breaker: closed" in three.said, "it closes by itself", PATIENCE)
     assert three.said.index("circuit breaker: open") < three.said.index("circuit breaker: closed")
     field.jump(jumped, None)
-    assert three.stopped() == STOPPED, three.said
+    three.assert_ends(STOPPED)

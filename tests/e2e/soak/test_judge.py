@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
 import yaml
 
 from devcluster.happening import encode
@@ -79,18 +78,14 @@ KEPT = {
 }
 
 
-@pytest.mark.parametrize(("found", "word"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_promise_is_found(found: Soaked, word: str) -> None:
-    """One, and by its name."""
-    (told,) = found.broken()
-    assert word in told
-    assert found.report(200.0)["broken"] == [told]
-
-
-@pytest.mark.parametrize("found", KEPT.values(), ids=KEPT)
-def test_a_kept_one_is_not(found: Soaked) -> None:
-    """What was expected, what lies before, what nobody could know."""
-    assert [] == found.broken()
+def test_each_broken_promise_is_found_and_no_other() -> None:
+    """One, and by its name; none where it was expected, lies before, or could not be known."""
+    for name, (found, word) in BROKEN.items():
+        (told,) = found.broken()
+        assert word in told, name
+        assert found.report(200.0)["broken"] == [told], name
+    for name, found in KEPT.items():
+        assert found.broken() == [], name
 
 
 def test_a_race_is_counted_by_itself_and_ends() -> None:

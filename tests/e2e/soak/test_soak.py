@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from devcluster.cluster import Cluster
 from devcluster.soak import plan
 from devcluster.soak.following import FollowerSoak
 from devcluster.soak.judge import FOLLOWER_MEBIBYTES, JOB_MEBIBYTES
@@ -19,9 +18,7 @@ from devcluster.soak.stage import Stage
 from tests.promises import promised
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-pytestmark = pytest.mark.e2e
+    from tests.pool import Pool
 
 NODES = 4
 FOLLOWED = [
@@ -37,13 +34,11 @@ SCRIPT = Path(__file__).with_name("the_usual_script.py")
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    """Give a small fleet that is up and fresh."""
-    with Cluster(tmp_path / "cluster") as cluster:
-        cluster.up(nodes=NODES, fleet=True)
-        stage = Stage(cluster, NODES)
-        stage.install(150)
-        yield stage
+def stage(pool: Pool) -> Stage:
+    """Return a small fleet that is up and fresh."""
+    stage = Stage(pool.take(NODES), NODES)
+    stage.install(150)
+    return stage
 
 
 def test_a_short_soak_breaks_no_promise_and_a_script_does(stage: Stage) -> None:

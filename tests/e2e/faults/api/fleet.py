@@ -1,4 +1,4 @@
-"""One fleet, many hooks side by side: each serves a consumer of its own, so that none does another one's work."""
+"""One fleet, and many runs side by side: each has a driver client of its own, so that none does another one's work."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from devcluster.cluster import Cluster
 from devcluster.settings import client
 from tests.e2e import acts
-from tests.e2e.faults.api.proxy import Proxy
+from tests.e2e.acts import Told
+from tests.e2e.faults.proxy import Proxy
 from tests.e2e.lab import ALL_AT_ONCE, NEW, NEW_CHART, OLD, OLD_CHART, QUICK, Lab
 from tests.evidence import keep
 from tests.process.program import ended
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from devcluster.truth import Truth
+    from tests.pool import Pool
 
 NAMESPACE: Final = "monitoring"
 ENOUGH_SECONDS: Final = 330.0
@@ -31,43 +32,33 @@ CHARTS: Final = {OLD: OLD_CHART, NEW: NEW_CHART}
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a hook came to, and what really happened to its consumer meanwhile."""
+class Outcome(Told):
+    """The result of a run, and what really happened to its driver client meanwhile."""
 
     name: str
-    code: int
-    story: dict[str, Any]
-    said: str
     began: float
     ended: float
     truth: Truth
 
     @property
     def plugin(self) -> str:
-        """As the journal knows it."""
+        """Its name in the journal."""
         return f"{NAMESPACE}/{self.name}"
-
-    @property
-    def phase(self) -> tuple[str, str, int]:
-        """Verdict, reason, exit code."""
-        return self.story["phase"], self.story["reason"], self.code
 
     def restarts(self) -> list[str]:
         """Name the nodes whose plugin was restarted, once a restart."""
         return sorted(each.node for each in self.truth.restarts(self.plugin, since=self.began))
 
-    def assert_served(self, nodes: list[str]) -> None:
+    def assert_refreshed(self, nodes: list[str]) -> None:
         """Assert the promises: done, nothing stale by then, nothing early, nothing needless, and the story is true."""
-        assert self.phase == ("Done", "Refreshed", 0), self.said
+        self.assert_phase("Done", "Refreshed")
         assert self.restarts() == nodes, self.said
-        self._assert_none_early()
         with promised():
+            assert self.truth.early_restarts(self.plugin, since=self.began) == (), self.said
+            assert self.truth.needless_restarts(self.plugin, since=self.began) == (), self.said
             assert self.truth.stale_now(self.plugin) == ()
-        started = [
-            each.t
-            for each in self.truth.since(self.began)
-            if each.event == "plugin-ready" and each.concerns(self.plugin)
-        ]
+        happened = (each for each in self.truth.since(self.began) if each.event == "plugin-ready")
+        started = [each.t for each in happened if each.concerns(self.plugin)]
         assert len(started) == len(nodes)
         assert max(started) <= self.ended
         assert self.story["restarted"] == len(nodes)
@@ -76,11 +67,6 @@ class Outcome:
         """Assert that nothing was restarted."""
         with promised():
             assert self.restarts() == [], self.said
-
-    def _assert_none_early(self) -> None:
-        with promised():
-            assert self.truth.early_restarts(self.plugin, since=self.began) == (), self.said
-            assert self.truth.needless_restarts(self.plugin, since=self.began) == (), self.said
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +84,11 @@ class Hook:
         end = ended(self.process, self.name, ENOUGH_SECONDS)
         written = self.message.stat().st_mtime
         story = json.loads(self.message.read_text() or "{}")
-        return Outcome(self.name, end.code, story, end.said, self.began, written, lab.truth)
+        return Outcome(end.code, story, end.said, self.name, self.began, written, lab.truth)
 
 
 class Fleet:
-    """A cluster whose drivers are migrated again and again."""
+    """A cluster whose drivers are upgraded again and again."""
 
     def __init__(self, lab: Lab, nodes: int) -> None:
         self.lab = lab
@@ -110,45 +96,45 @@ class Fleet:
         self.proxies: list[Proxy] = []
 
     def up(self, plugins: list[str]) -> None:
-        """Bring the drivers up, then consumers that hold them; no plugin."""
+        """Bring the drivers up, then driver clients; no DRA plugin."""
         self.lab.operator(**ALL_AT_ONCE)
         self.lab.until(lambda: self.on(OLD), "the drivers are loaded", acts.PATIENCE)
         items = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, *map(plugin, plugins)]
         manifests = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
         self.lab.cluster.kubectl("apply", "-f", "-", text=manifests)
         count = len(plugins) * len(self.nodes)
-        self.lab.until(lambda: self.lab.ready_pods(NAMESPACE) == count, "all consumers run", acts.PATIENCE)
+        self.lab.until(lambda: self.lab.ready_pods(NAMESPACE) == count, "all driver clients run", acts.PATIENCE)
 
     def on(self, version: str) -> bool:
         """Tell whether every node runs this driver, Ready, and the upgrade controller is through."""
-        return acts.migrated(self.lab, len(self.nodes), version) and self.lab.label_states() == {"upgrade-done"}
+        return acts.upgraded(self.lab, len(self.nodes), version) and self.lab.label_states() == {"upgrade-done"}
 
-    def migrate(self, version: str, **values: Any) -> None:  # noqa: ANN401 - chart values
+    def upgrade(self, version: str, **values: Any) -> None:  # noqa: ANN401 - chart values
         """Begin to upgrade all drivers at once."""
         self.lab.operator(chart=CHARTS[version], driver=version, **(values or ALL_AT_ONCE))
 
     def refreshed(self, version: str) -> None:
         """Come from whatever was left to a fleet on this driver, with nothing stale; a chapter's clean beginning."""
-        self.migrate(version)
+        self.upgrade(version)
         self.lab.until(lambda: self.on(version), f"all nodes are on {version}", acts.PATIENCE)
         if self.lab.truth.stale_now():
             self.lab.cluster.kubectl("delete", "pods", "-n", NAMESPACE, "--all", "--wait=false")
         self.lab.until(lambda: not self.lab.truth.stale_now(), "nothing is stale", acts.PATIENCE)
         daemonsets = self.lab.cluster.list(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets")
         count = len(daemonsets) * len(self.nodes)
-        self.lab.until(lambda: self.lab.ready_pods(NAMESPACE) == count, "all consumers run", acts.PATIENCE)
+        self.lab.until(lambda: self.lab.ready_pods(NAMESPACE) == count, "all driver clients run", acts.PATIENCE)
 
     def restarted(self, name: str) -> bool:
-        """Tell whether a pod of this consumer was ever restarted."""
+        """Tell whether a pod of this driver client was ever restarted."""
         return bool(self.lab.truth.restarts(f"{NAMESPACE}/{name}"))
 
     def proxy(self, name: str) -> Proxy:
-        """Put a proxy before a hook."""
+        """Put a proxy before a run."""
         self.proxies.append(Proxy(self.lab.cluster.files, name).start())
         return self.proxies[-1]
 
     def hook(self, name: str, *args: str, proxy: Proxy | None = None, timeout: str = "4m") -> Hook:
-        """Start a hook that serves the consumer of its name, and only that."""
+        """Start a run for the driver client of its name, and no other."""
         message = self.lab.cluster.state / f"message-{name}-{time.monotonic_ns()}"
         message.touch()
         kubeconfig = proxy.kubeconfig if proxy else self.lab.cluster.kubeconfig
@@ -157,11 +143,6 @@ class Fleet:
             f"--termination-log={message}", *args, kubeconfig=kubeconfig,
         )  # fmt: skip
         return Hook(name, process, message, proxy, time.time())
-
-    def down(self) -> None:
-        """End the proxies."""
-        for proxy in self.proxies:
-            proxy.stop()
 
 
 def plugin(name: str) -> dict[str, Any]:
@@ -187,14 +168,13 @@ def together(lab: Lab, hooks: list[Hook]) -> dict[str, Outcome]:
 
 
 @contextlib.contextmanager
-def fleet_of(folder: Path, nodes: int, plugins: list[str]) -> Iterator[Fleet]:
-    """Boot a cluster with a fleet, for all chapters of a module."""
-    with Cluster(folder) as cluster:
-        cluster.up(nodes=nodes, fleet=True)
-        fleet = Fleet(Lab(cluster), nodes)
-        try:
-            fleet.up(plugins)
-            yield fleet
-        finally:
-            fleet.down()
-            keep(cluster, folder.name)
+def fleet_of(pool: Pool, nodes: int, plugins: list[str], name: str) -> Iterator[Fleet]:
+    """Bring a fleet up for all tests of a module."""
+    fleet = Fleet(Lab(pool.take(nodes)), nodes)
+    try:
+        fleet.up(plugins)
+        yield fleet
+    finally:
+        for proxy in fleet.proxies:
+            proxy.stop()
+        keep(fleet.lab.cluster, name)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.e2e.faults.api.breaking import WholeObjects
 from tests.e2e.faults.api.fleet import Fleet, fleet_of, together
-from tests.e2e.faults.api.proxy import START_SECONDS, asks_for_metadata
+from tests.e2e.faults.breaking import whole_objects
+from tests.e2e.faults.proxy import START_SECONDS, asks_for_metadata
 from tests.e2e.lab import NEW, OLD
 
 if TYPE_CHECKING:
@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from tests.e2e.faults.api.breaking import Fault
-    from tests.e2e.faults.api.proxy import Proxy
-
-pytestmark = pytest.mark.e2e
+    from tests.e2e.faults.breaking import Fault
+    from tests.e2e.faults.proxy import Proxy
+    from tests.pool import Pool
 
 NODES: Final = ["gpu-0", "gpu-1"]
 NOTES: Final = "/api/v1/namespaces/default/configmaps"
@@ -31,9 +30,9 @@ POLICY: Final = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy"
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """Share one cluster."""
-    with fleet_of(tmp_path_factory.mktemp("confirming") / "cluster", 2, ["quiet", "whole", "behind"]) as fleet:
+def fleet(pool: Pool) -> Iterator[Fleet]:
+    """Share one fleet."""
+    with fleet_of(pool, 2, ["quiet", "whole", "behind"], "confirming") as fleet:
         fleet.refreshed(OLD)
         yield fleet
 
@@ -71,10 +70,10 @@ def test_nothing_to_do_reads_whole_objects_once(fleet: Fleet) -> None:
     for name, proxy in proxies.items():
         note = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
         happens = functools.partial(fleet.lab.cluster.create, NOTES, note)
-        proxy.rule(JustBefore(happens, WholeObjects() if name == "whole" else None), "list")
+        proxy.rule(JustBefore(happens, whole_objects if name == "whole" else None), "list")
     hooks = [fleet.hook(name, proxy=proxy) for name, proxy in proxies.items()]
     for outcome in together(fleet.lab, hooks).values():
-        assert outcome.phase == ("Done", "NothingStale", 0), outcome.said
+        outcome.assert_phase("Done", "NothingStale")
         outcome.assert_untouched()
     for proxy in proxies.values():
         objects = lists(proxy)
@@ -101,5 +100,5 @@ def test_watches_that_are_behind_confirm_nothing(fleet: Fleet) -> None:
     proxy.rule(moment, "list")
     outcome = fleet.hook("behind", proxy=proxy, timeout="5m").outcome(fleet.lab)
     assert moment.happened
-    outcome.assert_served(NODES)
+    outcome.assert_refreshed(NODES)
     assert outcome.ended - outcome.began < 300 + START_SECONDS

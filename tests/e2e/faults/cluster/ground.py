@@ -1,38 +1,33 @@
 """One small fleet for many faults: each begins with it at rest, whatever the one before has left.
 
-A plugin is made stale by letting its node's driver container restart in place, which takes seconds and moves
-neither the operator nor its labels: what holds a run back is then the fault alone.
+A plugin is made stale by restarting its node's driver container in place, which takes seconds and concerns neither the
+operator nor its labels: only the fault delays a run then.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from tests.e2e.acts import PATIENCE, Told
-from tests.e2e.lab import ALL_AT_ONCE, CHART, NEW, OLD, PLUGIN_NAME, PLUGIN_NAMESPACE, QUICK, Lab
-from tests.evidence import booted
+from tests.e2e.lab import ALL_AT_ONCE, CHART, IMAGE, NEW, OLD, PLUGIN_NAME, PLUGIN_NAMESPACE, QUICK, Lab
 from tests.process.program import Logged, start_logged
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
-    from types import ModuleType
-
-    import pytest
 
     from devcluster.cluster import Cluster
 
 PLUGINS: Final = f"/api/v1/namespaces/{PLUGIN_NAMESPACE}/pods"
 DAEMONSETS: Final = f"/apis/apps/v1/namespaces/{PLUGIN_NAMESPACE}/daemonsets"
 PLUGIN: Final = f"{DAEMONSETS}/{PLUGIN_NAME}"
-IMAGE: Final = "registry.example/gpu-operator-post"
-"""Nobody pulls it: the pod runner knows it by the last part of its name."""
+HOLD: Final[dict[str, Any]] = {"metadata": {"finalizers": ["example.com/hold"]}}
+LET_GO: Final[dict[str, Any]] = {"metadata": {"finalizers": []}}
 _RELOADS, _FILES = count(), count()
 
 
@@ -55,12 +50,17 @@ class Ground(Lab):
         super().__init__(cluster)
         self.nodes = [f"gpu-{number}" for number in range(nodes)]
 
-    def build(self) -> None:
-        """Install operator and plugin, once."""
-        self.fleet(nodes=len(self.nodes), driver=NEW, **ALL_AT_ONCE)
+    def tidy(self) -> None:
+        """End what a test has left running."""
 
     def rest(self, driver: str = NEW) -> None:
         """Let every node have this driver and a fresh plugin, and begin to count from here."""
+        for node in self.nodes:
+            self.annotate(node, "driver-fault", None)
+        others = [each["metadata"]["name"] for each in self.cluster.list(DAEMONSETS)]
+        for name in filter(lambda name: name != PLUGIN_NAME, others):
+            self.cluster.kubectl("delete", "daemonset", name, "-n", PLUGIN_NAMESPACE)
+            self.until(lambda: not self.plugins(), "its pods are gone", PATIENCE)
         if not self.rendered(driver):
             self.operator(driver=driver, **ALL_AT_ONCE)
         if not self.cluster.list(DAEMONSETS):
@@ -103,11 +103,11 @@ class Ground(Lab):
         self.until(lambda: "ExpectationUnmet" in run.said and not run.over, "the run has judged the fleet", PATIENCE)
         return run
 
-    def migrate(self) -> None:
+    def upgrade(self) -> None:
         """Let the operator bring the other driver, all nodes at once, and return at once."""
         self.operator(driver=OLD, **ALL_AT_ONCE)
 
-    def deploy(self, release: str, namespace: str, *flags: str) -> subprocess.Popen[str]:
+    def start_release(self, release: str, namespace: str, *flags: str) -> subprocess.Popen[str]:
         """Start to install our chart as one release of several, and do not wait."""
         return self.cluster.start_helm(
             "upgrade", "--install", release, CHART, "-n", namespace, "--create-namespace", "--timeout", "4m",
@@ -138,17 +138,3 @@ class Ground(Lab):
         truth = self.truth
         reloaded = {each.node for each in truth.since(since) if each.event == "driver-ready"}
         return set(nodes) <= reloaded & set(truth.stale_now())
-
-
-Kind = TypeVar("Kind", bound=Ground)
-
-
-@contextmanager
-def built_for(module: ModuleType, kind: type[Kind], folders: pytest.TempPathFactory) -> Iterator[Kind]:
-    """Build one for a module of tests, with as many nodes as its NODES says."""
-    nodes: int = getattr(module, "NODES", 2)
-    name = module.__name__.rsplit(".", 1)[-1]
-    with booted(folders.mktemp(name) / "state", nodes, name) as cluster:
-        ground = kind(cluster, nodes)
-        ground.build()
-        yield ground

@@ -1,100 +1,229 @@
-"""The world goes on while a run is under way: other leaders, other drivers, other hooks."""
+"""The world changes while a run is under way: leaders, drivers, other runs; and what it works on goes away.
+
+What is gone may be replaced a moment later, so that nothing follows from it at once: the grace for that is minutes, and
+short here.
+"""
 
 from __future__ import annotations
 
+import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.e2e.acts import PATIENCE, migrated
-from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, OLD, QUICK
+from devcluster.patience import TooSlowError
+from tests.e2e import acts
+from tests.e2e.acts import PATIENCE, upgraded
+from tests.e2e.faults.cluster.ground import HOLD, LET_GO, PLUGIN, PLUGINS
+from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, OLD, PLUGIN_NAME, PLUGIN_NAMESPACE, QUICK
+from tests.promises import promised
 
 if TYPE_CHECKING:
-    from tests.e2e.faults.cluster.ground import Ground
-
-pytestmark = pytest.mark.e2e
+    from tests.e2e.faults.cluster.ground import Ground, Run
 
 NODES = 2
 THIRD: Final = "590.48.01"
 QUIET_SECONDS: Final = 3
 """As `QUICK` has it."""
 LEASE: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/53822513.nvidia.com"
+DAEMONSETS: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets"
 OPERATOR: Final = "app.kubernetes.io/component=gpu-operator"
 ONE_BY_ONE: Final[dict[str, Any]] = {
     "driver__upgradePolicy": {"autoUpgrade": True, "maxParallelUpgrades": 1, "maxUnavailable": "100%"}
 }
 RELEASES: Final = (("gpu-operator-post", NAMESPACE), ("another", NAMESPACE), ("gpu-operator-post", "elsewhere"))
+SOON: Final = "advanced.notReadyGrace=6s"
+LATE: Final = "advanced.notReadyGrace=100s"
+OTHER: Final = "gpu-agent"
+MANAGED: Final = "nvidia-dra-driver-kubelet-plugin"
+"""The operator's name of a plugin of its own."""
+HOME: Final = "post-home"
 
 
-def _one_served(ground: Ground) -> None:
-    """Wait until the first of the plugins is restarted."""
+def _one_refreshed(ground: Ground) -> None:
     ground.until(lambda: bool(ground.restarts()), "the first plugin is restarted", PATIENCE)
 
 
 def test_another_leader(ground: Ground) -> None:
-    """The operator's pod is replaced: done is said only when the next leader was quiet for a while."""
+    """The operator's pod is replaced: the run succeeds only when the next leader was quiet for a while."""
     ground.operator(driver=OLD, **ONE_BY_ONE)
     run = ground.begin()
-    _one_served(ground)
+    _one_refreshed(ground)
     before = ground.cluster.get(LEASE)["spec"]["holderIdentity"]
     ground.cluster.kubectl("delete", "pod", "-n", NAMESPACE, "-l", OPERATOR, "--wait=false")
-    done = run.told()
-    assert done.phase == ("Done", "Refreshed", 0), done.said
+    run.told().assert_phase("Done", "Refreshed")
     lease = ground.cluster.get(LEASE)["spec"]
     assert lease["holderIdentity"] not in ("", before)
     acquired = datetime.fromisoformat(lease["acquireTime"]).timestamp()
     assert run.message.stat().st_mtime - acquired >= QUIET_SECONDS
-    assert migrated(ground, NODES, OLD)
+    assert upgraded(ground, NODES, OLD)
     ground.assert_clean(ground.nodes)
 
 
 @pytest.mark.parametrize("then", [THIRD, NEW], ids=["upgraded-again", "rolled-back"])
 def test_another_driver_in_the_middle(ground: Ground, then: str) -> None:
-    """After the first node was served, and before the second could be, the driver is replaced again on both.
+    """After the first node was refreshed, and before the second could be, the driver is replaced again on both.
 
-    Done is the last driver's, on every node; each plugin is restarted once for each driver that became ready under it.
+    Each plugin is restarted once for each driver that became ready under it, and the last driver is on every node.
     """
     ground.annotate("gpu-1", "driver-fault", "unready")
-    try:
-        ground.operator(driver=OLD, **ALL_AT_ONCE)
-        run = ground.begin()
-        _one_served(ground)
-        ground.operator(driver=then, **ALL_AT_ONCE)
-        ground.until(lambda: ground.rendered(then), "the DaemonSet asks for the last driver", PATIENCE)
-    finally:
-        ground.annotate("gpu-1", "driver-fault", None)
-    done = run.told()
-    assert done.phase == ("Done", "Refreshed", 0), done.said
-    assert migrated(ground, NODES, then)
+    ground.operator(driver=OLD, **ALL_AT_ONCE)
+    run = ground.begin()
+    _one_refreshed(ground)
+    ground.operator(driver=then, **ALL_AT_ONCE)
+    ground.until(lambda: ground.rendered(then), "the DaemonSet asks for the last driver", PATIENCE)
+    ground.annotate("gpu-1", "driver-fault", None)
+    run.told().assert_phase("Done", "Refreshed")
+    assert upgraded(ground, NODES, then)
     ground.assert_clean(["gpu-0", "gpu-0", "gpu-1"])
 
 
-@pytest.mark.parametrize("pods_stay", [False, True], ids=["with-its-pods", "without-them"])
+@pytest.mark.parametrize("pods_stay", [False, True], ids=["without-its-pods", "with-its-pods"])
 def test_driver_daemonset_replaced(ground: Ground, *, pods_stay: bool) -> None:
-    """Its pods go, and every driver is loaded anew: all are served again. Adopted, they are the same drivers."""
+    """Without its pods every driver is loaded again, and its plugin refreshed. Adopted pods are the same drivers."""
     ground.spoil()
     run = ground.begin(f"expect.driverVersion={NEW}", "advanced.operatorQuiet=10s")
     ground.until(lambda: ground.restarts() == ground.nodes, "both were restarted", PATIENCE)
-    how = ["--cascade=orphan"] if pods_stay else []
-    component = "app.kubernetes.io/component=nvidia-driver"
-    ground.cluster.kubectl("delete", "daemonset", "-n", NAMESPACE, "-l", component, *how)
-    done = run.told()
-    assert done.phase == ("Done", "Refreshed", 0), done.said
-    assert migrated(ground, NODES, NEW)
+    (driver,) = ground.cluster.list(DAEMONSETS, labelSelector="app.kubernetes.io/component=nvidia-driver")
+    policy = {"propagationPolicy": "Orphan" if pods_stay else "Background"}
+    ground.cluster.delete(f"{DAEMONSETS}/{driver['metadata']['name']}", policy)
+    if run.over:
+        raise TooSlowError("the run had succeeded before its driver's DaemonSet was deleted")
+    run.told().assert_phase("Done", "Refreshed")
+    assert upgraded(ground, NODES, NEW)
     ground.assert_clean(ground.nodes if pods_stay else sorted(ground.nodes * 2))
 
 
 def test_three_releases_at_once(ground: Ground) -> None:
-    """Two in one namespace, one in another: each has its own rights, all succeed, and no plugin is restarted twice."""
+    """Two in one namespace, one in another: each has its own permissions, and no plugin is restarted twice."""
     ground.spoil()
     hurry = f"--set={','.join(QUICK)}"
-    hooks = [ground.deploy(name, namespace, hurry) for name, namespace in RELEASES]
     try:
-        for hook in hooks:
-            deployed = ground.deployed(hook)
-            assert deployed.code == 0, deployed.output
+        for hook in [ground.start_release(name, namespace, hurry) for name, namespace in RELEASES]:
+            ground.succeeded(hook)
     finally:
         for name, namespace in RELEASES:
             ground.cluster.helm("uninstall", name, "-n", namespace, "--ignore-not-found")
     ground.assert_clean(ground.nodes)
+
+
+def _manifest(ground: Ground, name: str = PLUGIN_NAME) -> dict[str, Any]:
+    """Return the plugin's DaemonSet under a name."""
+    found = ground.cluster.get(PLUGIN)
+    labels = {**found["metadata"]["labels"], **({"app.kubernetes.io/component": MANAGED} if name == MANAGED else {})}
+    metadata = {"name": name, "namespace": PLUGIN_NAMESPACE, "labels": labels}
+    return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": found["spec"]}
+
+
+def _without_daemonset(ground: Ground, run: Run, *how: str) -> None:
+    """Delete the plugin's DaemonSet, and wait until the run has noticed."""
+    ground.cluster.kubectl("delete", "daemonset", PLUGIN_NAME, "-n", PLUGIN_NAMESPACE, *how)
+    ground.until(lambda: "it may come back" in run.said, "the run has noticed", PATIENCE)
+    assert not run.over
+
+
+def test_daemonset_deleted(ground: Ground) -> None:
+    """After the grace nothing is left to protect, and that is reported."""
+    run = ground.waiting(SOON)
+    _without_daemonset(ground, run)
+    ground.upgrade()
+    assert PLUGIN_NAME in run.told().assert_phase("Skip", "NoPlugin").story["message"]
+
+
+@pytest.mark.parametrize("pods_stay", [False, True], ids=["without-its-pods", "with-its-pods"])
+def test_daemonset_created_again(ground: Ground, *, pods_stay: bool) -> None:
+    """Another DaemonSet of the same name, with new pods or with the old ones, which it adopts, is refreshed."""
+    run = ground.waiting(LATE)
+    manifest = _manifest(ground)
+    _without_daemonset(ground, run, *(["--cascade=orphan"] if pods_stay else []))
+    ground.apply(manifest)
+    ground.until(lambda: ground.serving() == NODES, "the plugins are owned again", PATIENCE)
+    ground.began = time.time()
+    ground.upgrade()
+    run.told().assert_phase("Done", "Refreshed")
+    ground.assert_clean(ground.nodes)
+
+
+@pytest.mark.parametrize(
+    ("name", "phase", "reason"),
+    [
+        pytest.param(OTHER, "Fail", "UnnamedPlugin", id="by-an-unknown-name"),
+        pytest.param(MANAGED, "Skip", "OperatorManagedPlugin", id="by-the-operators-own"),
+    ],
+)
+def test_daemonset_replaced(ground: Ground, name: str, phase: str, reason: str) -> None:
+    """A plugin that is not named is never restarted: exit 3, unless the operator restarts it itself."""
+    run = ground.waiting(SOON)
+    manifest = _manifest(ground, name)
+    _without_daemonset(ground, run)
+    ground.apply(manifest)
+    ground.upgrade()
+    assert name in run.told().assert_phase(phase, reason).story["message"]
+    assert ground.truth.restarts(name, since=ground.began) == ()
+
+
+def test_namespace_of_the_plugin_terminating(ground: Ground) -> None:
+    """Its pods are being deleted, and held; none can come back: exit 3.
+
+    The rest of the namespace, its DaemonSet too, stays until they are gone. Events cannot be written there any more;
+    that delays nothing.
+    """
+    ground.spoil()
+    held = [f"{PLUGINS}/{pod['metadata']['name']}" for pod in ground.plugins()]
+    for pod in held:
+        ground.cluster.patch(pod, HOLD)
+    ground.cluster.kubectl("delete", "namespace", PLUGIN_NAMESPACE, "--wait=false")
+    try:
+        ground.until(
+            lambda: all("deletionTimestamp" in pod["metadata"] for pod in ground.plugins()), "all end", PATIENCE
+        )
+        told = ground.begin("pluginTimeout=8s").told()
+        assert told.code == 3, told.said
+        assert "terminating" in told.story["message"]
+    finally:
+        for pod in held:
+            ground.cluster.patch(pod, LET_GO)
+        gone = ("get", "namespace", PLUGIN_NAMESPACE)
+        ground.until(lambda: ground.cluster.kubectl(*gone, check=False).returncode != 0, "it is gone", PATIENCE)
+
+
+def test_namespace_of_the_release_terminating(ground: Ground) -> None:
+    """The run receives SIGTERM, reports it and ends; the upgrade that it waited for comes, and nothing is touched.
+
+    Helm waits for the Job until its own time is up, which is not waited for here.
+    """
+
+    def log() -> str:
+        logs = (ground.cluster.state / "pods").glob(f"{HOME}_leaving*/*.log")
+        return "".join(each.read_text() for each in logs)
+
+    ground.start_release("leaving", HOME, f"--set=expect.driverVersion={OLD}")
+    ground.until(lambda: "ExpectationUnmet" in log(), "the run has evaluated the fleet", PATIENCE)
+    ground.cluster.kubectl("delete", "namespace", HOME)
+    assert "(Terminated)" in log()
+    ground.upgrade()
+    ground.until(lambda: upgraded(ground, NODES, OLD), "the drivers are others", PATIENCE)
+    assert list(ground.truth.stale_now()) == ground.nodes
+    ground.assert_untouched()
+
+
+def test_node_deleted_while_its_plugin_ends(ground: Ground) -> None:
+    """No plugin comes back on a deleted node: the others are verified, and the run does not wait for it for ever."""
+    ground.spoil()
+    (pod,) = ground.plugins("gpu-1")
+    url = f"{PLUGINS}/{pod['metadata']['name']}"
+    ground.cluster.patch(url, HOLD)
+    run = ground.begin(LATE, "pluginTimeout=100s")
+    ground.until(lambda: ground.restarts() == ground.nodes, "both were restarted", PATIENCE)
+    ground.cluster.delete("/api/v1/nodes/gpu-1")
+    ground.until(lambda: "LabelsMissing" in run.said or run.over, "the run has noticed", PATIENCE)
+    ground.cluster.patch(url, LET_GO)
+    ground.cluster.kubectl("delete", "pods", "-A", "--field-selector=spec.nodeName=gpu-1", "--force")
+    try:
+        run.told().assert_phase("Done", "Refreshed")
+        with promised():
+            assert ground.truth.stale_now() == ()
+            assert ground.truth.needless_restarts(since=ground.began) == ()
+    finally:
+        acts.add_node(ground, "gpu-1")

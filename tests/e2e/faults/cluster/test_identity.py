@@ -1,4 +1,4 @@
-"""Who a run is, and what it may do, changes in the middle: rights are taken, tokens die; and a run that sleeps.
+"""Permissions are taken away, and tokens expire, while a run is under way; and a run that is stopped for minutes.
 
 The API server remembers a token that it has accepted for ten seconds, also beyond its end.
 """
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from devcluster.cluster import Cluster
     from tests.e2e.faults.cluster.doorway import Doorway
     from tests.e2e.faults.cluster.ground import Ground, Run
-
-pytestmark = pytest.mark.e2e
 
 NODES = 2
 ASLEEP_SECONDS: Final = 95
@@ -66,41 +64,39 @@ def _take_rights(ground: Ground, name: str) -> dict[str, Any]:
 
 def test_rights_that_come_back(ground: Ground, door: Doorway) -> None:
     """Gone for seconds, for watches first and then for deletions: asked again, and nothing is missed."""
-    run = ground.waiting(kubeconfig=door.kubeconfig(_somebody(ground, "forgiven")))
-    ground.until(door.follows, "it watches everything", PATIENCE)
+    run = ground.waiting(kubeconfig=door.through(_somebody(ground, "forgiven")))
+    ground.until(door.watches_all, "it watches everything", PATIENCE)
     binding = _take_rights(ground, "forgiven")
     door.cut()
     ground.until(lambda: door.refused("watch") > 0 or run.over, "watches are refused", PATIENCE)
     ground.cluster.create(BINDINGS, binding)
-    ground.until(lambda: door.follows(2) or run.over, "watches are allowed again", PATIENCE)
+    ground.until(lambda: door.watches_all(2) or run.over, "watches are allowed again", PATIENCE)
     _take_deletions(ground, "forgiven")
-    ground.migrate()
+    ground.upgrade()
     ground.until(lambda: door.refused("delete") > 0 or run.over, "a deletion is refused", PATIENCE)
     ground.assert_untouched()
     allow(ground.cluster, "forgiven", _charted(ground))
-    done = run.told()
-    assert done.phase == ("Done", "Refreshed", 0), done.said
+    run.told().assert_phase("Done", "Refreshed")
     ground.assert_clean(ground.nodes)
 
 
 def test_rights_that_do_not_come_back(ground: Ground, door: Doorway) -> None:
-    """After some seconds it needs a person, who is told the right: for a watch, and for a deletion."""
-    blind = ground.waiting(kubeconfig=door.kubeconfig(_somebody(ground, "blind")))
+    """After some seconds exit 3, which names the permission: for a watch, and for a deletion."""
+    blind = ground.waiting(kubeconfig=door.through(_somebody(ground, "blind")))
     bound = ground.waiting(kubeconfig=_somebody(ground, "bound"))
-    ground.until(door.follows, "it watches everything", PATIENCE)
+    ground.until(door.watches_all, "it watches everything", PATIENCE)
     _take_rights(ground, "blind")
     _take_deletions(ground, "bound")
     door.cut()
-    ground.migrate()
+    ground.upgrade()
     ends = {"watch": blind.told(), "delete pods": bound.told()}
     for right, end in ends.items():
-        assert end.phase == ("Fail", "PermissionMissing", 3), end.said
+        end.assert_phase("Fail", "PermissionMissing")
         assert f"permission missing: {right}" in end.story["message"]
         assert end.story["next"].startswith("PermissionMissing")
     assert f"in namespace {PLUGIN_NAMESPACE}" in ends["delete pods"].story["message"]
     ground.assert_untouched()
-    done = ground.begin().told()
-    assert done.phase == ("Done", "Refreshed", 0), done.said
+    ground.begin().told().assert_phase("Done", "Refreshed")
     ground.assert_clean(ground.nodes)
 
 
@@ -151,8 +147,8 @@ def test_dead_tokens_and_a_long_sleep(ground: Ground) -> None:
 
     One has a token that expires, and later a new one in its file: it reads it within a minute, and does the work. One
     has an expired token and no other: exit 1, for which the Job gives another pod, and so another token. Two are
-    stopped for longer than any watch lasts: the one with time left looks again, and serves what became stale meanwhile
-    and nothing else; the other is out of time, and touches nothing.
+    stopped for longer than any watch lasts: the one with time left looks again, and refreshes what became stale
+    meanwhile and nothing else; the other is out of time, and touches nothing.
     """
     _somebody(ground, "mortal")
     mount, lost = (Mount(ground.cluster, "mortal", ground.cluster.state / name) for name in ("mount", "lost"))
@@ -166,19 +162,15 @@ def test_dead_tokens_and_a_long_sleep(ground: Ground) -> None:
     slept = time.monotonic()
     ground.until(lambda: _is_dead(ground.cluster, token), "the first token has expired", PATIENCE)
     mount.renew(LONG_SECONDS)
-    ground.migrate()
-    done = renewed.told()
-    assert done.phase == ("Done", "Refreshed", 0), done.said
+    ground.upgrade()
+    renewed.told().assert_phase("Done", "Refreshed")
     ground.assert_clean(ground.nodes)
 
     ground.spoil("gpu-1")
     time.sleep(max(0.0, slept + ASLEEP_SECONDS - time.monotonic()))
     for each in sleepers:
         os.kill(each.process.pid, signal.SIGCONT)
-    told = late.told()
-    assert told.phase == ("Deadline", "TimeUp", 124), told.said
-    awake = asleep.told()
-    assert awake.phase == ("Done", "Refreshed", 0), awake.said
+    late.told().assert_phase("Deadline", "TimeUp")
+    asleep.told().assert_phase("Done", "Refreshed")
     ground.assert_clean(["gpu-1"])
-    refused = hopeless.told()
-    assert refused.phase == ("Fail", "Unauthorized", 1), refused.said
+    hopeless.told().assert_phase("Fail", "Unauthorized", 1)

@@ -1,6 +1,6 @@
 """A run that is killed at any of its writes, or between its two reads: the next goes on, as the Job's next pod does.
 
-Killed before a write is passed on, it never happened; killed after the answer, nobody remembers it. Either way no
+Killed before a write is passed on, it never happened; killed after the answer, nothing remembers it. Either way no
 plugin is restarted twice, and nothing is called done that is not.
 """
 
@@ -11,8 +11,6 @@ import signal
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import pytest
-
 from tests.e2e.acts import PATIENCE, Told
 from tests.e2e.faults.cluster.doorway import Doorway, Moment, Stop
 from tests.e2e.faults.cluster.ground import PLUGIN
@@ -20,8 +18,6 @@ from tests.e2e.lab import NAMESPACE
 
 if TYPE_CHECKING:
     from tests.e2e.faults.cluster.ground import Ground
-
-pytestmark = pytest.mark.e2e
 
 NODES = 2
 BEFORE, AFTER = Moment.BEFORE, Moment.AFTER
@@ -43,7 +39,7 @@ def _killed(ground: Ground, door: Doorway, stop: Stop, *args: str, number: int =
         return len(seen) >= number
 
     door.stops = stops
-    hook = ground.begin(*args, kubeconfig=door.kubeconfig())
+    hook = ground.begin(*args, kubeconfig=door.through())
     told = hook.told()
     assert told.code == -signal.SIGKILL, f"it ended before {stop}:\n{told.said}"
     door.stops = lambda _stop: False
@@ -81,7 +77,7 @@ def test_at_each_delete(ground: Ground, door: Doorway) -> None:
 
 
 def test_at_events_and_between_the_reads(ground: Ground, door: Doorway) -> None:
-    """An event comes after its deed, beside others: losing it loses a sentence. A read not repeated proves nothing.
+    """An event comes after its restart: losing it loses a message. A read that was not repeated proves nothing.
 
     The last events are those of a run that restarted nothing: they tell the end.
     """

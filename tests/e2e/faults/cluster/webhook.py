@@ -1,4 +1,4 @@
-"""An admission webhook that refuses to delete plugins, as long as it likes, or is out of order."""
+"""An admission webhook that refuses to delete plugins, or is broken."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from tests.e2e.lab import PLUGIN_NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Container
-    from types import TracebackType
 
     from tests.e2e.faults.cluster.ground import Ground
 
@@ -45,9 +44,7 @@ class Webhook:
         self._ground.apply(self._configuration())
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ground.cluster.kubectl("delete", "validatingwebhookconfiguration", NAME)
         self._server.shutdown()
         self._server.server_close()
@@ -66,20 +63,12 @@ class Webhook:
         authority = base64.b64encode(self._ground.cluster.files.certificate.read_bytes()).decode()
         url = f"https://127.0.0.1:{self._server.server_address[1]}/"
         webhook = {
-            "name": NAME,
-            "clientConfig": {"url": url, "caBundle": authority},
-            "rules": [DELETING_PODS],
-            "namespaceSelector": IN_ITS_NAMESPACE,
-            "failurePolicy": "Fail",
-            "sideEffects": "None",
+            "name": NAME, "clientConfig": {"url": url, "caBundle": authority}, "rules": [DELETING_PODS],
+            "namespaceSelector": IN_ITS_NAMESPACE, "failurePolicy": "Fail", "sideEffects": "None",
             "admissionReviewVersions": ["v1"],
-        }
-        return {
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": "ValidatingWebhookConfiguration",
-            "metadata": {"name": NAME},
-            "webhooks": [webhook],
-        }
+        }  # fmt: skip
+        kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
+        return {**kind, "metadata": {"name": NAME}, "webhooks": [webhook]}
 
 
 def _handler(webhook: Webhook) -> type[BaseHTTPRequestHandler]:

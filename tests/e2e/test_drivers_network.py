@@ -1,11 +1,9 @@
-"""The second driver stack: device plugins that hold the network operator's driver, and both stacks together."""
+"""The network operator's driver and the device plugins that hold it; and both drivers on the same nodes."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
-
-import pytest
 
 from tests.e2e import lab as gpu
 from tests.e2e.network import FURTHER_VALUE, MISSED, NEW, OWN, PARALLEL, RDMA, SKIP, SRIOV, Net, nodes_of
@@ -14,14 +12,12 @@ from tests.process.program import ended
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.e2e.lab import Lab
-
-pytestmark = pytest.mark.e2e
+    import pytest
 
 THREE = ["gpu-0", "gpu-1", "gpu-2"]
 
 
-def test_a_serial_migration_beside_an_operator_that_refreshes_its_own(boot: Callable[..., Lab]) -> None:
+def test_a_serial_upgrade_beside_an_operator_that_refreshes_its_own(boot: gpu.Boot) -> None:
     """The operator takes its plugins off each node by a label and brings fresh ones: only the people's own is ours."""
     net = Net(boot(3), 3)
     net.fleet()
@@ -30,7 +26,7 @@ def test_a_serial_migration_beside_an_operator_that_refreshes_its_own(boot: Call
     assert done.code == 0, done.said
     net.until_loaded(NEW)
     net.assert_clean({OWN: THREE})
-    # Each node is served when it is settled, not when the last one is.
+    # Each node is refreshed when it is settled, not when the last one is.
     served = next(each.t for each in net.restarts())
     assert any(each.event == "driver-unloaded" for each in net.truth.since(served))
     again = net.run()
@@ -38,25 +34,24 @@ def test_a_serial_migration_beside_an_operator_that_refreshes_its_own(boot: Call
     net.assert_clean({OWN: THREE})
 
 
-def test_a_parallel_migration_with_safe_load_that_the_operator_missed(boot: Callable[..., Lab]) -> None:
+def test_a_parallel_upgrade_with_safe_load_that_the_operator_missed(boot: gpu.Boot) -> None:
     """Nobody took the operator's plugins away: all three of each node are stale, and each is restarted once.
 
-    By the chart's hook, with the chart's permissions and its guard, which know this stack and the further plugin.
+    By the chart's Job, with the chart's permissions and its admission policy.
     """
     lab = boot(3)
     net = Net(lab, 3)
     net.fleet()
     safely = {"ofedDriver__upgradePolicy__safeLoad": True}
     net.operator(NEW, **PARALLEL, **MISSED, **safely)
-    done = lab.post(drivers=["network"], driverClients=[FURTHER_VALUE])
-    assert done.code == 0, done.output
+    lab.deploy(drivers=["network"], driverClients=[FURTHER_VALUE])
     asked = {each.node for each in net.truth.happenings if each.event == "safe-load-asked"}
     assert asked == set(THREE)
     assert set(net.states().values()) == {"upgrade-done"}
     net.assert_clean({RDMA: THREE, SRIOV: THREE, OWN: THREE})
 
 
-def test_a_driver_that_people_rotate(boot: Callable[..., Lab]) -> None:
+def test_a_driver_that_is_rotated_by_hand(boot: gpu.Boot) -> None:
     """With autoUpgrade off, the default of this operator, outdated nodes are reported, or waited for."""
     net = Net(boot(2), 2)
     manual = {"ofedDriver__upgradePolicy__autoUpgrade": False, **MISSED}
@@ -78,8 +73,8 @@ def test_a_driver_that_people_rotate(boot: Callable[..., Lab]) -> None:
     net.assert_clean({RDMA: net.names, SRIOV: net.names, OWN: net.names})
 
 
-def test_a_failed_upgrade_beside_a_node_that_is_skipped(boot: Callable[..., Lab]) -> None:
-    """The healthy node is served first; then a person is asked for, with what the documentation tells to do."""
+def test_a_failed_upgrade_beside_a_node_that_is_skipped(boot: gpu.Boot) -> None:
+    """The healthy node is refreshed first; then exit 3, with what the documentation tells to do."""
     net = Net(boot(3), 3)
     net.fleet()
     net.fault("gpu-0", "crash-loop")
@@ -102,32 +97,16 @@ def test_a_failed_upgrade_beside_a_node_that_is_skipped(boot: Callable[..., Lab]
     net.assert_clean({RDMA: served, SRIOV: served, OWN: served})
 
 
-def _nothing(_net: Net) -> None:
-    """Install nothing."""
-
-
-def _own_plugin(net: Net) -> None:
-    net.own_plugin()
-
-
-def _operator_without_policy(net: Net) -> None:
-    net.operator(deployCR=False)
-
-
-def _no_driver(net: Net) -> None:
-    net.operator(ofedDriver__deploy=False)
-
-
-STORY = (
-    ("an empty cluster", _nothing, "NoPlugin"),
-    ("no kind NicClusterPolicy", _own_plugin, "NoPolicy"),
-    ("no NicClusterPolicy", _operator_without_policy, "NoPolicy"),
-    ("no ofedDriver in it", _no_driver, "DriverDisabled"),
+STORY: tuple[tuple[str, Callable[[Net], object], str], ...] = (
+    ("an empty cluster", lambda _: None, "NoPlugin"),
+    ("no kind NicClusterPolicy", Net.own_plugin, "NoPolicy"),
+    ("no NicClusterPolicy", lambda net: net.operator(deployCR=False), "NoPolicy"),
+    ("no ofedDriver in it", lambda net: net.operator(ofedDriver__deploy=False), "DriverDisabled"),
 )
 """What is done to one cluster, step by step, and the reason that the next run gives."""
 
 
-def test_nothing_to_protect(boot: Callable[..., Lab], subtests: pytest.Subtests) -> None:
+def test_nothing_to_protect(boot: gpu.Boot, subtests: pytest.Subtests) -> None:
     """Exit 0 with the reason, and nothing is touched."""
     net = Net(boot(1), 1)
     for step, prepare, reason in STORY:
@@ -139,7 +118,7 @@ def test_nothing_to_protect(boot: Callable[..., Lab], subtests: pytest.Subtests)
     assert net.deleted() == set()
 
 
-def test_both_stacks_on_the_same_nodes(boot: Callable[..., Lab]) -> None:
+def test_both_drivers_on_the_same_nodes(boot: gpu.Boot) -> None:
     """With GPUDirect RDMA no DRA plugin is restarted before the network driver of its node is settled."""
     lab = boot(2)
     net = Net(lab, 2)
@@ -152,7 +131,7 @@ def test_both_stacks_on_the_same_nodes(boot: Callable[..., Lab]) -> None:
     hook = net.start("--driver=gpu")
     # The GPU driver of gpu-1 has waited until the network's is loaded, and is ready before that is.
     lab.until(lambda: lab.settled(2), "the GPU operator is through", 120)
-    lab.until(lambda: lab.restarts() == ["gpu-0"], "the other node is served", 60)
+    lab.until(lambda: lab.restarts() == ["gpu-0"], "the other node is refreshed", 60)
     assert not net.truth.driver_ready_now("gpu-1")
     status = ("status", "--driver=gpu", "-o", "json")
     lab.until(lambda: nodes_of(json.loads(lab.run(*status).out))["gpu-1"] == "PriorDriverUnsettled", "it waits")

@@ -1,4 +1,4 @@
-"""The follower as a container: probed by a real kubelet, restarted when it does not answer, and stopped in time."""
+"""The controller as a container: probed by a real kubelet, restarted when it does not answer, and stopped in time."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ STOP_SECONDS: Final = 2
 POLICY: Final = "clusterpolicy/cluster-policy"
 
 
-def followed(lab: NodeLab, nodes: Sequence[str]) -> None:
-    """Let a driver be patched while a follower runs, freeze it, patch again, and delete its pod; `nodes` are fresh."""
-    installed = lab.post(controller__enabled=True)
-    assert installed.code == 0, installed.output
-    lab.until(lambda: _shown(lab)[0], "the follower is Ready", PATIENCE)
+def exercise(lab: NodeLab, nodes: Sequence[str]) -> None:
+    """Patch a driver while a controller runs, freeze it, patch again, and delete its pod; `nodes` are fresh."""
+    lab.deploy(controller__enabled=True)
+    lab.until(lambda: _shown(lab)[0], "the controller is Ready", PATIENCE)
     before = lab.restarts()
     _patch(lab, OLD, [*before, *nodes])
 
-    (pod,) = lab.follower_pods()
+    (pod,) = lab.controller_pods()
     name = pod["metadata"]["name"]
     with Held(lab.process(name)):
         lab.until(lambda: _shown(lab)[1] > 0, "the kubelet has restarted what did not answer", PATIENCE)
@@ -41,7 +40,7 @@ def followed(lab: NodeLab, nodes: Sequence[str]) -> None:
         lab.cluster.delete(f"{PODS}/{name}")
         lab.until(lambda: held.is_told(signal.SIGTERM), "the kubelet tells it to stop", PATIENCE)
         assert held.let_go() < STOP_SECONDS
-    lab.until(lambda: _names(lab) != [name] and _shown(lab)[0], "another pod follows", PATIENCE)
+    lab.until(lambda: _names(lab) != [name] and _shown(lab)[0], "another pod takes over", PATIENCE)
 
 
 def _patch(lab: NodeLab, version: str, restarts: Sequence[str]) -> None:
@@ -55,12 +54,12 @@ def _patch(lab: NodeLab, version: str, restarts: Sequence[str]) -> None:
 
 
 def _names(lab: NodeLab) -> list[str]:
-    return [pod["metadata"]["name"] for pod in lab.follower_pods()]
+    return [pod["metadata"]["name"] for pod in lab.controller_pods()]
 
 
 def _shown(lab: NodeLab) -> tuple[bool, int]:
     """Say of the only pod whether its container is ready, and how often it was restarted."""
     statuses: list[dict[str, Any]] = [
-        each for pod in lab.follower_pods() for each in pod["status"].get("containerStatuses", [])
+        each for pod in lab.controller_pods() for each in pod["status"].get("containerStatuses", [])
     ]
     return len(statuses) == 1 and statuses[0]["ready"], sum(each["restartCount"] for each in statuses)

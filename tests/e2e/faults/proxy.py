@@ -1,7 +1,7 @@
-"""A proxy between one hook and the API server, in which a test breaks what it likes.
+"""A proxy between a program and the API server, in which a test breaks what it likes.
 
-It speaks HTTPS with the API server's own certificate, so that the program under test sees no difference
-until a rule says so. Each rule is a fault for some requests, for a number of times or as long as it is there.
+It speaks HTTPS with the API server's own certificate, so that the program sees no difference until a rule says so. Each
+rule is a fault for some requests, for a number of times or always.
 """
 
 from __future__ import annotations
@@ -11,29 +11,30 @@ import contextlib
 import ssl
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import aiohttp
 import yaml
 from aiohttp import web
 
-from devcluster.patience import TooSlowError
 from devcluster.ports import free_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Coroutine
     from concurrent.futures import Future
     from pathlib import Path
 
     from devcluster.layout import State
-    from tests.e2e.faults.api.breaking import Fault
+    from tests.e2e.faults.breaking import Fault
 
 PASSED_ON: Final = ("content-type", "retry-after", "location")
 """Headers of an answer that matter to a client; the others belong to one connection."""
 HEADERS: Final = ("authorization", "accept", "content-type", "user-agent")
 """Headers of a request that matter to the server."""
+VERBS: Final = "create patch delete get list watch"
 METHODS: Final = {"POST": "create", "PATCH": "patch", "DELETE": "delete"}
 START_SECONDS: Final = 60.0
 CLOSE_SECONDS: Final = 0.3
@@ -50,10 +51,10 @@ class Asked:
     target: str
     """Path and query."""
     selection: str
-    """Path and selectors: the same for a list and for the watches that go on from it."""
-    page: int = 1
+    """Path and selectors: the same for a list and for the watches that continue it."""
+    page: int
     """1, or 2 for any further page of a list."""
-    metadata: bool = False
+    metadata: bool
     """Whether only the metadata of objects is asked for."""
 
     @classmethod
@@ -101,16 +102,15 @@ class Rule:
     each: int | None
     """How often for each verb and resource; None: always."""
     pages: int = 1
-    used: dict[tuple[str, str], int] = field(default_factory=dict)
+    used: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def bites(self, asked: Asked) -> bool:
-        """Tell whether it is this request's turn, and count it."""
+        """Return whether it is this request's turn, and count it."""
         fits = asked.verb in self.verbs and (not self.resources or asked.resource in self.resources)
         if not fits or asked.page < self.pages:
             return False
-        key = (asked.verb, asked.resource)
-        self.used[key] = self.used.get(key, 0) + 1
-        return self.each is None or self.used[key] <= self.each
+        self.used[asked.verb, asked.resource] += 1
+        return self.each is None or self.used[asked.verb, asked.resource] <= self.each
 
 
 class Proxy:
@@ -122,11 +122,8 @@ class Proxy:
         """The first bytes of every watch's answer."""
         self.kubeconfig: Path = state.root / f"{name}.kubeconfig"
         (self._port,) = free_ports(1)
-        config = yaml.safe_load(state.kubeconfig.read_text())
-        cluster = config["clusters"][0]["cluster"]
-        self.upstream: str = cluster["server"]
-        cluster["server"] = f"https://127.0.0.1:{self._port}"
-        self.kubeconfig.write_text(yaml.safe_dump(config))
+        self.upstream: str = self._write(state.kubeconfig, self.kubeconfig)["server"]
+        self._write(state.kubeconfig, self.kubeconfig, server=self._address)
         self._server_tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self._server_tls.load_cert_chain(state.certificate, state.certificate_key)
         self._client_tls = ssl.create_default_context(cafile=str(state.certificate))
@@ -141,7 +138,13 @@ class Proxy:
 
     # What tests do.
 
-    def start(self) -> Proxy:
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> Self:
         """Listen."""
         self._thread.start()
         self._do(self._begin())
@@ -160,10 +163,6 @@ class Proxy:
         self._rules.append(made)
         return made
 
-    def heal(self) -> None:
-        """Take all rules away."""
-        self._rules.clear()
-
     def refuse(self) -> None:
         """Close the port and every connection: connection refused, as from a host without a server."""
         self._do(self._shut())
@@ -174,26 +173,30 @@ class Proxy:
 
     def rename(self, name: str) -> None:
         """Let clients expect another server's certificate."""
-        config = yaml.safe_load(self.kubeconfig.read_text())
-        config["clusters"][0]["cluster"]["tls-server-name"] = name
-        self.kubeconfig.write_text(yaml.safe_dump(config))
+        self._write(self.kubeconfig, self.kubeconfig, **{"tls-server-name": name})
+
+    def kubeconfig_of(self, account: Path) -> Path:
+        """Return the kubeconfig of an account that leads through this proxy."""
+        file = self.kubeconfig.with_name(f"{self.kubeconfig.stem}-{account.name}")
+        self._write(account, file, server=self._address)
+        return file
 
     def watches(self, plugin: str) -> bool:
-        """Tell whether its client has read everything once: the pods of its consumer come last."""
+        """Return whether its client has read everything once: the pods of its driver client come last."""
         watched = [one for one in self.asked("watch", "pods") if plugin in one.asked.target]
-        return any((one.status, one.fault) in {(HTTPStatus.OK, ""), (0, "CutShort")} for one in watched)
+        return any((one.status, one.fault) in {(HTTPStatus.OK, ""), (0, "cut_short")} for one in watched)
 
     def freeze(self) -> None:
-        """Let everything that is open now fall silent for ever, and keep it open; new requests are served."""
+        """Let everything that is open now fall silent for good, and keep it open; new requests are answered."""
         self.frozen_at = time.time()
         self._loop.call_soon_threadsafe(self._swap_flow)
 
     def cut(self) -> None:
-        """Break every connection; new ones are taken."""
+        """Break every connection, watches included; new ones are accepted."""
         self._loop.call_soon_threadsafe(self.abort_all)
 
     def asked(self, verb: str, resource: str = "") -> list[Seen]:
-        """Give the requests of a kind, oldest first."""
+        """Return the requests of a kind, oldest first."""
         return [one for one in list(self.seen) if one.asked.verb == verb and resource in {"", one.asked.resource}]
 
     # What faults do, in the loop.
@@ -209,12 +212,9 @@ class Proxy:
     ) -> aiohttp.ClientResponse:
         """Send a request on to the API server, with these of its headers."""
         headers = {name: value for name, value in request.headers.items() if name.lower() in wanted}
+        url = self.upstream + request.path_qs
         return await self._session.request(
-            request.method,
-            self.upstream + request.path_qs,
-            data=body or None,
-            headers=headers,
-            allow_redirects=False,
+            request.method, url, data=body or None, headers=headers, allow_redirects=False
         )
 
     async def relay(self, request: web.BaseRequest, answer: aiohttp.ClientResponse) -> web.StreamResponse:
@@ -237,6 +237,19 @@ class Proxy:
 
     # How it works.
 
+    @property
+    def _address(self) -> str:
+        return f"https://127.0.0.1:{self._port}"
+
+    @staticmethod
+    def _write(source: Path, target: Path, **changes: str) -> dict[str, str]:
+        """Write a kubeconfig with another cluster; return what it says of that cluster."""
+        config = yaml.safe_load(source.read_text())
+        cluster: dict[str, str] = config["clusters"][0]["cluster"]
+        cluster.update(changes)
+        target.write_text(yaml.safe_dump(config))
+        return cluster
+
     def _live(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
@@ -256,17 +269,15 @@ class Proxy:
         await self._runner.setup()
         await self._listen(tls=True)
 
-    async def _listen(self, *, tls: bool) -> None:
-        for site in list(self._runner.sites):
-            await site.stop()
-        self.abort_all()
-        context = self._server_tls if tls else None
-        await web.TCPSite(self._runner, "127.0.0.1", self._port, ssl_context=context).start()
-
     async def _shut(self) -> None:
         for site in list(self._runner.sites):
             await site.stop()
         self.abort_all()
+
+    async def _listen(self, *, tls: bool) -> None:
+        await self._shut()
+        context = self._server_tls if tls else None
+        await web.TCPSite(self._runner, "127.0.0.1", self._port, ssl_context=context).start()
 
     async def _end(self) -> None:
         self.abort_all()
@@ -293,7 +304,7 @@ class Proxy:
         fault = next((rule.fault for rule in list(self._rules) if rule.bites(seen.asked)), None)
         try:
             if fault is not None:
-                seen.fault = type(fault).__name__
+                seen.fault = getattr(fault, "__qualname__", "").partition(".")[0]
                 answer = await fault(self, request, body)
                 if answer is not None:
                     whole = request.transport is not None and not request.transport.is_closing()
@@ -313,12 +324,3 @@ def abort(request: web.BaseRequest) -> web.Response:
     if request.transport is not None:
         request.transport.abort()
     return web.Response(status=500)
-
-
-def until(holds: Callable[[], bool], what: str, seconds: float = 120) -> None:
-    """Wait for something that a program does."""
-    end = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > end:
-            raise TooSlowError(f"not within {seconds} s: {what}")
-        time.sleep(0.1)

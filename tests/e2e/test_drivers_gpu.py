@@ -1,40 +1,31 @@
-"""Every way in which the GPU operator can own a driver: what is served, what is left alone, and what is said."""
+"""Every way in which the GPU operator can own a driver: what is refreshed, what is left alone, and what is reported."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.e2e import acts
-from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, PLUGIN_NAME, PLUGIN_NAMESPACE
+from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, OLD, PLUGIN_NAME, PLUGIN_NAMESPACE, Boot
 from tests.promises import promised
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.e2e.lab import Lab
-
-pytestmark = pytest.mark.e2e
 
 THREE = ["gpu-0", "gpu-1", "gpu-2"]
 BOTH = THREE[:2]
 NFD = "feature.node.kubernetes.io/"
 EVICTION = "nvidia.com/dra-kubelet-plugin"
-LATER = "580.159.03"
 OBJECTS: dict[str, Any] = {"driver__nvidiaDriverCRD__enabled": True, **ALL_AT_ONCE}
 MANUAL: dict[str, Any] = {"driver__upgradePolicy": {"autoUpgrade": False}}
 
 
-def test_handed_over_to_driver_objects(boot: Callable[..., Lab]) -> None:
-    """ClusterPolicy to NVIDIADriver: no DaemonSet, then orphans beside Pending pods; each plugin is served once."""
+def test_handed_over_to_driver_objects(boot: Boot) -> None:
+    """ClusterPolicy to NVIDIADriver: no DaemonSet, then orphans beside Pending pods; each plugin is restarted once."""
     lab = boot(2)
     modern = {"simulate__behaviour": "26.7"}
     lab.fleet(nodes=2, **ALL_AT_ONCE, **modern)
     lab.operator(driver=NEW, **OBJECTS, **modern)
-    done = acts.post(lab)
-    assert done.phase == ("Done", "Refreshed", 0), done.said
+    acts.post(lab).assert_phase("Done", "Refreshed")
     assert set(lab.truth.loaded_now().values()) == {NEW}
     lab.assert_clean(BOTH)
     # From 26.7 on each object has an upgrade policy of its own.
@@ -42,8 +33,8 @@ def test_handed_over_to_driver_objects(boot: Callable[..., Lab]) -> None:
     assert (pool["name"], pool["nodes"], pool["limits"]["atOnce"]) == ("NVIDIADriver default", BOTH, 2)
 
 
-def test_pools_of_driver_objects(boot: Callable[..., Lab]) -> None:
-    """Two versions side by side, and an object without nodes: only the pool that moves is served.
+def test_pools_of_driver_objects(boot: Boot) -> None:
+    """Two versions side by side, and an object without nodes: only the pool that moves is refreshed.
 
     Before 26.7 the policy says ready as soon as it has handed the driver over, whatever the pools do.
     """
@@ -64,15 +55,14 @@ def test_pools_of_driver_objects(boot: Callable[..., Lab]) -> None:
     lab.until(lambda: lab.label_states() == {"upgrade-done"}, "the labels are quiet", acts.PATIENCE)
     lab.operator(**OBJECTS, **pools(NEW))
     assert lab.policy_state() == "ready"
-    done = acts.run(lab, f"expect.driverVersion={NEW}")
-    assert done.phase == ("Done", "Refreshed", 0), done.said
-    assert lab.truth.loaded_now() == {"gpu-0": "580.105.08", "gpu-1": "580.105.08", "gpu-2": NEW}
+    acts.run(lab, f"expect.driverVersion={NEW}").assert_phase("Done", "Refreshed")
+    assert lab.truth.loaded_now() == {"gpu-0": OLD, "gpu-1": OLD, "gpu-2": NEW}
     lab.assert_clean(["gpu-2"])
     (pool,) = acts.plan(lab)["pools"]
     assert (pool["name"], pool["nodes"]) == ("ClusterPolicy cluster-policy", THREE)
 
 
-def test_precompiled_with_another_kernel(boot: Callable[..., Lab]) -> None:
+def test_precompiled_with_another_kernel(boot: Boot) -> None:
     """A node that boots another kernel gets another DaemonSet; its label stays upgrade-done all the time."""
     lab = boot(2)
     lab.operator(driver="580", driver__usePrecompiled=True, **ALL_AT_ONCE)
@@ -82,12 +72,10 @@ def test_precompiled_with_another_kernel(boot: Callable[..., Lab]) -> None:
     acts.set_labels(lab, "gpu-1", {NFD + "kernel-version.full": "6.8.0-90-generic"})
     lab.until(lambda: acts.happened(lab, "driver-ready", "gpu-1", lab.began), "it has another driver", acts.PATIENCE)
     assert lab.label_states() == {"upgrade-done"}
-    done = acts.run(lab)
-    assert done.phase == ("Done", "Refreshed", 0), done.said
-    lab.assert_clean(["gpu-1"])
+    acts.refresh(lab, ["gpu-1"])
 
 
-def test_openshift_driver_toolkit(boot: Callable[..., Lab]) -> None:
+def test_openshift_driver_toolkit(boot: Boot) -> None:
     """No chart, no version, an image by its digest: judged by generation, revision and quiet time, and that is said.
 
     A node whose system is updated moves to another DaemonSet.
@@ -100,20 +88,17 @@ def test_openshift_driver_toolkit(boot: Callable[..., Lab]) -> None:
     openshift = {"openshift__enabled": True, **ALL_AT_ONCE}
     lab.fleet(nodes=2, **openshift)
     lab.operator(driver=NEW, **openshift)
-    lab.until(lambda: acts.migrated(lab, 2), "both run the new driver", acts.PATIENCE)
-    done = acts.run(lab)
-    assert done.phase == ("Done", "Refreshed", 0), done.said
+    lab.until(lambda: acts.upgraded(lab, 2), "both run the new driver", acts.PATIENCE)
+    done = acts.run(lab).assert_phase("Done", "Refreshed")
     assert any("names no driver image" in warning for warning in done.story["warnings"])
     lab.assert_clean(BOTH)
     acts.set_labels(lab, "gpu-1", {system + "OSTREE_VERSION": "418.94.202510071123-0"})
     moved = time.time()
     lab.until(lambda: acts.happened(lab, "driver-ready", "gpu-1", moved), "gpu-1 has another driver", acts.PATIENCE)
-    again = acts.run(lab)
-    assert again.phase == ("Done", "Refreshed", 0), again.said
-    lab.assert_clean([*BOTH, "gpu-1"])
+    acts.refresh(lab, [*BOTH, "gpu-1"])
 
 
-def test_sandbox_workloads(boot: Callable[..., Lab]) -> None:
+def test_sandbox_workloads(boot: Boot) -> None:
     """Nodes whose GPUs go to virtual machines have no driver and are left alone; the others are rotated by hand."""
     lab = boot(3)
     acts.set_labels(lab, "gpu-1", {"nvidia.com/gpu.workload.config": "vm-passthrough"})
@@ -121,19 +106,18 @@ def test_sandbox_workloads(boot: Callable[..., Lab]) -> None:
     sandboxes: dict[str, Any] = {"sandboxWorkloads__enabled": True}
     lab.operator(**sandboxes)
     lab.plugin()
-    lab.until(lambda: acts.migrated(lab, 1, "580.105.08") and lab.serving_on() == {"gpu-0"}, "gpu-0", acts.PATIENCE)
+    lab.until(lambda: acts.upgraded(lab, 1, OLD) and lab.serving_on() == {"gpu-0"}, "gpu-0", acts.PATIENCE)
     lab.began = time.time()
     lab.operator(driver=NEW, **sandboxes)
     assert lab.label_states() == {""}
     lab.until(lambda: lab.rendered(NEW), "the DaemonSet asks for the new driver", acts.PATIENCE)
     acts.delete_driver(lab, "gpu-0")
-    done = acts.run(lab)
-    assert done.phase == ("Done", "Refreshed", 0), done.said
+    done = acts.run(lab).assert_phase("Done", "Refreshed")
     assert done.reasons() == {"gpu-1": "VirtualMachineNode", "gpu-2": "VirtualMachineNode"}
     lab.assert_clean(["gpu-0"])
 
 
-def test_gpu_cluster(boot: Callable[..., Lab]) -> None:
+def test_gpu_cluster(boot: Boot) -> None:
     """The operator's own plugin is drained with the driver by the driver manager: skipped, never touched."""
     lab = boot(2)
     own = {"gpuCluster__deployCR": True, "simulate__behaviour": "26.7", **OBJECTS}
@@ -141,28 +125,27 @@ def test_gpu_cluster(boot: Callable[..., Lab]) -> None:
     lab.until(lambda: lab.serving_on() == set(BOTH), "both plugins run", acts.PATIENCE)
     lab.began = time.time()
     lab.operator(chart="v26.7.0", driver=NEW, **own)
-    done = acts.run(lab)
-    assert done.phase == ("Skip", "OperatorManagedPlugin", 0), done.said
+    acts.run(lab).assert_phase("Skip", "OperatorManagedPlugin")
     assert [(each["stack"], each["reason"]) for each in acts.plan(lab)["nothing"]] == [("gpu", "OperatorManagedPlugin")]
-    lab.until(lambda: acts.migrated(lab, 2) and lab.serving_on() == set(BOTH), "both are upgraded", acts.PATIENCE)
+    lab.until(lambda: acts.upgraded(lab, 2) and lab.serving_on() == set(BOTH), "both are upgraded", acts.PATIENCE)
     assert sorted(each.node for each in lab.truth.drains(since=lab.began)) == BOTH
     lab.assert_clean([])
 
 
-def test_several_policies(boot: Callable[..., Lab]) -> None:
+def test_several_policies(boot: Boot) -> None:
     """The oldest policy is the operator's; what a younger one asks for, or says, does not count."""
     lab = boot(1)
     lab.fleet(nodes=1)
     policies = "/apis/nvidia.com/v1/clusterpolicies"
     spec = lab.cluster.get(f"{policies}/cluster-policy")["spec"]
     spec["driver"]["version"] = "1.2.3"
-    time.sleep(1.1)  # Creation times carry whole seconds.
+    second = int(time.time())
+    lab.until(lambda: int(time.time()) > second, "another second has begun: creation times carry whole ones")
     kind = {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy"}
     lab.cluster.create(policies, {**kind, "metadata": {"name": "a-second-one"}, "spec": spec})
     lab.cluster.patch(f"{policies}/a-second-one/status", {"status": {"state": "ignored", "namespace": NAMESPACE}})
     lab.operator(driver=NEW)
-    done = acts.run(lab)
-    assert done.phase == ("Done", "Refreshed", 0), done.said
+    acts.run(lab).assert_phase("Done", "Refreshed")
     assert lab.truth.loaded_now() == {"gpu-0": NEW}
     lab.assert_clean(["gpu-0"])
 
@@ -174,7 +157,7 @@ def test_several_policies(boot: Callable[..., Lab]) -> None:
         pytest.param("nvidia.com/gpu.deploy.client", False, id="label-of-the-operator"),
     ],
 )
-def test_evicted_by_the_driver_manager(boot: Callable[..., Lab], selector: str, labelled: bool) -> None:
+def test_evicted_by_the_driver_manager(boot: Boot, selector: str, labelled: bool) -> None:
     """The driver manager takes the plugin away before the reload: found fresh, nothing restarted, and that is said.
 
     A node without the label silently has no plugin, and that is warned of.
@@ -187,41 +170,37 @@ def test_evicted_by_the_driver_manager(boot: Callable[..., Lab], selector: str, 
         acts.set_labels(lab, node, {EVICTION: "true"})
     lab.operator(**modern)
     lab.plugin(kubeletPlugin__nodeSelector={selector: "true"})
-    lab.until(lambda: acts.migrated(lab, 3, "580.105.08") and lab.serving_on() == set(having), "up", acts.PATIENCE)
+    lab.until(lambda: acts.upgraded(lab, 3, OLD) and lab.serving_on() == set(having), "up", acts.PATIENCE)
     lab.until(lambda: lab.label_states() == {"upgrade-done"}, "the labels are quiet", acts.PATIENCE)
     lab.began = time.time()
     lab.operator(driver=NEW, **modern)
-    done = acts.run(lab)
-    assert done.phase == ("Done", "NothingStale", 0), done.said
+    done = acts.run(lab).assert_phase("Done", "NothingStale")
     assert selector in done.story["message"]
     assert any("gpu-2" in warning and EVICTION in warning for warning in done.story["warnings"]) is labelled
     assert sorted(each.node for each in lab.truth.drains(since=lab.began)) == having
     lab.assert_clean([])
 
 
-def test_upgraded_by_hand(boot: Callable[..., Lab]) -> None:
-    """With autoUpgrade off outdated nodes are reported, waited for or failed; those rotated by hand are served."""
+def test_upgraded_by_hand(boot: Boot) -> None:
+    """With autoUpgrade off outdated nodes are reported, waited for or failed; those rotated by hand are refreshed."""
     lab = boot(2)
     lab.fleet(nodes=2, **MANUAL)
     lab.operator(driver=NEW, **MANUAL)
     lab.until(lambda: lab.rendered(NEW), "the DaemonSet asks for the new driver", acts.PATIENCE)
     acts.delete_driver(lab, "gpu-0")
-    report = acts.run(lab)
-    assert report.phase == ("Done", "Refreshed", 0), report.said
+    report = acts.run(lab).assert_phase("Done", "Refreshed")
     assert report.reasons() == {"gpu-1": "ManualUpgrade"}
     lab.assert_clean(["gpu-0"])
 
-    failed = acts.run(lab, "onManualUpgrade=fail")
-    assert failed.phase == ("Fail", "ManualUpgrade", 3), failed.said
+    acts.run(lab, "onManualUpgrade=fail").assert_phase("Fail", "ManualUpgrade")
 
     waiting = acts.begin(lab, "onManualUpgrade=wait")
     acts.delete_driver(lab, "gpu-1")
-    done = waiting.told()
-    assert done.phase == ("Done", "Refreshed", 0), done.said
+    waiting.told().assert_phase("Done", "Refreshed")
     lab.assert_clean(BOTH)
 
 
-def test_driver_pods_under_a_replaced_label(boot: Callable[..., Lab]) -> None:
+def test_driver_pods_under_a_replaced_label(boot: Boot) -> None:
     """Where daemonsets.labels replaced the component label, drivers are found by who owns them and what they run."""
     lab = boot(2)
     relabelled: dict[str, Any] = {"daemonsets__labels": {"app.kubernetes.io/component": "ours"}}
@@ -231,16 +210,15 @@ def test_driver_pods_under_a_replaced_label(boot: Callable[..., Lab]) -> None:
     hook = acts.begin(lab)
     for node in BOTH:
         acts.delete_driver(lab, node)
-    done = hook.told()
-    assert done.phase == ("Done", "Refreshed", 0), done.said
+    hook.told().assert_phase("Done", "Refreshed")
     lab.assert_clean(BOTH)
 
 
-def test_another_consumer(boot: Callable[..., Lab]) -> None:
-    """A DaemonSet that people name, or describe by its pods' labels, is kept fresh like the plugin; no other is."""
+def test_other_driver_clients(boot: Boot) -> None:
+    """A DaemonSet that is named, or described by its pods' labels, is kept fresh like the plugin; no other is."""
     lab = boot(2)
     lab.operator(**ALL_AT_ONCE)
-    lab.until(lambda: acts.migrated(lab, 2, "580.105.08"), "the drivers are there", acts.PATIENCE)
+    lab.until(lambda: acts.upgraded(lab, 2, OLD), "the drivers are there", acts.PATIENCE)
     lab.plugin()
     lab.exporter()
     lab.exporter(release="labelled", name="labelled", podLabels={"team": "metrics"})
@@ -249,11 +227,10 @@ def test_another_consumer(boot: Callable[..., Lab]) -> None:
     lab.until(lambda: lab.ready_pods("monitoring") == 6, "the exporters run", acts.PATIENCE)
     lab.began = time.time()
     lab.operator(driver=NEW, **ALL_AT_ONCE)
-    lab.until(lambda: acts.migrated(lab, 2), "both run the new driver", acts.PATIENCE)
+    lab.until(lambda: acts.upgraded(lab, 2), "both run the new driver", acts.PATIENCE)
     by_name = {"namespace": "monitoring", "name": "dcgm-exporter"}
     by_labels = {"labels": {"app.kubernetes.io/name": "labelled", "team": "metrics"}}
-    done = acts.post(lab, driverClients=[by_name, by_labels])
-    assert done.phase == ("Done", "Refreshed", 0), done.said
+    acts.post(lab, driverClients=[by_name, by_labels]).assert_phase("Done", "Refreshed")
     truth = lab.truth
     for name in (f"{PLUGIN_NAMESPACE}/{PLUGIN_NAME}", "monitoring/dcgm-exporter", "monitoring/labelled"):
         assert sorted(each.node for each in truth.restarts(name, since=lab.began)) == BOTH
@@ -264,7 +241,7 @@ def test_another_consumer(boot: Callable[..., Lab]) -> None:
         assert truth.early_restarts(since=lab.began) == truth.needless_restarts(since=lab.began) == ()
 
 
-def test_a_replaced_container_toolkit(boot: Callable[..., Lab]) -> None:
+def test_a_replaced_container_toolkit(boot: Boot) -> None:
     """It counts only where it is asked for: then a plugin that started before it is restarted, once."""
     lab = boot(1)
     lab.operator(toolkit__enabled=True)
@@ -277,27 +254,22 @@ def test_a_replaced_container_toolkit(boot: Callable[..., Lab]) -> None:
     )
     lab.until(lambda: acts.happened(lab, "toolkit-ready", "gpu-0", lab.began), "it is replaced", acts.PATIENCE)
     assert lab.truth.behind_toolkit_now() == ("gpu-0",)
-    plain = acts.run(lab)
-    assert plain.phase == ("Done", "NothingStale", 0), plain.said
-    lab.assert_clean([])
-    done = acts.post(lab, refreshAfter=["toolkit"])
-    assert done.phase == ("Done", "Refreshed", 0), done.said
+    acts.refresh(lab, [])
+    acts.post(lab, refreshAfter=["toolkit"]).assert_phase("Done", "Refreshed")
     assert lab.truth.behind_toolkit_now() == ()
     lab.assert_clean(["gpu-0"])
 
 
-def test_before_the_plugin_is_installed(boot: Callable[..., Lab]) -> None:
+def test_before_the_plugin_is_installed(boot: Boot) -> None:
     """With when-absent=wait the run holds a release until the driver has settled; what is installed then is fresh."""
     lab = boot(2)
     lab.operator()
-    lab.until(lambda: acts.migrated(lab, 2, "580.105.08"), "the drivers are there", acts.PATIENCE)
+    lab.until(lambda: acts.upgraded(lab, 2, OLD), "the drivers are there", acts.PATIENCE)
     lab.until(lambda: lab.label_states() == {"upgrade-done"}, "the labels are quiet", acts.PATIENCE)
     lab.operator(driver=NEW)
-    skipped = acts.run(lab)
-    assert skipped.phase == ("Skip", "NoPlugin", 0), skipped.said
-    done = acts.post(lab, onMissingPlugin="wait")
-    assert done.phase == ("Done", "DriverSettled", 0), done.said
-    assert acts.migrated(lab, 2)
+    acts.run(lab).assert_phase("Skip", "NoPlugin")
+    acts.post(lab, onMissingPlugin="wait").assert_phase("Done", "DriverSettled")
+    assert acts.upgraded(lab, 2)
     lab.plugin()
     lab.until(lambda: lab.serving() == 2, "both plugins run", acts.PATIENCE)
     lab.assert_clean([])

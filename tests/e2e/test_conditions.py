@@ -1,0 +1,231 @@
+"""Nodes, drivers and plugins in every state that a fleet has on a bad day: what is refreshed, what is left, and why."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+import pytest
+
+from tests.e2e import acts
+from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, OLD, Boot, Lab
+
+SKIP: Final = "nvidia.com/gpu-driver-upgrade.skip"
+GPU: Final = "feature.node.kubernetes.io/pci-10de.present"
+BOTH: Final = ["gpu-0", "gpu-1"]
+GONE_SOON: Final = ("advanced.notReadyGrace=5s", "advanced.policyGrace=3s")
+"""How long a NotReady node is waited for (five minutes by default), and the policy that is not ready because of it."""
+ONE_BY_ONE: Final[dict[str, Any]] = {
+    "driver__upgradePolicy": {"autoUpgrade": True, "maxParallelUpgrades": 1, "maxUnavailable": 1}
+}
+GPUS_ALONE: Final[dict[str, object]] = {"resources__computeDomains__enabled": False}
+DIGEST: Final = "sha256:" + "5e" * 32
+PUBLISHED: Final[dict[str, tuple[dict[str, object], str, dict[str, Any], str]]] = {
+    "MIG devices": ({"devices": "mig"}, "580.126.1", {}, "580.126.1"),
+    "GPUs without a version": ({"devices": "unversioned"}, "580.126.2", {}, "580.126.2"),
+    "GPUs alone; a branch": (GPUS_ALONE, "581", {}, "581.95.05"),
+    "GPUs alone; a digest": (GPUS_ALONE, DIGEST, {"simulate__loadedVersion": NEW}, NEW),
+    "compute domains alone; the operator's default": (
+        {"resources__gpus__enabled": False}, "", {"driver__defaultVersion": "580.82.07"}, "580.82.07",
+    ),
+}  # fmt: skip
+"""Values of the plugin, the version that the policy names, values of the operator, and the driver that is loaded."""
+
+
+def _cordon(lab: Lab, node: str, *, cordoned: bool) -> None:
+    lab.cluster.patch(f"{acts.NODES}/{node}", {"spec": {"unschedulable": cordoned or None}})
+
+
+def _lose(lab: Lab, node: str) -> None:
+    """Cut a node off, and wait until the control plane has noticed."""
+    lab.annotate(node, "outage", "true")
+    lab.until(lambda: not acts.is_ready(lab, node), f"{node} is lost", acts.PATIENCE)
+
+
+def test_a_mixed_fleet(boot: Boot) -> None:
+    """Nodes that are skipped, lost, host-driven or tainted are left alone; the others are refreshed.
+
+    A node that was cordoned before is upgraded and refreshed like any other, and stays cordoned. The next run refreshes
+    what the first one left alone.
+    """
+    lab = boot(6)
+    taint = [{"key": "nvidia.com/gpu", "value": "reserved", "effect": "NoSchedule"}]
+    lab.cluster.patch(f"{acts.NODES}/gpu-4", {"spec": {"taints": taint}})
+    acts.set_labels(lab, "gpu-5", {"nvidia.com/gpu.deploy.driver": "pre-installed"})
+    lab.operator(**ALL_AT_ONCE)
+    lab.plugin(kubeletPlugin__tolerations=[{"key": "nvidia.com/gpu", "operator": "Equal", "value": "present"}])
+    lab.until(lambda: lab.serving_on() == {"gpu-0", "gpu-1", "gpu-2", "gpu-3"}, "four plugins run", acts.PATIENCE)
+    lab.until(lambda: acts.upgrade_state(lab, "gpu-3") == "upgrade-done", "the labels are quiet", acts.PATIENCE)
+    acts.set_labels(lab, "gpu-1", {SKIP: "true"})
+    _cordon(lab, "gpu-3", cordoned=True)
+    lab.began = time.time()
+    lab.operator(driver=NEW, **ALL_AT_ONCE)
+    lab.until(lambda: acts.upgraded(lab, 4), "all but the skipped one are upgraded", acts.PATIENCE)
+    _lose(lab, "gpu-2")
+    done = acts.run(lab, *GONE_SOON).assert_phase("Done", "Refreshed")
+    assert done.reasons() == {"gpu-1": "NodeSkipped", "gpu-2": "NodeNotReady", "gpu-5": "HostDriver"}
+    assert lab.cluster.get(f"{acts.NODES}/gpu-3")["spec"]["unschedulable"]
+    assert lab.restarts() == ["gpu-0", "gpu-3"]
+    assert lab.truth.stale_now() == ("gpu-2",)
+
+    lab.annotate("gpu-2", "outage", None)
+    acts.set_labels(lab, "gpu-1", {SKIP: None})
+    lab.until(lambda: acts.upgraded(lab, 5), "the skipped one is upgraded too", acts.PATIENCE)
+    again = acts.refresh(lab, ["gpu-0", "gpu-1", "gpu-2", "gpu-3"])
+    assert again.reasons() == {"gpu-5": "HostDriver"}
+
+
+def test_nodes_that_keep_an_upgrade_from_moving(boot: Boot) -> None:
+    """A cordoned node uses up the limit, then a lost one freezes the upgrade: exit 124, and the cause is named.
+
+    The cordoned node is upgraded first. Once each cause is gone, the next run completes.
+    """
+    lab = boot(3)
+    lab.fleet(nodes=3, **ONE_BY_ONE)
+    _cordon(lab, "gpu-1", cordoned=True)
+    lab.operator(driver=NEW, **ONE_BY_ONE)
+    late = acts.run(lab, "stallTimeout=8s").assert_phase("Deadline", "Stalled")
+    assert set(late.reasons().values()) <= {"DriverOutdated", "UpgradeInProgress"}
+    assert late.reasons().keys() == {"gpu-0", "gpu-2"}
+    assert any("gpu-1" in warning and "maxUnavailable" in warning for warning in late.story["warnings"])
+    lab.assert_clean(["gpu-1"])
+    _cordon(lab, "gpu-1", cordoned=False)
+    acts.refresh(lab, ["gpu-0", "gpu-1", "gpu-2"])
+    lab.until(lambda: lab.label_states() == {"upgrade-done"}, "the labels are quiet", acts.PATIENCE)
+
+    lab.began = time.time()
+    _lose(lab, "gpu-1")
+    lab.operator(driver=OLD, **ALL_AT_ONCE)
+    lab.until(lambda: lab.rendered(OLD), "the DaemonSet asks for the other driver", acts.PATIENCE)
+    late = acts.run(lab, *GONE_SOON, "stallTimeout=8s").assert_phase("Deadline", "Stalled")
+    assert late.reasons() == {"gpu-0": "DriverOutdated", "gpu-2": "DriverOutdated"}
+    assert "NodeNotReady" in late.said
+    lab.assert_clean([])
+    acts.remove_node(lab, "gpu-1")
+    acts.refresh(lab, ["gpu-0", "gpu-2"])
+
+
+def test_nodes_that_change_during_an_upgrade(boot: Boot) -> None:
+    """One is lost and comes back, one loses its labels for a while, one leaves and one joins: the run waits for them.
+
+    Then all nodes leave, and one joins: nothing hangs, and nothing is restarted needlessly.
+    """
+    lab = boot(4)
+    lab.fleet(nodes=4, **ALL_AT_ONCE)
+    lab.knobs(driver_install_seconds=8)
+    lab.operator(driver=NEW, **ALL_AT_ONCE)
+    hook = acts.begin(lab)
+    for node in ("gpu-1", "gpu-2", "gpu-3"):
+        lab.until(lambda node=node: acts.happened(lab, "driver-unloaded", node, lab.began), node, acts.PATIENCE)  # type: ignore[misc]
+    acts.set_labels(lab, "gpu-2", {GPU: None})
+    acts.remove_node(lab, "gpu-3")
+    acts.add_node(lab, "gpu-9")
+    _lose(lab, "gpu-1")
+    present = {"labelSelector": "nvidia.com/gpu.present=false"}
+    lab.until(lambda: bool(lab.cluster.list(acts.NODES, **present)), "the operator took its labels away", acts.PATIENCE)
+    lab.until(lambda: "gpu-0" in lab.restarts(), "another one is refreshed meanwhile", acts.PATIENCE)
+    assert not hook.over
+    lab.annotate("gpu-1", "outage", None)
+    acts.set_labels(lab, "gpu-2", {GPU: "true"})
+    told = hook.told()
+    assert told.code == 0, told.said
+    assert told.story["counts"] == {"Verified": 4}
+    assert lab.truth.loaded_now() == dict.fromkeys(("gpu-0", "gpu-1", "gpu-2", "gpu-9"), NEW)
+    assert lab.serving_on() == {"gpu-0", "gpu-1", "gpu-2", "gpu-9"}
+    assert lab.truth.stale_now() == ()
+    # Without its labels a node has no plugin: its DaemonSet deletes it.
+    assert [node for node in lab.restarts() if node != "gpu-2"] == BOTH
+
+    for node in lab.truth.nodes:
+        acts.remove_node(lab, node)
+    lab.until(lambda: lab.truth.nodes == (), "no node is left", acts.PATIENCE)
+    lab.began = time.time()
+    acts.run(lab).assert_phase("Skip", "NoEligibleNode")
+    acts.add_node(lab, "gpu-10")
+    lab.until(lambda: lab.serving_on() == {"gpu-10"}, "the new node serves", acts.PATIENCE)
+    acts.refresh(lab, [])
+
+
+def test_a_failed_upgrade(boot: Boot) -> None:
+    """A crash loop becomes upgrade-failed: the others are refreshed, then exit 3; once it clears, it is refreshed."""
+    lab = boot(2)
+    lab.fleet(nodes=2, **ALL_AT_ONCE)
+    lab.annotate("gpu-1", "driver-fault", "crash-loop")
+    lab.operator(driver=NEW, **ALL_AT_ONCE)
+    lab.until(lambda: acts.upgrade_state(lab, "gpu-1") == "upgrade-failed", "the upgrade has failed", acts.PATIENCE)
+    failed = acts.run(lab, "advanced.failedGrace=6s")
+    assert (failed.story["phase"], failed.code) == ("Fail", 3), failed.said
+    assert failed.reasons() == {"gpu-1": "UpgradeFailed"}
+    assert "upgrade-required --overwrite" in failed.said
+    lab.assert_clean(["gpu-0"])
+    hook = acts.begin(lab)
+    lab.annotate("gpu-1", "driver-fault", None)
+    hook.told().assert_phase("Done", "Refreshed")
+    lab.assert_clean(BOTH)
+
+
+def test_drivers_that_do_not_come(boot: Boot) -> None:
+    """On a fresh install one driver is Pending and one cannot be pulled: their plugins stay in their init containers.
+
+    A driver DaemonSet that wants no pods, left from another time, delays nothing.
+    """
+    lab = boot(3)
+    faults = {"gpu-1": "pending", "gpu-2": "image-pull"}
+    for node, fault in faults.items():
+        lab.annotate(node, "driver-fault", fault)
+    lab.operator(**ALL_AT_ONCE)
+    lab.plugin()
+    lab.until(lambda: lab.serving_on() == {"gpu-0"}, "one plugin runs", acts.PATIENCE)
+    _leave_a_daemonset(lab)
+    late = acts.run(lab, timeout="25s").assert_phase("Deadline", "TimeUp")
+    assert late.reasons() == {"gpu-1": "DriverNotReady", "gpu-2": "DriverFailing"}
+    for node in faults:
+        lab.annotate(node, "driver-fault", None)
+    acts.refresh(lab, [])
+
+
+def _leave_a_daemonset(lab: Lab) -> None:
+    """Create a driver DaemonSet like the operator's, for a kernel that no node has."""
+    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets"
+    (live,) = lab.cluster.list(path)
+    name = "nvidia-driver-daemonset-5.4.0-1-generic-ubuntu22.04"
+    spec = live["spec"]
+    labels = {"app": name, "app.kubernetes.io/component": "nvidia-driver"}
+    spec["selector"] = {"matchLabels": {"app": name}}
+    spec["template"]["metadata"]["labels"] = labels
+    spec["template"]["spec"]["nodeSelector"]["feature.node.kubernetes.io/kernel-version.full"] = "5.4.0-1-generic"
+    lab.cluster.create(path, {"metadata": {"name": name, "labels": labels}, "spec": spec})
+
+
+def test_what_plugins_publish_and_policies_name(boot: Boot, subtests: pytest.Subtests) -> None:
+    """Devices of each kind, in one container or two; and a driver by version, branch, digest or default."""
+    lab = boot(2)
+    lab.operator(**ALL_AT_ONCE)
+    lab.until(lambda: acts.upgraded(lab, 2, OLD), "the drivers are there", acts.PATIENCE)
+    for kind, (plugin, version, operator, loaded) in PUBLISHED.items():
+        with subtests.test(kind):
+            lab.plugin(**plugin)
+            lab.until(lab.rolled_out, "the plugin is what was asked for", acts.PATIENCE)
+            lab.until(lambda: lab.serving_on() == set(BOTH), "a plugin runs on every node", acts.PATIENCE)
+            lab.until(lambda: lab.label_states() == {"upgrade-done"}, "the labels are quiet", acts.PATIENCE)
+            lab.began = time.time()
+            lab.operator(driver=version, **ALL_AT_ONCE, **operator)
+            if version != loaded:
+                lab.until(lambda wanted=loaded: acts.upgraded(lab, 2, wanted), "both run it", acts.PATIENCE)  # type: ignore[misc]
+            acts.refresh(lab, BOTH)
+            assert set(lab.truth.loaded_now().values()) == {loaded}
+
+
+@pytest.mark.parametrize("slices", ["v1beta1", "v1beta2"])
+def test_slices_of_an_older_api_server(boot: Boot, slices: str) -> None:
+    """ResourceSlices that are served in that version only are read too, and must show the new driver."""
+    lab = boot(1, slices=slices)
+    lab.fleet(nodes=1)
+    lab.operator(driver=NEW)
+    acts.refresh(lab, ["gpu-0"])
+    path = f"/apis/resource.k8s.io/{slices}/resourceslices"
+    (shown,) = lab.cluster.list(path, fieldSelector="spec.driver=gpu.nvidia.com")
+    lab.cluster.kubectl("scale", "deployment", "gpu-operator", "-n", NAMESPACE, "--replicas=0")
+    shown["spec"]["devices"] = []
+    lab.cluster.patch(f"{path}/{shown['metadata']['name']}", {"spec": shown["spec"]})
+    assert acts.run(lab, timeout="20s").assert_phase("Deadline", "TimeUp").reasons() == {"gpu-0": "SliceMissing"}

@@ -1,0 +1,138 @@
+"""Driver upgrades, node by node or all at once, with each plugin restarted when its node has settled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.e2e.lab import ALL_AT_ONCE, NAMESPACE, NEW, NEW_CHART, OLD_CHART, PLUGIN_NAMESPACE, Boot, Lab
+
+TWO_NAMESPACES = {"rbac__scope": "namespace", "rbac__namespaces": [NAMESPACE, PLUGIN_NAMESPACE]}
+SIX = [f"gpu-{number}" for number in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("helm", "behaviour", "chart", "values"),
+    [
+        pytest.param(4, "26.3", NEW_CHART, {}, id="chart-bump-26.3-helm-4"),
+        pytest.param(3, "26.7", NEW_CHART, {}, id="chart-bump-26.7-helm-3"),
+        pytest.param(4, "26.3", OLD_CHART, TWO_NAMESPACES, id="driver-only-26.3-helm-4-two-namespaces"),
+    ],
+)
+def test_a_serial_upgrade_refreshes_each_plugin_once(
+    boot: Boot, helm: int, behaviour: str, chart: str, values: dict[str, Any]
+) -> None:
+    """Six nodes one at a time: no plugin is stale at the end, and none was restarted early or needlessly.
+
+    Where the ClusterPolicy says ready after the first node, the run continues to wait. Permissions in the namespaces
+    of operator and plugin are enough.
+    """
+    lab = boot(6, helm)
+    lab.fleet(nodes=6, simulate__behaviour=behaviour)
+    lab.operator(chart=chart, driver=NEW, simulate__behaviour=behaviour)
+    hook = lab.start_post(**values)
+    lab.until(lambda: lab.policy_state() == "notReady", "the policy's old news end")
+    lab.until(lambda: lab.policy_state() == "ready", "the policy says ready", 120)
+    unfinished = [node for node, version in lab.truth.loaded_now().items() if version != NEW]
+    ready_early = (behaviour, chart) == ("26.3", NEW_CHART)
+    assert bool(unfinished) is ready_early
+    assert not ready_early or hook.poll() is None
+    done = lab.succeeded(hook)
+    lab.assert_clean(SIX)
+    assert ["delete pods"] * 6 == lab.writes()
+    assert {NEW} == set(lab.truth.loaded_now().values())
+    _assert_reported(lab, done.output)
+
+
+def _assert_reported(lab: Lab, output: str) -> None:
+    """Assert what deployment tools show: Helm's output, the termination message, events on both objects."""
+    assert all(line in output for line in lab.log().splitlines())
+    story = lab.story()
+    assert ("Done", "Refreshed", 0, 6) == (story["phase"], story["reason"], story["exitCode"], story["restarted"])
+    assert len(lab.events("Job", "Refreshed")) == 1
+    for kind in ("Job", "DaemonSet"):
+        told = lab.events(kind, "StalePluginRestarted")
+        assert len(told) == 6
+        assert all(any(node in message for message in told) for node in SIX)
+
+
+@pytest.mark.slow
+def test_default_settings(boot: Boot) -> None:
+    """With the chart's real values: done only after the operator was quiet for 15 s; the next run takes seconds."""
+    lab = boot(1)
+    lab.fleet(nodes=1)
+    lab.operator(chart=NEW_CHART, driver=NEW)
+    lab.deploy(args=(), timeout="25m")
+    lab.assert_clean(["gpu-0"])
+    # The program compares whole seconds, as most times of the API have.
+    assert lab.seconds_since_last_render() > 14
+    lab.deploy(args=(), timeout="25m")
+    assert lab.last_run_seconds() < 10
+    lab.assert_clean(["gpu-0"])
+
+
+def test_drivers_that_are_rotated_twice(boot: Boot) -> None:
+    """The old operator renders the new release, its successor renders it again: done after the second reload.
+
+    Between the two everything looks done for seconds: drivers, plugins, labels and the policy.
+    """
+    lab = boot(2)
+    slow: dict[str, Any] = {"simulate__oldOperatorLingers": True, "simulate__handoverSeconds": 14, **ALL_AT_ONCE}
+    lab.fleet(nodes=2, **slow)
+    lab.operator(chart=NEW_CHART, driver=NEW, **slow)
+    lab.deploy()
+    loads = [each.node for each in lab.truth.since(lab.began) if each.event == "driver-loaded"]
+    assert ["gpu-0", "gpu-0", "gpu-1", "gpu-1"] == sorted(loads)
+    lab.assert_clean(sorted(loads))
+    last = max(each.t for each in lab.truth.since(lab.began) if each.event == "driver-ready")
+    assert lab.ended_at() > last
+
+
+def test_precompiled_switch(boot: Boot) -> None:
+    """For seconds there is no driver DaemonSet, then all nodes go at once, and no label ever leaves upgrade-done."""
+    lab = boot(3)
+    lab.fleet(nodes=3)
+    lab.operator(driver="580", driver__usePrecompiled=True)
+    hook = lab.start_post()
+    labels: set[str] = set()
+    while hook.poll() is None:
+        labels |= lab.label_states()
+    lab.succeeded(hook)
+    assert labels == {"upgrade-done"}
+    assert lab.story()["phase"] == "Done"
+    assert {"580.95.05"} == set(lab.truth.loaded_now().values())
+    lab.assert_clean(SIX[:3])
+
+
+def test_a_policy_that_is_never_ready(boot: Boot) -> None:
+    """Another operand is broken for good: that delays the end of the run, does not prevent it, and is reported."""
+    lab = boot(2)
+    lab.stale_fleet(nodes=2, simulate__brokenOperand=True)
+    assert lab.policy_state() == "notReady"
+    lab.deploy(args=("advanced.operatorQuiet=2s", "advanced.policyGrace=6s"))
+    assert any("notReady" in warning for warning in lab.story()["warnings"])
+    lab.assert_clean(["gpu-0", "gpu-1"])
+
+
+def test_rollout(boot: Boot) -> None:
+    """One patch of the DaemonSet, once all nodes are settled, and no deletion by us."""
+    lab = boot(3)
+    lab.fleet(nodes=3)
+    lab.operator(chart=NEW_CHART, driver=NEW)
+    lab.deploy(strategy="rollout-restart")
+    assert lab.writes() == ["patch daemonsets"]
+    lab.assert_clean(SIX[:3])
+    first = min(each.t for each in lab.truth.restarts(since=lab.began))
+    assert all(each.t < first for each in lab.truth.since(lab.began) if each.event == "driver-ready")
+    assert len(lab.events("DaemonSet", "StalePluginRestarted")) == 1
+
+
+def test_a_bound_on_parallel_restarts(boot: Boot) -> None:
+    """With maxParallelRestarts 1 the next plugin goes only when the one before is back."""
+    lab = boot(4)
+    lab.stale_fleet(nodes=4)
+    lab.deploy(maxParallelRestarts=1)
+    lab.assert_clean(SIX[:4])
+    story = [each.event for each in lab.truth.since(lab.began) if each.event in ("plugin-deleted", "plugin-ready")]
+    assert ["plugin-deleted", "plugin-ready"] * 4 == story
