@@ -137,9 +137,9 @@ def install(folder: Path, name: str, answer: str) -> Path:
 @pytest.mark.parametrize(
     ("name", "answer", "expected"),
     [
-        pytest.param("kube-apiserver", "Kubernetes v1.36.0", True, id="another-patch-release"),
-        pytest.param("kube-apiserver", "Kubernetes v1.35.3", False, id="older-minor"),
-        pytest.param("kubectl", "Client Version: v1.36.3", True, id="kubectl"),
+        pytest.param("kube-apiserver", "Kubernetes v1.37.0", True, id="another-patch-release"),
+        pytest.param("kube-apiserver", "Kubernetes v1.36.3", False, id="older-minor"),
+        pytest.param("kubectl", "Client Version: v1.37.2", True, id="kubectl"),
         pytest.param("etcd", "etcd Version: 3.6.13", True, id="etcd-3.6"),
         pytest.param("etcd", "etcd Version: 3.5.21", False, id="etcd-3.5"),
         pytest.param("kwok", "kwok version v0.8.0 go1.26.8 (linux/amd64)", True, id="kwok"),
@@ -163,7 +163,7 @@ def test_where_a_program_is_taken_from(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path / "assets"))
     install(tmp_path / "path", "kubectl", "Client Version: v1.20.0")
     assert binaries.locate(KUBECTL, cache) is None
-    in_path = install(tmp_path / "path", "kubectl", "Client Version: v1.36.1")
+    in_path = install(tmp_path / "path", "kubectl", "Client Version: v1.37.1")
     assert binaries.locate(KUBECTL, cache) == in_path
     cached = binaries.cached_path(KUBECTL, cache)
     cached.parent.mkdir(parents=True)
@@ -171,7 +171,7 @@ def test_where_a_program_is_taken_from(tmp_path: Path, monkeypatch: pytest.Monke
     assert binaries.locate(KUBECTL, cache) == cached
     install(tmp_path / "assets", "kubectl", "Client Version: v1.20.0")
     assert binaries.locate(KUBECTL, cache) == cached
-    assets = install(tmp_path / "assets", "kubectl", "Client Version: v1.36.2")
+    assets = install(tmp_path / "assets", "kubectl", "Client Version: v1.37.3")
     assert binaries.locate(KUBECTL, cache) == assets
 
 
