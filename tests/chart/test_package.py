@@ -24,7 +24,7 @@ VARIANTS = sorted((CHART / "ci").glob("*-values.yaml"))
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda path: path.name)
 def test_lint_is_strict_and_clean(helm: Helm, variant: Path) -> None:
     """Warnings are errors, for every variant that CI installs."""
-    done = helm.run("lint", "--strict", str(CHART), f"--values={variant}", "--kube-version=1.32.0")
+    done = helm.run("lint", "--strict", str(CHART), f"--values={variant}", "--kube-version=1.34.0")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -36,7 +36,7 @@ def test_variants_render(helm: Helm, variant: Path) -> None:
     assert variant.read_text().startswith("# ")
 
 
-@pytest.mark.parametrize("version", ["1.32.0", "1.33.4-gke.1245000", "1.34.1-eks-0a1b2c3", "1.36.3", "1.37.0"])
+@pytest.mark.parametrize("version", ["1.34.0", "1.35.4-gke.1245000", "1.36.1-eks-0a1b2c3", "1.37.2"])
 def test_supported_kubernetes_versions(helm: Helm, version: str) -> None:
     """From the first version with DRA, under the names that managed services give theirs."""
     assert helm.template({}, f"--kube-version={version}").returncode == 0
