@@ -16,7 +16,7 @@ EXAMPLES ?= 2000
 # Tests start the program and the simulators a thousand times: compiling their sources each time takes as long as the rest.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo bench profile soak test test-unit test-quick model test-cluster test-deployers test-image test-visit lint type format chart binaries deployers \
+.PHONY: help setup demo demo-programs try bench profile soak test test-unit test-quick model test-cluster test-deployers test-image test-visit lint type format chart binaries deployers \
 	image image-tools scan docs golden lock release-check release-chart clean
 
 help: ## Show this help
@@ -36,8 +36,18 @@ binaries: $(READY) ## Build the embedded cluster's programs (once; minutes) or f
 deployers: $(READY) ## Build the deployers of test-deployers (once; minutes) or find them
 	@$(PY) -m devcluster binaries --deployers
 
-demo: binaries ## Watch a driver migration on a real control plane
+# Programs are built while Python packages are installed. What is installed on the machine and fits is not built.
+demo: ## Watch a driver upgrade on a real control plane
+	@$(MAKE) --no-print-directory -j2 $(READY) demo-programs
 	@$(PY) -m devcluster.demo
+
+demo-programs:
+	@$(PYTHON) -m devcluster.prepare
+
+try: $(READY) ## Watch it on a kind cluster of its own, with the image (needs Docker and kind); the cluster is deleted
+	@$(PY) -m devcluster.tryout --check --image $(IMAGE)
+	@$(MAKE) --no-print-directory image
+	@$(PY) -m devcluster.tryout --image $(IMAGE)
 
 bench: binaries ## Measure docs/performance.md anew, into build/bench (an hour); BENCH=lost-100-1 one part, BENCH="--nodes 9" one of your own
 	@$(PY) -m devcluster.bench $(BENCH)
