@@ -105,6 +105,7 @@ def test_only_publishing_may_write() -> None:
     assert writes == {
         "test": {},
         "image": {},
+        "nvml-mock": {},
         "released": {},
         "release": {
             "image": ["packages"],
