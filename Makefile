@@ -38,7 +38,7 @@ deployers: $(READY) ## Build the deployers of test-deployers (once; minutes) or 
 
 # Programs are built while Python packages are installed. What is installed on the machine and fits is not built.
 demo: ## Watch a driver upgrade on a real control plane
-	@$(MAKE) --no-print-directory -j2 $(READY) demo-programs
+	@$(MAKE) --silent --no-print-directory -j2 $(READY) demo-programs
 	@$(PY) -m devcluster.demo
 
 demo-programs:
